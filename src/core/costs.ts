@@ -1,0 +1,57 @@
+// What turns have cost, and the caps of people. The caps of folders stand on their groups.
+import { z } from 'zod'
+import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
+import { Table } from '../store/table.ts'
+import { Cents } from './groups.ts'
+import { Sub, Timestamp } from './values.ts'
+
+export const User = z.object({ sub: Sub, cost_cap_cents_per_day: Cents.optional() })
+
+export const users = new Table({
+  name: 'users',
+  row: User,
+  key: 'sub',
+  storage: ['create table users (sub text primary key, cost_cap_cents_per_day bigint)'],
+})
+
+export const Cost = z.object({
+  folder: z.string(),
+  turn_id: z.string(),
+  model: z.string(),
+  user_sub: z.string().optional(),
+  chat_jid: z.string().optional(),
+  input_tokens: z.int(),
+  output_tokens: z.int(),
+  cost_cents: z.int(),
+  recorded_at: Timestamp,
+})
+
+export const costLog = new Table({
+  name: 'cost_log',
+  row: Cost,
+  key: ['folder', 'turn_id', 'model'],
+  storage: [
+    `create table cost_log (
+       folder text not null, turn_id text not null, model text not null, user_sub text, chat_jid text,
+       input_tokens bigint not null, output_tokens bigint not null, cost_cents bigint not null,
+       recorded_at text not null, primary key (folder, turn_id, model))`,
+    'create index cost_log_of_folder on cost_log (folder, recorded_at)',
+    'create index cost_log_of_user on cost_log (user_sub, recorded_at)',
+  ],
+})
+
+/** Cents recorded since 00:00 UTC of the day that `now` lies in. */
+export async function spentToday(tx: Tx, by: 'folder' | 'user_sub', who: string, now: string): Promise<number> {
+  const sql = `select coalesce(sum(cost_cents), 0) as cents from cost_log where ${by} = $1 and recorded_at >= $2`
+  const { rows } = await run(tx, sql, [who, `${now.slice(0, 10)}T00:00:00.000Z`])
+  return Number(rows[0]?.cents ?? 0)
+}
+
+export type BudgetStatus = 'ok' | 'WARN' | 'EXHAUSTED'
+
+/** A turn is refused when the day's spend exceeds the cap, and `EXHAUSTED` is said exactly then (decision T5). */
+export function budgetStatus(spent: number, cap: number): BudgetStatus {
+  if (spent > cap) return 'EXHAUSTED'
+  return spent * 100 >= cap * 80 ? 'WARN' : 'ok'
+}

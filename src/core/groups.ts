@@ -1,0 +1,45 @@
+// Groups: one folder, one agent.
+import { z } from 'zod'
+import { Table } from '../store/table.ts'
+import { Folder, line, Timestamp, text } from './values.ts'
+
+const JsonObject = text((value) => {
+  try {
+    const parsed: unknown = JSON.parse(value)
+    return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed) ? undefined : 'must be a JSON object'
+  } catch {
+    return 'must be a JSON object'
+  }
+})
+
+/** Groups, users and routes share these: -1 is never stored, absent means the default one level up. */
+export const Window = z.int().min(0).max(1_000_000)
+export const Cents = z.int().positive().max(1_000_000_000_000)
+
+export const Group = z
+  .object({
+    folder: Folder,
+    name: line(128).describe('What people call it'),
+    product: line(64).describe('The product it was made from'),
+    open: z.boolean().describe("Whether siblings see each other's ambient messages"),
+    cost_cap_cents_per_day: Cents.optional().describe('Turns are refused when a day has cost more'),
+    observe_window_messages: Window.optional(),
+    observe_window_chars: Window.optional(),
+    container_config: JsonObject.optional().describe('How its runtime is set up, as JSON text'),
+    config: JsonObject.optional().describe('Further settings of the group, as JSON text'),
+    added_at: Timestamp.meta({ readOnly: true }),
+    updated_at: Timestamp.meta({ readOnly: true }).optional(),
+  })
+  .meta({ id: 'Groups' })
+
+export const groups = new Table({
+  name: 'groups',
+  row: Group,
+  key: 'folder',
+  storage: [
+    `create table groups (
+       folder text primary key, name text not null, product text not null, open boolean not null,
+       cost_cap_cents_per_day bigint, observe_window_messages integer, observe_window_chars integer,
+       container_config text, config text, added_at text not null, updated_at text)`,
+  ],
+})

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { sep } from 'node:path'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { Refusal } from '../lib/refusal.ts'
+import { dataDir, groupDirs, instanceName, layout } from './layout.ts'
+
+test('an instance lies under SVC_DATA_DIR, else under the data directory of the prefix', () => {
+  assert.equal(dataDir('demo', { SVC_DATA_DIR: '/var/svc' }), '/var/svc/svc_demo')
+  assert.equal(dataDir('demo', { SVC_DATA_DIR: '/var/svc', PREFIX: '/opt' }), '/var/svc/svc_demo')
+  assert.equal(dataDir('demo', { PREFIX: '/opt' }), '/opt/data/svc_demo')
+  assert.equal(dataDir('demo', {}), '/srv/data/svc_demo')
+  assert.equal(dataDir('demo', { SVC_DATA_DIR: '', PREFIX: '' }), '/srv/data/svc_demo')
+  assert.equal(dataDir('demo', { SVC_DATA_DIR: 'here' }), `${process.cwd()}/here/svc_demo`)
+})
+
+test('a name that is no instance is refused before a path is built', () => {
+  for (const name of ['demo', 'A', '_x', '9', 'a-b_C', 'x'.repeat(32)]) assert.equal(instanceName(name), name)
+  for (const name of ['', '-x', 'x'.repeat(33), 'a b', 'a/b', '..', '.', 'a.b', 'a\n', 'é', '--help', 'a\0']) {
+    assert.throws(
+      () => dataDir(name, {}),
+      (error) => error instanceof Refusal && error.code === 'invalid',
+      JSON.stringify(name),
+    )
+  }
+})
+
+test('the parts of an instance have their known places', () => {
+  const parts = layout('/data/svc_demo')
+  assert.equal(parts.env, '/data/svc_demo/.env')
+  assert.equal(parts.store, '/data/svc_demo/store/svc.db')
+  assert.equal(parts.compose, '/data/svc_demo/docker-compose.yml')
+  assert.deepEqual(groupDirs(parts, 'team/support'), {
+    home: '/data/svc_demo/groups/team/support',
+    logs: '/data/svc_demo/groups/team/support/logs',
+    skills: '/data/svc_demo/groups/team/support/.claude/skills',
+    share: '/data/svc_demo/groups/team/share',
+    ipc: '/data/svc_demo/ipc/team/support',
+    socket: '/data/svc_demo/ipc/team/support/gated.sock',
+    webPub: '/data/svc_demo/web/pub/team/support',
+    webPriv: '/data/svc_demo/web/priv/team/support',
+  })
+})
+
+test('a text that is no folder has no place', () => {
+  for (const folder of [
+    '',
+    '..',
+    '../x',
+    '/etc',
+    'a/../b',
+    'a//b',
+    'a/',
+    'share',
+    'a/share',
+    'gated.sock',
+    '.claude',
+    'a\0',
+  ])
+    assert.throws(
+      () => groupDirs(layout('/d'), folder),
+      (error) => error instanceof Refusal && error.code === 'invalid',
+      folder,
+    )
+})
+
+test('no folder reaches a place outside the instance', () => {
+  const parts = layout('/d')
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.stringMatching(/^[a./\\~%-]{1,12}$/)), (folder) => {
+      try {
+        const dirs = groupDirs(parts, folder)
+        assert.ok(dirs.home.startsWith(`/d/groups${sep}`) && dirs.ipc.startsWith('/d/ipc/'))
+        assert.ok(dirs.webPub.startsWith('/d/web/pub/') && dirs.webPriv.startsWith('/d/web/priv/'))
+      } catch (error) {
+        assert.ok(error instanceof Refusal)
+      }
+    }),
+  )
+})

@@ -1,0 +1,88 @@
+// Where an instance keeps its files. Paths only: nothing here touches the disk.
+import { join, resolve } from 'node:path'
+import { refuse } from '../lib/refusal.ts'
+import { folderFault } from './values.ts'
+
+/** The name of an instance, or a refusal before any path is built from it. */
+export function instanceName(text: string): string {
+  if (/^[A-Za-z0-9_][A-Za-z0-9_-]{0,31}$/.test(text)) return text
+  return refuse(
+    'invalid',
+    `${JSON.stringify(text.slice(0, 40))} must be 1 to 32 letters, digits, "_" or "-", and "-" not first`,
+    'an instance has a short name such as demo',
+  )
+}
+
+/** The two variables that say where instances lie. An empty one counts as unset, as in a shell's `${PREFIX:-/srv}`. */
+export interface Whereabouts {
+  readonly SVC_DATA_DIR?: string | undefined
+  readonly PREFIX?: string | undefined
+}
+
+export function dataDir(name: string, { SVC_DATA_DIR, PREFIX }: Whereabouts): string {
+  return resolve(SVC_DATA_DIR || join(PREFIX || '/srv', 'data'), `svc_${instanceName(name)}`)
+}
+
+export interface Layout {
+  readonly root: string
+  readonly env: string
+  readonly compose: string
+  /** `<daemon>.env`: what each container gets of the settings. */
+  readonly daemonEnvs: string
+  readonly services: string
+  readonly store: string
+  readonly groups: string
+  readonly ipc: string
+  readonly web: string
+  readonly webPub: string
+  readonly webPriv: string
+  readonly egressState: string
+}
+
+export function layout(root: string): Layout {
+  return {
+    root,
+    env: join(root, '.env'),
+    compose: join(root, 'docker-compose.yml'),
+    daemonEnvs: join(root, 'env'),
+    services: join(root, 'services'),
+    store: join(root, 'store', 'svc.db'),
+    groups: join(root, 'groups'),
+    ipc: join(root, 'ipc'),
+    web: join(root, 'web'),
+    webPub: join(root, 'web', 'pub'),
+    webPriv: join(root, 'web', 'priv'),
+    egressState: join(root, 'egress', 'state.json'),
+  }
+}
+
+export interface GroupDirs {
+  /** The agent's workspace, which every tool calls `/home/node/`. */
+  readonly home: string
+  readonly logs: string
+  readonly skills: string
+  /** Shared by all groups of one world, which is the first segment of a folder. */
+  readonly share: string
+  readonly ipc: string
+  readonly socket: string
+  readonly webPub: string
+  readonly webPriv: string
+}
+
+/** The places of one group. A text that is no folder is refused, so that no path leaves the instance. */
+export function groupDirs(of: Layout, folder: string): GroupDirs {
+  const fault = folderFault(folder)
+  if (fault) refuse('invalid', `the folder ${JSON.stringify(folder.slice(0, 80))} ${fault}`)
+  const [world = folder] = folder.split('/')
+  const home = join(of.groups, folder)
+  return {
+    home,
+    logs: join(home, 'logs'),
+    skills: join(home, '.claude', 'skills'),
+    share: join(of.groups, world, 'share'),
+    ipc: join(of.ipc, folder),
+    socket: join(of.ipc, folder, 'gated.sock'),
+    webPub: join(of.webPub, folder),
+    webPriv: join(of.webPriv, folder),
+  }
+}

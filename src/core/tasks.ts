@@ -1,0 +1,52 @@
+// Scheduled tasks and the log of their runs.
+import { z } from 'zod'
+import { Table } from '../store/table.ts'
+import { Folder, line, prose, Timestamp } from './values.ts'
+
+export const ScheduledTask = z
+  .object({
+    id: line(320).meta({ readOnly: true }),
+    owner: Folder.describe('The folder whose agent runs it'),
+    chat_jid: line(512).describe('The chat it speaks in, or the bare folder'),
+    prompt: prose(100_000).refine((value) => value.trim() !== '', 'must not be empty'),
+    cron: line(256).optional().describe('Five-field cron or milliseconds between runs; absent for a single run'),
+    next_run: Timestamp.meta({ readOnly: true }).optional(),
+    status: z.enum(['active', 'paused', 'firing', 'completed']),
+    context_mode: z.enum(['group', 'isolated']),
+    created_at: Timestamp.meta({ readOnly: true }),
+  })
+  .meta({ id: 'ScheduledTasks' })
+
+export const scheduledTasks = new Table({
+  name: 'scheduled_tasks',
+  row: ScheduledTask,
+  key: 'id',
+  storage: [
+    `create table scheduled_tasks (
+       id text primary key, owner text not null, chat_jid text not null, prompt text not null, cron text,
+       next_run text, status text not null, context_mode text not null, created_at text not null)`,
+    'create index scheduled_tasks_due on scheduled_tasks (status, next_run)',
+  ],
+})
+
+export const TaskRunLog = z.object({
+  id: z.string(),
+  task_id: z.string(),
+  run_at: Timestamp,
+  duration_ms: z.int(),
+  status: z.string(),
+  result: z.string().optional(),
+  error: z.string().optional(),
+})
+
+export const taskRunLogs = new Table({
+  name: 'task_run_logs',
+  row: TaskRunLog,
+  key: 'id',
+  storage: [
+    `create table task_run_logs (
+       id text primary key, task_id text not null references scheduled_tasks (id) on delete cascade,
+       run_at text not null, duration_ms integer not null, status text not null, result text, error text)`,
+    'create index task_run_logs_of on task_run_logs (task_id, run_at)',
+  ],
+})

@@ -1,0 +1,142 @@
+// The kinds of values the product speaks of, each with its rule and its sentence.
+import { z } from 'zod'
+
+/** Decision E8. Compared case-sensitively; `share` and `gated.sock` are names that the disk layout needs for itself. */
+export const FOLDER_SEGMENT = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+const RESERVED_SEGMENTS = new Set(['share', 'gated.sock'])
+
+/** Why a text is no folder, or nothing. */
+export function folderFault(text: string): string | undefined {
+  if (text === '') return 'must not be empty'
+  if (text.length > 255) return 'is longer than 255 characters'
+  const segments = text.split('/')
+  if (segments.length > 8) return 'has more than 8 segments'
+  for (const segment of segments) {
+    if (RESERVED_SEGMENTS.has(segment)) return `must not use the reserved name ${segment}`
+    if (!FOLDER_SEGMENT.test(segment))
+      return 'must be names of letters, digits, ".", "_" and "-" joined by "/", each starting with a letter or digit'
+  }
+  return undefined
+}
+
+/** A text schema whose rule is a function that answers with a sentence or nothing. */
+export function text(fault: (value: string) => string | undefined) {
+  return z.string().superRefine((value, ctx) => {
+    const message = fault(value)
+    if (message) ctx.addIssue({ code: 'custom', message })
+  })
+}
+
+const CONTROL = /[\u0000-\u001f\u007f]/
+
+function plainFault(max: number) {
+  return (value: string): string | undefined => {
+    if (value === '') return 'must not be empty'
+    if (codePoints(value) > max) return `is longer than ${max} characters`
+    if (CONTROL.test(value)) return 'must not hold control characters'
+    return undefined
+  }
+}
+
+/** Lengths count characters (code points), not bytes or UTF-16 units (decision E3). */
+export function codePoints(value: string): number {
+  let count = 0
+  for (const _ of value) count++
+  return count
+}
+
+/** Bytes; no face shows them. */
+export const Bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, 'must be bytes')
+
+/** One line of text without control characters. */
+export const line = (max: number) => text(plainFault(max))
+
+/** Text of any lines; NUL is refused because PostgreSQL cannot hold it. */
+export const prose = (max: number) =>
+  text((value) => {
+    if (codePoints(value) > max) return `is longer than ${max} characters`
+    if (value.includes('\u0000')) return 'must not hold a NUL character'
+    return undefined
+  })
+
+export const Folder = text(folderFault).describe('Folder path of a group, such as team/support')
+
+/** A folder, or the empty text for the instance's root. */
+export const FolderOrRoot = text((value) => (value === '' ? undefined : folderFault(value)))
+
+export const Jid = text((value) => {
+  if (!/^[a-z][a-z0-9_-]*:.+$/s.test(value)) return 'must look like platform:room'
+  return plainFault(512)(value)
+}).describe('Name of a chat, such as web:team or discord:1/2')
+
+export const Timestamp = z.iso.datetime({
+  offset: true,
+  error: 'must be an RFC 3339 time, such as 2026-01-31T08:00:00Z',
+})
+
+export const SecretKey = text((value) => {
+  if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return 'must match ^[A-Z][A-Z0-9_]*$, such as API_KEY'
+  return value.length > 128 ? 'is longer than 128 characters' : undefined
+})
+
+/** `jid_suffix` and `source_label` (decision L2). */
+export const Segment = text((value) =>
+  /^[A-Za-z0-9_-]{1,64}$/.test(value) ? undefined : 'must be 1 to 64 letters, digits, "_" or "-"',
+)
+
+/** Who a person or a thing is: `<provider>:<id>`. */
+export const Sub = text((value) => {
+  if (!/^[A-Za-z][A-Za-z0-9_-]*:[^\s:].*$/.test(value)) return 'must look like provider:id, such as github:42'
+  return plainFault(256)(value)
+})
+
+/** Why a text is no host name of a network rule, or nothing. Case and a trailing dot are already folded away. */
+export function hostFault(host: string): string | undefined {
+  if (host === '') return 'must not be empty'
+  if (/^[a-z]+:\/\//.test(host) || host.includes('/')) return 'must be a host name, not a URL'
+  if (host.includes('*')) return 'must not hold a wildcard: a host covers its subdomains already'
+  if (/^\[|^[0-9a-f:]*:[0-9a-f:]*:/.test(host) || /^[0-9.]+$/.test(host))
+    return 'must be a host name, not an IP address'
+  if (host.includes(':')) return 'must not hold a port'
+  if (host.length > 253) return 'is longer than 253 characters'
+  const label = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/
+  if (!host.split('.').every((part) => label.test(part))) {
+    return /[^\u0000-\u007f]/.test(host)
+      ? 'must be in its ASCII form (xn--…)'
+      : 'must be labels of letters, digits and "-" joined by "."'
+  }
+  return undefined
+}
+
+export const HostName = z
+  .string()
+  .transform((value) => value.toLowerCase().replace(/\.$/, ''))
+  .superRefine((value, ctx) => {
+    const message = hostFault(value)
+    if (message) ctx.addIssue({ code: 'custom', message })
+  })
+  .describe('Host name; its subdomains are covered too')
+
+/** A page size: clamped into 1..max, never refused for its size and never replaced by the default (decision E3). */
+export const limit = (initial: number, max: number) =>
+  z
+    .number()
+    .refine(Number.isFinite, 'must be a number')
+    .transform((value) => Math.min(Math.max(Math.trunc(value), 1), max))
+    .default(initial)
+    .describe(`How many at most; 1 to ${max}`)
+
+/** A text that holds JSON of this shape: what some tools take where a verb takes the object. */
+export function jsonText<S extends z.ZodType>(schema: S) {
+  return z
+    .string()
+    .transform((value, ctx): unknown => {
+      try {
+        return JSON.parse(value)
+      } catch {
+        ctx.addIssue({ code: 'custom', message: 'must be JSON' })
+        return z.NEVER
+      }
+    })
+    .pipe(schema)
+}

@@ -1,0 +1,39 @@
+// Web routes as rows; the front door reads them.
+import { z } from 'zod'
+import { Table } from '../store/table.ts'
+import { Folder, Timestamp, text } from './values.ts'
+
+/** Why a text is no path of ours, or nothing: one plain absolute path, so that no reader can take it for another. */
+export function webPathFault(path: string): string | undefined {
+  if (!path.startsWith('/')) return 'must start with /'
+  if (path.length > 1024) return 'is longer than 1024 characters'
+  if (path.includes('//')) return 'must not hold //'
+  if (/[\u0000-\u0020\u007f\\%?#]/.test(path)) return 'must not hold spaces, control characters, \\, %, ? or #'
+  if (path.split('/').some((segment) => segment === '.' || segment === '..'))
+    return 'must not hold . or .. as a segment'
+  return undefined
+}
+
+export const WebPath = text(webPathFault).describe('A path below the front door, such as /pub/team/')
+
+export const WebRoute = z
+  .object({
+    path_prefix: WebPath,
+    access: z.enum(['public', 'auth', 'deny', 'redirect']),
+    redirect_to: WebPath.optional().describe('Where to, when access is redirect'),
+    folder: Folder,
+    created_at: Timestamp.meta({ readOnly: true }),
+  })
+  .meta({ id: 'WebRoutes' })
+
+export const webRoutes = new Table({
+  name: 'web_routes',
+  row: WebRoute,
+  key: 'path_prefix',
+  storage: [
+    `create table web_routes (
+       path_prefix text primary key, access text not null, redirect_to text,
+       folder text not null references groups (folder) on delete cascade, created_at text not null)`,
+    'create index web_routes_of on web_routes (folder)',
+  ],
+})

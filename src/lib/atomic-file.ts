@@ -1,0 +1,115 @@
+// Files written whole or not at all, and read within bounds. What the disk says "no" to becomes a refusal with its path.
+import { randomBytes } from 'node:crypto'
+import { constants, type Stats } from 'node:fs'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { type RefusalCode, refuse } from './refusal.ts'
+
+/** Replaces `path` by a file with exactly this content and mode. After it returns, the file survives a power cut. */
+export async function writeAtomic(path: string, data: string | Uint8Array, mode: number): Promise<void> {
+  const directory = dirname(path)
+  // Same directory, because a rename does not cross file systems; a short name, because `path` may use all 255 bytes.
+  const temporary = join(directory, `.tmp-${randomBytes(8).toString('hex')}`)
+  try {
+    await using file = await open(temporary, 'wx', 0o600)
+    await file.writeFile(data)
+    // Not by open's argument, which the umask would narrow.
+    await file.chmod(mode)
+    await file.sync()
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    refuseDisk(error, 'write', path)
+  }
+  await syncDirectory(directory)
+}
+
+/** The text of a regular file of at most `maxBytes`. Never waits: opening a FIFO without a writer would. */
+export async function readText(path: string, maxBytes: number): Promise<string> {
+  return decode(await readBytes(path, maxBytes), path)
+}
+
+async function readBytes(path: string, maxBytes: number): Promise<Buffer> {
+  try {
+    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
+    const fault = kindFault(await file.stat())
+    if (fault) refuse('invalid', `cannot read ${path}: ${fault}`)
+    // By the bytes that come, not by the size the file claims: it may grow, and files of /proc claim none.
+    const bytes = await readUpTo(file, maxBytes + 1)
+    if (bytes.length > maxBytes) refuse('too_large', `cannot read ${path}: it is larger than ${maxBytes} bytes`)
+    return bytes
+  } catch (error) {
+    refuseDisk(error, 'read', path)
+  }
+}
+
+async function readUpTo(file: FileHandle, limit: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  for (let length = 0; length < limit; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(Math.min(65_536, limit - length)))
+    if (bytesRead === 0) break
+    chunks.push(buffer.subarray(0, bytesRead))
+    length += bytesRead
+  }
+  return Buffer.concat(chunks)
+}
+
+function kindFault(stats: Stats): string | undefined {
+  if (stats.isFile()) return undefined
+  return stats.isDirectory() ? 'it is a directory' : 'it is not a regular file'
+}
+
+function decode(bytes: Buffer, path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return refuse('invalid', `cannot read ${path}: it is not UTF-8 text`)
+  }
+}
+
+async function syncDirectory(directory: string): Promise<void> {
+  try {
+    await using handle = await open(directory, constants.O_RDONLY)
+    await handle.sync()
+  } catch (error) {
+    refuseDisk(error, 'write', directory)
+  }
+}
+
+const DISK_FAULTS: Readonly<Record<string, readonly [RefusalCode, string]>> = {
+  ENOENT: ['not_found', 'it does not exist'],
+  EACCES: ['forbidden', 'permission denied'],
+  EPERM: ['forbidden', 'permission denied'],
+  EROFS: ['unavailable', 'the file system is read-only'],
+  ENOSPC: ['unavailable', 'the disk is full'],
+  EDQUOT: ['unavailable', 'the disk quota is used up'],
+  EFBIG: ['unavailable', 'the file would be larger than the system allows'],
+  EIO: ['unavailable', 'the disk reports an error'],
+  EMFILE: ['unavailable', 'too many files are open'],
+  ENFILE: ['unavailable', 'too many files are open'],
+  EISDIR: ['invalid', 'it is a directory'],
+  ENOTDIR: ['invalid', 'a part of the path is not a directory'],
+  EEXIST: ['conflict', 'it is there already'],
+  ENOTEMPTY: ['conflict', 'it is a directory that is not empty'],
+  ENXIO: ['invalid', 'it is not a regular file'],
+  ELOOP: ['invalid', 'its symbolic links go in a circle'],
+  ENAMETOOLONG: ['invalid', 'the name is too long'],
+}
+
+/** Turns an error of the file system into a refusal: `cannot write <path>: the disk is full`. Any other is thrown on. */
+export function refuseDisk(error: unknown, doing: string, path: string): never {
+  const code = diskCode(error)
+  const fault = code === undefined ? undefined : DISK_FAULTS[code]
+  if (!fault) throw error
+  const [refusal, reason] = fault
+  // A file is about to be made when it is written: what is missing then is the directory.
+  refuse(
+    refusal,
+    `cannot ${doing} ${path}: ${code === 'ENOENT' && doing === 'write' ? 'its directory does not exist' : reason}`,
+  )
+}
+
+/** The system's name of an error, such as ENOENT. */
+export function diskCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { formatDotenv, parseDotenv } from './dotenv.ts'
+import { Refusal } from './refusal.ts'
+
+test('a file of every allowed kind of line is read', () => {
+  const text = [
+    '\uFEFF# written by create',
+    '',
+    '   # indented comment',
+    'PLAIN=value',
+    'export EXPORTED=yes',
+    '  SPACED =  a b  ',
+    'EMPTY=',
+    'COMMENTED=one two # three',
+    'ONLY_COMMENT= # nothing',
+    'HASH=pass#word',
+    'EQUALS=a=b=c',
+    "SINGLE='a\\nb # c'",
+    'DOUBLE="a\\nb \\"c\\" \\\\ \\d # e" # out',
+    'WINDOWS=line\r',
+    "INNER=it's",
+    'TWICE=first',
+    'TWICE=last',
+  ].join('\n')
+  assert.deepEqual(Object.fromEntries(parseDotenv(text, '.env')), {
+    PLAIN: 'value',
+    EXPORTED: 'yes',
+    SPACED: 'a b',
+    EMPTY: '',
+    COMMENTED: 'one two',
+    ONLY_COMMENT: '',
+    HASH: 'pass#word',
+    EQUALS: 'a=b=c',
+    SINGLE: 'a\\nb # c',
+    DOUBLE: 'a\nb "c" \\ \\d # e',
+    WINDOWS: 'line',
+    INNER: "it's",
+    TWICE: 'last',
+  })
+})
+
+test('a bad line is refused by file and number, and its content is not repeated', () => {
+  const cases: Record<string, RegExp> = {
+    'no equals sign hunter2': /^\.env line 2 must look like KEY=value$/,
+    '=hunter2': /^\.env line 2 must look like KEY=value$/,
+    '1KEY=hunter2': /^\.env line 2 must look like KEY=value$/,
+    'A-B=hunter2': /^\.env line 2 must look like KEY=value$/,
+    'A="hunter2': /^\.env line 2 has no closing "$/,
+    'A="hunter2\\"': /^\.env line 2 has no closing "$/,
+    "A='hunter2": /^\.env line 2 has no closing '$/,
+    'A="hunter2" more': /^\.env line 2 goes on after its closing "$/,
+    'A="hun"ter2"': /^\.env line 2 goes on after its closing "$/,
+  }
+  for (const [line, sentence] of Object.entries(cases)) {
+    assert.throws(
+      () => parseDotenv(`GOOD=1\n${line}\n`, '.env'),
+      (error) => error instanceof Refusal && sentence.test(error.message) && !error.message.includes('hunter2'),
+      line,
+    )
+  }
+})
+
+test('what is written reads back as itself', () => {
+  const key = fc.stringMatching(/^[A-Za-z_][A-Za-z0-9_]{0,20}$/)
+  const text = fc.oneof(fc.string({ unit: 'binary' }), fc.stringMatching(/^[ "'\\#\r\nnrt=$ab\t]{0,20}$/))
+  fc.assert(
+    fc.property(fc.array(fc.tuple(key, text)), (pairs) => {
+      const entries = new Map(pairs)
+      assert.deepEqual(parseDotenv(formatDotenv(entries), 'x'), entries)
+    }),
+  )
+})
+
+test('any text is read or refused, never more', () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.stringMatching(/^[A=" '\\#\n]{0,30}$/)), (text) => {
+      try {
+        parseDotenv(text, 'x')
+      } catch (error) {
+        assert.ok(error instanceof Refusal)
+      }
+    }),
+  )
+})
+
+test('a key that no shell could name is not written', () => {
+  for (const key of ['', '1A', 'A B', 'A=B', 'A\nB', 'É']) assert.throws(() => formatDotenv([[key, 'x']]), Refusal)
+})
+
+test('a pathological line of 64 KiB is judged at once', () => {
+  const started = performance.now()
+  const spaces = ' '.repeat(65_536)
+  const lines = [
+    `A=x${spaces}y`,
+    `A${spaces}`,
+    `export${spaces}`,
+    `A="x"${spaces}y`,
+    `A="${'\\'.repeat(65_536)}`,
+    spaces,
+  ]
+  for (const line of lines) {
+    try {
+      parseDotenv(line, 'x')
+    } catch (error) {
+      assert.ok(error instanceof Refusal)
+    }
+  }
+  assert.ok(performance.now() - started < 1000)
+})

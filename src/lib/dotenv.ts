@@ -1,0 +1,64 @@
+// The text of a .env file, both ways. Errors name the line and never its content, which may be a secret.
+import { refuse } from './refusal.ts'
+
+const LINE = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=(.*)$/s
+const KEY = /^[A-Za-z_][A-Za-z0-9_]*$/
+const PLAIN = /^[A-Za-z0-9_.:/@%+,=-]*$/
+const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '"': '"', '\\': '\\' }
+
+/** The entries of a file; of a key that stands there twice, the last. `source` names the file in a refusal. */
+export function parseDotenv(text: string, source: string): Map<string, string> {
+  const entries = new Map<string, string>()
+  const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/)
+  for (const [index, line] of lines.entries()) {
+    if (/^\s*(?:#|$)/.test(line)) continue
+    const place = `${source} line ${index + 1}`
+    const [, key, rest] = LINE.exec(line) ?? []
+    if (key === undefined || rest === undefined) refuse('invalid', `${place} must look like KEY=value`)
+    entries.set(key, readValue(rest.trim(), place))
+  }
+  return entries
+}
+
+/** A file that `parseDotenv` reads back as the same entries. */
+export function formatDotenv(entries: Iterable<readonly [string, string]>): string {
+  let text = ''
+  for (const [key, value] of entries) {
+    if (!KEY.test(key)) refuse('invalid', `${JSON.stringify(key)} must be letters, digits and "_", and no digit first`)
+    text += `${key}=${writeValue(value)}\n`
+  }
+  return text
+}
+
+function readValue(text: string, place: string): string {
+  const quote = text[0]
+  // A "#" inside a word belongs to the value (passwords have them); after a space it starts a comment.
+  if (quote !== '"' && quote !== "'") return text.slice(0, startOfComment(text)).trimEnd()
+  const end = closingQuote(text, quote)
+  if (end === undefined) refuse('invalid', `${place} has no closing ${quote}`, 'write a line break inside "…" as \\n')
+  if (!/^\s*(?:#.*)?$/s.test(text.slice(end + 1))) refuse('invalid', `${place} goes on after its closing ${quote}`)
+  const inner = text.slice(1, end)
+  if (quote === "'") return inner
+  return inner.replace(/\\(.)/gs, (pair, letter: string) => ESCAPES[letter] ?? pair)
+}
+
+function startOfComment(text: string): number {
+  const at = text.search(/(?:^|\s)#/)
+  return at < 0 ? text.length : at
+}
+
+function closingQuote(text: string, quote: string): number | undefined {
+  for (let at = 1; at < text.length; at++) {
+    if (text[at] === quote) return at
+    if (text[at] === '\\' && quote === '"') at++
+  }
+  return undefined
+}
+
+function writeValue(value: string): string {
+  if (PLAIN.test(value)) return value
+  // Single quotes first: inside them other readers (a shell, compose) leave "$" and "\" alone as well.
+  if (!/['\r\n]/.test(value)) return `'${value}'`
+  const escaped = value.replace(/["\\]/g, '\\$&').replaceAll('\n', '\\n').replaceAll('\r', '\\r')
+  return `"${escaped}"`
+}

@@ -1,0 +1,278 @@
+// Two small pattern languages: paths (`a/*`, `a/**`, `[ab]?`) and plain texts (`x*y`). Neither uses a backtracking
+// engine, so that no pattern and no subject, however hostile, can hold up the process.
+
+export type Matcher = (subject: string) => boolean
+
+/** Far above any honest pattern; it bounds the work of a match to pattern length times subject length. */
+export const MAX_PATTERN = 1024
+const SLASH = 0x2f
+const LAST_POINT = 0x10ffff
+
+type Range = readonly [low: number, high: number]
+
+/** One place in a compiled path: which characters lead on, which keep it there, how many places it may jump for free. */
+interface Step {
+  readonly take: readonly Range[]
+  readonly stay: readonly Range[]
+  readonly skip: 0 | 1 | 2
+}
+
+const SEGMENT_CHARACTER: readonly Range[] = [
+  [0, SLASH - 1],
+  [SLASH + 1, LAST_POINT],
+]
+const SEPARATOR: Step = { take: [[SLASH, SLASH]], stay: [], skip: 0 }
+const STAR: Step = { take: [], stay: SEGMENT_CHARACTER, skip: 1 }
+// `/**` is two steps: nothing at all, or a slash and then anything.
+const ENTER: Step = { take: [[SLASH, SLASH]], stay: [], skip: 2 }
+const INSIDE: Step = { take: [], stay: [[0, LAST_POINT]], skip: 1 }
+
+/** Whether a path pattern holds anything but plain characters; without, it matches only itself. */
+export function isGlob(pattern: string): boolean {
+  return /[*?[\\]/.test(pattern)
+}
+
+/**
+ * A path glob: segments are shell-style and never cross `/`, a whole segment `**` is any number of segments, also none.
+ * Nothing when the pattern is malformed.
+ */
+export function compileSegments(pattern: string): Matcher | undefined {
+  if (pattern.length > MAX_PATTERN) return undefined
+  if (!isGlob(pattern)) return (subject) => subject === pattern
+  if (pattern === '**') return () => true
+  const base = pattern.slice(0, -'/**'.length)
+  // Nearly every pattern in use is a subtree, and a prefix compare is the cheapest way to ask for one.
+  if (pattern.endsWith('/**') && !isGlob(base)) {
+    const below = `${base}/`
+    return (subject) => subject === base || subject.startsWith(below)
+  }
+  const steps = parsePath(pattern)
+  if (!steps) return undefined
+  // Built when first asked: of a thousand patterns that are loaded, a handful are ever put to the question.
+  let run: Matcher | undefined
+  return (subject) => {
+    run ??= automaton(steps)
+    return run(subject)
+  }
+}
+
+/** A text glob: `*` is any run of any characters, and nothing else is special. */
+export function compileText(pattern: string): Matcher | undefined {
+  if (pattern.length > MAX_PATTERN) return undefined
+  const [head = '', ...others] = pattern.split('*')
+  const tail = others.pop()
+  if (tail === undefined) return (subject) => subject === pattern
+  const finders = others.filter((part) => part !== '').map(finder)
+  return (subject) => {
+    const end = subject.length - tail.length
+    if (end < head.length || !subject.startsWith(head) || !subject.endsWith(tail)) return false
+    let at = head.length
+    for (const find of finders) {
+      at = find(subject, at, end)
+      if (at < 0) return false
+    }
+    return true
+  }
+}
+
+/** Whether `outer` surely matches all that `inner` matches. Unknown is no: this guards what one may hand on. */
+export function covers(outer: string, inner: string): boolean {
+  if (outer === inner || outer === '**') return true
+  if (!isGlob(inner)) return compileSegments(outer)?.(inner) ?? false
+  const base = outer.slice(0, -'/**'.length)
+  if (!outer.endsWith('/**') || isGlob(base)) return false
+  const known = plainSegments(inner)
+  const wanted = base.split('/')
+  return wanted.length <= known.length && wanted.every((segment, at) => segment === known[at])
+}
+
+/** Whether some path may match both. Unknown is yes. */
+export function mayMeet(left: string, right: string): boolean {
+  if (!isGlob(left)) return compileSegments(right)?.(left) ?? false
+  if (!isGlob(right)) return compileSegments(left)?.(right) ?? false
+  const known = plainSegments(right)
+  return plainSegments(left).every((segment, at) => known[at] === undefined || segment === known[at])
+}
+
+/** The segments before the first one that holds a glob. */
+function plainSegments(pattern: string): string[] {
+  const segments = pattern.split('/')
+  const first = segments.findIndex(isGlob)
+  return first < 0 ? segments : segments.slice(0, first)
+}
+
+/** Every segment brings the slash before it, and the subject gets one in front: so `**` needs no case for the start. */
+function parsePath(pattern: string): Step[] | undefined {
+  const steps: Step[] = []
+  for (const segment of pattern.split('/')) {
+    if (segment === '**') {
+      if (steps.at(-1) !== INSIDE) steps.push(ENTER, INSIDE)
+      continue
+    }
+    const inner = parseSegment(segment)
+    if (!inner) return undefined
+    steps.push(SEPARATOR, ...inner)
+  }
+  return steps
+}
+
+function parseSegment(segment: string): Step[] | undefined {
+  const token = /\\(?<escaped>.)|\[(?<set>(?:\\.|[^\]\\])+)\]|(?<any>\?)|(?<star>\*)(?!\*)|(?<plain>[^\\[*?])/suy
+  const steps: Step[] = []
+  while (token.lastIndex < segment.length) {
+    const groups = token.exec(segment)?.groups
+    if (!groups) return undefined
+    if (groups.star !== undefined) {
+      steps.push(STAR)
+      continue
+    }
+    const take = groups.any ? SEGMENT_CHARACTER : groups.set ? parseSet(groups.set) : literal(groups)
+    if (!take) return undefined
+    steps.push({ take, stay: [], skip: 0 })
+  }
+  return steps
+}
+
+function literal(groups: Record<string, string>): Range[] {
+  const point = pointOf(groups.escaped ?? groups.plain ?? '')
+  return [[point, point]]
+}
+
+/** The inside of `[…]`. A dash that stands first or last is itself. */
+function parseSet(body: string): readonly Range[] | undefined {
+  const negated = /^[!^]/.test(body)
+  const members = negated ? body.slice(1) : body
+  if (members === '') return undefined
+  const ranges: Range[] = []
+  for (const [, from = '', to = from] of members.matchAll(/(\\.|[^\\])(?:-(\\.|[^\\]))?/gsu)) {
+    const range: Range = [pointOf(from.replace(/^\\/, '')), pointOf(to.replace(/^\\/, ''))]
+    if (range[0] > range[1]) return undefined
+    ranges.push(range)
+  }
+  // Twice the complement is the set without the slash, which a range such as `[+-9]` would let in.
+  return negated ? complement(ranges) : complement(complement(ranges))
+}
+
+/** All characters of a segment but these. */
+function complement(ranges: readonly Range[]): Range[] {
+  const slash: Range = [SLASH, SLASH]
+  const rest: Range[] = []
+  let next = 0
+  for (const [low, high] of [...ranges, slash].sort((a, b) => a[0] - b[0])) {
+    if (low > next) rest.push([next, low - 1])
+    next = Math.max(next, high + 1)
+  }
+  if (next <= LAST_POINT) rest.push([next, LAST_POINT])
+  return rest
+}
+
+function pointOf(character: string): number {
+  return character.codePointAt(0) ?? 0
+}
+
+/**
+ * All places at once, one bit a place: the work for a character is the pattern's length divided by 32, whatever came
+ * before. Characters between two cuts behave alike, so that the masks are few however large the alphabet.
+ */
+function automaton(steps: readonly Step[]): Matcher {
+  const words = (steps.length >>> 5) + 1
+  const cuts = findCuts(steps)
+  const take = new Int32Array(words * cuts.length)
+  const stay = new Int32Array(words * cuts.length)
+  const skips = [new Int32Array(words), new Int32Array(words), new Int32Array(words)] as const
+  for (const [place, step] of steps.entries()) {
+    setBit(skips[step.skip], place)
+    for (const [cut, point] of cuts.entries()) {
+      if (includes(step.take, point)) setBit(take, cut * words * 32 + place)
+      if (includes(step.stay, point)) setBit(stay, cut * words * 32 + place)
+    }
+  }
+
+  const state = new Int32Array(words)
+  /** Moves every place on by one character; whether any is left. */
+  const feed = (point: number): boolean => {
+    const base = findCut(cuts, point) * words
+    let [taken, once, twice, alive] = [0, 0, 0, 0]
+    for (let w = 0; w < words; w++) {
+      const before = word(state, w)
+      const taking = before & word(take, base + w)
+      let after = (taking << 1) | taken | (before & word(stay, base + w))
+      // One round of free moves is enough: only a `*` before a `/**` makes two of them, and in this order.
+      const single = after & word(skips[1], w)
+      after |= (single << 1) | once
+      const double = after & word(skips[2], w)
+      after |= (double << 2) | twice
+      taken = taking >>> 31
+      once = single >>> 31
+      twice = double >>> 30
+      state[w] = after
+      alive |= after
+    }
+    return alive !== 0
+  }
+
+  return (subject) => {
+    state.fill(0)
+    state[0] = 1 | (1 << (steps[0]?.skip ?? 0))
+    if (!feed(SLASH)) return false
+    for (let at = 0; at < subject.length; ) {
+      const point = subject.codePointAt(at) ?? 0
+      if (!feed(point)) return false
+      at += point > 0xffff ? 2 : 1
+    }
+    return ((word(state, steps.length >>> 5) >>> (steps.length & 31)) & 1) === 1
+  }
+}
+
+function word(bits: Int32Array, at: number): number {
+  return bits[at] ?? 0
+}
+
+function setBit(bits: Int32Array, at: number): void {
+  bits[at >>> 5] = word(bits, at >>> 5) | (1 << (at & 31))
+}
+
+function includes(ranges: readonly Range[], point: number): boolean {
+  return ranges.some(([low, high]) => low <= point && point <= high)
+}
+
+/** Where a range begins or has just ended: the first character of every stretch that all steps treat alike. */
+function findCuts(steps: readonly Step[]): number[] {
+  const cuts = new Set([0])
+  for (const { take, stay } of steps) {
+    for (const [low, high] of [...take, ...stay]) cuts.add(low).add(high + 1)
+  }
+  cuts.delete(LAST_POINT + 1)
+  return [...cuts].sort((a, b) => a - b)
+}
+
+/** The last cut at or below the character. */
+function findCut(cuts: readonly number[], point: number): number {
+  let low = 0
+  let high = cuts.length - 1
+  while (low < high) {
+    const middle = (low + high + 1) >>> 1
+    if ((cuts[middle] ?? 0) <= point) low = middle
+    else high = middle - 1
+  }
+  return low
+}
+
+/** Knuth, Morris and Pratt: the end of the first occurrence within [from, end), or -1; no character is read twice. */
+function finder(needle: string): (subject: string, from: number, end: number) => number {
+  const fallback = new Int32Array(needle.length)
+  for (let at = 1, matched = 0; at < needle.length; at++) {
+    while (matched > 0 && needle[at] !== needle[matched]) matched = word(fallback, matched - 1)
+    if (needle[at] === needle[matched]) matched++
+    fallback[at] = matched
+  }
+  return (subject, from, end) => {
+    for (let at = from, matched = 0; at < end; at++) {
+      const unit = subject.charCodeAt(at)
+      while (matched > 0 && unit !== needle.charCodeAt(matched)) matched = word(fallback, matched - 1)
+      if (unit === needle.charCodeAt(matched)) matched++
+      if (matched === needle.length) return at + 1
+    }
+    return -1
+  }
+}

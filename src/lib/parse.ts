@@ -1,0 +1,63 @@
+// The border: unchecked in, typed out, or one refusal that names everything that is wrong.
+import type { z } from 'zod'
+import { refuse } from './refusal.ts'
+
+type Issue = z.core.$ZodIssue
+
+/** `raw` as the schema's output. `source` names a file or a setting in front of the sentence. */
+export function parse<S extends z.ZodType>(schema: S, raw: unknown, source?: string): z.output<S> {
+  const result = schema.safeParse(raw)
+  if (result.success) return result.data
+  refuse('invalid', `${source ? `${source}: ` : ''}${sentences(result.error.issues)}`)
+}
+
+/** All issues in one line: `source_label is required; daily_limit must be more than 0`. */
+export function sentences(issues: readonly Issue[]): string {
+  return [...new Set(issues.map(sentence))].join('; ')
+}
+
+export function sentence(issue: Issue): string {
+  const name = issue.path.length ? issue.path.map(String).join('.') : 'the input'
+  switch (issue.code) {
+    case 'invalid_type':
+      if (issue.input === undefined) return `${name} is required`
+      return `${name} must be ${article(issue.expected)}`
+    case 'unrecognized_keys':
+      return issue.keys.map((key) => `${[...issue.path, key].map(String).join('.')} is not known here`).join('; ')
+    case 'invalid_value':
+      if (issue.input === undefined) return `${name} is required`
+      return `${name} must be ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(String).join(', ')}`
+    case 'too_small':
+      return tooSmall(name, issue)
+    case 'too_big':
+      return tooBig(name, issue)
+    case 'invalid_union':
+      return `${name} has none of the allowed shapes`
+    default:
+      return `${name} ${lowerFirst(issue.message)}`
+  }
+}
+
+function tooSmall(name: string, issue: z.core.$ZodIssueTooSmall): string {
+  if (issue.origin === 'string') return issue.minimum === 1 ? `${name} must not be empty` : `${name} is too short`
+  if (issue.origin === 'array') return `${name} needs at least ${issue.minimum}`
+  return `${name} must be ${issue.inclusive ? 'at least' : 'more than'} ${issue.minimum}`
+}
+
+function tooBig(name: string, issue: z.core.$ZodIssueTooBig): string {
+  if (issue.origin === 'string') return `${name} is longer than ${issue.maximum} characters`
+  if (issue.origin === 'array') return `${name} has more than ${issue.maximum} entries`
+  return `${name} must be ${issue.inclusive ? 'at most' : 'less than'} ${issue.maximum}`
+}
+
+function article(type: string): string {
+  const word = { int: 'whole number', number: 'number', string: 'text', boolean: 'true or false', array: 'list' }[type]
+  if (type === 'boolean') return 'true or false'
+  if (type === 'string') return 'text'
+  const said = word ?? type
+  return `${/^[aeiou]/.test(said) ? 'an' : 'a'} ${said}`
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1)
+}

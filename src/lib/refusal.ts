@@ -1,0 +1,35 @@
+// Every "no" said on purpose, and what each face makes of it. Anything else that is thrown is a bug.
+
+export const REFUSALS = {
+  invalid: { http: 400, rpc: -32602, title: 'Invalid input' },
+  unauthenticated: { http: 401, rpc: -32001, title: 'Not signed in' },
+  forbidden: { http: 403, rpc: -32003, title: 'Not permitted' },
+  not_found: { http: 404, rpc: -32004, title: 'Not found' },
+  not_allowed: { http: 405, rpc: -32005, title: 'Method not allowed' },
+  conflict: { http: 409, rpc: -32009, title: 'Conflict' },
+  too_large: { http: 413, rpc: -32013, title: 'Too large' },
+  wrong_type: { http: 415, rpc: -32014, title: 'Wrong content type' },
+  unprocessable: { http: 422, rpc: -32022, title: 'Unprocessable' },
+  rate_limited: { http: 429, rpc: -32029, title: 'Too many requests' },
+  unsupported: { http: 501, rpc: -32015, title: 'Not supported' },
+  unavailable: { http: 503, rpc: -32053, title: 'Unavailable' },
+} as const
+
+export type RefusalCode = keyof typeof REFUSALS
+
+export class Refusal extends Error {
+  readonly code: RefusalCode
+  readonly hint: string | undefined
+
+  constructor(code: RefusalCode, message: string, hint?: string) {
+    super(message)
+    this.name = 'Refusal'
+    this.code = code
+    this.hint = hint
+  }
+}
+
+/** An expression as well as a statement: `find(...) ?? refuse('not_found', ...)`. */
+export function refuse(code: RefusalCode, message: string, hint?: string): never {
+  throw new Refusal(code, message, hint)
+}

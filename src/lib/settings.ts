@@ -1,0 +1,166 @@
+// Settings: declared once with schema, default and sentence, read once at the start, passed on as a value.
+// The order of sources is the caller's. This is the only file that reads the process environment.
+import { isIPv4, isIPv6 } from 'node:net'
+import { z } from 'zod'
+import { DURATION_SENTENCE, readDuration } from './duration.ts'
+import { nearest } from './nearest.ts'
+import { sentence } from './parse.ts'
+import { refuse } from './refusal.ts'
+
+/** Where texts of settings come from; `name` completes the sentence "WEB_LISTEN in … must be …". */
+export interface Source {
+  readonly name: string
+  get(key: string): string | undefined
+}
+
+/** A schema that takes the text of a setting. */
+type FromText = z.ZodType<unknown, string>
+
+export interface Setting<S extends FromText = FromText, I extends string | undefined = string | undefined> {
+  readonly schema: S
+  /** The default, written as an operator would write it; undefined where the setting may be absent. */
+  readonly initial: I
+  readonly about: string
+}
+
+export type Declared = Readonly<Record<string, Setting>>
+
+type ValueOf<T extends Setting> = z.output<T['schema']> | (T['initial'] extends string ? never : undefined)
+
+export type Settings<D extends Declared> = { readonly [K in keyof D]: ValueOf<D[K]> }
+
+export function setting<S extends FromText, const I extends string | undefined>(
+  schema: S,
+  initial: I,
+  about: string,
+): Setting<S, I> {
+  return { schema, initial, about }
+}
+
+/** The value of every declared setting: the first source that has the key decides. All faults come in one refusal. */
+export function readSettings<D extends Declared>(declared: D, sources: readonly Source[]): Settings<D> {
+  const values: Record<string, unknown> = {}
+  const faults: string[] = []
+  for (const [key, { schema, initial }] of Object.entries(declared)) {
+    const from = sources.find((source) => source.get(key) !== undefined)
+    const text = from ? from.get(key) : initial
+    const result = text === undefined ? undefined : schema.safeParse(text)
+    if (result?.success === false) faults.push(faultOf(key, from?.name ?? 'its default', text ?? '', result.error))
+    values[key] = result?.data
+  }
+  if (faults.length) refuse('invalid', faults.join('; '))
+  // The loop has filled every key of D with its schema's output, which the index signature cannot say.
+  return values as Settings<D>
+}
+
+/** Keys of a file that nobody declared, each with the declared name that was probably meant. */
+export function unknownKeys(declared: Declared, entries: ReadonlyMap<string, string>): UnknownKey[] {
+  const names = Object.keys(declared)
+  return [...entries.keys()].flatMap((key) => {
+    if (Object.hasOwn(declared, key)) return []
+    const meant = nearest(key, names)
+    return [meant === undefined ? { key } : { key, meant }]
+  })
+}
+
+export interface UnknownKey {
+  readonly key: string
+  readonly meant?: string
+}
+
+/** The entries of a file, or of flags, as a source. */
+export function sourceOf(name: string, entries: ReadonlyMap<string, string>): Source {
+  return { name, get: (key) => entries.get(key) }
+}
+
+export function environment(): Source {
+  return { name: 'the environment', get: fromEnvironment }
+}
+
+/** One variable that is no setting of an instance, such as SVC_DATA_DIR or NO_COLOR. */
+export function fromEnvironment(key: string): string | undefined {
+  return Object.hasOwn(process.env, key) ? process.env[key] : undefined
+}
+
+/** Keys whose values are secret, or hold a password as a database's address does. */
+export function isSecretKey(key: string): boolean {
+  return /(?:SECRET|KEY|TOKEN|PASSWORD|URL)$/i.test(key)
+}
+
+function faultOf(key: string, source: string, text: string, error: z.ZodError): string {
+  const name = `${key} in ${source}`
+  const said = [...new Set(error.issues.map((issue) => sentence({ ...issue, path: [name, ...issue.path] })))].join('; ')
+  if (!isSecretKey(key)) return `${said}, not ${JSON.stringify(text.slice(0, 80))}`
+  // A schema from elsewhere may quote its input. Up to three letters are no secret, and would match any sentence.
+  return text.length > 3 && said.includes(text) ? `${name} is not valid` : said
+}
+
+function fromText<T>(rule: string, read: (text: string) => T | undefined) {
+  return z.string().transform((text, ctx): T => {
+    const value = read(text)
+    if (value !== undefined) return value
+    ctx.addIssue({ code: 'custom', message: rule })
+    return z.NEVER
+  })
+}
+
+/** Any text, the empty one included. */
+export const TextSetting = z.string()
+
+/** Milliseconds. */
+export const DurationSetting = fromText(DURATION_SENTENCE, readDuration)
+
+export const CountSetting = fromText('must be a whole number of at least 0', (text) => {
+  const count = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
+  return Number.isSafeInteger(count) ? count : undefined
+})
+
+export const BooleanSetting = fromText('must be true or false', (text) => {
+  const word = text.toLowerCase()
+  if (['true', '1', 'yes', 'on'].includes(word)) return true
+  if (['false', '0', 'no', 'off'].includes(word)) return false
+  return undefined
+})
+
+const SIZES = new Map([
+  ['', 1],
+  ['kb', 1000],
+  ['mb', 1000 ** 2],
+  ['gb', 1000 ** 3],
+  ['kib', 1024],
+  ['mib', 1024 ** 2],
+  ['gib', 1024 ** 3],
+])
+
+export const BytesSetting = fromText('must be a number of bytes above 0 such as 1048576, 512KiB or 20MB', (text) => {
+  const [, count, unit] = /^(\d{1,16})([a-z]{0,3})$/i.exec(text) ?? []
+  const bytes = Number(count) * (SIZES.get(unit?.toLowerCase() ?? '') ?? Number.NaN)
+  return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined
+})
+
+/** An absolute address, returned as it was written. */
+export const UrlSetting = fromText('must be an absolute URL such as https://example.com', (text) =>
+  /^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(text) && URL.canParse(text) ? text : undefined,
+)
+
+export interface Listen {
+  readonly host: string
+  readonly port: number
+}
+
+/** `host:port`; `:port` alone means that port of `anyHost`. */
+export const listenSetting = (anyHost: string) =>
+  fromText('must be host:port such as 127.0.0.1:8080, :8080 or [::1]:8080', (text) => readListen(text, anyHost))
+
+/** Loopback unless told otherwise. */
+export const ListenSetting = listenSetting('127.0.0.1')
+
+function readListen(text: string, anyHost: string): Listen | undefined {
+  const [, v6, name, digits] = /^(?:\[([^\]]+)\]|([^[\]:]*)):(\d{1,5})$/.exec(text) ?? []
+  const port = Number(digits)
+  if (!(port <= 65_535)) return undefined
+  if (v6 !== undefined) return isIPv6(v6) ? { host: v6, port } : undefined
+  if (!name) return { host: anyHost, port }
+  if (/^[\d.]+$/.test(name)) return isIPv4(name) ? { host: name, port } : undefined
+  return /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})$/.test(name) ? { host: name, port } : undefined
+}

@@ -1,0 +1,82 @@
+// The one path: parse, authorize, run, audit, in one transaction. Every face calls this and nothing else.
+import type { z } from 'zod'
+import { timestamp } from '../lib/clock.ts'
+import { parse } from '../lib/parse.ts'
+import { Refusal } from '../lib/refusal.ts'
+import type { Tx } from '../store/engine.ts'
+import { type Outcome, writeAudit } from './audit.ts'
+import type { Asking, Context } from './context.ts'
+import type { NamedVerb } from './resource.ts'
+
+export async function call<I extends z.ZodObject, O>(asking: Asking, verb: NamedVerb<I, O>, raw: unknown): Promise<O> {
+  return callParsed(asking, verb, parse(verb.input, raw))
+}
+
+/** For the face that has a schema of its own in front (`toolInput`): `input` is already what the verb's schema gives. */
+export async function callParsed<I extends z.ZodObject, O>(
+  asking: Asking,
+  verb: NamedVerb<I, O>,
+  input: z.output<I>,
+): Promise<O> {
+  const { host } = asking
+  const started = performance.now()
+  const outcome = (result: Outcome['result'], error?: string): Outcome => ({
+    result,
+    durationMs: Math.round(performance.now() - started),
+    ...(error === undefined ? {} : { error }),
+  })
+  let effects: (() => void | Promise<void>)[] = []
+  const attempt = async (tx: Tx): Promise<O> => {
+    effects = []
+    const ctx = contextOf(asking, verb, tx, effects)
+    await verb.needs(ctx, input)
+    const reply = await verb.run(ctx, input)
+    if (!verb.reads) await writeAudit(tx, asking, verb, input, outcome('ok'))
+    return reply
+  }
+  try {
+    const reply = await (verb.reads ? host.engine.read(attempt) : host.engine.transaction(attempt))
+    for (const effect of effects) void runEffect(host, effect)
+    return reply
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'forbidden') {
+      // The refused transaction is gone; what was tried is kept in one of its own.
+      await host.engine.transaction((tx) => writeAudit(tx, asking, verb, input, outcome('denied', error.message)))
+    }
+    throw error
+  }
+}
+
+function contextOf(
+  asking: Asking,
+  verb: { toolName: string },
+  tx: Tx,
+  effects: (() => void | Promise<void>)[],
+): Context {
+  const { host, caller, face } = asking
+  return {
+    instance: host.instance,
+    clock: host.clock,
+    random: host.random,
+    keyring: host.keyring,
+    webBase: host.webBase,
+    timeZone: host.timeZone,
+    tx,
+    caller,
+    face,
+    tool: verb.toolName,
+    now: timestamp(host.clock.now()),
+    policy: () => host.policies.read(tx),
+    after: (effect) => {
+      effects.push(effect)
+    },
+  }
+}
+
+async function runEffect(host: Asking['host'], effect: () => void | Promise<void>): Promise<void> {
+  try {
+    await effect()
+  } catch (error) {
+    host.onStray?.(error)
+  }
+}

@@ -1,0 +1,100 @@
+// The ordinary verbs of a table. What differs from row to row is said by the resource.
+import { z } from 'zod'
+import { limit, line } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Order, PageRequest, Table } from '../store/table.ts'
+import type { Context } from './context.ts'
+import { type Verb, verb } from './resource.ts'
+
+export const Paging = z.object({
+  limit: limit(100, 1000),
+  after: line(2000).optional().describe('The `next` of the page before'),
+})
+
+/** For tools that take no paging: everything, as one page. */
+export const EVERYTHING = { limit: Number.MAX_SAFE_INTEGER - 1 }
+
+type Row<R extends z.ZodObject> = z.output<R>
+type Keep<T> = (row: T) => boolean
+
+/** The row as others see it: without its write-only fields. */
+export function shownRow<R extends z.ZodObject>(row: R): z.ZodObject {
+  const hidden = Object.keys(row.shape).filter((name) => isMarked(row, name, 'writeOnly'))
+  const gone: Record<string, true> = Object.fromEntries(hidden.map((name) => [name, true]))
+  return row.omit(gone)
+}
+
+export function isMarked(row: z.ZodObject, name: string, mark: 'readOnly' | 'writeOnly'): boolean {
+  let field: unknown = row.shape[name]
+  while (field instanceof z.ZodType) {
+    if (field.meta()?.[mark] === true) return true
+    field = field instanceof z.ZodOptional || field instanceof z.ZodDefault ? field.unwrap() : undefined
+  }
+  return false
+}
+
+export type Listing<N extends string, R extends z.ZodObject> = Record<N, z.output<R>[]> & { next?: string }
+
+interface ListOptions<R extends z.ZodObject, N extends string> {
+  needs: Verb['needs']
+  order: Order<Row<R>>
+  /** Which rows this caller may see, where not all. */
+  keep?(ctx: Context): Promise<Keep<Row<R>>>
+  when?: string
+  tool?: string
+  toolReply?(reply: Listing<N, R>): unknown
+}
+
+/** GET /: `{<name>: […], next?}`. The tool takes nothing and gives everything that the caller may see. */
+export function list<R extends z.ZodObject, N extends string>(table: Table<R>, name: N, options: ListOptions<R, N>) {
+  const { needs, order, when, tool, toolReply } = options
+  return verb({
+    http: 'GET /',
+    reads: true,
+    input: Paging,
+    output: listing(table, name),
+    needs,
+    toolInput: z.strictObject({}).transform(() => EVERYTHING),
+    ...(when ? { when } : {}),
+    ...(tool ? { tool } : {}),
+    toolReply: toolReply ?? ((reply) => reply),
+    run: async (ctx, paging) => {
+      const keep = await options.keep?.(ctx)
+      return pageOf(ctx, table, name, { order, ...paging, ...(keep ? { keep } : {}) })
+    },
+  })
+}
+
+/** The schema of a list's answer. */
+export function listing<R extends z.ZodObject, N extends string>(table: Table<R>, name: N): z.ZodType<Listing<N, R>> {
+  const schema = z.object({ [name]: z.array(shownRow(table.row)), next: z.string().optional() })
+  // The member's name is a parameter, which TypeScript widens to any text.
+  return schema as unknown as z.ZodType<Listing<N, R>>
+}
+
+export async function pageOf<R extends z.ZodObject, N extends string>(
+  ctx: Context,
+  table: Table<R>,
+  name: N,
+  request: PageRequest<Row<R>>,
+): Promise<Listing<N, R>> {
+  const page = await table.page(ctx.tx, request)
+  const next = page.next === undefined ? {} : { next: page.next }
+  // As above: one member whose name is a parameter.
+  return { [name]: page.rows.map((row) => visible(table, row)), ...next } as Listing<N, R>
+}
+
+/** A row without what only the store may know. */
+export function visible<R extends z.ZodObject>(table: Table<R>, row: Row<R>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(row).filter(([name]) => !isMarked(table.row, name, 'writeOnly')))
+}
+
+/** The row of this key, or `not_found` with a sentence. */
+export async function mustFind<R extends z.ZodObject>(
+  ctx: Context,
+  table: Table<R>,
+  where: Partial<Row<R>>,
+  what: string,
+): Promise<Row<R>> {
+  return (await table.find(ctx.tx, where)) ?? refuse('not_found', `there is no ${what}`)
+}

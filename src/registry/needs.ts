@@ -1,0 +1,119 @@
+// Who may: the answers that `needs` is made of. One evaluator stands behind all of them.
+import { administered, isOperator, judge, judgeTool, type Verdict } from '../core/access.ts'
+import { claimsOf, principalOf } from '../core/caller.ts'
+import { contains, reaches } from '../core/tiers.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Context } from './context.ts'
+
+/** The scope of what belongs to the whole instance: no folder, so only `**` covers it. */
+export const INSTANCE = ''
+
+type Params = Readonly<Record<string, string>>
+
+/** Written out, so that nobody gets there by forgetting. */
+export function anyone(): void {}
+
+/** Only whoever has the data directory: no bearer and no socket reaches this verb. */
+export function hostOnly(ctx: Context): void {
+  if (ctx.caller.kind !== 'host') refuse('forbidden', `${ctx.tool} is for the command line on the host`)
+}
+
+/** The caller holds this verb's tool on the scope, by rule (an agent) or by acl row (a person). */
+export function granted<I>(scopeOf: (input: I, ctx: Context) => string, paramsOf?: (input: I) => Params) {
+  return async (ctx: Context, input: I): Promise<void> => {
+    await mustHaveTool(ctx, scopeOf(input, ctx), paramsOf?.(input))
+  }
+}
+
+/** For lists that show each caller its own: an agent needs the tool, a person only a name; the list's filter does the rest. */
+export async function listed(ctx: Context): Promise<void> {
+  if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
+}
+
+export async function mustHaveTool(ctx: Context, scope: string, params?: Params): Promise<void> {
+  const verdict = await verdictOf(ctx, scope, params)
+  if (!verdict.allow)
+    refuse('forbidden', `${ctx.tool}: not permitted${scope ? ` on ${scope}` : ''} (${verdict.reason})`)
+}
+
+export async function hasTool(ctx: Context, scope: string): Promise<boolean> {
+  return (await verdictOf(ctx, scope)).allow
+}
+
+async function verdictOf(ctx: Context, scope: string, params?: Params): Promise<Verdict> {
+  const { caller, tool } = ctx
+  if (caller.kind === 'host') return { allow: true, reason: 'the host may' }
+  const policy = await ctx.policy()
+  if (caller.kind === 'agent') return judgeTool(policy, caller.folder, { tool, scope, ...(params ? { params } : {}) })
+  const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
+  return judge(policy, asker, { action: `mcp:${tool}`, scope, ...(params ? { params } : {}) })
+}
+
+/** `admin` on the folder. Once a tool is granted, a folder is admin of itself and of what lies below it (decision L4). */
+export async function isAdmin(ctx: Context, folder: string): Promise<boolean> {
+  const { caller } = ctx
+  if (caller.kind === 'host') return true
+  if (caller.kind === 'agent') return reaches(caller.folder, folder)
+  const policy = await ctx.policy()
+  const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
+  return judge(policy, asker, { action: 'admin', scope: folder }).allow
+}
+
+export async function mustAdmin(ctx: Context, folder: string): Promise<void> {
+  if (!(await isAdmin(ctx, folder))) refuse('forbidden', `${ctx.tool}: not permitted: it needs admin on ${folder}`)
+}
+
+/** A filter for lists: the folders that the caller may administer, judged once per folder. */
+export async function adminFilter(ctx: Context): Promise<(folder: string) => boolean> {
+  const { caller } = ctx
+  if (caller.kind === 'host') return () => true
+  if (caller.kind === 'agent') return (folder) => reaches(caller.folder, folder)
+  const policy = await ctx.policy()
+  const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
+  const known = new Map<string, boolean>()
+  return (folder) => {
+    const before = known.get(folder)
+    if (before !== undefined) return before
+    const { allow } = judge(policy, asker, { action: 'admin', scope: folder })
+    known.set(folder, allow)
+    return allow
+  }
+}
+
+/** The folder that a caller acts from (decision L2). */
+export async function ownFolder(ctx: Context): Promise<string> {
+  const { caller } = ctx
+  if (caller.kind === 'agent') return caller.folder
+  if (caller.kind === 'host') return 'main'
+  if (caller.kind === 'person' && caller.folder !== undefined) return caller.folder
+  const policy = await ctx.policy()
+  if (isOperator(policy, principalOf(caller))) return 'main'
+  const scopes = administered(policy, { principal: principalOf(caller), claims: claimsOf(caller) })
+  const folders = [...new Set(scopes.map((scope) => scope.replace(/\/\*\*$/, '')))]
+  const [only] = folders
+  if (folders.length === 1 && only !== undefined && !/[*?[\\]/.test(only)) return only
+  return refuse(
+    'invalid',
+    folders.length === 0
+      ? 'you administer no folder'
+      : 'you administer several folders and your bearer names none of them',
+    'ask for a bearer of one folder: svc bearer <instance> <sub> --folder <folder>',
+  )
+}
+
+/** Whether the caller's authority covers everything that a folder glob names. Conservative: unknown is no. */
+export async function covers(ctx: Context, glob: string): Promise<boolean> {
+  const { caller } = ctx
+  if (caller.kind === 'host') return true
+  // The folder that all matches lie in or below: everything before the first segment with a wildcard.
+  const segments = glob.split('/')
+  const wild = segments.findIndex((segment) => /[*?[\\]/.test(segment))
+  const base = (wild < 0 ? segments : segments.slice(0, wild)).join('/')
+  if (caller.kind === 'agent') return base === '' ? reaches(caller.folder, INSTANCE) : reaches(caller.folder, base)
+  const policy = await ctx.policy()
+  if (isOperator(policy, principalOf(caller))) return true
+  if (base === '' || !(await isAdmin(ctx, base))) return false
+  if (wild < 0) return true
+  const scopes = administered(policy, { principal: principalOf(caller), claims: claimsOf(caller) })
+  return scopes.some((scope) => scope === glob || (scope.endsWith('/**') && contains(scope.slice(0, -3), base)))
+}

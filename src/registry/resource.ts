@@ -1,0 +1,113 @@
+// What a resource is: its row, its verbs, who may use them, its table. Presence is the switch: `http` gives a REST route,
+// `when` gives a tool, `exported` gives a place in the manifest.
+import type { z } from 'zod'
+import type { Table } from '../store/table.ts'
+import type { Context } from './context.ts'
+
+export type Daemon = 'authd' | 'routd' | 'gated' | 'runed' | 'webd' | 'proxyd' | 'dashd' | 'onbod' | 'timed'
+export type HttpRoute = `${'GET' | 'POST' | 'PATCH' | 'DELETE'} /${string}`
+
+export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
+  /** What a caller may say; nothing else checks input. */
+  input: I
+  /** What the caller is told; absent: nothing. */
+  output?: z.ZodType<O>
+  /** Returns, or refuses. Runs inside the transaction, so the row it judged is the row that changes. */
+  needs(ctx: Context, input: z.output<I>): void | Promise<void>
+  /** Method and path below the resource's own; absent: no REST face. */
+  http?: HttpRoute
+  /** The status of success where it is not 200 (or 204 for nothing). */
+  status?: 201
+  /** When an agent should use it; absent: no tool. */
+  when?: string
+  /** The tool's exact name, where it is not <resource>.<verb>. */
+  tool?: string
+  /** The tool's own arguments, where they are not the input itself. */
+  toolInput?: z.ZodType<z.output<I>>
+  /** The tool's own answer, where it is not the output itself; text stays text. */
+  toolReply?(reply: O, input: z.output<I>): unknown
+  /** Changes nothing: no audit row, no write lock. */
+  reads?: true
+  run(ctx: Context, input: z.output<I>): Promise<O>
+}
+
+export interface Named {
+  /** <resource>.<verb>: operation, audit row and log line agree on it. */
+  readonly id: string
+  readonly resource: string
+  readonly verb: string
+  /** What a grant names as mcp:<tool>. */
+  readonly toolName: string
+}
+
+export type NamedVerb<I extends z.ZodObject = z.ZodObject, O = unknown> = Verb<I, O> & Named
+
+/** How a resource stands in a manifest. */
+export interface Exported<Row> {
+  /** What identifies a row there, where it is not the table's key. */
+  key?: readonly (keyof Row & string)[]
+  /** Columns that a manifest does not carry. */
+  omit?: readonly (keyof Row & string)[]
+  /** Shown, and ignored by apply. */
+  ignoredByApply?: true
+  /** A rule over the whole list: a sentence, or nothing. */
+  check?(rows: readonly Row[]): string | undefined
+  /** Sets what the manifest does not carry; `current` is the row that stays. */
+  fill?(ctx: Context, row: Row, current: Row | undefined): Row
+}
+
+export interface Resource<R extends z.ZodObject = z.ZodObject, V extends Record<string, Verb> = Record<string, Verb>> {
+  readonly name: string
+  /** Name of its schema in the API description. */
+  readonly title: string
+  readonly servedBy: readonly Daemon[]
+  readonly table: Table<R>
+  readonly row: R
+  readonly key: readonly string[]
+  /** Where it is served: /v1/<name>, with the one exception that the specification makes. */
+  readonly path: string
+  /** The member that holds the rows in a list's answer. */
+  readonly listKey: string
+  readonly exported?: Exported<z.output<R>>
+  readonly verbs: { [K in keyof V]: V[K] & Named }
+}
+
+export interface Declaration<R extends z.ZodObject, V extends Record<string, Verb>> {
+  of: Table<R>
+  title: string
+  servedBy: Daemon | readonly Daemon[]
+  path?: string
+  listKey?: string
+  /** What stands in a URL for one row, where it is not the table's key. */
+  key?: readonly (keyof z.output<R> & string)[]
+  exported?: Exported<z.output<R>>
+  verbs: (table: Table<R>) => V
+}
+
+export function resource<R extends z.ZodObject, V extends Record<string, Verb>>(
+  declared: Declaration<R, V>,
+): Resource<R, V> {
+  const { of: table, title, servedBy, path, listKey, key, exported } = declared
+  const verbs = Object.entries(declared.verbs(table)).map(([verb, what]) => {
+    const id = `${table.name}.${verb}`
+    return [verb, { ...what, input: what.input.strict(), id, resource: table.name, verb, toolName: what.tool ?? id }]
+  })
+  return {
+    name: table.name,
+    title,
+    servedBy: [servedBy].flat(),
+    table,
+    row: table.row,
+    key: key ?? table.key,
+    path: path ?? `/v1/${table.name}`,
+    listKey: listKey ?? table.name,
+    ...(exported ? { exported } : {}),
+    // The entries come from `V` one by one; only TypeScript forgets it on the way through fromEntries.
+    verbs: Object.fromEntries(verbs) as Resource<R, V>['verbs'],
+  }
+}
+
+/** Ties a verb's parts together, so that `run` and `needs` know what `input` gives. */
+export function verb<I extends z.ZodObject, O = void>(declared: Verb<I, O>): Verb<I, O> {
+  return declared
+}

@@ -1,0 +1,68 @@
+// Role memberships. The command line and the dashboard write them; no agent and no bearer does.
+import { z } from 'zod'
+import { findCycle } from '../core/access.ts'
+import { AclMembership, aclMembership } from '../core/acl.ts'
+import { makerOf } from '../core/caller.ts'
+import { addMembership } from '../core/membership.ts'
+import { refuse } from '../lib/refusal.ts'
+import { listing, Paging, pageOf } from '../registry/crud.ts'
+import { hostOnly } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+
+const Edge = AclMembership.pick({ subject: true, role: true })
+type Membership = z.output<typeof AclMembership>
+
+export const aclMembershipResource = resource({
+  of: aclMembership,
+  title: 'AclMembership',
+  servedBy: 'routd',
+  exported: {
+    check: circle,
+    fill: (ctx, row, current) => ({ ...row, added_at: row.added_at ?? current?.added_at ?? ctx.now }),
+  },
+  verbs: (table) => ({
+    list: verb({
+      reads: true,
+      input: Paging,
+      output: listing(table, 'acl_membership'),
+      needs: hostOnly,
+      run: (ctx, paging) =>
+        pageOf(ctx, table, 'acl_membership', {
+          order: [
+            ['subject', 'asc'],
+            ['role', 'asc'],
+          ],
+          ...paging,
+        }),
+    }),
+
+    add: verb({
+      input: Edge,
+      output: z.object({ added: z.boolean() }),
+      needs: hostOnly,
+      run: async (ctx, { subject, role }) => ({
+        added: await addMembership(ctx.tx, { subject, role, by: makerOf(ctx.caller), now: ctx.now }),
+      }),
+    }),
+
+    remove: verb({
+      input: Edge,
+      needs: hostOnly,
+      run: async (ctx, edge) => {
+        if ((await table.remove(ctx.tx, edge)) === 0)
+          refuse('not_found', `${edge.subject} is no member of ${edge.role}`)
+      },
+    }),
+  }),
+})
+
+function circle(rows: readonly Membership[]): string | undefined {
+  const before: Membership[] = []
+  for (const row of rows) {
+    if (!row.role.startsWith('role:')) return `${row.role} is no role: it must look like role:<name>`
+    const cycle = findCycle(before, row)
+    if (cycle) return `memberships go in a circle: ${cycle.join(' → ')}`
+    before.push(row)
+  }
+  return undefined
+}

@@ -1,0 +1,60 @@
+// Identities: which subs are one person. For the command line; agents only look one up.
+import { z } from 'zod'
+import { Identity, identities, identityClaims } from '../core/identities.ts'
+import { Sub } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
+import { hostOnly } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+
+const Linked = z.object({ id: z.string(), name: z.string(), created: z.boolean() })
+
+export const identitiesResource = resource({
+  of: identities,
+  title: 'Identities',
+  servedBy: [],
+  verbs: (table) => ({
+    list: verb({
+      reads: true,
+      input: z.object({}),
+      output: z.object({ identities: z.array(Identity.extend({ subs: z.array(z.string()) })) }),
+      needs: hostOnly,
+      run: async (ctx) => {
+        const claims = await identityClaims.list(ctx.tx, {}, [
+          ['claimed_at', 'asc'],
+          ['sub', 'asc'],
+        ])
+        const rows = await table.list(ctx.tx, {}, [
+          ['created_at', 'asc'],
+          ['id', 'asc'],
+        ])
+        const subsOf = Map.groupBy(claims, ({ identity_id }) => identity_id)
+        return { identities: rows.map((row) => ({ ...row, subs: (subsOf.get(row.id) ?? []).map(({ sub }) => sub) })) }
+      },
+    }),
+
+    link: verb({
+      input: z.object({ sub: Sub, name: Identity.shape.name.optional(), id: z.string().max(64).optional() }),
+      output: Linked,
+      needs: hostOnly,
+      run: async (ctx, { sub, name, id }) => {
+        const known = id === undefined ? undefined : await table.find(ctx.tx, { id })
+        if (id !== undefined && !known) refuse('not_found', `there is no identity ${id}`)
+        const identity = known ?? {
+          id: Buffer.from(ctx.random.bytes(16)).toString('hex'),
+          name: name ?? sub,
+          created_at: ctx.now,
+        }
+        if (!known) await table.insert(ctx.tx, identity)
+        await identityClaims.upsert(ctx.tx, { sub, identity_id: identity.id, claimed_at: ctx.now })
+        return { id: identity.id, name: identity.name, created: !known }
+      },
+    }),
+
+    unlink: verb({
+      input: z.object({ sub: Sub }),
+      output: z.object({ removed: z.boolean() }),
+      needs: hostOnly,
+      run: async (ctx, { sub }) => ({ removed: (await identityClaims.remove(ctx.tx, { sub })) > 0 }),
+    }),
+  }),
+})

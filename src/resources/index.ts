@@ -1,0 +1,43 @@
+// The list of resources, in creation order.
+import type { Resource } from '../registry/resource.ts'
+import { aclResource } from './acl.ts'
+import { aclMembershipResource } from './acl-membership.ts'
+import { auditResource } from './audit.ts'
+import { groupsResource } from './groups.ts'
+import { identitiesResource } from './identities.ts'
+import { installedPackagesResource } from './installed-packages.ts'
+import { invitesResource } from './invites.ts'
+import { networkRulesResource } from './network-rules.ts'
+import { onboardingResource } from './onboarding.ts'
+import { onboardingGatesResource } from './onboarding-gates.ts'
+import { proxydRoutesResource } from './proxyd-routes.ts'
+import { routeTokensResource } from './route-tokens.ts'
+import { routesResource } from './routes.ts'
+import { scheduledTasksResource } from './scheduled-tasks.ts'
+import { secretsResource } from './secrets.ts'
+import { sessionsResource } from './sessions.ts'
+import { signingKeysResource } from './signing-keys.ts'
+import { usersResource } from './users.ts'
+import { webRoutesResource } from './web-routes.ts'
+
+export const resources: readonly Resource[] = [
+  groupsResource,
+  routesResource,
+  webRoutesResource,
+  aclResource,
+  aclMembershipResource,
+  secretsResource,
+  routeTokensResource,
+  installedPackagesResource,
+  scheduledTasksResource,
+  networkRulesResource,
+  proxydRoutesResource,
+  onboardingResource,
+  onboardingGatesResource,
+  invitesResource,
+  auditResource,
+  signingKeysResource,
+  sessionsResource,
+  usersResource,
+  identitiesResource,
+]

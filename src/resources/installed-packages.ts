@@ -1,0 +1,50 @@
+// Installed packages: what was added to the instance or to a folder, and from where. Read-only.
+import { z } from 'zod'
+import { FolderOrRoot, line, Timestamp } from '../core/values.ts'
+import { list } from '../registry/crud.ts'
+import { adminFilter, hasTool, INSTANCE, listed } from '../registry/needs.ts'
+import { resource } from '../registry/resource.ts'
+import { Table } from '../store/table.ts'
+
+const InstalledPackage = z
+  .object({
+    folder: FolderOrRoot.describe('Empty: the whole instance'),
+    name: line(64),
+    source: line(1024),
+    revision: line(256),
+    installed_at: Timestamp.meta({ readOnly: true }),
+    manifest: z.record(z.string(), z.array(z.string())).optional(),
+    asset_hashes: z.record(z.string(), z.string()).optional(),
+  })
+  .meta({ id: 'InstalledPackages' })
+
+const installedPackages = new Table({
+  name: 'installed_packages',
+  row: InstalledPackage,
+  key: ['folder', 'name'],
+  storage: [
+    `create table installed_packages (
+       folder text not null, name text not null, source text not null, revision text not null,
+       installed_at text not null, manifest text, asset_hashes text, primary key (folder, name))`,
+  ],
+})
+
+export const installedPackagesResource = resource({
+  of: installedPackages,
+  title: 'InstalledPackages',
+  servedBy: 'routd',
+  verbs: (table) => ({
+    list: list(table, 'installed_packages', {
+      needs: listed,
+      order: [
+        ['folder', 'asc'],
+        ['name', 'asc'],
+      ],
+      keep: async (ctx) => {
+        const [mayAll, mayAdmin] = [await hasTool(ctx, INSTANCE), await adminFilter(ctx)]
+        return ({ folder }) => mayAll || (folder !== '' && mayAdmin(folder))
+      },
+      when: 'See which packages are installed and where they came from.',
+    }),
+  }),
+})

@@ -1,0 +1,146 @@
+// Invites: whoever redeems one becomes admin of what its glob names. The token is stored as a hash; a revoked one stays, marked.
+import { z } from 'zod'
+import { makerOf } from '../core/caller.ts'
+import { hashToken } from '../core/route-tokens.ts'
+import { Bytes, folderFault, line, Timestamp, text } from '../core/values.ts'
+import { compileSegments } from '../lib/glob.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
+import { listing, Paging, pageOf } from '../registry/crud.ts'
+import { covers, hasTool, INSTANCE, listed, mustHaveTool } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+import { Table } from '../store/table.ts'
+
+/** So much of a token names it in lists and in `revoke` (decision A10). */
+const ID_LENGTH = 12
+
+const Invite = z
+  .object({
+    token_hash: Bytes.meta({ writeOnly: true }),
+    token_id: line(64).meta({ readOnly: true }).describe('The first 12 characters of the token'),
+    target_glob: text(globFault).describe('What the recipient will administer, such as team/**'),
+    issued_by_sub: line(256).meta({ readOnly: true }),
+    issued_at: Timestamp.meta({ readOnly: true }),
+    expires_at: Timestamp.optional(),
+    max_uses: z.int().min(1).max(1_000_000),
+    used_count: z.int().meta({ readOnly: true }),
+    revoked_at: Timestamp.meta({ readOnly: true }).optional(),
+  })
+  .meta({ id: 'Invites' })
+
+function globFault(value: string): string | undefined {
+  if (value === '' || value.length > 255) return 'must be a folder or a folder glob of 1 to 255 characters'
+  if (!compileSegments(value)) return 'is not a folder glob'
+  const plain = value.split('/').filter((segment) => !/[*?[\\]/.test(segment))
+  return plain.length && folderFault(plain.join('/')) ? `has a segment that ${folderFault(plain.join('/'))}` : undefined
+}
+
+const invites = new Table({
+  name: 'invites',
+  row: Invite,
+  key: 'token_hash',
+  storage: [
+    `create table invites (
+       token_hash bytea primary key, token_id text not null unique, target_glob text not null,
+       issued_by_sub text not null, issued_at text not null, expires_at text, max_uses integer not null,
+       used_count integer not null, revoked_at text)`,
+    'create index invites_newest on invites (issued_at, token_id)',
+  ],
+})
+
+export const invitesResource = resource({
+  of: invites,
+  title: 'Invites',
+  servedBy: 'onbod',
+  key: ['token_id'],
+  verbs: (table) => ({
+    list: verb({
+      http: 'GET /',
+      reads: true,
+      input: Paging.extend({ issued_by: line(256).optional().describe('Only invites that this sub issued') }),
+      output: listing(table, 'invites'),
+      needs: listed,
+      run: async (ctx, { issued_by, ...paging }) => {
+        const [mayAll, own] = [await hasTool(ctx, INSTANCE), makerOf(ctx.caller)]
+        return pageOf(ctx, table, 'invites', {
+          where: issued_by === undefined ? {} : { issued_by_sub: issued_by },
+          order: [
+            ['issued_at', 'desc'],
+            ['token_id', 'asc'],
+          ],
+          ...(mayAll ? {} : { keep: ({ issued_by_sub }) => issued_by_sub === own }),
+          ...paging,
+        })
+      },
+    }),
+
+    create: verb({
+      http: 'POST /',
+      status: 201,
+      tool: 'invite_create',
+      when: 'Invite somebody to administer a folder.',
+      input: z.object({
+        target_glob: Invite.shape.target_glob,
+        max_uses: Invite.shape.max_uses.default(1),
+        expires_at: Invite.shape.expires_at,
+      }),
+      output: z.object({
+        token: z.string().describe('The raw token, shown this once'),
+        target_glob: z.string(),
+        max_uses: z.int(),
+        expires_at: z.string().optional(),
+        accept_url: z.string().optional(),
+      }),
+      needs: async (ctx, { target_glob }) => {
+        if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
+        if (await covers(ctx, target_glob)) return
+        refuse('forbidden', `${ctx.tool}: not permitted: your authority does not cover ${target_glob}`)
+      },
+      run: create,
+    }),
+
+    revoke: verb({
+      http: 'DELETE /{token_id}',
+      input: z.object({ token_id: line(256).describe('The first 12 characters of the token, or all of it') }),
+      needs: async (ctx, { token_id }) => {
+        const invite = await mustFindLive(ctx, token_id)
+        if (invite.issued_by_sub === makerOf(ctx.caller) || (await hasTool(ctx, INSTANCE))) return
+        // Whether there is such an invite is nobody else's business.
+        refuse('not_found', 'there is no such invite')
+      },
+      run: async (ctx, { token_id }) => {
+        const { token_hash } = await mustFindLive(ctx, token_id)
+        await table.update(ctx.tx, { token_hash }, { revoked_at: ctx.now })
+      },
+    }),
+  }),
+})
+
+async function mustFindLive(ctx: Context, token: string) {
+  const isWhole = token.length > ID_LENGTH
+  const found = await (isWhole
+    ? invites.find(ctx.tx, { token_hash: hashToken(token) })
+    : invites.find(ctx.tx, { token_id: token }))
+  const invite = found ?? refuse('not_found', 'there is no such invite')
+  if (invite.revoked_at !== undefined) refuse('not_found', 'that invite is revoked already')
+  return invite
+}
+
+async function create(ctx: Context, input: { target_glob: string; max_uses: number; expires_at?: string | undefined }) {
+  const { target_glob, max_uses, expires_at } = input
+  if (expires_at !== undefined && Date.parse(expires_at) <= ctx.clock.now())
+    refuse('invalid', 'expires_at lies in the past')
+  const token = Buffer.from(ctx.random.bytes(32)).toString('base64url')
+  await invites.insert(ctx.tx, {
+    token_hash: hashToken(token),
+    token_id: token.slice(0, ID_LENGTH),
+    target_glob,
+    issued_by_sub: makerOf(ctx.caller),
+    issued_at: ctx.now,
+    expires_at,
+    max_uses,
+    used_count: 0,
+  })
+  const expiry = expires_at === undefined ? {} : { expires_at }
+  return { token, target_glob, max_uses, ...expiry, accept_url: `${ctx.webBase}/invite/${token}` }
+}

@@ -1,0 +1,94 @@
+// Network rules: which hosts a folder may reach. Tools and the command line; no REST face.
+import { z } from 'zod'
+import { NetworkRule, networkRules, resolveAllowlist } from '../core/allowlist.ts'
+import { makerOf } from '../core/caller.ts'
+import { groups } from '../core/groups.ts'
+import { FolderOrRoot } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
+import { EVERYTHING, listing, Paging, pageOf } from '../registry/crud.ts'
+import { adminFilter, granted, hasTool, INSTANCE, listed } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+
+const Rule = NetworkRule.pick({ folder: true, target: true })
+const folderOf = ({ folder }: { folder: string }) => folder || INSTANCE
+
+async function mustExist(ctx: Context, folder: string): Promise<void> {
+  if (folder !== '' && !(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
+}
+
+export const networkRulesResource = resource({
+  of: networkRules,
+  title: 'NetworkRules',
+  servedBy: 'routd',
+  exported: {
+    fill: (ctx, row, current) => ({
+      ...row,
+      created_at: row.created_at ?? current?.created_at ?? ctx.now,
+      created_by: row.created_by ?? current?.created_by ?? makerOf(ctx.caller),
+    }),
+  },
+  verbs: (table) => ({
+    list: verb({
+      reads: true,
+      when: 'See which hosts your folder may reach by rules of its own.',
+      input: Paging.extend({ folder: FolderOrRoot.optional() }),
+      toolInput: z
+        .strictObject({ folder: FolderOrRoot.optional() })
+        .transform((input) => ({ ...EVERYTHING, ...input })),
+      output: listing(table, 'network_rules'),
+      needs: listed,
+      run: async (ctx, { folder, ...paging }) => {
+        const [mayAll, mayAdmin] = [await hasTool(ctx, INSTANCE), await adminFilter(ctx)]
+        return pageOf(ctx, table, 'network_rules', {
+          where: folder === undefined ? {} : { folder },
+          order: [
+            ['folder', 'asc'],
+            ['target', 'asc'],
+          ],
+          keep: (row) => mayAll || (row.folder !== '' && mayAdmin(row.folder)),
+          ...paging,
+        })
+      },
+    }),
+
+    /** Whether it is new: allowing twice changes nothing. */
+    allow: verb({
+      when: 'Let a folder reach a host and its subdomains.',
+      input: Rule,
+      output: z.object({ added: z.boolean(), target: z.string() }),
+      needs: granted(folderOf),
+      run: async (ctx, rule) => {
+        await mustExist(ctx, rule.folder)
+        const added = await table.insertIfMissing(ctx.tx, {
+          ...rule,
+          created_at: ctx.now,
+          created_by: makerOf(ctx.caller),
+        })
+        return { added, target: rule.target }
+      },
+    }),
+
+    deny: verb({
+      when: 'Take back the rule that lets a folder reach a host.',
+      input: Rule,
+      needs: granted(folderOf),
+      run: async (ctx, rule) => {
+        if ((await table.remove(ctx.tx, rule)) > 0) return
+        refuse('not_found', `${rule.folder || '(root)'} has no rule for ${rule.target}`)
+      },
+    }),
+
+    resolve: verb({
+      reads: true,
+      when: 'See every host that a folder may reach, with what it has from above.',
+      input: z.object({ folder: FolderOrRoot }),
+      output: z.object({ hosts: z.array(z.string()) }),
+      needs: granted(folderOf),
+      run: async (ctx, { folder }) => {
+        await mustExist(ctx, folder)
+        return { hosts: await resolveAllowlist(ctx.tx, folder) }
+      },
+    }),
+  }),
+})

@@ -1,0 +1,68 @@
+// Onboarding: chats that nobody routes yet, on their way to a folder. Rows are made by the front; here they are judged.
+import { z } from 'zod'
+import { Jid, line, Timestamp } from '../core/values.ts'
+import { list, mustFind } from '../registry/crud.ts'
+import { granted, INSTANCE } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+import { Table } from '../store/table.ts'
+
+const Onboarding = z
+  .object({
+    jid: Jid,
+    status: z.enum(['awaiting_message', 'token_used', 'queued', 'approved', 'refused']),
+    user_sub: line(256).optional(),
+    gate: line(255).optional(),
+    created: Timestamp.meta({ readOnly: true }),
+    prompted_at: Timestamp.meta({ readOnly: true }).optional(),
+    queued_at: Timestamp.meta({ readOnly: true }).optional(),
+    admitted_at: Timestamp.meta({ readOnly: true }).optional(),
+  })
+  .meta({ id: 'Onboarding' })
+
+const onboarding = new Table({
+  name: 'onboarding',
+  row: Onboarding,
+  key: 'jid',
+  storage: [
+    `create table onboarding (
+       jid text primary key, status text not null, user_sub text, gate text, created text not null,
+       prompted_at text, queued_at text, admitted_at text)`,
+  ],
+})
+
+const operators = granted(() => INSTANCE)
+
+export const onboardingResource = resource({
+  of: onboarding,
+  title: 'Onboarding',
+  servedBy: 'onbod',
+  verbs: (table) => ({
+    list: list(table, 'onboarding', {
+      needs: operators,
+      order: [
+        ['created', 'asc'],
+        ['jid', 'asc'],
+      ],
+      when: 'See who is waiting to be let in.',
+    }),
+
+    update: verb({
+      http: 'PATCH /{jid}',
+      when: 'Let a waiting chat in, turn it away, or greet it again.',
+      input: z.object({ jid: Jid, action: z.enum(['approve', 'refuse', 'reprompt']) }),
+      output: Onboarding,
+      needs: operators,
+      run: async (ctx, { jid, action }) => {
+        await mustFind(ctx, table, { jid }, `chat ${jid} in onboarding`)
+        const changes = {
+          approve: { status: 'approved' as const, admitted_at: ctx.now },
+          refuse: { status: 'refused' as const, admitted_at: undefined },
+          // Without a prompt time the next message is greeted as the first one was.
+          reprompt: { status: 'awaiting_message' as const, prompted_at: undefined, admitted_at: undefined },
+        }
+        await table.update(ctx.tx, { jid }, changes[action])
+        return mustFind(ctx, table, { jid }, `chat ${jid} in onboarding`)
+      },
+    }),
+  }),
+})

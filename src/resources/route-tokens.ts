@@ -1,0 +1,166 @@
+// Route tokens: bearer links that deliver to a folder. Minted on every face by these two verbs alone.
+import { z } from 'zod'
+import { groups } from '../core/groups.ts'
+import { hashToken, RouteToken, routeTokens } from '../core/route-tokens.ts'
+import { reaches } from '../core/tiers.ts'
+import { Folder, Jid, Segment } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
+import { list, listing, Paging, pageOf } from '../registry/crud.ts'
+import { adminFilter, hasTool, hostOnly, listed, mustAdmin, mustHaveTool, ownFolder } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+
+const TOKEN_BYTES = 32
+
+const Mint = z.object({
+  jid_suffix: Segment.optional().describe("Sets this link's chat apart from the folder's own"),
+  context: RouteToken.shape.context,
+  target_folder: Folder.optional().describe('Where it delivers; your own folder unless said'),
+})
+const HookMint = Mint.extend({ source_label: Segment.describe('Who will post: becomes the sender of every message') })
+const Minted = z.object({
+  token: z.string().describe('The raw token, shown this once'),
+  url: z.string(),
+  jid: Jid,
+})
+
+type Mint = z.output<typeof Mint>
+
+export const routeTokensResource = resource({
+  of: routeTokens,
+  title: 'RouteTokens',
+  servedBy: 'routd',
+  listKey: 'tokens',
+  key: ['jid'],
+  verbs: (table) => ({
+    list: list(table, 'tokens', {
+      needs: listed,
+      order: [
+        ['created_at', 'desc'],
+        ['token_hash', 'asc'],
+      ],
+      keep: async (ctx) => {
+        const mayAdmin = await adminFilter(ctx)
+        return ({ owner_folder }) => mayAdmin(owner_folder)
+      },
+      when: 'See which links your folder has handed out.',
+      tool: 'list_route_tokens',
+      toolReply: ({ tokens }) => ({ tokens }),
+    }),
+
+    issue_chat: verb({
+      http: 'POST /chat',
+      status: 201,
+      tool: 'issue_chat_link',
+      when: 'Hand out a URL where anyone who has it can chat with you.',
+      input: Mint,
+      output: Minted,
+      needs: mayMint,
+      run: async (ctx, input) => {
+        const target = await targetOf(ctx, input)
+        return mint(ctx, input, { jid: joined('web', target, input.jid_suffix), url: (token) => `chat/${token}/` })
+      },
+    }),
+
+    issue_hook: verb({
+      http: 'POST /hook',
+      status: 201,
+      tool: 'issue_webhook',
+      when: 'Hand out a URL that another system can post to.',
+      input: HookMint,
+      output: Minted,
+      needs: mayMint,
+      run: async (ctx, input) => {
+        const { source_label } = input
+        const jid = joined('hook', await targetOf(ctx, input), source_label, input.jid_suffix)
+        return mint(ctx, input, { jid, url: (token) => `hook/${token}`, source_label })
+      },
+    }),
+
+    revoke: verb({
+      http: 'DELETE /{jid}',
+      tool: 'revoke_route_token',
+      when: 'Kill a link at once.',
+      input: z.object({ jid: Jid }),
+      output: z.object({ deleted: z.int().describe('How many tokens of this JID there were') }),
+      needs: async (ctx, { jid }) => {
+        if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
+        const { owner_folder } =
+          (await table.find(ctx.tx, { jid })) ?? refuse('not_found', `there is no token at ${jid}`)
+        await mustAdmin(ctx, owner_folder)
+        if (ctx.caller.kind !== 'agent') await mustHaveTool(ctx, owner_folder)
+      },
+      run: async (ctx, { jid }) => ({ deleted: await table.remove(ctx.tx, { jid }) }),
+    }),
+
+    /** The command line's view of one folder: what it owns and what is delivered to it. */
+    list_of: verb({
+      reads: true,
+      input: Paging.extend({ folder: Folder }),
+      output: listing(table, 'tokens'),
+      needs: hostOnly,
+      run: async (ctx, { folder, limit, after }) => {
+        if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
+        return pageOf(ctx, table, 'tokens', {
+          order: [
+            ['created_at', 'desc'],
+            ['token_hash', 'asc'],
+          ],
+          limit,
+          after,
+          keep: ({ owner_folder, target_folder }) => owner_folder === folder || target_folder === folder,
+        })
+      },
+    }),
+  }),
+})
+
+async function targetOf(ctx: Context, { target_folder }: Mint): Promise<string> {
+  return target_folder ?? (await ownFolder(ctx))
+}
+
+/** An agent's grant must cover the target; a person's target must lie in the subtree that they mint for. */
+async function mayMint(ctx: Context, input: Mint): Promise<void> {
+  const target = await targetOf(ctx, input)
+  await mustHaveTool(ctx, target)
+  if (ctx.caller.kind === 'agent' || ctx.caller.kind === 'host') return
+  const owner = await ownFolder(ctx)
+  if (!(await hasTool(ctx, owner))) refuse('forbidden', `${ctx.tool}: not permitted on ${owner}`)
+  if (!reaches(owner, target)) refuse('forbidden', `${target} is not ${owner} and does not lie below it`)
+}
+
+function joined(scheme: 'web' | 'hook', ...parts: (string | undefined)[]): string {
+  return `${scheme}:${parts.filter((part) => part !== undefined).join('/')}`
+}
+
+interface Shape {
+  jid: string
+  url(token: string): string
+  source_label?: string
+}
+
+async function mint(ctx: Context, input: Mint, { jid, url, source_label }: Shape): Promise<z.output<typeof Minted>> {
+  const target_folder = await targetOf(ctx, input)
+  // On the host, the folder that is named is the one that issues (decision L3).
+  const owner_folder = ctx.caller.kind === 'host' ? target_folder : await ownFolder(ctx)
+  for (const folder of new Set([owner_folder, target_folder])) {
+    if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
+  }
+  const taken = await routeTokens.find(ctx.tx, { jid })
+  // Live tokens of one JID agree on both folders, because every mint is held against the ones before.
+  if (taken && (taken.owner_folder !== owner_folder || taken.target_folder !== target_folder)) {
+    refuse('conflict', `${jid} is minted by another folder already`, 'choose another suffix')
+  }
+  const token = Buffer.from(ctx.random.bytes(TOKEN_BYTES)).toString('base64url')
+  const context = input.context === '' ? undefined : input.context
+  await routeTokens.insert(ctx.tx, {
+    token_hash: hashToken(token),
+    jid,
+    owner_folder,
+    target_folder,
+    source_label,
+    created_at: ctx.now,
+    context,
+  })
+  return { token, url: `${ctx.webBase}/${url(token)}`, jid }
+}

@@ -1,0 +1,165 @@
+// Scheduled tasks: prompts that fire by themselves. Served at /v1/tasks; its name everywhere else stays scheduled_tasks.
+import { z } from 'zod'
+import { folderOfChat } from '../core/resolve.ts'
+import { nextRun, parseSchedule } from '../core/schedule.ts'
+import { ScheduledTask, scheduledTasks } from '../core/tasks.ts'
+import { line } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
+import { list, mustFind } from '../registry/crud.ts'
+import { adminFilter, listed, mustHaveTool } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+
+type Task = z.output<typeof ScheduledTask>
+const Ok = z.object({ ok: z.literal(true) })
+const OK = { ok: true as const }
+
+const Id = z.object({ id: line(320) })
+const ById = z.strictObject({ taskId: line(320) }).transform(({ taskId }) => ({ id: taskId }))
+const Schedule = z.object({
+  targetJid: line(512).describe('The chat to speak in; its folder runs the task'),
+  prompt: ScheduledTask.shape.prompt,
+  cron: z
+    .string()
+    .max(256)
+    .optional()
+    .describe('Five-field cron, milliseconds between runs, or an RFC 3339 time; absent: once, now'),
+  contextMode: ScheduledTask.shape.context_mode.default('group'),
+})
+
+export const scheduledTasksResource = resource({
+  of: scheduledTasks,
+  title: 'ScheduledTasks',
+  servedBy: 'routd',
+  path: '/v1/tasks',
+  exported: { omit: ['next_run'], fill: fillTask },
+  verbs: (table) => ({
+    list: list(table, 'scheduled_tasks', {
+      needs: listed,
+      order: [['id', 'asc']],
+      keep: async (ctx) => {
+        const mayAdmin = await adminFilter(ctx)
+        return ({ owner }) => mayAdmin(owner)
+      },
+      when: 'See which tasks are scheduled.',
+      tool: 'list_tasks',
+      toolReply: ({ scheduled_tasks }) => scheduled_tasks,
+    }),
+
+    schedule: verb({
+      tool: 'schedule_task',
+      when: 'Have a prompt run later, or again and again.',
+      input: Schedule,
+      output: z.object({ taskId: z.string() }),
+      needs: async (ctx, { targetJid }) => mustHaveTool(ctx, await ownerOf(ctx, targetJid)),
+      run: schedule,
+    }),
+
+    update: verb({
+      http: 'PATCH /{id}',
+      input: Id.extend({
+        prompt: ScheduledTask.shape.prompt.optional(),
+        cron: line(256).optional(),
+        status: z.enum(['active', 'paused']).optional(),
+        context_mode: ScheduledTask.shape.context_mode.optional(),
+      }),
+      output: ScheduledTask,
+      needs: async (ctx, { id }) => mustOwn(ctx, await mustFind(ctx, table, { id }, `task ${id}`)),
+      run: async (ctx, { id, cron, ...patch }) => {
+        const task = await mustFind(ctx, table, { id }, `task ${id}`)
+        const timing = cron !== undefined ? timed(ctx, cron) : patch.status === 'active' ? resumed(ctx, task) : {}
+        await table.update(ctx.tx, { id }, { ...defined(patch), ...timing })
+        return mustFind(ctx, table, { id }, `task ${id}`)
+      },
+    }),
+
+    pause: verb({
+      tool: 'pause_task',
+      when: 'Stop a task from firing, and keep it.',
+      input: Id,
+      toolInput: ById,
+      output: Ok,
+      needs: async (ctx, { id }) => mustOwn(ctx, await mustFind(ctx, table, { id }, `task ${id}`)),
+      run: async (ctx, { id }) => {
+        await table.update(ctx.tx, { id, status: 'active' }, { status: 'paused' })
+        return OK
+      },
+    }),
+
+    resume: verb({
+      tool: 'resume_task',
+      when: 'Let a paused task fire again.',
+      input: Id,
+      toolInput: ById,
+      output: Ok,
+      needs: async (ctx, { id }) => {
+        const task = await table.find(ctx.tx, { id })
+        if (task) await mustOwn(ctx, task)
+        else await listed(ctx)
+      },
+      run: async (ctx, { id }) => {
+        const task = await table.find(ctx.tx, { id, status: 'paused' })
+        if (task) await table.update(ctx.tx, { id }, { status: 'active', ...resumed(ctx, task) })
+        return OK
+      },
+    }),
+
+    delete: verb({
+      http: 'DELETE /{id}',
+      tool: 'cancel_task',
+      when: 'Remove a task for good.',
+      input: Id,
+      toolInput: ById,
+      output: Ok,
+      needs: async (ctx, { id }) => mustOwn(ctx, await mustFind(ctx, table, { id }, `task ${id}`)),
+      run: async (ctx, { id }) => {
+        await table.remove(ctx.tx, { id })
+        return OK
+      },
+    }),
+  }),
+})
+
+async function ownerOf(ctx: Context, jid: string): Promise<string> {
+  return (await folderOfChat(ctx.tx, jid)) ?? refuse('not_found', `no group is registered for ${jid}`)
+}
+
+async function mustOwn(ctx: Context, { owner }: Task): Promise<void> {
+  await mustHaveTool(ctx, owner)
+}
+
+/** The same prompt at the same times in the same chat is the same task. */
+async function schedule(ctx: Context, { targetJid, prompt, cron, contextMode }: z.output<typeof Schedule>) {
+  const owner = await ownerOf(ctx, targetJid)
+  const timing = parseSchedule(cron, ctx.clock.now(), ctx.timeZone)
+  const task = { owner, chat_jid: targetJid, prompt, context_mode: contextMode, status: 'active' as const }
+  const known =
+    timing.cron === undefined ? undefined : await scheduledTasks.find(ctx.tx, { ...task, cron: timing.cron })
+  if (known) return { taskId: known.id }
+  const id = `task-${ctx.clock.now()}-${Buffer.from(ctx.random.bytes(4)).toString('hex')}`
+  await scheduledTasks.insert(ctx.tx, { id, ...task, ...timing, created_at: ctx.now })
+  return { taskId: id }
+}
+
+function timed(ctx: Context, cron: string): Partial<Task> {
+  const { cron: kept, next_run } = parseSchedule(cron, ctx.clock.now(), ctx.timeZone)
+  return { cron: kept, next_run }
+}
+
+/** Slots that went by while it was paused are gone; a single run that is due is still due. */
+function resumed(ctx: Context, { cron }: Task): Partial<Task> {
+  return cron === undefined ? {} : { next_run: nextRun(cron, ctx.clock.now(), ctx.timeZone) }
+}
+
+/** A manifest says when a task runs, never when next: an old export must not rewind a schedule. */
+function fillTask(ctx: Context, row: Task, current: Task | undefined): Task {
+  const created_at = row.created_at ?? current?.created_at ?? ctx.now
+  if (current && current.cron === row.cron) return { ...row, created_at, next_run: current.next_run }
+  if (row.cron === undefined) return { ...row, created_at, next_run: row.status === 'completed' ? undefined : ctx.now }
+  return { ...row, created_at, next_run: parseSchedule(row.cron, ctx.clock.now(), ctx.timeZone).next_run }
+}
+
+function defined<T extends object>(patch: T): T {
+  // Leaving out what is undefined keeps the type: every key of a partial may be missing.
+  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as T
+}

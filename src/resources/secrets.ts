@@ -1,0 +1,101 @@
+// Secrets: written and deleted, never read back. Sealed before they reach the store.
+import { z } from 'zod'
+import { principalOf } from '../core/caller.ts'
+import { groups } from '../core/groups.ts'
+import { Bytes, codePoints, folderFault, line, SecretKey, Timestamp } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
+import { listing, Paging, pageOf } from '../registry/crud.ts'
+import { hostOnly, INSTANCE, mustHaveTool } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+import { Table } from '../store/table.ts'
+
+const Secret = z
+  .object({
+    scope_kind: z.enum(['folder', 'user']),
+    owner: line(256).describe('The folder, or the sub of the user'),
+    key: SecretKey,
+    value: Bytes.meta({ writeOnly: true }),
+    created_at: Timestamp.meta({ readOnly: true }),
+  })
+  .meta({ id: 'Secrets' })
+
+const Key = Secret.pick({ scope_kind: true, owner: true, key: true })
+type Key = z.output<typeof Key>
+
+const secrets = new Table({
+  name: 'secrets',
+  row: Secret,
+  key: ['scope_kind', 'owner', 'key'],
+  storage: [
+    `create table secrets (
+       scope_kind text not null, owner text not null, key text not null, value bytea not null, created_at text not null,
+       primary key (scope_kind, owner, key))`,
+  ],
+})
+
+const VALUE_MAX = 65_536
+
+/** Bound into the seal, so that a value moved to another row does not open there. */
+export function secretContext({ scope_kind, owner, key }: Key): string {
+  return `secret ${scope_kind} ${owner} ${key}`
+}
+
+export const secretsResource = resource({
+  of: secrets,
+  title: 'Secrets',
+  servedBy: 'routd',
+  exported: { ignoredByApply: true, omit: ['value'] },
+  verbs: (table) => ({
+    create: verb({
+      http: 'POST /',
+      status: 201,
+      input: Key.extend({
+        value: z
+          .string()
+          .refine((value) => value !== '', 'must not be empty')
+          .refine((value) => codePoints(value) <= VALUE_MAX, `is longer than ${VALUE_MAX} characters`)
+          .meta({ writeOnly: true }),
+      }),
+      output: Secret.omit({ value: true }),
+      needs: mayKeep,
+      run: async (ctx, { value, ...key }) => {
+        const isUnknown = key.scope_kind === 'folder' && !(await groups.find(ctx.tx, { folder: key.owner }))
+        if (isUnknown) refuse('not_found', `there is no group ${key.owner}`)
+        const sealed = ctx.keyring.seal(value, secretContext(key))
+        await table.upsert(ctx.tx, { ...key, value: sealed, created_at: ctx.now })
+        return { ...key, created_at: ctx.now }
+      },
+    }),
+
+    delete: verb({
+      http: 'DELETE /{key}',
+      input: Key,
+      needs: mayKeep,
+      run: async (ctx, key) => {
+        if ((await table.remove(ctx.tx, key)) === 0)
+          refuse('not_found', `there is no secret ${key.key} of ${key.owner}`)
+      },
+    }),
+
+    list_of: verb({
+      reads: true,
+      input: Paging.extend({ scope_kind: Secret.shape.scope_kind, owner: Secret.shape.owner }),
+      output: listing(table, 'secrets'),
+      needs: hostOnly,
+      run: (ctx, { scope_kind, owner, ...paging }) =>
+        pageOf(ctx, table, 'secrets', { where: { scope_kind, owner }, order: [['key', 'asc']], ...paging }),
+    }),
+  }),
+})
+
+/** A folder's secrets are its admins'; a person's are their own and the operators'. */
+async function mayKeep(ctx: Context, { scope_kind, owner }: Key): Promise<void> {
+  if (scope_kind === 'user') {
+    if (ctx.caller.kind === 'person' && principalOf(ctx.caller) === owner) return
+    return mustHaveTool(ctx, INSTANCE)
+  }
+  const fault = folderFault(owner)
+  if (fault) refuse('invalid', `owner ${fault}`)
+  await mustHaveTool(ctx, owner)
+}

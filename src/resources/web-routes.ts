@@ -1,0 +1,131 @@
+// Web routes: who may see a path below the front door, and where it leads.
+import { z } from 'zod'
+import { contains } from '../core/tiers.ts'
+import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/web-routes.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
+import { list, mustFind } from '../registry/crud.ts'
+import { adminFilter, granted, hasTool, INSTANCE, listed, mustHaveTool, ownFolder } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+
+type Row = z.output<typeof WebRoute>
+
+export const webRoutesResource = resource({
+  of: webRoutes,
+  title: 'WebRoutes',
+  servedBy: 'routd',
+  exported: {
+    check: (rows) => rows.map(redirectFault).find((fault) => fault !== undefined),
+    fill: (ctx, row, current) => ({ ...row, created_at: row.created_at ?? current?.created_at ?? ctx.now }),
+  },
+  verbs: (table) => ({
+    list: list(table, 'web_routes', {
+      needs: listed,
+      order: [['path_prefix', 'asc']],
+      keep: async (ctx) => {
+        const mayAdmin = await adminFilter(ctx)
+        return ({ folder }) => mayAdmin(folder)
+      },
+      when: 'See which web paths your folder publishes, and to whom.',
+      tool: 'list_web_routes',
+      toolReply: ({ web_routes }) => web_routes,
+    }),
+
+    create: verb({
+      http: 'POST /',
+      status: 201,
+      input: WebRoute.omit({ created_at: true }),
+      output: WebRoute,
+      needs: granted(({ folder }: { folder: string }) => folder),
+      run: async (ctx, route) => {
+        if (await table.find(ctx.tx, { path_prefix: route.path_prefix }))
+          refuse('conflict', `${route.path_prefix} has a route already`)
+        return put(ctx, { ...route, created_at: ctx.now })
+      },
+    }),
+
+    update: verb({
+      http: 'PATCH /{path_prefix}',
+      input: WebRoute.omit({ created_at: true, folder: true }).partial({ access: true }),
+      output: WebRoute,
+      needs: async (ctx, { path_prefix }) => {
+        const route = await mustFind(ctx, table, { path_prefix }, `web route ${path_prefix}`)
+        await mustHaveTool(ctx, route.folder)
+      },
+      run: async (ctx, { path_prefix, ...patch }) => {
+        const route = await mustFind(ctx, table, { path_prefix }, `web route ${path_prefix}`)
+        return put(ctx, { ...route, ...patch, access: patch.access ?? route.access })
+      },
+    }),
+
+    set: verb({
+      tool: 'set_web_route',
+      when: 'Publish a path of your folder, close it, or let it lead elsewhere.',
+      input: z.object({ path: WebPath, access: WebRoute.shape.access, redirect_to: WebRoute.shape.redirect_to }),
+      needs: async (ctx) => mustHaveTool(ctx, await ownFolder(ctx)),
+      run: async (ctx, { path: path_prefix, access, redirect_to }) => {
+        const folder = await ownFolder(ctx)
+        const current = await table.find(ctx.tx, { path_prefix })
+        await put(ctx, { path_prefix, access, redirect_to, folder, created_at: current?.created_at ?? ctx.now })
+      },
+    }),
+
+    delete: verb({
+      http: 'DELETE /{path_prefix}',
+      tool: 'del_web_route',
+      when: 'Take back a path that your folder published.',
+      input: WebRoute.pick({ path_prefix: true }),
+      toolInput: z.strictObject({ path: WebPath }).transform(({ path }) => ({ path_prefix: path })),
+      needs: async (ctx, { path_prefix }) => {
+        const route = await table.find(ctx.tx, { path_prefix })
+        if (!route || !(await hasTool(ctx, route.folder))) {
+          if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
+          refuse('not_found', `there is no web route ${path_prefix}, or it is not yours`)
+        }
+      },
+      run: async (ctx, { path_prefix }) => {
+        await table.remove(ctx.tx, { path_prefix })
+      },
+    }),
+  }),
+})
+
+function redirectFault({ access, redirect_to }: Row): string | undefined {
+  if (access === 'redirect')
+    return redirect_to === undefined ? 'redirect_to is required when access is redirect' : undefined
+  return redirect_to === undefined ? undefined : 'redirect_to is for access redirect alone'
+}
+
+/** Writes the row, or says whose it is. The root and operators may publish anywhere; a folder in its own slots, and elsewhere what nobody has. */
+async function put(ctx: Context, route: Row): Promise<Row> {
+  const fault = redirectFault(route)
+  if (fault) refuse('invalid', fault)
+  if (!(await hasTool(ctx, INSTANCE))) await mustBeFree(ctx, route)
+  await webRoutes.upsert(ctx.tx, route)
+  // An upsert leaves alone what the row does not have; a redirect that ended must not linger.
+  if (route.redirect_to === undefined)
+    await webRoutes.update(ctx.tx, { path_prefix: route.path_prefix }, { redirect_to: undefined })
+  return route
+}
+
+async function mustBeFree(ctx: Context, { path_prefix, redirect_to, folder }: Row): Promise<void> {
+  if (redirect_to !== undefined && !isInSlot(redirect_to, folder)) {
+    refuse('forbidden', `redirect_to must point into /pub/${folder}/ or /priv/${folder}/`)
+  }
+  if (isInSlot(path_prefix, folder)) return
+  if (/^\/(pub|priv)(\/|$)/.test(path_prefix)) refuse('forbidden', `${path_prefix} is another folder's slot`)
+  for (const other of await webRoutes.list(ctx.tx)) {
+    if (other.folder === folder) continue
+    const overlaps = isBelow(other.path_prefix, path_prefix) || isBelow(path_prefix, other.path_prefix)
+    if (overlaps) refuse('conflict', `${other.path_prefix} is claimed by folder ${other.folder}`)
+  }
+}
+
+function isBelow(path: string, prefix: string): boolean {
+  return path === prefix || path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`)
+}
+
+function isInSlot(path: string, folder: string): boolean {
+  const slot = /^\/(?:pub|priv)\/(.+?)\/?$/.exec(path)?.[1]
+  return slot !== undefined && contains(folder, slot) && webPathFault(path) === undefined
+}

@@ -1,0 +1,330 @@
+// The rules of the house that a machine can hold. Each rule reads a tree of files and answers its offences, so that it
+// can be tried on a made-up tree as well as on ours.
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join, posix } from 'node:path'
+import { suite, test } from 'node:test'
+
+const ROOT = dirname(import.meta.dirname)
+
+/** Which folder of src may import which other. Never back, never sideways. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  lib: [],
+  store: ['lib'],
+  core: ['lib', 'store'],
+  registry: ['lib', 'store', 'core'],
+  resources: ['lib', 'store', 'core', 'registry'],
+  tools: ['lib', 'store', 'core', 'registry'],
+  faces: ['lib', 'store', 'core', 'registry'],
+  channels: ['lib', 'core'],
+  runtimes: ['lib', 'core'],
+  web: ['lib'],
+  egress: ['lib'],
+  daemons: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'channels', 'runtimes', 'web'],
+  cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'daemons'],
+}
+
+/** Each list and what must stand in it. */
+const LISTS: Record<string, RegExp> = {
+  'src/store/index.ts': /^src\/store\/[^/]+\/engine\.ts$/,
+  'src/resources/index.ts': /^src\/resources\/[^/]+\.ts$/,
+  'src/tools/index.ts': /^src\/tools\/[^/]+\.ts$/,
+  'src/channels/index.ts': /^src\/channels\/[^/]+\/adapter\.ts$/,
+  'src/runtimes/index.ts': /^src\/runtimes\/[^/]+\/runtime\.ts$/,
+  'src/daemons/index.ts': /^src\/daemons\/[^/]+\/daemon\.ts$/,
+  'src/cli/commands/index.ts': /^src\/cli\/commands\/[^/]+\.ts$/,
+}
+
+const MAY_IMPORT_LISTS = ['daemons', 'cli']
+const PLUG = /^src\/(store|channels|runtimes|daemons)\/[^/]+\//
+const ONLY_IN_STORE = ['kysely', 'pg']
+const ENVIRONMENT_READER = 'src/lib/settings.ts'
+/** The last word of a name is its noun; these refuse nothing, so everything ends up in them. */
+const EMPTY_NOUN = /^(utils?|helpers?|common|misc|managers?|services?|handlers?|base|impl|data|info)$/
+
+/** Path to text. Paths start at the root and have forward slashes. */
+type Tree = Record<string, string>
+
+interface Import {
+  readonly from: string
+  /** A path of the tree, or what a package is asked for. */
+  readonly to: string
+  readonly local: boolean
+  readonly typeOnly: boolean
+  readonly reExport: boolean
+}
+
+const isTest = (path: string): boolean => /\.(test|contract)\.ts$/.test(path)
+const isSource = (path: string): boolean => path.startsWith('src/') && path.endsWith('.ts') && !isTest(path)
+const isList = (path: string): boolean => /^src\/.+\/index\.ts$/.test(path)
+const layerOf = (path: string): string => /^src\/([^/]+)\//.exec(path)?.[1] ?? ''
+
+const IMPORT = /^[ \t]*(import|export)\s+(type\s+(?!from\b))?(?:[\w$\s{},*]*?\bfrom\s*)?['"]([^'"]+)['"]/gm
+const LAZY_IMPORT = /(typeof\s+)?\bimport\(\s*['"]([^'"]+)['"]/g
+
+/** `import { type A }` counts as run-time: what is left of it when the types are stripped still loads the module. */
+function importsOf(path: string, text: string): Import[] {
+  const code = withoutComments(text)
+  const found = (name: string, typeOnly: boolean, reExport: boolean): Import => {
+    const local = name.startsWith('.')
+    return { from: path, to: local ? posix.join(posix.dirname(path), name) : name, local, typeOnly, reExport }
+  }
+  return [
+    ...[...code.matchAll(IMPORT)].map(([, word, type, name = '']) => found(name, Boolean(type), word === 'export')),
+    ...[...code.matchAll(LAZY_IMPORT)].map(([, type, name = '']) => found(name, Boolean(type), false)),
+  ]
+}
+
+/** Only comments that start a line or follow a blank: a glob or an address in a string is none. */
+function withoutComments(text: string): string {
+  return text.replace(/^[ \t]*\/\*[\s\S]*?\*\//gm, '').replace(/(^|\s)\/\/.*$/gm, '$1')
+}
+
+function importsIn(tree: Tree, among: (path: string) => boolean): Import[] {
+  return Object.entries(tree).flatMap(([path, text]) => (among(path) ? importsOf(path, text) : []))
+}
+
+function packageOf({ to, local }: Import): string | undefined {
+  return local || to.startsWith('node:') ? undefined : /^(@[^/]+\/)?[^/]+/.exec(to)?.[0]
+}
+
+const say = ({ from, to }: Import, why: string): string => `${from} imports ${to}: ${why}`
+
+function layerOffences(tree: Tree): string[] {
+  const homeless = Object.keys(tree)
+    .filter((path) => isSource(path) && !MAY_IMPORT[layerOf(path)])
+    .map((path) => `${path}: no row in MAY_IMPORT`)
+  const crossing = importsIn(tree, (path) => path.startsWith('src/') && path.endsWith('.ts')).flatMap((found) => {
+    const why = crossingFault(found)
+    return why ? [say(found, why)] : []
+  })
+  return [...homeless, ...crossing]
+}
+
+function crossingFault({ from, to, local }: Import): string | undefined {
+  if (!local || (isTest(from) && to.startsWith('test/support/'))) return undefined
+  if (!to.startsWith('src/')) return 'it is outside src'
+  if (isTest(to) && !isTest(from)) return 'it is a test'
+  const [layer, other] = [layerOf(from), layerOf(to)]
+  if (layer === other || MAY_IMPORT[layer]?.includes(other)) return undefined
+  return `${layer} may not import ${other || 'it'}`
+}
+
+function plugOffences(tree: Tree): string[] {
+  return importsIn(tree, isSource).flatMap((found) => {
+    const { from, to } = found
+    const plug = PLUG.exec(to)?.[0]
+    if (plug && !from.startsWith(plug) && from !== `src/${layerOf(to)}/index.ts`)
+      return [say(found, 'a plug is imported only by its list')]
+    if (isList(to) && !MAY_IMPORT_LISTS.includes(layerOf(from)))
+      return [say(found, `a list is imported only by ${MAY_IMPORT_LISTS.join(', ')} and tests`)]
+    if (isList(from) && found.reExport) return [say(found, 'a list re-exports nothing')]
+    return []
+  })
+}
+
+function resourceOffences(tree: Tree): string[] {
+  const inResources = (path: string): boolean => isSource(path) && layerOf(path) === 'resources' && !isList(path)
+  return importsIn(tree, inResources)
+    .filter(({ to }) => layerOf(to) === 'resources')
+    .map((found) => say(found, 'what two resources share is a rule, and rules live in core'))
+}
+
+function packageOffences(tree: Tree): string[] {
+  const manifest: { dependencies?: Record<string, string> } = JSON.parse(tree['package.json'] ?? '{}')
+  return importsIn(tree, isSource).flatMap((found) => {
+    const name = packageOf(found)
+    if (!name) return []
+    if (!manifest.dependencies?.[name]) return [say(found, 'it is no dependency, so the package would not bring it')]
+    if (ONLY_IN_STORE.includes(name) && !found.typeOnly && layerOf(found.from) !== 'store')
+      return [say(found, 'only store loads it; elsewhere, import type')]
+    return []
+  })
+}
+
+function cycles(tree: Tree): string[] {
+  const next = Map.groupBy(
+    importsIn(tree, isSource).filter(({ to, typeOnly }) => isSource(to) && !typeOnly),
+    ({ from }) => from,
+  )
+  const found: string[] = []
+  const done = new Set<string>()
+  const visit = (path: string, way: readonly string[]): void => {
+    if (way.includes(path)) found.push([...way.slice(way.indexOf(path)), path].join(' → '))
+    if (way.includes(path) || done.has(path)) return
+    for (const { to } of next.get(path) ?? []) visit(to, [...way, path])
+    done.add(path)
+  }
+  for (const path of next.keys()) visit(path, [])
+  return found
+}
+
+function unlisted(tree: Tree): string[] {
+  return Object.entries(LISTS).flatMap(([list, member]) => {
+    const text = tree[list]
+    if (text === undefined) return []
+    const listed = new Set(importsOf(list, text).map(({ to }) => to))
+    return Object.keys(tree)
+      .filter((path) => isSource(path) && member.test(path) && path !== list && !listed.has(path))
+      .map((path) => `${path} is not in ${list}`)
+  })
+}
+
+function environmentReaders(tree: Tree): string[] {
+  return Object.entries(tree)
+    .filter(([path]) => isSource(path) && path !== ENVIRONMENT_READER)
+    .filter(([, text]) =>
+      /\bprocess\s*(\.|\[['"])\s*env\b|\benv\b[^'"]*from 'node:process'/.test(withoutComments(text)),
+    )
+    .map(([path]) => `${path} reads the environment; only ${ENVIRONMENT_READER} does`)
+}
+
+function defaultExports(tree: Tree): string[] {
+  return Object.entries(tree)
+    .filter(
+      ([path, text]) => path.endsWith('.ts') && /^\s*export\s+default\b|\bas default\b/m.test(withoutComments(text)),
+    )
+    .map(([path]) => `${path} has a default export`)
+}
+
+function badNames(tree: Tree): string[] {
+  return Object.keys(tree)
+    .filter((path) => /^(src|test|bench|bin)\/.*\.[jt]s$/.test(path))
+    .filter((path) =>
+      path.split('/').some((part) => {
+        const name = part.split('.')[0] ?? ''
+        return !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(name) || EMPTY_NOUN.test(name.split('-').at(-1) ?? '')
+      }),
+    )
+    .map((path) => `${path} is no kebab-case noun that means something`)
+}
+
+interface Rule {
+  readonly offences: (tree: Tree) => string[]
+  /** Made-up trees, each with exactly one offence. */
+  readonly refuses: Record<string, Tree>
+  readonly allows?: Tree
+}
+
+const RULES: Record<string, Rule> = {
+  'imports point down only': {
+    offences: layerOffences,
+    refuses: {
+      'a layer above': { 'src/lib/a.ts': `import { b } from '../core/b.ts'` },
+      'a layer above, for its types': { 'src/lib/a.ts': `import type { B } from '../core/b.ts'` },
+      'a layer above, over several lines': { 'src/store/a.ts': `import {\n  b,\n  type C,\n} from "../core/b.ts"` },
+      'a layer above, lazily': { 'src/core/a.ts': `const { b } = await import('../faces/b.ts')` },
+      'a layer above, by re-export': { 'src/core/a.ts': `export * from '../faces/b.ts'` },
+      'a neighbour': { 'src/faces/a.ts': `import { b } from '../resources/b.ts'` },
+      'a test': { 'src/lib/a.ts': `import { b } from './b.contract.ts'` },
+      'the manifest': { 'src/lib/a.ts': `import manifest from '../../package.json' with { type: 'json' }` },
+      'the test support': { 'src/lib/a.ts': `import { b } from '../../test/support/b.ts'` },
+      'a layer above, in a test': { 'src/lib/a.test.ts': `import { b } from '../cli/b.ts'` },
+      'a folder that has no row': { 'src/other/a.ts': '' },
+    },
+    allows: {
+      'src/core/a.ts': `import { z } from 'zod'\nimport { b } from '../lib/b.ts'\nimport { c } from './c.ts'`,
+      'src/core/b.ts': `/* import { b } from '../cli/b.ts' */\n// see import('../cli/b.ts')\nconst glob = 'src/**/*.ts'`,
+      'src/core/a.test.ts': `import { a } from './a.ts'\nimport { t } from '../../test/support/t.ts'`,
+    },
+  },
+  'a plug is imported by its list, a list by daemons, cli and tests': {
+    offences: plugOffences,
+    refuses: {
+      'a plug beside its list': { 'src/store/table.ts': `import { open } from './sqlite/engine.ts'` },
+      'a plug of a plug': { 'src/daemons/webd/daemon.ts': `import { s } from '../gated/socket.ts'` },
+      'a list below': { 'src/registry/call.ts': `import { tables } from '../core/index.ts'` },
+      'a list as a barrel': { 'src/core/index.ts': `export { a } from './a.ts'` },
+    },
+    allows: {
+      'src/store/index.ts': `import { open } from './sqlite/engine.ts'`,
+      'src/store/sqlite/engine.ts': `import { c } from './connection.ts'\nimport type { E } from '../engine.ts'`,
+      'src/store/sqlite/engine.test.ts': `import { other } from '../postgres/engine.ts'`,
+      'src/cli/main.ts': `const { commands } = await import('./commands/index.ts')`,
+    },
+  },
+  'one resource does not import another': {
+    offences: resourceOffences,
+    refuses: { 'a resource': { 'src/resources/a.ts': `import type { B } from './b.ts'` } },
+    allows: { 'src/resources/index.ts': `import { a } from './a.ts'` },
+  },
+  'a package is a dependency, and the database is loaded by store alone': {
+    offences: packageOffences,
+    refuses: {
+      kysely: {
+        'package.json': '{"dependencies": {"kysely": "1"}}',
+        'src/core/a.ts': `import { type Kysely } from 'kysely'`,
+      },
+      'what only development has': {
+        'package.json': '{"devDependencies": {"@x/y": "1"}}',
+        'src/lib/a.ts': `import { y } from '@x/y/z'`,
+      },
+    },
+    allows: {
+      'package.json': '{"dependencies": {"kysely": "1", "pg": "1"}}',
+      'src/core/a.ts': `import type { Kysely } from 'kysely'\ntype K = typeof import('kysely')`,
+      'src/store/a.ts': `import { Pool } from 'pg'`,
+    },
+  },
+  'no file imports itself in a circle': {
+    offences: cycles,
+    refuses: {
+      'a circle of three': {
+        'src/lib/a.ts': `import { b } from './b.ts'`,
+        'src/lib/b.ts': `import { c } from './c.ts'`,
+        'src/lib/c.ts': `import { a } from './a.ts'`,
+      },
+    },
+    allows: { 'src/lib/a.ts': `import { b } from './b.ts'`, 'src/lib/b.ts': `import type { A } from './a.ts'` },
+  },
+  'every file of a listed folder is in its list': {
+    offences: unlisted,
+    refuses: {
+      'a resource': { 'src/resources/index.ts': '', 'src/resources/a.ts': '' },
+      'a daemon': { 'src/daemons/index.ts': '', 'src/daemons/webd/daemon.ts': '' },
+    },
+    allows: {
+      'src/cli/commands/index.ts': `export const commands = { a: () => import('./a.ts') }`,
+      'src/cli/commands/a.ts': '',
+      'src/cli/commands/a.test.ts': '',
+      'src/daemons/index.ts': '',
+      'src/daemons/serve.ts': '',
+    },
+  },
+  'the environment is read in one file': {
+    offences: environmentReaders,
+    refuses: {
+      'process.env': { 'src/cli/a.ts': 'const home = process.env.HOME' },
+      'a destructured one': { 'src/cli/a.ts': `import { env } from 'node:process'` },
+    },
+    allows: { [ENVIRONMENT_READER]: 'process.env', 'src/lib/a.ts': '// process.env is elsewhere' },
+  },
+  'exports have names': {
+    offences: defaultExports,
+    refuses: { 'a default': { 'bench/a.ts': 'export default 1' } },
+  },
+  'files are named after what they hold': {
+    offences: badNames,
+    refuses: {
+      'an empty noun': { 'src/lib/string-utils.ts': '' },
+      'an empty folder name': { 'src/lib/helpers/a.ts': '' },
+      'a capital': { 'src/lib/Table.ts': '' },
+    },
+    allows: { 'src/lib/data-dir.ts': '', 'src/lib/base64url.test.ts': '' },
+  },
+}
+
+function ourTree(): Tree {
+  const paths = ['package.json', ...globSync('{src,test,bench,bin}/**/*.{ts,js}', { cwd: ROOT })]
+  return Object.fromEntries(paths.map((path) => [path, readFileSync(join(ROOT, path), 'utf8')]))
+}
+
+const ours = ourTree()
+for (const [sentence, { offences, refuses, allows }] of Object.entries(RULES)) {
+  suite(sentence, () => {
+    test('here', () => assert.deepEqual(offences(ours), []))
+    for (const [what, tree] of Object.entries(refuses))
+      test(`refuses ${what}`, () => assert.equal(offences(tree).length, 1, offences(tree).join('\n')))
+    if (allows) test('allows the rest', () => assert.deepEqual(offences(allows), []))
+  })
+}

@@ -1,0 +1,122 @@
+// What others install: the package is built, packed and installed as npm would do it, away from the checkout. A dist/
+// in the checkout would make every other test run yesterday's code.
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { after, before, suite, test } from 'node:test'
+import { tempDir } from './support/temp.ts'
+
+const ROOT = dirname(import.meta.dirname)
+const TIMEOUT_MS = 5 * 60_000
+
+interface Manifest {
+  readonly name: string
+  readonly files: readonly string[]
+  readonly bin: Record<string, string>
+  readonly optionalDependencies: Record<string, string>
+}
+
+/** What npm and the test runner tell their children about themselves is nothing the inner npm should hear. */
+function cleanEnvironment(): NodeJS.ProcessEnv {
+  const told = /^(npm_(package|lifecycle)_|npm_config_local_prefix$|npm_command$|INIT_CWD$|NODE_TEST_CONTEXT$)/
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !told.test(name)))
+}
+
+function run(cwd: string, command: 'npm' | 'npx', ...args: string[]): string {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8', env: cleanEnvironment() })
+  assert.equal(status, 0, `${command} ${args.join(' ')}\n${stdout}\n${stderr}`)
+  return stdout
+}
+
+/** All that a commit of the checkout would hold, with its node_modules beside it. */
+function copyCheckout(to: string): void {
+  // A clone that another user made is not ours to git, but it is this very checkout.
+  const list = ['-c', `safe.directory=${ROOT}`, 'ls-files', '-z', '--cached', '--others', '--exclude-standard']
+  const paths = execFileSync('git', list, { cwd: ROOT, encoding: 'utf8' }).split('\0')
+  // A file that was deleted and not yet committed is still listed.
+  const isFile = (path: string): boolean => statSync(join(ROOT, path), { throwIfNoEntry: false })?.isFile() ?? false
+  for (const path of paths.filter(isFile)) cpSync(join(ROOT, path), join(to, path))
+  symlinkSync(join(ROOT, 'node_modules'), join(to, 'node_modules'))
+}
+
+suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
+  const temp = tempDir({ after })
+  const checkout = join(temp, 'checkout')
+  const target = join(temp, 'target')
+  const manifest: Manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const installed = join(target, 'node_modules', manifest.name)
+  let files: string[] = []
+
+  before(
+    () => {
+      mkdirSync(checkout)
+      copyCheckout(checkout)
+      run(checkout, 'npm', 'pack', '--silent', '--pack-destination', temp)
+      const tarball = readdirSync(temp).find((name) => name.endsWith('.tgz')) ?? 'none.tgz'
+      mkdirSync(target)
+      writeFileSync(join(target, 'package.json'), '{"private": true}')
+      run(target, 'npm', 'install', '--prefer-offline', '--no-audit', '--no-fund', join(temp, tarball))
+      files = globSync('**/*', { cwd: installed, exclude: ['node_modules'], withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name).slice(installed.length + 1))
+    },
+    { timeout: TIMEOUT_MS },
+  )
+
+  test('its commands print their usage on its own Node', () => {
+    // A platform without a Node among the optional dependencies uses the machine's.
+    if (existsSync(join(target, 'node_modules/.bin/node'))) {
+      const version = run(target, 'npx', '--no-install', 'node', '--version').trim()
+      assert.ok(Object.values(manifest.optionalDependencies).includes(version.slice(1)), version)
+    }
+    for (const command of Object.keys(manifest.bin))
+      assert.match(run(target, 'npx', '--no-install', command, '--help'), /usage/i, command)
+  })
+
+  test('it holds every module as JavaScript with its types', () => {
+    const modules = globSync('src/**/*.ts', { cwd: checkout }).filter((path) => !/\.(test|contract)\.ts$/.test(path))
+    const built = modules.map((path) => path.replace(/^src/, 'dist').replace(/\.ts$/, ''))
+    assert.ok(built.length > 0)
+    assert.deepEqual(
+      built.flatMap((path) => [`${path}.js`, `${path}.d.ts`]).filter((path) => !files.includes(path)),
+      [],
+    )
+  })
+
+  test('it holds whatever else lies beside the modules', () => {
+    const assets = globSync('src/**/*.*', { cwd: checkout }).filter((path) => !path.endsWith('.ts'))
+    assert.deepEqual(
+      assets.filter((path) => !files.includes(path.replace(/^src/, 'dist'))),
+      [],
+    )
+  })
+
+  test('it holds no source, no test, no secret and nothing unasked for', () => {
+    const asked = new RegExp(`^(${manifest.files.join('|')}|package\\.json|README.*|LICENSE.*)(/|$)`)
+    const unwanted = /(^|\/)(\.env|\.npmrc|\.svc|test)(\/|$)|\.(test|contract)\.|\.(pem|key|db|tgz)$|(?<!\.d)\.ts$/
+    assert.deepEqual(
+      files.filter((path) => !asked.test(path) || unwanted.test(path)),
+      [],
+    )
+  })
+
+  test('no file names a folder of the machine it was packed on, or holds a private key', () => {
+    const telling = [ROOT, temp, '-----BEGIN PRIVATE KEY-----\nM']
+    const told = files.filter((path) => {
+      const text = readFileSync(join(installed, path), 'utf8')
+      return telling.some((words) => text.includes(words))
+    })
+    assert.deepEqual(told, [])
+  })
+})

@@ -1,0 +1,56 @@
+// What a test needs of the machine beyond `npm ci`. On a desk a missing part skips the test, loudly; on CI it fails.
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { postgresMissing } from './postgres.ts'
+
+interface Part {
+  /** Why it is not here, or nothing. */
+  missing(): string | undefined
+  /** How it comes to a Debian machine. */
+  remedy: string
+}
+
+const PARTS = {
+  postgres: { missing: postgresMissing, remedy: 'apt-get install postgresql' },
+  root: {
+    missing: () => (process.getuid?.() === 0 ? undefined : 'the tests do not run as root'),
+    remedy: 'run as root',
+  },
+  browser: { missing: () => commandMissing('chromium'), remedy: 'apt-get install chromium' },
+  engine: { missing: engineMissing, remedy: 'apt-get install docker.io, and start dockerd' },
+} satisfies Record<string, Part>
+
+export type PartName = keyof typeof PARTS
+
+/** Every reason of a skip for want of a part starts so; `npm test` counts them. */
+export const NEEDS = 'needs '
+
+/** Options of a test or suite: `test('a sentence', needs('postgres'), …)`. Parts that are there give none. */
+export function needs(...names: PartName[]): { skip?: string } {
+  for (const name of names) {
+    const { missing, remedy }: Part = PARTS[name]
+    const reason = missing()
+    if (!reason) continue
+    const sentence = `${NEEDS}${name}: ${reason} (Debian: ${remedy})`
+    if (process.env.CI === 'true') throw new Error(`${sentence}; let .ci/run install it`)
+    return { skip: sentence }
+  }
+  return {}
+}
+
+function commandMissing(command: string): string | undefined {
+  const found = (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, command)))
+  return found ? undefined : `there is no ${command}`
+}
+
+function engineMissing(): string | undefined {
+  const reason = commandMissing('docker')
+  if (reason) return reason
+  try {
+    execFileSync('docker', ['version'], { stdio: 'ignore', timeout: 10_000 })
+    return undefined
+  } catch {
+    return 'docker does not answer'
+  }
+}

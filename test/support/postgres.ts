@@ -1,0 +1,197 @@
+// A real PostgreSQL server for tests, from the machine's own package. `npm test` starts one for the whole run and names
+// it in SVC_TEST_POSTGRES; a test file that is run by hand starts its own.
+import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { createServer, Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+
+/** Holds the address of the server that a whole run shares. */
+export const SHARED_POSTGRES = 'SVC_TEST_POSTGRES'
+
+const OLDEST = 15
+const DEBIAN_FOLDER = '/usr/lib/postgresql'
+
+export interface Postgres {
+  url(database?: string): string
+  /** Makes a new, empty database and answers its address. */
+  createDatabase(): Promise<string>
+  /** Ends the server; of a shared one, only the databases made here. Connections still open are cut. */
+  stop(): Promise<void>
+}
+
+export interface PostgresOptions {
+  /**
+   * `false` trades safety for speed (no fsync). `true` never shares: a server of its own, set as an operator's would be.
+   * Unsaid: the shared server, or a safe one, so that nobody measures an unsafe one unawares.
+   */
+  readonly durable?: boolean
+}
+
+/** Why no server can be had here, or nothing. */
+export function postgresMissing(): string | undefined {
+  return process.env[SHARED_POSTGRES] ? undefined : serverMissing()
+}
+
+function serverMissing(): string | undefined {
+  if (!findBinaries()) return `PostgreSQL ${OLDEST} or newer is not installed`
+  if (isRoot() && !findAccount()) return 'PostgreSQL refuses to run as root, and there is no user postgres or nobody'
+  return undefined
+}
+
+export async function openPostgres(options: PostgresOptions = {}): Promise<Postgres> {
+  const shared = process.env[SHARED_POSTGRES]
+  if (shared && !options.durable) return attach(shared)
+  const binaries = findBinaries()
+  if (!binaries) throw new Error(serverMissing())
+  for (let attempt = 1; ; attempt++) {
+    const server = await start(binaries, options.durable ?? true)
+    if (!('log' in server)) return server
+    // Between choosing a free port and binding it another process may have taken it.
+    if (attempt === 3 || !server.log.includes('Address already in use'))
+      throw new Error(`PostgreSQL did not start:\n${server.log}`)
+  }
+}
+
+function attach(address: string): Postgres {
+  const made: string[] = []
+  return {
+    ...databases(address, made),
+    stop: async () => {
+      for (const name of made.splice(0)) await query(address, `drop database if exists ${name} with (force)`)
+    },
+  }
+}
+
+// The shell outlives this process by a moment: the pipe on its stdin closes however this process ends, even by SIGKILL,
+// and then it stops the server and removes the folder. Nothing else holds that pipe (hence </dev/null), and a closed
+// stdout must not end the shell before it has cleaned up (hence the trap).
+const KEEPER = `
+trap '' PIPE
+{ "$1/initdb" --pgdata=data --username=postgres --auth=password --pwfile=password --encoding=UTF8 --no-sync \
+    --locale=C --locale-provider=icu --icu-locale=en-US &&
+  "$1/pg_ctl" start --wait --pgdata=data --log=log --options="$2"; } </dev/null >>log 2>&1 && echo ready || echo failed
+cat >/dev/null
+[ ! -f data/postmaster.pid ] || "$1/pg_ctl" stop --pgdata=data --mode=immediate >/dev/null 2>&1
+rm -rf "$PWD"
+`
+
+const FAST = ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off']
+
+async function start(binaries: string, durable: boolean): Promise<Postgres | { log: string }> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-postgres-'))
+  // Not `trust`: any local user could then run programs as this one (copy … from program).
+  const password = randomBytes(12).toString('hex')
+  writeFileSync(join(folder, 'password'), password, { mode: 0o600 })
+  const account = isRoot() ? findAccount() : undefined
+  if (account) for (const path of [join(folder, 'password'), folder]) chownSync(path, account.uid, account.gid)
+
+  const port = await findFreePort()
+  // No unix socket: its path may not be longer than 107 bytes, and a temp dir's may.
+  const settings = ['max_connections=200', 'unix_socket_directories=', ...(durable ? [] : FAST)]
+  const serverOptions = `-h 127.0.0.1 -p ${port} ${settings.map((setting) => `-c ${setting}`).join(' ')}`
+  const keeper = spawn('sh', ['-c', KEEPER, 'sh', binaries, serverOptions], {
+    cwd: folder,
+    detached: true, // Ctrl-C is for the test run; the keeper must be left to clean up after it
+    env: { PATH: process.env.PATH, HOME: folder, LC_ALL: 'C' },
+    stdio: ['pipe', 'pipe', 'ignore'],
+    ...account,
+  })
+  const stop = async (): Promise<void> => {
+    keeper.ref()
+    const exited = keeper.exitCode === null && keeper.signalCode === null ? once(keeper, 'exit') : undefined
+    keeper.stdin.end()
+    await exited
+  }
+  if ((await firstWord(keeper)) !== 'ready') {
+    const log = join(folder, 'log')
+    const said = existsSync(log) ? readFileSync(log, 'utf8') : `no log in ${folder}`
+    await stop()
+    return { log: said }
+  }
+  // A test file that forgets to stop must still be able to end.
+  keeper.unref()
+  for (const pipe of [keeper.stdin, keeper.stdout]) if (pipe instanceof Socket) pipe.unref()
+  return { ...databases(`postgres://postgres:${password}@127.0.0.1:${port}/postgres`), stop }
+}
+
+function firstWord(keeper: ChildProcessByStdio<Writable, Readable, null>): Promise<string> {
+  return new Promise((resolve, reject) => {
+    keeper.once('error', reject)
+    keeper.once('exit', () => resolve('failed'))
+    keeper.stdout.once('data', (chunk) => resolve(String(chunk).trim()))
+  })
+}
+
+function databases(address: string, made: string[] = []): Omit<Postgres, 'stop'> {
+  const url = (database = 'postgres'): string => {
+    const other = new URL(address)
+    other.pathname = database
+    return other.href
+  }
+  const createDatabase = async (): Promise<string> => {
+    const name = `t_${randomBytes(8).toString('hex')}`
+    await query(address, `create database ${name} template template0`)
+    made.push(name)
+    return url(name)
+  }
+  return { url, createDatabase }
+}
+
+async function query(address: string, sql: string): Promise<void> {
+  // Loaded late: every test file that only asks what is missing would pay for it.
+  const { Client } = await import('pg')
+  const client = new Client({ connectionString: address })
+  await client.connect()
+  try {
+    await client.query(sql)
+  } finally {
+    await client.end()
+  }
+}
+
+function findBinaries(): string | undefined {
+  const newest = (existsSync(DEBIAN_FOLDER) ? readdirSync(DEBIAN_FOLDER) : [])
+    .map(Number)
+    .filter((version) => version >= OLDEST && existsSync(join(DEBIAN_FOLDER, String(version), 'bin/initdb')))
+    .sort((a, b) => b - a)[0]
+  if (newest) return join(DEBIAN_FOLDER, String(newest), 'bin')
+  const initdb = (process.env.PATH ?? '')
+    .split(delimiter)
+    .map((folder) => join(folder, 'initdb'))
+    .find((path) => existsSync(path))
+  if (!initdb) return undefined
+  const version = /\d+/.exec(execFileSync(initdb, ['--version'], { encoding: 'utf8' }))?.[0]
+  return Number(version) >= OLDEST ? dirname(realpathSync(initdb)) : undefined
+}
+
+function isRoot(): boolean {
+  return process.getuid?.() === 0
+}
+
+/** Whom the server runs as when the tests run as root. */
+function findAccount(): { uid: number; gid: number } | undefined {
+  for (const name of ['postgres', 'nobody']) {
+    try {
+      const id = (flag: string): number =>
+        Number(execFileSync('id', [flag, name], { stdio: ['ignore', 'pipe', 'ignore'] }))
+      return { uid: id('-u'), gid: id('-g') }
+    } catch {
+      // `id` fails for a name that does not exist; the next one may.
+    }
+  }
+  return undefined
+}
+
+async function findFreePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  if (address === null || typeof address === 'string') throw new Error('a TCP server has no port')
+  return address.port
+}

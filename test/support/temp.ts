@@ -1,0 +1,16 @@
+// Folders that live as long as a test.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** What has an end to clean up at: a test's context, or `{ after }` of node:test for a whole file. */
+export interface Ending {
+  after(work: () => void): void
+}
+
+/** An empty folder of its own, removed after the test. */
+export function tempDir(t: Ending): string {
+  const path = mkdtempSync(join(tmpdir(), 'svc-test-'))
+  t.after(() => rmSync(path, { recursive: true, force: true, maxRetries: 3 }))
+  return path
+}
