@@ -66,7 +66,7 @@ export async function findProduct(root: string, name: string): Promise<Product |
 
 /** Markdown apart from the YAML above it, which keeps the file's line numbers. Without front matter all is body. */
 export function splitFrontMatter(markdown: string): { matter?: string; body: string } {
-  const [whole, matter] = /^---[ \t]*\r?\n((?:[^]*?\r?\n)??)---[ \t]*(?:\r?\n|$)/.exec(markdown) ?? []
+  const [whole, matter] = /^---[ \t]*\r?\n((?:.*?\r?\n)??)---[ \t]*(?:\r?\n|$)/s.exec(markdown) ?? []
   if (whole === undefined || matter === undefined) return { body: markdown }
   return { matter: `\n${matter}`, body: markdown.slice(whole.length) }
 }

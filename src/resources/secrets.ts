@@ -69,7 +69,7 @@ export const secretsResource = resource({
     }),
 
     delete: verb({
-      http: 'DELETE /{key}',
+      http: 'DELETE /{pk}',
       input: Key,
       needs: mayKeep,
       run: async (ctx, key) => {

@@ -10,6 +10,8 @@ export type Tx = Kysely<Record<string, Record<string, Value>>>
 /** What differs between engines, as named facts; nobody outside `store/<engine>/` asks which engine it is. */
 export interface Dialect {
   readonly name: string
+  /** A schema step as this engine must be told it. */
+  adapt(ddl: string): string
   /** The type of an integer key that the store counts up itself and never gives twice. */
   readonly counter: string
   /** Statements that run `set` whenever a row of `table` is written, by whichever program. */

@@ -39,7 +39,7 @@ function applyPending(engine: Engine, tables: readonly Stored[], now: () => stri
     const steps = pending(done, tables)
     for (const { name, index, step } of steps) {
       const statements = typeof step === 'string' ? step : step(engine.dialect)
-      for (const sql of [statements].flat()) await run(tx, sql)
+      for (const sql of [statements].flat()) await run(tx, engine.dialect.adapt(sql))
       await run(tx, 'insert into migrations (name, step, applied_at) values ($1, $2, $3)', [name, index, now()])
     }
     return steps.length

@@ -31,6 +31,7 @@ interface Job {
 
 export const sqliteDialect: Dialect = {
   name: 'sqlite',
+  adapt: (ddl) => ddl,
   counter: 'integer primary key autoincrement',
   hasTable: `select name from sqlite_schema where type = 'table' and name = $1`,
   freshText: 'hex(randomblob(16))',
