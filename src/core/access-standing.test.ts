@@ -12,12 +12,8 @@ import {
   type Membership,
 } from './access.ts'
 
-const row = (
-  principal: string,
-  action: string,
-  scope: string,
-  on: Partial<Record<keyof AclRow, string>> = {},
-): AclRow => ({
+/** The last part is unchecked, as a package or an old store might bring it. */
+const row = (principal: string, action: string, scope: string, on: Record<string, string> = {}): AclRow => ({
   ...{ principal, action, scope, effect: 'allow', params: '', predicate: '' },
   ...on,
 })

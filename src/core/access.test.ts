@@ -108,108 +108,36 @@ const EVALUATION: Record<string, Case> = {
   },
 }
 
+/** Whether admin on the first is admin on the second. */
+const COVERAGE: Record<string, [held: string, asked: string, covered: boolean]> = {
+  'a bare folder scope does not cover its children': ['acme', 'acme/x', false],
+  'a bare folder scope covers itself': ['acme', 'acme', true],
+  'a scope is compared with its case': ['Acme', 'acme', false],
+  'everything covers any folder': ['**', 'a/b/c', true],
+  'everything covers the instance itself': ['**', '', true],
+  'all top-level folders are not the instance': ['*', '', false],
+  'a star covers every top-level folder': ['*', 'acme', true],
+  'a star covers no deeper folder': ['*', 'acme/x', false],
+  'a star below a folder covers its children': ['acme/*', 'acme/x', true],
+  'a star below a folder does not cover the folder': ['acme/*', 'acme', false],
+  'a star below a folder does not cover grandchildren': ['acme/*', 'acme/x/y', false],
+  'a subtree covers its root': ['acme/**', 'acme', true],
+  'a subtree covers its children': ['acme/**', 'acme/x', true],
+  'a subtree covers its grandchildren': ['acme/**', 'acme/x/y', true],
+  'a subtree does not cover a name that begins the same': ['acme/**', 'acmex', false],
+  'a deep subtree covers what lies below it': ['a/b/**', 'a/b/c/d', true],
+  'a deep subtree does not cover its parent': ['a/b/**', 'a', false],
+  'one segment and then a name': ['*/eng', 'acme/eng', true],
+  'one segment and then a name is not the name alone': ['*/eng', 'eng', false],
+  'any depth and then a name': ['**/eng', 'a/b/eng', true],
+  'a star inside a segment': ['a*', 'acme', true],
+  'a star inside a segment does not cross it': ['a*', 'acme/x', false],
+  'a question mark is one character': ['team?', 'team1', true],
+  'a set of characters': ['team[ab]', 'teamb', true],
+  'a set of characters holds no other': ['team[ab]', 'teamc', false],
+}
+
 const SCOPES: Record<string, Case> = {
-  'a bare folder scope does not cover its children': {
-    rows: [allow('github:1', 'admin', 'acme')],
-    ask: ['admin', 'acme/x'],
-    allow: false,
-  },
-  'a bare folder scope covers itself': {
-    rows: [allow('github:1', 'admin', 'acme')],
-    ask: ['admin', 'acme'],
-    allow: true,
-  },
-  'a scope is compared with its case': {
-    rows: [allow('github:1', 'admin', 'Acme')],
-    ask: ['admin', 'acme'],
-    allow: false,
-  },
-  'everything covers any folder': { rows: [allow('github:1', 'admin', '**')], ask: ['admin', 'a/b/c'], allow: true },
-  'everything covers the instance itself': {
-    rows: [allow('github:1', 'admin', '**')],
-    ask: ['admin', ''],
-    allow: true,
-  },
-  'all top-level folders are not the instance': {
-    rows: [allow('github:1', 'admin', '*')],
-    ask: ['admin', ''],
-    allow: false,
-  },
-  'a star covers every top-level folder': {
-    rows: [allow('github:1', 'admin', '*')],
-    ask: ['admin', 'acme'],
-    allow: true,
-  },
-  'a star covers no deeper folder': { rows: [allow('github:1', 'admin', '*')], ask: ['admin', 'acme/x'], allow: false },
-  'a star below a folder covers its children': {
-    rows: [allow('github:1', 'admin', 'acme/*')],
-    ask: ['admin', 'acme/x'],
-    allow: true,
-  },
-  'a star below a folder does not cover the folder': {
-    rows: [allow('github:1', 'admin', 'acme/*')],
-    ask: ['admin', 'acme'],
-    allow: false,
-  },
-  'a star below a folder does not cover grandchildren': {
-    rows: [allow('github:1', 'admin', 'acme/*')],
-    ask: ['admin', 'acme/x/y'],
-    allow: false,
-  },
-  'a subtree covers its root': { rows: [allow('github:1', 'admin', 'acme/**')], ask: ['admin', 'acme'], allow: true },
-  'a subtree covers its children': {
-    rows: [allow('github:1', 'admin', 'acme/**')],
-    ask: ['admin', 'acme/x'],
-    allow: true,
-  },
-  'a subtree covers its grandchildren': {
-    rows: [allow('github:1', 'admin', 'acme/**')],
-    ask: ['admin', 'acme/x/y'],
-    allow: true,
-  },
-  'a subtree does not cover a name that begins the same': {
-    rows: [allow('github:1', 'admin', 'acme/**')],
-    ask: ['admin', 'acmex'],
-    allow: false,
-  },
-  'a deep subtree covers what lies below it': {
-    rows: [allow('github:1', 'admin', 'a/b/**')],
-    ask: ['admin', 'a/b/c/d'],
-    allow: true,
-  },
-  'a deep subtree does not cover its parent': {
-    rows: [allow('github:1', 'admin', 'a/b/**')],
-    ask: ['admin', 'a'],
-    allow: false,
-  },
-  'one segment and then a name': {
-    rows: [allow('github:1', 'admin', '*/eng')],
-    ask: ['admin', 'acme/eng'],
-    allow: true,
-  },
-  'one segment and then a name is not the name alone': {
-    rows: [allow('github:1', 'admin', '*/eng')],
-    ask: ['admin', 'eng'],
-    allow: false,
-  },
-  'any depth and then a name': { rows: [allow('github:1', 'admin', '**/eng')], ask: ['admin', 'a/b/eng'], allow: true },
-  'a star inside a segment': { rows: [allow('github:1', 'admin', 'a*')], ask: ['admin', 'acme'], allow: true },
-  'a star inside a segment does not cross it': {
-    rows: [allow('github:1', 'admin', 'a*')],
-    ask: ['admin', 'acme/x'],
-    allow: false,
-  },
-  'a question mark is one character': {
-    rows: [allow('github:1', 'admin', 'team?')],
-    ask: ['admin', 'team1'],
-    allow: true,
-  },
-  'a set of characters': { rows: [allow('github:1', 'admin', 'team[ab]')], ask: ['admin', 'teamb'], allow: true },
-  'a set of characters holds no other': {
-    rows: [allow('github:1', 'admin', 'team[ab]')],
-    ask: ['admin', 'teamc'],
-    allow: false,
-  },
   'a deny by glob reaches below an allow by name': {
     rows: [allow('github:1', 'admin', 'a/b'), deny('github:1', 'admin', 'a/*')],
     ask: ['admin', 'a/b'],
@@ -217,37 +145,17 @@ const SCOPES: Record<string, Case> = {
   },
 }
 
+/** The same for a glob, which asks for all of it. */
+const HANDING_ON: Record<string, [held: string, asked: string, covered: boolean]> = {
+  'who holds a subtree may hand on a part of it': ['acme/**', 'acme/eng/**', true],
+  'who holds a subtree may hand on all of it': ['acme/**', 'acme/**', true],
+  'who holds the children may not hand on the subtree': ['acme/*', 'acme/**', false],
+  'who holds one folder may not hand on what is below it': ['acme', 'acme/**', false],
+  'who holds a subtree may not hand on everything': ['acme/**', '**', false],
+  'all top-level folders are not everything': ['*', '**', false],
+}
+
 const WHOLE_GLOBS: Record<string, Case> = {
-  'who holds a subtree may hand on a part of it': {
-    rows: [allow('github:1', 'admin', 'acme/**')],
-    ask: ['admin', 'acme/eng/**'],
-    allow: true,
-  },
-  'who holds a subtree may hand on all of it': {
-    rows: [allow('github:1', 'admin', 'acme/**')],
-    ask: ['admin', 'acme/**'],
-    allow: true,
-  },
-  'who holds the children may not hand on the subtree': {
-    rows: [allow('github:1', 'admin', 'acme/*')],
-    ask: ['admin', 'acme/**'],
-    allow: false,
-  },
-  'who holds one folder may not hand on what is below it': {
-    rows: [allow('github:1', 'admin', 'acme')],
-    ask: ['admin', 'acme/**'],
-    allow: false,
-  },
-  'who holds a subtree may not hand on everything': {
-    rows: [allow('github:1', 'admin', 'acme/**')],
-    ask: ['admin', '**'],
-    allow: false,
-  },
-  'all top-level folders are not everything': {
-    rows: [allow('github:1', 'admin', '*')],
-    ask: ['admin', '**'],
-    allow: false,
-  },
   'an operator may hand on everything': {
     rows: [OPERATOR_ROW],
     roles: [member('github:1', 'role:operator')],
@@ -266,79 +174,36 @@ const WHOLE_GLOBS: Record<string, Case> = {
   },
 }
 
+/** Whether the first action contains the second. */
+const LATTICE: Record<string, [held: string, asked: string, contained: boolean]> = {
+  'a star contains admin': ['*', 'admin', true],
+  'a star contains interact': ['*', 'interact', true],
+  'a star contains assume': ['*', 'assume', true],
+  'a star contains every tool': ['*', 'mcp:send', true],
+  'a star contains itself': ['*', '*', true],
+  'admin contains interact': ['admin', 'interact', true],
+  'admin contains every tool': ['admin', 'mcp:send', true],
+  'admin contains all tools at once': ['admin', 'mcp:*', true],
+  'admin does not contain assume': ['admin', 'assume', false],
+  'admin does not contain everything': ['admin', '*', false],
+  'interact contains only itself': ['interact', 'interact', true],
+  'interact does not contain admin': ['interact', 'admin', false],
+  'interact does not contain a tool': ['interact', 'mcp:send', false],
+  'assume is implied by itself': ['assume', 'assume', true],
+  'assume contains nothing else': ['assume', 'interact', false],
+  'all tools contain every tool': ['mcp:*', 'mcp:send', true],
+  'all tools contain tools with a dot': ['mcp:*', 'mcp:acl.list', true],
+  'all tools do not imply admin': ['mcp:*', 'admin', false],
+  'all tools do not imply interact': ['mcp:*', 'interact', false],
+  'all tools do not imply assume': ['mcp:*', 'assume', false],
+  'one tool is one tool': ['mcp:send', 'mcp:send', true],
+  'one tool is not a tool that begins the same': ['mcp:send', 'mcp:send_file', false],
+  'one tool is not all tools': ['mcp:send', 'mcp:*', false],
+  'one tool with a dot is one tool': ['mcp:acl.list', 'mcp:acl.list', true],
+  'an action that nobody knows is held by a star alone': ['admin', 'fly', false],
+}
+
 const ACTIONS: Record<string, Case> = {
-  'a star contains admin': { rows: [allow('github:1', '*', 'team')], ask: ['admin', 'team'], allow: true },
-  'a star contains interact': { rows: [allow('github:1', '*', 'team')], ask: ['interact', 'team'], allow: true },
-  'a star contains assume': { rows: [allow('github:1', '*', 'team')], ask: ['assume', 'team'], allow: true },
-  'a star contains every tool': { rows: [allow('github:1', '*', 'team')], ask: ['mcp:send', 'team'], allow: true },
-  'a star contains itself': { rows: [allow('github:1', '*', 'team')], ask: ['*', 'team'], allow: true },
-  'admin contains interact': { rows: [allow('github:1', 'admin', 'team')], ask: ['interact', 'team'], allow: true },
-  'admin contains every tool': { rows: [allow('github:1', 'admin', 'team')], ask: ['mcp:send', 'team'], allow: true },
-  'admin contains all tools at once': {
-    rows: [allow('github:1', 'admin', 'team')],
-    ask: ['mcp:*', 'team'],
-    allow: true,
-  },
-  'admin does not contain assume': {
-    rows: [allow('github:1', 'admin', 'team')],
-    ask: ['assume', 'team'],
-    allow: false,
-  },
-  'admin does not contain everything': { rows: [allow('github:1', 'admin', 'team')], ask: ['*', 'team'], allow: false },
-  'interact contains only itself': {
-    rows: [allow('github:1', 'interact', 'team')],
-    ask: ['interact', 'team'],
-    allow: true,
-  },
-  'interact does not contain admin': {
-    rows: [allow('github:1', 'interact', 'team')],
-    ask: ['admin', 'team'],
-    allow: false,
-  },
-  'interact does not contain a tool': {
-    rows: [allow('github:1', 'interact', 'team')],
-    ask: ['mcp:send', 'team'],
-    allow: false,
-  },
-  'assume is implied by itself': { rows: [allow('github:1', 'assume', 'team')], ask: ['assume', 'team'], allow: true },
-  'assume contains nothing else': {
-    rows: [allow('github:1', 'assume', 'team')],
-    ask: ['interact', 'team'],
-    allow: false,
-  },
-  'all tools contain every tool': {
-    rows: [allow('github:1', 'mcp:*', 'team')],
-    ask: ['mcp:send', 'team'],
-    allow: true,
-  },
-  'all tools contain tools with a dot': {
-    rows: [allow('github:1', 'mcp:*', 'team')],
-    ask: ['mcp:acl.list', 'team'],
-    allow: true,
-  },
-  'all tools do not imply admin': { rows: [allow('github:1', 'mcp:*', 'team')], ask: ['admin', 'team'], allow: false },
-  'all tools do not imply interact': {
-    rows: [allow('github:1', 'mcp:*', 'team')],
-    ask: ['interact', 'team'],
-    allow: false,
-  },
-  'all tools do not imply assume': {
-    rows: [allow('github:1', 'mcp:*', 'team')],
-    ask: ['assume', 'team'],
-    allow: false,
-  },
-  'one tool is one tool': { rows: [allow('github:1', 'mcp:send', 'team')], ask: ['mcp:send', 'team'], allow: true },
-  'one tool is not a tool that begins the same': {
-    rows: [allow('github:1', 'mcp:send', 'team')],
-    ask: ['mcp:send_file', 'team'],
-    allow: false,
-  },
-  'one tool is not all tools': { rows: [allow('github:1', 'mcp:send', 'team')], ask: ['mcp:*', 'team'], allow: false },
-  'one tool with a dot is one tool': {
-    rows: [allow('github:1', 'mcp:acl.list', 'team')],
-    ask: ['mcp:acl.list', 'team'],
-    allow: true,
-  },
   'a deny of admin denies every tool': {
     rows: [allow('github:1', 'mcp:send', 'team'), deny('github:1', 'admin', 'team')],
     ask: ['mcp:send', 'team'],
@@ -358,11 +223,6 @@ const ACTIONS: Record<string, Case> = {
     rows: [allow('github:1', '*', 'team'), deny('github:1', 'admin', 'team')],
     ask: ['assume', 'team'],
     allow: true,
-  },
-  'an action that nobody knows is held by a star alone': {
-    rows: [allow('github:1', 'admin', 'team')],
-    ask: ['fly', 'team'],
-    allow: false,
   },
 }
 
@@ -677,6 +537,17 @@ const MALFORMED: Record<string, Case> = {
     allow: false,
   },
 }
+
+suite('judge: scopes and actions of a single row', () => {
+  const judged = (row: AclRow, action: string, scope: string): boolean =>
+    judge(compilePolicy([row], []), { principal: 'github:1', claims: {} }, { action, scope }).allow
+  for (const [sentence, [held, asked, covered]] of Object.entries({ ...COVERAGE, ...HANDING_ON })) {
+    test(sentence, () => assert.equal(judged(allow('github:1', 'admin', held), 'admin', asked), covered))
+  }
+  for (const [sentence, [held, asked, contained]] of Object.entries(LATTICE)) {
+    test(sentence, () => assert.equal(judged(allow('github:1', held, 'team'), asked, 'team'), contained))
+  }
+})
 
 const TABLES = { EVALUATION, SCOPES, WHOLE_GLOBS, ACTIONS, PRINCIPALS, ROLES, CONDITIONS, MALFORMED }
 

@@ -168,6 +168,12 @@ export function toolListing(policy: Policy, folder: string, tool: string): { lis
   return { listed: named && !bracketFault(tool, tier), rules: [...new Set(texts)] }
 }
 
+/** The same for a person or a service, who have acl rows alone. */
+export function isToolHeld(policy: Policy, { principal, claims }: Asker, tool: string): boolean {
+  const rows = rowsOf(policy.holdings(principal), `mcp:${tool}`)
+  return rows.some((row) => !row.deny && conditionsHold(row.predicate, claims))
+}
+
 /** A deny of a part narrows what an operator may do there, but only a deny of everything takes the standing away. */
 export function isOperator(policy: Policy, principal: string): boolean {
   const held = policy.holdings(principal)

@@ -6,7 +6,8 @@ type Issue = z.core.$ZodIssue
 
 /** `raw` as the schema's output. `source` names a file or a setting in front of the sentence. */
 export function parse<S extends z.ZodType>(schema: S, raw: unknown, source?: string): z.output<S> {
-  const result = schema.safeParse(raw)
+  // A missing member and one of a wrong type are the same issue to zod; only the input tells them apart.
+  const result = schema.safeParse(raw, { reportInput: true })
   if (result.success) return result.data
   refuse('invalid', `${source ? `${source}: ` : ''}${sentences(result.error.issues)}`)
 }

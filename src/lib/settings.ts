@@ -44,7 +44,7 @@ export function readSettings<D extends Declared>(declared: D, sources: readonly 
   for (const [key, { schema, initial }] of Object.entries(declared)) {
     const from = sources.find((source) => source.get(key) !== undefined)
     const text = from ? from.get(key) : initial
-    const result = text === undefined ? undefined : schema.safeParse(text)
+    const result = text === undefined ? undefined : schema.safeParse(text, { reportInput: true })
     if (result?.success === false) faults.push(faultOf(key, from?.name ?? 'its default', text ?? '', result.error))
     values[key] = result?.data
   }

@@ -1,7 +1,7 @@
 // Who may: the answers that `needs` is made of. One evaluator stands behind all of them.
 import { administered, isOperator, judge, judgeTool, type Verdict } from '../core/access.ts'
 import { claimsOf, principalOf } from '../core/caller.ts'
-import { contains, reaches } from '../core/tiers.ts'
+import { reaches } from '../core/tiers.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from './context.ts'
 
@@ -101,19 +101,12 @@ export async function ownFolder(ctx: Context): Promise<string> {
   )
 }
 
-/** Whether the caller's authority covers everything that a folder glob names. Conservative: unknown is no. */
+/** Whether the caller's authority covers everything that a folder glob names. */
 export async function covers(ctx: Context, glob: string): Promise<boolean> {
   const { caller } = ctx
-  if (caller.kind === 'host') return true
+  if (caller.kind !== 'agent') return isAdmin(ctx, glob)
   // The folder that all matches lie in or below: everything before the first segment with a wildcard.
   const segments = glob.split('/')
   const wild = segments.findIndex((segment) => /[*?[\\]/.test(segment))
-  const base = (wild < 0 ? segments : segments.slice(0, wild)).join('/')
-  if (caller.kind === 'agent') return base === '' ? reaches(caller.folder, INSTANCE) : reaches(caller.folder, base)
-  const policy = await ctx.policy()
-  if (isOperator(policy, principalOf(caller))) return true
-  if (base === '' || !(await isAdmin(ctx, base))) return false
-  if (wild < 0) return true
-  const scopes = administered(policy, { principal: principalOf(caller), claims: claimsOf(caller) })
-  return scopes.some((scope) => scope === glob || (scope.endsWith('/**') && contains(scope.slice(0, -3), base)))
+  return reaches(caller.folder, (wild < 0 ? segments : segments.slice(0, wild)).join('/'))
 }

@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { z } from 'zod'
+import { parse } from '../lib/parse.ts'
+import {
+  codePoints,
+  Folder,
+  HostName,
+  hostFault,
+  Jid,
+  jsonText,
+  limit,
+  line,
+  SecretKey,
+  Segment,
+  Sub,
+} from './values.ts'
+
+const fits = (schema: z.ZodType, value: unknown): boolean => schema.safeParse(value).success
+
+const FOLDERS: Record<string, [string, boolean]> = {
+  'a plain name is a folder': ['team', true],
+  'names are joined by slashes': ['team/support/eu-1', true],
+  'eight segments are allowed': ['a/b/c/d/e/f/g/h', true],
+  'nine segments are not': ['a/b/c/d/e/f/g/h/i', false],
+  'the empty text is no folder': ['', false],
+  'a leading slash makes an empty segment': ['/team', false],
+  'a trailing slash makes an empty segment': ['team/', false],
+  'a double slash makes an empty segment': ['team//x', false],
+  'the parent folder is no segment': ['team/..', false],
+  'a traversal from the start is refused': ['../etc', false],
+  'a dot alone is no segment': ['team/.', false],
+  'a hidden name is refused': ['.claude', false],
+  'a name may hold dots inside': ['team/v1.2', true],
+  'a backslash is refused': ['team\\x', false],
+  'a space is refused': ['my team', false],
+  'a NUL is refused': ['team\u0000', false],
+  'a newline is refused': ['team\nx', false],
+  'a letter of another script is refused': ['tеam', false],
+  'a full-width letter is refused': ['ｔeam', false],
+  'an emoji is refused': ['team😀', false],
+  'a right-to-left mark is refused': ['team\u202ex', false],
+  'a combining accent is refused': ['te\u0301am', false],
+  'a percent-encoded slash is refused': ['team%2Fx', false],
+  'share is reserved for the disk layout': ['team/share', false],
+  'gated.sock is reserved for the disk layout': ['gated.sock', false],
+  'a segment of 64 characters is allowed': ['a'.repeat(64), true],
+  'a segment of 65 characters is not': ['a'.repeat(65), false],
+  'a glob is no folder': ['team/*', false],
+  'a leading dash is refused': ['-rf', false],
+}
+for (const [sentence, [folder, ok]] of Object.entries(FOLDERS)) {
+  test(`folder names: ${sentence}`, () => assert.equal(fits(Folder, folder), ok))
+}
+
+test('a folder that is accepted never leaves its parent directory', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom('a', '.', '/', '-', '_', '\\', '%', ' ', '~') }), (text) => {
+      if (!fits(Folder, text)) return
+      assert.ok(!text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..'))
+    }),
+  )
+})
+
+const HOSTS: Record<string, [string, string | false]> = {
+  'a host name is kept': ['api.example.com', 'api.example.com'],
+  'case is folded': ['API.Example.COM', 'api.example.com'],
+  'one trailing dot is dropped': ['example.com.', 'example.com'],
+  'a single label is a host': ['localhost', 'localhost'],
+  'an IDN is given in its ASCII form': ['xn--bcher-kva.example', 'xn--bcher-kva.example'],
+  'an IDN in letters is refused': ['bücher.example', false],
+  'a URL is refused': ['https://example.com', false],
+  'a path is refused': ['example.com/x', false],
+  'a port is refused': ['example.com:443', false],
+  'a wildcard is refused': ['*.example.com', false],
+  'a lone star is refused': ['*', false],
+  'an IPv4 address is refused': ['10.0.0.1', false],
+  'an IPv6 address is refused': ['::1', false],
+  'an IPv6 address in brackets is refused': ['[::1]', false],
+  'a decimal IPv4 address is refused': ['2130706433', false],
+  'the empty text is refused': ['', false],
+  'two trailing dots are refused': ['example.com..', false],
+  'an empty label is refused': ['a..b', false],
+  'a label may not start with a dash': ['-a.example', false],
+  'a space is refused': ['exam ple.com', false],
+  'a label of 64 characters is refused': [`${'a'.repeat(64)}.com`, false],
+}
+for (const [sentence, [host, folded]] of Object.entries(HOSTS)) {
+  test(`network hosts: ${sentence}`, () => {
+    const result = HostName.safeParse(host)
+    assert.equal(result.success ? result.data : false, folded)
+  })
+}
+
+test('a host that is accepted is stable under folding', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom('a', 'B', '.', '-', '*', ':', '/', '1', 'é') }), (text) => {
+      const result = HostName.safeParse(text)
+      if (result.success) assert.equal(hostFault(result.data), undefined)
+    }),
+  )
+})
+
+test('secret keys look like API_KEY', () => {
+  for (const key of ['GITHUB_TOKEN', 'K', 'A1_B2']) assert.ok(fits(SecretKey, key), key)
+  for (const key of ['', 'lower', '1LEAD', 'WITH-DASH', 'WITH SPACE', 'A_lower', 'A\n', 'A'.repeat(129)]) {
+    assert.ok(!fits(SecretKey, key), JSON.stringify(key))
+  }
+})
+
+test('a suffix is 1 to 64 letters, digits, underscores or dashes', () => {
+  for (const text of ['a', 'forms', 'A_b-1', 'x'.repeat(64)]) assert.ok(fits(Segment, text), text)
+  for (const text of ['', '..', 'a//b', '/a', 'a/', '%2F', 'x'.repeat(65), '😀', 'a b', 'a:b', 'a.b', 'a\n']) {
+    assert.ok(!fits(Segment, text), JSON.stringify(text))
+  }
+})
+
+test('a JID has a platform and a room', () => {
+  for (const jid of ['web:team', 'discord:1/2', 'telegram:user/1', 'hook:a/b/c']) assert.ok(fits(Jid, jid), jid)
+  for (const jid of ['', 'team', ':x', 'web:', 'Web:x', 'web:a\u0000', `web:${'x'.repeat(600)}`])
+    assert.ok(!fits(Jid, jid), jid)
+})
+
+test('a sub names its provider', () => {
+  for (const sub of ['github:42', 'google:a@b', 'local:me']) assert.ok(fits(Sub, sub), sub)
+  for (const sub of ['', 'github', 'github:', ':42', 'a b:c', 'github: 4']) assert.ok(!fits(Sub, sub), sub)
+})
+
+test('lengths count characters, not UTF-16 units', () => {
+  assert.equal(codePoints('😀😀'), 2)
+  assert.ok(fits(line(2), '😀😀'))
+  assert.ok(!fits(line(2), 'abc'))
+})
+
+test('a page size is clamped into its range, never refused for its size', () => {
+  const schema = limit(50, 200)
+  const cases: [unknown, number][] = [
+    [undefined, 50],
+    [0, 1],
+    [-1, 1],
+    [200, 200],
+    [201, 200],
+    [1e9, 200],
+    [1.9, 1],
+    [7, 7],
+  ]
+  for (const [given, taken] of cases) assert.equal(schema.parse(given), taken)
+  for (const bad of ['10', Number.NaN, Number.POSITIVE_INFINITY, null]) assert.ok(!fits(schema, bad), String(bad))
+})
+
+test('a tool argument that holds JSON is parsed, and refused when it is none', () => {
+  const schema = z.object({ route: jsonText(z.strictObject({ seq: z.int() })) })
+  assert.deepEqual(parse(schema, { route: '{"seq":1}' }), { route: { seq: 1 } })
+  assert.throws(() => parse(schema, { route: '{' }), /route must be JSON/)
+  assert.throws(() => parse(schema, { route: '{"seq":1.5}' }), /route.seq must be a whole number/)
+  assert.throws(() => parse(schema, { route: '{"seq":1,"x":2}' }), /route.x is not known here/)
+})

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { z } from 'zod'
+import { parse } from './parse.ts'
+import { Refusal } from './refusal.ts'
+
+const Input = z.strictObject({
+  source_label: z.string().min(1),
+  daily_limit: z.int().positive(),
+  enabled: z.boolean().optional(),
+  access: z.enum(['public', 'deny']).optional(),
+  list: z.array(z.string()).max(1).optional(),
+})
+
+const CASES: Record<string, [unknown, string]> = {
+  'all faults come in one line': [{ daily_limit: 0 }, 'source_label is required; daily_limit must be more than 0'],
+  'an unknown member is named': [{ source_label: 'x', daily_limit: 1, isAdmin: true }, 'isAdmin is not known here'],
+  'a wrong type is named in plain words': [{ source_label: 1, daily_limit: 1 }, 'source_label must be text'],
+  'a float is no whole number': [{ source_label: 'x', daily_limit: 1.5 }, 'daily_limit must be a whole number'],
+  'an empty text is said to be empty': [{ source_label: '', daily_limit: 1 }, 'source_label must not be empty'],
+  'a choice names its values': [
+    { source_label: 'x', daily_limit: 1, access: 'all' },
+    'access must be one of public, deny',
+  ],
+  'a boolean is true or false': [
+    { source_label: 'x', daily_limit: 1, enabled: 'yes' },
+    'enabled must be true or false',
+  ],
+  'a list has a size': [{ source_label: 'x', daily_limit: 1, list: ['a', 'b'] }, 'list has more than 1 entries'],
+  'a text is no object': ['x', 'the input must be an object'],
+  'nothing is no object': [undefined, 'the input is required'],
+  'a member of a list is named by its place': [{ source_label: 'x', daily_limit: 1, list: [1] }, 'list.0 must be text'],
+}
+for (const [sentence, [input, message]] of Object.entries(CASES)) {
+  test(`bad input: ${sentence}`, () => {
+    assert.throws(
+      () => parse(Input, input),
+      (error) => {
+        assert.ok(error instanceof Refusal)
+        assert.equal(error.code, 'invalid')
+        assert.equal(error.message, message)
+        return true
+      },
+    )
+  })
+}
+
+test('whatever comes in, either it is typed or it is one refusal, and no prototype changes', () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        fc.anything(),
+        fc.json().map((text): unknown => JSON.parse(text)),
+      ),
+      (input) => {
+        try {
+          parse(Input, input)
+        } catch (error) {
+          assert.ok(error instanceof Refusal)
+        }
+        assert.equal(Object.keys(Object.prototype).length, 0)
+      },
+    ),
+  )
+})
+
+test('a member called __proto__ is refused like any unknown one', () => {
+  assert.throws(
+    () => parse(Input, JSON.parse('{"source_label":"x","daily_limit":1,"__proto__":{"a":1}}')),
+    /__proto__ is not known here/,
+  )
+})
