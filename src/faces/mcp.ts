@@ -74,7 +74,9 @@ export async function shownTo({ shown }: ToolList, { host, caller }: Asking): Pr
   return shown.flatMap((tool) => {
     const { listed, rules } = visibilityOf(policy, caller, tool.name)
     if (!listed) return []
-    return rules.length === 0 ? [tool] : [{ ...tool, description: `${tool.description}\ngrants: ${JSON.stringify(rules)}` }]
+    return rules.length === 0
+      ? [tool]
+      : [{ ...tool, description: `${tool.description}\ngrants: ${JSON.stringify(rules)}` }]
   })
 }
 

@@ -1,0 +1,91 @@
+// Verbs as routes. It knows no resource: who asks comes from `ask`, everything else from the declaration.
+import type { Hono, Context as HonoContext } from 'hono'
+import { readMembers } from '../lib/http.ts'
+import { refuse } from '../lib/refusal.ts'
+import { call } from '../registry/call.ts'
+import type { Asking } from '../registry/context.ts'
+import { isMarked } from '../registry/crud.ts'
+import { decodeKey } from '../registry/key.ts'
+import type { Resource } from '../registry/resource.ts'
+import { type Operation, operations } from './operations.ts'
+import { type Show, showAs } from './shown.ts'
+import { readQuery, typed } from './text.ts'
+
+/** Who asks: from the transport alone, or a refusal. */
+export type Ask = (c: HonoContext) => Asking | Promise<Asking>
+
+type Members = Record<string, unknown>
+
+export function mountRest(app: Hono, resources: readonly Resource[], ask: Ask): void {
+  for (const operation of resources.flatMap(operations)) {
+    const { method, path, verb } = operation
+    const show = verb.output && showAs(verb.output)
+    app.on(method, path.replace(/\{(\w+)\}/g, ':$1'), (c) => answer(c, { operation, show, ask }))
+  }
+}
+
+interface Mounted {
+  operation: Operation
+  show: Show | undefined
+  ask: Ask
+}
+
+async function answer(c: HonoContext, { operation, show, ask }: Mounted): Promise<Response> {
+  const { verb } = operation
+  // First, so that a stranger learns nothing about what the path would take.
+  const asking = await ask(c)
+  const reply = await call(asking, verb, await membersOf(c.req.raw, operation))
+  const headers = { 'Cache-Control': 'no-store' }
+  return show ? c.json(show(reply), verb.status ?? 200, headers) : c.body(null, 204, headers)
+}
+
+async function membersOf(request: Request, operation: Operation): Promise<Members> {
+  const { method, verb, parameters } = operation
+  const { search, pathname } = new URL(request.url)
+  const query = typed(verb.input, readQuery(search))
+  for (const name of Object.keys(query)) {
+    // URLs are logged on the way.
+    if (isMarked(verb.input, name, 'writeOnly')) refuse('invalid', `${name} must stand in the body`)
+  }
+  const body = method === 'GET' ? {} : await readMembers(request)
+  const path = typed(verb.input, pathTexts(pathname, operation))
+  const all = merged(query, body, path)
+  const carried = parameters.flatMap(({ members }) => members)
+  if (method === 'PATCH' && Object.keys(all).every((name) => carried.includes(name)))
+    refuse('invalid', 'there is nothing to change: name at least one member')
+  return all
+}
+
+/** A member may be said twice, in the path and in the body, as long as it says the same. */
+function merged(...sources: Members[]): Members {
+  const all = new Map<string, unknown>()
+  for (const [name, value] of sources.flatMap((source) => Object.entries(source))) {
+    if (all.has(name) && all.get(name) !== value) refuse('invalid', `${name} is given twice, with different values`)
+    all.set(name, value)
+  }
+  return Object.fromEntries(all)
+}
+
+/**
+ * A parameter is one segment, decoded once, here: "%2F" is part of the value and "%252F" another value. Counted from the
+ * end, because a front door may have put something before.
+ */
+function pathTexts(pathname: string, { path, parameters }: Operation): Record<string, string> {
+  const segments = pathname.split('/')
+  const places = path.split('/')
+  const offset = segments.length - places.length
+  return Object.assign(
+    {},
+    ...parameters.map(({ name, members }) =>
+      decodeKey(members, decoded(name, segments[offset + places.indexOf(`{${name}}`)] ?? '')),
+    ),
+  )
+}
+
+function decoded(name: string, segment: string): string {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return refuse('invalid', `${name} is not properly URL-encoded`)
+  }
+}

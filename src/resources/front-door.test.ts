@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { agent, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
+import { installedPackagesResource } from './installed-packages.ts'
+import { onboardingResource } from './onboarding.ts'
+import { onboardingGatesResource } from './onboarding-gates.ts'
+import { proxydRoutesResource } from './proxyd-routes.ts'
+import { sessionsResource } from './sessions.ts'
+import { signingKeysResource } from './signing-keys.ts'
+
+const NOW = '2026-01-01T00:00:00.000Z'
+
+onEveryEngine('what belongs to the whole instance', (engine) => {
+  test('front-door routes are made, changed and removed by operators', async (t) => {
+    const { as, operator, groups } = await testHost(t, engine)
+    await groups('main', 'team')
+    await operator('github:9')
+    const { list, create, update, delete: remove } = proxydRoutesResource.verbs
+    const boss = as(person('github:9'))
+    const route = {
+      path: '/slack/',
+      backend: 'http://slack:8080',
+      auth: 'public',
+      preserve_headers: ['X-Sig'],
+      strip_prefix: true,
+    } as const
+    assert.deepEqual(await boss.call(create, route), route)
+    await assert.rejects(boss.call(create, route), refused('conflict', '/slack/'))
+    assert.equal((await boss.call(update, { path: '/slack/', auth: 'user' })).auth, 'user')
+    assert.deepEqual((await boss.call(list, {})).proxyd_routes, [{ ...route, auth: 'user' }])
+    await as(agent('main')).call(remove, { path: '/slack/' })
+    await assert.rejects(boss.call(remove, { path: '/slack/' }), refused('not_found'))
+  })
+
+  test('front-door routes are nobody else’s', async (t) => {
+    const { as, grant, groups } = await testHost(t, engine)
+    await groups('main', 'team')
+    await grant('github:1', 'admin', 'main')
+    await grant('github:2', 'admin', '*')
+    const route = { path: '/x/', backend: 'http://x', auth: 'public' }
+    for (const caller of [person('github:1'), person('github:2'), person('github:3'), agent('team')]) {
+      await assert.rejects(as(caller).call(proxydRoutesResource.verbs.create, route), refused('forbidden'))
+      await assert.rejects(as(caller).call(proxydRoutesResource.verbs.list, {}), refused('forbidden'))
+    }
+  })
+
+  test('a front-door route that leads nowhere or elsewhere than said is refused', async (t) => {
+    const { cli } = await testHost(t, engine)
+    const { create, update, list } = proxydRoutesResource.verbs
+    const bad: Record<string, object> = {
+      'path must start with /': { path: 'x', backend: 'http://x', auth: 'public' },
+      'must not hold . or ..': { path: '/a/../b', backend: 'http://x', auth: 'public' },
+      'one of backend and redirect_to': { path: '/a', auth: 'public' },
+      'backend must be an http': { path: '/a', backend: 'javascript:alert(1)', auth: 'public' },
+      'must not hold a password': { path: '/a', backend: 'http://u:p@x', auth: 'public' },
+      'redirect_to must be a path': { path: '/a', redirect_to: '//evil.example', auth: 'public' },
+      'auth must be one of': { path: '/a', backend: 'http://x', auth: 'admin' },
+      'gated_by must look like': { path: '/a', backend: 'http://x', auth: 'public', gated_by: 'x y' },
+    }
+    for (const [sentence, route] of Object.entries(bad))
+      await assert.rejects(cli.call(create, route), refused('invalid', sentence))
+    await cli.call(create, { path: '/a', backend: 'http://x', auth: 'public' })
+    await assert.rejects(cli.call(update, { path: '/a', redirect_to: '/b' }), refused('invalid', 'one of backend'))
+    assert.deepEqual((await cli.call(list, {})).proxyd_routes, [{ path: '/a', backend: 'http://x', auth: 'public' }])
+  })
+
+  test('gates are globs with a daily limit; putting one again keeps its switch', async (t) => {
+    const { as, cli } = await testHost(t, engine)
+    const { list, create, update, put, delete: remove } = onboardingGatesResource.verbs
+    await cli.call(put, { spec: 'team/*', daily_limit: 5 })
+    await cli.call(update, { spec: 'team/*', enabled: false })
+    await cli.call(put, { spec: 'team/*', daily_limit: 7 })
+    assert.deepEqual((await cli.call(list, {})).onboarding_gates, [{ spec: 'team/*', daily_limit: 7, enabled: false }])
+    await assert.rejects(cli.call(create, { spec: 'team/*', daily_limit: 1 }), refused('conflict'))
+    await assert.rejects(cli.call(create, { spec: '[', daily_limit: 1 }), refused('invalid', 'spec'))
+    for (const daily_limit of [0, -1, 1.5, '5']) {
+      await assert.rejects(cli.call(create, { spec: 'x', daily_limit }), refused('invalid', 'daily_limit'))
+    }
+    await cli.call(remove, { spec: 'team/*' })
+    await assert.rejects(cli.call(remove, { spec: 'team/*' }), refused('not_found'))
+    await assert.rejects(cli.call(update, { spec: 'team/*', enabled: true }), refused('not_found'))
+    await assert.rejects(as(person('github:1')).call(list, {}), refused('forbidden'))
+  })
+
+  test('a waiting chat is approved, refused or greeted again', async (t) => {
+    const { host, cli, as } = await testHost(t, engine)
+    const { list, update } = onboardingResource.verbs
+    const row = { jid: 'telegram:1', status: 'queued', created: NOW, prompted_at: NOW, queued_at: NOW } as const
+    await host.engine.transaction((tx) => onboardingResource.table.insert(tx, row))
+    assert.deepEqual(await cli.call(update, { jid: 'telegram:1', action: 'approve' }), {
+      ...row,
+      status: 'approved',
+      admitted_at: NOW,
+    })
+    assert.equal((await cli.call(update, { jid: 'telegram:1', action: 'refuse' })).status, 'refused')
+    const { prompted_at: _, ...greeted } = row
+    assert.deepEqual(await cli.call(update, { jid: 'telegram:1', action: 'reprompt' }), {
+      ...greeted,
+      status: 'awaiting_message',
+    })
+    await assert.rejects(cli.call(update, { jid: 'telegram:2', action: 'approve' }), refused('not_found'))
+    await assert.rejects(cli.call(update, { jid: 'telegram:1', action: 'ban' }), refused('invalid', 'action'))
+    await assert.rejects(as(person('github:1')).call(list, {}), refused('forbidden'))
+    assert.equal((await cli.call(list, {})).onboarding.length, 1)
+  })
+
+  test('packages are shown to those whose folder has them', async (t) => {
+    const { host, as, cli, grant, groups } = await testHost(t, engine)
+    await groups('team')
+    await grant('github:1', 'admin', 'team')
+    const row = {
+      name: 'mail',
+      source: 'local',
+      revision: 'local',
+      installed_at: NOW,
+      manifest: { routes: ['/mail/'] },
+    }
+    const { table } = installedPackagesResource
+    await host.engine.transaction(async (tx) => {
+      await table.insert(tx, { ...row, folder: '' })
+      await table.insert(tx, { ...row, folder: 'team' })
+    })
+    const { list } = installedPackagesResource.verbs
+    assert.equal((await cli.call(list, {})).installed_packages.length, 2)
+    assert.deepEqual((await as(person('github:1')).call(list, {})).installed_packages, [{ ...row, folder: 'team' }])
+    assert.deepEqual((await as(person('github:2')).call(list, {})).installed_packages, [])
+    await assert.rejects(as(agent('team')).call(list, {}), refused('forbidden'))
+  })
+
+  test('a session is seen and revoked by its owner and by operators, once', async (t) => {
+    const { host, as, operator } = await testHost(t, engine)
+    await operator('github:9')
+    const row = {
+      sub: 'github:1',
+      scope: '',
+      started_at: NOW,
+      renewed_at: NOW,
+      expires_at: NOW,
+      rotations: 0,
+      status: 'active',
+    } as const
+    await host.engine.transaction(async (tx) => {
+      for (const family_id of ['one', 'two']) await sessionsResource.table.insert(tx, { ...row, family_id })
+    })
+    const { list, delete: revoke } = sessionsResource.verbs
+    assert.equal((await as(person('github:9')).call(list, {})).sessions.length, 2)
+    assert.equal((await as(person('github:2')).call(list, {})).sessions.length, 0)
+    await assert.rejects(as(person('github:2')).call(revoke, { family_id: 'one' }), refused('not_found'))
+    await as(person('github:1')).call(revoke, { family_id: 'one' })
+    await assert.rejects(
+      as(person('github:1')).call(revoke, { family_id: 'one' }),
+      refused('not_found', 'ended already'),
+    )
+    await as(person('github:9')).call(revoke, { family_id: 'two' })
+    await assert.rejects(as(person('github:9')).call(revoke, { family_id: 'three' }), refused('not_found'))
+  })
+
+  test('signing keys are listed without their halves, and only one can be active', async (t) => {
+    const { host, as, operator } = await testHost(t, engine)
+    await operator('github:9')
+    const key = {
+      alg: 'ES256',
+      status: 'active',
+      active: true,
+      public_jwk: '{"x":1}',
+      private_sealed: new Uint8Array([1]),
+      created_at: NOW,
+    } as const
+    await host.engine.transaction((tx) => signingKeysResource.table.insert(tx, { ...key, kid: 'a' }))
+    const second = host.engine.transaction((tx) => signingKeysResource.table.insert(tx, { ...key, kid: 'b' }))
+    await assert.rejects(second, refused('conflict'))
+    const { signing_keys } = await as(person('github:9')).call(signingKeysResource.verbs.list, {})
+    assert.deepEqual(signing_keys, [{ kid: 'a', alg: 'ES256', active: true, status: 'active', created_at: NOW }])
+    await assert.rejects(as(person('github:1')).call(signingKeysResource.verbs.list, {}), refused('forbidden'))
+  })
+})

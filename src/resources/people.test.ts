@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
+import { budgetStatus, costLog } from '../core/costs.ts'
+import { auditResource } from './audit.ts'
+import { groupsResource } from './groups.ts'
+import { identitiesResource } from './identities.ts'
+import { usersResource } from './users.ts'
+
+onEveryEngine('identities, caps and the audit log', (engine) => {
+  test('a sub is claimed by one identity, and claiming it again moves it', async (t) => {
+    const { cli, clock } = await testHost(t, engine)
+    const { link, list, unlink } = identitiesResource.verbs
+    const first = await cli.call(link, { sub: 'github:1', name: 'Ada' })
+    assert.ok(first.created)
+    clock.advance(1)
+    const second = await cli.call(link, { sub: 'google:2' })
+    assert.equal(second.name, 'google:2')
+    clock.advance(1)
+    assert.deepEqual(await cli.call(link, { sub: 'google:2', id: first.id, name: 'ignored' }), {
+      id: first.id,
+      name: 'Ada',
+      created: false,
+    })
+    const { identities } = await cli.call(list, {})
+    assert.deepEqual(
+      identities.map(({ name, subs }) => [name, subs]),
+      [
+        ['Ada', ['github:1', 'google:2']],
+        ['google:2', []],
+      ],
+    )
+    assert.deepEqual(await cli.call(unlink, { sub: 'google:2' }), { removed: true })
+    assert.deepEqual(await cli.call(unlink, { sub: 'google:2' }), { removed: false })
+  })
+
+  test('linking to an identity that is not there, or a text that is no sub, is refused', async (t) => {
+    const { as, cli } = await testHost(t, engine)
+    const { link, list } = identitiesResource.verbs
+    await assert.rejects(cli.call(link, { sub: 'github:1', id: 'nobody' }), refused('not_found', 'nobody'))
+    await assert.rejects(cli.call(link, { sub: 'github' }), refused('invalid', 'sub'))
+    await assert.rejects(as(person('github:1')).call(link, { sub: 'github:1' }), refused('forbidden'))
+    assert.deepEqual((await cli.call(list, {})).identities, [])
+  })
+
+  test("a cap counts today's spend in UTC, of a folder and of a person apart", async (t) => {
+    const { host, cli, groups } = await testHost(t, engine)
+    await groups('team')
+    const cost = { model: 'm', input_tokens: 1, output_tokens: 1, folder: 'team', user_sub: 'github:1' }
+    await host.engine.transaction(async (tx) => {
+      await costLog.insert(tx, { ...cost, turn_id: 'a', cost_cents: 80, recorded_at: '2026-01-01T00:00:00.000Z' })
+      await costLog.insert(tx, { ...cost, turn_id: 'b', cost_cents: 500, recorded_at: '2025-12-31T23:59:59.999Z' })
+      await costLog.insert(tx, {
+        ...cost,
+        turn_id: 'c',
+        cost_cents: 7,
+        recorded_at: '2026-01-01T00:00:00.000Z',
+        user_sub: 'github:2',
+      })
+    })
+    const { set_budget, budget } = groupsResource.verbs
+    assert.deepEqual(await cli.call(budget, { folder: 'team' }), { spent: 87 })
+    await cli.call(set_budget, { folder: 'team', daily: 100 })
+    assert.deepEqual(await cli.call(budget, { folder: 'team' }), { spent: 87, cap: 100, status: 'WARN' })
+    await cli.call(usersResource.verbs.set_budget, { sub: 'github:1', daily: 79 })
+    assert.deepEqual(await cli.call(usersResource.verbs.budget, { sub: 'github:1' }), {
+      spent: 80,
+      cap: 79,
+      status: 'EXHAUSTED',
+    })
+    await cli.call(set_budget, { folder: 'team', daily: 0 })
+    assert.deepEqual(await cli.call(budget, { folder: 'team' }), { spent: 87 })
+    await assert.rejects(cli.call(set_budget, { folder: 'nobody', daily: 1 }), refused('not_found'))
+    for (const daily of [-1, 1.5, 2 ** 63, '5']) {
+      await assert.rejects(cli.call(set_budget, { folder: 'team', daily }), refused('invalid', 'daily'))
+    }
+  })
+
+  test('the audit log is newest first, filtered by right before the page is cut', async (t) => {
+    const { as, cli, grant, groups, operator } = await testHost(t, engine)
+    await groups('team', 'other')
+    await operator('github:9')
+    await grant('github:1', 'admin', 'team')
+    const { list } = auditResource.verbs
+    await assert.rejects(
+      as(person('github:5', 'team')).call(groupsResource.verbs.remove, { folder: 'team' }),
+      refused('forbidden'),
+    )
+    for (let index = 0; index < 3; index++) {
+      await assert.rejects(
+        as(person('github:6', 'other')).call(groupsResource.verbs.remove, { folder: 'other' }),
+        refused('forbidden'),
+      )
+    }
+    const { audit: all } = await as(person('github:9')).call(list, { limit: 2 })
+    assert.deepEqual(
+      all.map(({ actor, outcome }) => [actor, outcome]),
+      [
+        ['github:6', 'denied'],
+        ['github:6', 'denied'],
+      ],
+    )
+    const { audit: own } = await as(person('github:1')).call(list, { limit: 1 })
+    assert.deepEqual(
+      own.map(({ actor, folder, key }) => [actor, folder, key]),
+      [['github:5', 'team', 'team']],
+    )
+    assert.deepEqual((await as(person('github:2')).call(list, {})).audit, [])
+    const { audit: mutations, next } = await cli.call(list, { category: 'mutation', limit: 1 })
+    assert.equal(mutations[0]?.action, 'acl.grant')
+    const { audit: before } = await cli.call(list, { category: 'mutation', limit: 1, after: next })
+    assert.equal(before[0]?.action, 'acl_membership.add')
+    await assert.rejects(cli.call(list, { after: 'garbage' }), refused('invalid', 'cursor'))
+  })
+})
+
+test('EXHAUSTED is said exactly when a turn would be refused, WARN from 80 percent', () => {
+  const cases: [number, number, string][] = [
+    [0, 100, 'ok'],
+    [79, 100, 'ok'],
+    [80, 100, 'WARN'],
+    [100, 100, 'WARN'],
+    [101, 100, 'EXHAUSTED'],
+    [1, 1, 'WARN'],
+  ]
+  for (const [spent, cap, status] of cases) assert.equal(budgetStatus(spent, cap), status, `${spent} of ${cap}`)
+})

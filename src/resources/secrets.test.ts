@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { agent, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
+import { openKeyring } from '../core/seal.ts'
+import { call } from '../registry/call.ts'
+import { run } from '../store/statement.ts'
+import { auditResource } from './audit.ts'
+import { secretContext, secretsResource } from './secrets.ts'
+
+const { create, delete: remove, list_of } = secretsResource.verbs
+const KEY = { scope_kind: 'folder', owner: 'team', key: 'API_KEY' } as const
+
+onEveryEngine('secrets', (engine) => {
+  test('a secret is sealed in the store, listed without its value, and opens in its own row alone', async (t) => {
+    const { host, cli, groups } = await testHost(t, engine)
+    await groups('team')
+    const reply = await cli.call(create, { ...KEY, value: 'päss\nword' })
+    assert.deepEqual(reply, { ...KEY, created_at: '2026-01-01T00:00:00.000Z' })
+    const { secrets } = await cli.call(list_of, { scope_kind: 'folder', owner: 'team' })
+    assert.deepEqual(secrets, [{ ...KEY, created_at: '2026-01-01T00:00:00.000Z' }])
+    const { rows } = await host.engine.read((tx) => run(tx, 'select value from secrets'))
+    const sealed = rows[0]?.value
+    assert.ok(sealed instanceof Uint8Array)
+    assert.ok(!Buffer.from(sealed).toString('latin1').includes('word'))
+    assert.equal(host.keyring.open(sealed, secretContext(KEY)).toString(), 'päss\nword')
+    assert.throws(() => host.keyring.open(sealed, secretContext({ ...KEY, key: 'OTHER' })), refused('unavailable'))
+  })
+
+  test('the audit row of a secret has no value', async (t) => {
+    const { cli, groups } = await testHost(t, engine)
+    await groups('team')
+    await cli.call(create, { ...KEY, value: 'hunter2-hunter2' })
+    const { audit } = await cli.call(auditResource.verbs.list, {})
+    assert.equal(audit[0]?.action, 'secrets.create')
+    assert.ok(!JSON.stringify(audit).includes('hunter2'))
+  })
+
+  test('setting a secret again replaces it', async (t) => {
+    const { cli, groups, clock } = await testHost(t, engine)
+    await groups('team')
+    await cli.call(create, { ...KEY, value: 'one' })
+    clock.advance(1000)
+    await cli.call(create, { ...KEY, value: 'two' })
+    const { secrets } = await cli.call(list_of, { scope_kind: 'folder', owner: 'team' })
+    assert.deepEqual(
+      secrets.map(({ created_at }) => created_at),
+      ['2026-01-01T00:00:01.000Z'],
+    )
+  })
+
+  test('empty values, bad keys, unknown folders and unknown members are refused and change nothing', async (t) => {
+    const { cli, groups } = await testHost(t, engine)
+    await groups('team')
+    await assert.rejects(cli.call(create, { ...KEY, value: '' }), refused('invalid', 'value must not be empty'))
+    await assert.rejects(cli.call(create, { ...KEY, key: 'api-key', value: 'x' }), refused('invalid', 'key must match'))
+    await assert.rejects(cli.call(create, { ...KEY, owner: 'nobody', value: 'x' }), refused('not_found', 'nobody'))
+    await assert.rejects(cli.call(create, { ...KEY, owner: '../x', value: 'x' }), refused('invalid', 'owner'))
+    await assert.rejects(cli.call(create, { ...KEY, value: 'x', created_at: 'now' }), refused('invalid', 'created_at'))
+    await assert.rejects(cli.call(create, { ...KEY, value: 'x'.repeat(65_537) }), refused('invalid', 'longer'))
+    const { secrets } = await cli.call(list_of, { scope_kind: 'folder', owner: 'team' })
+    assert.deepEqual(secrets, [])
+  })
+
+  test('deleting a secret that is not there is not found', async (t) => {
+    const { cli, groups } = await testHost(t, engine)
+    await groups('team')
+    await cli.call(create, { ...KEY, value: 'x' })
+    await cli.call(remove, KEY)
+    await assert.rejects(cli.call(remove, KEY), refused('not_found', 'API_KEY'))
+  })
+
+  test("a folder's secrets are its admins', a person's their own and the operators'", async (t) => {
+    const { as, grant, groups, operator } = await testHost(t, engine)
+    await groups('team', 'other')
+    await grant('github:1', 'admin', 'team')
+    await operator('github:9')
+    const [admin, boss] = [as(person('github:1')), as(person('github:9'))]
+    await admin.call(create, { ...KEY, value: 'x' })
+    await assert.rejects(admin.call(create, { ...KEY, owner: 'other', value: 'x' }), refused('forbidden'))
+    await admin.call(create, { scope_kind: 'user', owner: 'github:1', key: 'MINE', value: 'x' })
+    await assert.rejects(
+      admin.call(create, { scope_kind: 'user', owner: 'github:2', key: 'HIS', value: 'x' }),
+      refused('forbidden'),
+    )
+    await boss.call(create, { scope_kind: 'user', owner: 'github:2', key: 'HIS', value: 'x' })
+    await assert.rejects(as(agent('team')).call(create, { ...KEY, value: 'x' }), refused('forbidden'))
+    await assert.rejects(admin.call(list_of, { scope_kind: 'folder', owner: 'team' }), refused('forbidden', 'host'))
+  })
+})
+
+test('without SECRETS_KEY nothing is stored', async (t) => {
+  const { host, cli, groups } = await testHost(t)
+  await groups('team')
+  const bare = { ...host, keyring: openKeyring(undefined) }
+  const asking = { host: bare, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+  await assert.rejects(call(asking, create, { ...KEY, value: 'x' }), refused('unavailable', 'SECRETS_KEY'))
+  assert.deepEqual((await cli.call(list_of, { scope_kind: 'folder', owner: 'team' })).secrets, [])
+})
