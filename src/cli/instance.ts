@@ -1,0 +1,97 @@
+// Finds an instance on the disk, reads what it is told, and opens its store. Nothing here changes an instance: a wrong data
+// directory, a wrong setting or a wrong store is one sentence, and all is as it was.
+import { stat } from 'node:fs/promises'
+import { dataDir, type Layout, layout } from '../core/layout.ts'
+import { bundledProducts, listProducts } from '../core/products.ts'
+import { type OpenHost, openHost } from '../daemons/host.ts'
+import { ALL_SETTINGS, INSTANCE_SETTINGS, type InstanceSettings, webBase } from '../daemons/settings.ts'
+import { diskCode, readText, refuseDisk } from '../lib/atomic-file.ts'
+import { parseDotenv } from '../lib/dotenv.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
+import { readSettings, type Source, sourceOf, unknownKeys } from '../lib/settings.ts'
+import type { Address } from '../store/index.ts'
+
+const ENV_MAX_BYTES = 1_048_576
+const READABLE_BY_OTHERS = 0o004
+
+/** An instance by name: where it lies, whether or not it is there. */
+export interface Place {
+  readonly name: string
+  readonly layout: Layout
+}
+
+export interface Configured extends Place {
+  readonly settings: InstanceSettings
+  /** Its .env, then the environment (decision P7). */
+  readonly sources: readonly Source[]
+  /** What is odd but stops nothing. */
+  readonly warnings: readonly string[]
+}
+
+export function placeOf(name: string, environment: Source): Place {
+  const [SVC_DATA_DIR, PREFIX] = [environment.get('SVC_DATA_DIR'), environment.get('PREFIX')]
+  return { name, layout: layout(dataDir(name, { SVC_DATA_DIR, PREFIX })) }
+}
+
+export async function mustBeThere({ name, layout }: Place): Promise<void> {
+  try {
+    if ((await stat(layout.root)).isDirectory()) return
+  } catch (error) {
+    if (diskCode(error) !== 'ENOENT') refuseDisk(error, 'use', layout.root)
+    refuse('not_found', `there is no instance ${name}: ${layout.root} does not exist`, `svc create ${name} makes it`)
+  }
+  refuse('invalid', `cannot use ${layout.root}: it is not a directory`)
+}
+
+export async function configure(place: Place, environment: Source): Promise<Configured> {
+  const { env } = place.layout
+  const entries = await readEnv(env)
+  const sources = [sourceOf(env, entries), environment]
+  const settings = readSettings(INSTANCE_SETTINGS, sources)
+  const warnings = [...(await rightsWarnings(env)), ...(await keyWarnings(env, entries))]
+  return { ...place, settings, sources, warnings }
+}
+
+export function storeOf({ layout, settings }: Configured): Address {
+  return settings.DATABASE_URL === undefined ? { path: layout.store } : { url: settings.DATABASE_URL }
+}
+
+export function openInstance(configured: Configured, store: Address = storeOf(configured)): Promise<OpenHost> {
+  const { name, settings } = configured
+  return openHost({
+    instance: name,
+    store,
+    secretsKey: settings.SECRETS_KEY,
+    webBase: webBase(settings.WEB_HOST),
+    timeZone: settings.TZ,
+  })
+}
+
+/** A container has no such file and is set by its environment. */
+async function readEnv(path: string): Promise<ReadonlyMap<string, string>> {
+  try {
+    return parseDotenv(await readText(path, ENV_MAX_BYTES), path)
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'not_found') return new Map()
+    throw error
+  }
+}
+
+async function rightsWarnings(path: string): Promise<string[]> {
+  const mode = await stat(path).then(
+    (stats) => stats.mode,
+    () => 0,
+  )
+  if ((mode & READABLE_BY_OTHERS) === 0) return []
+  return [`${path} holds secrets and every user of this machine can read it: chmod 600 ${path}`]
+}
+
+async function keyWarnings(path: string, entries: ReadonlyMap<string, string>): Promise<string[]> {
+  const unknown = unknownKeys(ALL_SETTINGS, entries)
+  if (unknown.length === 0) return []
+  // What a product's checklist asks for is no typing error, even where nothing in this process reads it.
+  const asked = new Set((await listProducts(bundledProducts)).flatMap(({ env }) => env.map(({ key }) => key)))
+  return unknown
+    .filter(({ key }) => !asked.has(key))
+    .map(({ key, meant }) => `${path} has the unknown key ${key}${meant === undefined ? '' : `; did you mean ${meant}?`}`)
+}

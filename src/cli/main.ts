@@ -1,0 +1,65 @@
+// The command `svc`: finds the command that was typed, runs it, and turns whatever comes of it into an exit code.
+import { nearest } from '../lib/nearest.ts'
+import { Refusal } from '../lib/refusal.ts'
+import { readArguments } from './argv.ts'
+import { type Command, type Io, openSvc } from './command.ts'
+import { commands } from './commands/index.ts'
+import { explain, usageLines } from './help.ts'
+import type { Given } from './usage.ts'
+
+/** The exit code: 0 done, 1 refused or wrongly used, 2 where a command says so (decision E6). */
+export async function main(argv: readonly string[], io: Io): Promise<number> {
+  try {
+    return await dispatch(argv, io)
+  } catch (error) {
+    return report(error, io)
+  }
+}
+
+async function dispatch(argv: readonly string[], io: Io): Promise<number> {
+  // Flags may stand anywhere, so the first word that is none says which command it is.
+  const at = argv.findIndex((token) => !token.startsWith('-'))
+  const noun = argv[at]
+  if (noun === undefined) return wrong(io, argv.length ? `unknown flag ${argv[0]}` : 'a command is missing')
+  const load = Object.hasOwn(commands, noun) ? commands[noun] : undefined
+  if (!load) {
+    const meant = nearest(noun, Object.keys(commands))
+    return wrong(io, `unknown command ${JSON.stringify(noun.slice(0, 40))}${meant ? `; did you mean ${meant}?` : ''}`)
+  }
+  const reading = readArguments(await load(), argv.toSpliced(at, 1))
+  switch (reading.kind) {
+    case 'run':
+      return run(reading.command, reading.args, io)
+    case 'help':
+      io.stdout.write(explain(reading.about))
+      return 0
+    case 'wrong':
+      io.stderr.write(`svc: ${reading.fault}\n${reading.hint ? `hint: ${reading.hint}\n` : ''}`)
+      io.stderr.write(usageLines(reading.about))
+      return 1
+  }
+}
+
+async function run(command: Command, args: Given, io: Io): Promise<number> {
+  const svc = openSvc(io, args)
+  try {
+    return (await command.run(svc, args)) ?? 0
+  } finally {
+    await svc.close()
+  }
+}
+
+function wrong(io: Io, fault: string): number {
+  io.stderr.write(`svc: ${fault}\nhint: svc help lists every command\n`)
+  return 1
+}
+
+function report(error: unknown, io: Io): number {
+  if (error instanceof Refusal) {
+    io.stderr.write(`svc: ${error.message}\n${error.hint === undefined ? '' : `hint: ${error.hint}\n`}`)
+    return 1
+  }
+  // Not said on purpose, so it is a bug of ours, and its stack is what a report of it needs.
+  io.stderr.write(`svc: internal error: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+  return 1
+}

@@ -1,0 +1,124 @@
+// The API description of a daemon, from the same list that REST mounts. It tells shapes, never permissions.
+import type { z } from 'zod'
+import { Problem } from '../lib/http.ts'
+import { REFUSALS, type RefusalCode } from '../lib/refusal.ts'
+import { describeKey } from '../registry/key.ts'
+import type { Resource } from '../registry/resource.ts'
+import { type Operation, operations, type Parameter } from './operations.ts'
+import { isSchema, jsonSchema, type Schema, without } from './schema.ts'
+
+type Named = Record<string, unknown>
+
+export interface OpenApi {
+  readonly openapi: '3.1.0'
+  readonly info: { readonly title: string; readonly version: 'v1' }
+  readonly servers: readonly { readonly url: string }[]
+  readonly security: readonly Record<string, readonly string[]>[]
+  readonly paths: Record<string, Record<string, Named>>
+  readonly components: {
+    readonly schemas: Record<string, Schema>
+    readonly responses: Record<string, Named>
+    readonly securitySchemes: Record<string, Named>
+  }
+}
+
+/** `resources` are those that the daemon serves, as `mountRest` gets them. */
+export function openapiDocument(daemon: string, resources: readonly Resource[]): OpenApi {
+  const schemas = Object.fromEntries(resources.map(({ title, row }) => [title, jsonSchema(row, 'output')]))
+  const all = resources.flatMap(operations)
+  const byPath = Map.groupBy(all, ({ path }) => path)
+  return {
+    openapi: '3.1.0',
+    info: { title: `svc ${daemon} API`, version: 'v1' },
+    servers: [{ url: '/' }],
+    security: [{ bearer: [] }],
+    paths: Object.fromEntries(
+      [...byPath].map(([path, here]) => [
+        path,
+        Object.fromEntries(here.map((operation) => [operation.method.toLowerCase(), describe(operation, schemas)])),
+      ]),
+    ),
+    components: {
+      schemas,
+      responses: standardResponses(),
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
+    },
+  }
+}
+
+/** The same bytes at every call: everything above is in a fixed order. */
+export function openapiText(daemon: string, resources: readonly Resource[]): string {
+  return `${JSON.stringify(openapiDocument(daemon, resources), null, 2)}\n`
+}
+
+const STANDARD: readonly RefusalCode[] = ['invalid', 'unauthenticated', 'forbidden', 'not_found', 'conflict']
+
+function standardResponses(): Record<string, Named> {
+  const content = { 'application/problem+json': { schema: jsonSchema(Problem, 'output') } }
+  const refusals = STANDARD.map((code) => [REFUSALS[code].http, { description: REFUSALS[code].title, content }])
+  return Object.fromEntries([...refusals, [500, { description: 'Internal error', content }]])
+}
+
+function describe(operation: Operation, schemas: Record<string, Schema>): Named {
+  const { id, verb, resource, method, parameters, rest } = operation
+  const input = jsonSchema(verb.input, 'input')
+  const carried = parameters.flatMap(({ members }) => members)
+  const remaining = without(input, carried)
+  const listed = [
+    ...parameters.map((parameter) => pathParameter(parameter, input)),
+    ...(rest === 'query' ? queryParameters(remaining) : []),
+  ]
+  return {
+    operationId: id,
+    summary: sentenceCase(`${verb.verb} ${resource.name}`),
+    ...(verb.when === undefined ? {} : { description: verb.when, 'x-mcp-when': verb.when }),
+    ...(listed.length ? { parameters: listed } : {}),
+    ...(rest === 'body' ? { requestBody: requestBody(remaining, method === 'PATCH') } : {}),
+    responses: responses(verb, schemas),
+  }
+}
+
+function pathParameter({ name, members }: Parameter, input: Schema): Named {
+  const own = isSchema(input.properties) && members.length === 1 ? input.properties[name] : undefined
+  // A composite key is text, whatever its parts are. That the server sets an id is about rows, not about naming one.
+  const { description, readOnly: _, ...schema } = isSchema(own) ? own : { type: 'string' }
+  const said = [describeKey(members), description].filter(Boolean).join(': ')
+  return { name, in: 'path', required: true, description: said, schema }
+}
+
+function queryParameters(input: Schema): Named[] {
+  const required = Array.isArray(input.required) ? input.required : []
+  return Object.entries(isSchema(input.properties) ? input.properties : {}).map(([name, part]) => {
+    const { description, ...schema } = isSchema(part) ? part : {}
+    return { name, in: 'query', required: required.includes(name), ...(description ? { description } : {}), schema }
+  })
+}
+
+function requestBody(input: Schema, isPatch: boolean): Named {
+  const schema = isPatch ? { ...input, minProperties: 1 } : input
+  return { required: isPatch || input.required !== undefined, content: { 'application/json': { schema } } }
+}
+
+function responses({ output, status = 200 }: { output?: z.ZodType; status?: number }, schemas: Record<string, Schema>) {
+  const content = output && { 'application/json': { schema: withRefs(jsonSchema(output, 'output'), schemas) } }
+  const success = content
+    ? [status, { description: status === 201 ? 'Created' : 'Done', content }]
+    : [204, { description: 'Done; there is nothing to say' }]
+  const standard = [...STANDARD.map((code) => REFUSALS[code].http), 500]
+  return Object.fromEntries([success, ...standard.map((code) => [code, { $ref: `#/components/responses/${code}` }])])
+}
+
+/** What is a row of these resources, to the letter, becomes a reference to it. */
+function withRefs(schema: Schema, schemas: Record<string, Schema>): Schema {
+  const text = JSON.stringify(schema)
+  const row = Object.entries(schemas).find(([, known]) => JSON.stringify(known) === text)
+  if (row) return { $ref: `#/components/schemas/${row[0]}` }
+  return Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [key, isSchema(value) ? withRefs(value, schemas) : value]),
+  )
+}
+
+function sentenceCase(name: string): string {
+  const words = name.replaceAll('_', ' ')
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}

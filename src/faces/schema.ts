@@ -1,0 +1,82 @@
+// Zod schemas as the JSON schemas of an API description: what is true, in one spelling and one order.
+import { z } from 'zod'
+
+export type Schema = { [key: string]: unknown }
+
+/** The order of keys, so that the same schema is the same bytes however it was put together. */
+const ORDER = ['$ref', 'type', 'format', 'enum', 'const', 'items', 'properties', 'required', 'additionalProperties']
+
+/** A schema as others may write it (`input`) or as they read it (`output`, without its write-only members). */
+export function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Schema {
+  const { $schema: _, $defs = {}, ...json } = z.toJSONSchema(schema, { io, unrepresentable: 'any', override: plain })
+  return tidy(json, { io, defs: $defs })
+}
+
+type Overridden = Parameters<NonNullable<z.core.ToJSONSchemaParams['override']>>[0]
+
+function plain({ zodSchema, jsonSchema }: Overridden): void {
+  const { def } = zodSchema._zod
+  // Zod gives no default to what is transformed after it, because it is of the output; ours are of both.
+  if (def.type === 'default' && typeof def.defaultValue !== 'object') jsonSchema.default = def.defaultValue
+  // What the format says already, at ten times the length.
+  if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+}
+
+interface Tidying {
+  readonly io: 'input' | 'output'
+  readonly defs: Schema
+}
+
+function tidy(json: Schema, tidying: Tidying): Schema {
+  const named = typeof json.$ref === 'string' ? tidying.defs[json.$ref.replace('#/$defs/', '')] : undefined
+  // Where a row is named and where it is spelled out must come out the same: the description names it in its own way.
+  if (isSchema(named)) return tidy(named, tidying)
+  const shown = tidying.io === 'output' ? readable(json) : json
+  const parts = Object.entries(shown).map(([key, value]) => [key, tidyPart(key, value, tidying)])
+  return ordered(Object.fromEntries(parts))
+}
+
+function tidyPart(key: string, value: unknown, tidying: Tidying): unknown {
+  if (key === 'properties' && isSchema(value))
+    return Object.fromEntries(
+      Object.entries(value).map(([name, part]) => [name, isSchema(part) ? tidy(part, tidying) : part]),
+    )
+  if ((key === 'items' || key === 'additionalProperties') && isSchema(value)) return tidy(value, tidying)
+  return value
+}
+
+/** Without what is never sent, and open: a reader must let new members pass. */
+function readable(json: Schema): Schema {
+  const { additionalProperties, ...open } = json
+  const shown = additionalProperties === false ? open : json
+  if (!isSchema(json.properties)) return shown
+  const isHidden = (part: unknown): boolean => isSchema(part) && part.writeOnly === true
+  const hidden = Object.entries(json.properties).filter(([, part]) => isHidden(part))
+  return without(
+    shown,
+    hidden.map(([name]) => name),
+  )
+}
+
+/** An object schema without these members. */
+export function without(json: Schema, names: readonly string[]): Schema {
+  const properties = isSchema(json.properties) ? json.properties : {}
+  const required = Array.isArray(json.required) ? json.required.filter((name) => !names.includes(name)) : []
+  const { required: _, ...rest } = json
+  return ordered({
+    ...rest,
+    properties: Object.fromEntries(Object.entries(properties).filter(([name]) => !names.includes(name))),
+    ...(required.length ? { required } : {}),
+  })
+}
+
+export function isSchema(value: unknown): value is Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function ordered(json: Schema): Schema {
+  const rank = (key: string): number => (ORDER.includes(key) ? ORDER.indexOf(key) : ORDER.length)
+  return Object.fromEntries(Object.entries(json).sort(([a], [b]) => rank(a) - rank(b) || (a < b ? -1 : 1)))
+}

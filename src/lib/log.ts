@@ -1,0 +1,103 @@
+// One JSON line for each thing that happened, to stderr: stdout belongs to what a command answers. On a terminal the same
+// lines for people. Never a header or a body, and never a token of a link.
+import { hash } from 'node:crypto'
+import { type DestinationStream, destination, type Logger, pino } from 'pino'
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+
+export type Log = Logger
+
+export interface LogOptions {
+  readonly level?: LogLevel
+  /** For people instead of programs; unsaid: when stderr is a terminal. */
+  readonly pretty?: boolean
+  /** Where lines go instead of stderr. */
+  readonly to?: DestinationStream
+}
+
+const STDERR = 2
+const PATH_MAX = 256
+const REASON_MAX = 512
+
+export async function openLog({ level = 'info', pretty = process.stderr.isTTY, to }: LogOptions = {}): Promise<Log> {
+  const options = {
+    level,
+    base: null,
+    timestamp: () => `,"time":"${new Date().toISOString()}"`,
+    formatters: { level: (label: string) => ({ level: label }) },
+  }
+  if (to) return pino(options, to)
+  // While one write is under way the lines behind it are joined, and go as one; at the exit what is left is written.
+  if (!pretty) return pino(options, destination({ dest: STDERR, sync: false }))
+  const { PinoPretty } = await import('pino-pretty')
+  return pino(options, PinoPretty({ destination: STDERR, sync: true, translateTime: 'SYS:HH:MM:ss.l', singleLine: true }))
+}
+
+/** A request that was answered. */
+export interface Answered {
+  readonly method: string
+  /** As it came; tokens are taken out here. */
+  readonly path: string
+  readonly status: number
+  readonly ms: number
+  readonly request: string
+  readonly caller?: string | undefined
+  readonly remote?: string | undefined
+  /** Why it was refused. */
+  readonly reason?: string | undefined
+}
+
+export function logAnswer(log: Log, { path, ms, reason, ...rest }: Answered): void {
+  if (!log.isLevelEnabled('info')) return
+  log.info({
+    ...rest,
+    path: withoutTokens(path).slice(0, PATH_MAX),
+    ms: Math.round(ms * 10) / 10,
+    ...(reason === undefined ? {} : { reason: maskTokens(reason).slice(0, REASON_MAX) }),
+  })
+}
+
+/** What follows these is a secret that gives access. */
+const LINKS = new Set(['chat', 'hook', 'invite'])
+
+/** A path as it may be written down: a token is replaced by the first 8 hex digits of its sha256 (decision L15). */
+export function withoutTokens(path: string): string {
+  const [, first = ''] = path.split('/', 2)
+  // The common case is no link, and costs no more than this.
+  if (!path.includes('%') && !LINKS.has(first.toLowerCase()) && !hasToken(path)) return path
+  let isToken = false
+  const shown = path.split('/').map((segment) => {
+    const plain = decoded(segment)
+    const hides = isToken ? plain !== '' : plain !== segment && hasToken(plain)
+    // Empty segments do not end it: "/chat//<token>" is answered with 404, and written down all the same.
+    isToken = LINKS.has(plain.toLowerCase()) || (isToken && plain === '')
+    return hides ? digestOf(plain) : maskTokens(segment)
+  })
+  return shown.join('/')
+}
+
+const TOKEN = /(?<![A-Za-z0-9_-])~?[A-Za-z0-9_-]{43}(?:\.[A-Za-z0-9_-]{43})?(?![A-Za-z0-9_-])/g
+const BEARER = /\beyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*/g
+
+function hasToken(text: string): boolean {
+  return text.length >= 43 && text.search(TOKEN) >= 0
+}
+
+/** Whatever looks like 32 random bytes in base64url, anywhere: a token in the wrong place is a token still. */
+function maskTokens(text: string): string {
+  if (text.length < 43) return text
+  return text.replace(BEARER, '<bearer>').replace(TOKEN, digestOf)
+}
+
+function digestOf(token: string): string {
+  return hash('sha256', token, 'hex').slice(0, 8)
+}
+
+function decoded(segment: string): string {
+  if (!segment.includes('%')) return segment
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return segment
+  }
+}
