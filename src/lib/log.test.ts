@@ -59,7 +59,10 @@ test('a request is one line with what an operator looks for', async () => {
 })
 
 test('a refusal is told with its reason, and a token in it is masked', async () => {
-  const [line] = await lines({}, { status: 404, reason: `there is no invite ${TOKEN}, nor eyJh.eyJz.c2ln${'x'.repeat(40)}` })
+  const [line] = await lines(
+    {},
+    { status: 404, reason: `there is no invite ${TOKEN}, nor eyJh.eyJz.c2ln${'x'.repeat(40)}` },
+  )
   assert.equal(line?.reason, `there is no invite ${short(TOKEN)}, nor <bearer>`)
 })
 

@@ -30,7 +30,10 @@ export async function openLog({ level = 'info', pretty = process.stderr.isTTY, t
   // While one write is under way the lines behind it are joined, and go as one; at the exit what is left is written.
   if (!pretty) return pino(options, destination({ dest: STDERR, sync: false }))
   const { PinoPretty } = await import('pino-pretty')
-  return pino(options, PinoPretty({ destination: STDERR, sync: true, translateTime: 'SYS:HH:MM:ss.l', singleLine: true }))
+  return pino(
+    options,
+    PinoPretty({ destination: STDERR, sync: true, translateTime: 'SYS:HH:MM:ss.l', singleLine: true }),
+  )
 }
 
 /** A request that was answered. */

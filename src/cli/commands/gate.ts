@@ -1,0 +1,61 @@
+// Gates: how many newcomers a day may enter the folders that a glob names.
+import { onboardingGatesResource } from '../../resources/onboarding-gates.ts'
+import { command } from '../command.ts'
+import { wholeNumber } from '../number.ts'
+
+const gates = onboardingGatesResource.verbs
+
+export const gateCommands = [
+  command({
+    usage: 'gate <instance> list [--json]',
+    about: 'show every gate',
+    example: 'gate demo list',
+    run: async (svc) =>
+      svc.print.table({
+        rows: await svc.rows(gates.list, 'onboarding_gates', {}),
+        columns: {
+          GATE: ({ spec }) => spec,
+          'LIMIT/DAY': ({ daily_limit }) => daily_limit,
+          ENABLED: ({ enabled }) => (enabled ? 'yes' : 'no'),
+        },
+        empty: 'no gates',
+      }),
+  }),
+  command({
+    usage: 'gate <instance> add <spec> <limit>',
+    about: 'let up to <limit> newcomers a day into <spec>; a gate that is there gets the new limit',
+    example: "gate demo add 'team/**' 10/day",
+    run: async (svc, { spec, limit }) => {
+      const daily_limit = wholeNumber('limit', limit.replace(/\/day$/, ''))
+      await svc.call(gates.put, { spec, daily_limit })
+      svc.print.line(`gate ${spec}: ${daily_limit}/day`)
+    },
+  }),
+  command({
+    usage: 'gate <instance> rm <spec>',
+    about: 'remove a gate',
+    example: "gate demo rm 'team/**'",
+    run: async (svc, { spec }) => {
+      await svc.call(gates.delete, { spec })
+      svc.print.line(`removed gate ${spec}`)
+    },
+  }),
+  command({
+    usage: 'gate <instance> enable <spec>',
+    about: 'open a gate',
+    example: "gate demo enable 'team/**'",
+    run: async (svc, { spec }) => {
+      await svc.call(gates.update, { spec, enabled: true })
+      svc.print.line(`enabled gate ${spec}`)
+    },
+  }),
+  command({
+    usage: 'gate <instance> disable <spec>',
+    about: 'close a gate and keep it',
+    example: "gate demo disable 'team/**'",
+    run: async (svc, { spec }) => {
+      await svc.call(gates.update, { spec, enabled: false })
+      svc.print.line(`disabled gate ${spec}`)
+    },
+  }),
+]

@@ -1,0 +1,23 @@
+// The list of commands, in the order of help. Each is loaded only when it is typed.
+import type { Command } from '../command.ts'
+
+export const commands: Readonly<Record<string, () => Promise<readonly Command[]>>> = {
+  start: async () => (await import('./start.ts')).startCommands,
+  create: async () => (await import('./create.ts')).createCommands,
+  serve: async () => (await import('./serve.ts')).serveCommands,
+  doctor: async () => (await import('./doctor.ts')).doctorCommands,
+  group: async () => (await import('./group.ts')).groupCommands,
+  token: async () => (await import('./token.ts')).tokenCommands,
+  bearer: async () => (await import('./bearer.ts')).bearerCommands,
+  identity: async () => (await import('./identity.ts')).identityCommands,
+  invite: async () => (await import('./invite.ts')).inviteCommands,
+  gate: async () => (await import('./gate.ts')).gateCommands,
+  budget: async () => (await import('./budget.ts')).budgetCommands,
+  network: async () => (await import('./network.ts')).networkCommands,
+  secret: async () => (await import('./secret.ts')).secretCommands,
+  'user-secret': async () => (await import('./secret.ts')).userSecretCommands,
+  export: async () => (await import('./export.ts')).exportCommands,
+  apply: async () => (await import('./apply.ts')).applyCommands,
+  completion: async () => (await import('./completion.ts')).completionCommands,
+  help: async () => (await import('./help.ts')).helpCommands,
+}

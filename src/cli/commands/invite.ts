@@ -1,0 +1,58 @@
+// Invites: whoever redeems one administers what its glob names.
+import { timestamp } from '../../lib/clock.ts'
+import { parseDuration } from '../../lib/duration.ts'
+import { invitesResource } from '../../resources/invites.ts'
+import { command, type Svc } from '../command.ts'
+import { wholeNumber } from '../number.ts'
+
+const invites = invitesResource.verbs
+
+/** 0, as well as nothing said, is no expiry. */
+async function expiryOf(svc: Svc, expires: string | undefined): Promise<string | undefined> {
+  const ms = expires === undefined ? 0 : parseDuration(expires)
+  return ms === 0 ? undefined : timestamp((await svc.open()).host.clock.now() + ms)
+}
+
+export const inviteCommands = [
+  command({
+    usage: 'invite <instance> create <glob> [--max-uses|-n <int>] [--expires|-e <duration>]',
+    about: 'mint an invite to administer <glob>; the token is shown this once',
+    example: "invite demo create 'team/**' --max-uses 3 --expires 72h",
+    run: async (svc, { glob, maxUses, expires }) => {
+      const invite = await svc.call(invites.create, {
+        target_glob: glob,
+        max_uses: maxUses === undefined ? 1 : wholeNumber('--max-uses', maxUses),
+        expires_at: await expiryOf(svc, expires),
+      })
+      const { token, target_glob, max_uses, expires_at = 'never', accept_url = '' } = invite
+      svc.print.record({ token, target_glob, max_uses, expires_at, accept_url }, invite)
+    },
+  }),
+  command({
+    usage: 'invite <instance> list [--issued-by|-b <sub>] [--json]',
+    about: 'show invites, newest first; TOKEN is only the start of the token',
+    example: 'invite demo list --issued-by cli',
+    run: async (svc, { issuedBy }) =>
+      svc.print.table({
+        rows: await svc.rows(invites.list, 'invites', { issued_by: issuedBy }),
+        columns: {
+          TOKEN: (invite) => invite.token_id,
+          TARGET_GLOB: (invite) => invite.target_glob,
+          ISSUED_BY: (invite) => invite.issued_by_sub,
+          ISSUED_AT: (invite) => invite.issued_at,
+          EXPIRES_AT: (invite) => (invite.revoked_at === undefined ? (invite.expires_at ?? '-') : 'revoked'),
+          USED: (invite) => `${invite.used_count}/${invite.max_uses}`,
+        },
+        empty: 'no invites',
+      }),
+  }),
+  command({
+    usage: 'invite <instance> revoke <token_id>',
+    about: 'end an invite; <token_id> is what list shows, or the whole token',
+    example: 'invite demo revoke XyQ2mB7kPq1d',
+    run: async (svc, { token_id }) => {
+      await svc.call(invites.revoke, { token_id })
+      svc.print.line('revoked the invite')
+    },
+  }),
+]
