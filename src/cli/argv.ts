@@ -19,7 +19,10 @@ interface Scan {
 /** Reads what follows the first word. `commands` are the lines that begin with it. */
 export function readArguments<C extends Described>(commands: readonly C[], argv: readonly string[]): Reading<C> {
   const shapes = new Map(commands.map((command) => [command, shapeOf(command.usage)]))
-  const scan = scanArguments([...shapes.values()].flatMap(({ flags }) => flags), argv)
+  const scan = scanArguments(
+    [...shapes.values()].flatMap(({ flags }) => flags),
+    argv,
+  )
   const chosen = choose(shapes, scan.words)
   if (scan.help) return { kind: 'help', about: chosen.among }
   const wrong = (text: string, hint?: string): Reading<C> => ({
@@ -110,7 +113,10 @@ function choose<C>(shapes: ReadonlyMap<C, Shape>, words: readonly string[]): Cho
     const fitting = among.filter((command) => wordAt(command, at) === word)
     if (fitting.length === 0) {
       const meant = nearest(word, known)
-      return { among, fault: `${shown(word)} is not known here${meant === undefined ? '' : `; did you mean ${meant}?`}` }
+      return {
+        among,
+        fault: `${shown(word)} is not known here${meant === undefined ? '' : `; did you mean ${meant}?`}`,
+      }
     }
     among = fitting
   }

@@ -1,13 +1,15 @@
 // What a command is, and what it is given: argv as typed arguments, the verbs of an instance, and a printer. It holds no rule.
 import { userInfo } from 'node:os'
 import type { z } from 'zod'
+import type { Caller } from '../core/caller.ts'
 import type { OpenHost } from '../daemons/host.ts'
+import type { Clock } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Source } from '../lib/settings.ts'
 import type { NamedVerb } from '../registry/resource.ts'
 import type { Configured } from './instance.ts'
 import { type Out, type Printer, printer } from './print.ts'
-import type { Args, Described } from './usage.ts'
+import type { Args, Described, Given } from './usage.ts'
 
 /** The process as a command sees it; tests pass their own. */
 export interface Io {
@@ -15,18 +17,26 @@ export interface Io {
   readonly stderr: Out
   readonly stdin: AsyncIterable<Uint8Array>
   readonly environment: Source
+  readonly clock: Clock
   /** Resolves when the process is asked to end. */
   stopped(): Promise<void>
 }
 
-export interface Command<U extends string = string> extends Described {
-  readonly usage: U
-  /** A number is the exit code, where it is not 0. */
-  run(svc: Svc, args: Args<U>): Promise<void> | Promise<number>
+/** Where it is not 0, the exit code. */
+type Ended = Promise<void> | Promise<number>
+
+export interface Command extends Described {
+  run(svc: Svc, args: Given): Ended
 }
 
-export function command<const U extends string>(declared: Command<U>): Command<U> {
-  return declared
+export interface DeclaredCommand<U extends string> extends Described {
+  readonly usage: U
+  run(svc: Svc, args: Args<U>): Ended
+}
+
+export function command<const U extends string>(declared: DeclaredCommand<U>): Command {
+  // Whoever reads argv fills in just what the usage line names, which is what Args says of it.
+  return { ...declared, run: (svc, args) => declared.run(svc, args as Args<U>) }
 }
 
 /** An instance with its store open. */
@@ -62,7 +72,7 @@ export function openSvc(io: Io, args: { instance?: unknown; json?: unknown }): O
   }
   const call: Svc['call'] = async (verb, input) => {
     const [{ host }, { call }] = [await open(), await import('../registry/call.ts')]
-    return call({ host, caller: { kind: 'host', sub: operatorName() }, face: 'cli' }, verb, input)
+    return call({ host, caller: hostCaller(), face: 'cli' }, verb, input)
   }
   return {
     io,
@@ -90,20 +100,18 @@ export function openSvc(io: Io, args: { instance?: unknown; json?: unknown }): O
 async function openNamed(io: Io, print: Printer, name: unknown): Promise<Opened> {
   if (typeof name !== 'string') refuse('invalid', 'this command has no instance')
   // Loaded late: what is wrong with the arguments is said without it.
-  const { configure, mustBeThere, openInstance, placeOf } = await import('./instance.ts')
-  const place = placeOf(name, io.environment)
-  await mustBeThere(place)
-  const configured = await configure(place, io.environment)
+  const { findInstance, openInstance } = await import('./instance.ts')
+  const configured = await findInstance(name, io.environment)
   for (const warning of configured.warnings) print.warn(warning)
-  return { ...configured, host: await openInstance(configured) }
+  return { ...configured, host: await openInstance(configured, { clock: io.clock }) }
 }
 
-/** Who the audit log names. A user without an entry in the machine's list has a number. */
-function operatorName(): string {
+/** Whoever sits at this machine, as the audit log names them. A user without an entry in the machine's list has a number. */
+export function hostCaller(): Caller {
   try {
-    return `cli:${userInfo().username}`
+    return { kind: 'host', sub: `cli:${userInfo().username}` }
   } catch {
-    return `cli:${process.getuid?.() ?? 'unknown'}`
+    return { kind: 'host', sub: `cli:${process.getuid?.() ?? 'unknown'}` }
   }
 }
 

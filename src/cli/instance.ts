@@ -6,6 +6,7 @@ import { bundledProducts, listProducts } from '../core/products.ts'
 import { type OpenHost, openHost } from '../daemons/host.ts'
 import { ALL_SETTINGS, INSTANCE_SETTINGS, type InstanceSettings, webBase } from '../daemons/settings.ts'
 import { diskCode, readText, refuseDisk } from '../lib/atomic-file.ts'
+import type { Clock } from '../lib/clock.ts'
 import { parseDotenv } from '../lib/dotenv.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import { readSettings, type Source, sourceOf, unknownKeys } from '../lib/settings.ts'
@@ -43,6 +44,13 @@ export async function mustBeThere({ name, layout }: Place): Promise<void> {
   refuse('invalid', `cannot use ${layout.root}: it is not a directory`)
 }
 
+/** An instance that is there, with what it is told. */
+export async function findInstance(name: string, environment: Source): Promise<Configured> {
+  const place = placeOf(name, environment)
+  await mustBeThere(place)
+  return configure(place, environment)
+}
+
 export async function configure(place: Place, environment: Source): Promise<Configured> {
   const { env } = place.layout
   const entries = await readEnv(env)
@@ -56,14 +64,22 @@ export function storeOf({ layout, settings }: Configured): Address {
   return settings.DATABASE_URL === undefined ? { path: layout.store } : { url: settings.DATABASE_URL }
 }
 
-export function openInstance(configured: Configured, store: Address = storeOf(configured)): Promise<OpenHost> {
+export interface Opening {
+  readonly clock: Clock
+  /** Unless said, the store that the settings name, which must be there. */
+  readonly store?: Address
+  onStray?(error: unknown): void
+}
+
+export function openInstance(configured: Configured, opening: Opening): Promise<OpenHost> {
   const { name, settings } = configured
   return openHost({
     instance: name,
-    store,
+    store: storeOf(configured),
     secretsKey: settings.SECRETS_KEY,
     webBase: webBase(settings.WEB_HOST),
     timeZone: settings.TZ,
+    ...opening,
   })
 }
 
@@ -93,5 +109,7 @@ async function keyWarnings(path: string, entries: ReadonlyMap<string, string>): 
   const asked = new Set((await listProducts(bundledProducts)).flatMap(({ env }) => env.map(({ key }) => key)))
   return unknown
     .filter(({ key }) => !asked.has(key))
-    .map(({ key, meant }) => `${path} has the unknown key ${key}${meant === undefined ? '' : `; did you mean ${meant}?`}`)
+    .map(
+      ({ key, meant }) => `${path} has the unknown key ${key}${meant === undefined ? '' : `; did you mean ${meant}?`}`,
+    )
 }

@@ -76,7 +76,12 @@ function tableLines<T>({ rows, columns, header }: Table<T>, aligned: boolean): s
   if (!aligned) return lines.map((cells) => cells.join('\t'))
   const widths = Object.keys(columns).map((_, at) => Math.max(...lines.map((cells) => [...(cells[at] ?? '')].length)))
   // The last column is not padded, so that a long one does not wrap into blank lines.
-  return lines.map((cells) => cells.map((text, at) => padded(text, at, widths)).join('  ').trimEnd())
+  return lines.map((cells) =>
+    cells
+      .map((text, at) => padded(text, at, widths))
+      .join('  ')
+      .trimEnd(),
+  )
 }
 
 function padded(text: string, at: number, widths: readonly number[]): string {
@@ -86,7 +91,9 @@ function padded(text: string, at: number, widths: readonly number[]): string {
 /** One line whatever was stored: a tab would make a column, a line break a row, an escape could repaint the terminal. */
 export function cell(value: string | number): string {
   return String(value).replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (character) =>
-    JSON.stringify(character).slice(1, -1).replace(/^[^\\]$/, escaped),
+    JSON.stringify(character)
+      .slice(1, -1)
+      .replace(/^[^\\]$/, escaped),
   )
 }
 

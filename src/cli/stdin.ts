@@ -1,7 +1,7 @@
-// All of stdin as text, within bounds.
+// All of stdin, within bounds.
 import { refuse } from '../lib/refusal.ts'
 
-export async function readStdin(stdin: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
+export async function stdinBytes(stdin: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
   const chunks: Uint8Array[] = []
   let length = 0
   for await (const chunk of stdin) {
@@ -9,8 +9,14 @@ export async function readStdin(stdin: AsyncIterable<Uint8Array>, maxBytes: numb
     if (length > maxBytes) refuse('too_large', `stdin is larger than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
+  return Buffer.concat(chunks)
+}
+
+/** As it is: a byte order mark is part of the text. */
+export async function stdinText(stdin: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
+  const bytes = await stdinBytes(stdin, maxBytes)
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks))
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {
     return refuse('invalid', 'stdin is not UTF-8 text')
   }

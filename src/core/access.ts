@@ -12,6 +12,7 @@ import {
   ruleMatchesName,
 } from './rules.ts'
 import { ancestry, bracketFault, defaultRules, reaches, tierOf } from './tiers.ts'
+import { folderFault } from './values.ts'
 
 export type { Claims } from './rules.ts'
 
@@ -168,7 +169,13 @@ export function toolListing(policy: Policy, folder: string, tool: string): { lis
   return { listed: named && !bracketFault(tool, tier), rules: [...new Set(texts)] }
 }
 
-/** The same for a person or a service, who have acl rows alone. */
+/** Whether a row takes the tool away from an agent there; where none does, its own rules reach down (decision L4). */
+export function isToolDenied(policy: Policy, folder: string, { tool, scope, params = {} }: ToolQuestion): boolean {
+  const question = { action: `mcp:${tool}`, scope, params }
+  return decide(agentHoldings(policy, folder), question, claimsOf({ kind: 'agent', folder }))?.deny ?? false
+}
+
+/** What `toolListing` asks, for a person or a service: they have acl rows alone. */
 export function isToolHeld(policy: Policy, { principal, claims }: Asker, tool: string): boolean {
   const rows = rowsOf(policy.holdings(principal), `mcp:${tool}`)
   return rows.some((row) => !row.deny && conditionsHold(row.predicate, claims))
@@ -217,6 +224,8 @@ function compileRow(row: AclRow): Row | string {
   const inScope = compileSegments(scope)
   if (!inScope) return `the scope "${scope}" is no path glob`
   if (scope.split('/').includes('')) return `the scope "${scope}" has an empty segment, and no folder has one`
+  const alien = scope.split('/').find((segment) => !isGlob(segment) && folderFault(segment))
+  if (alien !== undefined) return `the scope "${scope}" has the segment "${alien}", which no folder can have`
   if (effect !== 'allow' && effect !== 'deny') return `the effect "${String(effect)}" is neither allow nor deny`
   const params = plainConditions(row.params)
   if (!params) return `the params "${row.params}" are no comma list of name or name=glob`

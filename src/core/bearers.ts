@@ -156,7 +156,9 @@ async function findKey(host: BearerHost, kid: string): Promise<KnownKey | undefi
   if (!kept || ageMs >= KEPT_MS || ageMs < 0) return (await look(host, nowMs)).get(kid)
   const found = (await kept.keys).get(kid)
   if (found || ageMs < LOOK_MS) return found
-  return (await look(host, nowMs)).get(kid)
+  // Of the requests that waited together the first one looks, for all of them.
+  const looked = known.get(host.engine)
+  return (await (looked && looked !== kept ? looked.keys : look(host, nowMs))).get(kid)
 }
 
 function look(host: BearerHost, readMs: number): Promise<ReadonlyMap<string, KnownKey>> {

@@ -9,14 +9,19 @@ import {
   type Tool as ShownTool,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { parse } from '../lib/parse.ts'
 import { REFUSALS, Refusal } from '../lib/refusal.ts'
+import { callParsed } from '../registry/call.ts'
 import type { Asking } from '../registry/context.ts'
-import { type Tool, Unlisted, visibilityOf } from '../registry/tool.ts'
+import type { NamedVerb, Resource } from '../registry/resource.ts'
+import { mustBeListed, type Tool, Unlisted, visibilityOf } from '../registry/tool.ts'
+import { isSchema, jsonSchema, type Schema } from './schema.ts'
+import { showAs } from './shown.ts'
 
-/** Made once, shared by every connection: the schemas in it are the costly part. */
+/** Made once and shared by every connection: its schemas are the costly part. */
 export interface ToolList {
   readonly tools: ReadonlyMap<string, Tool>
-  /** Sorted by name; descriptions are still without the caller's grants. */
+  /** Sorted by name. The descriptions are still without the caller's grants. */
   readonly shown: readonly ShownTool[]
 }
 
@@ -25,24 +30,28 @@ export interface ToolServerOptions {
   readonly version: string
   /** Asked at every request: who is there, and in which turn. */
   asking(ctx: ServerContext): Asking | Promise<Asking>
-  /** What was thrown and is no refusal: the caller is told nothing of it. */
+  /** What was thrown and is no refusal. The caller is told nothing of it. */
   onError(error: unknown, what: string): void
 }
 
-export function toolList(tools: Iterable<Tool>): ToolList {
-  const byName = new Map<string, Tool>()
-  for (const tool of tools) {
-    if (byName.has(tool.name)) throw new Error(`two tools are called ${tool.name}`)
-    byName.set(tool.name, tool)
-  }
-  const sorted = [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+/** The verbs that say when to use them. */
+export function toolsOf(resources: readonly Resource[]): Tool[] {
+  return resources.flatMap(({ verbs }) =>
+    Object.values(verbs).flatMap((verb) => (verb.when === undefined ? [] : [verbTool(verb, verb.when)])),
+  )
+}
+
+export function toolList(tools: readonly Tool[]): ToolList {
+  const sorted = [...tools].sort((a, b) => (a.name < b.name ? -1 : 1))
+  const twice = sorted.find(({ name }, index) => sorted[index + 1]?.name === name)
+  if (twice) throw new Error(`two tools are called ${twice.name}`)
   return {
-    tools: byName,
+    tools: new Map(sorted.map((tool) => [tool.name, tool])),
     shown: sorted.map(({ name, when, input }) => ({ name, description: when, inputSchema: inputSchema(input) })),
   }
 }
 
-/** One for each connection, or for each request over HTTP; both protocol generations speak to it. */
+/** One for each connection, or for each request over HTTP. Both protocol generations speak to it. */
 export function toolServer({ list, version, asking, onError }: ToolServerOptions): Server {
   const server = new Server({ name: 'svc', version }, { capabilities: { tools: {} } })
 
@@ -50,7 +59,8 @@ export function toolServer({ list, version, asking, onError }: ToolServerOptions
     try {
       return { tools: await shownTo(list, await asking(ctx)) }
     } catch (error) {
-      throw rpcError(error, () => onError(error, 'tools/list'))
+      if (!(error instanceof Refusal)) onError(error, 'tools/list')
+      throw protocolError(error)
     }
   })
 
@@ -61,68 +71,95 @@ export function toolServer({ list, version, asking, onError }: ToolServerOptions
       return success(await tool.run(await asking(ctx), params.arguments ?? {}))
     } catch (error) {
       if (error instanceof Unlisted) throw unknownTool(params.name)
-      return failure(error, () => onError(error, tool.name))
+      if (!(error instanceof Refusal)) onError(error, tool.name)
+      return failure(error)
     }
   })
 
   return server
 }
 
-/** The tools that the caller may see (decision A4), by the rights of this moment. */
+/** The tools that the caller may see, by the rights of this moment (decision A4). */
 export async function shownTo({ shown }: ToolList, { host, caller }: Asking): Promise<ShownTool[]> {
   const policy = await host.engine.read((tx) => host.policies.read(tx))
   return shown.flatMap((tool) => {
     const { listed, rules } = visibilityOf(policy, caller, tool.name)
     if (!listed) return []
-    return rules.length === 0
-      ? [tool]
-      : [{ ...tool, description: `${tool.description}\ngrants: ${JSON.stringify(rules)}` }]
+    const grants = rules.length === 0 ? '' : `\ngrants: ${JSON.stringify(rules)}`
+    return [{ ...tool, description: `${tool.description}${grants}` }]
   })
 }
 
-/** What a model reads: without the marks that only other readers of a schema need. */
-function inputSchema(input: z.ZodType): ShownTool['inputSchema'] {
-  const { $schema, ...schema } = z.toJSONSchema(input, {
-    io: 'input',
-    override: ({ jsonSchema }) => {
-      delete jsonSchema.readOnly
-      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
-      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
-      if (jsonSchema.format !== undefined) delete jsonSchema.pattern
+function verbTool(verb: NamedVerb, when: string): Tool {
+  const input = verb.toolInput ?? verb.input
+  const show = verb.output ? showAs(verb.output) : () => undefined
+  // In the verb's own transaction, so that the rights that list it are the rights that it runs with.
+  const shown: NamedVerb = {
+    ...verb,
+    needs: async (ctx, given) => {
+      await mustBeListed(ctx)
+      await verb.needs(ctx, given)
     },
-  })
-  if (schema.type !== 'object') throw new Error('the arguments of a tool are an object')
-  // The type that was just checked is what the protocol asks of a tool's schema; the rest of it is any JSON Schema.
-  return schema as ShownTool['inputSchema']
+  }
+  const nothing: NamedVerb = { ...verb, input: z.object({}), reads: true, needs: mustBeListed, run: async () => {} }
+
+  async function read(asking: Asking, args: unknown): Promise<z.output<z.ZodObject>> {
+    try {
+      return parse(input, args)
+    } catch (error) {
+      // What a tool takes is told to nobody to whom there is no such tool.
+      await callParsed(asking, nothing, {})
+      throw error
+    }
+  }
+
+  return {
+    name: verb.toolName,
+    when,
+    input,
+    run: async (asking, args) => {
+      const given = await read(asking, args)
+      const reply = show(await callParsed(asking, shown, given))
+      return verb.toolReply ? verb.toolReply(reply, given) : reply
+    },
+  }
+}
+
+function inputSchema(input: z.ZodType): ShownTool['inputSchema'] {
+  const { properties, ...schema } = jsonSchema(input, 'input')
+  if (schema.type !== 'object' || !isSchema(properties)) throw new Error('the arguments of a tool are an object')
+  const parts = Object.entries(properties).map(([name, part]) => [name, isSchema(part) ? argument(part) : part])
+  return { ...schema, type: 'object', properties: Object.fromEntries(parts) }
+}
+
+/** That the server sets an id is about rows, not about naming one. */
+function argument({ readOnly: _, ...part }: Schema): Schema {
+  return part
 }
 
 function success(reply: unknown): CallToolResult {
   if (reply === undefined) return said('ok')
   if (typeof reply === 'string') return said(reply)
-  const isObject = typeof reply === 'object' && reply !== null && !Array.isArray(reply)
-  return { ...said(JSON.stringify(reply)), ...(isObject ? { structuredContent: { ...reply } } : {}) }
+  return { ...said(JSON.stringify(reply)), ...(isSchema(reply) ? { structuredContent: reply } : {}) }
 }
 
 /** Decision E2: a failure is a result that says so. */
-function failure(error: unknown, report: () => void): CallToolResult {
-  if (error instanceof Refusal)
-    return { ...said(error.hint ? `${error.message}\nhint: ${error.hint}` : error.message), isError: true }
-  report()
-  return { ...said('internal error'), isError: true }
+function failure(error: unknown): CallToolResult {
+  if (!(error instanceof Refusal)) return { ...said('internal error'), isError: true }
+  return { ...said(error.hint ? `${error.message}\nhint: ${error.hint}` : error.message), isError: true }
 }
 
 function said(text: string): CallToolResult {
   return { content: [{ type: 'text', text }] }
 }
 
-/** A list has no place for a failure but the protocol's own. */
-function rpcError(error: unknown, report: () => void): ProtocolError {
+/** A list has no other place for a failure than the protocol's own. */
+function protocolError(error: unknown): ProtocolError {
   if (error instanceof Refusal) return new ProtocolError(REFUSALS[error.code].rpc, error.message)
-  report()
   return new ProtocolError(ProtocolErrorCode.InternalError, 'internal error')
 }
 
-/** The same for a tool that is not there and one that the caller is not shown. */
+/** The same for a tool that is not there and for one that the caller is not shown. */
 function unknownTool(name: string): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InvalidParams, `unknown tool: ${name.slice(0, 80)}`)
 }

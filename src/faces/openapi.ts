@@ -24,9 +24,10 @@ export interface OpenApi {
 
 /** `resources` are those that the daemon serves, as `mountRest` gets them. */
 export function openapiDocument(daemon: string, resources: readonly Resource[]): OpenApi {
-  const schemas = Object.fromEntries(resources.map(({ title, row }) => [title, jsonSchema(row, 'output')]))
-  const all = resources.flatMap(operations)
-  const byPath = Map.groupBy(all, ({ path }) => path)
+  // A resource without a REST face is none of this document's.
+  const described = resources.filter((resource) => operations(resource).length > 0)
+  const schemas = Object.fromEntries(described.map(({ title, row }) => [title, jsonSchema(row, 'output')]))
+  const byPath = Map.groupBy(described.flatMap(operations), ({ path }) => path)
   return {
     openapi: '3.1.0',
     info: { title: `svc ${daemon} API`, version: 'v1' },

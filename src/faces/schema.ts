@@ -18,10 +18,19 @@ function plain({ zodSchema, jsonSchema }: Overridden): void {
   const { def } = zodSchema._zod
   // Zod gives no default to what is transformed after it, because it is of the output; ours are of both.
   if (def.type === 'default' && typeof def.defaultValue !== 'object') jsonSchema.default = def.defaultValue
+  // What a transform gives, zod cannot know; ours tidy a value and leave its type.
+  if (def.type === 'pipe' && def.out._zod.def.type === 'transform') Object.assign(jsonSchema, bare(def.in))
   // What the format says already, at ten times the length.
   if (jsonSchema.format === 'date-time') delete jsonSchema.pattern
+  // The names of members are text in any JSON, and some generators stumble over being told.
+  delete jsonSchema.propertyNames
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+}
+
+function bare(schema: z.core.$ZodType): Schema {
+  const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override: plain })
+  return json
 }
 
 interface Tidying {

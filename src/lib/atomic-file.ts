@@ -29,7 +29,8 @@ export async function readText(path: string, maxBytes: number): Promise<string> 
   return decode(await readBytes(path, maxBytes), path)
 }
 
-async function readBytes(path: string, maxBytes: number): Promise<Buffer> {
+/** The bytes of one, in the same way. */
+export async function readBytes(path: string, maxBytes: number): Promise<Buffer> {
   try {
     await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
     const fault = kindFault(await file.stat())

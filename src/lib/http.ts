@@ -139,8 +139,10 @@ export async function readJson(request: Request, max: number = BODY_MAX): Promis
 
 /** `readJson` for what must be an object; no body is an empty one. */
 export async function readMembers(request: Request, max: number = BODY_MAX): Promise<Record<string, unknown>> {
-  const value = (await readJson(request, max)) ?? {}
-  if (typeof value !== 'object' || Array.isArray(value)) refuse('invalid', 'the body must be a JSON object')
+  const value = await readJson(request, max)
+  if (value === undefined) return {}
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    refuse('invalid', 'the body must be a JSON object')
   return Object.fromEntries(Object.entries(value))
 }
 

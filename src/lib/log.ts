@@ -50,12 +50,14 @@ export interface Answered {
   readonly reason?: string | undefined
 }
 
-export function logAnswer(log: Log, { path, ms, reason, ...rest }: Answered): void {
+export function logAnswer(log: Log, { method, path, status, ms, reason, ...rest }: Answered): void {
   if (!log.isLevelEnabled('info')) return
   log.info({
-    ...rest,
+    method,
     path: withoutTokens(path).slice(0, PATH_MAX),
+    status,
     ms: Math.round(ms * 10) / 10,
+    ...rest,
     ...(reason === undefined ? {} : { reason: maskTokens(reason).slice(0, REASON_MAX) }),
   })
 }

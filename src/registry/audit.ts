@@ -6,6 +6,7 @@ import { timestamp } from '../lib/clock.ts'
 import type { Tx } from '../store/engine.ts'
 import { Table } from '../store/table.ts'
 import type { Asking } from './context.ts'
+import { encodeKey } from './key.ts'
 
 export const Audit = z
   .object({
@@ -53,31 +54,32 @@ export interface Outcome {
 export interface Audited {
   readonly id: string
   readonly resource: string
+  readonly key: readonly string[]
   readonly input: z.ZodObject
+}
+
+/** What was asked, and what came of it. */
+export interface Deed {
+  readonly input: object
+  readonly reply?: unknown
 }
 
 const SECRET_NAME = /pass(word|phrase)|token$|secret|credential|authorization|cookie|dsn|api.?key|[_-]key$|^value$/i
 const VALUE_MAX = 200
 const SUMMARY_MAX = 512
 
-export async function writeAudit(
-  tx: Tx,
-  asking: Asking,
-  verb: Audited,
-  input: object,
-  outcome: Outcome,
-): Promise<void> {
+export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: Deed, outcome: Outcome): Promise<void> {
   const { host, caller, face, requestId, sourceIp, turnId } = asking
   const folder = caller.kind === 'agent' || caller.kind === 'person' ? caller.folder : undefined
-  await audit.add(tx, {
+  await audit.append(tx, {
     created_at: timestamp(host.clock.now()),
     category: outcome.result === 'denied' ? 'authz' : 'mutation',
     action: verb.id,
     actor: principalOf(caller),
     resource: verb.resource,
-    key: keyOf(input),
+    key: keyOf(verb, deed),
     surface: face,
-    params_summary: summary(input, verb.input),
+    params_summary: summary(deed.input, verb.input),
     outcome: outcome.result,
     error_msg: outcome.error,
     duration_ms: outcome.durationMs,
@@ -89,11 +91,13 @@ export async function writeAudit(
   })
 }
 
-/** The first member that names something: inputs put the key first. */
-function keyOf(input: object): string {
-  const [name, value] = Object.entries(input).find(([, value]) => value !== undefined) ?? ['', '']
-  if (SECRET_NAME.test(name) || typeof value === 'object') return ''
-  return String(value).slice(0, VALUE_MAX)
+/** The row's key, from what was asked or from what came of it; else the first thing that was named. */
+function keyOf({ key }: Audited, { input, reply }: Deed): string {
+  const asked = new Map(Object.entries(input).filter(([, value]) => value !== undefined))
+  const known = new Map([...Object.entries(reply ?? {}), ...asked])
+  const names = key.every((name) => known.has(name)) ? key : [...asked.keys()].slice(0, 1)
+  if (names.some((name) => SECRET_NAME.test(name) || typeof known.get(name) === 'object')) return ''
+  return encodeKey(names.map((name) => String(known.get(name)))).slice(0, VALUE_MAX)
 }
 
 export function summary(input: object, schema?: z.ZodObject): string {

@@ -31,7 +31,8 @@ export async function callParsed<I extends z.ZodObject, O>(
     const ctx = contextOf(asking, verb, tx, effects)
     await verb.needs(ctx, input)
     const reply = await verb.run(ctx, input)
-    if (!verb.reads) await writeAudit(tx, asking, verb, input, outcome('ok'))
+    const said = verb.audited ? verb.audited(input, reply) : input
+    if (said && !verb.reads) await writeAudit(tx, asking, verb, { input: said, reply }, outcome('ok'))
     return reply
   }
   try {
@@ -41,7 +42,7 @@ export async function callParsed<I extends z.ZodObject, O>(
   } catch (error) {
     if (error instanceof Refusal && error.code === 'forbidden') {
       // The refused transaction is gone; what was tried is kept in one of its own.
-      await host.engine.transaction((tx) => writeAudit(tx, asking, verb, input, outcome('denied', error.message)))
+      await host.engine.transaction((tx) => writeAudit(tx, asking, verb, { input }, outcome('denied', error.message)))
     }
     throw error
   }

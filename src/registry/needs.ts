@@ -1,5 +1,5 @@
 // Who may: the answers that `needs` is made of. One evaluator stands behind all of them.
-import { administered, isOperator, judge, judgeTool, type Verdict } from '../core/access.ts'
+import { administered, isOperator, isToolDenied, judge, judgeTool, type Verdict } from '../core/access.ts'
 import { claimsOf, principalOf } from '../core/caller.ts'
 import { reaches } from '../core/tiers.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -49,34 +49,34 @@ async function verdictOf(ctx: Context, scope: string, params?: Params): Promise<
   return judge(policy, asker, { action: `mcp:${tool}`, scope, ...(params ? { params } : {}) })
 }
 
-/** `admin` on the folder. Once a tool is granted, a folder is admin of itself and of what lies below it (decision L4). */
+/** `admin` on the folder, or on all that a folder glob names. */
 export async function isAdmin(ctx: Context, folder: string): Promise<boolean> {
-  const { caller } = ctx
-  if (caller.kind === 'host') return true
-  if (caller.kind === 'agent') return reaches(caller.folder, folder)
-  const policy = await ctx.policy()
-  const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
-  return judge(policy, asker, { action: 'admin', scope: folder }).allow
+  return (await adminFilter(ctx))(folder)
 }
 
 export async function mustAdmin(ctx: Context, folder: string): Promise<void> {
   if (!(await isAdmin(ctx, folder))) refuse('forbidden', `${ctx.tool}: not permitted: it needs admin on ${folder}`)
 }
 
-/** A filter for lists: the folders that the caller may administer, judged once per folder. */
+/**
+ * The folders that the caller may administer with this tool, judged once per folder. Once a tool is granted, a folder is
+ * admin of itself and of what lies below it (decision L4), but a row that denies the tool there still wins.
+ */
 export async function adminFilter(ctx: Context): Promise<(folder: string) => boolean> {
-  const { caller } = ctx
+  const { caller, tool } = ctx
   if (caller.kind === 'host') return () => true
-  if (caller.kind === 'agent') return (folder) => reaches(caller.folder, folder)
   const policy = await ctx.policy()
   const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
+  const judged = (folder: string): boolean => {
+    if (caller.kind === 'agent')
+      return reaches(caller.folder, folder) && !isToolDenied(policy, caller.folder, { tool, scope: folder })
+    return ['admin', `mcp:${tool}`].every((action) => judge(policy, asker, { action, scope: folder }).allow)
+  }
   const known = new Map<string, boolean>()
   return (folder) => {
-    const before = known.get(folder)
-    if (before !== undefined) return before
-    const { allow } = judge(policy, asker, { action: 'admin', scope: folder })
-    known.set(folder, allow)
-    return allow
+    const verdict = known.get(folder) ?? judged(folder)
+    known.set(folder, verdict)
+    return verdict
   }
 }
 
@@ -104,9 +104,11 @@ export async function ownFolder(ctx: Context): Promise<string> {
 /** Whether the caller's authority covers everything that a folder glob names. */
 export async function covers(ctx: Context, glob: string): Promise<boolean> {
   const { caller } = ctx
-  if (caller.kind !== 'agent') return isAdmin(ctx, glob)
-  // The folder that all matches lie in or below: everything before the first segment with a wildcard.
-  const segments = glob.split('/')
-  const wild = segments.findIndex((segment) => /[*?[\\]/.test(segment))
-  return reaches(caller.folder, (wild < 0 ? segments : segments.slice(0, wild)).join('/'))
+  if (caller.kind === 'agent') {
+    // The folder that all matches lie in or below: everything before the first segment with a wildcard.
+    const segments = glob.split('/')
+    const wild = segments.findIndex((segment) => /[*?[\\]/.test(segment))
+    if (!reaches(caller.folder, (wild < 0 ? segments : segments.slice(0, wild)).join('/'))) return false
+  }
+  return isAdmin(ctx, glob)
 }

@@ -28,6 +28,8 @@ export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
   toolReply?(reply: O, input: z.output<I>): unknown
   /** Changes nothing: no audit row, no write lock. */
   reads?: true
+  /** What the audit row says, where it is not the input; nothing, where the reply tells of no change. */
+  audited?(input: z.output<I>, reply: O): object | undefined
   run(ctx: Context, input: z.output<I>): Promise<O>
 }
 
@@ -36,6 +38,8 @@ export interface Named {
   readonly id: string
   readonly resource: string
   readonly verb: string
+  /** What names one row of the resource. */
+  readonly key: readonly string[]
   /** What a grant names as mcp:<tool>. */
   readonly toolName: string
 }
@@ -52,6 +56,8 @@ export interface Exported<Row> {
   ignoredByApply?: true
   /** A rule over the whole list: a sentence, or nothing. */
   check?(rows: readonly Row[]): string | undefined
+  /** Columns that hold the key of another exported resource, and that resource's name. */
+  refers?: { readonly [K in keyof Row & string]?: string }
   /** Sets what the manifest does not carry; `current` is the row that stays. */
   fill?(ctx: Context, row: Row, current: Row | undefined): Row
 }
@@ -87,10 +93,11 @@ export interface Declaration<R extends z.ZodObject, V extends Record<string, Ver
 export function resource<R extends z.ZodObject, V extends Record<string, Verb>>(
   declared: Declaration<R, V>,
 ): Resource<R, V> {
-  const { of: table, title, servedBy, path, listKey, key, exported } = declared
+  const { of: table, title, servedBy, path, listKey, key = table.key, exported } = declared
   const verbs = Object.entries(declared.verbs(table)).map(([verb, what]) => {
     const id = `${table.name}.${verb}`
-    return [verb, { ...what, input: what.input.strict(), id, resource: table.name, verb, toolName: what.tool ?? id }]
+    const named = { id, resource: table.name, verb, key, toolName: what.tool ?? id }
+    return [verb, { ...what, input: what.input.strict(), ...named }]
   })
   return {
     name: table.name,
@@ -98,7 +105,7 @@ export function resource<R extends z.ZodObject, V extends Record<string, Verb>>(
     servedBy: [servedBy].flat(),
     table,
     row: table.row,
-    key: key ?? table.key,
+    key,
     path: path ?? `/v1/${table.name}`,
     listKey: listKey ?? table.name,
     ...(exported ? { exported } : {}),

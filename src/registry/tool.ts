@@ -1,12 +1,9 @@
-// What the tool face serves. A verb with `when` is one; a tool that is no row gives the same four parts.
-import { z } from 'zod'
+// What the tool face serves: a verb that says when to use it, or a tool that is no row. Who is shown which is decided here.
+import type { z } from 'zod'
 import { isToolHeld, type Policy, toolListing } from '../core/access.ts'
 import { type Caller, claimsOf, principalOf } from '../core/caller.ts'
-import { parse } from '../lib/parse.ts'
 import { Refusal } from '../lib/refusal.ts'
-import { callParsed } from './call.ts'
 import type { Asking, Context } from './context.ts'
-import type { NamedVerb, Resource } from './resource.ts'
 
 export interface Tool {
   /** What a grant names as mcp:<name>. */
@@ -15,7 +12,7 @@ export interface Tool {
   readonly when: string
   /** Its arguments, as the caller writes them. */
   readonly input: z.ZodType
-  /** All the way from the arguments to the answer, the listing included: refuses with `Unlisted` before anything else. */
+  /** From the arguments to the answer: text stays text, nothing is `ok`. Throws `Unlisted` before any other refusal. */
   run(asking: Asking, args: unknown): Promise<unknown>
 }
 
@@ -42,45 +39,4 @@ export function visibilityOf(policy: Policy, caller: Caller, tool: string): Visi
 
 export async function mustBeListed(ctx: Context): Promise<void> {
   if (!visibilityOf(await ctx.policy(), ctx.caller, ctx.tool).listed) throw new Unlisted(ctx.tool)
-}
-
-/** The verbs that say when to use them. */
-export function toolsOf(resources: readonly Resource[]): Tool[] {
-  return resources.flatMap(({ verbs }) =>
-    Object.values(verbs).flatMap((verb) => (verb.when === undefined ? [] : [verbTool(verb, verb.when)])),
-  )
-}
-
-function verbTool(verb: NamedVerb, when: string): Tool {
-  const input = verb.toolInput ?? verb.input
-  // Inside the verb's own transaction, so that the rights that list it are the rights that it runs with.
-  const shown: NamedVerb = {
-    ...verb,
-    needs: async (ctx, given) => {
-      await mustBeListed(ctx)
-      await verb.needs(ctx, given)
-    },
-  }
-  const probe: NamedVerb = { ...verb, input: z.object({}), reads: true, needs: mustBeListed, run: async () => {} }
-
-  async function read(asking: Asking, args: unknown): Promise<z.output<z.ZodObject>> {
-    try {
-      return parse(input, args)
-    } catch (error) {
-      // What a tool takes is told to nobody to whom the tool does not exist.
-      await callParsed(asking, probe, {})
-      throw error
-    }
-  }
-
-  return {
-    name: verb.toolName,
-    when,
-    input,
-    run: async (asking, args) => {
-      const given = await read(asking, args)
-      const reply = await callParsed(asking, shown, given)
-      return verb.toolReply ? verb.toolReply(reply, given) : reply
-    },
-  }
 }

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { findCycle } from '../core/access.ts'
 import { AclMembership, aclMembership } from '../core/acl.ts'
 import { makerOf } from '../core/caller.ts'
-import { addMembership } from '../core/membership.ts'
+import { addMembership, memberFault } from '../core/membership.ts'
 import { refuse } from '../lib/refusal.ts'
 import { listing, Paging, pageOf } from '../registry/crud.ts'
 import { hostOnly } from '../registry/needs.ts'
@@ -59,6 +59,8 @@ export const aclMembershipResource = resource({
 function circle(rows: readonly Membership[]): string | undefined {
   const before: Membership[] = []
   for (const row of rows) {
+    const fault = memberFault(row.subject)
+    if (fault) return `${row.subject} ${fault}`
     if (!row.role.startsWith('role:')) return `${row.role} is no role: it must look like role:<name>`
     const cycle = findCycle(before, row)
     if (cycle) return `memberships go in a circle: ${cycle.join(' → ')}`

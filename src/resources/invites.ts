@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { makerOf } from '../core/caller.ts'
 import { hashToken } from '../core/route-tokens.ts'
 import { Bytes, folderFault, line, Timestamp, text } from '../core/values.ts'
+import { timestamp } from '../lib/clock.ts'
 import { compileSegments } from '../lib/glob.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
@@ -101,7 +102,12 @@ export const invitesResource = resource({
 
     revoke: verb({
       http: 'DELETE /{token_id}',
-      input: z.object({ token_id: line(256).describe('The first 12 characters of the token, or all of it') }),
+      // Cut before anything sees it: an audit row must not hold a token.
+      input: z.object({
+        token_id: line(256)
+          .transform((token) => token.slice(0, ID_LENGTH))
+          .describe('The first 12 characters of the token, or all of it'),
+      }),
       needs: async (ctx, { token_id }) => {
         const invite = await mustFindLive(ctx, token_id)
         if (invite.issued_by_sub === makerOf(ctx.caller) || (await hasTool(ctx, INSTANCE))) return
@@ -116,20 +122,23 @@ export const invitesResource = resource({
   }),
 })
 
-async function mustFindLive(ctx: Context, token: string) {
-  const isWhole = token.length > ID_LENGTH
-  const found = await (isWhole
-    ? invites.find(ctx.tx, { token_hash: hashToken(token) })
-    : invites.find(ctx.tx, { token_id: token }))
-  const invite = found ?? refuse('not_found', 'there is no such invite')
+async function mustFindLive(ctx: Context, token_id: string) {
+  const invite = (await invites.find(ctx.tx, { token_id })) ?? refuse('not_found', 'there is no such invite')
   if (invite.revoked_at !== undefined) refuse('not_found', 'that invite is revoked already')
   return invite
 }
 
+/** In UTC like every time in the store, so that times can be compared as text. */
+function futureTime(ctx: Context, given: string): string {
+  const moment = Date.parse(given)
+  if (moment <= ctx.clock.now()) refuse('invalid', 'expires_at lies in the past')
+  // An offset can push the last hours of 9999 into a year that RFC 3339 does not have.
+  return new Date(moment).getUTCFullYear() > 9999 ? refuse('invalid', 'expires_at is after 9999') : timestamp(moment)
+}
+
 async function create(ctx: Context, input: { target_glob: string; max_uses: number; expires_at?: string | undefined }) {
-  const { target_glob, max_uses, expires_at } = input
-  if (expires_at !== undefined && Date.parse(expires_at) <= ctx.clock.now())
-    refuse('invalid', 'expires_at lies in the past')
+  const { target_glob, max_uses } = input
+  const expires_at = input.expires_at === undefined ? undefined : futureTime(ctx, input.expires_at)
   const token = Buffer.from(ctx.random.bytes(32)).toString('base64url')
   await invites.insert(ctx.tx, {
     token_hash: hashToken(token),

@@ -1,6 +1,7 @@
 // Route tokens: bearer links that deliver to a folder. Minted on every face by these two verbs alone.
 import { z } from 'zod'
 import { groups } from '../core/groups.ts'
+import { oldReading } from '../core/resolve.ts'
 import { hashToken, RouteToken, routeTokens } from '../core/route-tokens.ts'
 import { reaches } from '../core/tiers.ts'
 import { Folder, Jid, Segment } from '../core/values.ts'
@@ -88,7 +89,6 @@ export const routeTokensResource = resource({
         const { owner_folder } =
           (await table.find(ctx.tx, { jid })) ?? refuse('not_found', `there is no token at ${jid}`)
         await mustAdmin(ctx, owner_folder)
-        if (ctx.caller.kind !== 'agent') await mustHaveTool(ctx, owner_folder)
       },
       run: async (ctx, { jid }) => ({ deleted: await table.remove(ctx.tx, { jid }) }),
     }),
@@ -108,12 +108,17 @@ export const routeTokensResource = resource({
           ],
           limit,
           after,
-          keep: ({ owner_folder, target_folder }) => owner_folder === folder || target_folder === folder,
+          keep: (token) => token.owner_folder === folder || deliveryOf(token) === folder,
         })
       },
     }),
   }),
 })
+
+/** A row from before targets were recorded reads its JID the old way (decision L6). */
+function deliveryOf({ jid, target_folder }: { jid: string; target_folder?: string | undefined }): string | undefined {
+  return target_folder ?? oldReading(jid)
+}
 
 async function targetOf(ctx: Context, { target_folder }: Mint): Promise<string> {
   return target_folder ?? (await ownFolder(ctx))
@@ -148,7 +153,7 @@ async function mint(ctx: Context, input: Mint, { jid, url, source_label }: Shape
   }
   const taken = await routeTokens.find(ctx.tx, { jid })
   // Live tokens of one JID agree on both folders, because every mint is held against the ones before.
-  if (taken && (taken.owner_folder !== owner_folder || taken.target_folder !== target_folder)) {
+  if (taken && (taken.owner_folder !== owner_folder || deliveryOf(taken) !== target_folder)) {
     refuse('conflict', `${jid} is minted by another folder already`, 'choose another suffix')
   }
   const token = Buffer.from(ctx.random.bytes(TOKEN_BYTES)).toString('base64url')

@@ -1,12 +1,12 @@
 // Routes: which folder a message goes to. Lower `seq` first, then the older row.
 import { z } from 'zod'
 import { isWithin, Route, readTarget, routes } from '../core/routes.ts'
-import { reaches, tierOf } from '../core/tiers.ts'
+import { ROOT } from '../core/tiers.ts'
 import { jsonText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
-import { adminFilter, granted, INSTANCE, listed, mustHaveTool } from '../registry/needs.ts'
+import { adminFilter, granted, INSTANCE, listed, mustHaveTool, ownFolder } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
 const NewRoute = Route.omit({ id: true }).extend({
@@ -103,16 +103,20 @@ export const routesResource = resource({
       }),
       output: z.object({ updated: z.literal(true), count: z.int() }),
       needs: async (ctx, { routes }) => {
-        for (const scope of new Set(routes.map(({ target }) => scopeOf(target)))) await mustHaveTool(ctx, scope)
-        await mustHaveTool(ctx, subtreeOf(ctx))
+        const folder = await ownFolder(ctx)
+        // All of the subtree: what is replaced is also what lies where the caller may be denied.
+        await mustHaveTool(ctx, folder === ROOT ? '**' : `${folder}/**`)
+        const outside = routes.find(({ target }) => !isIn(folder, target))
+        if (outside) refuse('forbidden', `${ctx.tool}: not permitted: ${outside.target} lies outside ${folder}`)
       },
       run: async (ctx, input) => ({ updated: true as const, count: await replaceSubtree(ctx, input.routes) }),
     }),
   }),
 })
 
-function subtreeOf({ caller }: Context): string {
-  return (caller.kind === 'agent' || caller.kind === 'person' ? caller.folder : undefined) ?? 'main'
+/** What leads to a daemon or a built-in handler is the root's. */
+function isIn(folder: string, target: string): boolean {
+  return folder === ROOT || isWithin(folder, target)
 }
 
 function isOwnDefault({ caller }: Context, { seq, target }: { seq: number; target: string }): boolean {
@@ -123,9 +127,8 @@ function isOwnDefault({ caller }: Context, { seq, target }: { seq: number; targe
 
 /** What stays keeps its id. */
 async function replaceSubtree(ctx: Context, wanted: readonly NewRoute[]): Promise<number> {
-  const folder = subtreeOf(ctx)
-  const all = await routes.list(ctx.tx)
-  const owned = all.filter(({ target }) => (tierOf(folder) === 0 ? reaches(folder, target) : isWithin(folder, target)))
+  const folder = await ownFolder(ctx)
+  const owned = (await routes.list(ctx.tx)).filter(({ target }) => isIn(folder, target))
   if (owned.some((route) => isOwnDefault(ctx, route)) && !wanted.some((route) => isOwnDefault(ctx, route))) {
     refuse('forbidden', 'your own default route cannot be deleted', 'put it into the new list')
   }

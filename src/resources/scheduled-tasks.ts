@@ -1,5 +1,6 @@
 // Scheduled tasks: prompts that fire by themselves. Served at /v1/tasks; its name everywhere else stays scheduled_tasks.
 import { z } from 'zod'
+import { groups } from '../core/groups.ts'
 import { folderOfChat } from '../core/resolve.ts'
 import { nextRun, parseSchedule } from '../core/schedule.ts'
 import { ScheduledTask, scheduledTasks } from '../core/tasks.ts'
@@ -9,22 +10,26 @@ import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
 import { adminFilter, listed, mustHaveTool } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
+import type { Patch } from '../store/table.ts'
 
 type Task = z.output<typeof ScheduledTask>
 const Ok = z.object({ ok: z.literal(true) })
 const OK = { ok: true as const }
 
 const Id = z.object({ id: line(320) })
-const ById = z.strictObject({ taskId: line(320) }).transform(({ taskId }) => ({ id: taskId }))
+const TaskId = line(320).describe('As schedule_task and list_tasks give it')
+const ById = z.strictObject({ taskId: TaskId }).transform(({ taskId }) => ({ id: taskId }))
 const Schedule = z.object({
   targetJid: line(512).describe('The chat to speak in; its folder runs the task'),
-  prompt: ScheduledTask.shape.prompt,
+  prompt: ScheduledTask.shape.prompt.describe('What the agent is told when the time comes'),
   cron: z
     .string()
     .max(256)
     .optional()
     .describe('Five-field cron, milliseconds between runs, or an RFC 3339 time; absent: once, now'),
-  contextMode: ScheduledTask.shape.context_mode.default('group'),
+  contextMode: ScheduledTask.shape.context_mode
+    .default('group')
+    .describe("group: in the chat's own session; isolated: in a fresh one"),
 })
 
 export const scheduledTasksResource = resource({
@@ -65,10 +70,14 @@ export const scheduledTasksResource = resource({
       }),
       output: ScheduledTask,
       needs: async (ctx, { id }) => mustOwn(ctx, await mustFind(ctx, table, { id }, `task ${id}`)),
-      run: async (ctx, { id, cron, ...patch }) => {
+      run: async (ctx, { id, cron, status, ...patch }) => {
         const task = await mustFind(ctx, table, { id }, `task ${id}`)
-        const timing = cron !== undefined ? timed(ctx, cron) : patch.status === 'active' ? resumed(ctx, task) : {}
-        await table.update(ctx.tx, { id }, { ...defined(patch), ...timing })
+        const { prompt = task.prompt, context_mode = task.context_mode } = patch
+        await table.update(
+          ctx.tx,
+          { id },
+          { prompt, context_mode, ...moved(ctx, task, status), ...timed(ctx, task, cron) },
+        )
         return mustFind(ctx, table, { id }, `task ${id}`)
       },
     }),
@@ -81,7 +90,8 @@ export const scheduledTasksResource = resource({
       output: Ok,
       needs: async (ctx, { id }) => mustOwn(ctx, await mustFind(ctx, table, { id }, `task ${id}`)),
       run: async (ctx, { id }) => {
-        await table.update(ctx.tx, { id, status: 'active' }, { status: 'paused' })
+        const task = await mustFind(ctx, table, { id }, `task ${id}`)
+        await table.update(ctx.tx, { id }, moved(ctx, task, 'paused'))
         return OK
       },
     }),
@@ -98,8 +108,8 @@ export const scheduledTasksResource = resource({
         else await listed(ctx)
       },
       run: async (ctx, { id }) => {
-        const task = await table.find(ctx.tx, { id, status: 'paused' })
-        if (task) await table.update(ctx.tx, { id }, { status: 'active', ...resumed(ctx, task) })
+        const task = await table.find(ctx.tx, { id })
+        if (task) await table.update(ctx.tx, { id }, moved(ctx, task, 'active'))
         return OK
       },
     }),
@@ -121,7 +131,10 @@ export const scheduledTasksResource = resource({
 })
 
 async function ownerOf(ctx: Context, jid: string): Promise<string> {
-  return (await folderOfChat(ctx.tx, jid)) ?? refuse('not_found', `no group is registered for ${jid}`)
+  const folder = await folderOfChat(ctx.tx, jid)
+  // A route outlives its group; a task that nobody would run is not made.
+  const group = folder === undefined ? undefined : await groups.find(ctx.tx, { folder })
+  return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)
 }
 
 async function mustOwn(ctx: Context, { owner }: Task): Promise<void> {
@@ -141,14 +154,22 @@ async function schedule(ctx: Context, { targetJid, prompt, cron, contextMode }: 
   return { taskId: id }
 }
 
-function timed(ctx: Context, cron: string): Partial<Task> {
+/** New times, and with them a task that was over is not over any more. */
+function timed(ctx: Context, { status }: Task, cron: string | undefined): Patch<Task> {
+  if (cron === undefined) return {}
   const { cron: kept, next_run } = parseSchedule(cron, ctx.clock.now(), ctx.timeZone)
-  return { cron: kept, next_run }
+  return { cron: kept, next_run, ...(status === 'completed' ? { status: 'active' } : {}) }
 }
 
-/** Slots that went by while it was paused are gone; a single run that is due is still due. */
-function resumed(ctx: Context, { cron }: Task): Partial<Task> {
-  return cron === undefined ? {} : { next_run: nextRun(cron, ctx.clock.now(), ctx.timeZone) }
+/** Pausing stops what would fire again, resuming goes on from a pause, and neither revives what is over. */
+function moved(ctx: Context, { status, cron }: Task, wish: 'active' | 'paused' | undefined): Patch<Task> {
+  if (wish === 'paused') {
+    const firesAgain = status === 'active' || (status === 'firing' && cron !== undefined)
+    return firesAgain ? { status: 'paused' } : {}
+  }
+  if (wish === undefined || status !== 'paused') return {}
+  // Slots that went by while it was paused are gone; a single run that is due is still due.
+  return { status: 'active', ...(cron === undefined ? {} : { next_run: nextRun(cron, ctx.clock.now(), ctx.timeZone) }) }
 }
 
 /** A manifest says when a task runs, never when next: an old export must not rewind a schedule. */
@@ -157,9 +178,4 @@ function fillTask(ctx: Context, row: Task, current: Task | undefined): Task {
   if (current && current.cron === row.cron) return { ...row, created_at, next_run: current.next_run }
   if (row.cron === undefined) return { ...row, created_at, next_run: row.status === 'completed' ? undefined : ctx.now }
   return { ...row, created_at, next_run: parseSchedule(row.cron, ctx.clock.now(), ctx.timeZone).next_run }
-}
-
-function defined<T extends object>(patch: T): T {
-  // Leaving out what is undefined keeps the type: every key of a partial may be missing.
-  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as T
 }

@@ -2,7 +2,8 @@
 import { z } from 'zod'
 import { principalOf } from '../core/caller.ts'
 import { groups } from '../core/groups.ts'
-import { Bytes, codePoints, folderFault, line, SecretKey, Timestamp } from '../core/values.ts'
+import { Bytes, codePoints, folderFault, line, SecretKey, Sub, Timestamp } from '../core/values.ts'
+import { parse } from '../lib/parse.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { listing, Paging, pageOf } from '../registry/crud.ts'
@@ -92,6 +93,7 @@ export const secretsResource = resource({
 /** A folder's secrets are its admins'; a person's are their own and the operators'. */
 async function mayKeep(ctx: Context, { scope_kind, owner }: Key): Promise<void> {
   if (scope_kind === 'user') {
+    parse(z.object({ owner: Sub }), { owner })
     if (ctx.caller.kind === 'person' && principalOf(ctx.caller) === owner) return
     return mustHaveTool(ctx, INSTANCE)
   }

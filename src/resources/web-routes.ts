@@ -1,5 +1,6 @@
 // Web routes: who may see a path below the front door, and where it leads.
 import { z } from 'zod'
+import { groups } from '../core/groups.ts'
 import { contains } from '../core/tiers.ts'
 import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/web-routes.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -15,6 +16,7 @@ export const webRoutesResource = resource({
   title: 'WebRoutes',
   servedBy: 'routd',
   exported: {
+    refers: { folder: 'groups' },
     check: (rows) => rows.map(redirectFault).find((fault) => fault !== undefined),
     fill: (ctx, row, current) => ({ ...row, created_at: row.created_at ?? current?.created_at ?? ctx.now }),
   },
@@ -54,7 +56,10 @@ export const webRoutesResource = resource({
       },
       run: async (ctx, { path_prefix, ...patch }) => {
         const route = await mustFind(ctx, table, { path_prefix }, `web route ${path_prefix}`)
-        return put(ctx, { ...route, ...patch, access: patch.access ?? route.access })
+        const access = patch.access ?? route.access
+        // What is no redirect any more loses where it led to.
+        const redirect_to = patch.redirect_to ?? (access === 'redirect' ? route.redirect_to : undefined)
+        return put(ctx, { ...route, access, redirect_to })
       },
     }),
 
@@ -100,6 +105,8 @@ function redirectFault({ access, redirect_to }: Row): string | undefined {
 async function put(ctx: Context, route: Row): Promise<Row> {
   const fault = redirectFault(route)
   if (fault) refuse('invalid', fault)
+  const { folder } = route
+  if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
   if (!(await hasTool(ctx, INSTANCE))) await mustBeFree(ctx, route)
   await webRoutes.upsert(ctx.tx, route)
   // An upsert leaves alone what the row does not have; a redirect that ended must not linger.

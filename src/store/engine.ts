@@ -1,11 +1,20 @@
 // The port every engine fills. Knows no word of the product.
-import { AsyncLocalStorage } from 'node:async_hooks'
-import type { Kysely } from 'kysely'
+import type { CompiledQuery, Kysely, QueryResult } from 'kysely'
 
 export type Value = string | number | boolean | Uint8Array | null
 
-/** A transaction as the machinery sees it; `on` in table.ts narrows it to the tables that a query names. */
-export type Tx = Kysely<Record<string, Record<string, Value>>>
+/** A store as the machinery sees it; `on` in table.ts narrows it to the tables that a query names. */
+export type AnyTables = Record<string, Record<string, Value>>
+
+/**
+ * A running transaction. A statement that failed ends it: whatever `work` makes of the error, later statements fail
+ * with it again and nothing is committed, as PostgreSQL has it.
+ */
+export interface Tx {
+  executeQuery<R>(query: Pick<CompiledQuery<R>, 'sql' | 'parameters'>): Promise<QueryResult<R>>
+  /** The query builder over this transaction. */
+  builder(): Kysely<AnyTables>
+}
 
 /** What differs between engines, as named facts; nobody outside `store/<engine>/` asks which engine it is. */
 export interface Dialect {
@@ -24,25 +33,12 @@ export interface Dialect {
 
 export interface Engine {
   readonly dialect: Dialect
-  /** One snapshot; never waits for a writer. */
+  /** One snapshot, in which nothing can be written; never waits for a writer. */
   read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   /** All or nothing, as if nobody else wrote at the time; resolved when it is on disk. `work` may be run again. */
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** A copy of the whole store beside it, where the engine is a file. */
+  /** A copy of the whole store beside it, where the engine is a file; answers its path. */
   copy?(label: string): Promise<string>
+  /** Lets what runs come to its end; what comes after is refused. */
   close(): Promise<void>
-}
-
-const inside = new AsyncLocalStorage<'read' | 'write'>()
-
-/**
- * Runs `work` as the inside of a transaction. A transaction opened inside another one would wait for itself for ever, so
- * it is an error at once.
- */
-export function enter<T>(kind: 'read' | 'write', work: () => Promise<T>): Promise<T> {
-  return inside.run(kind, work)
-}
-
-export function mustBeOutside(): void {
-  if (inside.getStore()) throw new Error('a transaction was opened inside another one')
 }

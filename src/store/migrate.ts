@@ -1,4 +1,5 @@
 // Runs each declaration's storage steps, each once, all pending ones in one transaction.
+import { rm } from 'node:fs/promises'
 import { refuse } from '../lib/refusal.ts'
 import type { Dialect, Engine, Tx } from './engine.ts'
 import { run } from './statement.ts'
@@ -16,17 +17,36 @@ const LEDGER = `create table if not exists migrations (
 
 /** How many steps were applied. */
 export async function migrate(engine: Engine, tables: readonly Stored[], now: () => string): Promise<number> {
-  const before = await engine.read((tx) => applied(tx, engine))
-  mustBeKnown(before, tables)
-  if (pending(before, tables).length === 0) return 0
-  if (before.size > 0) await engine.copy?.(`before-${now().replace(/[^0-9]/g, '')}`)
+  for (;;) {
+    const before = await engine.read((tx) => applied(tx, engine))
+    mustBeKnown(before, tables)
+    if (pending(before, tables).length === 0) return 0
+    try {
+      return await withCopy(before.size > 0 ? engine : undefined, now, () => applyPending(engine, tables, now))
+    } catch (error) {
+      // Of two starters that meet on PostgreSQL one fails. When another one got further, there is another look to take.
+      const after = await engine.read((tx) => applied(tx, engine))
+      if (after.size === before.size) throw error
+    }
+  }
+}
+
+/** How many steps `migrate` would apply. */
+export async function pendingSteps(engine: Engine, tables: readonly Stored[]): Promise<number> {
+  const done = await engine.read((tx) => applied(tx, engine))
+  mustBeKnown(done, tables)
+  return pending(done, tables).length
+}
+
+/** Keeps a copy from before where steps were applied; where none were, the store itself is as it was before. */
+async function withCopy(engine: Engine | undefined, now: () => string, apply: () => Promise<number>): Promise<number> {
+  const copy = await engine?.copy?.(`before-${now().replace(/[^0-9]/g, '')}`)
+  let count = 0
   try {
-    return await applyPending(engine, tables, now)
-  } catch (error) {
-    // Of two starters that meet on PostgreSQL one fails; what counts is whether the schema is there now.
-    const after = await engine.read((tx) => applied(tx, engine))
-    if (pending(after, tables).length === 0) return 0
-    throw error
+    count = await apply()
+    return count
+  } finally {
+    if (copy !== undefined && count === 0) await rm(copy, { force: true })
   }
 }
 

@@ -1,15 +1,17 @@
-// SQL that is written once and run often, without the builder. Parameters are $1, $2 … in order, each used once.
-import type { CompiledQuery, QueryResult } from 'kysely'
+// SQL that is written once and run often, without the builder. Parameters are $1, $2 …
+import type { QueryResult } from 'kysely'
 import type { Tx, Value } from './engine.ts'
 
-type Record_ = Record<string, Value>
+type Row = Record<string, Value>
 
-export function statement(sql: string, parameters: readonly Value[] = []): CompiledQuery<Record_> {
-  // Engines read `sql` and `parameters` alone; the node is what Kysely's types ask for.
-  const query = { kind: 'RawNode', sqlFragments: [sql], parameters: [] } as const
-  return { query, sql, parameters, queryId: { queryId: sql } }
+export function run(tx: Tx, sql: string, parameters: readonly Value[] = []): Promise<QueryResult<Row>> {
+  return tx.executeQuery<Row>({ sql, parameters })
 }
 
-export function run(tx: Tx, sql: string, parameters: readonly Value[] = []): Promise<QueryResult<Record_>> {
-  return tx.executeQuery(statement(sql, parameters))
+/** `sql` with `change` made outside its quoted texts. */
+export function outsideQuotes(sql: string, change: (part: string) => string): string {
+  return sql
+    .split(/('(?:[^']|'')*')/)
+    .map((part, index) => (index % 2 === 0 ? change(part) : part))
+    .join('')
 }

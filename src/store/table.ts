@@ -2,6 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { z } from 'zod'
 import { refuse } from '../lib/refusal.ts'
+import { readCursor, writeCursor } from './cursor.ts'
 import type { Tx, Value } from './engine.ts'
 import type { Step, Stored } from './migrate.ts'
 import { run } from './statement.ts'
@@ -16,6 +17,7 @@ export interface Page<Row> {
 
 export interface PageRequest<Row> {
   where?: Partial<Row>
+  /** Columns that are never empty and that together name one row. */
   order: Order<Row>
   limit: number
   after?: string | undefined
@@ -38,6 +40,12 @@ type Columns<Row> = {
 }
 type Column<V> = V extends Value ? V : string
 
+/** Names and values of some columns. A condition gives none of them as undefined: it would quietly hold for more rows. */
+type Given = readonly [names: string[], values: Value[]]
+
+/** When rows are passed over, many are read at a time. */
+const CHUNK = 500
+
 export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>> implements Stored {
   readonly name: string
   readonly row: R
@@ -57,20 +65,20 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
   }
 
   async find(tx: Tx, where: Partial<Row>): Promise<Row | undefined> {
-    const [names, values] = this.#split(where)
-    const sql = this.#once(`find ${names}`, () => `${this.#select()} where ${matches(names)} limit 1`)
+    const [names, values] = this.#condition(where)
+    const sql = this.#once('find', names, () => `${this.#select()} where ${matches(names)} limit 1`)
     const { rows } = await run(tx, sql, values)
     return rows[0] && this.decode(rows[0])
   }
 
   /** Every row that matches, in the key's order unless another is given. */
   async list(tx: Tx, where: Partial<Row> = {}, order?: Order<Row>): Promise<Row[]> {
-    const [names, values] = this.#split(where)
+    const [names, values] = this.#condition(where)
     const by = order?.map(([name, way]) => `${name} ${way}`).join(', ') ?? this.key.join(', ')
-    const sql = this.#once(
-      `list ${names} ${by}`,
-      () => `${this.#select()}${names.length ? ` where ${matches(names)}` : ''} order by ${by}`,
-    )
+    const sql = this.#once(`list by ${by}`, names, () => {
+      const only = names.length ? ` where ${matches(names)}` : ''
+      return `${this.#select()}${only} order by ${by}`
+    })
     const { rows } = await run(tx, sql, values)
     return rows.map((row) => this.decode(row))
   }
@@ -78,80 +86,71 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
   async page(tx: Tx, { where = {}, order, limit, after, keep }: PageRequest<Row>): Promise<Page<Row>> {
     const rows: Row[] = []
     let from = after === undefined ? undefined : this.#place(after, order)
+    let size = limit + 1
     for (;;) {
-      const chunk = await this.#chunk(tx, where, order, from, keep ? Math.max(limit + 1, 500) : limit + 1)
+      const chunk = await this.#chunk(tx, where, order, from, size)
       for (const row of chunk) {
         if (keep && !keep(row)) continue
         const last = rows[limit - 1]
-        if (last) return { rows, next: this.#cursor(last, order) }
+        if (last) return { rows, next: writeCursor(placeOf(last, order)) }
         rows.push(row)
       }
       const end = chunk.at(-1)
-      if (!keep || !end || chunk.length < Math.max(limit + 1, 500)) return { rows }
-      from = order.map(([name]) => encodeValue(end[name]))
+      if (!keep || !end || chunk.length < size) return { rows }
+      from = placeOf(end, order)
+      size = Math.max(size, CHUNK)
     }
   }
 
   async insert(tx: Tx, row: Row): Promise<void> {
-    const [names, values] = this.#split(row)
-    const sql = this.#once(
-      `insert ${names}`,
-      () => `insert into ${this.name} (${names.join(', ')}) values (${marks(names)})`,
-    )
-    await run(tx, sql, values)
+    await run(tx, this.#insertSql('insert', this.columns), this.#whole(row))
+  }
+
+  /** Inserts what has a counter for its key. */
+  async append(tx: Tx, row: Partial<Row>): Promise<void> {
+    const [names, values] = this.#given(row)
+    await run(tx, this.#insertSql('insert', names), values)
   }
 
   /** Inserts and answers with the row as stored, counters included. */
   async add(tx: Tx, row: Partial<Row>): Promise<Row> {
-    const [names, values] = this.#split(row)
-    const sql = this.#once(
-      `add ${names}`,
-      () =>
-        `insert into ${this.name} (${names.join(', ')}) values (${marks(names)}) returning ${this.columns.join(', ')}`,
-    )
+    const [names, values] = this.#given(row)
+    const sql = this.#insertSql('add', names, () => ` returning ${this.columns.join(', ')}`)
     const { rows } = await run(tx, sql, values)
     return this.decode(rows[0] ?? {})
   }
 
   /** Inserts unless a row of this key is there; whether it did. */
   async insertIfMissing(tx: Tx, row: Row): Promise<boolean> {
-    const [names, values] = this.#split(row)
-    const sql = this.#once(
-      `insert if missing ${names}`,
-      () => `insert into ${this.name} (${names.join(', ')}) values (${marks(names)}) on conflict do nothing`,
-    )
-    return Number((await run(tx, sql, values)).numAffectedRows) > 0
+    const sql = this.#insertSql('insert if missing', this.columns, () => ' on conflict do nothing')
+    return Number((await run(tx, sql, this.#whole(row))).numAffectedRows) > 0
   }
 
-  /** Inserts, or sets the other columns of the row that has this key. */
+  /** Inserts, or makes the row that has this key exactly this one. */
   async upsert(tx: Tx, row: Row): Promise<void> {
-    const [names, values] = this.#split(row)
-    const sql = this.#once(`upsert ${names}`, () => {
-      const rest = names.filter((name) => !this.key.includes(name)).map((name) => `${name} = excluded.${name}`)
-      const action = rest.length ? `update set ${rest.join(', ')}` : 'nothing'
-      return `insert into ${this.name} (${names.join(', ')}) values (${marks(names)})
-        on conflict (${this.key.join(', ')}) do ${action}`
+    const sql = this.#insertSql('upsert', this.columns, () => {
+      const rest = this.columns.filter((name) => !this.key.includes(name)).map((name) => `${name} = excluded.${name}`)
+      return ` on conflict (${this.key.join(', ')}) do ${rest.length ? `update set ${rest.join(', ')}` : 'nothing'}`
     })
-    await run(tx, sql, values)
+    await run(tx, sql, this.#whole(row))
   }
 
   /** How many rows changed. A key that is present with `undefined` clears its column. */
   async update(tx: Tx, where: Partial<Row>, patch: Patch<Row>): Promise<number> {
     const set = Object.keys(patch)
     if (set.length === 0) return 0
-    const [names, values] = this.#split(where)
-    const sql = this.#once(
-      `update ${set} where ${names}`,
-      () => `update ${this.name} set ${matches(set, ', ')} where ${matches(names, ' and ', set.length)}`,
-    )
+    const [names, values] = this.#condition(where)
+    const sql = this.#once(`update ${names} set`, set, () => {
+      this.#mustHave(names)
+      return `update ${this.name} set ${equal(set).join(', ')} where ${matches(names, set.length)}`
+    })
     const changes = set.map((name) => this.#encode(name, patch[name as keyof Row]))
     return Number((await run(tx, sql, [...changes, ...values])).numAffectedRows)
   }
 
   async remove(tx: Tx, where: Partial<Row>): Promise<number> {
-    const [names, values] = this.#split(where)
-    if (names.length === 0) throw new Error(`remove from ${this.name} needs a condition`)
-    const sql = this.#once(`remove ${names}`, () => `delete from ${this.name} where ${matches(names)}`)
+    const [names, values] = this.#condition(where)
+    const sql = this.#once('remove', names, () => `delete from ${this.name} where ${matches(names)}`)
     return Number((await run(tx, sql, values)).numAffectedRows)
   }
 
@@ -168,7 +167,7 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
       if (value === null || value === undefined) continue
       row[name] = this.#parted.has(name) && typeof value === 'string' ? JSON.parse(value) : value
     }
-    // Columns and schema are compared by the house test, so what the table holds is the row.
+    // Columns and schema are compared by a test, so what the table holds is the row.
     return row as Row
   }
 
@@ -176,15 +175,34 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     return `select ${this.columns.join(', ')} from ${this.name}`
   }
 
-  #once(shape: string, write: () => string): string {
-    const known = this.#sql.get(shape)
+  #insertSql(shape: string, names: readonly string[], tail = (): string => ''): string {
+    return this.#once(shape, names, () => {
+      const marks = names.map((_, index) => `$${index + 1}`).join(', ')
+      return `insert into ${this.name} (${names.join(', ')}) values (${marks})${tail()}`
+    })
+  }
+
+  /** Statements are written once for each set of columns, and their names are looked at then. */
+  #once(shape: string, names: readonly string[], write: () => string): string {
+    const key = `${shape} ${names}`
+    const known = this.#sql.get(key)
     if (known) return known
+    this.#mustHave(names)
     const sql = write()
-    this.#sql.set(shape, sql)
+    this.#sql.set(key, sql)
     return sql
   }
 
-  #split(row: Partial<Row>): [string[], Value[]] {
+  #mustHave(names: readonly string[]): void {
+    const unknown = names.find((name) => !this.columns.includes(name))
+    if (unknown !== undefined) throw new Error(`${this.name} has no column ${unknown}`)
+  }
+
+  #whole(row: Partial<Row>): Value[] {
+    return this.columns.map((name) => this.#encode(name, row[name as keyof Row]))
+  }
+
+  #given(row: Partial<Row>): Given {
     const names: string[] = []
     const values: Value[] = []
     for (const [name, value] of Object.entries(row)) {
@@ -192,6 +210,13 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
       names.push(name)
       values.push(this.#encode(name, value))
     }
+    return [names, values]
+  }
+
+  #condition(where: Partial<Row>): Given {
+    const names = Object.keys(where)
+    const values = names.map((name) => this.#encode(name, where[name as keyof Row]))
+    if (values.includes(null)) throw new Error(`a condition on ${this.name} has a column without a value`)
     return [names, values]
   }
 
@@ -206,50 +231,32 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     from: Value[] | undefined,
     limit: number,
   ): Promise<Row[]> {
-    const [names, values] = this.#split(where)
+    const [names, values] = this.#condition(where)
     const by = order.map(([name, way]) => `${name} ${way}`).join(', ')
-    const sql = this.#once(`page ${names} ${by} ${from !== undefined}`, () => {
-      const conditions = names.length ? [matches(names)] : []
-      if (from) conditions.push(beyond(order, names.length))
+    const sql = this.#once(`page by ${by} ${from ? 'on' : 'from the start'}`, names, () => {
+      const conditions = [...equal(names), ...(from ? [beyond(order, names.length)] : [])]
       const only = conditions.length ? ` where ${conditions.join(' and ')}` : ''
-      const places = from ? (order.length * (order.length + 1)) / 2 : 0
-      return `${this.#select()}${only} order by ${by} limit $${names.length + places + 1}`
+      return `${this.#select()}${only} order by ${by} limit $${names.length + (from?.length ?? 0) + 1}`
     })
-    const places = from ? order.flatMap((_, index) => from.slice(0, index + 1)) : []
-    const { rows } = await run(tx, sql, [...values, ...places, limit])
+    const { rows } = await run(tx, sql, [...values, ...(from ?? []), limit])
     return rows.map((row) => this.decode(row))
   }
 
-  #cursor(row: Row, order: Order<Row>): string {
-    const place = order.map(([name]) => {
-      const value = encodeValue(row[name])
-      return value instanceof Uint8Array ? { bytes: Buffer.from(value).toString('base64url') } : value
-    })
-    return Buffer.from(JSON.stringify(place)).toString('base64url')
-  }
-
   #place(cursor: string, order: Order<Row>): Value[] {
-    try {
-      const place: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
-      if (Array.isArray(place) && place.length === order.length)
-        return place.map((part, i) => this.#placed(part, order[i]?.[0]))
-    } catch {
-      // Falls through to the refusal: whatever is wrong with it, it is not a cursor of ours.
-    }
+    const parts = readCursor(cursor)
+    const fits = parts?.length === order.length && parts.every((part, index) => this.#fits(part, order[index]?.[0]))
+    if (parts && fits) return parts.map(encodeValue)
     return refuse('invalid', 'after is not a cursor of this list', 'take it from the `next` of the page before')
   }
 
-  #placed(part: unknown, name: string | undefined): Value {
-    const value: unknown =
-      typeof part === 'object' && part !== null && 'bytes' in part && typeof part.bytes === 'string'
-        ? Buffer.from(part.bytes, 'base64url')
-        : part
-    const checked = name === undefined ? undefined : this.row.shape[name]
-    if (checked === undefined || !('safeParse' in checked)) throw new Error('no such column')
-    // The column's own schema says whether a cursor made by hand fits; PostgreSQL would fail on the type otherwise.
-    const { success } = (checked as z.ZodType).safeParse(value)
-    if (!success) throw new Error('not a place')
-    return encodeValue(value)
+  /** The column's own schema says whether a cursor made by hand fits. */
+  #fits(part: unknown, name: string | undefined): boolean {
+    const column = name === undefined ? undefined : this.row.shape[name]
+    if (column === undefined || part === undefined || part === null) return false
+    // PostgreSQL has no such character, whatever the schema says.
+    if (typeof part === 'string' && part.includes('\u0000')) return false
+    // A row's shape is declared with the whole of zod, of which the type that TypeScript has here is the core.
+    return (column as z.ZodType).safeParse(part).success
   }
 }
 
@@ -259,7 +266,11 @@ export function on<T extends Record<string, Table<z.ZodObject>>>(
   _tables: T,
 ): Kysely<{ [K in keyof T]: T[K] extends Table<infer R> ? Columns<z.output<R>> : never }> {
   // Types alone: the machinery's view of the store is the widest, and this is one of its parts.
-  return tx as never
+  return tx.builder() as never
+}
+
+function placeOf<Row>(row: Row, order: Order<Row>): Value[] {
+  return order.map(([name]) => encodeValue(row[name]))
 }
 
 function encodeValue(value: unknown): Value {
@@ -276,20 +287,30 @@ function hasParts(schema: z.core.$ZodType | undefined): boolean {
   return def.type === 'array' || def.type === 'object' || def.type === 'record'
 }
 
-function marks(names: readonly string[]): string {
-  return names.map((_, index) => `$${index + 1}`).join(', ')
+function equal(names: readonly string[], from = 0): string[] {
+  return names.map((name, index) => `${name} = $${from + index + 1}`)
 }
 
-function matches(names: readonly string[], join = ' and ', from = 0): string {
-  return names.map((name, index) => `${name} = $${from + index + 1}`).join(join)
+function matches(names: readonly string[], from = 0): string {
+  if (names.length === 0) throw new Error('a condition is needed')
+  return equal(names, from).join(' and ')
 }
 
-/** Rows behind a place, for mixed directions: (a > x) or (a = x and b < y) or … */
+/** Rows behind a place. In one direction the engines compare whole rows; else (a > x) or (a = x and b < y) or … */
 function beyond(order: readonly (readonly [string, 'asc' | 'desc'])[], from: number): string {
-  let mark = from
-  const arms = order.map(([name, way], index) => {
-    const same = order.slice(0, index).map(([before]) => `${before} = $${++mark}`)
-    return `(${[...same, `${name} ${way === 'asc' ? '>' : '<'} $${++mark}`].join(' and ')})`
+  const columns = order.map(([name, way], index) => ({
+    name,
+    mark: `$${from + index + 1}`,
+    than: way === 'asc' ? '>' : '<',
+  }))
+  const [first] = columns
+  if (!first) throw new Error('an order is needed')
+  const list = (what: 'name' | 'mark'): string => columns.map((column) => column[what]).join(', ')
+  if (columns.every(({ than }) => than === first.than)) return `(${list('name')}) ${first.than} (${list('mark')})`
+  const arms = columns.map(({ name, mark, than }, index) => {
+    const same = columns.slice(0, index).map((before) => `${before.name} = ${before.mark}`)
+    return `(${[...same, `${name} ${than} ${mark}`].join(' and ')})`
   })
-  return `(${arms.join(' or ')})`
+  // The first comparison follows from the others, and lets the engines start in the middle of an index.
+  return `${first.name} ${first.than}= ${first.mark} and (${arms.join(' or ')})`
 }

@@ -13,9 +13,7 @@ interface Budget {
 type Scope = 'folder' | 'user'
 
 function showSet(svc: Svc, scope: Scope, target: string, daily: number): void {
-  svc.print.line(
-    daily === 0 ? `${scope} ${target}: cap removed` : `${scope} ${target}: capped at ${daily} cents a day`,
-  )
+  svc.print.line(daily === 0 ? `${scope} ${target}: cap removed` : `${scope} ${target}: capped at ${daily} cents a day`)
 }
 
 /** Without a cap nothing is ever refused, so there is nothing left to count. */

@@ -8,9 +8,9 @@ import { wholeNumber } from '../number.ts'
 const invites = invitesResource.verbs
 
 /** 0, as well as nothing said, is no expiry. */
-async function expiryOf(svc: Svc, expires: string | undefined): Promise<string | undefined> {
+function expiryOf({ io }: Svc, expires: string | undefined): string | undefined {
   const ms = expires === undefined ? 0 : parseDuration(expires)
-  return ms === 0 ? undefined : timestamp((await svc.open()).host.clock.now() + ms)
+  return ms === 0 ? undefined : timestamp(io.clock.now() + ms)
 }
 
 export const inviteCommands = [
@@ -22,7 +22,7 @@ export const inviteCommands = [
       const invite = await svc.call(invites.create, {
         target_glob: glob,
         max_uses: maxUses === undefined ? 1 : wholeNumber('--max-uses', maxUses),
-        expires_at: await expiryOf(svc, expires),
+        expires_at: expiryOf(svc, expires),
       })
       const { token, target_glob, max_uses, expires_at = 'never', accept_url = '' } = invite
       svc.print.record({ token, target_glob, max_uses, expires_at, accept_url }, invite)

@@ -37,11 +37,7 @@ export const networkCommands = [
     example: 'network demo list team',
     run: async (svc, { folder }) =>
       svc.print.table({
-        rows: await svc.rows(
-          rules.list,
-          'network_rules',
-          folder === undefined ? {} : { folder: storedFolder(folder) },
-        ),
+        rows: await svc.rows(rules.list, 'network_rules', folder === undefined ? {} : { folder: storedFolder(folder) }),
         columns: {
           FOLDER: (rule) => rule.folder || ROOT,
           TARGET: (rule) => rule.target,

@@ -2,7 +2,7 @@
 import { refuse } from '../../lib/refusal.ts'
 import { secretsResource } from '../../resources/secrets.ts'
 import { command, type Svc } from '../command.ts'
-import { readStdin } from '../stdin.ts'
+import { stdinText } from '../stdin.ts'
 
 const secrets = secretsResource.verbs
 type Scope = 'folder' | 'user'
@@ -19,7 +19,7 @@ async function set(svc: Svc, scope_kind: Scope, owner: string, key: string, valu
 
 /** `echo … |` and an editor add one line break that nobody means. */
 async function typed(svc: Svc): Promise<string> {
-  const text = await readStdin(svc.io.stdin, VALUE_MAX_BYTES)
+  const text = await stdinText(svc.io.stdin, VALUE_MAX_BYTES)
   return text.replace(/\r?\n$/, '') || refuse('invalid', 'value must not be empty: nothing came from stdin')
 }
 

@@ -1,125 +1,129 @@
-// One connection to a SQLite file: node:sqlite under Kysely, with the settings that durability rests on.
-import { DatabaseSync, type StatementSync } from 'node:sqlite'
-import {
-  type CompiledQuery,
-  type DatabaseConnection,
-  type Driver,
-  Kysely,
-  type QueryResult,
-  SqliteAdapter,
-  SqliteIntrospector,
-  SqliteQueryCompiler,
-} from 'kysely'
+// One connection to a SQLite file: node:sqlite with the settings that durability rests on.
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import type { Kysely, QueryResult } from 'kysely'
 import { refuse } from '../../lib/refusal.ts'
-import type { Tx } from '../engine.ts'
-import { answered } from './faults.ts'
+import type { Connected } from '../running.ts'
+import { outsideQuotes } from '../statement.ts'
+import { answered, fault, primaryCode, READ_ONLY } from './faults.ts'
 
 /** Long enough to step over another process's commit, short enough not to hold the event loop. */
-const BUSY_MS = 5
+export const BUSY_MS = 5
 const STATEMENTS_KEPT = 500
+const LOG_KEPT_BYTES = 64 * 1024 * 1024
 
-interface Prepared {
-  statement: StatementSync
-  reads: boolean
-  booleans: readonly string[]
+/** What must hold on every connection: each is set, and read back. */
+const PRAGMAS: Readonly<Record<string, string | number>> = {
+  journal_mode: 'wal',
+  synchronous: 2,
+  foreign_keys: 1,
+  busy_timeout: BUSY_MS,
+  journal_size_limit: LOG_KEPT_BYTES,
+  temp_store: 2,
+  trusted_schema: 0,
 }
 
-export class Connection implements DatabaseConnection {
-  readonly db: DatabaseSync
-  readonly tx: Tx
+interface Prepared {
+  readonly statement: StatementSync
+  readonly reads: boolean
+  readonly booleans: readonly string[]
+}
+
+export class Connection implements Connected {
+  readonly path: string
+  readonly #db: DatabaseSync
   readonly #prepared = new Map<string, Prepared>()
+  #isReadOnly = false
 
   constructor(path: string) {
-    this.db = answered(path, () => new DatabaseSync(path, { timeout: BUSY_MS, enableForeignKeyConstraints: true }))
-    this.tx = kyselyOver(this)
+    this.path = path
+    this.#db = answered(path, () => new DatabaseSync(path, { timeout: BUSY_MS, enableForeignKeyConstraints: true }))
   }
 
   /** Sets what must hold and reads it back: a disk that cannot do WAL must not look as if it could. */
-  configure(path: string): void {
-    answered(path, () => {
-      this.db.exec('pragma journal_mode = wal')
-      this.db.exec('pragma synchronous = full')
-      this.db.exec('pragma foreign_keys = on')
-      this.db.exec(`pragma busy_timeout = ${BUSY_MS}`)
-    })
-    const wanted = { journal_mode: 'wal', synchronous: 2, foreign_keys: 1, timeout: BUSY_MS }
-    for (const [name, value] of Object.entries(wanted)) {
-      const is = this.pragma(name === 'timeout' ? 'busy_timeout' : name)
-      if (is !== value) refuse('unavailable', `the store at ${path} cannot have ${name} = ${value}; it has ${is}`)
+  configure(): void {
+    this.#db.enableDefensive(true)
+    for (const [name, wanted] of Object.entries(PRAGMAS)) {
+      this.#db.exec(`pragma ${name} = ${wanted}`)
+      const is = this.pragma(name)
+      if (is !== wanted)
+        refuse('unavailable', `the store at ${this.path} cannot have ${name} = ${wanted}; it has ${is}`)
     }
+  }
+
+  /** From now on nothing can be written here. */
+  makeReadOnly(): void {
+    this.#db.exec('pragma query_only = on')
+    this.#isReadOnly = true
   }
 
   pragma(name: string): unknown {
-    const row = this.db.prepare(`pragma ${name}`).get()
+    const row = this.#db.prepare(`pragma ${name}`).get()
     return row && Object.values(row)[0]
   }
 
-  async executeQuery<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
-    const { statement, reads, booleans } = this.#prepare(compiled.sql)
-    const parameters = compiled.parameters.map(bindable)
-    if (!reads) {
-      const { changes, lastInsertRowid } = statement.run(...parameters)
-      return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
-    }
-    const rows = statement.all(...parameters)
-    for (const name of booleans)
-      for (const row of rows) if (row[name] !== null) Object.assign(row, { [name]: row[name] === 1 })
-    // The caller says what the rows are; Kysely's port leaves no other way.
-    return { rows: rows as R[], numAffectedRows: BigInt(rows.length) }
+  get isInTransaction(): boolean {
+    return this.#db.isTransaction
   }
 
-  // biome-ignore lint/correctness/useYield: the port asks for it and nobody streams
-  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
-    throw new Error('rows are read in pages, not streamed')
+  /** A statement without parameters and without an answer. */
+  exec(sql: string): void {
+    this.#prepare(sql).statement.run()
+  }
+
+  query(sql: string, parameters: readonly unknown[]): QueryResult<unknown> {
+    const { statement, reads, booleans } = this.#prepare(sql)
+    const bound = parameters.map(bindable)
+    if (!reads) {
+      const { changes, lastInsertRowid } = statement.run(...bound)
+      return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
+    }
+    const rows: Record<string, unknown>[] = statement.all(...bound)
+    for (const name of booleans) for (const row of rows) if (row[name] !== null) row[name] = row[name] === 1
+    return { rows, numAffectedRows: BigInt(rows.length) }
+  }
+
+  explain(error: unknown): unknown {
+    if (this.#isReadOnly && primaryCode(error) === READ_ONLY) return new Error('a read tried to write')
+    return fault(this.path, error)
+  }
+
+  parts(kysely: typeof import('kysely')) {
+    return {
+      createAdapter: () => new kysely.SqliteAdapter(),
+      createIntrospector: (db: Kysely<unknown>) => new kysely.SqliteIntrospector(db),
+      createQueryCompiler: () => new kysely.SqliteQueryCompiler(),
+    }
+  }
+
+  close(): void {
+    this.#prepared.clear()
+    if (this.#db.isOpen) this.#db.close()
   }
 
   #prepare(sql: string): Prepared {
     const known = this.#prepared.get(sql)
     if (known) return known
-    const statement = this.db.prepare(sql.replace(/\$\d+/g, '?'))
+    const text = outsideQuotes(sql, (part) => part.replace(/\$(\d+)/g, '?$1'))
+    const statement = this.#db.prepare(text)
+    // SQLite would run the first of several statements and say nothing of the others.
+    if (/[^\s;]/.test(text.slice(statement.sourceSQL.length))) throw new Error(`more than one statement: ${sql}`)
     const columns = statement.columns()
     const prepared = {
       statement,
       reads: columns.length > 0,
       booleans: columns.filter((column) => column.type?.toLowerCase() === 'boolean').map((column) => column.name),
     }
-    if (this.#prepared.size >= STATEMENTS_KEPT) this.#prepared.clear()
+    const [oldest] = this.#prepared.size >= STATEMENTS_KEPT ? this.#prepared.keys() : []
+    if (oldest !== undefined) this.#prepared.delete(oldest)
     this.#prepared.set(sql, prepared)
     return prepared
   }
-
-  close(): void {
-    this.#prepared.clear()
-    if (this.db.isOpen) this.db.close()
-  }
 }
 
-function bindable(value: unknown): string | number | bigint | Uint8Array | null {
+function bindable(value: unknown): SQLInputValue {
   if (value === undefined || value === null) return null
   if (typeof value === 'boolean') return value ? 1 : 0
   if (typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint') return value
   if (value instanceof Uint8Array) return value
   throw new Error(`a ${typeof value} cannot be stored`)
-}
-
-/** Kysely on exactly this connection. Transactions are opened by the engine, so the driver's own are never called. */
-function kyselyOver(connection: Connection): Tx {
-  const driver: Driver = {
-    init: async () => {},
-    acquireConnection: async () => connection,
-    beginTransaction: async () => {},
-    commitTransaction: async () => {},
-    rollbackTransaction: async () => {},
-    releaseConnection: async () => {},
-    destroy: async () => {},
-  }
-  return new Kysely({
-    dialect: {
-      // Without "several connections" Kysely would queue every query behind a lock of its own.
-      createAdapter: () => Object.defineProperty(new SqliteAdapter(), 'supportsMultipleConnections', { value: true }),
-      createDriver: () => driver,
-      createIntrospector: (db) => new SqliteIntrospector(db),
-      createQueryCompiler: () => new SqliteQueryCompiler(),
-    },
-  })
 }

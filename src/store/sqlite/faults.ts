@@ -1,13 +1,24 @@
 // What SQLite's own errors mean to whoever runs the program.
 import { dirname } from 'node:path'
-import { Refusal, refuse } from '../../lib/refusal.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import { TAKEN, TORN } from '../running.ts'
 
 const BUSY = 5
 const LOCKED = 6
+export const READ_ONLY = 8
+export const CORRUPT = 11
+/** Two starters that meet in the first moment of a write-ahead log; it passes like a lock. */
+const PROTOCOL = 15
+export const NOT_A_DATABASE = 26
+
+const NO_ROOM_FOR_SHARED_MEMORY = 10 | (19 << 8)
+const FOREIGN_KEY = 19 | (3 << 8)
+const PRIMARY_KEY = 19 | (6 << 8)
+const UNIQUE = 19 | (8 << 8)
 
 export function isBusy(error: unknown): boolean {
-  const code = primary(error)
-  return code === BUSY || code === LOCKED
+  const code = primaryCode(error)
+  return code === BUSY || code === LOCKED || code === PROTOCOL
 }
 
 /** Runs `work`; SQLite's errors come out as refusals, everything else as it is. */
@@ -21,45 +32,51 @@ export function answered<T>(path: string, work: () => T): T {
 
 export function fault(path: string, error: unknown): unknown {
   if (error instanceof Refusal) return error
-  const full = extended(error)
-  switch (primary(error)) {
+  const no = (sentence: string, hint?: string): Refusal => new Refusal('unavailable', sentence, hint)
+  const full = extendedCode(error)
+  switch (primaryCode(error)) {
     case BUSY:
     case LOCKED:
-      return new Refusal('unavailable', 'the store is busy: another process is writing to it', 'try again in a moment')
-    case 8:
-      return new Refusal('unavailable', `the store at ${path} is read-only`, `check the rights of ${dirname(path)}`)
+    case PROTOCOL:
+      return no('the store is busy: another process is writing to it', 'try again in a moment')
+    case READ_ONLY:
+      return no(`the store at ${path} is read-only`, `check the rights of ${dirname(path)}`)
     case 10:
-      return new Refusal('unavailable', `the disk under ${path} answered with an error; nothing was changed`)
-    case 11:
-      return new Refusal('unavailable', `the store at ${path} is damaged`, 'restore it from a backup')
+      if (full === NO_ROOM_FOR_SHARED_MEMORY) return diskFull(path)
+      return no(`the disk under ${path} answered with an error; nothing was changed`)
+    case CORRUPT:
+      return no(`the store at ${path} is damaged`, 'restore it from a backup')
     case 13:
-      return new Refusal('unavailable', `the disk under ${path} is full; nothing was changed`, 'free some space')
+      return diskFull(path)
     case 14:
-      return new Refusal('unavailable', `the store at ${path} cannot be opened`, `check the rights of ${dirname(path)}`)
+      return no(`the store at ${path} cannot be opened`, `check the rights of ${dirname(path)}`)
+    case 18:
+      return new Refusal('too_large', 'a value is larger than the store can hold')
     case 19:
-      if (full === 787) return new Refusal('conflict', 'it names a row of another table that is not there')
-      if (full === 1555 || full === 2067) return new Refusal('conflict', 'there is one with this key already')
-      return error
-    case 26:
-      return new Refusal('unavailable', `${path} is not a store of svc`)
+      return constraintFault(full, error)
+    case NOT_A_DATABASE:
+      return no(`${path} is not a store of svc, or it is damaged`)
     default:
       return error
   }
 }
 
-function extended(error: unknown): number | undefined {
+export function diskFull(path: string): Refusal {
+  return new Refusal('unavailable', `the disk under ${path} is full; nothing was changed`, 'free some space')
+}
+
+function constraintFault(full: number | undefined, error: unknown): unknown {
+  if (full === FOREIGN_KEY) return new Refusal('conflict', TORN)
+  if (full === PRIMARY_KEY || full === UNIQUE) return new Refusal('conflict', TAKEN)
+  return error
+}
+
+function extendedCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return undefined
   return error.errcode
 }
 
-function primary(error: unknown): number | undefined {
-  const code = extended(error)
+export function primaryCode(error: unknown): number | undefined {
+  const code = extendedCode(error)
   return code === undefined ? undefined : code & 0xff
-}
-
-export function mustBeOurs(path: string, head: Uint8Array, applicationId: number): void {
-  const text = Buffer.from(head.subarray(0, 16)).toString('latin1')
-  if (text !== 'SQLite format 3\u0000') refuse('unavailable', `${path} is not a store of svc, or it is damaged`)
-  const id = Buffer.from(head).readUInt32BE(68)
-  if (id !== applicationId) refuse('unavailable', `${path} is another program's database`)
 }

@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { type Reading, readArguments } from './argv.ts'
+import { allCommands } from './commands/help.ts'
+import { type Described, type Given, shapeOf } from './usage.ts'
+
+const line = (usage: string): Described => ({ usage, about: '', example: '' })
+
+const ISSUE = line('token <instance> issue chat <folder> [<suffix>] [--context|-c <text>]')
+const HOOK = line('token <instance> issue webhook <folder> <source> [--context|-c <text>]')
+const LIST = line('token <instance> list <folder> [--json]')
+const TOKEN = [ISSUE, HOOK, LIST]
+const BUDGET = [line('budget <instance> set <target> --daily|-d <cents>')]
+const APPLY = [line('apply <instance> <file> [--force|-f] [--dry-run]')]
+const SERVE = [line('serve <instance> [<daemon>…]')]
+
+function run(reading: Reading<Described>): Given {
+  if (reading.kind !== 'run') throw new Error(`it is ${reading.kind}: ${reading.kind === 'wrong' ? reading.fault : ''}`)
+  return reading.args
+}
+
+function fault(commands: readonly Described[], ...argv: string[]): string {
+  const reading = readArguments(commands, argv)
+  return reading.kind === 'wrong' ? reading.fault : `it is ${reading.kind}`
+}
+
+const MINTED = { instance: 'demo', folder: 'main', context: 'be brief' }
+
+suite('flags are found wherever they stand', () => {
+  const cases: Record<string, string[]> = {
+    first: ['--context', 'be brief', 'demo', 'issue', 'chat', 'main'],
+    last: ['demo', 'issue', 'chat', 'main', '--context', 'be brief'],
+    between: ['demo', 'issue', '--context', 'be brief', 'chat', 'main'],
+    'with an equals sign': ['demo', 'issue', '--context=be brief', 'chat', 'main'],
+    'by their letter': ['demo', 'issue', 'chat', '-c', 'be brief', 'main'],
+    'by their letter and an equals sign': ['demo', '-c=be brief', 'issue', 'chat', 'main'],
+    'before the end of flags': ['-c', 'be brief', '--', 'demo', 'issue', 'chat', 'main'],
+  }
+  for (const [where, argv] of Object.entries(cases))
+    test(where, () => assert.deepEqual(run(readArguments(TOKEN, argv)), MINTED))
+})
+
+suite('a value is taken as it is', () => {
+  const context = (...argv: string[]) => run(readArguments(TOKEN, ['demo', 'issue', 'chat', 'main', ...argv])).context
+  test('even if it looks like a flag', () => assert.equal(context('--context', '--help'), '--help'))
+  test('even if it is a negative number', () => assert.equal(context('-c', '-10'), '-10'))
+  test('even if it ends flags', () => assert.equal(context('-c', '--'), '--'))
+  test('even if it is empty', () => assert.equal(context('--context='), ''))
+  test('with all of its equals signs and lines', () => assert.equal(context('--context=a=b\nc'), 'a=b\nc'))
+})
+
+suite('words', () => {
+  test('an optional word may be there', () =>
+    assert.equal(run(readArguments(TOKEN, ['demo', 'issue', 'chat', 'main', 'site'])).suffix, 'site'))
+  test('or not', () => assert.equal('suffix' in run(readArguments(TOKEN, ['demo', 'issue', 'chat', 'main'])), false))
+  test('behind -- a dash is no flag', () => assert.equal(run(readArguments(APPLY, ['demo', '--', '-f'])).file, '-f'))
+  test('a lone dash is a word', () => assert.equal(run(readArguments(APPLY, ['demo', '-'])).file, '-'))
+  test('the rest may be many', () =>
+    assert.deepEqual(run(readArguments(SERVE, ['demo', 'webd', 'timed'])).daemon, ['webd', 'timed']))
+  test('or none', () => assert.deepEqual(run(readArguments(SERVE, ['demo'])).daemon, []))
+  test('a switch is true or false', () =>
+    assert.deepEqual(run(readArguments(APPLY, ['demo', 'x', '-f'])), {
+      instance: 'demo',
+      file: 'x',
+      force: true,
+      dryRun: false,
+    }))
+})
+
+suite('what is wrong is said, with the lines that were meant', () => {
+  const sentences: [string, readonly Described[], string[]][] = [
+    ['<instance> is missing', TOKEN, []],
+    ['one of issue, list is missing', TOKEN, ['demo']],
+    ['one of chat, webhook is missing', TOKEN, ['demo', 'issue']],
+    ['<folder> is missing', TOKEN, ['demo', 'issue', 'chat']],
+    ['<source> is missing', TOKEN, ['demo', 'issue', 'webhook', 'main']],
+    ['isue is not known here; did you mean issue?', TOKEN, ['demo', 'isue', 'chat']],
+    ['hat is not known here; did you mean chat?', TOKEN, ['demo', 'issue', 'hat']],
+    ['too many arguments', TOKEN, ['demo', 'list', 'main', 's3cret']],
+    ['unknown flag --contxt; did you mean --context?', TOKEN, ['demo', 'issue', 'chat', 'main', '--contxt', 'x']],
+    ['unknown flag --forse; did you mean --force?', APPLY, ['demo', 'x', '--forse=s3cret']],
+    ['unknown flag -x', APPLY, ['demo', 'x', '-x']],
+    ['--context needs a value', TOKEN, ['demo', 'issue', 'chat', 'main', '--context']],
+    ['--context is given twice', TOKEN, ['demo', 'issue', 'chat', 'main', '-c', 'a', '--context', 'a']],
+    ['--force is given twice', APPLY, ['demo', 'x', '-f', '-f']],
+    ['--force takes no value', APPLY, ['demo', 'x', '--force=yes']],
+    ['--daily is missing', BUDGET, ['demo', 'set', 'main']],
+    ['--context is not for this command', TOKEN, ['demo', 'list', 'main', '-c', 'x']],
+    ['--json is not for this command', TOKEN, ['demo', 'issue', 'chat', 'main', '--json']],
+  ]
+  for (const [sentence, commands, argv] of sentences)
+    test(`${argv.join(' ') || '(nothing)'}: ${sentence}`, () => assert.equal(fault(commands, ...argv), sentence))
+
+  test('the lines are those that the words still allow', () => {
+    const reading = readArguments(TOKEN, ['demo', 'issue'])
+    assert.deepEqual(reading.kind === 'wrong' && reading.about, [ISSUE, HOOK])
+  })
+  test('an argument that starts with a dash gets a hint', () => {
+    const reading = readArguments(TOKEN, ['demo', 'list', '-abc'])
+    assert.match((reading.kind === 'wrong' && reading.hint) || '', /goes behind --/)
+  })
+})
+
+suite('--help anywhere explains the command', () => {
+  for (const argv of [
+    ['demo', 'list', '--help'],
+    ['-h', 'demo', 'list'],
+    ['demo', 'list', 'x', 'y', '--wat', '--help'],
+  ])
+    test(argv.join(' '), () => {
+      const reading = readArguments(TOKEN, argv)
+      assert.deepEqual(reading.kind === 'help' && reading.about, [LIST])
+    })
+})
+
+suite('whatever is typed', async () => {
+  const all = await allCommands()
+  const word = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.constantFrom(
+      '--',
+      '-',
+      '--json',
+      '--help',
+      '-c',
+      '--value',
+      '--value=',
+      '-1',
+      'demo',
+      'issue',
+      'add',
+      'set',
+      'list',
+    ),
+  )
+
+  test('it is read without a crash, as exactly one thing', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...all), fc.array(word, { maxLength: 8 }), (commands, argv) => {
+        const reading = readArguments(commands, argv)
+        if (reading.kind === 'run') assert.ok(commands.includes(reading.command))
+        else assert.ok(reading.about.length > 0)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test('what a usage line names comes back as it was typed', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...all.flat()),
+        fc.infiniteStream(fc.string()),
+        fc.boolean(),
+        (command, texts, equals) => {
+          const next = (): string => String(texts.next().value)
+          const shape = shapeOf(command.usage)
+          const expected: Record<string, unknown> = {}
+          const words = shape.places.map((place) => {
+            if (place.kind === 'word') return place.text
+            const text = next()
+            expected[place.name] = place.many ? [text] : text
+            return text
+          })
+          const flags = shape.flags.flatMap(({ name, key, takesValue }) => {
+            const text = next()
+            expected[key] = takesValue ? text : true
+            if (!takesValue) return [`--${name}`]
+            return equals ? [`--${name}=${text}`] : [`--${name}`, text]
+          })
+          const nouns = all.find((commands) => commands.includes(command)) ?? []
+          assert.deepEqual(run(readArguments(nouns, [...flags, '--', ...words])), expected)
+        },
+      ),
+      { numRuns: 500 },
+    )
+  })
+})

@@ -1,0 +1,156 @@
+// What can be wrong inside a store that opens: rows that name nothing, grants that can never match, secrets that do not
+// open. Each check reads one snapshot and answers with findings.
+import { stat } from 'node:fs/promises'
+import { deadRow } from '../core/access.ts'
+import { acl, aclMembership } from '../core/acl.ts'
+import { groups } from '../core/groups.ts'
+import { groupDirs, type Layout } from '../core/layout.ts'
+import { memberFault, OPERATOR } from '../core/membership.ts'
+import { readTarget, routes } from '../core/routes.ts'
+import { openKeyring } from '../core/seal.ts'
+import { scheduledTasks } from '../core/tasks.ts'
+import { Refusal } from '../lib/refusal.ts'
+import { audit } from '../registry/audit.ts'
+import { secretContext, secretsResource } from '../resources/secrets.ts'
+import type { Tx } from '../store/engine.ts'
+
+export interface Finding {
+  readonly check: string
+  /** `note` is worth knowing and no fault. */
+  readonly status: 'ok' | 'note' | 'wrong'
+  readonly detail: string
+  /** The command to type. */
+  readonly next?: string
+}
+
+/** What the checks look at, read in one transaction. */
+export interface Contents {
+  readonly instance: string
+  readonly layout: Layout
+  readonly folders: ReadonlySet<string>
+  readonly grants: Awaited<ReturnType<typeof acl.list>>
+  readonly members: Awaited<ReturnType<typeof aclMembership.list>>
+  readonly routes: Awaited<ReturnType<typeof routes.list>>
+  readonly tasks: Awaited<ReturnType<typeof scheduledTasks.list>>
+  readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
+  readonly newest: string | undefined
+  readonly secretsKey: string | undefined
+  readonly nowMs: number
+}
+
+type Kept = Pick<Contents, 'folders' | 'grants' | 'members' | 'routes' | 'tasks' | 'secrets' | 'newest'>
+
+export async function readContents(tx: Tx): Promise<Kept> {
+  const [last] = (await audit.page(tx, { order: [['id', 'desc']], limit: 1 })).rows
+  return {
+    folders: new Set((await groups.list(tx)).map(({ folder }) => folder)),
+    grants: await acl.list(tx),
+    members: await aclMembership.list(tx),
+    routes: await routes.list(tx),
+    tasks: await scheduledTasks.list(tx),
+    secrets: await secretsResource.table.list(tx),
+    newest: last?.created_at,
+  }
+}
+
+export async function checkContents(contents: Contents): Promise<Finding[]> {
+  return [
+    checkGrants(contents),
+    checkOperators(contents),
+    checkRoutes(contents),
+    checkTasks(contents),
+    await checkFolders(contents),
+    checkSecrets(contents),
+    checkClock(contents),
+  ]
+}
+
+/** One finding for all: what is wrong stands in the detail, and the first of it in the command. */
+function finding(check: string, faults: readonly string[], fine: string, next?: string): Finding {
+  if (faults.length === 0) return { check, status: 'ok', detail: fine }
+  const shown = faults.slice(0, 5).join('; ') + (faults.length > 5 ? `; and ${faults.length - 5} more` : '')
+  return { check, status: 'wrong', detail: shown, ...(next === undefined ? {} : { next }) }
+}
+
+function checkGrants({ grants, members, instance }: Contents): Finding {
+  const faults = [
+    ...grants.flatMap((row) => deadRow(row) ?? []),
+    ...members.flatMap(({ subject }) => {
+      const fault = memberFault(subject)
+      return fault === undefined ? [] : [`the member "${subject}" ${fault}`]
+    }),
+  ]
+  return finding('grants', faults, `all can match (${grants.length})`, editNext(instance))
+}
+
+/** The manifest is the way to rows that no command writes. */
+function editNext(instance: string): string {
+  return `svc export ${instance} config.yaml, correct it, svc apply ${instance} config.yaml`
+}
+
+function checkOperators({ grants, members, instance }: Contents): Finding {
+  const count =
+    members.filter(({ role }) => role === OPERATOR).length +
+    grants.filter((row) => row.action === 'admin' && row.scope === '**' && row.effect === 'allow').length
+  if (count > 0) return { check: 'operators', status: 'ok', detail: `${count} granted` }
+  const next = `svc group ${instance} grant <provider>:<id> '**'`
+  return { check: 'operators', status: 'note', detail: 'nobody is an operator yet', next }
+}
+
+function checkRoutes({ routes, folders, instance }: Contents): Finding {
+  const ghosts = routes.flatMap(({ id, target }) => {
+    const read = readTarget(target)
+    const isGhost = read?.kind === 'folder' && !read.name.includes('{sender}') && !folders.has(read.name)
+    return isGhost ? [`route ${id} leads to ${read.name}, which is no group`] : []
+  })
+  return finding('routes', ghosts, `all lead to groups (${routes.length})`, editNext(instance))
+}
+
+function checkTasks({ tasks, folders, instance }: Contents): Finding {
+  const orphans = tasks.filter(({ owner }) => !folders.has(owner))
+  const faults = [...new Set(orphans.map(({ owner }) => owner))].map((owner) => `tasks of ${owner}, which is no group`)
+  return finding('tasks', faults, `all are of groups (${tasks.length})`, editNext(instance))
+}
+
+async function checkFolders({ folders, layout, instance }: Contents): Promise<Finding> {
+  const homeless: string[] = []
+  for (const folder of folders) if (!(await isDirectory(groupDirs(layout, folder).home))) homeless.push(folder)
+  if (!folders.has('main')) return finding('groups', ['there is no group main'], '', `svc create ${instance}`)
+  const faults = homeless.map((folder) => `${folder} has no folder on the disk`)
+  const next = homeless.includes('main') ? `svc create ${instance}` : `svc group ${instance} add <jid> ${homeless[0]}`
+  return finding('groups', faults, `each has its folder (${folders.size})`, next)
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return stat(path).then(
+    (stats) => stats.isDirectory(),
+    () => false,
+  )
+}
+
+function checkSecrets({ secrets, secretsKey, instance }: Contents): Finding {
+  const keyring = openKeyring(secretsKey)
+  const faults = secrets.flatMap(({ scope_kind, owner, key, value }) => {
+    try {
+      keyring.open(value, secretContext({ scope_kind, owner, key }))
+      return []
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      return [`${key} of ${scope_kind} ${owner}: ${error.message}`]
+    }
+  })
+  if (secretsKey === undefined && secrets.length === 0)
+    return { check: 'secrets', status: 'note', detail: 'SECRETS_KEY is not set: none can be stored, no bearer be made' }
+  const next = `add the former key to SECRETS_KEY after a comma, or svc secret ${instance} set … again`
+  return finding('secrets', faults, `all open (${secrets.length})`, next)
+}
+
+/** Minutes ahead of the newest row it was set back; years off it was never set. */
+function checkClock({ newest, nowMs }: Contents): Finding {
+  const year = new Date(nowMs).getUTCFullYear()
+  const faults = []
+  if (!(year >= 2025 && year < 2100)) faults.push(`the clock of this machine says ${new Date(nowMs).toISOString()}`)
+  else if (newest !== undefined && Date.parse(newest) > nowMs + 60_000)
+    faults.push(`the newest audit row is of ${newest}, which lies in the future`)
+  return finding('clock', faults, new Date(nowMs).toISOString(), 'timedatectl set-ntp true')
+}

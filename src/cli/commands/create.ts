@@ -1,0 +1,54 @@
+// Makes an instance, and says what to do with it.
+import type { Product } from '../../core/products.ts'
+import { command, type Svc } from '../command.ts'
+import type { Made } from '../new-instance.ts'
+
+export const createCommands = [
+  command({
+    usage: 'create <instance> [--product|-p <name>]',
+    about: 'make an instance: data directory, .env with fresh keys, store, and the group main; safe to repeat',
+    example: 'create demo --product support',
+    run: async (svc, { instance, product: name }) => {
+      const [{ placeOf }, { DEFAULT_PRODUCT, makeInstance, mustFindProduct }] = [
+        await import('../instance.ts'),
+        await import('../new-instance.ts'),
+      ]
+      const place = placeOf(instance, svc.io.environment)
+      const product = await mustFindProduct(name ?? DEFAULT_PRODUCT)
+      const made = await makeInstance(place, product, svc.io)
+      for (const warning of made.configured.warnings) svc.print.warn(warning)
+      showMade(svc, made)
+      showProduct(svc, made, product)
+      showNext(svc, instance)
+    },
+  }),
+]
+
+function showMade({ print }: Svc, { configured, env, group }: Made): void {
+  const { name, layout } = configured
+  print.line(
+    group ? `created instance ${name} at ${layout.root}` : `instance ${name} is there already at ${layout.root}`,
+  )
+  print.line(`  ${layout.env}: ${env ? 'written, with fresh keys' : 'kept as it is'}`)
+  print.line(`  group main: ${group ? 'added, with its folder and default tasks' : 'kept as it is'}`)
+}
+
+/** A checklist: nothing of it is enforced. */
+function showProduct({ print }: Svc, { configured }: Made, product: Product): void {
+  const isSet = (key: string): boolean => configured.sources.some((source) => source.get(key))
+  const width = Math.max(...product.env.map(({ key }) => key.length))
+  print.line(`\nproduct ${product.name}: ${product.tagline}`)
+  if (product.skills.length) print.line(`skills: ${product.skills.map((skill) => skill.name).join(', ')}`)
+  if (product.env.length) print.line(`settings that it can use, in ${configured.layout.env}:`)
+  for (const { key, required, hint } of product.env) {
+    const state = isSet(key) ? 'set' : required ? 'required' : 'optional'
+    print.line(`  ${key.padEnd(width)}  ${state.padEnd(8)}  ${hint}`)
+  }
+}
+
+function showNext({ print }: Svc, instance: string): void {
+  print.line('\nnext:')
+  print.line(`  svc group ${instance} grant <provider>:<id> '**'   # make yourself an operator`)
+  print.line(`  svc token ${instance} issue chat main              # a link to talk to it`)
+  print.line(`  svc serve ${instance}                              # run it`)
+}

@@ -1,0 +1,153 @@
+// Says whether an instance is well, and for what is not, the command to type. It changes nothing, not even the schema.
+import { access, constants, stat } from 'node:fs/promises'
+import { ALL_SETTINGS } from '../../daemons/settings.ts'
+import { readText } from '../../lib/atomic-file.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import { readSettings } from '../../lib/settings.ts'
+import type { Engine } from '../../store/engine.ts'
+import { checkContents, type Finding, readContents } from '../checks.ts'
+import { command, type Svc } from '../command.ts'
+import { type Configured, configure, mustBeThere, type Place, placeOf, storeOf } from '../instance.ts'
+
+const MARKS = { ok: ['✓', 'green'], note: ['!', 'yellow'], wrong: ['✗', 'red'] } as const
+/** Sockets, files and streams of a small instance, with room. */
+const DESCRIPTORS = 4096
+
+export const doctorCommands = [
+  command({
+    usage: 'doctor <instance> [--json]',
+    about: 'check directory, settings, store, rows and machine; exit 1 when something is wrong',
+    example: 'doctor demo',
+    run: async (svc, { instance }) => {
+      const findings = await examine(svc, placeOf(instance, svc.io.environment))
+      show(svc, findings)
+      return findings.some(({ status }) => status === 'wrong') ? 1 : 0
+    },
+  }),
+]
+
+function show({ print }: Svc, findings: readonly Finding[]): void {
+  if (print.json) print.record({}, findings)
+  else
+    for (const { check, status, detail, next } of findings) {
+      const [mark, colour] = MARKS[status]
+      print.line(`${print.paint(colour, mark)} ${check}: ${detail}`)
+      if (next !== undefined) print.line(`    → ${next}`)
+    }
+}
+
+/** In the order in which one rests on the other: what cannot be looked at is left out. */
+async function examine(svc: Svc, place: Place): Promise<Finding[]> {
+  const findings = [await attempt('directory', () => checkDirectory(place))]
+  if (isWrong(findings)) return findings
+  findings.push(await attempt('.env', () => checkEnv(place)))
+  const settings = await attempt('settings', () => checkSettings(place, svc))
+  findings.push(settings, await checkDescriptors())
+  if (settings.status === 'wrong') return findings
+  return [...findings, ...(await examineStore(await configure(place, svc.io.environment), svc.io.clock.now()))]
+}
+
+function isWrong(findings: readonly Finding[]): boolean {
+  return findings.some(({ status }) => status === 'wrong')
+}
+
+async function attempt(check: string, work: () => Promise<Finding>): Promise<Finding> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    const { message, hint } = error
+    return { check, status: 'wrong', detail: message, ...(hint === undefined ? {} : { next: hint }) }
+  }
+}
+
+async function checkDirectory(place: Place): Promise<Finding> {
+  const { root } = place.layout
+  await mustBeThere(place)
+  const isWritable = await access(root, constants.R_OK | constants.W_OK | constants.X_OK).then(
+    () => true,
+    () => false,
+  )
+  if (isWritable) return { check: 'directory', status: 'ok', detail: root }
+  const detail = `${root} cannot be written by this user`
+  return { check: 'directory', status: 'wrong', detail, next: `sudo chown -R "$USER" ${root}` }
+}
+
+async function checkEnv({ layout: { env } }: Place): Promise<Finding> {
+  const mode = await stat(env).then(
+    (stats) => stats.mode & 0o777,
+    () => undefined,
+  )
+  if (mode === undefined)
+    return { check: '.env', status: 'note', detail: `there is no ${env}: all is set by the environment` }
+  if ((mode & 0o077) === 0) return { check: '.env', status: 'ok', detail: env }
+  const detail = `${env} holds secrets and others can open it (mode ${mode.toString(8)})`
+  return { check: '.env', status: 'wrong', detail, next: `chmod 600 ${env}` }
+}
+
+async function checkSettings(place: Place, svc: Svc): Promise<Finding> {
+  const { sources, warnings } = await configure(place, svc.io.environment)
+  readSettings(ALL_SETTINGS, sources)
+  const odd = warnings.filter((warning) => warning.includes('unknown key'))
+  if (odd.length > 0) return { check: 'settings', status: 'note', detail: odd.join('; ') }
+  return { check: 'settings', status: 'ok', detail: 'all can be read' }
+}
+
+/** The hard limit, to which Node raises itself. Other systems than Linux do not say it in a file. */
+async function checkDescriptors(): Promise<Finding> {
+  const text = await readText('/proc/self/limits', 65_536).catch(() => '')
+  const limit = /^Max open files\s+\S+\s+(\S+)/m.exec(text)?.[1]
+  const isEnough = limit === undefined || limit === 'unlimited' || Number(limit) >= DESCRIPTORS
+  if (isEnough) return { check: 'descriptors', status: 'ok', detail: limit ?? 'not known here' }
+  const detail = `only ${limit} files may be open at once; ${DESCRIPTORS} are better`
+  return { check: 'descriptors', status: 'note', detail, next: `ulimit -Hn ${DESCRIPTORS}` }
+}
+
+async function examineStore(configured: Configured, nowMs: number): Promise<Finding[]> {
+  const { openEngine } = await import('../../store/index.ts')
+  const findings: Finding[] = []
+  let engine: Engine | undefined
+  findings.push(
+    await attempt('store', async () => {
+      engine = await openEngine(storeOf(configured))
+      return checkStore(engine, configured)
+    }),
+  )
+  if (!engine) return findings
+  try {
+    if (!isWrong(findings)) findings.push(...(await examineRows(engine, configured, nowMs)))
+    return findings
+  } finally {
+    await engine.close()
+  }
+}
+
+async function checkStore(engine: Engine, { layout, settings }: Configured): Promise<Finding> {
+  if (settings.DATABASE_URL !== undefined) return { check: 'store', status: 'ok', detail: 'PostgreSQL answers' }
+  const { run } = await import('../../store/statement.ts')
+  const { rows } = await engine.read((tx) => run(tx, 'pragma quick_check(1)'))
+  const verdict = Object.values(rows[0] ?? {})[0]
+  if (verdict === 'ok') return { check: 'store', status: 'ok', detail: `${layout.store} is sound` }
+  const detail = `${layout.store} is damaged: ${String(verdict)}`
+  return { check: 'store', status: 'wrong', detail, next: 'restore it from a backup' }
+}
+
+async function examineRows(engine: Engine, { name, layout, settings }: Configured, nowMs: number): Promise<Finding[]> {
+  const { TABLES } = await import('../../daemons/host.ts')
+  const { pendingSteps } = await import('../../store/migrate.ts')
+  const schema = await attempt('schema', async () => {
+    const behind = await pendingSteps(engine, TABLES)
+    if (behind === 0) return { check: 'schema', status: 'ok', detail: 'up to date' }
+    const detail = `${behind} steps behind this version`
+    return {
+      check: 'schema',
+      status: 'wrong',
+      detail,
+      next: `svc group ${name} list brings it up to date, after a copy`,
+    }
+  })
+  if (schema.status === 'wrong') return [schema]
+  const kept = await engine.read(readContents)
+  const contents = { ...kept, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs }
+  return [schema, ...(await checkContents(contents))]
+}

@@ -1,0 +1,37 @@
+// The configuration as one YAML document, to a file or to stdout. Changes nothing.
+import { access, constants, realpath, stat } from 'node:fs/promises'
+import { diskCode, refuseDisk, writeAtomic } from '../../lib/atomic-file.ts'
+import { refuse } from '../../lib/refusal.ts'
+import { command } from '../command.ts'
+
+export const exportCommands = [
+  command({
+    usage: 'export <instance> [<file>]',
+    about: 'write the configuration as one YAML document, to <file> (mode 0600) or stdout; never secrets or tokens',
+    example: 'export demo config.yaml',
+    run: async (svc, { file }) => {
+      const [{ manifestVerbs }, { resources }] = [
+        await import('../../faces/yaml.ts'),
+        await import('../../resources/index.ts'),
+      ]
+      const text = await svc.call(manifestVerbs(resources).export, {})
+      if (file === undefined || file === '-') svc.print.raw(text)
+      else await writeAtomic(await replaceable(file), text, 0o600)
+      svc.print.say(`wrote ${file ?? 'stdout'} (${Buffer.byteLength(text)} bytes)`)
+    },
+  }),
+]
+
+/** The file behind a link. What is not an ordinary file is left alone: a rename would put one where a device was. */
+async function replaceable(file: string): Promise<string> {
+  try {
+    const path = await realpath(file)
+    if (!(await stat(path)).isFile())
+      refuse('invalid', `cannot write ${file}: it is not a regular file`, 'leave the file out to write to stdout')
+    await access(path, constants.W_OK)
+    return path
+  } catch (error) {
+    if (diskCode(error) === 'ENOENT') return file
+    return refuseDisk(error, 'write', file)
+  }
+}

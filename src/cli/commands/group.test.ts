@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, statSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, suite, test } from 'node:test'
+import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
+import { onEveryEngine } from '../../../test/support/host.ts'
+
+onEveryEngine('svc group', (engine) => {
+  test('list prints folder, tab, name, in order and without a header', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    for (const folder of ['b', 'a/x', 'a']) await cli.ok(`group demo add web:${folder} ${folder}`)
+    const expected = 'a\ta\na/x\tx\nb\tb\nmain\tmain\n'
+    assert.equal(await cli.ok('group demo list'), expected)
+    assert.equal(await cli.ok('group demo list', { terminal: true }), expected)
+    assert.deepEqual(
+      JSON.parse(await cli.ok('group demo list --json')).map(({ folder }: { folder: string }) => folder),
+      ['a', 'a/x', 'b', 'main'],
+    )
+  })
+
+  test('add makes folder, tasks and route; again it changes nothing and says so', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    assert.equal(await cli.ok('group demo add slack:T1/C2 team --product support'), 'added group slack:T1/C2 -> team\n')
+    assert.ok(statSync(join(cli.root, 'groups/team/.claude/skills/triage-ticket/SKILL.md')).isFile())
+    const before = await cli.ok('export demo')
+    assert.match(before, /product: support/)
+    assert.match(before, /match: room=T1\/C2\n/)
+    assert.match(await cli.ok('group demo add slack:T1/C2 team --product assistant'), /there already.*nothing changed/)
+    assert.equal(await cli.ok('export demo'), before)
+    assert.match(await cli.ok('group demo add slack:T1/C3 team'), /there already; added its route from slack:T1\/C3/)
+  })
+
+  test('a guild channel fires on mentions and is observed otherwise; its direct messages are ordinary', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add discord:1/2 team')
+    await cli.ok('group demo add discord:dm/7 friend')
+    const exported = await cli.ok('export demo')
+    assert.match(exported, /match: room=1\/2 verb=mention\n\s+target: team\n/)
+    assert.match(exported, /match: room=1\/2\n\s+target: .?team#observe/)
+    assert.match(exported, /match: room=dm\/7\n\s+target: friend\n/)
+  })
+
+  test('rm deletes the row and says when there is none', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add slack:1 team')
+    await cli.ok('token demo issue chat team')
+    assert.equal(await cli.ok('group demo rm team'), 'removed group team\n')
+    assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
+    assert.ok(existsSync(join(cli.root, 'groups/team')), 'the folder stays')
+    assert.match(await cli.ok('export demo'), /target: team/, 'the route stays')
+    const again = await cli.run('group demo rm team')
+    assert.deepEqual([again.code, again.stderr], [1, 'svc: there is no group team\n'])
+  })
+
+  test('grants are tab-separated, with operators as **', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    assert.equal((await cli.run('group demo grants')).stderr, 'no grants\n')
+    assert.equal(await cli.ok('group demo grant github:42 team/**'), 'granted github:42 admin -> team/**\n')
+    assert.equal(await cli.ok('group demo grant github:7 **'), 'granted github:7 -> role:operator\n')
+    assert.match(await cli.ok('group demo grant github:7 **'), /granted already; nothing changed/)
+    assert.match(await cli.ok('group demo grant github:42 team/**'), /granted already; nothing changed/)
+    const lines = (await cli.ok('group demo grants', { terminal: true })).split('\n').map((line) => line.split('\t'))
+    assert.deepEqual(lines[0], ['SUB', 'PATTERN', 'GRANTED_AT'])
+    assert.deepEqual(
+      lines.slice(1, 3).map(([sub, pattern]) => [sub, pattern]),
+      [
+        ['github:42', 'team/**'],
+        ['github:7', '**'],
+      ],
+    )
+    assert.match(lines[1]?.[2] ?? '', /^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
+    assert.equal((await cli.ok('group demo grants github:7')).split('\n').length, 3)
+    assert.equal((await cli.run('group demo grants github:8')).stderr, 'no grants of github:8\n')
+  })
+
+  test('ungrant is the reverse, and says when there was nothing', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo grant github:42 team/**')
+    await cli.ok('group demo grant github:42 **')
+    for (const pattern of ['team/**', '**']) {
+      await cli.ok(`group demo ungrant github:42 ${pattern}`)
+      assert.equal((await cli.run(`group demo ungrant github:42 ${pattern}`)).code, 1)
+    }
+    assert.equal(await cli.ok('group demo grants'), '')
+  })
+})
+
+suite('svc group add refuses, and leaves nothing behind', () => {
+  const cases: Record<string, [string, RegExp]> = {
+    'a folder that is none': ['slack:1 ../up', /folder must be names of letters/],
+    'an absolute folder': ['slack:1 /tmp/x', /folder/],
+    'a reserved folder': ['slack:1 team/share', /reserved name share/],
+    'a chat without a platform': ['room team', /jid must look like platform:room/],
+    'a chat without a room': ['slack: team', /jid must look like platform:room/],
+    'a product that is none': [
+      'slack:1 team --product nope',
+      /unknown product "nope": looked for .*\/products\/nope\/PRODUCT\.md/,
+    ],
+    'a product that is a path': ['slack:1 team --product ../assistant', /unknown product/],
+  }
+  for (const [what, [line, sentence]] of Object.entries(cases))
+    test(what, async (t) => {
+      const cli = await demoCli(t)
+      const { code, stdout, stderr } = await cli.run(`group demo add ${line}`)
+      assert.deepEqual([code, stdout], [1, ''])
+      assert.match(stderr, sentence)
+      assert.deepEqual(readdirSync(join(cli.root, 'groups')), ['main'])
+      assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
+    })
+
+  test('a folder that an agent turned into a link', async (t) => {
+    const cli = await demoCli(t)
+    symlinkSync('/tmp', join(cli.root, 'groups/team'))
+    const { code, stderr } = await cli.run('group demo add slack:1 team')
+    assert.equal(code, 1)
+    assert.match(stderr, /something else is there/)
+    assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
+  })
+})
+
+suite('svc group grant refuses what could never match', () => {
+  const demo = demoCli({ after })
+  const cases: [string[], RegExp][] = [
+    [['github:1', '***'], /no path glob/],
+    [['github:1', '../'], /empty segment/],
+    [['github:1', '../x'], /no folder can have/],
+    [['github:1', ''], /scope must not be empty/],
+    [['github:1', '['], /no path glob/],
+    [['github:1', 'a//b'], /empty segment/],
+    [['alice', 'team'], /neither \*\* nor namespace:name/],
+    [['', 'team'], /principal must not be empty/],
+    [['alice', '**'], /must look like provider:id/],
+    [['github:*', '**'], /must name one member/],
+    [['github:', 'team'], /namespace:name/],
+  ]
+  for (const [[sub = '', pattern = ''], sentence] of cases)
+    test(`${sub} ${pattern}`, async (t) => {
+      const cli = await demo
+      const { code, stderr } = await cli.run(['group', 'demo', 'grant', sub, pattern])
+      assert.equal(code, 1)
+      assert.match(stderr, sentence)
+      assert.equal(await cli.ok('group demo grants'), '')
+    })
+
+  test('but takes folders, roles and globs of principals, as acl rows do', async (t) => {
+    const cli = await demo
+    for (const sub of ['folder:team', 'role:staff', 'github:*', '**'])
+      assert.match(await cli.ok(['group', 'demo', 'grant', sub, 'team/**']), /^granted/)
+  })
+})

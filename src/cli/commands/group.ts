@@ -1,0 +1,141 @@
+// Groups and who administers them.
+import { OPERATOR } from '../../core/membership.ts'
+import { parse } from '../../lib/parse.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import { aclResource } from '../../resources/acl.ts'
+import { aclMembershipResource } from '../../resources/acl-membership.ts'
+import { groupsResource } from '../../resources/groups.ts'
+import { command, type Svc } from '../command.ts'
+
+const groups = groupsResource.verbs
+const acl = aclResource.verbs
+const memberships = aclMembershipResource.verbs
+
+const EVERYTHING = '**'
+
+export const groupCommands = [
+  command({
+    usage: 'group <instance> list [--json]',
+    about: 'print folder and name of every group, with a tab between',
+    example: 'group demo list',
+    run: async (svc) =>
+      svc.print.table({
+        rows: await svc.rows(groups.list, 'groups', {}),
+        columns: { FOLDER: ({ folder }) => folder, NAME: ({ name }) => name },
+        empty: 'no groups',
+        tabs: true,
+        header: false,
+      }),
+  }),
+  command({
+    usage: 'group <instance> add <jid> <folder> [--product|-p <name>]',
+    about: 'make a group with its folder and default tasks, and route the chat <jid> to it',
+    example: 'group demo add discord:1/2 team --product support',
+    run: (svc, { jid, folder, product }) => add(svc, { jid, folder, product }),
+  }),
+  command({
+    usage: 'group <instance> rm <folder>',
+    about: 'delete a group and its links; its folder on the disk and its routes stay',
+    example: 'group demo rm team',
+    run: async (svc, { folder }) => {
+      await svc.call(groups.remove, { folder })
+      svc.print.line(`removed group ${folder}`)
+    },
+  }),
+  command({
+    usage: 'group <instance> grant <sub> <pattern>',
+    about: "let somebody administer the folders that a pattern names; '**' makes an operator",
+    example: "group demo grant github:42 'team/**'",
+    run: async (svc, { sub, pattern }) => {
+      const { added } =
+        pattern === EVERYTHING
+          ? await svc.call(memberships.add, { subject: sub, role: OPERATOR })
+          : await svc.call(acl.grant, { principal: sub, action: 'admin', scope: pattern })
+      const granted = pattern === EVERYTHING ? `${sub} -> ${OPERATOR}` : `${sub} admin -> ${pattern}`
+      svc.print.line(added ? `granted ${granted}` : `${granted} is granted already; nothing changed`)
+    },
+  }),
+  command({
+    usage: 'group <instance> ungrant <sub> <pattern>',
+    about: 'take a grant back',
+    example: "group demo ungrant github:42 'team/**'",
+    run: (svc, { sub, pattern }) => ungrant(svc, sub, pattern),
+  }),
+  command({
+    usage: 'group <instance> grants [<sub>] [--json]',
+    about: "show who administers what, or what one has; '**' is an operator",
+    example: 'group demo grants github:42',
+    run: async (svc, { sub }) => {
+      const grants = await findGrants(svc)
+      svc.print.table({
+        rows: sub === undefined ? grants : grants.filter((grant) => grant.sub === sub),
+        columns: {
+          SUB: (grant) => grant.sub,
+          PATTERN: ({ pattern }) => pattern,
+          GRANTED_AT: ({ granted_at }) => granted_at,
+        },
+        empty: sub === undefined ? 'no grants' : `no grants of ${sub}`,
+        tabs: true,
+      })
+    },
+  }),
+]
+
+/** The folder first, so that no group is ever without one; it is checked before, so that none is left behind. */
+async function add(svc: Svc, typed: { jid: string; folder: string; product: string | undefined }): Promise<void> {
+  const input = parse(groups.add.input, typed)
+  const { jid, folder } = typed
+  const { layout } = await svc.open()
+  const { bundledProducts, findProduct, setUpFolder } = await import('../../core/products.ts')
+  const product =
+    (await findProduct(bundledProducts, input.product)) ??
+    refuse('not_found', `unknown product "${input.product}": looked for ${bundledProducts}/${input.product}/PRODUCT.md`)
+  await setUpFolder(layout, folder, product)
+  const { added, routed } = await svc.call(groups.add, input)
+  if (added) svc.print.line(`added group ${jid} -> ${folder}`)
+  else if (routed > 0) svc.print.line(`group ${folder} is there already; added its route from ${jid}`)
+  else svc.print.line(`group ${folder} is there already, and ${jid} leads to it; nothing changed`)
+}
+
+interface Grant {
+  readonly sub: string
+  readonly pattern: string
+  readonly granted_at: string
+}
+
+/** What `ungrant` could take back: whole rows of admin, and operators. */
+async function findGrants(svc: Svc): Promise<Grant[]> {
+  const rows = await svc.rows(acl.list, 'acl', {})
+  const members = await svc.rows(memberships.list, 'acl_membership', {})
+  const grants = [
+    ...rows
+      .filter((row) => row.action === 'admin' && row.effect === 'allow' && row.params === '' && row.predicate === '')
+      .map(({ principal, scope, granted_at }) => ({ sub: principal, pattern: scope, granted_at })),
+    ...members
+      .filter(({ role }) => role === OPERATOR)
+      .map(({ subject, added_at }) => ({ sub: subject, pattern: EVERYTHING, granted_at: added_at })),
+  ]
+  const text = ({ sub, pattern, granted_at }: Grant): string => `${sub}\t${pattern}\t${granted_at}`
+  return grants.sort((a, b) => (text(a) < text(b) ? -1 : 1))
+}
+
+/** An invite to `**` grants by a row where `grant` grants by a membership: whoever takes it back means both. */
+async function ungrant(svc: Svc, sub: string, pattern: string): Promise<void> {
+  const asRow = (): Promise<void> => svc.call(acl.ungrant, { principal: sub, action: 'admin', scope: pattern })
+  if (pattern !== EVERYTHING) await asRow()
+  else {
+    const asMember = await wasThere(svc.call(memberships.remove, { subject: sub, role: OPERATOR }))
+    if (!(await wasThere(asRow())) && !asMember) refuse('not_found', `${sub} is no operator`)
+  }
+  svc.print.line(`ungranted ${sub} ${pattern}`)
+}
+
+async function wasThere(removal: Promise<void>): Promise<boolean> {
+  try {
+    await removal
+    return true
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'not_found') return false
+    throw error
+  }
+}

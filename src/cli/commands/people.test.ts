@@ -1,0 +1,132 @@
+// identity, invite, budget, user-secret: what is about people.
+import assert from 'node:assert/strict'
+import { after, suite, test } from 'node:test'
+import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
+import { fakeClock } from '../../../test/support/clock.ts'
+import { onEveryEngine } from '../../../test/support/host.ts'
+
+onEveryEngine('svc identity', (engine) => {
+  test('link, list, unlink', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    assert.deepEqual(await cli.run('identity demo list'), { code: 0, stdout: '', stderr: 'no identities\n' })
+    const created = await cli.ok(['identity', 'demo', 'link', 'github:42', '--name', 'Ada L.'])
+    const id = /^created identity ([0-9a-f]{32}) \(Ada L\.\) and linked github:42\n$/.exec(created)?.[1] ?? ''
+    assert.equal(await cli.ok(`identity demo link google:7 --id ${id}`), `linked google:7 -> ${id}\n`)
+    const [header, row] = (await cli.ok('identity demo list')).split('\n')
+    assert.equal(header, 'ID\tNAME\tCREATED_AT\tSUBS')
+    assert.match(row ?? '', new RegExp(`^${id}\tAda L\\.\t\\S+Z\tgithub:42,google:7$`))
+    assert.equal(await cli.ok('identity demo unlink google:7'), 'unlinked google:7\n')
+    assert.equal(await cli.ok('identity demo unlink google:7'), 'no claim to remove for google:7\n')
+  })
+
+  test('a name is the sub unless said, and is ignored for somebody who is there', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const id = /identity (\S+) \(github:42\)/.exec(await cli.ok('identity demo link github:42'))?.[1] ?? ''
+    const { code, stderr } = await cli.run(`identity demo link google:7 -i ${id} -n Bob`)
+    assert.equal(code, 0)
+    assert.match(stderr, /--name is ignored/)
+    assert.match(await cli.ok('identity demo list'), /\tgithub:42\t\S+\tgithub:42,google:7\n$/)
+    const unknown = await cli.run('identity demo link google:8 --id nobody')
+    assert.deepEqual([unknown.code, unknown.stderr], [1, 'svc: there is no identity nobody\n'])
+    assert.match((await cli.run('identity demo link nobody')).stderr, /sub must look like provider:id/)
+  })
+})
+
+onEveryEngine('svc invite', (engine) => {
+  test('create, list, revoke', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const clock = fakeClock()
+    const minted = await cli.ok('invite demo create team/** --max-uses 3 --expires 72h30m', { clock })
+    const token = /^token: (\S{43})$/m.exec(minted)?.[1] ?? ''
+    assert.match(
+      minted,
+      /^target_glob: team\/\*\*\nmax_uses: 3\nexpires_at: 2026-01-04T00:30:00.000Z\naccept_url: \S+\/invite\//m,
+    )
+    const [header, row] = (await cli.ok('invite demo list')).split('\n')
+    assert.equal(header, 'TOKEN\tTARGET_GLOB\tISSUED_BY\tISSUED_AT\tEXPIRES_AT\tUSED')
+    assert.equal(row, `${token.slice(0, 12)}\tteam/**\tcli\t2026-01-01T00:00:00.000Z\t2026-01-04T00:30:00.000Z\t0/3`)
+    assert.equal(await cli.ok(['invite', 'demo', 'revoke', '--', token.slice(0, 12)]), 'revoked the invite\n')
+    assert.match(await cli.ok('invite demo list'), /\trevoked\t0\/3\n$/)
+    const again = await cli.run(['invite', 'demo', 'revoke', '--', token])
+    assert.deepEqual([again.code, again.stderr], [1, 'svc: that invite is revoked already\n'])
+    assert.equal((await cli.run('invite demo revoke nothing')).code, 1)
+  })
+
+  test('one use and no expiry unless said; the list can be of one issuer', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    assert.match(await cli.ok('invite demo create team -e 0'), /^max_uses: 1\nexpires_at: never$/m)
+    assert.match(await cli.ok('invite demo list -b cli'), /\t-\t0\/1\n$/)
+    assert.equal((await cli.run('invite demo list --issued-by github:1')).stderr, 'no invites\n')
+  })
+})
+
+suite('svc invite create refuses', () => {
+  const demo = demoCli({ after })
+  const cases: Record<string, RegExp> = {
+    'team --max-uses 0': /max_uses must be at least 1/,
+    'team --max-uses -1': /max_uses must be at least 1/,
+    'team --max-uses abc': /--max-uses must be a whole number, not "abc"/,
+    'team --max-uses 1e9': /--max-uses must be a whole number/,
+    'team --max-uses 9999999999': /max_uses must be at most/,
+    'team --expires -1h': /must be a duration/,
+    'team --expires 24': /must be a duration/,
+    'team --expires 1y': /must be a duration/,
+    'team/[': /target_glob is not a folder glob/,
+    '../team': /target_glob has a segment/,
+  }
+  for (const [line, sentence] of Object.entries(cases))
+    test(line, async (t) => {
+      const cli = await demo
+      const { code, stderr } = await cli.run(`invite demo create ${line}`)
+      assert.equal(code, 1)
+      assert.match(stderr, sentence)
+      assert.equal(await cli.ok('invite demo list'), '')
+    })
+})
+
+onEveryEngine('svc budget', (engine) => {
+  test('set, show and remove a cap', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    assert.match(
+      await cli.ok('budget demo show folder main'),
+      /^cap: none\nspent today: 0 cents\nremaining: no limit\nstatus: ok$/m,
+    )
+    assert.equal(await cli.ok('budget demo set folder main --daily 500'), 'folder main: capped at 500 cents a day\n')
+    assert.equal(await cli.ok('budget demo set user github:42 -d 100'), 'user github:42: capped at 100 cents a day\n')
+    assert.equal(
+      await cli.ok('budget demo show folder main'),
+      'folder: main\ncap: 500 cents a day\nspent today: 0 cents\nremaining: 500 cents\nstatus: ok\n',
+    )
+    assert.deepEqual(JSON.parse(await cli.ok('budget demo show user github:42 --json')), {
+      scope: 'user',
+      target: 'github:42',
+      cap: 100,
+      remaining: 100,
+      spent: 0,
+      status: 'ok',
+    })
+    assert.equal(await cli.ok('budget demo set folder main --daily 0'), 'folder main: cap removed\n')
+    assert.match(await cli.ok('budget demo show folder main'), /^cap: none$/m)
+  })
+})
+
+suite('svc budget refuses', () => {
+  const demo = demoCli({ after })
+  const cases: Record<string, RegExp> = {
+    'set folder main --daily -1': /daily must be at least 0/,
+    'set folder main': /--daily is missing/,
+    'set folder main --daily 1e3': /--daily must be a whole number/,
+    'set folder main --daily 9223372036854775808': /--daily must be a whole number/,
+    'set folder main --daily 1.5': /--daily must be a whole number/,
+    'set folder nobody --daily 5': /there is no group nobody/,
+    'set user nobody --daily 5': /sub must look like provider:id/,
+    'set world main --daily 5': /world is not known here/,
+    'show folder nobody': /there is no group nobody/,
+  }
+  for (const [line, sentence] of Object.entries(cases))
+    test(line, async (t) => {
+      const { code, stderr } = await (await demo).run(`budget demo ${line}`)
+      assert.equal(code, 1)
+      assert.match(stderr, sentence)
+    })
+})

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, suite, test } from 'node:test'
+import { type Cli, demoCli, demoCliOn } from '../../../test/support/cli.ts'
+import { onEveryEngine } from '../../../test/support/host.ts'
+import { systemClock } from '../../lib/clock.ts'
+import { sourceOf } from '../../lib/settings.ts'
+import { secretContext, secretsResource } from '../../resources/secrets.ts'
+import { findInstance, openInstance } from '../instance.ts'
+
+/** What the store holds, opened: no command shows it. */
+async function storedSecret(cli: Cli, scope_kind: 'folder' | 'user', owner: string, key: string): Promise<string> {
+  const environment = sourceOf('the environment', new Map([['SVC_DATA_DIR', cli.dir]]))
+  const host = await openInstance(await findInstance('demo', environment), { clock: systemClock })
+  try {
+    const row = await host.engine.read((tx) => secretsResource.table.find(tx, { scope_kind, owner, key }))
+    if (!row) throw new Error('there is none')
+    return host.keyring.open(row.value, secretContext({ scope_kind, owner, key })).toString()
+  } finally {
+    await host.close()
+  }
+}
+
+onEveryEngine('svc secret and user-secret', (engine) => {
+  for (const [noun, scope, owner] of [
+    ['secret', 'folder', 'main'],
+    ['user-secret', 'user', 'github:42'],
+  ] as const) {
+    test(`${noun}: set, list, delete, and never a value`, async (t) => {
+      const cli = await demoCliOn(t, engine)
+      const set = await cli.run(`${noun} demo set ${owner} API_KEY --value -`, { stdin: 's3cret\n' })
+      assert.deepEqual(set, { code: 0, stdout: `set API_KEY of ${scope} ${owner}\n`, stderr: '' })
+      assert.equal(await storedSecret(cli, scope, owner, 'API_KEY'), 's3cret')
+      assert.match(await cli.ok(`${noun} demo list ${owner}`), /^KEY\tCREATED_AT\nAPI_KEY\t\S+Z\n$/)
+      assert.doesNotMatch(await cli.ok(`${noun} demo list ${owner} --json`), /value|s3cret/)
+      assert.equal(await cli.ok(`${noun} demo delete ${owner} API_KEY`), `deleted API_KEY of ${scope} ${owner}\n`)
+      const again = await cli.run(`${noun} demo delete ${owner} API_KEY`)
+      assert.deepEqual([again.code, again.stderr], [1, `svc: there is no secret API_KEY of ${owner}\n`])
+      assert.equal((await cli.run(`${noun} demo list ${owner}`)).stderr, `no secrets of ${scope} ${owner}\n`)
+    })
+  }
+})
+
+suite('a value', () => {
+  const values: Record<string, [stdin: string, stored: string]> = {
+    'keeps its lines': ['a\nb', 'a\nb'],
+    'loses one line break at its end': ['key\r\n', 'key'],
+    'loses no more than one': ['key\n\n', 'key\n'],
+    'keeps blanks and a byte order mark': ['\ufeff a ', '\ufeff a '],
+  }
+  for (const [what, [stdin, stored]] of Object.entries(values))
+    test(`from stdin ${what}`, async (t) => {
+      const cli = await demoCli(t)
+      await cli.ok('secret demo set main K --value -', { stdin })
+      assert.equal(await storedSecret(cli, 'folder', 'main', 'K'), stored)
+    })
+
+  test('on the command line is taken as it is, with a warning, and is not repeated', async (t) => {
+    const cli = await demoCli(t)
+    const { code, stdout, stderr } = await cli.run(['secret', 'demo', 'set', 'main', 'K', '-v', '-s3 cret\n'])
+    assert.equal(code, 0)
+    assert.match(stderr, /^warning: a value on the command line may stay in the history of the shell; --value -/)
+    assert.doesNotMatch(stdout + stderr, /s3/)
+    assert.equal(await storedSecret(cli, 'folder', 'main', 'K'), '-s3 cret\n')
+  })
+
+  test('that was typed without its flag is not repeated', async (t) => {
+    const cli = await demoCli(t)
+    for (const line of ['main K s3cret', 'main K --valu=s3cret', 'main K s3cret --value x', 'main k --value s3cret']) {
+      const { code, stdout, stderr } = await cli.run(`secret demo set ${line}`)
+      assert.equal(code, 1, line)
+      assert.doesNotMatch(stdout + stderr, /s3cret/, line)
+    }
+    assert.equal(await cli.ok('secret demo list main'), '')
+  })
+})
+
+suite('svc secret set refuses', () => {
+  const demo = demoCli({ after })
+  const cases: Record<string, [string[], string | Uint8Array, RegExp]> = {
+    'a small key': [['main', 'a', '--value', '-'], 'x', /key must match \^\[A-Z\]\[A-Z0-9_\]\*\$/],
+    'a key with a dash': [['main', 'A-B', '--value', '-'], 'x', /key must match/],
+    'a key that starts with a digit': [['main', '1A', '--value', '-'], 'x', /key must match/],
+    'an empty key': [['main', '', '--value', '-'], 'x', /key must match/],
+    'a huge key': [['main', 'K'.repeat(10_000), '--value', '-'], 'x', /key is longer/],
+    'an empty value': [['main', 'K', '--value='], '', /value must not be empty/],
+    'nothing on stdin': [['main', 'K', '--value', '-'], '', /value must not be empty/],
+    'a huge value': [['main', 'K', '--value', '-'], 'x'.repeat(2 ** 20), /longer than 65536 characters/],
+    'more than it reads': [
+      ['main', 'K', '--value', '-'],
+      'x'.repeat(2 ** 20 + 1),
+      /stdin is larger than 1048576 bytes/,
+    ],
+    'bytes that are no text': [['main', 'K', '--value', '-'], Uint8Array.of(0xff, 0xfe), /stdin is not UTF-8 text/],
+    'a folder that is no group': [['nobody', 'K', '--value', '-'], 'x', /there is no group nobody/],
+  }
+  for (const [what, [words, stdin, sentence]] of Object.entries(cases))
+    test(what, async (t) => {
+      const cli = await demo
+      const { code, stderr } = await cli.run(['secret', 'demo', 'set', ...words], { stdin })
+      assert.equal(code, 1)
+      assert.match(stderr, sentence)
+      assert.ok(stderr.length < 400, 'nothing huge is repeated')
+    })
+
+  test('everything without a key to seal with', async (t) => {
+    const cli = await demo
+    const env = join(cli.root, '.env')
+    writeFileSync(env, readFileSync(env, 'utf8').replace(/^SECRETS_KEY=.*$/m, ''))
+    const { code, stderr } = await cli.run('secret demo set main K --value -', { stdin: 'x' })
+    assert.equal(code, 1)
+    assert.match(stderr, /SECRETS_KEY is not set\nhint: add SECRETS_KEY=/)
+    assert.equal(await cli.ok('secret demo list main'), '')
+  })
+})
+
+test('a list opens no secret, so a changed key does not break it', async (t) => {
+  const cli = await demo
+  await cli.ok('secret demo set main K --value -', { stdin: 'x' })
+  const env = join(cli.root, '.env')
+  writeFileSync(env, readFileSync(env, 'utf8').replace(/^SECRETS_KEY=.*$/m, 'SECRETS_KEY=another'))
+  assert.match(await cli.ok('secret demo list main'), /^KEY\tCREATED_AT\nK\t/)
+})

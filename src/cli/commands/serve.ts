@@ -1,0 +1,41 @@
+// Runs the daemons of an instance until it is told to stop.
+import { command, type Svc } from '../command.ts'
+import type { Configured } from '../instance.ts'
+
+export const serveCommands = [
+  command({
+    usage: 'serve <instance> [<daemon>…]',
+    about: 'run every daemon in one process, or only those that are named; prints where each listens, then ready',
+    example: 'serve demo',
+    run: async (svc, { instance, daemon }) => {
+      const { findInstance } = await import('../instance.ts')
+      const configured = await findInstance(instance, svc.io.environment)
+      for (const warning of configured.warnings) svc.print.warn(warning)
+      await runDaemons(svc, configured, { daemons: daemon })
+    },
+  }),
+]
+
+interface Running {
+  readonly daemons: readonly string[]
+  /** Called when all of them listen, with where the front door is. */
+  onReady?(url: string | undefined): void
+}
+
+export async function runDaemons({ io, print }: Svc, configured: Configured, running: Running): Promise<void> {
+  // Asked for first, so that a signal during the start is not lost.
+  const stopped = io.stopped()
+  const [{ openInstance }, { serve }, { openLog }] = await Promise.all([
+    import('../instance.ts'),
+    import('../../daemons/serve.ts'),
+    import('../../lib/log.ts'),
+  ])
+  const log = await openLog({ level: configured.settings.LOG_LEVEL })
+  const onStray = (error: unknown): void => log.error({ err: error }, 'internal error')
+  const host = await openInstance(configured, { clock: io.clock, onStray })
+  const { sources } = configured
+  const served = await serve({ host, sources, daemons: running.daemons, print: print.line, log })
+  running.onReady?.(served.urls.proxyd)
+  await stopped
+  await served.close()
+}

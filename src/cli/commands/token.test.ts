@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { after, suite, test } from 'node:test'
+import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
+import { onEveryEngine } from '../../../test/support/host.ts'
+
+onEveryEngine('svc token', (engine) => {
+  test('issue prints jid, token and url, and the list knows the link but not the token', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const lines = (await cli.ok(['token', 'demo', 'issue', 'chat', 'main', 'site', '-c', 'Be\tbrief\n'])).split('\n')
+    const [jid = '', token = '', url = ''] = lines
+    assert.equal(jid, 'jid: web:main/site')
+    const raw = /^token: ([A-Za-z0-9_-]{43})$/.exec(token)?.[1] ?? ''
+    assert.equal(url, `url: http://localhost:8080/chat/${raw}/`)
+    const listed = await cli.ok('token demo list main')
+    const [header, row] = listed.split('\n')
+    assert.equal(header, 'JID\tOWNER\tTARGET\tCREATED_AT\tCONTEXT')
+    assert.match(row ?? '', /^web:main\/site\tmain\tmain\t\S+Z\tBe\\tbrief\\n$/)
+    assert.ok(raw && !listed.includes(raw))
+    assert.ok(!(await cli.ok('token demo list main --json')).includes(raw))
+  })
+
+  test('a webhook has its source in the JID and another url', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const minted = await cli.ok('token demo issue webhook main github push')
+    assert.match(minted, /^jid: hook:main\/github\/push\n/)
+    assert.match(minted, /^url: http:\/\/localhost:8080\/hook\/[A-Za-z0-9_-]{43}$/m)
+  })
+
+  test('revoke ends every link of a JID, once', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    for (const _ of [1, 2]) await cli.ok('token demo issue chat main')
+    assert.equal(await cli.ok('token demo revoke web:main'), 'revoked web:main (2 tokens)\n')
+    const again = await cli.run('token demo revoke web:main')
+    assert.deepEqual([again.code, again.stderr], [1, 'svc: there is no token at web:main\n'])
+    assert.deepEqual(await cli.run('token demo list main'), { code: 0, stdout: '', stderr: 'no tokens of main\n' })
+  })
+
+  test('revoke with a folder that does not own the link is refused', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add slack:1 team')
+    await cli.ok('token demo issue chat team')
+    const other = await cli.run('token demo revoke web:team main')
+    assert.deepEqual([other.code, other.stderr], [1, 'svc: main owns no token at web:team\n'])
+    assert.match(await cli.ok('token demo list team'), /web:team/)
+    assert.equal(await cli.ok('token demo revoke web:team team'), 'revoked web:team (1 token)\n')
+  })
+
+  test('a JID that reads like another folder is a conflict', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add slack:1 team')
+    await cli.ok('group demo add slack:2 team/forms')
+    await cli.ok('token demo issue chat team forms')
+    const { code, stderr } = await cli.run('token demo issue chat team/forms')
+    assert.equal(code, 1)
+    assert.match(stderr, /minted by another folder already\nhint: choose another suffix/)
+  })
+})
+
+suite('svc token refuses', () => {
+  const demo = demoCli({ after })
+  const cases: Record<string, [string, RegExp]> = {
+    'a suffix that leaves the folder': ['issue chat main x/..', /jid_suffix must be 1 to 64 letters/],
+    'a source with a blank': ['issue webhook main a%20b', /source_label must be/],
+    'a folder that is no group': ['issue chat nobody', /there is no group nobody/],
+    'a list of a folder that is no group': ['list nobody', /there is no group nobody/],
+    'an unknown kind': ['issue hook main x', /hook is not known here/],
+    'a JID that is none': ['revoke main', /jid must look like platform:room/],
+  }
+  for (const [what, [line, sentence]] of Object.entries(cases))
+    test(what, async (t) => {
+      const { code, stdout, stderr } = await (await demo).run(`token demo ${line}`)
+      assert.deepEqual([code, stdout], [1, ''])
+      assert.match(stderr, sentence)
+    })
+})
+
+test('the host of a link is the instance’s, not the shell’s', async (t) => {
+  const cli = await demo
+  const minted = await cli.ok('token demo issue chat main', { env: { WEB_HOST: 'evil.example' } })
+  assert.match(minted, /^url: http:\/\/localhost:8080\//m)
+})

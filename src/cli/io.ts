@@ -1,0 +1,52 @@
+// The process's own streams, environment and signals as a command is given them.
+import { diskCode, refuseDisk } from '../lib/atomic-file.ts'
+import { systemClock } from '../lib/clock.ts'
+import { Refusal } from '../lib/refusal.ts'
+import { environment } from '../lib/settings.ts'
+import type { Io } from './command.ts'
+import { main } from './main.ts'
+import type { Out } from './print.ts'
+
+export async function runProcess(): Promise<void> {
+  const code = await main(process.argv.slice(2), processIo())
+  // A write that failed has said so already.
+  process.exitCode ||= code
+}
+
+function processIo(): Io {
+  return {
+    stdout: outOf(process.stdout, 'stdout'),
+    stderr: outOf(process.stderr, 'stderr'),
+    // Asked for late: touching it would keep the process waiting for a terminal.
+    get stdin() {
+      return process.stdin
+    },
+    environment: environment(),
+    clock: systemClock,
+    stopped: () =>
+      new Promise((resolve) => {
+        // Once: who asks a second time does not want to wait for an orderly end.
+        for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
+      }),
+  }
+}
+
+function outOf(stream: NodeJS.WriteStream, name: string): Out {
+  stream.on('error', (error) => failed(error, name))
+  return { write: (text) => void stream.write(text), isTerminal: stream.isTTY === true }
+}
+
+/** A reader who has seen enough is fine; a disk that is full is not. */
+function failed(error: Error, name: string): void {
+  if (diskCode(error) === 'EPIPE') return
+  process.exitCode = 1
+  if (name === 'stdout') process.stderr.write(`svc: ${sentenceOf(error)}\n`)
+}
+
+function sentenceOf(error: Error): string {
+  try {
+    return refuseDisk(error, 'write to', 'stdout')
+  } catch (refusal) {
+    return refusal instanceof Refusal ? refusal.message : error.message
+  }
+}

@@ -1,0 +1,104 @@
+// Makes an instance: its directory, its .env, its store and the group main. Safe to repeat: what is there stays as it is.
+import { randomBytes } from 'node:crypto'
+import { link, mkdir, readdir, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { bundledProducts, findProduct, listProducts, type Product, setUpFolder } from '../core/products.ts'
+import { INSTANCE_SETTINGS } from '../daemons/settings.ts'
+import { diskCode, refuseDisk, writeAtomic } from '../lib/atomic-file.ts'
+import { type Clock, type Random, systemRandom } from '../lib/clock.ts'
+import { formatDotenv } from '../lib/dotenv.ts'
+import { refuse } from '../lib/refusal.ts'
+import { readSettings, type Source } from '../lib/settings.ts'
+import { call } from '../registry/call.ts'
+import { groupsResource } from '../resources/groups.ts'
+import { hostCaller } from './command.ts'
+import { type Configured, configure, openInstance, type Place, storeOf } from './instance.ts'
+
+const MAIN = 'main'
+export const DEFAULT_PRODUCT = 'assistant'
+
+export interface Made {
+  readonly configured: Configured
+  /** Whether it was written now. */
+  readonly env: boolean
+  readonly group: boolean
+}
+
+interface World {
+  readonly environment: Source
+  readonly clock: Clock
+}
+
+/** Asked before anything is made. */
+export async function mustFindProduct(name: string): Promise<Product> {
+  const found = await findProduct(bundledProducts, name)
+  if (found) return found
+  const known = (await listProducts(bundledProducts)).map((product) => product.name)
+  return refuse('not_found', `unknown product ${JSON.stringify(name.slice(0, 80))}; known: ${known.join(', ')}`)
+}
+
+export async function makeInstance(place: Place, product: Product, { environment, clock }: World): Promise<Made> {
+  const { layout, name } = place
+  await mustBeOursOrNew(layout.root)
+  const text = newEnv(name, environment)
+  await makeDir(layout.root, 0o755)
+  const env = await writeNew(layout.env, text)
+  const configured = await configure(place, environment)
+  await makeDir(dirname(layout.store), 0o700)
+  const address = storeOf(configured)
+  const store = 'path' in address ? { ...address, create: true } : address
+  const host = await openInstance(configured, { clock, store })
+  try {
+    await setUpFolder(layout, MAIN, product)
+    const asking = { host, caller: hostCaller(), face: 'cli' as const }
+    const { added } = await call(asking, groupsResource.verbs.add, { folder: MAIN, product: product.name })
+    return { configured, env, group: added }
+  } finally {
+    await host.close()
+  }
+}
+
+/** A directory full of somebody else's files is a mistyped path. */
+async function mustBeOursOrNew(root: string): Promise<void> {
+  const entries = await readdir(root).catch((error) =>
+    diskCode(error) === 'ENOENT' ? [] : refuseDisk(error, 'use', root),
+  )
+  const ours = ['.env', 'store', 'groups', 'services', 'docker-compose.yml']
+  const others = entries.filter((entry) => entry !== 'lost+found')
+  if (others.length === 0 || others.some((entry) => ours.includes(entry))) return
+  refuse('conflict', `${root} holds files, but no instance of svc: nothing was changed`, 'choose another name')
+}
+
+/** What holds now, written down: from then on the file decides, and no variable of a shell (decision P7). */
+function newEnv(name: string, environment: Source, random: Random = systemRandom): string {
+  const { WEB_LISTEN } = readSettings(INSTANCE_SETTINGS, [environment])
+  const listen = environment.get('WEB_LISTEN') ?? INSTANCE_SETTINGS.WEB_LISTEN.initial
+  const host = WEB_LISTEN.port === 0 ? INSTANCE_SETTINGS.WEB_HOST.initial : `localhost:${WEB_LISTEN.port}`
+  const secret = (): string => Buffer.from(random.bytes(32)).toString('hex')
+  return formatDotenv([
+    ['ASSISTANT_NAME', name],
+    ['WEB_LISTEN', listen],
+    ['WEB_HOST', environment.get('WEB_HOST') ?? host],
+    ['CHANNEL_SECRET', secret()],
+    ['SECRETS_KEY', secret()],
+  ])
+}
+
+async function makeDir(path: string, mode: number): Promise<void> {
+  await mkdir(path, { recursive: true, mode }).catch((error) => refuseDisk(error, 'make', path))
+}
+
+/** Whole or not at all, and only where there is none: of two that create at once, both use the keys of the first. */
+async function writeNew(path: string, text: string): Promise<boolean> {
+  const newborn = `${path}.new-${randomBytes(8).toString('hex')}`
+  await writeAtomic(newborn, text, 0o600)
+  try {
+    await link(newborn, path)
+    return true
+  } catch (error) {
+    if (diskCode(error) === 'EEXIST') return false
+    return refuseDisk(error, 'write', path)
+  } finally {
+    await rm(newborn, { force: true })
+  }
+}

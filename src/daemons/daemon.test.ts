@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { testHost } from '../../test/support/host.ts'
+import { openLog } from '../lib/log.ts'
+import { openProcessMetrics } from '../lib/metrics.ts'
+import { refuse } from '../lib/refusal.ts'
+import { DurationSetting, setting, sourceOf } from '../lib/settings.ts'
+import { resources } from '../resources/index.ts'
+import { type Daemon, daemon, openDaemon, type Surroundings } from './daemon.ts'
+import { storeHealth } from './health.ts'
+import { daemons } from './index.ts'
+import { openPeers } from './peers.ts'
+import { DAEMON_NAMES } from './settings.ts'
+
+const SECURE = {
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'cache-control': 'no-store',
+}
+
+async function open(t: TestContext, what: Daemon, options: Partial<Surroundings> = {}) {
+  const { host } = await testHost(t)
+  const lines: string[] = []
+  const opened = await openDaemon(what, {
+    host,
+    resources,
+    sources: [],
+    log: await openLog({ to: { write: (line) => lines.push(line) } }),
+    peers: openPeers(new Map(), new Map()).peers,
+    health: storeHealth(host),
+    stopping: new AbortController().signal,
+    ...options,
+  })
+  t.after(() => opened.close())
+  return { ...opened, logged: (): Record<string, unknown>[] => lines.map((line) => JSON.parse(line)) }
+}
+
+for (const name of DAEMON_NAMES) {
+  test(`${name} serves exactly what it describes`, async (t) => {
+    const { app } = await open(t, await daemons[name]())
+    const { paths }: { paths: Record<string, object> } = await (await app.request('/openapi.json')).json()
+    const described = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods)
+        .filter((method) => method !== 'parameters')
+        .map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),
+    )
+    // What is no row is no resource, and in no description (rules 4.4.9 and 4.4.11).
+    const own = /^(GET \/(health|metrics|openapi\.json|openapi\/\w+\.json|v1\/keys)?|ALL .*)$/
+    const mounted = app.routes.map(({ method, path }) => `${method} ${path}`).filter((route) => !own.test(route))
+    assert.deepEqual([...new Set(mounted)].sort(), described.sort())
+  })
+}
+
+test('routd describes its sixteen paths, and a daemon without resources a valid nothing', async (t) => {
+  const count = async (name: 'routd' | 'webd'): Promise<number> => {
+    const { app } = await open(t, await daemons[name]())
+    const document: { paths: object } = await (await app.request('/openapi.json')).json()
+    return Object.keys(document.paths).length
+  }
+  assert.equal(await count('routd'), 16)
+  assert.equal(await count('webd'), 0)
+})
+
+test('the description is public, cacheable and the same at every call', async (t) => {
+  const { app } = await open(t, await daemons.routd())
+  const first = await app.request('/openapi.json')
+  assert.equal(first.headers.get('content-type'), 'application/json')
+  assert.equal(first.headers.get('cache-control'), 'public, max-age=300')
+  const etag = first.headers.get('etag') ?? ''
+  assert.equal(await first.text(), await (await app.request('/openapi.json')).text())
+  for (const known of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
+    const again = await app.request('/openapi.json', { headers: { 'If-None-Match': known } })
+    assert.equal(again.status, 304)
+    assert.equal(again.headers.get('etag'), etag)
+    assert.equal(await again.text(), '')
+  }
+  const other = await app.request('/openapi.json', { headers: { 'If-None-Match': '"other"' } })
+  assert.equal(other.status, 200)
+})
+
+test('health says who is well, and 503 with a reason when the store does not answer', async (t) => {
+  const { app } = await open(t, await daemons.webd())
+  assert.deepEqual(await (await app.request('/health')).json(), { status: 'ok', daemon: 'webd' })
+  const down = await open(t, await daemons.webd(), { health: async () => refuse('unavailable', 'the store is gone') })
+  const answer = await down.app.request('/health')
+  assert.equal(answer.status, 503)
+  assert.equal(answer.headers.get('retry-after'), '5')
+  assert.equal((await answer.json()).detail, 'the store is gone')
+})
+
+test('a daemon that is stopping is not healthy', async (t) => {
+  const { app } = await open(t, await daemons.webd(), { stopping: AbortSignal.abort() })
+  assert.equal((await app.request('/health')).status, 503)
+})
+
+test('metrics count what was answered; switched off there are none', async (t) => {
+  const process = openProcessMetrics()
+  t.after(() => process.close())
+  const { app } = await open(t, await daemons.webd(), { process })
+  await app.request('/nothing')
+  const text = await (await app.request('/metrics')).text()
+  assert.match(text, /^http_requests_total\{daemon="webd",method="GET",status="4xx"\} 1$/m)
+  const without = await open(t, await daemons.webd())
+  assert.equal((await without.app.request('/metrics')).status, 404)
+})
+
+const broken = daemon({
+  name: 'webd',
+  about: 'breaks',
+  start: ({ app }) => {
+    app.get('/bug', () => {
+      throw new Error('select * from secrets')
+    })
+    app.get('/no', () => refuse('forbidden', 'not you'))
+  },
+})
+
+test('no answer lacks the headers that protect', async (t) => {
+  const { app } = await open(t, broken)
+  for (const [path, status] of Object.entries({ '/health': 200, '/x': 404, '/no': 403, '/bug': 500 })) {
+    const { headers, status: is } = await app.request(path)
+    assert.equal(is, status)
+    for (const [name, value] of Object.entries(SECURE)) assert.equal(headers.get(name), value, `${path} ${name}`)
+    assert.match(headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/)
+  }
+})
+
+test('a bug is an incident: a number for the client, the stack for the log', async (t) => {
+  const { app, logged } = await open(t, broken)
+  const answer = await app.request('/bug')
+  const text = await answer.text()
+  assert.equal(answer.status, 500)
+  assert.doesNotMatch(text, /select|secrets|at |\.ts/)
+  const { incident } = JSON.parse(text)
+  const [error, line, ...more] = logged()
+  assert.equal(error?.incident, incident)
+  assert.equal(error?.level, 'error')
+  assert.match(JSON.stringify(error?.err), /select \* from secrets.*daemon\.test\.ts/)
+  assert.equal(line?.status, 500)
+  assert.equal(line?.request, error?.request)
+  assert.deepEqual(more, [])
+})
+
+test('the log tells why a request was refused', async (t) => {
+  const { app, logged } = await open(t, broken)
+  await app.request('/no?token=secret', { headers: { 'X-Request-Id': 'abc.1' } })
+  const { time, ms, ...line } = logged()[0] ?? {}
+  assert.deepEqual(line, {
+    level: 'info',
+    daemon: 'webd',
+    method: 'GET',
+    path: '/no',
+    status: 403,
+    request: 'abc.1',
+    reason: 'not you',
+  })
+})
+
+test('a request keeps the id that it brings, if it is plain', async (t) => {
+  const { app } = await open(t, await daemons.webd())
+  const id = async (given: string) =>
+    (await app.request('/health', { headers: { 'X-Request-Id': given } })).headers.get('x-request-id')
+  assert.equal(await id('from-the-client_1.2'), 'from-the-client_1.2')
+  for (const odd of ['', 'a b', '"', 'x'.repeat(65), '<script>']) assert.notEqual(await id(odd), odd)
+})
+
+test('a wrong method is told which ones there are', async (t) => {
+  const { app } = await open(t, await daemons.routd())
+  const answer = await app.request('/health', { method: 'POST' })
+  assert.equal(answer.status, 405)
+  assert.equal(answer.headers.get('allow'), 'GET, HEAD')
+  assert.equal((await app.request('/v1/routes', { method: 'PUT' })).status, 405)
+  assert.equal((await app.request('/health', { method: 'HEAD' })).status, 200)
+})
+
+test('a daemon gets its own settings, and closes what it opened, the last first', async (t) => {
+  const closed: string[] = []
+  const settings = { TIMED_TICK: setting(DurationSetting, '1s', 'how often') }
+  const ticking = daemon({
+    name: 'timed',
+    about: 'ticks',
+    settings,
+    start: ({ app, defer }, { TIMED_TICK }) => {
+      app.get('/tick', (c) => c.json(TIMED_TICK))
+      defer(() => void closed.push('first'))
+      defer(() => void closed.push('second'))
+    },
+  })
+  const { app, close } = await open(t, ticking, { sources: [sourceOf('x', new Map([['TIMED_TICK', '5s']]))] })
+  assert.equal(await (await app.request('/tick')).json(), 5000)
+  await close()
+  assert.deepEqual(closed, ['second', 'first'])
+})
+
+test('a start that fails closes what it had opened', async (t) => {
+  const closed: string[] = []
+  const failing = daemon({
+    name: 'timed',
+    about: 'fails',
+    start: ({ defer }) => {
+      defer(() => void closed.push('it'))
+      refuse('unavailable', 'no clock')
+    },
+  })
+  await assert.rejects(open(t, failing), /no clock/)
+  assert.deepEqual(closed, ['it'])
+})

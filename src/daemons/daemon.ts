@@ -1,0 +1,118 @@
+// What a daemon is: a name, its resources' routes, its documents, and what it adds of its own.
+import { hash } from 'node:crypto'
+import { Hono } from 'hono'
+import { openapiText } from '../faces/openapi.ts'
+import { servedBy } from '../faces/operations.ts'
+import { mountRest } from '../faces/rest.ts'
+import { answerErrors, answerNotFound } from '../lib/http.ts'
+import type { Log } from '../lib/log.ts'
+import { METRICS_TYPE, type ProcessMetrics, RequestMetrics } from '../lib/metrics.ts'
+import { refuse } from '../lib/refusal.ts'
+import { type Declared, readSettings, type Settings, type Source } from '../lib/settings.ts'
+import type { Host } from '../registry/context.ts'
+import type { Resource } from '../registry/resource.ts'
+import type { Health } from './health.ts'
+import type { Peers } from './peers.ts'
+import { askWith, framed } from './request.ts'
+import type { DaemonName } from './settings.ts'
+
+/** What a daemon is given when it starts. */
+export interface Frame {
+  readonly host: Host
+  /** Its routes; those of its resources are there already. */
+  readonly app: Hono
+  readonly log: Log
+  readonly peers: Peers
+  /** Aborted when the process is about to stop: the time to end streams and take no more work. */
+  readonly stopping: AbortSignal
+  /** What to close after the last answer has gone out; in reverse order, and also when the start fails. */
+  defer(close: () => void | Promise<void>): void
+}
+
+export interface Daemon<D extends Declared = Declared> {
+  readonly name: DaemonName
+  readonly about: string
+  readonly settings?: D
+  /** Before the daemon listens. */
+  start?(frame: Frame, settings: Settings<D>): void | Promise<void>
+}
+
+export function daemon<const D extends Declared = Record<never, never>>(declared: Daemon<D>): Daemon<D> {
+  return declared
+}
+
+/** What the daemons of one process share. */
+export interface Surroundings {
+  readonly host: Host
+  readonly resources: readonly Resource[]
+  readonly sources: readonly Source[]
+  readonly log: Log
+  readonly peers: Peers
+  readonly health: Health
+  /** Absent where METRICS_ENABLED is false. */
+  readonly process?: ProcessMetrics | undefined
+  readonly stopping: AbortSignal
+}
+
+export interface OpenDaemon {
+  readonly name: DaemonName
+  readonly app: Hono
+  readonly log: Log
+  readonly metrics: RequestMetrics
+  close(): Promise<void>
+}
+
+export async function openDaemon(daemon: Daemon, around: Surroundings): Promise<OpenDaemon> {
+  const { name } = daemon
+  const { host, peers, stopping } = around
+  const app = new Hono()
+  const log = around.log.child({ daemon: name })
+  const metrics = new RequestMetrics(name)
+  const resources = servedBy(name, around.resources)
+  app.use(framed({ host, log, metrics }))
+  app.onError(
+    answerErrors((incident, error, c) => {
+      log.error({ incident, request: c.get('requestId'), err: error }, 'internal error')
+    }),
+  )
+  app.notFound(answerNotFound(app))
+  mountDescription(app, () => openapiText(name, resources))
+  mountState(app, { name, metrics, ...around })
+  mountRest(app, resources, askWith(host))
+  const opened = new AsyncDisposableStack()
+  try {
+    const settings = readSettings(daemon.settings ?? {}, around.sources)
+    await daemon.start?.({ host, app, log, peers, stopping, defer: (close) => opened.defer(close) }, settings)
+  } catch (error) {
+    await opened.disposeAsync()
+    throw error
+  }
+  return { name, app, log, metrics, close: () => opened.disposeAsync() }
+}
+
+/** Public, and made once: it says the same as long as the process lives. */
+function mountDescription(app: Hono, write: () => string): void {
+  let made: { text: string; etag: string } | undefined
+  app.get('/openapi.json', (c) => {
+    if (!made) {
+      const text = write()
+      made = { text, etag: `"${hash('sha256', text, 'hex').slice(0, 32)}"` }
+    }
+    const headers = { ETag: made.etag, 'Cache-Control': 'public, max-age=300' }
+    const known = c.req.header('If-None-Match')?.split(/\s*,\s*/) ?? []
+    if (known.some((tag) => tag === '*' || tag.replace(/^W\//, '') === made?.etag)) return c.body(null, 304, headers)
+    return c.body(made.text, 200, { ...headers, 'Content-Type': 'application/json' })
+  })
+}
+
+type State = Pick<Surroundings, 'health' | 'process' | 'stopping'> & Pick<OpenDaemon, 'name' | 'metrics'>
+
+function mountState(app: Hono, { name, health, process, metrics, stopping }: State): void {
+  app.get('/health', async (c) => {
+    if (stopping.aborted) refuse('unavailable', `${name} is stopping`)
+    await health()
+    return c.json({ status: 'ok', daemon: name })
+  })
+  if (!process) return
+  app.get('/metrics', (c) => c.body(metrics.text() + process.text(), 200, { 'Content-Type': METRICS_TYPE }))
+}

@@ -1,0 +1,15 @@
+// The list of daemons. Each is loaded only when it is to run.
+import type { Daemon } from './daemon.ts'
+import type { DaemonName } from './settings.ts'
+
+export const daemons: Readonly<Record<DaemonName, () => Promise<Daemon>>> = {
+  proxyd: async () => (await import('./proxyd/daemon.ts')).proxyd,
+  routd: async () => (await import('./routd/daemon.ts')).routd,
+  webd: async () => (await import('./webd/daemon.ts')).webd,
+  gated: async () => (await import('./gated/daemon.ts')).gated,
+  runed: async () => (await import('./runed/daemon.ts')).runed,
+  authd: async () => (await import('./authd/daemon.ts')).authd,
+  onbod: async () => (await import('./onbod/daemon.ts')).onbod,
+  timed: async () => (await import('./timed/daemon.ts')).timed,
+  dashd: async () => (await import('./dashd/daemon.ts')).dashd,
+}

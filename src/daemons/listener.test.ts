@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { refused } from '../../test/support/host.ts'
+import { raw, statusOf } from '../../test/support/serve.ts'
+import { type Fault, type Listener, type ListenerOptions, openListener } from './listener.ts'
+
+interface Opened extends Listener {
+  /** The paths that reached the app. */
+  readonly seen: string[]
+  readonly faults: Fault[]
+}
+
+async function open(t: TestContext, options: Partial<ListenerOptions> = {}): Promise<Opened> {
+  const [seen, faults]: [string[], Fault[]] = [[], []]
+  const listener = await openListener({
+    name: 'routd',
+    setting: 'ROUTD_LISTEN',
+    listen: { host: '127.0.0.1', port: 0 },
+    fetch: async (request) => {
+      seen.push(new URL(request.url).pathname)
+      return new Response(await request.text().catch(() => 'broken off'))
+    },
+    onFault: (fault) => faults.push(fault),
+    onStray: (error) => assert.fail(String(error)),
+    ...options,
+  })
+  t.after(() => listener.close())
+  return { ...listener, seen, faults }
+}
+
+const post = (...headers: string[]): string => `POST /first HTTP/1.1\r\nHost: a\r\n${headers.join('\r\n')}\r\n\r\n`
+const get = (...headers: string[]): string => ['GET /first HTTP/1.1', ...headers, '', ''].join('\r\n')
+const TAIL = 'GET /second HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'
+
+const MALFORMED: Record<string, string | Uint8Array> = {
+  'both lengths': `${post('Content-Length: 5', 'Transfer-Encoding: chunked')}0\r\n\r\n`,
+  'both lengths the other way round': `${post('Transfer-Encoding: chunked', 'Content-Length: 5')}0\r\n\r\n`,
+  'two lengths': post('Content-Length: 0', `Content-Length: ${TAIL.length}`),
+  'two equal lengths': `${post('Content-Length: 2', 'Content-Length: 2')}ab`,
+  'a list of lengths': `${post('Content-Length: 2, 2')}ab`,
+  'a negative length': post('Content-Length: -1'),
+  'a length with a plus': post('Content-Length: +5'),
+  'a hexadecimal length': post('Content-Length: 0x10'),
+  'a length of 20 digits': post('Content-Length: 99999999999999999999'),
+  'a length with a space before the colon': post('Content-Length : 5'),
+  'an unknown coding': post('Transfer-Encoding: xchunked'),
+  'a coding after chunked': post('Transfer-Encoding: chunked, identity'),
+  'two codings': `${post('Transfer-Encoding: chunked', 'Transfer-Encoding: identity')}0\r\n\r\n`,
+  'a bad size of a chunk': `${post('Transfer-Encoding: chunked')}zz\r\n`,
+  'a folded header': get('Host: a', 'X: 1', ' 2'),
+  'two Hosts': get('Host: a', 'Host: b'),
+  'two equal Hosts': get('Host: a', 'Host: a'),
+  'no Host': get(),
+  'an empty Host': get('Host:'),
+  'a Host that is none': get('Host: a/b@c d'),
+  'a space in the name of a header': get('Host: a', 'X Y: 1'),
+  'a NUL in a header': get('Host: a', 'X: a\0b'),
+  'a lone CR in a header': get('Host: a', 'X: a\rb'),
+  'lines without CR': 'GET /first HTTP/1.1\nHost: a\n\n',
+  'HTTP/0.9': 'GET /first\r\n\r\n',
+  'HTTP/1.9': 'GET /first HTTP/1.9\r\nHost: a\r\n\r\n',
+  'HTTP/2 without asking': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+  'the bytes of TLS': Buffer.from('16030100a5010000a10303', 'hex'),
+  'no path': 'OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n',
+}
+
+for (const [what, bytes] of Object.entries(MALFORMED)) {
+  test(`a request with ${what} is 400, and what follows is no second request`, async (t) => {
+    const { url, seen } = await open(t)
+    const answer = await raw(url, bytes, TAIL)
+    assert.equal(statusOf(answer), 400, answer)
+    assert.match(answer, /\r\nConnection: close\r\n/i)
+    assert.match(answer, /application\/problem\+json/)
+    assert.equal(answer.match(/HTTP\/1\.1 /g)?.length, 1)
+    assert.deepEqual(
+      seen.filter((path) => path === '/second'),
+      [],
+    )
+  })
+}
+
+test('a hundred headers are taken, one more is not', async (t) => {
+  const { url, seen, faults } = await open(t)
+  const more = (count: number): string => get('Host: a', 'Connection: close', ...Array(count - 2).fill('X: 1'))
+  assert.equal(statusOf(await raw(url, more(100))), 200)
+  assert.equal(statusOf(await raw(url, more(101))), 431)
+  assert.equal(statusOf(await raw(url, more(900))), 431)
+  assert.equal(statusOf(await raw(url, get('Host: a', `X: ${'a'.repeat(17_000)}`))), 431)
+  assert.equal(statusOf(await raw(url, `GET /${'a'.repeat(17_000)} HTTP/1.1\r\nHost: a\r\n\r\n`)), 431)
+  assert.deepEqual(seen, ['/first'])
+  assert.deepEqual(new Set(faults.map(({ status }) => status)), new Set([431]))
+})
+
+test('an upgrade that nobody offers is ignored', async (t) => {
+  const { url } = await open(t)
+  assert.equal(statusOf(await raw(url, get('Host: a', 'Connection: Upgrade, close', 'Upgrade: h2c'))), 200)
+})
+
+test('HTTP/1.0 is answered once and closed', async (t) => {
+  const { url } = await open(t)
+  const answer = await raw(url, 'GET /first HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n')
+  assert.equal(statusOf(answer), 200)
+})
+
+test('a head that comes too slowly is 408', async (t) => {
+  const { url, seen } = await open(t, { limits: { headMs: 60, requestMs: 60 } })
+  assert.equal(statusOf(await raw(url, 'GET /first HTTP/1.1\r\nHost: a\r\nX: ')), 408)
+  assert.equal(statusOf(await raw(url, 'G')), 408)
+  assert.deepEqual(seen, [])
+})
+
+test('a body that comes too slowly is 408', async (t) => {
+  const { url } = await open(t, { limits: { headMs: 60, requestMs: 60 } })
+  assert.equal(statusOf(await raw(url, `${post('Content-Length: 10')}abcd`)), 408)
+})
+
+test('a malformed request after a good one does not spoil the answer to the good one', async (t) => {
+  const { url } = await open(t)
+  const answer = await raw(url, get('Host: a'), 'no HTTP at all\r\n\r\n')
+  assert.ok([200, 400].includes(statusOf(answer)), answer)
+  assert.ok(answer.length < 2000)
+})
+
+test('a port in use is a sentence with the daemon, the address and the setting', async (t) => {
+  const { url } = await open(t)
+  const port = Number(new URL(url).port)
+  const address = `127.0.0.1:${port}`
+  await assert.rejects(
+    open(t, { listen: { host: '127.0.0.1', port } }),
+    refused('unavailable', `routd cannot listen on ${address}: the port is in use`),
+  )
+  await assert.rejects(
+    open(t, { listen: { host: '192.0.2.1', port: 0 } }),
+    refused('unavailable', 'this machine does not have the address'),
+  )
+})
+
+test('the URL of "all addresses" is one that can be used', async (t) => {
+  const { url } = await open(t, { listen: { host: '0.0.0.0', port: 0 } })
+  assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/)
+  assert.equal((await fetch(url)).status, 200)
+})
+
+/** An app whose answers wait until they are let go. */
+function held() {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
+  const fetch = async (): Promise<Response> => {
+    arrive()
+    await promise
+    return new Response('done')
+  }
+  return { fetch, arrived, release: resolve }
+}
+
+test('stopping finishes what is under way and takes nothing new', async (t) => {
+  const { fetch: slow, arrived, release } = held()
+  const { url, close } = await open(t, { fetch: slow })
+  const answer = fetch(url)
+  await arrived
+  const closing = close()
+  await assert.rejects(fetch(url, { headers: { Connection: 'close' } }))
+  release()
+  assert.equal(await (await answer).text(), 'done')
+  await closing
+})
+
+test('stopping does not wait for connections that ask nothing', async (t) => {
+  const { url, close } = await open(t)
+  const { hostname, port } = new URL(url)
+  const [fresh, kept] = [connect(Number(port), hostname), connect(Number(port), hostname)]
+  await Promise.all([once(fresh, 'connect'), once(kept, 'connect')])
+  kept.write(get('Host: a'))
+  await once(kept, 'data')
+  const gone = [once(fresh, 'close'), once(kept, 'close')]
+  fresh.resume()
+  kept.resume()
+  await close()
+  await Promise.all(gone)
+})
+
+test('stopping cuts what does not end in time', async (t) => {
+  const { fetch: slow, arrived, release } = held()
+  t.after(() => release())
+  const { url, close } = await open(t, { fetch: slow, limits: { drainMs: 50 } })
+  const answer = fetch(url)
+  answer.catch(() => {})
+  await arrived
+  await close()
+  await assert.rejects(answer)
+})

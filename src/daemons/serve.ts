@@ -1,0 +1,123 @@
+// `svc serve`: the daemons of one process, each with its listener, until it is told to stop (decision P4).
+import type { Log } from '../lib/log.ts'
+import { openProcessMetrics } from '../lib/metrics.ts'
+import { nearest } from '../lib/nearest.ts'
+import { refuse } from '../lib/refusal.ts'
+import { readSettings, type Source } from '../lib/settings.ts'
+import { resources } from '../resources/index.ts'
+import { type OpenDaemon, openDaemon } from './daemon.ts'
+import { storeHealth } from './health.ts'
+import type { OpenHost } from './host.ts'
+import { daemons } from './index.ts'
+import { type Limits, type Listener, openListener } from './listener.ts'
+import { openPeers } from './peers.ts'
+import { placeOf, urlsOf } from './places.ts'
+import { DAEMON_NAMES, type DaemonName, INSTANCE_SETTINGS } from './settings.ts'
+
+export interface ServeOptions {
+  /** Closed by `close`, and when the start fails. */
+  readonly host: OpenHost
+  /** Where settings come from; the first that has one decides. */
+  readonly sources: readonly Source[]
+  /** Which daemons; all of them unless said. */
+  readonly daemons?: readonly string[]
+  /** Takes the lines `<daemon> <url>` and `ready`. */
+  readonly print: (line: string) => void
+  readonly log: Log
+  readonly limits?: Partial<Limits>
+}
+
+export interface Served {
+  readonly urls: Readonly<Partial<Record<DaemonName, string>>>
+  /** Takes no more requests, finishes those under way, closes the store. */
+  close(): Promise<void>
+}
+
+export async function serve(options: ServeOptions): Promise<Served> {
+  // Closes in reverse: listeners, then daemons, then what they stand on.
+  const opened = new AsyncDisposableStack()
+  opened.defer(() => options.host.close())
+  const stop = new AbortController()
+  opened.defer(() => stop.abort())
+  try {
+    const running = await openDaemons(options, opened, stop.signal)
+    const listeners = await listen(running, options)
+    opened.defer(() => closeAll(listeners))
+    opened.defer(() => stop.abort())
+    for (const [name, { url }] of listeners) options.print(`${name} ${url}`)
+    options.print('ready')
+    let closing: Promise<void> | undefined
+    const close = (): Promise<void> => {
+      closing ??= opened.disposeAsync()
+      return closing
+    }
+    return { urls: Object.fromEntries(listeners.map(([name, { url }]) => [name, url])), close }
+  } catch (error) {
+    await opened.disposeAsync()
+    throw error
+  }
+}
+
+async function openDaemons(
+  { host, sources, log, daemons: wanted }: ServeOptions,
+  opened: AsyncDisposableStack,
+  stopping: AbortSignal,
+): Promise<OpenDaemon[]> {
+  const names = namesOf(wanted)
+  const here = new Map<DaemonName, OpenDaemon>()
+  const { peers, close } = openPeers(here, urlsOf(sources))
+  opened.defer(close)
+  const { METRICS_ENABLED } = readSettings({ METRICS_ENABLED: INSTANCE_SETTINGS.METRICS_ENABLED }, sources)
+  const process = METRICS_ENABLED ? openProcessMetrics() : undefined
+  opened.defer(() => process?.close())
+  const around = { host, resources, sources, log, peers, health: storeHealth(host), process, stopping }
+  for (const daemon of await Promise.all(names.map((name) => daemons[name]()))) {
+    const running = await openDaemon(daemon, around)
+    opened.defer(() => running.close())
+    here.set(running.name, running)
+  }
+  return [...here.values()]
+}
+
+/** In the order of the list, whatever the order they were named in. */
+function namesOf(wanted: readonly string[] | undefined): readonly DaemonName[] {
+  if (!wanted?.length) return DAEMON_NAMES
+  for (const word of wanted) {
+    if (DAEMON_NAMES.some((name) => name === word)) continue
+    const meant = nearest(word, DAEMON_NAMES)
+    const said = `there is no daemon ${JSON.stringify(word.slice(0, 40))}`
+    refuse('invalid', meant ? `${said}; did you mean ${meant}?` : said, `the daemons are ${DAEMON_NAMES.join(', ')}`)
+  }
+  return DAEMON_NAMES.filter((name) => wanted.includes(name))
+}
+
+type Listening = readonly (readonly [DaemonName, Listener])[]
+
+/** All of them or none. */
+async function listen(running: readonly OpenDaemon[], { sources, limits }: ServeOptions): Promise<Listening> {
+  const attempts = await Promise.allSettled(
+    running.map(async ({ name, app, log, metrics }) => {
+      const listener = await openListener({
+        name,
+        ...placeOf(name, sources),
+        fetch: app.fetch,
+        limits,
+        onFault: ({ status, detail }, remote) => {
+          metrics.add('', status, 0)
+          log.info({ status, remote, reason: detail })
+        },
+        onStray: (error) => log.error({ err: error }, 'internal error'),
+      })
+      return [name, listener] as const
+    }),
+  )
+  const listeners = attempts.flatMap((attempt) => (attempt.status === 'fulfilled' ? [attempt.value] : []))
+  const failed = attempts.find((attempt) => attempt.status === 'rejected')
+  if (!failed) return listeners
+  await closeAll(listeners)
+  throw failed.reason
+}
+
+async function closeAll(listeners: Listening): Promise<void> {
+  await Promise.all(listeners.map(([, listener]) => listener.close()))
+}

@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { MADE_UP, pairsResource, thingsResource } from '../../test/support/made-up.ts'
+import { resource } from '../registry/resource.ts'
+import { type OpenApi, openapiDocument, openapiText } from './openapi.ts'
+import { operations, servedBy } from './operations.ts'
+
+const document = openapiDocument('testd', MADE_UP)
+
+function operation(method: string, path: string): Record<string, unknown> {
+  return document.paths[path]?.[method] ?? assert.fail(`no ${method} ${path}`)
+}
+
+/** The schema of a request, or of an answer of this status. */
+function schemaOf(parent: unknown): unknown {
+  const { content } = parent as { content: Record<string, { schema: unknown }> }
+  return content['application/json']?.schema
+}
+
+const answerOf = (described: Record<string, unknown>, status: number): unknown =>
+  (described.responses as Record<string, unknown>)[status]
+
+suite('operations', () => {
+  test('each verb with http is one, in full', () => {
+    const listed = operations(thingsResource).map(({ id, method, path, rest }) => `${id}: ${method} ${path}, ${rest}`)
+    assert.deepEqual(listed, [
+      'list_things: GET /v1/things, query',
+      'create_things: POST /v1/things, body',
+      'update_things: PATCH /v1/things/{name}, body',
+      'measure_things: GET /v1/things/{name}/size, query',
+      'delete_things: DELETE /v1/things/{name}, query',
+      'fail_things: POST /v1/things/fail, body',
+    ])
+  })
+
+  test('{pk} carries the whole key', () => {
+    assert.deepEqual(operations(pairsResource)[0]?.parameters, [{ name: 'pk', members: ['left', 'right'] }])
+  })
+
+  test('a daemon serves what names it', () => {
+    assert.deepEqual(servedBy('routd', MADE_UP), MADE_UP)
+    assert.deepEqual(servedBy('webd', MADE_UP), [])
+  })
+})
+
+suite('the document', () => {
+  test('says what it is', () => {
+    const { openapi, info, servers, security, components } = document
+    assert.equal(openapi, '3.1.0')
+    assert.deepEqual(info, { title: 'svc testd API', version: 'v1' })
+    assert.deepEqual(servers, [{ url: '/' }])
+    assert.deepEqual(security, [{ bearer: [] }])
+    assert.deepEqual(components.securitySchemes, { bearer: { type: 'http', scheme: 'bearer' } })
+  })
+
+  test('lists exactly the operations', () => {
+    const listed = Object.entries(document.paths).flatMap(([path, item]) =>
+      Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+    )
+    const mounted = MADE_UP.flatMap(operations).map(({ method, path }) => `${method} ${path}`)
+    assert.deepEqual(listed.sort(), mounted.sort())
+  })
+
+  test('has the row of each resource, without what is write-only', () => {
+    assert.deepEqual(document.components.schemas.Things, {
+      type: 'object',
+      properties: {
+        name: { type: 'string', description: 'What it is called' },
+        size: { type: 'integer', maximum: 1000, minimum: 0 },
+        open: { type: 'boolean' },
+        host: { type: 'string', description: 'Host name; its subdomains are covered too' },
+        added_at: { type: 'string', format: 'date-time', readOnly: true },
+      },
+      required: ['name', 'size', 'added_at'],
+    })
+  })
+
+  test('leaves out a resource that has no REST face', () => {
+    const { table: of, title, verbs } = thingsResource
+    const silent = resource({ of, title, servedBy: 'routd', verbs: () => ({ polish: verbs.polish }) })
+    assert.deepEqual(openapiDocument('testd', [silent]).components.schemas, {})
+  })
+
+  test('refers to the row where the answer is the row', () => {
+    const row = { $ref: '#/components/schemas/Things' }
+    assert.deepEqual(schemaOf(answerOf(operation('post', '/v1/things'), 201)), row)
+    assert.deepEqual(schemaOf(answerOf(operation('get', '/v1/things'), 200)), {
+      type: 'object',
+      properties: { things: { type: 'array', items: row }, next: { type: 'string' } },
+      required: ['things'],
+    })
+  })
+
+  test('states the real answer where it is another', () => {
+    assert.deepEqual(schemaOf(answerOf(operation('patch', '/v1/things/{name}'), 200)), {
+      type: 'object',
+      properties: {
+        name: { type: 'string', description: 'What it is called' },
+        size: { type: 'integer', maximum: 1000, minimum: 0 },
+      },
+      required: ['name', 'size'],
+    })
+    assert.deepEqual(answerOf(operation('delete', '/v1/things/{name}'), 204), {
+      description: 'Done; there is nothing to say',
+    })
+  })
+
+  test('states the real request: closed, with defaults, without the path', () => {
+    assert.deepEqual(operation('post', '/v1/things').requestBody, {
+      required: true,
+      content: {
+        'application/json': {
+          schema: {
+            type: 'object',
+            properties: {
+              name: { type: 'string', description: 'What it is called' },
+              size: { type: 'integer', default: 1, maximum: 1000, minimum: 0 },
+              open: { type: 'boolean' },
+              host: { type: 'string', description: 'Host name; its subdomains are covered too' },
+              code: { type: 'string', writeOnly: true },
+            },
+            required: ['name'],
+            additionalProperties: false,
+          },
+        },
+      },
+    })
+    assert.deepEqual(schemaOf(operation('patch', '/v1/things/{name}').requestBody), {
+      type: 'object',
+      properties: { size: { type: 'integer', maximum: 1000, minimum: 0 }, open: { type: 'boolean' } },
+      additionalProperties: false,
+      minProperties: 1,
+    })
+  })
+
+  test('a body that needs nothing may be left out', () => {
+    assert.equal((operation('post', '/v1/things/fail').requestBody as { required: boolean }).required, false)
+  })
+
+  test('lists the parameters of path and query', () => {
+    assert.deepEqual(operation('get', '/v1/things/{name}/size').parameters, [
+      { name: 'name', in: 'path', required: true, description: 'The name, URL-encoded', schema: { type: 'string' } },
+      {
+        name: 'unit',
+        in: 'query',
+        required: false,
+        schema: { type: 'string', enum: ['cm', 'in'], default: 'cm' },
+      },
+      { name: 'exact', in: 'query', required: false, schema: { type: 'boolean' } },
+    ])
+    assert.deepEqual(operation('get', '/v1/things').parameters, [
+      {
+        name: 'limit',
+        in: 'query',
+        required: false,
+        description: 'How many at most; 1 to 1000',
+        schema: { type: 'number', default: 100 },
+      },
+      {
+        name: 'after',
+        in: 'query',
+        required: false,
+        description: 'The `next` of the page before',
+        schema: { type: 'string' },
+      },
+    ])
+  })
+
+  test('says how a composite key is written', () => {
+    const { parameters } = operation('get', '/v1/couples/{pk}')
+    assert.deepEqual((parameters as unknown[])[0], {
+      name: 'pk',
+      in: 'path',
+      required: true,
+      description: 'left, right: each URL-encoded, joined by "/", and the whole URL-encoded once more',
+      schema: { type: 'string' },
+    })
+  })
+
+  test('tells when an agent would use it, twice, exactly where it is a tool', () => {
+    const { description, 'x-mcp-when': when } = operation('patch', '/v1/things/{name}')
+    assert.deepEqual([description, when], ['Change a thing.', 'Change a thing.'])
+    const silent = operation('post', '/v1/things')
+    assert.equal('description' in silent || 'x-mcp-when' in silent, false)
+  })
+
+  test('names every operation, and its refusals by reference', () => {
+    const described = operation('delete', '/v1/things/{name}')
+    assert.equal(described.operationId, 'delete_things')
+    assert.equal(described.summary, 'Delete things')
+    for (const status of [400, 401, 403, 404, 409, 500])
+      assert.deepEqual(answerOf(described, status), { $ref: `#/components/responses/${status}` })
+  })
+
+  test('is the same bytes every time', () => {
+    assert.equal(openapiText('testd', MADE_UP), openapiText('testd', MADE_UP))
+    assert.equal(openapiText('testd', MADE_UP), `${JSON.stringify(document, null, 2)}\n`)
+    assert.doesNotMatch(openapiText('testd', MADE_UP), /\$schema|\$defs|"pattern"|9007199254740991/)
+  })
+})
+
+test('a daemon without resources still has a document, with the standard responses', () => {
+  const empty: OpenApi = openapiDocument('webd', [])
+  assert.deepEqual(empty.paths, {})
+  assert.deepEqual(empty.components.schemas, {})
+  assert.deepEqual(Object.keys(empty.components.responses), ['400', '401', '403', '404', '409', '500'])
+  for (const response of Object.values(empty.components.responses)) {
+    const { content } = response as { content: Record<string, { schema: { required: string[] } }> }
+    const required = content['application/problem+json']?.schema.required
+    assert.deepEqual(required, ['type', 'title', 'status', 'detail', 'code'])
+  }
+})

@@ -1,0 +1,159 @@
+// A manifest held against the resources that it names. Reads no store: what is wrong by itself is said before one is opened.
+import { nearest } from '../lib/nearest.ts'
+import { sentence } from '../lib/parse.ts'
+import { decodeManifest } from './yaml-decode.ts'
+import { Faults } from './yaml-faults.ts'
+import { type Fields, type Piece, readPieces } from './yaml-read.ts'
+import { identityOf, type Row, type Shape, titleOf } from './yaml-shape.ts'
+
+const VERSION = 'config_version'
+
+export interface ListedRow {
+  readonly line: number
+  /** See `identityOf`. */
+  readonly identity: string
+  readonly row: Row
+}
+
+export interface Section {
+  readonly shape: Shape
+  readonly line: number
+  readonly rows: ListedRow[]
+}
+
+export interface Manifest {
+  readonly sha256: string
+  readonly version: number
+  /** By name; only resources that the manifest names. */
+  readonly sections: ReadonlyMap<string, Section>
+}
+
+/** What a manifest may name. */
+export interface Vocabulary {
+  readonly shapes: readonly Shape[]
+  /** Every resource, so that one which is not exported is told from a typo. */
+  readonly known: readonly string[]
+}
+
+/** The manifest, or a refusal that lists everything that is wrong with it. */
+export function readManifest(given: string | Uint8Array, vocabulary: Vocabulary): Manifest {
+  const { text, sha256 } = decodeManifest(given)
+  const faults = new Faults()
+  const reading = new Reading(vocabulary, faults)
+  for (const piece of readPieces(text, faults)) reading.take(piece)
+  return { sha256, ...reading.finish() }
+}
+
+class Reading {
+  readonly #vocabulary: Vocabulary
+  readonly #faults: Faults
+  readonly #lines = new Map<string, number>()
+  readonly #sections = new Map<string, Section>()
+  #version: number | undefined
+  /** Whose rows are being read; nobody's where the name was wrong. */
+  #list: { section: Section; identities: Map<string, number> } | undefined
+
+  constructor(vocabulary: Vocabulary, faults: Faults) {
+    this.#vocabulary = vocabulary
+    this.#faults = faults
+  }
+
+  take(piece: Piece): void {
+    const { line } = piece
+    const fault = piece.kind === 'row' ? this.#row(line, piece.fields) : this.#key(piece)
+    if (fault) this.#faults.add(line, fault)
+  }
+
+  finish(): Pick<Manifest, 'version' | 'sections'> {
+    const isEmpty = this.#lines.size === 0 && !this.#faults.none
+    if (!isEmpty && !this.#lines.has(VERSION))
+      this.#faults.add(1, `${VERSION} is required: svc export shows the current one`)
+    for (const section of this.#sections.values()) this.#checkList(section)
+    this.#faults.settle()
+    return { version: this.#version ?? 0, sections: this.#sections }
+  }
+
+  #key(piece: Exclude<Piece, { kind: 'row' }>): string | undefined {
+    const { name, line } = piece
+    this.#list = undefined
+    const before = this.#lines.get(name)
+    if (before !== undefined) return `${name} stands here a second time: first in line ${before}`
+    this.#lines.set(name, line)
+    if (name === VERSION) return this.#readVersion(piece.kind === 'value' ? piece.value : undefined)
+    const shape = this.#vocabulary.shapes.find((known) => known.name === name)
+    if (!shape) return this.#unknown(name)
+    if (piece.kind === 'value') return noList(name, piece.value)
+    const section = { shape, line, rows: [] }
+    this.#sections.set(name, section)
+    this.#list = { section, identities: new Map() }
+    return undefined
+  }
+
+  #readVersion(value: unknown): string | undefined {
+    if (typeof value !== 'number' || value < 0) return `${VERSION} must be a whole number of at least 0`
+    this.#version = value
+    return undefined
+  }
+
+  #unknown(name: string): string {
+    const { shapes, known } = this.#vocabulary
+    if (known.includes(name)) return `${name} is no part of a manifest`
+    const meant = nearest(name, [VERSION, ...shapes.map((shape) => shape.name)])
+    return `${JSON.stringify(name)} is no resource${meant ? `: did you mean ${meant}?` : ''}`
+  }
+
+  #row(line: number, fields: Fields): string | undefined {
+    if (!this.#list) return undefined
+    const { section, identities } = this.#list
+    const { shape } = section
+    const row = this.#checkedRow(shape, line, fields)
+    if (!row) return undefined
+    const identity = identityOf(shape, row)
+    const before = identities.get(identity)
+    if (before !== undefined) return `${shape.name}: ${titleOf(shape, row)} stands in line ${before} already`
+    identities.set(identity, line)
+    section.rows.push({ line, identity, row })
+    return undefined
+  }
+
+  #checkedRow({ name, columns, row }: Shape, line: number, fields: Fields): Row | undefined {
+    const given: Row = {}
+    for (const [field, { line: at, value }] of fields) {
+      if (columns.includes(field)) given[field] = value
+      else this.#faults.add(at, `${name}: ${unknownField(field, columns)}`)
+    }
+    // A missing field and one of a wrong type are told apart by the input.
+    const { success, data, error } = row.safeParse(given, { reportInput: true })
+    for (const issue of error?.issues ?? []) {
+      const at = fields.get(String(issue.path[0]))?.line ?? line
+      this.#faults.add(at, `${name}: ${sentence(issue)}`)
+    }
+    return success && Object.keys(given).length === fields.size ? data : undefined
+  }
+
+  /** Row by row first: what is wrong with one row is said with its line. */
+  #checkList({ shape, line, rows }: Section): void {
+    const { check } = shape.exported
+    if (!check) return
+    let sound = true
+    for (const { line: at, row } of rows) {
+      const fault = check([row])
+      if (!fault) continue
+      sound = false
+      this.#faults.add(at, `${shape.name}: ${fault}`)
+    }
+    const fault = sound ? check(rows.map(({ row }) => row)) : undefined
+    if (fault) this.#faults.add(line, `${shape.name}: ${fault}`)
+  }
+}
+
+/** `name:` alone must not clear a resource: whoever deleted the rows below it may have meant to leave it alone. */
+function noList(name: string, value: unknown): string {
+  if (value !== null) return `${name} must be a list of rows`
+  return `${name} has no rows: write ${name}: [] to remove every one, or leave ${name} out to keep them`
+}
+
+function unknownField(field: string, columns: readonly string[]): string {
+  const meant = nearest(field, columns)
+  return `${JSON.stringify(field)} is no field${meant ? `: did you mean ${meant}?` : ''}`
+}

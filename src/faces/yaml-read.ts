@@ -1,0 +1,172 @@
+// The border to the YAML parser: pieces of a manifest as plain values with their lines. YAML 1.2's core schema and nothing
+// more: no anchors, aliases, merge keys or tags, whose meaning a reader of the file cannot see where they stand.
+import { createRequire } from 'node:module'
+import type { CST, Node, Pair, ParsedNode, YAMLMap, YAMLSeq } from 'yaml'
+import { refuse } from '../lib/refusal.ts'
+import type { Faults } from './yaml-faults.ts'
+import { type Chunk, splitManifest } from './yaml-split.ts'
+
+/** Of one chunk. The parser's tree takes some 200 bytes for each. */
+const MAX_LEXEMES = 4_000_000
+const MAX_DEPTH = 40
+/** Not so much as a zero behind the point: a float is a slip even where its value happens to be whole. */
+const WHOLE = /^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$/
+
+const OPTIONS = { version: '1.2', schema: 'core', uniqueKeys: false, logLevel: 'silent' } as const
+
+export type Fields = ReadonlyMap<string, { readonly line: number; readonly value: unknown }>
+
+export type Piece =
+  /** The rows that follow are of this key. */
+  | { kind: 'list'; name: string; line: number }
+  | { kind: 'row'; line: number; fields: Fields }
+  /** A key whose value is no list. */
+  | { kind: 'value'; name: string; line: number; value: unknown }
+
+/** Faults are noted and passed over, so that the rest can be read for further ones. */
+export function* readPieces(text: string, faults: Faults): Generator<Piece> {
+  const yaml = loadYaml()
+  for (const chunk of splitManifest(text, faults)) {
+    if (chunk.kind === 'list') yield chunk
+    else yield* new ChunkReader(yaml, chunk, faults).pieces()
+  }
+}
+
+/** When the first manifest is read, because every start would pay 30 ms for it; at once, because a schema cannot wait. */
+function loadYaml(): typeof import('yaml') {
+  return createRequire(import.meta.url)('yaml')
+}
+
+class ChunkReader {
+  readonly #yaml: typeof import('yaml')
+  readonly #chunk: Extract<Chunk, { text: string }>
+  readonly #faults: Faults
+  readonly #newlines: InstanceType<typeof import('yaml').LineCounter>
+
+  constructor(yaml: typeof import('yaml'), chunk: Extract<Chunk, { text: string }>, faults: Faults) {
+    this.#yaml = yaml
+    this.#chunk = chunk
+    this.#faults = faults
+    this.#newlines = new yaml.LineCounter()
+  }
+
+  *pieces(): Generator<Piece> {
+    const root = this.#root()
+    if (!root || !this.#isPlain(root)) return
+    if (this.#chunk.kind === 'rows' && this.#yaml.isSeq(root)) yield* this.#rows(root)
+    else if (this.#chunk.kind === 'entries' && this.#yaml.isMap(root)) yield* this.#entries(root)
+    else this.#note(root, 'the manifest must be a mapping of config_version and the names of resources')
+  }
+
+  #root(): ParsedNode | null {
+    const composer = new this.#yaml.Composer(OPTIONS)
+    const [document, second] = composer.compose(this.#tokens(), true, this.#chunk.text.length)
+    if (second) this.#faults.add(this.#line(second.range[0]), 'a second document begins: a manifest is one')
+    for (const { pos, message } of document?.errors ?? []) this.#faults.add(this.#line(pos[0]), lowerFirst(message))
+    return document?.errors.length === 0 && !second ? document.contents : null
+  }
+
+  #tokens(): CST.Token[] {
+    const parser = new this.#yaml.Parser(this.#newlines.addNewLine)
+    this.#newlines.addNewLine(0)
+    const tokens: CST.Token[] = []
+    let count = 0
+    for (const lexeme of new this.#yaml.Lexer().lex(this.#chunk.text)) {
+      for (const token of parser.next(lexeme)) tokens.push(token)
+      if (++count > MAX_LEXEMES) refuse('too_large', 'the manifest holds too much', 'write it as svc export does')
+      if (parser.stack.length > MAX_DEPTH)
+        refuse('invalid', `line ${this.#line(parser.offset)}: is nested too deeply`, 'nothing was changed')
+    }
+    return [...tokens, ...parser.end()]
+  }
+
+  *#entries(root: YAMLMap): Generator<Piece> {
+    for (const [name, { line, node }] of this.#members(root)) {
+      if (!node || !this.#isPlain(node) || !this.#yaml.isSeq(node)) {
+        yield { kind: 'value', name, line, value: this.#value(node) }
+        continue
+      }
+      yield { kind: 'list', name, line }
+      yield* this.#rows(node)
+    }
+  }
+
+  *#rows(list: YAMLSeq): Generator<Piece> {
+    for (const item of list.items) {
+      const node = this.#yaml.isNode(item) ? item : null
+      if (!node || !this.#isPlain(node)) continue
+      if (!this.#yaml.isMap(node)) {
+        this.#note(node, 'a row must be a mapping of fields')
+        continue
+      }
+      const fields = new Map<string, { line: number; value: unknown }>()
+      for (const [name, { line, node: field }] of this.#members(node))
+        fields.set(name, { line, value: this.#value(field) })
+      yield { kind: 'row', line: this.#lineOf(node), fields }
+    }
+  }
+
+  /** A duplicate is noted and left out. */
+  #members(map: YAMLMap): Map<string, { line: number; node: Node | null }> {
+    const members = new Map<string, { line: number; node: Node | null }>()
+    for (const pair of map.items) {
+      const name = this.#name(pair, map)
+      if (name === undefined) continue
+      const line = this.#yaml.isNode(pair.key) ? this.#lineOf(pair.key) : this.#lineOf(map)
+      const before = members.get(name)
+      if (before) this.#faults.add(line, `${name} stands here a second time: first in line ${before.line}`)
+      else members.set(name, { line, node: this.#yaml.isNode(pair.value) ? pair.value : null })
+    }
+    return members
+  }
+
+  #name({ key }: Pair, map: YAMLMap): string | undefined {
+    const node = this.#yaml.isNode(key) ? key : map
+    if (!this.#isPlain(node)) return undefined
+    if (this.#yaml.isScalar(node) && typeof node.value === 'string') return node.value
+    this.#note(node, 'a key must be text')
+    return undefined
+  }
+
+  #value(node: unknown): unknown {
+    const yaml = this.#yaml
+    if (!yaml.isNode(node) || !this.#isPlain(node)) return null
+    if (yaml.isSeq(node)) return node.items.map((item) => this.#value(item))
+    if (yaml.isMap(node))
+      return Object.fromEntries([...this.#members(node)].map(([name, { node: member }]) => [name, this.#value(member)]))
+    if (!yaml.isScalar(node)) return null
+    const { value, source = '' } = node
+    if (typeof value !== 'number') return value
+    if (!WHOLE.test(source)) this.#note(node, `${source} is not a whole number`)
+    else if (!Number.isSafeInteger(value)) this.#note(node, `${source} is beyond 2^53, where numbers stop being exact`)
+    return value
+  }
+
+  #isPlain(node: Node): boolean {
+    const fault = this.#yaml.isAlias(node)
+      ? 'a manifest has no aliases: write the value out'
+      : node.anchor
+        ? 'a manifest has no anchors'
+        : node.tag
+          ? `a manifest has no tags such as ${node.tag}`
+          : undefined
+    if (fault) this.#note(node, fault)
+    return fault === undefined
+  }
+
+  #note(node: Node, text: string): void {
+    this.#faults.add(this.#lineOf(node), text)
+  }
+
+  #lineOf(node: Node): number {
+    return this.#line(node.range?.[0] ?? 0)
+  }
+
+  #line(offset: number): number {
+    return this.#chunk.line + Math.max(this.#newlines.linePos(offset).line - 1, 0)
+  }
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1)
+}

@@ -1,0 +1,102 @@
+// Rows as YAML text, written straight from their values: a document tree of a large store would cost many times the reading.
+// Whatever a reader of YAML 1.1 or 1.2 might take for something else than text stands in quotes.
+import { setImmediate as immediate } from 'node:timers/promises'
+import { readConfigVersion } from '../core/config-version.ts'
+import type { Tx, Value } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
+import type { Row, Shape } from './yaml-shape.ts'
+
+/** So many rows are read at once; between two pages others get their turn. */
+const PAGE = 1000
+
+/** Starts with a letter, `_` or `/`; a colon or a blank only where a word follows. */
+const PLAIN = /^[A-Za-z_/][\w./@+=*?~#-]*(?:[: ][\w/][\w./@+=*?~#-]*)*$/
+/** Words that YAML 1.1, 1.2 or both read as a boolean or as nothing. */
+const WORD = /^(?:y|n|yes|no|on|off|true|false|null)$/i
+const LONGEST_WORD = 'false'.length
+/** Needs quotes and no escape. */
+const ASCII = /^[ !#-[\]-~]*$/
+/** What JSON leaves as it is and YAML does not allow, or takes for a line break. */
+const UNPRINTABLE = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g
+/** Lines that a literal block would change: unprintable, led or trailed by blanks, or with several ends. */
+const NOT_LITERAL = /^[ \n]|[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]| $| \n|\n\n$/
+
+const FIELD_INDENT = '      '
+
+/** The whole store as one manifest: one snapshot, and the same bytes for the same rows. */
+export async function writeManifest(tx: Tx, shapes: readonly Shape[]): Promise<string> {
+  const parts = [`config_version: ${await readConfigVersion(tx)}\n`]
+  for (const shape of [...shapes].sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const head = parts.push(`${shape.name}: []\n`) - 1
+    for await (const rows of pages(tx, shape)) {
+      parts[head] = `${shape.name}:\n`
+      parts.push(rowsText(shape.columns, rows))
+    }
+  }
+  return parts.join('')
+}
+
+/** Joined once from small parts: strings that grow by concatenation cost three times as much in the end. */
+export function rowsText(columns: readonly string[], rows: readonly Row[]): string {
+  const fields = columns.map((name) => ({ name, first: `  - ${name}: `, further: `\n    ${name}: ` }))
+  const parts: string[] = []
+  for (const row of rows) {
+    let isFirst = true
+    for (const { name, first, further } of fields) {
+      const value = row[name]
+      if (value === undefined) continue
+      parts.push(isFirst ? first : further, fieldText(value))
+      isFirst = false
+    }
+    parts.push('\n')
+  }
+  return parts.join('')
+}
+
+function fieldText(value: unknown): string {
+  return typeof value === 'string' && value.includes('\n') ? prose(value) : scalar(value)
+}
+
+/** A value on one line; lists and maps in brackets. */
+export function scalar(value: unknown): string {
+  if (typeof value === 'string') return isPlain(value) ? value : quoted(value)
+  if (typeof value === 'boolean' || Number.isSafeInteger(value)) return String(value)
+  if (Array.isArray(value)) return `[${value.map(scalar).join(', ')}]`
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array)
+    throw new Error(`a manifest cannot hold ${typeof value}`)
+  const members = Object.entries(value).map(([name, member]) => `${quoted(name)}: ${scalar(member)}`)
+  return `{${members.join(', ')}}`
+}
+
+function isPlain(text: string): boolean {
+  return PLAIN.test(text) && !(text.length <= LONGEST_WORD && WORD.test(text))
+}
+
+/** JSON's quotes and escapes are YAML's, but for the characters that YAML will not see as they are. */
+function quoted(text: string): string {
+  if (ASCII.test(text)) return `"${text}"`
+  return JSON.stringify(text).replace(UNPRINTABLE, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+/** Text of several lines as people write it, where that says exactly the same. */
+function prose(text: string): string {
+  if (NOT_LITERAL.test(text) || !text.isWellFormed()) return quoted(text)
+  const [sign, body] = text.endsWith('\n') ? ['|', text.slice(0, -1)] : ['|-', text]
+  return `${sign}\n${body.replace(/^(?=.)/gm, FIELD_INDENT)}`
+}
+
+/** Every row in the order of the manifest's key. Text sorts by its UTF-8 bytes on every engine, numbers as numbers. */
+async function* pages(tx: Tx, { table, columns, key }: Shape): AsyncGenerator<Row[]> {
+  const order = key.join(', ')
+  const select = `select ${columns.join(', ')} from ${table.name}`
+  const beyond = `where (${order}) > (${key.map((_, index) => `$${index + 1}`).join(', ')})`
+  let last: Record<string, Value> | undefined
+  do {
+    const place: Value[] = last ? key.map((column) => last?.[column] ?? null) : []
+    const sql = `${select} ${last ? beyond : ''} order by ${order} limit ${PAGE}`
+    const { rows } = await run(tx, sql, place)
+    if (rows.length > 0) yield rows.map((record) => table.decode(record))
+    last = rows.length === PAGE ? rows.at(-1) : undefined
+    if (last) await immediate()
+  } while (last)
+}

@@ -1,0 +1,125 @@
+// The store's configuration as one YAML document, out and in again. Derives from the declarations and names no resource.
+import { z } from 'zod'
+import { bumpConfigVersion, readConfigVersion } from '../core/config-version.ts'
+import { Bytes, line } from '../core/values.ts'
+import type { Context } from '../registry/context.ts'
+import { hostOnly } from '../registry/needs.ts'
+import { type NamedVerb, type Resource, type Verb, verb } from '../registry/resource.ts'
+import { type Manifest, readManifest } from './yaml-check.ts'
+import { operatorWarnings } from './yaml-operators.ts'
+import { type Changes, planChanges, writeChanges } from './yaml-plan.ts'
+import { type Shape, shapesOf } from './yaml-shape.ts'
+import { writeManifest } from './yaml-write.ts'
+
+const ResourcePlan = z.object({
+  resource: z.string(),
+  added: z.array(z.string()),
+  changed: z.array(z.string()),
+  removed: z.array(z.string()),
+})
+
+const Outcome = {
+  from: z.int().describe('The config_version before'),
+  to: z.int().describe('The config_version after'),
+  plan: z.array(ResourcePlan).describe('For each resource that the manifest names, the keys of what changes'),
+  warnings: z.array(z.string()),
+}
+
+export const ApplyResult = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('applied'), ...Outcome }),
+  z.object({ kind: z.literal('planned'), ...Outcome }),
+  z.object({ kind: z.literal('mismatch'), manifest: z.int(), store: z.int() }),
+])
+export type ApplyResult = z.output<typeof ApplyResult>
+
+/** Called like any other verb; on the command line alone. */
+export function manifestVerbs(resources: readonly Resource[]) {
+  const shapes = shapesOf(resources)
+  const vocabulary = { shapes, known: resources.map(({ name }) => name) }
+  const Apply = z.strictObject({
+    source: line(1024).default('-').describe('What the manifest is called in the audit log'),
+    // Read while no transaction is open: a large one takes the parser seconds.
+    manifest: z
+      .union([z.string(), Bytes])
+      .transform((given) => readManifest(given, vocabulary))
+      .meta({ writeOnly: true }),
+    force: z.boolean().default(false).describe('Whatever config_version the manifest names'),
+    dry_run: z.boolean().default(false).describe('Only say what would change'),
+  })
+  return {
+    export: named(
+      'export',
+      verb({
+        reads: true,
+        input: z.strictObject({}),
+        output: z.string(),
+        needs: hostOnly,
+        run: ({ tx }) => writeManifest(tx, shapes),
+      }),
+    ),
+    apply: named(
+      'apply',
+      verb({
+        input: Apply,
+        output: ApplyResult,
+        needs: hostOnly,
+        audited: ({ source, manifest, force }, reply) => auditOf({ source, manifest, force }, reply),
+        run: (ctx, input) => apply(ctx, input, shapes),
+      }),
+    ),
+  }
+}
+
+function named<I extends z.ZodObject, O>(name: string, declared: Verb<I, O>): NamedVerb<I, O> {
+  const id = `config.${name}`
+  return { ...declared, id, resource: 'config', verb: name, key: ['source'], toolName: id }
+}
+
+interface Applying {
+  readonly manifest: Manifest
+  readonly force: boolean
+  readonly dry_run: boolean
+}
+
+/** All in the caller's one transaction: the version that was compared and the plan that is told are those of the write. */
+async function apply(
+  ctx: Context,
+  { manifest, force, dry_run }: Applying,
+  shapes: readonly Shape[],
+): Promise<ApplyResult> {
+  const from = await readConfigVersion(ctx.tx)
+  if (manifest.version !== from && !force) return { kind: 'mismatch', manifest: manifest.version, store: from }
+  const changes = await planChanges(ctx, manifest, shapes)
+  const outcome = {
+    from,
+    to: from + 1,
+    plan: changes.map(({ plan }) => plan),
+    warnings: operatorWarnings((table) => turnOf(table, manifest, changes)),
+  }
+  if (dry_run) return { kind: 'planned', ...outcome }
+  await writeChanges(ctx.tx, changes)
+  await bumpConfigVersion(ctx.tx)
+  return { kind: 'applied', ...outcome }
+}
+
+function turnOf(table: string, { sections }: Manifest, changes: readonly Changes[]) {
+  const before = changes.find(({ shape }) => shape.name === table)?.before
+  return before && { before, after: sections.get(table)?.rows.map(({ row }) => row) ?? [] }
+}
+
+/** Counts and a fingerprint: whoever keeps the file can tell which one it was. */
+function auditOf(given: { source: string; manifest: Manifest; force: boolean }, reply: ApplyResult) {
+  if (reply.kind !== 'applied') return undefined
+  const { source, manifest, force } = given
+  const counts = reply.plan.map(({ resource, added, changed, removed }) => [
+    resource,
+    `+${added.length} ~${changed.length} -${removed.length}`,
+  ])
+  return {
+    source,
+    sha256: manifest.sha256,
+    version: `${reply.from} -> ${reply.to}`,
+    force,
+    ...Object.fromEntries(counts),
+  }
+}

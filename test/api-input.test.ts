@@ -1,0 +1,234 @@
+// Bad input at the real API: refused with a sentence, and nothing changed. Row numbers are those of the catalogue (H43 …).
+import assert from 'node:assert/strict'
+import { suite, type TestContext, test } from 'node:test'
+import type { Hono } from 'hono'
+import { routeTokens } from '../src/core/route-tokens.ts'
+import { routes } from '../src/core/routes.ts'
+import { servedBy } from '../src/faces/operations.ts'
+import { resources } from '../src/resources/index.ts'
+import { type TestHost, testHost } from './support/host.ts'
+import { type Answer, ask, restApp } from './support/rest.ts'
+
+const OPERATOR = 'github:op'
+const ADMIN = 'github:admin'
+
+interface Api {
+  app: Hono
+  host: TestHost['host']
+  ask(request: string, body?: unknown, as?: string): Promise<Answer>
+  tokens(): Promise<{ jid: string; owner_folder: string }[]>
+}
+
+async function api(t: TestContext): Promise<Api> {
+  const { host, groups, grant, operator } = await testHost(t)
+  await groups('main', 'team', 'team2')
+  await grant(ADMIN, 'admin', 'team')
+  await operator(OPERATOR)
+  const app = restApp(host, servedBy('routd', resources))
+  return {
+    app,
+    host,
+    ask: (request, body, as = OPERATOR) => ask(app, request, { as, ...(body === undefined ? {} : { body }) }),
+    tokens: () => host.engine.read((tx) => routeTokens.list(tx)),
+  }
+}
+
+suite('a mint', () => {
+  const SUFFIXES = [
+    '',
+    '..',
+    'a//b',
+    '/a',
+    'a/',
+    'a/b',
+    '%2F',
+    'a'.repeat(65),
+    'a'.repeat(300),
+    '😀',
+    'a b',
+    'a:b',
+    'ä',
+    'a\n',
+  ]
+  for (const suffix of SUFFIXES) {
+    test(`H43 with the suffix ${JSON.stringify(suffix.slice(0, 8))} of ${suffix.length} is 400`, async (t) => {
+      const { ask, tokens } = await api(t)
+      const answer = await ask('POST /v1/route_tokens/chat', { jid_suffix: suffix })
+      assert.equal(answer.status, 400)
+      assert.match(answer.detail, /^jid_suffix must be 1 to 64 letters/)
+      assert.deepEqual(await tokens(), [])
+    })
+  }
+
+  for (const body of [{}, { source_label: '' }, { source_label: 'a/b' }, { source_label: null }, { source_label: 5 }]) {
+    test(`H44 as a hook with ${JSON.stringify(body)} is 400`, async (t) => {
+      const { ask, tokens } = await api(t)
+      const answer = await ask('POST /v1/route_tokens/hook', body)
+      assert.equal(answer.status, 400)
+      assert.match(answer.detail, /^source_label /)
+      assert.deepEqual(await tokens(), [])
+    })
+  }
+
+  test('H45 of a JID that another folder minted is 409, and of fifty at once one folder wins', async (t) => {
+    const { ask, tokens } = await api(t)
+    const body = { target_folder: 'team', jid_suffix: 'x' }
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => ask('POST /v1/route_tokens/chat', body, n % 2 ? OPERATOR : ADMIN)),
+    )
+    const statuses = Map.groupBy(answers, ({ status }) => status)
+    assert.deepEqual([...statuses.keys()].sort(), [201, 409])
+    assert.equal(statuses.get(409)?.length, 25)
+    assert.equal(new Set((await tokens()).map(({ owner_folder }) => owner_folder)).size, 1)
+  })
+
+  test('H46 beyond the subtree is 403, also behind a like name, and for no folder 404', async (t) => {
+    const { ask } = await api(t)
+    const mint = (target_folder: string, as: string) => ask('POST /v1/route_tokens/chat', { target_folder }, as)
+    assert.equal((await mint('main', ADMIN)).status, 403)
+    assert.equal((await mint('team2', ADMIN)).status, 403)
+    assert.equal((await mint('nowhere', OPERATOR)).status, 404)
+    assert.equal((await mint('../team', OPERATOR)).status, 400)
+  })
+
+  test('H47 with a context that is too long or holds NUL is 400', async (t) => {
+    const { ask } = await api(t)
+    const mint = (context: string) => ask('POST /v1/route_tokens/chat', { context })
+    assert.match((await mint('x'.repeat(16_385))).detail, /^context is longer than 16384 characters$/)
+    assert.equal((await mint('x'.repeat(1_048_576))).status, 413)
+    assert.match((await mint('a\u0000b')).detail, /^context must not hold a NUL/)
+    assert.equal((await mint('😀'.repeat(16_384))).status, 201)
+  })
+
+  test('S15 never takes its owner from the request', async (t) => {
+    const { app, ask, tokens } = await api(t)
+    for (const name of ['owner_folder', 'token_hash', 'created_at', 'isAdmin']) {
+      assert.equal((await ask('POST /v1/route_tokens/chat', { [name]: 'team' })).detail, `${name} is not known here`)
+      assert.equal((await ask(`POST /v1/route_tokens/chat?${name}=team`, {})).detail, `${name} is not known here`)
+    }
+    const headers = { Authorization: `Bearer ${OPERATOR}`, 'X-Folder': 'team', 'Owner-Folder': 'team' }
+    assert.equal((await app.request('/v1/route_tokens/chat', { method: 'POST', headers })).status, 201)
+    assert.deepEqual(
+      (await tokens()).map(({ owner_folder }) => owner_folder),
+      ['main'],
+    )
+  })
+})
+
+suite('a revoke', () => {
+  const JID = 'hook:team/ci/main'
+
+  async function minted(t: TestContext): Promise<Api> {
+    const opened = await api(t)
+    const body = { source_label: 'ci', jid_suffix: 'main', target_folder: 'team' }
+    for (let count = 0; count < 2; count++) await opened.ask('POST /v1/route_tokens/hook', body)
+    return opened
+  }
+
+  test('H48 takes one encoded segment: raw slashes are 404, and so is what is encoded twice', async (t) => {
+    const { ask, tokens } = await minted(t)
+    assert.equal((await ask(`DELETE /v1/route_tokens/${JID}`)).status, 404)
+    assert.equal((await ask(`DELETE /v1/route_tokens/${encodeURIComponent(encodeURIComponent(JID))}`)).status, 400)
+    assert.equal((await ask('DELETE /v1/route_tokens/hook:team%252Fci%252Fmain')).status, 404)
+    assert.equal((await tokens()).length, 2)
+  })
+
+  test('H49 removes every token of the JID, and the second finds none', async (t) => {
+    const { ask, tokens } = await minted(t)
+    const path = `DELETE /v1/route_tokens/${encodeURIComponent(JID)}`
+    assert.deepEqual((await ask(path)).body, { deleted: 2 })
+    assert.deepEqual(await tokens(), [])
+    assert.equal((await ask(path)).status, 404)
+  })
+})
+
+suite('a change', () => {
+  const ROUTE = { id: 1, seq: 0, match: 'room=1', target: 'team' }
+  const REFUSED: Record<string, [body: unknown, detail: RegExp]> = {
+    'of a wrong type': [{ seq: '1' }, /^seq must be a number$/],
+    'of an unknown column': [{ colour: 1 }, /^colour is not known here$/],
+    'of the key': [{ id: 2, seq: 1 }, /^id is given twice, with different values$/],
+    'of nothing': [{}, /^there is nothing to change/],
+    'to nothing': [{ match: null }, /^match must be text$/],
+    'to what could never match': [{ match: 'rooms=1' }, /^match has the unknown key "rooms"/],
+    'that is no object': [[], /^the body must be a JSON object$/],
+    'with a prototype': ['{"__proto__":{"seq":9}}', /^__proto__ is not known here$/],
+    'with endless depth': [`{"match":${'['.repeat(100_000)}${']'.repeat(100_000)}}`, /^match must be text$/],
+    'with a number beyond all': ['{"seq":1e400}', /^seq must be/],
+    'with a number of ten thousand digits': [`{"seq":${'9'.repeat(10_000)}}`, /^seq must be/],
+  }
+  for (const [sentence, [body, detail]] of Object.entries(REFUSED)) {
+    test(`H50 ${sentence} is 400 and changes nothing`, async (t) => {
+      const { host, ask } = await api(t)
+      await host.engine.transaction((tx) => routes.insert(tx, ROUTE))
+      const answer = await ask('PATCH /v1/routes/1', body)
+      assert.equal(answer.status, 400)
+      assert.match(answer.detail, detail)
+      assert.deepEqual(await host.engine.read((tx) => routes.list(tx)), [ROUTE])
+    })
+  }
+
+  for (const id of ['one', '1.5', '01', '0x1', '1e999', '9007199254740993', '%201', '-']) {
+    test(`of the route "${id}" is 400: that is no id`, async (t) => {
+      const { ask } = await api(t)
+      assert.equal((await ask(`PATCH /v1/routes/${id}`, { seq: 1 })).status, 400)
+    })
+  }
+})
+
+suite('a list', () => {
+  const LISTS = ['groups', 'routes', 'web_routes', 'acl', 'route_tokens', 'installed_packages', 'tasks', 'audit']
+  for (const name of LISTS) {
+    test(`H51 of ${name}: a limit is held within its bounds, a cursor must be ours`, async (t) => {
+      const { ask } = await api(t)
+      for (const limit of ['999999999', '1e300', '-1', '0'])
+        assert.equal((await ask(`GET /v1/${name}?limit=${limit}`)).status, 200, limit)
+      for (const query of ['limit=', 'limit=ten', 'limit=1&limit=2', 'page=2', 'after=', 'after=%00', 'after=x'])
+        assert.equal((await ask(`GET /v1/${name}?${query}`)).status, 400, query)
+      const cursors = ['[]', '[1]', '[null,null]', '["a","b","c","d","e","f"]', '{}', '[{"bytes":1}]', '[[]]']
+      for (const cursor of cursors.map((text) => Buffer.from(text).toString('base64url')))
+        assert.match(String((await ask(`GET /v1/${name}?after=${cursor}`)).status), /^(200|400)$/)
+    })
+  }
+
+  test('in pages is the same as at once', async (t) => {
+    const { ask } = await api(t)
+    const whole = (await ask('GET /v1/tasks?limit=1000')).body as { scheduled_tasks: { id: string }[] }
+    const ids: string[] = []
+    for (let after = ''; ; ) {
+      const { body } = await ask(`GET /v1/tasks?limit=4${after && `&after=${after}`}`)
+      const { scheduled_tasks, next } = body as { scheduled_tasks: { id: string }[]; next?: string }
+      ids.push(...scheduled_tasks.map(({ id }) => id))
+      if (next === undefined) break
+      after = next
+    }
+    assert.deepEqual(
+      ids,
+      whole.scheduled_tasks.map(({ id }) => id),
+    )
+    assert.equal(ids.length, 15)
+  })
+})
+
+suite('a secret', () => {
+  test('goes in by the body alone and never comes out', async (t) => {
+    const { ask } = await api(t)
+    const row = { scope_kind: 'folder', owner: 'team', key: 'API_KEY' }
+    assert.equal((await ask('POST /v1/secrets?value=hush', row)).detail, 'value must stand in the body')
+    const made = await ask('POST /v1/secrets', { ...row, value: 'hush' })
+    assert.deepEqual(made.body, { ...row, created_at: '2026-01-01T00:00:00.000Z' })
+    const { body } = await ask('GET /v1/audit')
+    assert.doesNotMatch(JSON.stringify(body), /hush/)
+    assert.equal((await ask('GET /v1/secrets')).status, 405)
+    const path = encodeURIComponent(['folder', 'team', 'API_KEY'].map(encodeURIComponent).join('/'))
+    assert.equal((await ask(`DELETE /v1/secrets/${path}`)).status, 204)
+    assert.equal((await ask(`DELETE /v1/secrets/${path}`)).status, 404)
+    assert.match((await ask('DELETE /v1/secrets/API_KEY')).detail, /^the key has 3 parts/)
+  })
+})
+
+test('S16 no request changed what every object has', async (t) => {
+  const { ask } = await api(t)
+  await ask('POST /v1/routes', '{"target":"team","__proto__":{"isAdmin":true},"constructor":{"prototype":{"x":1}}}')
+  assert.equal('isAdmin' in {} || 'x' in {}, false)
+})

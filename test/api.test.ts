@@ -1,0 +1,174 @@
+// The API of each daemon as it is described, and as it is mounted.
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Hono } from 'hono'
+import { z } from 'zod'
+import { DAEMON_NAMES, type DaemonName } from '../src/daemons/settings.ts'
+import { openapiDocument, openapiText } from '../src/faces/openapi.ts'
+import { operations, servedBy } from '../src/faces/operations.ts'
+import { mountRest } from '../src/faces/rest.ts'
+import { answerErrors, answerNotFound } from '../src/lib/http.ts'
+import { refuse } from '../src/lib/refusal.ts'
+import { resources } from '../src/resources/index.ts'
+
+/** Decision R1. */
+const LISTED: Record<DaemonName, readonly string[]> = {
+  routd: [
+    'DELETE /v1/route_tokens/{jid}',
+    'DELETE /v1/routes/{id}',
+    'DELETE /v1/secrets/{pk}',
+    'DELETE /v1/tasks/{id}',
+    'DELETE /v1/web_routes/{path_prefix}',
+    'GET /v1/acl',
+    'GET /v1/audit',
+    'GET /v1/groups',
+    'GET /v1/installed_packages',
+    'GET /v1/route_tokens',
+    'GET /v1/routes',
+    'GET /v1/tasks',
+    'GET /v1/web_routes',
+    'PATCH /v1/routes/{id}',
+    'PATCH /v1/tasks/{id}',
+    'PATCH /v1/web_routes/{path_prefix}',
+    'POST /v1/route_tokens/chat',
+    'POST /v1/route_tokens/hook',
+    'POST /v1/routes',
+    'POST /v1/secrets',
+    'POST /v1/web_routes',
+  ],
+  proxyd: [
+    'DELETE /v1/proxyd_routes/{path}',
+    'GET /v1/proxyd_routes',
+    'PATCH /v1/proxyd_routes/{path}',
+    'POST /v1/proxyd_routes',
+  ],
+  onbod: [
+    'DELETE /v1/invites/{token_id}',
+    'DELETE /v1/onboarding_gates/{spec}',
+    'GET /v1/invites',
+    'GET /v1/onboarding',
+    'GET /v1/onboarding_gates',
+    'PATCH /v1/onboarding/{jid}',
+    'PATCH /v1/onboarding_gates/{spec}',
+    'POST /v1/invites',
+    'POST /v1/onboarding_gates',
+  ],
+  authd: ['DELETE /v1/sessions/{family_id}', 'GET /v1/audit', 'GET /v1/sessions', 'GET /v1/signing_keys'],
+  runed: ['GET /v1/audit'],
+  gated: [],
+  webd: [],
+  dashd: [],
+  timed: [],
+}
+
+function appOf(daemon: DaemonName): Hono {
+  const app = new Hono()
+  app.onError(answerErrors((_, error) => assert.fail(`an incident: ${error}`)))
+  app.notFound(answerNotFound(app))
+  mountRest(app, servedBy(daemon, resources), () => refuse('unauthenticated', 'nobody is known here'))
+  return app
+}
+
+const documentOf = (daemon: DaemonName) => openapiDocument(daemon, servedBy(daemon, resources))
+
+function listedBy(daemon: DaemonName): string[] {
+  return Object.entries(documentOf(daemon).paths).flatMap(([path, item]) =>
+    Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
+  )
+}
+
+for (const daemon of DAEMON_NAMES) {
+  suite(`the API of ${daemon}`, () => {
+    test('is described by a valid OpenAPI 3.1 document', async () => {
+      const validator = new Validator()
+      const { valid, errors } = await validator.validate(JSON.parse(openapiText(daemon, servedBy(daemon, resources))))
+      assert.equal(valid, true, JSON.stringify(errors, null, 1))
+      assert.equal(validator.version, '3.1')
+    })
+
+    test('lists what was decided', () => assert.deepEqual(listedBy(daemon).sort(), LISTED[daemon]))
+
+    test('lists exactly what is mounted', () => {
+      const mounted = appOf(daemon).routes.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, '{$1}')}`)
+      assert.deepEqual(mounted.sort(), listedBy(daemon).sort())
+    })
+
+    test('answers on every listed path', async () => {
+      const app = appOf(daemon)
+      for (const [method = '', path = ''] of listedBy(daemon).map((listed) => listed.split(' '))) {
+        const { status } = await app.request(path.replace(/\{\w+\}/g, 'x'), { method })
+        assert.equal(status, 401, `${method} ${path}`)
+      }
+    })
+
+    test('gives every operation a name of its own', () => {
+      const ids = Object.values(documentOf(daemon).paths).flatMap((item) =>
+        Object.values(item).map(({ operationId }) => operationId),
+      )
+      assert.equal(new Set(ids).size, ids.length)
+    })
+
+    test('says of every member what it is', () => {
+      for (const [name, { properties = {} }] of Object.entries(documentOf(daemon).components.schemas)) {
+        const types = Object.entries(properties as Record<string, { type?: string }>)
+        for (const [member, { type }] of types)
+          assert.match(type ?? '', /^(string|integer|boolean|array|object)$/, `${name}.${member}`)
+      }
+    })
+  })
+}
+
+test('routd lists nine resources in sixteen paths', () => {
+  const { paths, components } = documentOf('routd')
+  assert.equal(Object.keys(paths).length, 16)
+  const nine = ['Acl', 'Audit', 'Groups', 'InstalledPackages', 'RouteTokens', 'Routes', 'ScheduledTasks', 'Secrets']
+  assert.deepEqual(Object.keys(components.schemas).sort(), [...nine, 'WebRoutes'])
+})
+
+test('a row’s schema is named after its resource, and so are the names of its operations', () => {
+  for (const resource of resources) {
+    const words = resource.name.split('_').map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    assert.equal(resource.title, words.join(''))
+    for (const { id, verb } of operations(resource)) assert.equal(id, `${verb.verb}_${resource.name}`)
+  }
+})
+
+test('an operation has x-mcp-when exactly when it is a tool, equal to its description', () => {
+  for (const daemon of DAEMON_NAMES) {
+    const { paths } = documentOf(daemon)
+    for (const { method, path, verb } of servedBy(daemon, resources).flatMap(operations)) {
+      const described = paths[path]?.[method.toLowerCase()] ?? {}
+      assert.equal(described.description, verb.when)
+      assert.equal(described['x-mcp-when'], verb.when)
+    }
+  }
+})
+
+test('what is write-only stands in no document as something to read', () => {
+  for (const daemon of DAEMON_NAMES) {
+    const { paths, components } = documentOf(daemon)
+    const answers = Object.values(paths).flatMap((item) => Object.values(item).map(({ responses }) => responses))
+    assert.doesNotMatch(JSON.stringify([components, answers]), /writeOnly|token_hash|private_sealed|source_label/)
+  }
+})
+
+test('no verb even promises what is write-only', () => {
+  for (const { id, verb } of resources.flatMap(operations)) {
+    const promised = verb.output && z.toJSONSchema(verb.output, { unrepresentable: 'any' })
+    assert.doesNotMatch(JSON.stringify(promised ?? {}), /writeOnly/, id)
+  }
+})
+
+test('the mint takes and gives what the specification says', () => {
+  const { paths } = documentOf('routd')
+  const hook = paths['/v1/route_tokens/hook']?.post as {
+    requestBody: { content: Record<string, { schema: { properties: object; required: string[] } }> }
+    responses: Record<string, { content: Record<string, { schema: { required: string[] } }> }>
+  }
+  const { properties, required } = hook.requestBody.content['application/json']?.schema ?? { properties: {} }
+  assert.deepEqual(Object.keys(properties).sort(), ['context', 'jid_suffix', 'source_label', 'target_folder'])
+  assert.deepEqual(required, ['source_label'])
+  const answer = hook.responses[201]?.content['application/json']?.schema.required
+  assert.deepEqual(answer?.sort(), ['jid', 'token', 'url'])
+})

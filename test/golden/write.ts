@@ -1,0 +1,30 @@
+// What is public, as files: `npm run golden` writes them, a test holds them against what is made now, and a change of the
+// public surface shows as a diff in review.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { helpText } from '../../src/cli/commands/help.ts'
+import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
+import { openapiText } from '../../src/faces/openapi.ts'
+import { servedBy } from '../../src/faces/operations.ts'
+import { resources } from '../../src/resources/index.ts'
+
+/** A file below this folder, and what makes it. */
+export type Golden = readonly [path: string, make: () => string | Promise<string>]
+
+export const GOLDEN: readonly Golden[] = [
+  ...DAEMON_NAMES.map(
+    (daemon): Golden => [`openapi/${daemon}.json`, () => openapiText(daemon, servedBy(daemon, resources))],
+  ),
+  // Beside the program's front, which prints it without loading anything.
+  ['../../bin/help.txt', helpText],
+]
+
+async function write(): Promise<void> {
+  for (const [path, make] of GOLDEN) {
+    const file = join(import.meta.dirname, path)
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, await make())
+  }
+}
+
+if (import.meta.main) await write()

@@ -1,0 +1,54 @@
+// The REST face over a test's host, without a port. A bearer here is the sub itself, with the folder that it names behind
+// an "@": `Bearer github:1@team`.
+import { Hono } from 'hono'
+import { mountRest } from '../../src/faces/rest.ts'
+import { answerErrors, answerNotFound } from '../../src/lib/http.ts'
+import { refuse } from '../../src/lib/refusal.ts'
+import type { Asking, Host } from '../../src/registry/context.ts'
+import type { Resource } from '../../src/registry/resource.ts'
+
+export function restApp(host: Host, resources: readonly Resource[]): Hono {
+  const app = new Hono()
+  app.onError(
+    answerErrors((_, error) => {
+      // In a test nobody waits for a log.
+      console.error(error)
+    }),
+  )
+  app.notFound(answerNotFound(app))
+  mountRest(app, resources, (c) => asking(host, c.req.header('authorization')))
+  return app
+}
+
+function asking(host: Host, authorization: string | undefined): Asking {
+  const [, sub = '', folder] = /^Bearer ([^@]+)(?:@(.+))?$/.exec(authorization ?? '') ?? []
+  if (sub === '') refuse('unauthenticated', 'a bearer is needed')
+  return { host, face: 'rest', caller: { kind: 'person', sub, ...(folder ? { folder } : {}) } }
+}
+
+export interface Answer {
+  status: number
+  headers: Headers
+  /** The JSON of the body; nothing when it is empty. */
+  body: unknown
+  /** The sentence of a problem document. */
+  detail: string
+}
+
+/** `ask('PATCH /v1/routes/1', { as: 'github:1', body: {…} })`; a body is sent as JSON. */
+export async function ask(app: Hono, request: string, options: { as?: string; body?: unknown } = {}): Promise<Answer> {
+  const [method = 'GET', path = '/'] = request.split(' ')
+  const { as, body } = options
+  const answer = await app.request(path, {
+    method,
+    headers: {
+      ...(as === undefined ? {} : { Authorization: `Bearer ${as}` }),
+      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+  const text = await answer.text()
+  const read: unknown = text === '' ? undefined : JSON.parse(text)
+  const detail = typeof read === 'object' && read !== null && 'detail' in read ? String(read.detail) : ''
+  return { status: answer.status, headers: answer.headers, body: read, detail }
+}

@@ -1,0 +1,100 @@
+// The tool face as the official client sees it: over an in-memory transport, in both protocol generations.
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import { Client, InMemoryTransport, type Tool } from '@modelcontextprotocol/client'
+import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import type { Caller } from '../../src/core/caller.ts'
+import { type ToolList, toolList, toolServer, toolsOf } from '../../src/faces/mcp.ts'
+import type { Host } from '../../src/registry/context.ts'
+import { aclResource } from '../../src/resources/acl.ts'
+import { aclMembershipResource } from '../../src/resources/acl-membership.ts'
+import { resources } from '../../src/resources/index.ts'
+import type { TestHost } from './host.ts'
+
+/** Every tool of the product. */
+export const PRODUCT_TOOLS: ToolList = toolList(toolsOf(resources))
+
+export type Generation = 'handshake' | 'stateless'
+export const GENERATIONS: readonly Generation[] = ['handshake', 'stateless']
+const STATELESS = '2026-07-28'
+
+export interface ToolSession {
+  readonly client: Client
+  tools(): Promise<Tool[]>
+  names(): Promise<string[]>
+  /** The answer of a call that succeeds: JSON as what it holds, other text as it is. */
+  call(name: string, args?: Record<string, unknown>): Promise<unknown>
+  /** The text of a call that is refused. */
+  refusal(name: string, args?: Record<string, unknown>): Promise<string>
+}
+
+export interface SessionOptions {
+  list?: ToolList
+  generation?: Generation
+  onError?(error: unknown, what: string): void
+}
+
+/** An open session of this caller. */
+export async function openTools(
+  t: TestContext,
+  host: Host,
+  caller: Caller,
+  options: SessionOptions = {},
+): Promise<ToolSession> {
+  const { list = PRODUCT_TOOLS, generation = 'handshake', onError = rethrow } = options
+  const [ours, theirs] = InMemoryTransport.createLinkedPair()
+  const asking = () => ({ host, caller, face: 'tool' as const })
+  // The official entry for sockets: it decides which generation a connection speaks.
+  const served = serveStdio(() => toolServer({ list, version: '0', asking, onError }), { transport: theirs })
+  const mode = generation === 'handshake' ? 'legacy' : { pin: STATELESS }
+  const client = new Client({ name: 'test', version: '0' }, { versionNegotiation: { mode } })
+  await client.connect(ours)
+  t.after(async () => {
+    await client.close()
+    await served.close()
+  })
+  return session(client)
+}
+
+function session(client: Client): ToolSession {
+  const ask = async (name: string, args?: Record<string, unknown>) => {
+    const answer = await client.callTool({ name, ...(args ? { arguments: args } : {}) })
+    const [said, ...more] = answer.content
+    assert.equal(more.length, 0)
+    assert.ok(said?.type === 'text', 'an answer is one text')
+    return { text: said.text, isError: answer.isError === true, structured: answer.structuredContent }
+  }
+  const tools = async (): Promise<Tool[]> => (await client.listTools()).tools
+  return {
+    client,
+    tools,
+    names: async () => (await tools()).map(({ name }) => name),
+    call: async (name, args) => {
+      const { text, isError, structured } = await ask(name, args)
+      assert.ok(!isError, `${name} was refused: ${text}`)
+      const answer: unknown = /^[[{]/.test(text) ? JSON.parse(text) : text
+      // What clients may read as an object is the same object.
+      assert.deepEqual(structured, text.startsWith('{') ? answer : undefined)
+      return answer
+    },
+    refusal: async (name, args) => {
+      const { text, isError, structured } = await ask(name, args)
+      assert.ok(isError, `${name} was not refused: ${text}`)
+      assert.equal(structured, undefined)
+      return text
+    },
+  }
+}
+
+function rethrow(error: unknown): never {
+  throw error
+}
+
+/** Takes back what `grant` and `operator` of the test host gave. */
+export function revoking({ cli }: TestHost) {
+  return {
+    ungrant: (principal: string, action: string, scope: string, effect: 'allow' | 'deny' = 'allow') =>
+      cli.call(aclResource.verbs.ungrant, { principal, action, scope, effect }),
+    leave: (subject: string, role: string) => cli.call(aclMembershipResource.verbs.remove, { subject, role }),
+  }
+}
