@@ -181,7 +181,7 @@ function said(status: number, body: unknown, isList: boolean): string {
   return Array.isArray(rows) ? `${status}/${rows.length}` : String(status)
 }
 
-suite('who may do what over REST', { concurrency: 8 }, () => {
+suite('who may do what over REST', () => {
   test('every operation has a row, and every row an operation', () => {
     const ids = resources.flatMap(operations).map(({ id }) => id)
     assert.deepEqual(Object.keys(MATRIX).sort(), ids.sort(), 'a new operation needs a row in this file')
@@ -190,11 +190,12 @@ suite('who may do what over REST', { concurrency: 8 }, () => {
   for (const [id, [request, answers, body]] of Object.entries(MATRIX)) {
     test(`${id}: ${answers}`, async (t) => {
       const got: string[] = []
+      let app = await seeded(t)
       for (const as of Object.values(CALLERS)) {
-        // A fresh instance for each, so that what one deletes or makes is no matter to the next.
-        const app = await seeded(t)
         const answer = await ask(app, request, { ...(as ? { as } : {}), ...(body ? { body } : {}) })
         got.push(said(answer.status, answer.body, id.startsWith('list_')))
+        // What one has made or deleted must be no matter to the next.
+        if (answer.status < 300 && !request.startsWith('GET')) app = await seeded(t)
       }
       assert.equal(got.join(' '), answers, Object.keys(CALLERS).join(', '))
     })

@@ -50,25 +50,31 @@ suite('a mint', () => {
     'ä',
     'a\n',
   ]
-  for (const suffix of SUFFIXES) {
-    test(`H43 with the suffix ${JSON.stringify(suffix.slice(0, 8))} of ${suffix.length} is 400`, async (t) => {
-      const { ask, tokens } = await api(t)
-      const answer = await ask('POST /v1/route_tokens/chat', { jid_suffix: suffix })
-      assert.equal(answer.status, 400)
+  test('H43 with a suffix that is none is 400', async (t) => {
+    const { ask, tokens } = await api(t)
+    for (const jid_suffix of SUFFIXES) {
+      const answer = await ask('POST /v1/route_tokens/chat', { jid_suffix })
+      assert.equal(answer.status, 400, jid_suffix)
       assert.match(answer.detail, /^jid_suffix must be 1 to 64 letters/)
-      assert.deepEqual(await tokens(), [])
-    })
-  }
+    }
+    assert.deepEqual(await tokens(), [])
+  })
 
-  for (const body of [{}, { source_label: '' }, { source_label: 'a/b' }, { source_label: null }, { source_label: 5 }]) {
-    test(`H44 as a hook with ${JSON.stringify(body)} is 400`, async (t) => {
-      const { ask, tokens } = await api(t)
+  test('H44 as a hook without a label, or with one that is none, is 400', async (t) => {
+    const { ask, tokens } = await api(t)
+    for (const body of [
+      {},
+      { source_label: '' },
+      { source_label: 'a/b' },
+      { source_label: null },
+      { source_label: 5 },
+    ]) {
       const answer = await ask('POST /v1/route_tokens/hook', body)
       assert.equal(answer.status, 400)
       assert.match(answer.detail, /^source_label /)
-      assert.deepEqual(await tokens(), [])
-    })
-  }
+    }
+    assert.deepEqual(await tokens(), [])
+  })
 
   test('H45 of a JID that another folder minted is 409, and of fifty at once one folder wins', async (t) => {
     const { ask, tokens } = await api(t)
@@ -128,7 +134,7 @@ suite('a revoke', () => {
   test('H48 takes one encoded segment: raw slashes are 404, and so is what is encoded twice', async (t) => {
     const { ask, tokens } = await minted(t)
     assert.equal((await ask(`DELETE /v1/route_tokens/${JID}`)).status, 404)
-    assert.equal((await ask(`DELETE /v1/route_tokens/${encodeURIComponent(encodeURIComponent(JID))}`)).status, 400)
+    assert.equal((await ask(`DELETE /v1/route_tokens/${encodeURIComponent(encodeURIComponent(JID))}`)).status, 404)
     assert.equal((await ask('DELETE /v1/route_tokens/hook:team%252Fci%252Fmain')).status, 404)
     assert.equal((await tokens()).length, 2)
   })
@@ -157,39 +163,39 @@ suite('a change', () => {
     'with a number beyond all': ['{"seq":1e400}', /^seq must be/],
     'with a number of ten thousand digits': [`{"seq":${'9'.repeat(10_000)}}`, /^seq must be/],
   }
-  for (const [sentence, [body, detail]] of Object.entries(REFUSED)) {
-    test(`H50 ${sentence} is 400 and changes nothing`, async (t) => {
-      const { host, ask } = await api(t)
-      await host.engine.transaction((tx) => routes.insert(tx, ROUTE))
+  test('H50 that cannot be is 400 and changes nothing', async (t) => {
+    const { host, ask } = await api(t)
+    await host.engine.transaction((tx) => routes.insert(tx, ROUTE))
+    for (const [sentence, [body, detail]] of Object.entries(REFUSED)) {
       const answer = await ask('PATCH /v1/routes/1', body)
-      assert.equal(answer.status, 400)
+      assert.equal(answer.status, 400, sentence)
       assert.match(answer.detail, detail)
-      assert.deepEqual(await host.engine.read((tx) => routes.list(tx)), [ROUTE])
-    })
-  }
+    }
+    assert.deepEqual(await host.engine.read((tx) => routes.list(tx)), [ROUTE])
+  })
 
-  for (const id of ['one', '1.5', '01', '0x1', '1e999', '9007199254740993', '%201', '-']) {
-    test(`of the route "${id}" is 400: that is no id`, async (t) => {
-      const { ask } = await api(t)
-      assert.equal((await ask(`PATCH /v1/routes/${id}`, { seq: 1 })).status, 400)
-    })
-  }
+  test('of what cannot be an id is 404: nothing is there', async (t) => {
+    const { ask } = await api(t)
+    for (const id of ['one', '1.5', '01', '0x1', '1e999', '9007199254740993', '%201', '-'])
+      assert.equal((await ask(`PATCH /v1/routes/${id}`, { seq: 1 })).status, 404, id)
+  })
 })
 
 suite('a list', () => {
   const LISTS = ['groups', 'routes', 'web_routes', 'acl', 'route_tokens', 'installed_packages', 'tasks', 'audit']
-  for (const name of LISTS) {
-    test(`H51 of ${name}: a limit is held within its bounds, a cursor must be ours`, async (t) => {
-      const { ask } = await api(t)
+  test('H51 holds a limit within its bounds, and takes only its own cursors', async (t) => {
+    const { ask } = await api(t)
+    const cursors = ['[]', '[1]', '[null,null]', '["a","b","c","d","e","f"]', '{}', '[{"bytes":1}]', '[[]]']
+    for (const name of LISTS) {
       for (const limit of ['999999999', '1e300', '-1', '0'])
         assert.equal((await ask(`GET /v1/${name}?limit=${limit}`)).status, 200, limit)
       for (const query of ['limit=', 'limit=ten', 'limit=1&limit=2', 'page=2', 'after=', 'after=%00', 'after=x'])
         assert.equal((await ask(`GET /v1/${name}?${query}`)).status, 400, query)
-      const cursors = ['[]', '[1]', '[null,null]', '["a","b","c","d","e","f"]', '{}', '[{"bytes":1}]', '[[]]']
+      // Some of these could be a place in some list; none may be a bug in any.
       for (const cursor of cursors.map((text) => Buffer.from(text).toString('base64url')))
         assert.match(String((await ask(`GET /v1/${name}?after=${cursor}`)).status), /^(200|400)$/)
-    })
-  }
+    }
+  })
 
   test('in pages is the same as at once', async (t) => {
     const { ask } = await api(t)

@@ -1,12 +1,12 @@
 // REST bearers: ES256 tokens that the host signs and every daemon can check. What a bearer may do is not in it: rights are
 // read at every call.
-import type { CryptoKey } from 'jose'
 import { z } from 'zod'
 import { type Clock, type Random, timestamp, uuidv7 } from '../lib/clock.ts'
 import { parse } from '../lib/parse.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Engine, Tx } from '../store/engine.ts'
 import type { Caller } from './caller.ts'
+import { findKey, forgetKeys } from './known-keys.ts'
 import type { Keyring } from './seal.ts'
 import { type SigningKey, signingKeys } from './signing-keys.ts'
 import { Folder, Sub } from './values.ts'
@@ -35,10 +35,6 @@ export const MAX_TTL_MS = 30 * 24 * 3_600_000
 const ALG = 'ES256'
 const ISSUER = 'authd'
 const SKEW_S = 30
-/** A key that was retired elsewhere is known here after so long at the latest. */
-const KEPT_MS = 60_000
-/** Unknown key ids cause at most one look at the store in this time. */
-const LOOK_MS = 1000
 
 /** Principals that a person cannot be: they are made by the transport, or stand for many. */
 const NOT_A_PERSON = /^(service|folder|role):/
@@ -60,7 +56,7 @@ export async function ensureSigningKey(host: BearerHost): Promise<Key> {
     await signingKeys.insertIfMissing(tx, made)
     return findActive(tx)
   })
-  known.delete(host.engine)
+  forgetKeys(host.engine)
   return key ?? refuse('unavailable', 'there is no active signing key')
 }
 
@@ -133,49 +129,6 @@ async function makeKey(host: BearerHost): Promise<Key> {
     private_sealed: host.keyring.seal(JSON.stringify(secret), sealOf(kid)),
     created_at: timestamp(host.clock.now()),
   }
-}
-
-interface KnownKey {
-  readonly row: Key
-  readonly verifying: CryptoKey | Uint8Array
-}
-
-interface Known {
-  readonly readMs: number
-  readonly keys: Promise<ReadonlyMap<string, KnownKey>>
-}
-
-/** By store, because that is what a look costs; goes when the store goes. */
-const known = new WeakMap<Engine, Known>()
-
-async function findKey(host: BearerHost, kid: string): Promise<KnownKey | undefined> {
-  const nowMs = host.clock.now()
-  const kept = known.get(host.engine)
-  const ageMs = kept ? nowMs - kept.readMs : Number.POSITIVE_INFINITY
-  // A clock that was set back counts as old.
-  if (!kept || ageMs >= KEPT_MS || ageMs < 0) return (await look(host, nowMs)).get(kid)
-  const found = (await kept.keys).get(kid)
-  if (found || ageMs < LOOK_MS) return found
-  // Of the requests that waited together the first one looks, for all of them.
-  const looked = known.get(host.engine)
-  return (await (looked && looked !== kept ? looked.keys : look(host, nowMs))).get(kid)
-}
-
-function look(host: BearerHost, readMs: number): Promise<ReadonlyMap<string, KnownKey>> {
-  const keys = readKeys(host)
-  known.set(host.engine, { readMs, keys })
-  // A store that does not answer is asked again by the next request, not believed for a minute.
-  keys.catch(() => known.delete(host.engine))
-  return keys
-}
-
-async function readKeys({ engine }: BearerHost): Promise<ReadonlyMap<string, KnownKey>> {
-  const { importJWK } = await import('jose')
-  const rows = await engine.read((tx) => signingKeys.list(tx))
-  const entries = rows.map(async (row) => {
-    return [row.kid, { row, verifying: await importJWK(JSON.parse(row.public_jwk), ALG) }] as const
-  })
-  return new Map(await Promise.all(entries))
 }
 
 function serves({ active, serves_until }: Key, nowMs: number): boolean {

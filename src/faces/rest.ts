@@ -1,6 +1,8 @@
 // Verbs as routes. It knows no resource: who asks comes from `ask`, everything else from the declaration.
 import type { Hono, Context as HonoContext } from 'hono'
+import type { z } from 'zod'
 import { readMembers } from '../lib/http.ts'
+import { sentences } from '../lib/parse.ts'
 import { refuse } from '../lib/refusal.ts'
 import { call } from '../registry/call.ts'
 import type { Asking } from '../registry/context.ts'
@@ -18,40 +20,48 @@ type Members = Record<string, unknown>
 
 export function mountRest(app: Hono, resources: readonly Resource[], ask: Ask): void {
   for (const operation of resources.flatMap(operations)) {
-    const { method, path, verb } = operation
+    const { method, path, verb, parameters } = operation
+    const carried = parameters.flatMap(({ members }) => members)
+    const named: Record<string, true> = Object.fromEntries(carried.map((name) => [name, true]))
+    const key = verb.input.pick(named)
     const show = verb.output && showAs(verb.output)
-    app.on(method, path.replace(/\{(\w+)\}/g, ':$1'), (c) => answer(c, { operation, show, ask }))
+    app.on(method, path.replace(/\{(\w+)\}/g, ':$1'), (c) => answer(c, { operation, key, show, ask }))
   }
 }
 
 interface Mounted {
   operation: Operation
+  /** The part of the input that the path carries. */
+  key: z.ZodObject
   show: Show | undefined
   ask: Ask
 }
 
-async function answer(c: HonoContext, { operation, show, ask }: Mounted): Promise<Response> {
+async function answer(c: HonoContext, mounted: Mounted): Promise<Response> {
+  const { operation, show, ask } = mounted
   const { verb } = operation
   // First, so that a stranger learns nothing about what the path would take.
   const asking = await ask(c)
-  const reply = await call(asking, verb, await membersOf(c.req.raw, operation))
+  const reply = await call(asking, verb, await membersOf(c.req.raw, mounted))
   const headers = { 'Cache-Control': 'no-store' }
   return show ? c.json(show(reply), verb.status ?? 200, headers) : c.body(null, 204, headers)
 }
 
-async function membersOf(request: Request, operation: Operation): Promise<Members> {
-  const { method, verb, parameters } = operation
+async function membersOf(request: Request, { operation, key }: Mounted): Promise<Members> {
+  const { method, verb } = operation
   const { search, pathname } = new URL(request.url)
+  const path = typed(verb.input, pathTexts(pathname, operation))
+  const named = key.safeParse(path)
+  // What cannot be a key names nothing, such as a key that was encoded twice.
+  if (!named.success) refuse('not_found', `nothing is at this path: ${sentences(named.error.issues)}`)
   const query = typed(verb.input, readQuery(search))
   for (const name of Object.keys(query)) {
     // URLs are logged on the way.
     if (isMarked(verb.input, name, 'writeOnly')) refuse('invalid', `${name} must stand in the body`)
   }
   const body = method === 'GET' ? {} : await readMembers(request)
-  const path = typed(verb.input, pathTexts(pathname, operation))
   const all = merged(query, body, path)
-  const carried = parameters.flatMap(({ members }) => members)
-  if (method === 'PATCH' && Object.keys(all).every((name) => carried.includes(name)))
+  if (method === 'PATCH' && Object.keys(all).length === Object.keys(path).length)
     refuse('invalid', 'there is nothing to change: name at least one member')
   return all
 }

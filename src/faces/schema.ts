@@ -53,6 +53,7 @@ function tidyPart(key: string, value: unknown, tidying: Tidying): unknown {
       Object.entries(value).map(([name, part]) => [name, isSchema(part) ? tidy(part, tidying) : part]),
     )
   if ((key === 'items' || key === 'additionalProperties') && isSchema(value)) return tidy(value, tidying)
+  if (Array.isArray(value)) return value.map((part) => (isSchema(part) ? tidy(part, tidying) : part))
   return value
 }
 

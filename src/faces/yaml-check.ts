@@ -3,7 +3,7 @@ import { nearest } from '../lib/nearest.ts'
 import { sentence } from '../lib/parse.ts'
 import { decodeManifest } from './yaml-decode.ts'
 import { Faults } from './yaml-faults.ts'
-import { type Fields, type Piece, readPieces } from './yaml-read.ts'
+import { type Fields, type Piece, REFUSED, readPieces } from './yaml-read.ts'
 import { identityOf, type Row, type Shape, titleOf } from './yaml-shape.ts'
 
 const VERSION = 'config_version'
@@ -90,6 +90,7 @@ class Reading {
   }
 
   #readVersion(value: unknown): string | undefined {
+    if (value === REFUSED) return undefined
     if (typeof value !== 'number' || value < 0) return `${VERSION} must be a whole number of at least 0`
     this.#version = value
     return undefined
@@ -118,17 +119,22 @@ class Reading {
 
   #checkedRow({ name, columns, row }: Shape, line: number, fields: Fields): Row | undefined {
     const given: Row = {}
+    let isWhole = true
     for (const [field, { line: at, value }] of fields) {
-      if (columns.includes(field)) given[field] = value
-      else this.#faults.add(at, `${name}: ${unknownField(field, columns)}`)
+      if (columns.includes(field) && value !== REFUSED) {
+        given[field] = value
+        continue
+      }
+      isWhole = false
+      if (value !== REFUSED) this.#faults.add(at, `${name}: ${unknownField(field, columns)}`)
     }
     // A missing field and one of a wrong type are told apart by the input.
-    const { success, data, error } = row.safeParse(given, { reportInput: true })
+    const { data, error } = row.safeParse(given, { reportInput: true })
     for (const issue of error?.issues ?? []) {
-      const at = fields.get(String(issue.path[0]))?.line ?? line
-      this.#faults.add(at, `${name}: ${sentence(issue)}`)
+      const field = fields.get(String(issue.path[0]))
+      if (field?.value !== REFUSED) this.#faults.add(field?.line ?? line, `${name}: ${sentence(issue)}`)
     }
-    return success && Object.keys(given).length === fields.size ? data : undefined
+    return isWhole ? data : undefined
   }
 
   /** Row by row first: what is wrong with one row is said with its line. */
@@ -148,7 +154,8 @@ class Reading {
 }
 
 /** `name:` alone must not clear a resource: whoever deleted the rows below it may have meant to leave it alone. */
-function noList(name: string, value: unknown): string {
+function noList(name: string, value: unknown): string | undefined {
+  if (value === REFUSED) return undefined
   if (value !== null) return `${name} must be a list of rows`
   return `${name} has no rows: write ${name}: [] to remove every one, or leave ${name} out to keep them`
 }

@@ -46,7 +46,8 @@ export async function planChanges(ctx: Context, { sections }: Manifest, shapes: 
 /** A row comes after what it refers to and goes before it, because resources are listed in creation order. */
 export async function writeChanges(tx: Tx, changes: readonly Changes[]): Promise<void> {
   for (const { shape, inserts, updates } of changes) {
-    for (const row of inserts) await shape.table.insert(tx, row)
+    // Not `insert`: a key that the store counts up itself must not be named.
+    for (const row of inserts) await shape.table.append(tx, row)
     for (const { where, patch } of updates) await shape.table.update(tx, where, patch)
   }
   for (const { shape, removes } of changes.toReversed())

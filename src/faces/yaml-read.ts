@@ -1,7 +1,7 @@
 // The border to the YAML parser: pieces of a manifest as plain values with their lines. YAML 1.2's core schema and nothing
 // more: no anchors, aliases, merge keys or tags, whose meaning a reader of the file cannot see where they stand.
 import { createRequire } from 'node:module'
-import type { CST, Node, Pair, ParsedNode, YAMLMap, YAMLSeq } from 'yaml'
+import type { CST, Node, Pair, ParsedNode, Scalar, YAMLMap, YAMLSeq } from 'yaml'
 import { refuse } from '../lib/refusal.ts'
 import type { Faults } from './yaml-faults.ts'
 import { type Chunk, splitManifest } from './yaml-split.ts'
@@ -13,6 +13,9 @@ const MAX_DEPTH = 40
 const WHOLE = /^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$/
 
 const OPTIONS = { version: '1.2', schema: 'core', uniqueKeys: false, logLevel: 'silent' } as const
+
+/** Stands for a value whose fault is noted already: nothing further is to be said of it. */
+export const REFUSED = Symbol('refused')
 
 export type Fields = ReadonlyMap<string, { readonly line: number; readonly value: unknown }>
 
@@ -82,7 +85,7 @@ class ChunkReader {
 
   *#entries(root: YAMLMap): Generator<Piece> {
     for (const [name, { line, node }] of this.#members(root)) {
-      if (!node || !this.#isPlain(node) || !this.#yaml.isSeq(node)) {
+      if (!this.#yaml.isSeq(node) || !isBare(node)) {
         yield { kind: 'value', name, line, value: this.#value(node) }
         continue
       }
@@ -130,28 +133,27 @@ class ChunkReader {
 
   #value(node: unknown): unknown {
     const yaml = this.#yaml
-    if (!yaml.isNode(node) || !this.#isPlain(node)) return null
+    if (!yaml.isNode(node)) return null
+    if (!this.#isPlain(node)) return REFUSED
     if (yaml.isSeq(node)) return node.items.map((item) => this.#value(item))
     if (yaml.isMap(node))
       return Object.fromEntries([...this.#members(node)].map(([name, { node: member }]) => [name, this.#value(member)]))
-    if (!yaml.isScalar(node)) return null
+    return yaml.isScalar(node) ? this.#scalar(node) : null
+  }
+
+  #scalar(node: Scalar): unknown {
     const { value, source = '' } = node
     if (typeof value !== 'number') return value
-    if (!WHOLE.test(source)) this.#note(node, `${source} is not a whole number`)
-    else if (!Number.isSafeInteger(value)) this.#note(node, `${source} is beyond 2^53, where numbers stop being exact`)
-    return value
+    if (WHOLE.test(source) && Number.isSafeInteger(value)) return value
+    this.#note(node, `${source} is ${WHOLE.test(source) ? 'beyond 2^53, where numbers are exact' : 'no whole number'}`)
+    return REFUSED
   }
 
   #isPlain(node: Node): boolean {
-    const fault = this.#yaml.isAlias(node)
-      ? 'a manifest has no aliases: write the value out'
-      : node.anchor
-        ? 'a manifest has no anchors'
-        : node.tag
-          ? `a manifest has no tags such as ${node.tag}`
-          : undefined
-    if (fault) this.#note(node, fault)
-    return fault === undefined
+    if (this.#yaml.isAlias(node)) this.#note(node, 'a manifest has no aliases: write the value out')
+    else if (!isBare(node)) this.#note(node, 'a manifest has no anchors and no tags')
+    else return true
+    return false
   }
 
   #note(node: Node, text: string): void {
@@ -165,6 +167,10 @@ class ChunkReader {
   #line(offset: number): number {
     return this.#chunk.line + Math.max(this.#newlines.linePos(offset).line - 1, 0)
   }
+}
+
+function isBare({ anchor, tag }: { anchor?: string; tag?: string }): boolean {
+  return anchor === undefined && tag === undefined
 }
 
 function lowerFirst(text: string): string {

@@ -30,7 +30,7 @@ interface Open {
   bare?: string | undefined
 }
 
-export function* splitManifest(text: string, faults: Faults): Generator<Chunk> {
+export function* splitManifest(text: string, faults: Faults, batch = BATCH): Generator<Chunk> {
   let open: Open | undefined
   let document: 'before' | 'inside' | 'after' = 'before'
   const close = (end: number): Chunk[] =>
@@ -64,7 +64,7 @@ export function* splitManifest(text: string, faults: Faults): Generator<Chunk> {
       if (indent === undefined) continue
       yield { kind: 'list', name, line: head }
       open = { kind: 'rows', start, line, indent }
-    } else if (open.kind === 'rows' && indent === open.indent && start - open.start > BATCH) {
+    } else if (open.kind === 'rows' && indent === open.indent && start - open.start > batch) {
       yield* close(start)
       open = { kind: 'rows', start, line, indent }
     }

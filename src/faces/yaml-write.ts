@@ -11,9 +11,8 @@ const PAGE = 1000
 
 /** Starts with a letter, `_` or `/`; a colon or a blank only where a word follows. */
 const PLAIN = /^[A-Za-z_/][\w./@+=*?~#-]*(?:[: ][\w/][\w./@+=*?~#-]*)*$/
-/** Words that YAML 1.1, 1.2 or both read as a boolean or as nothing. */
-const WORD = /^(?:y|n|yes|no|on|off|true|false|null)$/i
-const LONGEST_WORD = 'false'.length
+/** Words that a reader of YAML 1.1 or 1.2 may take for a boolean, for nothing, or (e0) for a number. */
+const WORD = /^(?:y|n|yes|no|on|off|true|false|null|e[-+]?\d+)$/i
 /** Needs quotes and no escape. */
 const ASCII = /^[ !#-[\]-~]*$/
 /** What JSON leaves as it is and YAML does not allow, or takes for a line break. */
@@ -59,17 +58,13 @@ function fieldText(value: unknown): string {
 
 /** A value on one line; lists and maps in brackets. */
 export function scalar(value: unknown): string {
-  if (typeof value === 'string') return isPlain(value) ? value : quoted(value)
+  if (typeof value === 'string') return PLAIN.test(value) && !WORD.test(value) ? value : quoted(value)
   if (typeof value === 'boolean' || Number.isSafeInteger(value)) return String(value)
   if (Array.isArray(value)) return `[${value.map(scalar).join(', ')}]`
   if (typeof value !== 'object' || value === null || value instanceof Uint8Array)
     throw new Error(`a manifest cannot hold ${typeof value}`)
   const members = Object.entries(value).map(([name, member]) => `${quoted(name)}: ${scalar(member)}`)
   return `{${members.join(', ')}}`
-}
-
-function isPlain(text: string): boolean {
-  return PLAIN.test(text) && !(text.length <= LONGEST_WORD && WORD.test(text))
 }
 
 /** JSON's quotes and escapes are YAML's, but for the characters that YAML will not see as they are. */

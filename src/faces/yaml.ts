@@ -37,7 +37,7 @@ export function manifestVerbs(resources: readonly Resource[]) {
   const shapes = shapesOf(resources)
   const vocabulary = { shapes, known: resources.map(({ name }) => name) }
   const Apply = z.strictObject({
-    source: line(1024).default('-').describe('What the manifest is called in the audit log'),
+    source: line(4096).default('-').describe('What the manifest is called in the audit log'),
     // Read while no transaction is open: a large one takes the parser seconds.
     manifest: z
       .union([z.string(), Bytes])

@@ -65,6 +65,14 @@ test('whatever comes in, either it is typed or it is one refusal, and no prototy
   )
 })
 
+test('of very many faults the first ones are told, and how many more there are', () => {
+  const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`x${index}`, 1]))
+  assert.throws(
+    () => parse(Input, many),
+    (error) => error instanceof Refusal && /and 99982 more$/.test(error.message) && error.message.length < 1000,
+  )
+})
+
 test('a member called __proto__ is refused like any unknown one', () => {
   assert.throws(
     () => parse(Input, JSON.parse('{"source_label":"x","daily_limit":1,"__proto__":{"a":1}}')),

@@ -12,9 +12,14 @@ export function parse<S extends z.ZodType>(schema: S, raw: unknown, source?: str
   refuse('invalid', `${source ? `${source}: ` : ''}${sentences(result.error.issues)}`)
 }
 
+/** So many faults are told; a body of a million unknown members must not make an answer of its own size. */
+const TOLD = 20
+
 /** All issues in one line: `source_label is required; daily_limit must be more than 0`. */
 export function sentences(issues: readonly Issue[]): string {
-  return [...new Set(issues.map(sentence))].join('; ')
+  const said = [...new Set(issues.flatMap((issue) => sentence(issue).split('; ')))]
+  const more = said.length > TOLD ? [`and ${said.length - TOLD} more`] : []
+  return [...said.slice(0, TOLD), ...more].join('; ')
 }
 
 export function sentence(issue: Issue): string {

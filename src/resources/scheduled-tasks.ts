@@ -174,8 +174,21 @@ function moved(ctx: Context, { status, cron }: Task, wish: 'active' | 'paused' |
 
 /** A manifest says when a task runs, never when next: an old export must not rewind a schedule. */
 function fillTask(ctx: Context, row: Task, current: Task | undefined): Task {
-  const created_at = row.created_at ?? current?.created_at ?? ctx.now
-  if (current && current.cron === row.cron) return { ...row, created_at, next_run: current.next_run }
-  if (row.cron === undefined) return { ...row, created_at, next_run: row.status === 'completed' ? undefined : ctx.now }
-  return { ...row, created_at, next_run: parseSchedule(row.cron, ctx.clock.now(), ctx.timeZone).next_run }
+  const status = standing(row, current)
+  const task = { ...row, status, created_at: row.created_at ?? current?.created_at ?? ctx.now }
+  const isResumed = current?.status === 'paused' && status === 'active' && row.cron !== undefined
+  if (current && current.cron === row.cron && !isResumed) return { ...task, next_run: current.next_run }
+  if (row.cron === undefined) return { ...task, next_run: status === 'completed' ? undefined : ctx.now }
+  const { cron, next_run } = parseSchedule(row.cron, ctx.clock.now(), ctx.timeZone)
+  // Every apply would schedule it anew.
+  if (cron === undefined)
+    refuse('invalid', 'cron must be five fields or milliseconds: a manifest has no single moments')
+  return { ...task, cron, next_run: current?.cron === cron && !isResumed ? current.next_run : next_run }
+}
+
+/** What runs goes on running, and a single run that is over is over, whatever an old export remembers. */
+function standing(row: Task, current: Task | undefined): Task['status'] {
+  if (row.status === 'paused' || row.status === 'completed') return row.status
+  if (current?.status === 'completed' && row.cron === undefined) return 'completed'
+  return current?.status === 'firing' ? 'firing' : 'active'
 }

@@ -6,6 +6,7 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import type { Caller } from '../../src/core/caller.ts'
 import { type ToolList, toolList, toolServer, toolsOf } from '../../src/faces/mcp.ts'
 import type { Host } from '../../src/registry/context.ts'
+import type { NamedVerb } from '../../src/registry/resource.ts'
 import { aclResource } from '../../src/resources/acl.ts'
 import { aclMembershipResource } from '../../src/resources/acl-membership.ts'
 import { resources } from '../../src/resources/index.ts'
@@ -13,6 +14,13 @@ import type { TestHost } from './host.ts'
 
 /** Every tool of the product. */
 export const PRODUCT_TOOLS: ToolList = toolList(toolsOf(resources))
+
+/** The verb behind each of them. */
+export const TOOL_VERBS: ReadonlyMap<string, NamedVerb> = new Map(
+  resources.flatMap(({ verbs }) =>
+    Object.values(verbs).flatMap((verb) => (verb.when === undefined ? [] : [[verb.toolName, verb]])),
+  ),
+)
 
 export type Generation = 'handshake' | 'stateless'
 export const GENERATIONS: readonly Generation[] = ['handshake', 'stateless']

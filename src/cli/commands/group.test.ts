@@ -134,7 +134,7 @@ suite('svc group grant refuses what could never match', () => {
     [['github:', 'team'], /namespace:name/],
   ]
   for (const [[sub = '', pattern = ''], sentence] of cases)
-    test(`${sub} ${pattern}`, async (t) => {
+    test(`${sub} ${pattern}`, async () => {
       const cli = await demo
       const { code, stderr } = await cli.run(['group', 'demo', 'grant', sub, pattern])
       assert.equal(code, 1)
@@ -143,7 +143,7 @@ suite('svc group grant refuses what could never match', () => {
     })
 
   test('but takes folders, roles and globs of principals, as acl rows do', async (t) => {
-    const cli = await demo
+    const cli = await demoCli(t)
     for (const sub of ['folder:team', 'role:staff', 'github:*', '**'])
       assert.match(await cli.ok(['group', 'demo', 'grant', sub, 'team/**']), /^granted/)
   })

@@ -33,7 +33,7 @@ onEveryEngine('svc gate', (engine) => {
 suite('svc gate add refuses', () => {
   const demo = demoCli({ after })
   for (const limit of ['0', '-1', '5/hour', '1.5', '5/day/day', '', '/day', '1e3', '99999999999'])
-    test(`the limit ${limit || '(empty)'}`, async (t) => {
+    test(`the limit ${limit || '(empty)'}`, async () => {
       const cli = await demo
       const { code, stderr } = await cli.run(['gate', 'demo', 'add', 'team', limit])
       assert.equal(code, 1)
@@ -41,7 +41,7 @@ suite('svc gate add refuses', () => {
       assert.equal(await cli.ok('gate demo list'), '')
     })
   for (const spec of ['', '[', 'a b'])
-    test(`the glob ${spec || '(empty)'}`, async (t) => {
+    test(`the glob ${spec || '(empty)'}`, async () => {
       const { code, stderr } = await (await demo).run(['gate', 'demo', 'add', spec, '5'])
       assert.equal(code, 1)
       assert.match(stderr, /spec /)
@@ -96,7 +96,7 @@ suite('svc network allow refuses', () => {
     ['', 'x.com', /folder must not be empty\nhint: the root is '\(root\)'/],
   ]
   for (const [folder, target, sentence] of cases)
-    test(`${folder || '(empty)'} ${target || '(empty)'}`, async (t) => {
+    test(`${folder || '(empty)'} ${target || '(empty)'}`, async () => {
       const { code, stderr } = await (await demo).run(['network', 'demo', 'allow', folder, target])
       assert.equal(code, 1)
       assert.match(stderr, sentence)

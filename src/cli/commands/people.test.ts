@@ -75,7 +75,7 @@ suite('svc invite create refuses', () => {
     '../team': /target_glob has a segment/,
   }
   for (const [line, sentence] of Object.entries(cases))
-    test(line, async (t) => {
+    test(line, async () => {
       const cli = await demo
       const { code, stderr } = await cli.run(`invite demo create ${line}`)
       assert.equal(code, 1)
@@ -124,7 +124,7 @@ suite('svc budget refuses', () => {
     'show folder nobody': /there is no group nobody/,
   }
   for (const [line, sentence] of Object.entries(cases))
-    test(line, async (t) => {
+    test(line, async () => {
       const { code, stderr } = await (await demo).run(`budget demo ${line}`)
       assert.equal(code, 1)
       assert.match(stderr, sentence)

@@ -96,7 +96,7 @@ suite('svc secret set refuses', () => {
     'a folder that is no group': [['nobody', 'K', '--value', '-'], 'x', /there is no group nobody/],
   }
   for (const [what, [words, stdin, sentence]] of Object.entries(cases))
-    test(what, async (t) => {
+    test(what, async () => {
       const cli = await demo
       const { code, stderr } = await cli.run(['secret', 'demo', 'set', ...words], { stdin })
       assert.equal(code, 1)
@@ -105,7 +105,7 @@ suite('svc secret set refuses', () => {
     })
 
   test('everything without a key to seal with', async (t) => {
-    const cli = await demo
+    const cli = await demoCli(t)
     const env = join(cli.root, '.env')
     writeFileSync(env, readFileSync(env, 'utf8').replace(/^SECRETS_KEY=.*$/m, ''))
     const { code, stderr } = await cli.run('secret demo set main K --value -', { stdin: 'x' })
@@ -116,7 +116,7 @@ suite('svc secret set refuses', () => {
 })
 
 test('a list opens no secret, so a changed key does not break it', async (t) => {
-  const cli = await demo
+  const cli = await demoCli(t)
   await cli.ok('secret demo set main K --value -', { stdin: 'x' })
   const env = join(cli.root, '.env')
   writeFileSync(env, readFileSync(env, 'utf8').replace(/^SECRETS_KEY=.*$/m, 'SECRETS_KEY=another'))

@@ -67,7 +67,7 @@ suite('svc token refuses', () => {
     'a JID that is none': ['revoke main', /jid must look like platform:room/],
   }
   for (const [what, [line, sentence]] of Object.entries(cases))
-    test(what, async (t) => {
+    test(what, async () => {
       const { code, stdout, stderr } = await (await demo).run(`token demo ${line}`)
       assert.deepEqual([code, stdout], [1, ''])
       assert.match(stderr, sentence)
@@ -75,7 +75,7 @@ suite('svc token refuses', () => {
 })
 
 test('the host of a link is the instance’s, not the shell’s', async (t) => {
-  const cli = await demo
+  const cli = await demoCli(t)
   const minted = await cli.ok('token demo issue chat main', { env: { WEB_HOST: 'evil.example' } })
   assert.match(minted, /^url: http:\/\/localhost:8080\//m)
 })

@@ -123,7 +123,12 @@ export class Connection implements Connected {
 function bindable(value: unknown): SQLInputValue {
   if (value === undefined || value === null) return null
   if (typeof value === 'boolean') return value ? 1 : 0
-  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint') return value
+  if (typeof value === 'string') {
+    // PostgreSQL cannot hold it, and what one engine refuses the other refuses too.
+    if (value.includes('\u0000')) refuse('invalid', 'text must not hold a NUL character')
+    return value
+  }
+  if (typeof value === 'number' || typeof value === 'bigint') return value
   if (value instanceof Uint8Array) return value
   throw new Error(`a ${typeof value} cannot be stored`)
 }

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { demoCliOn, testCli } from '../../../test/support/cli.ts'
+import { onEveryEngine } from '../../../test/support/host.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import { parseDotenv } from '../../lib/dotenv.ts'
+
+const modeOf = (path: string): number => statSync(path).mode & 0o777
+
+onEveryEngine('svc create', (engine) => {
+  test('makes the group main with its tasks, of which none is due at once; again, nothing changes', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
+    const before = await cli.ok('export demo')
+    assert.equal(before.match(/id: main-mem-\d/g)?.length, 5)
+    writeFileSync(join(cli.root, 'groups/main/PERSONA.md'), 'mine')
+    const env = readFileSync(join(cli.root, '.env'), 'utf8')
+    const again = await cli.ok('create demo')
+    assert.match(again, /^instance demo is there already at /)
+    assert.match(again, /\.env: kept as it is\n {2}group main: kept as it is\n/)
+    assert.equal(readFileSync(join(cli.root, 'groups/main/PERSONA.md'), 'utf8'), 'mine')
+    assert.equal(readFileSync(join(cli.root, '.env'), 'utf8'), env)
+    assert.equal(await cli.ok('export demo'), before)
+  })
+})
+
+test('a new instance has its directories, its keys and its store, for nobody else to read', async (t) => {
+  const cli = testCli(t)
+  const said = await cli.ok('create demo')
+  assert.match(said, new RegExp(`^created instance demo at ${cli.root}\n`))
+  const env = parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env')
+  assert.deepEqual([...env.keys()], ['ASSISTANT_NAME', 'WEB_LISTEN', 'WEB_HOST', 'CHANNEL_SECRET', 'SECRETS_KEY'])
+  assert.equal(env.get('ASSISTANT_NAME'), 'demo')
+  for (const key of ['CHANNEL_SECRET', 'SECRETS_KEY']) {
+    assert.match(env.get(key) ?? '', /^[0-9a-f]{64}$/)
+    assert.ok(!said.includes(env.get(key) ?? ''))
+  }
+  assert.notEqual(env.get('CHANNEL_SECRET'), env.get('SECRETS_KEY'))
+  assert.deepEqual(
+    ['.env', 'store', 'store/svc.db'].map((path) => modeOf(join(cli.root, path))),
+    [0o600, 0o700, 0o600],
+  )
+  assert.deepEqual(readdirSync(cli.root).sort(), ['.env', 'groups', 'store', 'web'])
+  assert.match(said, /^next:\n(.*\n)*? {2}svc serve demo/m)
+})
+
+test('a product brings its checklist, its skills and its facts', async (t) => {
+  const cli = testCli(t)
+  const said = await cli.ok('create demo --product support')
+  assert.match(said, /^product support: /m)
+  assert.match(said, /^skills: triage-ticket, escalate, compact-memories$/m)
+  assert.match(said, /^ {2}WEB_HOST +set +\S/m)
+  assert.match(said, /^ {2}ANTHROPIC_API_KEY +optional +\S/m)
+  assert.ok(existsSync(join(cli.root, 'groups/main/.claude/skills/triage-ticket/SKILL.md')))
+  assert.match(await cli.ok('export demo'), /product: support/)
+})
+
+test('an unknown product lists the known ones, and nothing is made', async (t) => {
+  const cli = testCli(t)
+  for (const name of ['nope', '../assistant', '', '.']) {
+    const { code, stdout, stderr } = await cli.run(['create', 'demo', '--product', name])
+    assert.deepEqual([code, stdout], [1, ''])
+    assert.match(stderr, /^svc: unknown product ".*"; known: assistant, support\n$/)
+  }
+  assert.deepEqual(readdirSync(cli.dir), [])
+})
+
+test('an .env that is there already is kept, whatever it holds', async (t) => {
+  const cli = testCli(t)
+  mkdirSync(cli.root)
+  writeFileSync(join(cli.root, '.env'), 'SECRETS_KEY=mine\n', { mode: 0o640 })
+  assert.match(await cli.ok('create demo'), /\.env: kept as it is/)
+  assert.equal(readFileSync(join(cli.root, '.env'), 'utf8'), 'SECRETS_KEY=mine\n')
+  assert.equal(modeOf(join(cli.root, '.env')), 0o640)
+})
+
+test('what holds in the environment when it is made is written down', async (t) => {
+  const cli = testCli(t)
+  await cli.ok('create demo', { env: { WEB_LISTEN: '127.0.0.1:9000' } })
+  const env = parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env')
+  assert.deepEqual([env.get('WEB_LISTEN'), env.get('WEB_HOST')], ['127.0.0.1:9000', 'localhost:9000'])
+  const bad = await cli.run('create other', { env: { WEB_LISTEN: 'x' } })
+  assert.match(bad.stderr, /^svc: WEB_LISTEN in the environment must be/)
+  assert.deepEqual(readdirSync(cli.dir), ['svc_demo'])
+})
+
+test('the current directory is left alone', async (t) => {
+  const cli = testCli(t)
+  const [before, here] = [process.cwd(), tempDir(t)]
+  process.chdir(here)
+  t.after(() => process.chdir(before))
+  await cli.ok('create demo')
+  await cli.ok('group demo add slack:1 team')
+  assert.deepEqual(readdirSync(here), [])
+})
+
+test('an instance whose folder was lost gets it back', async (t) => {
+  const cli = testCli(t)
+  await cli.ok('create demo')
+  rmSync(join(cli.root, 'groups'), { recursive: true })
+  await cli.ok('create demo')
+  assert.ok(existsSync(join(cli.root, 'groups/main/PERSONA.md')))
+})

@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict'
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { suite, test } from 'node:test'
+import { type Cli, demoCli, demoCliOn, testCli } from '../../../test/support/cli.ts'
+import { fakeClock } from '../../../test/support/clock.ts'
+import { onEveryEngine } from '../../../test/support/host.ts'
+
+interface Finding {
+  readonly check: string
+  readonly status: 'ok' | 'note' | 'wrong'
+  readonly detail: string
+  readonly next?: string
+}
+
+async function examine(cli: Cli): Promise<{ code: number; wrong: Finding[]; all: Finding[] }> {
+  const { code, stdout } = await cli.run('doctor demo --json')
+  const all: Finding[] = JSON.parse(stdout)
+  return { code, wrong: all.filter(({ status }) => status === 'wrong'), all }
+}
+
+onEveryEngine('svc doctor', (engine) => {
+  test('a new instance is well, and lacks an operator', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const { code, all } = await examine(cli)
+    assert.equal(code, 0)
+    assert.deepEqual(
+      all.filter(({ status }) => status !== 'ok').map(({ check, next }) => [check, next]),
+      [['operators', "svc group demo grant <provider>:<id> '**'"]],
+    )
+    await cli.ok('group demo grant github:1 **')
+    const said = await cli.run('doctor demo')
+    assert.equal(said.code, 0)
+    assert.doesNotMatch(said.stdout, /^[^✓]/m)
+  })
+
+  test('what a removed group leaves behind is found', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add slack:1 team')
+    await cli.ok('group demo rm team')
+    const { code, wrong } = await examine(cli)
+    assert.equal(code, 1)
+    assert.deepEqual(wrong.map(({ check }) => check).sort(), ['routes', 'tasks'])
+    const { stdout } = await cli.run('doctor demo')
+    assert.match(stdout, /^✗ routes: route \d+ leads to team, which is no group\n {4}→ svc export demo/m)
+  })
+})
+
+suite('svc doctor finds', () => {
+  const open = (cli: Cli): DatabaseSync => new DatabaseSync(join(cli.root, 'store/svc.db'))
+  const env = (cli: Cli): string => join(cli.root, '.env')
+  const faults: Record<string, [(cli: Cli) => void | Promise<void>, string, RegExp, RegExp]> = {
+    'an instance that is missing': [
+      (cli) => rmSync(cli.root, { recursive: true }),
+      'directory',
+      /does not exist/,
+      /svc create demo/,
+    ],
+    'an .env that others read': [(cli) => chmodSync(env(cli), 0o640), '.env', /mode 640/, /^chmod 600 /],
+    'a bad value of a daemon': [
+      (cli) => writeFileSync(env(cli), 'ROUTD_LISTEN=x\n', { flag: 'a' }),
+      'settings',
+      /ROUTD_LISTEN in \S+ must be host:port/,
+      /^$/,
+    ],
+    'a store that is missing': [(cli) => rmSync(join(cli.root, 'store/svc.db')), 'store', /there is no store/, /^$/],
+    'a store that is damaged': [
+      (cli) => {
+        const bytes = readFileSync(join(cli.root, 'store/svc.db'))
+        // Pages in the middle, behind the header and the schema.
+        bytes.fill(0xff, bytes.length / 2, bytes.length - 4096)
+        writeFileSync(join(cli.root, 'store/svc.db'), bytes)
+      },
+      'store',
+      /is damaged/,
+      /backup/,
+    ],
+    'a schema that is behind': [
+      (cli) => {
+        const db = open(cli)
+        db.exec(`delete from migrations where name = 'invites'`)
+        db.close()
+      },
+      'schema',
+      /2 steps behind/,
+      /svc group demo list/,
+    ],
+    'grants that can never match': [
+      (cli) => {
+        const db = open(cli)
+        db.exec(`insert into acl values ('alice', 'admin', 'team', 'allow', '', '', null, '2026-01-01T00:00:00.000Z')`)
+        db.exec(`insert into acl_membership values ('bob', 'role:operator', null, '2026-01-01T00:00:00.000Z')`)
+        db.close()
+      },
+      'grants',
+      /the principal "alice" .*; the member "bob" must look like/,
+      /svc export demo/,
+    ],
+    'a group without a folder': [
+      async (cli) => {
+        await cli.ok('group demo add slack:1 team')
+        rmSync(join(cli.root, 'groups/team'), { recursive: true })
+      },
+      'groups',
+      /team has no folder on the disk/,
+      /svc group demo add <jid> team/,
+    ],
+    'that main is gone': [
+      async (cli) => void (await cli.ok('group demo rm main')),
+      'groups',
+      /there is no group main/,
+      /svc create demo/,
+    ],
+    'secrets that do not open': [
+      async (cli) => {
+        await cli.ok('secret demo set main K --value -', { stdin: 'x' })
+        writeFileSync(env(cli), readFileSync(env(cli), 'utf8').replace(/^SECRETS_KEY=.*$/m, 'SECRETS_KEY=other'))
+      },
+      'secrets',
+      /K of folder main: a stored secret does not open/,
+      /add the former key to SECRETS_KEY after a comma/,
+    ],
+  }
+  for (const [what, [damage, check, detail, next]] of Object.entries(faults))
+    test(what, async (t) => {
+      const cli = await demoCli(t)
+      await damage(cli)
+      const { code, wrong } = await examine(cli)
+      const found = wrong.find((finding) => finding.check === check)
+      assert.equal(code, 1)
+      assert.match(found?.detail ?? JSON.stringify(wrong), detail)
+      assert.match(found?.next ?? '', next)
+    })
+
+  test('a clock that was set back, and one that was never set', async (t) => {
+    const cli = await demoCli(t)
+    for (const [at, detail] of [
+      [Date.UTC(2025, 6, 1), /which lies in the future/],
+      [0, /says 1970-01-01/],
+    ] as const) {
+      const { code, stdout } = await cli.run('doctor demo', { clock: fakeClock(at) })
+      assert.equal(code, 1)
+      assert.match(stdout, detail)
+    }
+  })
+
+  test('a key of .env that nobody knows, which is no fault', async (t) => {
+    const cli = await demoCli(t)
+    writeFileSync(env(cli), 'WEB_HOTS=x\n', { flag: 'a' })
+    const { code, all } = await examine(cli)
+    assert.equal(code, 0)
+    assert.match(
+      all.find(({ check }) => check === 'settings')?.detail ?? '',
+      /unknown key WEB_HOTS; did you mean WEB_HOST/,
+    )
+  })
+})
+
+test('svc doctor changes nothing, and paints only on a terminal that wants it', async (t) => {
+  const cli = await demoCli(t)
+  const before = readFileSync(join(cli.root, 'store/svc.db'))
+  const painted = await cli.run('doctor demo', { terminal: true })
+  assert.match(painted.stdout, /\u001b\[32m✓\u001b\[39m directory/)
+  const plain = await cli.run('doctor demo', { terminal: true, env: { NO_COLOR: '1' } })
+  assert.doesNotMatch(plain.stdout, /\u001b/)
+  assert.deepEqual(readFileSync(join(cli.root, 'store/svc.db')), before)
+})
+
+test('svc doctor of an instance that is set by its environment', async (t) => {
+  const cli = testCli(t)
+  await cli.ok('create demo')
+  rmSync(join(cli.root, '.env'))
+  const { stdout } = await cli.run('doctor demo', { env: { SECRETS_KEY: 'x' } })
+  assert.match(stdout, /^! \.env: there is no \S+: all is set by the environment$/m)
+})

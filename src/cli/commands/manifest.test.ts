@@ -1,0 +1,158 @@
+// export and apply: what the commands add to the manifest's own rules.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
+import { onEveryEngine } from '../../../test/support/host.ts'
+
+onEveryEngine('svc export and apply', (engine) => {
+  test('a change goes out and in again, and links stay', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const file = join(cli.dir, 'config.yaml')
+    await cli.ok('group demo add slack:1 team')
+    await cli.ok('token demo issue chat team')
+    const written = await cli.run(['export', 'demo', file])
+    assert.deepEqual([written.code, written.stdout], [0, ''])
+    assert.equal(written.stderr, `wrote ${file} (${statSync(file).size} bytes)\n`)
+    assert.equal(statSync(file).mode & 0o777, 0o600)
+    assert.equal((await cli.run('export demo')).stdout, readFileSync(file, 'utf8'))
+    assert.match(readFileSync(file, 'utf8'), /^config_version: 1\n/)
+
+    const changed = readFileSync(file, 'utf8').replace(
+      /^onboarding_gates:.*\n/m,
+      'onboarding_gates:\n  - spec: team\n    daily_limit: 5\n    enabled: true\n',
+    )
+    writeFileSync(file, changed)
+    const plan = '+ onboarding_gates team\n'
+    assert.equal(
+      await cli.ok(['apply', 'demo', file, '--dry-run']),
+      `${plan}would apply ${file}; config_version: 1 -> 2\n`,
+    )
+    assert.equal(await cli.ok('gate demo list'), '')
+    assert.equal(await cli.ok(['apply', 'demo', file]), `${plan}applied ${file}; config_version: 1 -> 2\n`)
+    assert.match(await cli.ok('gate demo list'), /^team\t5\tyes$/m)
+    assert.match(await cli.ok('token demo list team'), /^web:team\t/m)
+    assert.match(await cli.ok('group demo list'), /^team\t/m)
+  })
+
+  test('another version is exit code 2, and --force goes past it', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const manifest = 'config_version: 7\nonboarding_gates: []\n'
+    const stale = await cli.run('apply demo -', { stdin: manifest })
+    assert.deepEqual([stale.code, stale.stdout], [2, ''])
+    assert.equal(
+      stale.stderr,
+      'svc: config_version mismatch: the manifest has 7, the store 1\n' +
+        'hint: svc export demo again and apply what you changed, or use --force\n',
+    )
+    assert.equal((await cli.run('apply demo - --dry-run', { stdin: manifest })).code, 2)
+    assert.equal(
+      await cli.ok('apply demo - --force', { stdin: manifest }),
+      'no changes\napplied -; config_version: 1 -> 2\n',
+    )
+  })
+
+  test('only apply counts the version up', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('gate demo add team 5')
+    await cli.ok('group demo grant github:1 **')
+    assert.match(await cli.ok('export demo'), /^config_version: 1\n/)
+  })
+})
+
+suite('svc apply', () => {
+  test('refuses what it cannot read', async (t) => {
+    const cli = await demoCli(t)
+    const path = (name: string): string => join(cli.dir, name)
+    mkdirSync(path('folder'))
+    execFileSync('mkfifo', [path('fifo')])
+    symlinkSync(path('loop'), path('loop'))
+    writeFileSync(path('huge'), '')
+    execFileSync('truncate', ['-s', '1G', path('huge')])
+    const cases: Record<string, RegExp> = {
+      missing: /cannot read \S+: it does not exist/,
+      folder: /it is a directory/,
+      fifo: /it is not a regular file/,
+      loop: /links go in a circle/,
+      huge: /it is larger than 67108864 bytes/,
+    }
+    for (const [name, sentence] of Object.entries(cases)) {
+      const { code, stderr } = await cli.run(['apply', 'demo', path(name)])
+      assert.equal(code, 1, name)
+      assert.match(stderr, sentence)
+    }
+  })
+
+  test('refuses a manifest that is wrong, with its lines and exit code 1', async (t) => {
+    const cli = await demoCli(t)
+    const cases: [string | Uint8Array, RegExp][] = [
+      ['', /svc: /],
+      ['config_version: 1\ngates: []\n', /line 2: .*gates/],
+      ['config_version: 1\nonboarding_gates:\n  - spec: x\n    daily_limit: 0\n    enabled: true\n', /line 3|line 4/],
+      ['onboarding_gates: []\n', /config_version/],
+      ['config_version: one\n', /config_version/],
+      ['config_version: -1\n', /svc: /],
+      ['config_version: 9223372036854775808\n', /svc: /],
+      [Uint8Array.of(0x61, 0x0a, 0xff), /line 2: is not valid UTF-8/],
+    ]
+    for (const [stdin, sentence] of cases) {
+      const { code, stdout, stderr } = await cli.run('apply demo -', { stdin })
+      assert.deepEqual([code, stdout], [1, ''], String(stdin))
+      assert.match(stderr, sentence)
+    }
+    assert.match(await cli.ok('export demo'), /^config_version: 1\n/)
+  })
+
+  test('warns when the last operator would go', async (t) => {
+    const cli = await demoCli(t)
+    await cli.ok('group demo grant github:1 **')
+    const stdin = 'config_version: 1\nacl_membership: []\n'
+    const { code, stdout, stderr } = await cli.run('apply demo - --dry-run', { stdin })
+    assert.equal(code, 0)
+    assert.match(stdout, /^- acl_membership /m)
+    assert.match(stderr, /^warning: .*operator/)
+  })
+
+  test('knows its flags', async (t) => {
+    const cli = await demoCli(t)
+    for (const line of ['apply demo x --forse', 'apply demo x --dryrun', 'export demo --json', 'apply demo'])
+      assert.equal((await cli.run(line)).code, 1, line)
+  })
+})
+
+suite('svc export', () => {
+  test('to what is no ordinary file is refused, and leaves it alone', async (t) => {
+    const cli = await demoCli(t)
+    for (const path of ['/dev/null', '/dev/full', cli.dir]) {
+      const { code, stderr } = await cli.run(['export', 'demo', path])
+      assert.equal(code, 1)
+      assert.match(stderr, /it is not a regular file/)
+    }
+    assert.ok(statSync('/dev/null').isCharacterDevice())
+    const lost = await cli.run(['export', 'demo', join(cli.dir, 'no/such/file')])
+    assert.match(lost.stderr, /^svc: cannot write \S+: its directory does not exist\n/)
+  })
+
+  test('to a link writes the file behind it; nothing half-written is left', async (t) => {
+    const cli = await demoCli(t)
+    const [file, link] = [join(cli.dir, 'config.yaml'), join(cli.dir, 'latest.yaml')]
+    writeFileSync(file, 'old')
+    chmodSync(file, 0o644)
+    symlinkSync(file, link)
+    await cli.ok(['export', 'demo', link])
+    assert.match(readFileSync(file, 'utf8'), /^config_version: 1\n/)
+    assert.equal(statSync(file).mode & 0o777, 0o600)
+    assert.deepEqual(readdirSync(cli.dir).sort(), ['config.yaml', 'latest.yaml', 'svc_demo'])
+  })
+
+  test('never holds a secret or a token', async (t) => {
+    const cli = await demoCli(t)
+    await cli.ok('secret demo set main K --value -', { stdin: 's3cret' })
+    const token = /^token: (\S+)$/m.exec(await cli.ok('token demo issue chat main'))?.[1] ?? 'none'
+    const text = await cli.ok('export demo')
+    assert.match(text, /key: K\n/)
+    assert.ok(!text.includes('s3cret') && !text.includes(token))
+  })
+})

@@ -1,0 +1,134 @@
+// help and completion: what is made from the usage lines alone. bearer and serve: what is only wired here.
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { demoCli, testCli } from '../../../test/support/cli.ts'
+import { DAEMON_NAMES } from '../../daemons/settings.ts'
+import { helpText } from './help.ts'
+import { commands } from './index.ts'
+
+test('the page of help is the file that the front prints, with every command and an example of each', async () => {
+  const page = await helpText()
+  const file = readFileSync(new URL('../../../bin/help.txt', import.meta.url), 'utf8')
+  assert.equal(file, page, 'npm run golden writes it')
+  for (const load of Object.values(commands))
+    for (const { usage, example } of await load())
+      assert.ok(page.includes(`  svc ${usage}\n`) && page.includes(`$ svc ${example}\n`))
+})
+
+test('help explains one command, and finds the one that was meant', async (t) => {
+  const cli = testCli(t)
+  assert.match(await cli.ok('help gate'), /^usage: svc gate <instance> list \[--json\]\n/)
+  assert.equal(await cli.ok('gate --help'), await cli.ok('help gate'))
+  assert.equal(await cli.ok('help'), await helpText())
+  const wrong = await cli.run('help gaet')
+  assert.deepEqual([wrong.code, wrong.stderr], [1, 'svc: unknown command "gaet"; did you mean gate?\n'])
+})
+
+suite('completion', () => {
+  const asked: Record<string, string> = {
+    'svc to': 'token',
+    'svc token ': 'demo other',
+    'svc token demo ': 'issue list revoke',
+    'svc token demo issue ': 'chat webhook',
+    'svc token demo -c why issue ': 'chat webhook',
+    'svc token demo issue chat main --c': '--context',
+    'svc budget demo set ': 'folder user',
+    'svc completion ': 'bash fish zsh',
+    'svc help us': 'user-secret',
+  }
+  const shells: Record<string, (script: string, line: string) => string> = {
+    bash: (script, line) => {
+      const words = line.split(' ').map((word) => `'${word}'`)
+      const ask = `source ${script}; COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _svc; printf '%s\\n' "\${COMPREPLY[@]}"`
+      return run('bash', ['--norc', '-c', ask], script)
+    },
+    zsh: (script, line) => {
+      const words = line.split(' ').map((word) => `'${word}'`)
+      const last = words.at(-1)
+      const ask = `compdef() { : }; compadd() { shift; for w in "$@"; do [[ $w == ${last}* ]] && print -- $w; done }
+        source ${script}; words=(${words.join(' ')}); CURRENT=${words.length}; _svc; true`
+      return run('zsh', ['-f', '-c', ask], script)
+    },
+    fish: (script, line) => run('fish', ['--no-config', '-c', `source ${script}; complete -C '${line}'`], script),
+  }
+  const run = (shell: string, args: string[], script: string): string =>
+    execFileSync(shell, args, { encoding: 'utf8', env: { PATH: process.env.PATH, SVC_DATA_DIR: join(script, '..') } })
+
+  for (const [shell, complete] of Object.entries(shells)) {
+    const isHere = spawnSync(shell, ['--version']).status === 0
+    test(`works in ${shell}`, { skip: !isHere && `${shell} is not installed` }, async (t) => {
+      const cli = testCli(t)
+      await cli.ok('create demo')
+      await cli.ok('create other')
+      const script = join(cli.dir, 'script')
+      writeFileSync(script, await cli.ok(`completion ${shell}`))
+      for (const [line, words] of Object.entries(asked)) {
+        const found = complete(script, line)
+          .split('\n')
+          .map((word) => word.split('\t')[0])
+          .filter(Boolean)
+        assert.equal(found.sort().join(' '), words, line)
+      }
+    })
+  }
+  test('of another shell is refused', async (t) => {
+    const { code, stderr } = await testCli(t).run('completion tcsh')
+    assert.deepEqual([code, stderr], [1, 'svc: there are completions for bash, zsh, fish\n'])
+  })
+})
+
+suite('svc bearer', () => {
+  test('prints the bearer and nothing else', async (t) => {
+    const cli = await demoCli(t)
+    const { code, stdout, stderr } = await cli.run('bearer demo github:42 --folder main --ttl 12h')
+    assert.deepEqual([code, stderr], [0, ''])
+    assert.match(stdout, /^eyJ[\w-]+\.[\w-]+\.[\w-]+\n$/)
+    const claims = JSON.parse(Buffer.from(stdout.split('.')[1] ?? '', 'base64url').toString())
+    assert.deepEqual([claims.sub, claims.folder, claims.exp - claims.iat], ['github:42', 'main', 12 * 3600])
+  })
+  test('refuses a wrong name, folder or time', async (t) => {
+    const cli = await demoCli(t)
+    const cases: Record<string, RegExp> = {
+      'bearer demo me': /sub must look like provider:id/,
+      'bearer demo github:1 --folder ../x': /folder must be names/,
+      'bearer demo github:1 --ttl 1y': /must be a duration/,
+      'bearer demo github:1 --ttl 0': /lasts from 1 second/,
+    }
+    for (const [line, sentence] of Object.entries(cases)) {
+      const { code, stdout, stderr } = await cli.run(line)
+      assert.deepEqual([code, stdout], [1, ''])
+      assert.match(stderr, sentence)
+    }
+  })
+})
+
+suite('svc serve', () => {
+  test('prints a line for each daemon, then ready, and ends when it is told', async (t) => {
+    const cli = testCli(t)
+    await cli.ok('create demo', { env: { WEB_LISTEN: '127.0.0.1:0' } })
+    const lines = (await cli.ok('serve demo')).trimEnd().split('\n')
+    assert.equal(lines.pop(), 'ready')
+    assert.deepEqual(lines.map((line) => line.split(' ')[0]).sort(), [...DAEMON_NAMES].sort())
+    for (const line of lines) assert.match(line, /^\w+ http:\/\/127\.0\.0\.1:\d+$/)
+    assert.match(await cli.ok('serve demo authd'), /^authd \S+\nready\n$/)
+  })
+  test('refuses a daemon that is none', async (t) => {
+    const cli = await demoCli(t)
+    const { code, stderr } = await cli.run('serve demo webdd')
+    assert.equal(code, 1)
+    assert.match(stderr, /there is no daemon "webdd"; did you mean webd\?/)
+  })
+})
+
+test('svc start makes the instance once, serves it and says what to try', async (t) => {
+  const cli = testCli(t)
+  const env = { WEB_LISTEN: '127.0.0.1:0' }
+  const first = await cli.ok('start', { env })
+  assert.match(first, new RegExp(`^made the instance demo in ${cli.root}\n`))
+  assert.match(first, /^ready\n\nThe dashboard will be at http:\/\/127\.0\.0\.1:\d+\/dash\//m)
+  assert.match(first, /^ {2}npx svc doctor demo$/m)
+  assert.match(await cli.ok('start', { env }), /^found the instance demo in /)
+})

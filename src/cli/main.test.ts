@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { demoCli, testCli } from '../../test/support/cli.ts'
+
+suite('what is typed wrongly', () => {
+  const cases: Record<string, [string[], string]> = {
+    'an unknown command': [
+      ['gaet', 'demo'],
+      'svc: unknown command "gaet"; did you mean gate?\nhint: svc help lists every command\n',
+    ],
+    'a command of a later version': [
+      ['chat', 'demo'],
+      'svc: unknown command "chat"\nhint: svc help lists every command\n',
+    ],
+    'nothing but a flag': [['--wat'], 'svc: unknown flag --wat\nhint: svc help lists every command\n'],
+    'a name of every object': [
+      ['constructor'],
+      'svc: unknown command "constructor"\nhint: svc help lists every command\n',
+    ],
+    nothing: [[], 'svc: a command is missing\nhint: svc help lists every command\n'],
+    'too few arguments': [
+      ['gate', 'demo', 'add', 'team'],
+      "svc: <limit> is missing\nusage: svc gate <instance> add <spec> <limit>\nexample: svc gate demo add 'team/**' 10/day\n",
+    ],
+    'an argument that starts with a dash': [
+      ['invite', 'demo', 'revoke', '-abc'],
+      'svc: unknown flag -abc\nhint: an argument that starts with "-" goes behind --\n' +
+        'usage: svc invite <instance> revoke <token_id>\nexample: svc invite demo revoke XyQ2mB7kPq1d\n',
+    ],
+  }
+  for (const [what, [words, said]] of Object.entries(cases))
+    test(`${what} is said on stderr, with exit code 1`, async (t) => {
+      assert.deepEqual(await testCli(t).run(words), { code: 1, stdout: '', stderr: said })
+    })
+})
+
+test('a flag may stand before the command', async (t) => {
+  const cli = await demoCli(t)
+  assert.deepEqual(JSON.parse(await cli.ok('--json gate demo list')), [])
+  assert.match(await cli.ok('--help gate demo list'), /^usage: svc gate <instance> list/)
+})
+
+test('the audit log names who sat at the machine, and never a secret', async (t) => {
+  const cli = await demoCli(t)
+  await cli.ok('secret demo set main API_KEY --value -', { stdin: 's3cret' })
+  await cli.ok('group demo grant github:1 team')
+  const { DatabaseSync } = await import('node:sqlite')
+  const db = new DatabaseSync(`${cli.root}/store/svc.db`, { readOnly: true })
+  t.after(() => db.close())
+  const rows = db.prepare('select actor, action, surface, outcome, params_summary from audit order by id').all()
+  assert.deepEqual(
+    rows.map(({ action, surface, outcome }) => [action, surface, outcome]),
+    [
+      ['groups.add', 'cli', 'ok'],
+      ['secrets.create', 'cli', 'ok'],
+      ['acl.grant', 'cli', 'ok'],
+    ],
+  )
+  for (const { actor, params_summary } of rows) {
+    assert.match(String(actor), /^cli:\S+$/)
+    assert.doesNotMatch(String(params_summary), /s3cret/)
+  }
+})
+
+test('a list of thousands is shown whole', async (t) => {
+  const cli = await demoCli(t)
+  const gates = Array.from({ length: 2500 }, (_, at) => `  - spec: g${at}\n    daily_limit: 1\n    enabled: true\n`)
+  await cli.ok('apply demo -', { stdin: `config_version: 1\nonboarding_gates:\n${gates.join('')}` })
+  assert.equal((await cli.ok('gate demo list')).split('\n').length, 2502)
+  assert.equal(JSON.parse(await cli.ok('gate demo list --json')).length, 2500)
+})

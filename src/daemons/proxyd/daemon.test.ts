@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { type TestContext, test } from 'node:test'
+import { raw, type Serving, serving, statusOf } from '../../../test/support/serve.ts'
+
+interface Door extends Serving {
+  /** What the backend was asked, in turn. */
+  readonly asked: IncomingMessage[]
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  let body = ''
+  for await (const chunk of request) body += chunk
+  return body
+}
+
+/** The front door alone, with a backend of the test's own in routd's place. */
+async function door(t: TestContext, answer: RequestListener): Promise<Door> {
+  const asked: IncomingMessage[] = []
+  const backend = createServer((request, response) => {
+    asked.push(request)
+    answer(request, response)
+  }).listen(0, '127.0.0.1')
+  await once(backend, 'listening')
+  t.after(() => {
+    backend.close()
+    backend.closeAllConnections()
+  })
+  const bound = backend.address()
+  const port = bound !== null && typeof bound === 'object' ? bound.port : 0
+  const front = await serving(t, { daemons: ['proxyd'], settings: { ROUTD_URL: `http://127.0.0.1:${port}/base/` } })
+  return { ...front, asked }
+}
+
+test('a request passes with its method, path, query and body, and so does the answer', async (t) => {
+  const front = await door(t, async (request, response) => {
+    response.writeHead(
+      207,
+      [
+        ['Set-Cookie', 'a=1'],
+        ['Set-Cookie', 'b=2'],
+        ['X-Own', 'kept'],
+      ].flat(),
+    )
+    response.end(`${request.method} ${request.url} ${await bodyOf(request)}`)
+  })
+  const answer = await fetch(`${front.url()}/v1/routes/a%2Fb?x=%20&y=1`, { method: 'PATCH', body: 'hello' })
+  assert.equal(answer.status, 207)
+  assert.deepEqual(answer.headers.getSetCookie(), ['a=1', 'b=2'])
+  assert.equal(answer.headers.get('x-own'), 'kept')
+  assert.equal(await answer.text(), 'PATCH /base/v1/routes/a%2Fb?x=%20&y=1 hello')
+})
+
+test('what the client says about itself and its connection stays outside', async (t) => {
+  const front = await door(t, (_, response) => {
+    response.writeHead(200, {
+      Connection: 'close, X-Secret-Hop',
+      'X-Secret-Hop': '1',
+      'Keep-Alive': 'timeout=9',
+      'X-End': '1',
+    })
+    response.end()
+  })
+  const answer = await raw(
+    front.url(),
+    [
+      'GET /v1/routes HTTP/1.1',
+      'Host: front.example',
+      'Connection: close, X-Hop, X-Forwarded-For, X-Request-Id',
+      'X-Hop: 1',
+      'TE: trailers',
+      'X-User-Sub: github:1',
+      'X-User-Name: root',
+      'X-USER-GROUPS: ["**"]',
+      'X-User-Sig: s',
+      'X-Folder: main',
+      'X-Group-Name: main',
+      'X-Chat-Token: t',
+      'X-Chat-Sig: s',
+      'X-Forwarded-For: 10.0.0.1',
+      'X-Forwarded-Host: evil',
+      'Forwarded: for=10.0.0.1',
+      'X-Real-IP: 10.0.0.1',
+      'X-Kept: yes',
+      'Authorization: Bearer x',
+      '',
+      '',
+    ].join('\r\n'),
+  )
+  assert.equal(statusOf(answer), 200)
+  const { host, 'x-request-id': id, ...headers } = front.asked[0]?.headers ?? {}
+  assert.match(host ?? '', /^127\.0\.0\.1:\d+$/)
+  assert.match(String(id), /^[0-9a-f-]{36}$/)
+  assert.deepEqual(headers, {
+    authorization: 'Bearer x',
+    connection: 'keep-alive',
+    'x-forwarded-for': '127.0.0.1',
+    'x-kept': 'yes',
+  })
+  assert.match(answer, /\r\nX-End: 1\r\n/)
+  assert.doesNotMatch(answer, /X-Secret-Hop|timeout=9/i)
+})
+
+test('a body without a length passes in chunks, also where a body is unusual', async (t) => {
+  const front = await door(t, async (request, response) => response.end(`${request.method} ${await bodyOf(request)}`))
+  for (const method of ['POST', 'DELETE', 'GET']) {
+    const head = `${method} /v1/routes HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n`
+    const smuggled = 'GET /v1/secrets HTTP/1.1\r\nHost: a\r\n\r\n'
+    const answer = await raw(front.url(), `${head}${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`)
+    assert.equal(statusOf(answer), 200)
+    assert.ok(answer.includes(`${method} ${smuggled}`))
+  }
+  assert.deepEqual(
+    front.asked.map(({ url }) => url),
+    Array(3).fill('/base/v1/routes'),
+  )
+})
+
+test('a stream reaches the client while it is written', async (t) => {
+  const { promise: seen, resolve: see } = Promise.withResolvers<void>()
+  const front = await door(t, async (_, response) => {
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders()
+    response.write('data: 1\n\n')
+    await seen
+    response.end('data: 2\n\n')
+  })
+  const { body } = await fetch(`${front.url()}/v1/routes`)
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader()
+  assert.equal((await reader?.read())?.value, 'data: 1\n\n')
+  see()
+  assert.equal((await reader?.read())?.value, 'data: 2\n\n')
+  assert.equal((await reader?.read())?.done, true)
+})
+
+test('an answer that breaks off does not look whole', async (t) => {
+  const front = await door(t, (_, response) => {
+    response.writeHead(200)
+    response.write('half', () => response.destroy())
+  })
+  const answer = await fetch(`${front.url()}/v1/routes`)
+  await assert.rejects(answer.text())
+  assert.equal((await fetch(`${front.url()}/health`)).status, 200)
+})
+
+test('a client that goes away takes its request along', async (t) => {
+  const { promise: closed, resolve: close } = Promise.withResolvers<void>()
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
+  const front = await door(t, (request) => {
+    request.socket.once('close', () => close())
+    arrive()
+  })
+  const gone = new AbortController()
+  const answer = fetch(`${front.url()}/v1/routes`, { signal: gone.signal })
+  answer.catch(() => {})
+  await arrived
+  gone.abort()
+  await closed
+})
+
+test('a backend that cannot be reached is 503, and one that nobody named as well', async (t) => {
+  const front = await serving(t, { daemons: ['proxyd'], settings: { ROUTD_URL: 'http://127.0.0.1:1' } })
+  for (const [path, detail] of Object.entries({
+    '/v1/routes': 'routd cannot be reached (ECONNREFUSED)',
+    '/openapi/routd.json': 'routd cannot be reached (ECONNREFUSED)',
+    '/v1/sessions': 'authd does not run here, and AUTHD_URL does not say where it does',
+  })) {
+    const answer = await fetch(front.url() + path)
+    assert.equal(answer.status, 503)
+    assert.equal(answer.headers.get('content-type'), 'application/problem+json')
+    assert.equal(answer.headers.get('retry-after'), '5')
+    assert.equal(JSON.parse(await answer.text()).detail, detail)
+    assert.equal(front.logged().at(-1)?.reason, detail)
+  }
+  const posted = await fetch(`${front.url()}/v1/routes`, { method: 'POST', body: 'x'.repeat(100_000) })
+  assert.equal(posted.status, 503)
+})
+
+test('no path leads out of the backend', async (t) => {
+  const front = await door(t, (request, response) => response.end(request.url))
+  for (const path of [
+    '//evil.example/v1/routes',
+    '/v1/routes/../../x',
+    '/v1/routes/%2e%2e/%2e%2e/x',
+    '/\\evil/v1/routes',
+  ]) {
+    const answer = await raw(front.url(), `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+    assert.ok([400, 404].includes(statusOf(answer)), `${path}: ${answer}`)
+  }
+  assert.equal(front.asked.length, 0)
+  const absolute = await raw(front.url(), 'GET http://evil/v1/routes HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  assert.ok(absolute.includes('/base/v1/routes'))
+})
+
+test('HEAD passes as HEAD', async (t) => {
+  const front = await door(t, (request, response) => {
+    response.setHeader('Content-Length', 1234)
+    response.end(request.method === 'HEAD' ? undefined : 'x')
+  })
+  const answer = await fetch(`${front.url()}/v1/routes`, { method: 'HEAD' })
+  assert.equal(answer.status, 200)
+  assert.equal(answer.headers.get('content-length'), '1234')
+  assert.equal(front.asked[0]?.method, 'HEAD')
+})
+
+test('the URL of a daemon must be one of HTTP', async (t) => {
+  const start = serving(t, { daemons: ['proxyd'], settings: { ROUTD_URL: 'ftp://routd' } })
+  await assert.rejects(start, /ROUTD_URL must start with http:\/\/ or https:\/\//)
+})
+
+test('the root says what this is and where its descriptions are', async (t) => {
+  const { url } = await serving(t)
+  const { service, descriptions } = JSON.parse(await (await fetch(url())).text())
+  assert.equal(service, 'svc')
+  for (const [name, path] of Object.entries(descriptions)) {
+    const document = JSON.parse(await (await fetch(`${url()}${path}`)).text())
+    assert.equal(document.info.title, `svc ${name} API`)
+  }
+  assert.equal((await fetch(`${url()}/openapi/nobody.json`)).status, 404)
+})

@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { decodeJwt, SignJWT, UnsecuredJWT } from 'jose'
+import { refused, testHost } from '../../test/support/host.ts'
+import { raw, serving, statusOf } from '../../test/support/serve.ts'
+import { issueBearer } from '../core/bearers.ts'
+import { aclResource } from '../resources/acl.ts'
+import { DAEMON_NAMES } from './settings.ts'
+
+test('every daemon listens, in order, and then it is ready', async (t) => {
+  const { printed } = await serving(t)
+  assert.deepEqual(
+    printed.map((line) => line.replace(/:\d+$/, '')),
+    [...DAEMON_NAMES.map((name) => `${name} http://127.0.0.1`), 'ready'],
+  )
+})
+
+for (const name of DAEMON_NAMES) {
+  test(`${name} answers /health, /openapi.json and /metrics`, async (t) => {
+    const { url } = await serving(t, { daemons: [name] })
+    assert.deepEqual(JSON.parse(await (await fetch(`${url(name)}/health`)).text()), { status: 'ok', daemon: name })
+    const document = JSON.parse(await (await fetch(`${url(name)}/openapi.json`)).text())
+    assert.equal(document.info.title, `svc ${name} API`)
+    assert.match(await (await fetch(`${url(name)}/metrics`)).text(), new RegExp(`daemon="${name}"`))
+    assert.equal((await fetch(`${url(name)}/nothing`)).status, 404)
+  })
+}
+
+test('only the daemons that are named run, once each', async (t) => {
+  const { printed } = await serving(t, { daemons: ['timed', 'webd', 'timed'] })
+  assert.deepEqual(
+    printed.map((line) => line.split(' ')[0]),
+    ['webd', 'timed', 'ready'],
+  )
+})
+
+test('a daemon that does not exist is a sentence with the one that was meant', async (t) => {
+  const of = (...daemons: string[]) => serving(t, { daemons })
+  await assert.rejects(of('webd', 'rotud'), refused('invalid', 'there is no daemon "rotud"; did you mean routd?'))
+  await assert.rejects(of('__proto__'), refused('invalid', 'there is no daemon "__proto__"'))
+})
+
+test('a port in use stops the start, names whose it is, and leaves nothing listening', async (t) => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  await once(taken, 'listening')
+  t.after(() => taken.close())
+  const bound = taken.address()
+  const port = bound !== null && typeof bound === 'object' ? bound.port : 0
+  const before = process.getActiveResourcesInfo().filter((name) => name === 'TCPServerWrap').length
+  const start = serving(t, { settings: { GATED_LISTEN: `127.0.0.1:${port}` } })
+  await assert.rejects(start, refused('unavailable', `gated cannot listen on 127.0.0.1:${port}: the port is in use`))
+  await assert.rejects(start, ({ hint }) => hint === 'set GATED_LISTEN to another address')
+  await setImmediate()
+  const after = process.getActiveResourcesInfo().filter((name) => name === 'TCPServerWrap').length
+  assert.equal(after, before)
+})
+
+test('two daemons cannot have one address', async (t) => {
+  const { url, close } = await serving(t, { daemons: ['proxyd'] })
+  await close()
+  const address = new URL(url()).host
+  const start = serving(t, { settings: { ROUTD_LISTEN: address, WEBD_LISTEN: address } })
+  await assert.rejects(start, refused('unavailable', /(routd|webd) cannot listen on .*: the port is in use/))
+})
+
+test('a setting that is wrong stops the start with its name', async (t) => {
+  await assert.rejects(serving(t, { settings: { WEB_LISTEN: 'here' } }), refused('invalid', 'WEB_LISTEN'))
+  await assert.rejects(serving(t, { settings: { ROUTD_URL: 'routd' } }), refused('invalid', 'ROUTD_URL'))
+})
+
+test('closing twice is closing once, and the store is closed too', async (t) => {
+  const { close, host, url } = await serving(t)
+  await Promise.all([close(), close()])
+  await close()
+  await assert.rejects(host.engine.transaction(async () => {}))
+  await assert.rejects(fetch(url()))
+})
+
+test('REST passes the front door, and the log has one line for it with whoever asked', async (t) => {
+  const here = await serving(t)
+  await here.groups('main', 'team')
+  await here.operator('github:1')
+  const bearer = await here.bearer({ sub: 'github:1' })
+  const made = await here.ask('/v1/routes', bearer, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'X-Request-Id': 'mine' },
+    body: JSON.stringify({ seq: 1, match: 'room=x', target: 'team' }),
+  })
+  assert.equal(made.status, 201, await made.clone().text())
+  assert.equal(made.headers.get('x-request-id'), 'mine')
+  const lines = here.logged().filter(({ path }) => path === '/v1/routes')
+  assert.equal(lines.length, 1)
+  const { time, ms, level, ...line } = lines[0] ?? {}
+  assert.deepEqual(line, {
+    daemon: 'routd',
+    method: 'POST',
+    path: '/v1/routes',
+    status: 201,
+    request: 'mine',
+    caller: 'github:1',
+    remote: '127.0.0.1',
+  })
+  const { audit } = JSON.parse(await (await here.ask('/v1/audit?limit=1', bearer)).text())
+  assert.equal(audit[0].request_id, 'mine')
+  assert.equal(audit[0].source_ip, '127.0.0.1')
+  assert.equal(audit[0].actor, 'github:1')
+  assert.equal((await here.ask('/v1/nothing', bearer)).status, 404)
+})
+
+test('REST passes the front door to another process', async (t) => {
+  const back = await serving(t, { daemons: ['routd', 'authd'] })
+  const front = await serving(t, {
+    on: await testHost(t),
+    daemons: ['proxyd'],
+    settings: { ROUTD_URL: back.url('routd'), AUTHD_URL: back.url('authd') },
+  })
+  await back.groups('main', 'team')
+  await back.operator('github:1')
+  const bearer = await back.bearer({ sub: 'github:1' })
+  const made = await front.ask('/v1/routes', bearer, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ seq: 1, match: 'room=x', target: 'team' }),
+  })
+  assert.equal(made.status, 201, await made.clone().text())
+  const { routes } = JSON.parse(await (await front.ask('/v1/routes', bearer)).text())
+  assert.equal(routes.at(-1).match, 'room=x')
+  assert.equal((await front.ask('/v1/routes', 'a.b.c')).status, 401)
+  assert.equal((await front.ask('/v1/invites', bearer)).status, 503)
+  assert.match(await (await fetch(`${front.url()}/v1/keys`)).text(), /"kty":"EC"/)
+  assert.match(await (await fetch(`${front.url()}/openapi/routd.json`)).text(), /svc routd API/)
+  const [passed, answered] = [front.logged()[0], back.logged()[0]]
+  assert.equal(passed?.daemon, 'proxyd')
+  assert.equal(passed?.request, answered?.request)
+})
+
+test('who asks is in the bearer alone', async (t) => {
+  const here = await serving(t)
+  await here.operator('github:1')
+  const [good, stranger] = [await here.bearer({ sub: 'github:1' }), await here.bearer({ sub: 'github:2' })]
+  // With what anybody can get: the public keys, and another instance's bearer.
+  const [key] = JSON.parse(await (await fetch(`${here.url()}/v1/keys`)).text()).keys
+  const claims = decodeJwt(good)
+  const hashed = await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', kid: key.kid }).sign(Buffer.from(key.x))
+  const foreign = await issueBearer({ ...here.host, instance: 'other' }, { sub: 'github:1' })
+  const [, body, signature] = good.split('.')
+  const otherKey = Buffer.from('{"alg":"ES256","kid":"other"}').toString('base64url')
+  const asking = (...headers: string[]): Promise<string> =>
+    raw(here.url(), ['GET /v1/signing_keys HTTP/1.1', 'Host: a', 'Connection: close', ...headers, '', ''].join('\r\n'))
+  const MATRIX: Record<string, readonly [status: number, ...headers: string[]]> = {
+    'a bearer': [200, `Authorization: Bearer ${good}`],
+    'a scheme in lower case': [200, `authorization: bearer ${good}`],
+    'a stranger': [403, `Authorization: Bearer ${stranger}`],
+    'a stranger who says otherwise': [
+      403,
+      `Authorization: Bearer ${stranger}`,
+      'X-User-Sub: github:1',
+      'X-Folder: main',
+    ],
+    nothing: [401],
+    'an empty header': [401, 'Authorization:'],
+    'a bearer without scheme': [401, `Authorization: ${good}`],
+    'another scheme': [401, `Authorization: Basic ${good}`],
+    'a scheme without bearer': [401, 'Authorization: Bearer'],
+    'two bearers in one header': [401, `Authorization: Bearer ${good}, Bearer ${good}`],
+    'two headers': [401, `Authorization: Bearer ${good}`, `Authorization: Bearer ${stranger}`],
+    'two equal headers': [401, `Authorization: Bearer ${good}`, `Authorization: Bearer ${good}`],
+    'a bearer in quotes': [401, `Authorization: Bearer "${good}"`],
+    'one that nobody signed': [401, `Authorization: Bearer ${new UnsecuredJWT(claims).encode()}x`],
+    'one signed with the public key': [401, `Authorization: Bearer ${hashed}`],
+    'one of another instance': [401, `Authorization: Bearer ${foreign}`],
+    'one of an unknown key': [401, `Authorization: Bearer ${otherKey}.${body}.${signature}`],
+    'a cookie': [401, `Cookie: bearer=${good}`],
+  }
+  for (const [what, [status, ...headers]] of Object.entries(MATRIX)) {
+    const answer = await asking(...headers)
+    assert.equal(statusOf(answer), status, `${what}: ${answer}`)
+    if (status === 401) assert.match(answer, /\r\nwww-authenticate: Bearer\r\n/i, what)
+  }
+  const inQuery = await fetch(`${here.url()}/v1/signing_keys?access_token=${good}`)
+  assert.equal(inQuery.status, 401)
+  here.clock.advance(3_600_000 + 31_000)
+  assert.equal(statusOf(await asking(`Authorization: Bearer ${good}`)), 401)
+  assert.equal(JSON.stringify(here.logged()).includes(good), false)
+})
+
+test('a grant that is taken back is gone at the next request', async (t) => {
+  const here = await serving(t)
+  await here.groups('main', 'team')
+  await here.grant('github:7', 'admin', 'team')
+  const bearer = await here.bearer({ sub: 'github:7', folder: 'team' })
+  const mint = async (): Promise<number> => (await here.ask('/v1/route_tokens/chat', bearer, { method: 'POST' })).status
+  assert.equal(await mint(), 201)
+  await here.cli.call(aclResource.verbs.ungrant, {
+    principal: 'github:7',
+    action: 'admin',
+    scope: 'team',
+    effect: 'allow',
+  })
+  assert.equal(await mint(), 403)
+})
+
+test('a service is no operator, whatever it is called', async (t) => {
+  const here = await serving(t)
+  const bearer = await here.bearer({ sub: 'service:proxyd', kind: 'service' })
+  assert.equal((await here.ask('/v1/signing_keys', bearer)).status, 403)
+})
+
+test('raw tokens and bearers never reach the log', async (t) => {
+  const here = await serving(t)
+  await here.groups('main')
+  await here.operator('github:1')
+  const bearer = await here.bearer({ sub: 'github:1' })
+  const minted = await here.ask('/v1/route_tokens/chat', bearer, { method: 'POST' })
+  const { token } = JSON.parse(await minted.text())
+  const paths = [`/chat/${token}/`, `/chat/${token}/mcp`, `/hook/${token}`, `/invite/${token}`, `/v1/invites/${token}`]
+  for (const path of [...paths, `/x?t=${token}`, `/v1/routes?after=${token}`, `/%63hat/${token}`]) {
+    await here.ask(path, bearer)
+    await here.ask(path, bearer, { method: 'DELETE' })
+    await here.ask(path, `${bearer}x`, { headers: { Referer: `http://x/chat/${token}` } })
+  }
+  const log = JSON.stringify(here.logged())
+  assert.ok(here.logged().length >= 24)
+  assert.equal(log.includes(token), false)
+  assert.equal(log.includes(bearer.slice(0, 40)), false)
+})

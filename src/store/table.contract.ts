@@ -1,0 +1,351 @@
+// What a table does, on every engine.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { Refusal } from '../lib/refusal.ts'
+import type { Engine } from './engine.ts'
+import { run } from './statement.ts'
+import { type Order, on } from './table.ts'
+import { entries, type Open, parts, refusedAs, type Thing, thing, things } from './things.contract.ts'
+
+const MIXED: Order<Thing> = [
+  ['open', 'desc'],
+  ['size', 'asc'],
+  ['id', 'desc'],
+]
+const ORDERS: readonly Order<Thing>[] = [
+  [['id', 'asc']],
+  [['id', 'desc']],
+  [
+    ['size', 'asc'],
+    ['id', 'asc'],
+  ],
+  [
+    ['size', 'desc'],
+    ['id', 'desc'],
+  ],
+  [
+    ['size', 'desc'],
+    ['body', 'asc'],
+    ['id', 'desc'],
+  ],
+  MIXED,
+]
+
+async function fill(engine: Engine, count: number): Promise<void> {
+  await engine.transaction(async (tx) => {
+    for (let index = 0; index < count; index++) {
+      const body = Uint8Array.from([index % 3, 255])
+      await things.insert(tx, thing(`id-${(index * 7919) % count}`, { size: index % 10, open: index % 2 === 0, body }))
+    }
+  })
+}
+
+/** All pages after each other. */
+async function walk(
+  engine: Engine,
+  request: { order: Order<Thing>; limit: number; where?: Partial<Thing>; keep?(row: Thing): boolean },
+) {
+  const ids: string[] = []
+  let after: string | undefined
+  do {
+    const page = await engine.read((tx) => things.page(tx, { ...request, after }))
+    assert.ok(page.rows.length <= request.limit)
+    if (page.next !== undefined) assert.equal(page.rows.length, request.limit)
+    ids.push(...page.rows.map(({ id }) => id))
+    after = page.next
+  } while (after !== undefined)
+  return ids
+}
+
+export function tableContract(open: Open): void {
+  test('a row is found by any of its columns, and by all that are named', async (t) => {
+    const engine = await open(t)
+    const row = thing('a', { size: 5, note: 'n', body: Uint8Array.from([1]), tags: ['x', 'y'], loud: false })
+    await engine.transaction((tx) => things.insert(tx, row))
+    const found = (where: Partial<Thing>) => engine.read((tx) => things.find(tx, where))
+    for (const where of [
+      { id: 'a' },
+      { size: 5 },
+      { loud: false },
+      { body: row.body },
+      { tags: row.tags },
+      { id: 'a', note: 'n' },
+    ])
+      assert.equal((await found(where))?.id, 'a', JSON.stringify(where))
+    for (const where of [{ id: 'b' }, { id: 'a', size: 6 }, { open: false }, { tags: ['x'] }])
+      assert.equal(await found(where), undefined)
+  })
+
+  test('a condition says something about every column it names, or it is an error', async (t) => {
+    const engine = await open(t)
+    await engine.transaction((tx) => things.insert(tx, thing('a')))
+    const wrong = [
+      () => engine.read((tx) => things.find(tx, {})),
+      () => engine.read((tx) => things.find(tx, { note: undefined })),
+      () => engine.read((tx) => things.list(tx, { id: 'a', note: undefined })),
+      () => engine.transaction((tx) => things.update(tx, {}, { size: 1 })),
+      () => engine.transaction((tx) => things.remove(tx, {})),
+      () => engine.transaction((tx) => things.remove(tx, { id: 'a', note: undefined })),
+    ]
+    for (const attempt of wrong) await assert.rejects(attempt(), /condition/)
+    const named = { id: 'a', "x' or '1' = '1": 1 }
+    await assert.rejects(
+      engine.read((tx) => things.find(tx, named)),
+      /no column/,
+    )
+    await assert.rejects(
+      engine.transaction((tx) => things.update(tx, { id: 'a' }, named)),
+      /no column/,
+    )
+    assert.equal(await engine.read((tx) => things.count(tx)), 1)
+  })
+
+  test('a list is in the order of the key, or the one that is asked for', async (t) => {
+    const engine = await open(t)
+    await engine.transaction(async (tx) => {
+      for (const [id, size] of [
+        ['b', 1],
+        ['a', 2],
+        ['c', 1],
+      ] as const)
+        await things.insert(tx, thing(id, { size }))
+    })
+    const ids = async (where: Partial<Thing>, order?: Order<Thing>) =>
+      (await engine.read((tx) => things.list(tx, where, order))).map(({ id }) => id).join('')
+    assert.equal(await ids({}), 'abc')
+    assert.equal(await ids({ size: 1 }), 'bc')
+    assert.equal(
+      await ids({}, [
+        ['size', 'desc'],
+        ['id', 'desc'],
+      ]),
+      'acb',
+    )
+  })
+
+  test('a row that is added comes back whole, with its counter', async (t) => {
+    const engine = await open(t)
+    const row = await engine.transaction((tx) => entries.add(tx, { name: 'first' }))
+    assert.deepEqual(row, { id: row.id, name: 'first' })
+    await engine.transaction((tx) => entries.append(tx, { name: 'second' }))
+    assert.deepEqual(
+      (await engine.read((tx) => entries.list(tx))).map(({ name }) => name),
+      ['first', 'second'],
+    )
+    const given = thing('a', { tags: ['x'], loud: true })
+    const added = await engine.transaction((tx) => things.add(tx, given))
+    assert.deepEqual({ ...added, body: new Uint8Array(added.body) }, given)
+  })
+
+  test('an upsert makes the row exactly what is given', async (t) => {
+    const engine = await open(t)
+    const full = thing('a', { note: 'n', weight: 1, loud: true, extra: { a: [1, null] }, tags: ['x'] })
+    for (const given of [full, thing('a', { size: 3 }), { ...full, weight: 2 }]) {
+      await engine.transaction((tx) => things.upsert(tx, given))
+      const { body, ...rest } = (await engine.read((tx) => things.find(tx, { id: 'a' }))) ?? assert.fail()
+      assert.deepEqual({ ...rest, body: new Uint8Array(body) }, given)
+    }
+    await engine.transaction(async (tx) => {
+      await parts.upsert(tx, { thing_id: 'a', part: '1', label: 'one' })
+      await parts.upsert(tx, { thing_id: 'a', part: '2' })
+      await parts.upsert(tx, { thing_id: 'a', part: '1', label: 'uno' })
+    })
+    assert.deepEqual(await engine.read((tx) => parts.list(tx)), [
+      { thing_id: 'a', part: '1', label: 'uno' },
+      { thing_id: 'a', part: '2' },
+    ])
+  })
+
+  test('insertIfMissing leaves the row that is there as it is', async (t) => {
+    const engine = await open(t)
+    const insert = (size: number) => engine.transaction((tx) => things.insertIfMissing(tx, thing('a', { size })))
+    assert.equal(await insert(1), true)
+    assert.equal(await insert(2), false)
+    assert.equal((await engine.read((tx) => things.find(tx, { id: 'a' })))?.size, 1)
+  })
+
+  test('an update sets what is named, clears what is undefined, and counts', async (t) => {
+    const engine = await open(t)
+    const row = thing('a', { note: 'n', weight: 1, loud: true, extra: { x: 1 } })
+    await engine.transaction(async (tx) => {
+      await things.insert(tx, row)
+      await things.insert(tx, thing('b'))
+    })
+    const update = (where: Partial<Thing>, patch: Parameters<typeof things.update>[2]) =>
+      engine.transaction((tx) => things.update(tx, where, patch))
+    assert.equal(await update({ id: 'a' }, { note: undefined, loud: undefined, extra: undefined, size: 9 }), 1)
+    const { body: _, ...rest } = (await engine.read((tx) => things.find(tx, { id: 'a' }))) ?? assert.fail()
+    assert.deepEqual(rest, { id: 'a', size: 9, open: true, tags: [], weight: 1 })
+    assert.equal(await update({ open: true }, { tags: ['t'], open: false }), 2)
+    assert.equal(await update({ id: 'none' }, { size: 1 }), 0)
+    assert.equal(await update({ id: 'a' }, {}), 0)
+    assert.deepEqual((await engine.read((tx) => things.list(tx, { tags: ['t'] }))).length, 2)
+  })
+
+  test('a removal takes what matches, and counts', async (t) => {
+    const engine = await open(t)
+    await fill(engine, 20)
+    const remove = (where: Partial<Thing>) => engine.transaction((tx) => things.remove(tx, where))
+    assert.equal(await remove({ size: 3 }), 2)
+    assert.equal(await remove({ size: 3 }), 0)
+    assert.equal(await engine.read((tx) => things.count(tx)), 18)
+  })
+
+  test('pages follow each other without a gap, whatever the order and the size', async (t) => {
+    const engine = await open(t)
+    await fill(engine, 1234)
+    for (const order of ORDERS) {
+      const all = (await engine.read((tx) => things.list(tx, {}, order))).map(({ id }) => id)
+      assert.equal(all.length, 1234)
+      for (const limit of [97, 617, 1233, 1234, 1235, 5000]) assert.deepEqual(await walk(engine, { order, limit }), all)
+      const wanted = (await engine.read((tx) => things.list(tx, { size: 4 }, order))).map(({ id }) => id)
+      assert.deepEqual(await walk(engine, { order, limit: 10, where: { size: 4 } }), wanted)
+    }
+  })
+
+  test('rows that are passed over count for nothing', async (t) => {
+    const engine = await open(t)
+    await fill(engine, 1234)
+    const all = await engine.read((tx) => things.list(tx, {}, MIXED))
+    const keeps = {
+      some: (row: Thing) => row.size % 4 === 1,
+      few: (row: Thing) => row.id.endsWith('77'),
+      last: (row: Thing) => row.id === all.at(-1)?.id,
+      none: () => false,
+      all: () => true,
+    }
+    for (const keep of Object.values(keeps)) {
+      const wanted = all.filter(keep).map(({ id }) => id)
+      for (const limit of [1, 10, 300]) {
+        if (wanted.length / limit > 300) continue
+        assert.deepEqual(await walk(engine, { order: MIXED, limit, keep }), wanted)
+      }
+    }
+  })
+
+  test('rows that are written between two pages neither repeat nor hide others', async (t) => {
+    const engine = await open(t)
+    await fill(engine, 100)
+    const order: Order<Thing> = [['id', 'asc']]
+    const first = await engine.read((tx) => things.page(tx, { order, limit: 50 }))
+    const last = first.rows.at(-1)?.id ?? ''
+    await engine.transaction(async (tx) => {
+      await things.remove(tx, { id: last })
+      await things.insert(tx, thing('a before all'))
+      await things.insert(tx, thing('z behind all'))
+    })
+    const second = await engine.read((tx) => things.page(tx, { order, limit: 100, after: first.next }))
+    const ids = [...first.rows, ...second.rows].map(({ id }) => id)
+    assert.equal(new Set(ids).size, 101)
+    assert.equal(ids.at(-1), 'z behind all')
+  })
+
+  test('a cursor that is made by hand is refused or gives a page, and never breaks anything', async (t) => {
+    const engine = await open(t)
+    await fill(engine, 30)
+    const genuine = (await engine.read((tx) => things.page(tx, { order: MIXED, limit: 3 }))).next ?? assert.fail()
+    const ask = async (after: string, order: Order<Thing> = MIXED): Promise<'page' | 'refused'> => {
+      try {
+        await engine.read((tx) => things.page(tx, { order, limit: 5, after }))
+        return 'page'
+      } catch (error) {
+        if (error instanceof Refusal && error.code === 'invalid') return 'refused'
+        throw error
+      }
+    }
+    assert.equal(await ask(genuine), 'page')
+    for (const order of ORDERS.slice(0, 5)) assert.equal(await ask(genuine, order), 'refused')
+    const encode = (value: unknown): string => Buffer.from(JSON.stringify(value) ?? '').toString('base64url')
+    for (const parts of [
+      [],
+      [true],
+      [true, 1],
+      [true, 1, null],
+      [1, 1, 'a'],
+      [true, '1', 'a'],
+      [true, 1.5, 'a'],
+      [true, 1, 'a', 'b'],
+      [true, 1, 'a\u0000'],
+      [true, 2 ** 60, 'a'],
+      [true, 1, { bytes: 'AA' }],
+      [[true], 1, 'a'],
+      { length: 3 },
+      null,
+      'x',
+    ])
+      assert.equal(await ask(encode(parts)), 'refused', JSON.stringify(parts))
+    const part = fc.oneof(
+      fc.jsonValue(),
+      fc.string({ unit: 'binary' }),
+      fc.record({ bytes: fc.base64String() }),
+      fc.maxSafeInteger(),
+      fc.boolean(),
+    )
+    const forged = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.base64String(),
+      fc.array(part, { maxLength: 4 }).map(encode),
+      fc.tuple(fc.boolean(), fc.maxSafeInteger(), fc.string({ unit: 'binary' })).map(encode),
+      fc
+        .tuple(fc.nat(genuine.length - 1), fc.string({ maxLength: 2 }))
+        .map(([at, text]) => genuine.slice(0, at) + text + genuine.slice(at + 1)),
+    )
+    await fc.assert(
+      fc.asyncProperty(forged, fc.constantFrom(...ORDERS), async (after, order) => {
+        await ask(after, order)
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  test('the query builder works on the tables it is given, in the same transaction', async (t) => {
+    const engine = await open(t)
+    const found = await engine.transaction(async (tx) => {
+      const db = on(tx, { things, parts })
+      await db
+        .insertInto('things')
+        .values({ id: 'a', size: 2, open: true, body: Uint8Array.from([1]), tags: '[]' })
+        .execute()
+      await parts.insert(tx, { thing_id: 'a', part: '1' })
+      const { numUpdatedRows } = await db
+        .updateTable('things')
+        .set({ note: 'n' })
+        .where('id', '=', 'a')
+        .executeTakeFirstOrThrow()
+      assert.equal(numUpdatedRows, 1n)
+      return db
+        .selectFrom('things')
+        .innerJoin('parts', 'parts.thing_id', 'things.id')
+        .select(['things.id', 'things.open', 'things.loud', 'parts.part', 'note'])
+        .where('things.open', '=', true)
+        .execute()
+    })
+    assert.deepEqual(
+      found.map((row) => ({ ...row })),
+      [{ id: 'a', open: true, loud: null, part: '1', note: 'n' }],
+    )
+    const nested = engine.transaction((tx) =>
+      on(tx, { things })
+        .transaction()
+        .execute(async () => {}),
+    )
+    await assert.rejects(nested, /a transaction was opened inside another one/)
+    const failing = engine.transaction((tx) =>
+      on(tx, { things })
+        .insertInto('things')
+        .values({ id: 'a', size: 2, open: true, body: Uint8Array.from([1]), tags: '[]' })
+        .execute(),
+    )
+    await assert.rejects(failing, refusedAs('conflict'))
+  })
+
+  test('a record is decoded as the row it is', async (t) => {
+    const engine = await open(t)
+    const row = thing('a', { tags: ['x'], extra: { y: [true] }, loud: false })
+    await engine.transaction((tx) => things.insert(tx, row))
+    const { rows } = await engine.read((tx) => run(tx, 'select * from things'))
+    const { body, ...decoded } = things.decode(rows[0] ?? {})
+    assert.deepEqual({ ...decoded, body: new Uint8Array(body) }, row)
+  })
+}

@@ -1,0 +1,148 @@
+// What goes into a store comes out of it, the same on every engine.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { Engine } from './engine.ts'
+import { run } from './statement.ts'
+import { type Open, refusedAs, type Thing, thing, things } from './things.contract.ts'
+
+async function roundTrip(engine: Engine, given: Thing): Promise<Thing> {
+  return engine.transaction(async (tx) => {
+    await things.upsert(tx, given)
+    const { body, seal, ...rest } = (await things.find(tx, { id: given.id })) ?? assert.fail('it is gone')
+    // Engines differ in which kind of bytes they give; all are Uint8Array.
+    return { ...rest, body: new Uint8Array(body), ...(seal ? { seal: new Uint8Array(seal) } : {}) }
+  })
+}
+
+export function valueContract(open: Open): void {
+  test('every byte comes back', async (t) => {
+    const engine = await open(t)
+    const body = Uint8Array.from({ length: 256 }, (_, index) => index)
+    for (const bytes of [body, body.toReversed(), new Uint8Array(), new Uint8Array(100_000).fill(255)])
+      assert.deepEqual(
+        await roundTrip(engine, thing('a', { body: bytes, seal: bytes })),
+        thing('a', { body: bytes, seal: bytes }),
+      )
+    // A view into a larger buffer is the view, not the buffer.
+    const view = body.subarray(10, 20)
+    assert.deepEqual((await roundTrip(engine, thing('a', { body: view }))).body, Uint8Array.from(view))
+  })
+
+  test('booleans are booleans and null is absent', async (t) => {
+    const engine = await open(t)
+    for (const given of [thing('a', { open: false, loud: true }), thing('a', { loud: false }), thing('a')])
+      assert.deepEqual(await roundTrip(engine, given), given)
+    const { rows } = await engine.read((tx) => run(tx, 'select open, loud, note from things'))
+    assert.deepEqual({ ...rows[0] }, { open: true, loud: null, note: null })
+  })
+
+  test('whole numbers are exact up to 2^53 - 1', async (t) => {
+    const engine = await open(t)
+    const max = Number.MAX_SAFE_INTEGER
+    for (const size of [0, 1, -1, 2 ** 31, -(2 ** 31) - 1, 2 ** 32, max, -max]) {
+      const given = thing('a', { size, weight: size })
+      assert.deepEqual(await roundTrip(engine, given), given)
+      assert.equal(await engine.read((tx) => things.find(tx, { size })).then((row) => row?.size), size)
+    }
+    const { rows } = await engine.read((tx) => run(tx, 'select count(*) as n, sum(size) as total from things'))
+    assert.deepEqual({ ...rows[0] }, { n: 1, total: -max })
+  })
+
+  test('text comes back, whatever its language', async (t) => {
+    const engine = await open(t)
+    const texts = [
+      '',
+      ' ',
+      "it's",
+      '"',
+      '\\',
+      '%_',
+      '$1 ? ?1',
+      '\n\r\t\u0001\u007f',
+      'naïve',
+      '日本語',
+      'مرحبا',
+      '👩‍👩‍👧‍👦',
+      '\ufeff',
+      '\uffff',
+      '\u{10ffff}',
+    ]
+    for (const note of texts) assert.deepEqual(await roundTrip(engine, thing('a', { note })), thing('a', { note }))
+    await fc.assert(
+      fc.asyncProperty(fc.string({ unit: 'binary' }), async (text) => {
+        fc.pre(!text.includes('\u0000'))
+        const given = thing(`x${text}`, { note: text, tags: [text], extra: { [text]: text } })
+        assert.deepEqual(await roundTrip(engine, given), given)
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  test('half a surrogate pair is stored as the replacement character', async (t) => {
+    const engine = await open(t)
+    assert.equal((await roundTrip(engine, thing('a', { note: 'x\ud800y' }))).note, 'x\ufffdy')
+    // In JSON it can be written down, so there it stays.
+    assert.deepEqual((await roundTrip(engine, thing('a', { tags: ['\ud800'] }))).tags, ['\ud800'])
+  })
+
+  test('NUL in text is refused, since not every engine can hold it', async (t) => {
+    const engine = await open(t)
+    await assert.rejects(roundTrip(engine, thing('a', { note: 'a\u0000b' })), refusedAs('invalid'))
+    await assert.rejects(
+      engine.read((tx) => things.find(tx, { id: '\u0000' })),
+      refusedAs('invalid'),
+    )
+    assert.deepEqual((await roundTrip(engine, thing('a', { tags: ['\u0000'] }))).tags, ['\u0000'])
+  })
+
+  test('text is ordered by its bytes', async (t) => {
+    const engine = await open(t)
+    const fixed = [
+      'a',
+      'B',
+      'b',
+      'A',
+      'ä',
+      'z',
+      'Z',
+      '_',
+      '-',
+      '1',
+      '10',
+      '2',
+      '',
+      ' ',
+      'é',
+      'e\u0301',
+      '\uffff',
+      '\u{10000}',
+    ]
+    const ids = new Set([
+      ...fixed,
+      ...fc.sample(fc.string({ unit: 'grapheme', minLength: 1 }), { numRuns: 200, seed: 1 }),
+    ])
+    await engine.transaction(async (tx) => {
+      for (const id of ids) await things.insert(tx, thing(id))
+    })
+    const sorted = [...ids].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+    const listed = await engine.read((tx) => things.list(tx))
+    assert.deepEqual(
+      listed.map(({ id }) => id),
+      sorted,
+    )
+    const { rows } = await engine.read((tx) => run(tx, 'select count(*) as n from things where id > $1', ['b']))
+    assert.equal(rows[0]?.n, sorted.filter((id) => Buffer.compare(Buffer.from(id), Buffer.from('b')) > 0).length)
+  })
+
+  test('parameters have their numbers, in any order and as often as wanted', async (t) => {
+    const engine = await open(t)
+    await engine.transaction((tx) => things.insert(tx, thing('a', { note: 'costs $1 or $2' })))
+    const sql = `select id, '$1 and $2' as said from things where note = $2 and id = $1 and $1 <> $2`
+    const { rows } = await engine.read((tx) => run(tx, sql, ['a', 'costs $1 or $2']))
+    assert.deepEqual(
+      rows.map((row) => ({ ...row })),
+      [{ id: 'a', said: '$1 and $2' }],
+    )
+  })
+}

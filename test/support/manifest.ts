@@ -1,0 +1,72 @@
+// Export and apply of the real resources, as a test calls them, and what they must leave alone.
+
+import { configVersion } from '../../src/core/config-version.ts'
+import { TABLES } from '../../src/daemons/host.ts'
+import { type ApplyResult, manifestVerbs } from '../../src/faces/yaml.ts'
+import { type Manifest, readManifest } from '../../src/faces/yaml-check.ts'
+import { shapesOf } from '../../src/faces/yaml-shape.ts'
+import { audit } from '../../src/registry/audit.ts'
+import type { Host } from '../../src/registry/context.ts'
+import { resources } from '../../src/resources/index.ts'
+import { run } from '../../src/store/statement.ts'
+import type { TestHost } from './host.ts'
+
+export const manifestVerb = manifestVerbs(resources)
+
+/** In creation order. */
+export const SHAPES = shapesOf(resources)
+
+export interface ApplyOptions {
+  force?: boolean
+  dry_run?: boolean
+  source?: string
+}
+
+export function exportOf({ cli }: TestHost): Promise<string> {
+  return cli.call(manifestVerb.export, {})
+}
+
+export function applyTo({ cli }: TestHost, manifest: string | Uint8Array, options: ApplyOptions = {}) {
+  return cli.call(manifestVerb.apply, { manifest, ...options })
+}
+
+/** What it came to, of an apply that must go through. */
+export async function applied(test: TestHost, manifest: string, options: ApplyOptions = {}) {
+  const result = await applyTo(test, manifest, options)
+  if (result.kind !== 'applied') throw new Error(`not applied: ${JSON.stringify(result)}`)
+  return result
+}
+
+/** The keys that change, of the resources where any does. */
+export function keysOf(result: ApplyResult) {
+  if (result.kind === 'mismatch') throw new Error('the versions differ')
+  const changed = result.plan.filter(
+    ({ added, changed, removed }) => added.length + changed.length + removed.length > 0,
+  )
+  return Object.fromEntries(changed.map(({ resource, ...keys }) => [resource, keys]))
+}
+
+/** Without a store: what is wrong with a text by itself. */
+export function read(manifest: string | Uint8Array): Manifest {
+  return readManifest(manifest, { shapes: SHAPES, known: resources.map(({ name }) => name) })
+}
+
+/** `body` below the version that a new store has. */
+export function at(version: number, body: string): string {
+  return `config_version: ${version}\n${body}`
+}
+
+const EXPORTED = SHAPES.filter(({ exported }) => !exported.ignoredByApply).map(({ name }) => name)
+
+/** Every row of every table that an apply never writes by itself, as text. */
+export function everythingElse({ engine }: Host): Promise<string> {
+  const kept = TABLES.filter(({ name }) => ![...EXPORTED, audit.name, configVersion.name].includes(name))
+  return engine.read(async (tx) => {
+    const tables: Record<string, string[]> = {}
+    for (const { name } of kept) {
+      const { rows } = await run(tx, `select * from ${name}`)
+      tables[name] = rows.map((row) => JSON.stringify(row)).sort()
+    }
+    return JSON.stringify(tables, null, 1)
+  })
+}

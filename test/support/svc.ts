@@ -1,0 +1,85 @@
+// The command itself, as a process of its own, on an instance that lives as long as the test.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { TestContext } from 'node:test'
+import { tempDir } from './temp.ts'
+
+const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
+
+export interface Ended {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface ServedProcess {
+  /** `<daemon>` to its URL, as printed. */
+  readonly urls: ReadonlyMap<string, string>
+  readonly child: ChildProcess
+  /** Sends SIGTERM, and waits for the end. */
+  stop(): Promise<Ended>
+}
+
+export interface Instance {
+  readonly root: string
+  run(...args: string[]): Promise<Ended>
+  /** `svc serve`, until it says ready. Ends with the test at the latest. */
+  serve(daemons?: readonly string[], env?: Record<string, string>): Promise<ServedProcess>
+}
+
+/** A new instance `demo`, whose daemons listen on any free port. */
+export async function instance(t: TestContext): Promise<Instance> {
+  const folder = tempDir(t)
+  const start = (args: readonly string[], env: Record<string, string> = {}): ChildProcess =>
+    spawn(process.execPath, [BIN, ...args], {
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: folder, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+  const run = (...args: string[]): Promise<Ended> => ended(start(args))
+  const made = await run('create', 'demo')
+  if (made.code !== 0) throw new Error(`svc create: ${made.stderr}`)
+  const root = join(folder, 'svc_demo')
+  const env = join(root, '.env')
+  writeFileSync(env, readFileSync(env, 'utf8').replace(/^WEB_LISTEN=.*$/m, 'WEB_LISTEN=127.0.0.1:0'))
+  return {
+    root,
+    run,
+    serve: async (daemons = [], env = {}) => {
+      const child = start(['serve', 'demo', ...daemons], env)
+      t.after(() => void child.kill('SIGKILL'))
+      const end = ended(child)
+      const urls = await readUrls(child)
+      if (!urls) throw new Error(`svc serve: ${(await end).stderr}`)
+      const stop = (): Promise<Ended> => {
+        child.kill('SIGTERM')
+        return end
+      }
+      return { urls, child, stop }
+    },
+  }
+}
+
+async function ended(child: ChildProcess): Promise<Ended> {
+  const said = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name]?.on('data', (chunk) => {
+      said[name] += chunk
+    })
+  }
+  const [code] = await once(child, 'close')
+  return { code: typeof code === 'number' ? code : null, ...said }
+}
+
+async function readUrls({ stdout }: ChildProcess): Promise<Map<string, string> | undefined> {
+  if (!stdout) return undefined
+  const urls = new Map<string, string>()
+  for await (const line of createInterface({ input: stdout })) {
+    if (line === 'ready') return urls
+    const [name = '', url = ''] = line.split(' ')
+    urls.set(name, url)
+  }
+  return undefined
+}
