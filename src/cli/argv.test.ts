@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { type Reading, readArguments } from './argv.ts'
-import { allCommands } from './commands/help.ts'
+import { allCommands } from './help-text.ts'
 import { type Described, type Given, shapeOf } from './usage.ts'
 
 const line = (usage: string): Described => ({ usage, about: '', example: '' })

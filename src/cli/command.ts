@@ -39,6 +39,9 @@ export function command<const U extends string>(declared: DeclaredCommand<U>): C
   return { ...declared, run: (svc, args) => declared.run(svc, args as Args<U>) }
 }
 
+/** The commands by their first word, each loaded when it is asked for. */
+export type Commands = Readonly<Record<string, () => Promise<readonly Command[]>>>
+
 /** An instance with its store open. */
 export interface Opened extends Configured {
   readonly host: OpenHost
@@ -46,6 +49,7 @@ export interface Opened extends Configured {
 
 export interface Svc {
   readonly io: Io
+  readonly commands: Commands
   readonly print: Printer
   /** Opened when first asked for, closed when the command has ended. */
   open(): Promise<Opened>
@@ -63,7 +67,7 @@ export interface OpenSvc extends Svc {
   close(): Promise<void>
 }
 
-export function openSvc(io: Io, args: { instance?: unknown; json?: unknown }): OpenSvc {
+export function openSvc(io: Io, commands: Commands, args: { instance?: unknown; json?: unknown }): OpenSvc {
   const print = printer({ ...io, plain: isPlain(io.environment), json: args.json === true })
   let opened: Promise<Opened> | undefined
   const open = (): Promise<Opened> => {
@@ -76,6 +80,7 @@ export function openSvc(io: Io, args: { instance?: unknown; json?: unknown }): O
   }
   return {
     io,
+    commands,
     print,
     open,
     call,

@@ -41,7 +41,7 @@ async function dispatch(argv: readonly string[], io: Io): Promise<number> {
 }
 
 async function run(command: Command, args: Given, io: Io): Promise<number> {
-  const svc = openSvc(io, args)
+  const svc = openSvc(io, commands, args)
   try {
     return (await command.run(svc, args)) ?? 0
   } finally {

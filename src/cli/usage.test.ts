@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { readArguments } from './argv.ts'
-import { allCommands } from './commands/help.ts'
 import { commands } from './commands/index.ts'
+import { allCommands } from './help-text.ts'
 import { type Args, shapeOf } from './usage.ts'
 
 test('a usage line gives places and flags', () => {

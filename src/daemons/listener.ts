@@ -76,6 +76,8 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
     refuseClient(socket, fault, current.get(socket))
   })
   await bind(server, options)
+  // Too many open files, for one: the listener goes on, and an error that nobody hears would end the process.
+  server.on('error', onStray)
   return { url: urlOf(server), close: () => drain(server, limits.drainMs) }
 }
 

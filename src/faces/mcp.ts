@@ -9,6 +9,8 @@ import {
   type Tool as ShownTool,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import type { Policy } from '../core/access.ts'
+import type { Caller } from '../core/caller.ts'
 import { parse } from '../lib/parse.ts'
 import { REFUSALS, Refusal } from '../lib/refusal.ts'
 import { callParsed } from '../registry/call.ts'
@@ -57,7 +59,9 @@ export function toolServer({ list, version, asking, onError }: ToolServerOptions
 
   server.setRequestHandler('tools/list', async (_request, ctx) => {
     try {
-      return { tools: await shownTo(list, await asking(ctx)) }
+      const { host, caller } = await asking(ctx)
+      const policy = await host.engine.read((tx) => host.policies.read(tx))
+      return { tools: shownTo(list, policy, caller) }
     } catch (error) {
       if (!(error instanceof Refusal)) onError(error, 'tools/list')
       throw protocolError(error)
@@ -79,9 +83,8 @@ export function toolServer({ list, version, asking, onError }: ToolServerOptions
   return server
 }
 
-/** The tools that the caller may see, by the rights of this moment (decision A4). */
-export async function shownTo({ shown }: ToolList, { host, caller }: Asking): Promise<ShownTool[]> {
-  const policy = await host.engine.read((tx) => host.policies.read(tx))
+/** The tools that the caller may see (decision A4); an agent reads by which rules. */
+export function shownTo({ shown }: ToolList, policy: Policy, caller: Caller): ShownTool[] {
   return shown.flatMap((tool) => {
     const { listed, rules } = visibilityOf(policy, caller, tool.name)
     if (!listed) return []

@@ -12,6 +12,9 @@ const MAX_DEPTH = 40
 /** Not so much as a zero behind the point: a float is a slip even where its value happens to be whole. */
 const WHOLE = /^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$/
 
+/** What the lexer says before the text of a plain scalar. */
+const SCALAR_FOLLOWS = '\u001f'
+
 const OPTIONS = { version: '1.2', schema: 'core', uniqueKeys: false, logLevel: 'silent' } as const
 
 /** Stands for a value whose fault is noted already: nothing further is to be said of it. */
@@ -73,12 +76,16 @@ class ChunkReader {
     const parser = new this.#yaml.Parser(this.#newlines.addNewLine)
     this.#newlines.addNewLine(0)
     const tokens: CST.Token[] = []
-    let count = 0
+    let [count, last] = [0, '']
     for (const lexeme of new this.#yaml.Lexer().lex(this.#chunk.text)) {
+      const line = (): number => this.#line(parser.offset)
+      // The parser has been seen to drop what follows such a key without a word.
+      if (lexeme === '?' && last !== SCALAR_FOLLOWS) this.#faults.add(line(), 'a manifest has no keys marked with ?')
       for (const token of parser.next(lexeme)) tokens.push(token)
+      last = lexeme
       if (++count > MAX_LEXEMES) refuse('too_large', 'the manifest holds too much', 'write it as svc export does')
       if (parser.stack.length > MAX_DEPTH)
-        refuse('invalid', `line ${this.#line(parser.offset)}: is nested too deeply`, 'nothing was changed')
+        refuse('invalid', `line ${line()}: is nested too deeply`, 'nothing was changed')
     }
     return [...tokens, ...parser.end()]
   }

@@ -1,6 +1,6 @@
 // Routes: which folder a message goes to. Lower `seq` first, then the older row.
 import { z } from 'zod'
-import { isWithin, Route, readTarget, routes } from '../core/routes.ts'
+import { isWithin, MATCH_KEYS, Route, readTarget, routes } from '../core/routes.ts'
 import { ROOT } from '../core/tiers.ts'
 import { jsonText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -14,6 +14,9 @@ const NewRoute = Route.omit({ id: true }).extend({
   match: Route.shape.match.default(''),
 })
 type NewRoute = z.output<typeof NewRoute>
+const AS_JSON =
+  'A JSON object: target (a folder, or folder:<path>, daemon:<name>, builtin:<name>), ' +
+  `match (key=glob pairs; keys ${MATCH_KEYS.join(', ')}; empty matches everything), seq (whole number, lower is tried first)`
 
 /** The folder that a route speaks for; what goes to a daemon or a built-in handler is the instance's. */
 function scopeOf(target: string): string {
@@ -50,7 +53,7 @@ export const routesResource = resource({
       when: 'Send the messages of a chat to a folder.',
       input: NewRoute,
       toolInput: z
-        .strictObject({ route: jsonText(NewRoute.strict()).describe('A JSON object: seq, match, target') })
+        .strictObject({ route: jsonText(NewRoute.strict()).describe(AS_JSON) })
         .transform(({ route }) => route),
       output: Route,
       toolReply: ({ id }) => ({ id }),
@@ -99,7 +102,7 @@ export const routesResource = resource({
       when: 'Replace all routes of your folder and the folders below it.',
       input: z.object({ routes: z.array(NewRoute.strict()).max(10_000) }),
       toolInput: z.strictObject({
-        routes: jsonText(z.array(NewRoute.strict()).max(10_000)).describe('A JSON array of route objects'),
+        routes: jsonText(z.array(NewRoute.strict()).max(10_000)).describe(`A JSON array; each entry is: ${AS_JSON}`),
       }),
       output: z.object({ updated: z.literal(true), count: z.int() }),
       needs: async (ctx, { routes }) => {

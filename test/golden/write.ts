@@ -2,11 +2,12 @@
 // public surface shows as a diff in review.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { helpText } from '../../src/cli/commands/help.ts'
+import { helpText } from '../../src/cli/help-text.ts'
 import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
 import { openapiText } from '../../src/faces/openapi.ts'
 import { servedBy } from '../../src/faces/operations.ts'
 import { resources } from '../../src/resources/index.ts'
+import { toolsText } from './tools.ts'
 
 /** A file below this folder, and what makes it. */
 export type Golden = readonly [path: string, make: () => string | Promise<string>]
@@ -15,6 +16,7 @@ export const GOLDEN: readonly Golden[] = [
   ...DAEMON_NAMES.map(
     (daemon): Golden => [`openapi/${daemon}.json`, () => openapiText(daemon, servedBy(daemon, resources))],
   ),
+  ['tools.json', toolsText],
   // Beside the program's front, which prints it without loading anything.
   ['../../bin/help.txt', helpText],
 ]

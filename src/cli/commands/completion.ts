@@ -2,16 +2,16 @@
 import { refuse } from '../../lib/refusal.ts'
 import { command } from '../command.ts'
 import { completionScript, isShell, SHELLS } from '../completion.ts'
-import { allCommands } from './help.ts'
 
 export const completionCommands = [
   command({
     usage: 'completion <shell>',
     about: 'print completions for bash, zsh or fish',
     example: 'completion bash > ~/.local/share/bash-completion/completions/svc',
-    run: async (svc, { shell }) => {
+    run: async ({ commands, print }, { shell }) => {
       if (!isShell(shell)) refuse('invalid', `there are completions for ${SHELLS.join(', ')}`)
-      svc.print.raw(completionScript(shell, (await allCommands()).flat()))
+      const all = await Promise.all(Object.values(commands).map((load) => load()))
+      print.raw(completionScript(shell, all.flat()))
     },
   }),
 ]

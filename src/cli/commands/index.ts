@@ -1,7 +1,7 @@
 // The list of commands, in the order of help. Each is loaded only when it is typed.
-import type { Command } from '../command.ts'
+import type { Commands } from '../command.ts'
 
-export const commands: Readonly<Record<string, () => Promise<readonly Command[]>>> = {
+export const commands: Commands = {
   start: async () => (await import('./start.ts')).startCommands,
   create: async () => (await import('./create.ts')).createCommands,
   serve: async () => (await import('./serve.ts')).serveCommands,

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { demoCli, testCli } from '../../../test/support/cli.ts'
 import { DAEMON_NAMES } from '../../daemons/settings.ts'
-import { helpText } from './help.ts'
+import { helpText } from '../help-text.ts'
 import { commands } from './index.ts'
 
 test('the page of help is the file that the front prints, with every command and an example of each', async () => {

@@ -9,6 +9,9 @@ import { fault, isBusy } from './faults.ts'
 const BATCH_JOBS = 256
 const BATCH_MS = 20
 
+/** What the writer needs of a connection. */
+type Connected = Pick<Connection, 'path' | 'exec' | 'isInTransaction' | 'query' | 'explain' | 'parts'>
+
 interface Job {
   readonly work: (tx: Tx) => Promise<unknown>
   readonly resolve: (value: unknown) => void
@@ -32,12 +35,12 @@ export interface WriterOptions {
 }
 
 export class Writer {
-  readonly #connection: Connection
+  readonly #connection: Connected
   readonly #options: WriterOptions
   readonly #queue: Job[] = []
   #isPumping = false
 
-  constructor(connection: Connection, options: WriterOptions) {
+  constructor(connection: Connected, options: WriterOptions) {
     this.#connection = connection
     this.#options = options
   }
