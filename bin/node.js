@@ -10,9 +10,11 @@ const isRecent = Number(process.versions.node.split('.')[0]) >= 24
 
 if (isRecent) process.execve(process.execPath, [process.execPath, ...args], process.env)
 
-const modules = join(dirname(fileURLToPath(import.meta.url)), '..', 'node_modules')
-const own = [`node-${process.platform}-${process.arch}`, `node-bin-${process.platform}-${process.arch}`]
-  .map((name) => join(modules, name, 'bin', 'node'))
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const names = [`node-${process.platform}-${process.arch}`, `node-bin-${process.platform}-${process.arch}`]
+// Below a checkout, and beside a package that is itself in a node_modules.
+const own = [join(root, 'node_modules'), join(root, '..')]
+  .flatMap((modules) => names.map((name) => join(modules, name, 'bin', 'node')))
   .find((path) => existsSync(path))
 if (!own) {
   process.stderr.write(

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { type Reading, readArguments } from './argv.ts'
-import { allCommands } from './help-text.ts'
+import { loadAll } from './command.ts'
+import { commands } from './commands/index.ts'
 import { type Described, type Given, shapeOf } from './usage.ts'
 
 const line = (usage: string): Described => ({ usage, about: '', example: '' })
@@ -115,7 +116,7 @@ suite('--help anywhere explains the command', () => {
 })
 
 suite('whatever is typed', async () => {
-  const all = await allCommands()
+  const all = await loadAll(commands)
   const word = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.constantFrom(

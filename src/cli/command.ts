@@ -42,6 +42,10 @@ export function command<const U extends string>(declared: DeclaredCommand<U>): C
 /** The commands by their first word, each loaded when it is asked for. */
 export type Commands = Readonly<Record<string, () => Promise<readonly Command[]>>>
 
+export function loadAll(commands: Commands): Promise<(readonly Command[])[]> {
+  return Promise.all(Object.values(commands).map((load) => load()))
+}
+
 /** An instance with its store open. */
 export interface Opened extends Configured {
   readonly host: OpenHost

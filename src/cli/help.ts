@@ -1,4 +1,5 @@
 // What help says, all of it from the usage lines.
+import { nearest } from '../lib/nearest.ts'
 import type { Described } from './usage.ts'
 
 /** One command, or the few that a word may mean. */
@@ -13,6 +14,12 @@ export function usageLines(commands: readonly Described[]): string {
   const usages = commands.map(({ usage }, at) => `${at ? '       ' : 'usage: '}svc ${usage}\n`)
   const [first] = commands
   return usages.join('') + (first ? `example: svc ${first.example}\n` : '')
+}
+
+export function unknownCommand(noun: string, known: Iterable<string>): string {
+  const meant = nearest(noun, known)
+  const said = `unknown command ${JSON.stringify(noun.slice(0, 40))}`
+  return meant === undefined ? said : `${said}; did you mean ${meant}?`
 }
 
 const HEAD = `svc runs agents on your own machine: one agent lives in one folder, and messages reach it through chats and links.

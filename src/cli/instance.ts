@@ -77,7 +77,7 @@ export function openInstance(configured: Configured, opening: Opening): Promise<
     instance: name,
     store: storeOf(configured),
     secretsKey: settings.SECRETS_KEY,
-    webBase: webBase(settings.WEB_HOST),
+    webBase: webBase(settings.WEB_HOST || INSTANCE_SETTINGS.WEB_HOST.initial),
     timeZone: settings.TZ,
     ...opening,
   })

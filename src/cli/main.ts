@@ -1,10 +1,9 @@
 // The command `svc`: finds the command that was typed, runs it, and turns whatever comes of it into an exit code.
-import { nearest } from '../lib/nearest.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { readArguments } from './argv.ts'
 import { type Command, type Io, openSvc } from './command.ts'
 import { commands } from './commands/index.ts'
-import { explain, usageLines } from './help.ts'
+import { explain, unknownCommand, usageLines } from './help.ts'
 import type { Given } from './usage.ts'
 
 /** The exit code: 0 done, 1 refused or wrongly used, 2 where a command says so (decision E6). */
@@ -20,12 +19,13 @@ async function dispatch(argv: readonly string[], io: Io): Promise<number> {
   // Flags may stand anywhere, so the first word that is none says which command it is.
   const at = argv.findIndex((token) => !token.startsWith('-'))
   const noun = argv[at]
-  if (noun === undefined) return wrong(io, argv.length ? `unknown flag ${argv[0]}` : 'a command is missing')
-  const load = Object.hasOwn(commands, noun) ? commands[noun] : undefined
-  if (!load) {
-    const meant = nearest(noun, Object.keys(commands))
-    return wrong(io, `unknown command ${JSON.stringify(noun.slice(0, 40))}${meant ? `; did you mean ${meant}?` : ''}`)
+  if (noun === undefined) {
+    // Without what follows an equals sign: it may be a secret.
+    const [flag] = argv[0]?.split('=') ?? []
+    return wrong(io, flag === undefined ? 'a command is missing' : `unknown flag ${JSON.stringify(flag.slice(0, 40))}`)
   }
+  const load = Object.hasOwn(commands, noun) ? commands[noun] : undefined
+  if (!load) return wrong(io, unknownCommand(noun, Object.keys(commands)))
   const reading = readArguments(await load(), argv.toSpliced(at, 1))
   switch (reading.kind) {
     case 'run':

@@ -63,9 +63,10 @@ async function mustBeOursOrNew(root: string): Promise<void> {
   const entries = await readdir(root).catch((error) =>
     diskCode(error) === 'ENOENT' ? [] : refuseDisk(error, 'use', root),
   )
-  const ours = ['.env', 'store', 'groups', 'services', 'docker-compose.yml']
-  const others = entries.filter((entry) => entry !== 'lost+found')
-  if (others.length === 0 || others.some((entry) => ours.includes(entry))) return
+  const ours = /^(\.env.*|store|groups|services|docker-compose\.yml)$/
+  // Another `create` may be writing its .env at this very moment.
+  const others = entries.filter((entry) => entry !== 'lost+found' && !/^\.tmp-[0-9a-f]+$/.test(entry))
+  if (others.length === 0 || others.some((entry) => ours.test(entry))) return
   refuse('conflict', `${root} holds files, but no instance of svc: nothing was changed`, 'choose another name')
 }
 

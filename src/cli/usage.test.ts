@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { readArguments } from './argv.ts'
+import { loadAll } from './command.ts'
 import { commands } from './commands/index.ts'
-import { allCommands } from './help-text.ts'
 import { type Args, shapeOf } from './usage.ts'
 
 test('a usage line gives places and flags', () => {
@@ -62,7 +62,7 @@ suite('every declared command', async () => {
 
   test('what lists or shows can answer with JSON', async () => {
     const reading = /(?: list| grants| show | resolve|^doctor)/
-    for (const { usage } of (await allCommands()).flat())
+    for (const { usage } of (await loadAll(commands)).flat())
       assert.equal(reading.test(usage), usage.includes('[--json]'), usage)
   })
 })

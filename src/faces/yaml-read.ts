@@ -76,9 +76,9 @@ class ChunkReader {
     const parser = new this.#yaml.Parser(this.#newlines.addNewLine)
     this.#newlines.addNewLine(0)
     const tokens: CST.Token[] = []
+    const line = (): number => this.#line(parser.offset)
     let [count, last] = [0, '']
     for (const lexeme of new this.#yaml.Lexer().lex(this.#chunk.text)) {
-      const line = (): number => this.#line(parser.offset)
       // The parser has been seen to drop what follows such a key without a word.
       if (lexeme === '?' && last !== SCALAR_FOLLOWS) this.#faults.add(line(), 'a manifest has no keys marked with ?')
       for (const token of parser.next(lexeme)) tokens.push(token)

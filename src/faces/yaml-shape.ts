@@ -1,5 +1,5 @@
 // How a resource stands in a manifest: which of its columns, and what identifies a row there.
-import type { z } from 'zod'
+import { z } from 'zod'
 import { isMarked } from '../registry/crud.ts'
 import type { Exported, Resource } from '../registry/resource.ts'
 import type { Table } from '../store/table.ts'
@@ -30,7 +30,13 @@ function shapeOf(name: string, table: Table<z.ZodObject>, exported: Exported<Row
     (column) => exported.omit?.includes(column) || isMarked(table.row, column, 'writeOnly'),
   )
   const columns = table.columns.filter((column) => !hidden.includes(column))
-  const set = columns.filter((column) => isMarked(table.row, column, 'readOnly') && !key.includes(column))
+  // What is optional is said by leaving it out: there, absent means absent.
+  const set = columns.filter(
+    (column) =>
+      isMarked(table.row, column, 'readOnly') &&
+      !key.includes(column) &&
+      !(table.row.shape[column] instanceof z.ZodOptional),
+  )
   const shown: z.ZodObject = table.row.omit(mask(hidden))
   return { name, table, exported, columns, key, row: shown.partial(mask(set)), kept: [...hidden, ...set] }
 }

@@ -112,7 +112,7 @@ async function put(ctx: Context, route: Row): Promise<Row> {
   // An upsert leaves alone what the row does not have; a redirect that ended must not linger.
   if (route.redirect_to === undefined)
     await webRoutes.update(ctx.tx, { path_prefix: route.path_prefix }, { redirect_to: undefined })
-  return route
+  return mustFind(ctx, webRoutes, { path_prefix: route.path_prefix }, `web route ${route.path_prefix}`)
 }
 
 async function mustBeFree(ctx: Context, { path_prefix, redirect_to, folder }: Row): Promise<void> {

@@ -1,6 +1,6 @@
 // Completions for the shell, made from the usage lines: what may be typed after the words that are there.
 import { refuse } from '../../lib/refusal.ts'
-import { command } from '../command.ts'
+import { command, loadAll } from '../command.ts'
 import { completionScript, isShell, SHELLS } from '../completion.ts'
 
 export const completionCommands = [
@@ -10,8 +10,7 @@ export const completionCommands = [
     example: 'completion bash > ~/.local/share/bash-completion/completions/svc',
     run: async ({ commands, print }, { shell }) => {
       if (!isShell(shell)) refuse('invalid', `there are completions for ${SHELLS.join(', ')}`)
-      const all = await Promise.all(Object.values(commands).map((load) => load()))
-      print.raw(completionScript(shell, all.flat()))
+      print.raw(completionScript(shell, (await loadAll(commands)).flat()))
     },
   }),
 ]

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { demoCliOn, testCli } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
@@ -10,7 +11,7 @@ import { parseDotenv } from '../../lib/dotenv.ts'
 const modeOf = (path: string): number => statSync(path).mode & 0o777
 
 onEveryEngine('svc create', (engine) => {
-  test('makes the group main with its tasks, of which none is due at once; again, nothing changes', async (t) => {
+  test('makes the group main with its tasks; again, nothing changes', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
     const before = await cli.ok('export demo')
@@ -46,6 +47,19 @@ test('a new instance has its directories, its keys and its store, for nobody els
   assert.match(said, /^next:\n(.*\n)*? {2}svc serve demo/m)
 })
 
+test('no default task is due at once', async (t) => {
+  const cli = testCli(t)
+  await cli.ok('create demo')
+  const db = new DatabaseSync(join(cli.root, 'store/svc.db'), { readOnly: true })
+  t.after(() => db.close())
+  const tasks = db.prepare('select next_run, status, context_mode from scheduled_tasks').all()
+  assert.equal(tasks.length, 5)
+  for (const { next_run, status, context_mode } of tasks) {
+    assert.deepEqual([status, context_mode], ['active', 'isolated'])
+    assert.ok(Date.parse(String(next_run)) > Date.now(), String(next_run))
+  }
+})
+
 test('a product brings its checklist, its skills and its facts', async (t) => {
   const cli = testCli(t)
   const said = await cli.ok('create demo --product support')
@@ -74,6 +88,15 @@ test('an .env that is there already is kept, whatever it holds', async (t) => {
   assert.match(await cli.ok('create demo'), /\.env: kept as it is/)
   assert.equal(readFileSync(join(cli.root, '.env'), 'utf8'), 'SECRETS_KEY=mine\n')
   assert.equal(modeOf(join(cli.root, '.env')), 0o640)
+})
+
+test('what another create is writing at that moment is no stranger’s file', async (t) => {
+  for (const name of ['.tmp-0123456789abcdef', '.env.new-0123456789abcdef']) {
+    const cli = testCli(t)
+    mkdirSync(cli.root)
+    writeFileSync(join(cli.root, name), '')
+    assert.match(await cli.ok('create demo'), /^created instance demo/)
+  }
 })
 
 test('what holds in the environment when it is made is written down', async (t) => {

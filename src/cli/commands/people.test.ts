@@ -1,5 +1,7 @@
 // identity, invite, budget, user-secret: what is about people.
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, suite, test } from 'node:test'
 import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { fakeClock } from '../../../test/support/clock.ts'
@@ -108,6 +110,25 @@ onEveryEngine('svc budget', (engine) => {
     assert.equal(await cli.ok('budget demo set folder main --daily 0'), 'folder main: cap removed\n')
     assert.match(await cli.ok('budget demo show folder main'), /^cap: none$/m)
   })
+})
+
+test('a budget warns at 80 percent, and is exhausted when more is spent than the cap', async (t) => {
+  const cli = await demoCli(t)
+  await cli.ok('budget demo set folder main --daily 500')
+  const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
+  t.after(() => db.close())
+  const spend = db.prepare(`insert into cost_log values ('main', ?, 'm', null, null, 0, 0, ?, ?)`)
+  const show = () => cli.ok('budget demo show folder main')
+  const steps = [
+    [399, 'ok', 101],
+    [1, 'WARN', 100],
+    [100, 'WARN', 0],
+    [1, 'EXHAUSTED', -1],
+  ] as const
+  for (const [cents, status, remaining] of steps) {
+    spend.run(`turn ${status} ${cents}`, cents, new Date().toISOString())
+    assert.match(await show(), new RegExp(`remaining: ${remaining} cents\nstatus: ${status}\n$`))
+  }
 })
 
 suite('svc budget refuses', () => {

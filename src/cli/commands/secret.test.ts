@@ -104,6 +104,11 @@ suite('svc secret set refuses', () => {
       assert.ok(stderr.length < 400, 'nothing huge is repeated')
     })
 
+  test('a person who is none', async () => {
+    const { code, stderr } = await (await demo).run('user-secret demo set alice K --value -', { stdin: 'x' })
+    assert.deepEqual([code, stderr], [1, 'svc: owner must look like provider:id, such as github:42\n'])
+  })
+
   test('everything without a key to seal with', async (t) => {
     const cli = await demoCli(t)
     const env = join(cli.root, '.env')

@@ -34,9 +34,10 @@ export class Connection implements Connected {
   readonly #prepared = new Map<string, Prepared>()
   #isReadOnly = false
 
-  constructor(path: string) {
+  /** `path` is what sentences call the store, where it is made under another name first. */
+  constructor(file: string, path = file) {
     this.path = path
-    this.#db = answered(path, () => new DatabaseSync(path, { timeout: BUSY_MS, enableForeignKeyConstraints: true }))
+    this.#db = answered(path, () => new DatabaseSync(file, { timeout: BUSY_MS, enableForeignKeyConstraints: true }))
   }
 
   /** Sets what must hold and reads it back: a disk that cannot do WAL must not look as if it could. */

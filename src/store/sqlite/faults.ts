@@ -9,7 +9,7 @@ export const READ_ONLY = 8
 export const CORRUPT = 11
 /** Two starters that meet in the first moment of a write-ahead log; it passes like a lock. */
 const PROTOCOL = 15
-export const NOT_A_DATABASE = 26
+const NOT_A_DATABASE = 26
 
 const NO_ROOM_FOR_SHARED_MEMORY = 10 | (19 << 8)
 const FOREIGN_KEY = 19 | (3 << 8)
@@ -55,10 +55,14 @@ export function fault(path: string, error: unknown): unknown {
     case 19:
       return constraintFault(full, error)
     case NOT_A_DATABASE:
-      return no(`${path} is not a store of svc, or it is damaged`)
+      return notAStore(path)
     default:
       return error
   }
+}
+
+export function notAStore(path: string): Refusal {
+  return new Refusal('unavailable', `${path} is not a store of svc, or it is damaged`)
 }
 
 export function diskFull(path: string): Refusal {

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { Connection } from './connection.ts'
-import { CORRUPT, diskFull, fault, primaryCode } from './faults.ts'
+import { CORRUPT, diskFull, fault, notAStore, primaryCode } from './faults.ts'
 
 /** "svc" and a format number, in the file's header: tells our store from another program's. */
 export const APPLICATION_ID = 0x73766301
@@ -15,7 +15,7 @@ const CHECK_MS = 5000
 /** Makes the store, unless another process is quicker. */
 export function makeStore(path: string): void {
   madeAside(path, (newborn) => {
-    const connection = new Connection(newborn)
+    const connection = new Connection(newborn, path)
     try {
       connection.exec(`pragma application_id = ${APPLICATION_ID}`)
       connection.configure()
@@ -45,13 +45,14 @@ function madeAside<T>(path: string, make: (newborn: string) => T): T {
   const newborn = `${path}.new-${randomUUID()}`
   try {
     closeSync(openSync(newborn, 'wx', 0o600))
-    const made = make(newborn)
-    syncFolder(path)
-    return made
+    try {
+      return make(newborn)
+    } finally {
+      for (const end of ['', '-wal', '-shm', '-journal']) rmSync(newborn + end, { force: true })
+      syncFolder(path)
+    }
   } catch (error) {
     throw diskFault(path, fault(path, error))
-  } finally {
-    for (const end of ['', '-wal', '-shm', '-journal']) rmSync(newborn + end, { force: true })
   }
 }
 
@@ -82,7 +83,9 @@ function syncFolder(path: string): void {
 /** Refuses, without touching it, what is not a store of ours that can be written. */
 export function mustBeStore(path: string): void {
   try {
-    if (!statSync(path).isFile()) refuse('unavailable', `the store at ${path} is not a file`)
+    const file = statSync(path)
+    if (!file.isFile()) refuse('unavailable', `the store at ${path} is not a file`)
+    if (file.size === 0) refuse('unavailable', `${path} is empty, not a store of svc`)
     for (const part of [path, dirname(path)]) accessSync(part, constants.R_OK | constants.W_OK)
   } catch (error) {
     throw diskFault(path, error)
@@ -101,13 +104,13 @@ export function mustBeStore(path: string): void {
 function isWhole(path: string): boolean {
   const url = pathToFileURL(path)
   url.search = '?immutable=1'
-  const pages = looked(path, url, (pragma) => {
-    const [count, size] = [pragma('page_count'), pragma('page_size')]
-    if (count === 0) refuse('unavailable', `${path} is empty, not a store of svc`)
+  const wanted = looked(path, url, (pragma) => {
+    const pages = Number(pragma('page_count'))
+    if (pages === 0) throw notAStore(path)
     mustBeOurs(path, pragma('application_id'))
-    return Number(count) * Number(size)
+    return pages * Number(pragma('page_size'))
   })
-  return pages !== undefined && statSync(path).size >= pages
+  return wanted !== undefined && statSync(path).size >= wanted
 }
 
 function isSound(path: string): boolean {

@@ -1,0 +1,427 @@
+// Export and apply as verbs, on every engine.
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import { applied, applyTo, at, everythingElse, exportOf, keysOf, manifestVerb } from '../../test/support/manifest.ts'
+import { groups } from '../core/groups.ts'
+import { hashToken, routeTokens } from '../core/route-tokens.ts'
+import { routes } from '../core/routes.ts'
+import { scheduledTasks, taskRunLogs } from '../core/tasks.ts'
+import { webRoutes } from '../core/web-routes.ts'
+import { audit } from '../registry/audit.ts'
+import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
+
+const THEN = '2025-05-05T05:05:05.000Z'
+const TEAM = '  - {folder: team, name: Team, product: assistant, open: true}\n'
+const MAIN = '  - {folder: main, name: main, product: assistant, open: true}\n'
+
+const write = ({ host }: TestHost, work: (tx: Tx) => Promise<void>) => host.engine.transaction(work)
+
+function sectionOf(text: string, name: string): string {
+  return new RegExp(`^${name}:[^]*?(?=^[a-z]|$(?![^]))`, 'm').exec(text)?.[0] ?? ''
+}
+
+async function audited({ host }: TestHost) {
+  return (await host.engine.read((tx) => audit.list(tx))).filter(({ resource }) => resource === 'config')
+}
+
+onEveryEngine('export', (engine) => {
+  test('is one document: the version, then every exported resource by name, empty ones as []', async (t) => {
+    const svc = await testHost(t, engine)
+    const text = await exportOf(svc)
+    assert.deepEqual(text.match(/^\w+:.*$/gm), [
+      'config_version: 1',
+      'acl:',
+      'acl_membership: []',
+      'groups: []',
+      'network_rules:',
+      'onboarding_gates: []',
+      'proxyd_routes: []',
+      'routes: []',
+      'scheduled_tasks: []',
+      'secrets: []',
+      'web_routes: []',
+    ])
+  })
+
+  test('sorts rows by the manifest key: numbers as numbers, text by its bytes', async (t) => {
+    const svc = await testHost(t, engine)
+    await write(svc, async (tx) => {
+      for (const seq of [10, 2, -1, 0]) await routes.append(tx, { seq, match: '', target: 'main' })
+      for (const target of ['b', 'B', 'a/b', 'a.b']) await routes.append(tx, { seq: 3, match: '', target })
+    })
+    const text = sectionOf(await exportOf(svc), 'routes')
+    assert.deepEqual(
+      [...text.matchAll(/seq: (.*)\n.*\n.*target: (.*)/g)].map(([, seq, target]) => `${seq} ${target}`),
+      ['-1 main', '0 main', '2 main', '3 B', '3 a.b', '3 a/b', '3 b', '10 main'],
+    )
+  })
+
+  test('has fields in the declared order, absent ones left out, and many rows in pages', async (t) => {
+    const svc = await testHost(t, engine)
+    await write(svc, async (tx) => {
+      for (let seq = 0; seq < 2001; seq++) await routes.append(tx, { seq, match: 'room=1', target: 'team#observe' })
+      await routes.update(tx, { seq: 7 }, { observe_window_chars: 0 })
+    })
+    const rows = sectionOf(await exportOf(svc), 'routes')
+      .split(/^ {2}- /m)
+      .slice(1)
+    assert.equal(rows.length, 2001)
+    assert.equal(rows[7], 'seq: 7\n    match: room=1\n    target: team#observe\n    observe_window_chars: 0\n')
+    assert.equal(rows[2000], 'seq: 2000\n    match: room=1\n    target: team#observe\n')
+  })
+
+  test('shows of a secret that it is there, and nothing of its value', async (t) => {
+    const svc = await testHost(t, engine)
+    const value = Buffer.from('sealed bytes')
+    await write(svc, (tx) =>
+      run(tx, 'insert into secrets (scope_kind, owner, key, value, created_at) values ($1, $2, $3, $4, $5)', [
+        'folder',
+        'main',
+        'API_KEY',
+        value,
+        THEN,
+      ]).then(() => {}),
+    )
+    const text = await exportOf(svc)
+    assert.equal(
+      sectionOf(text, 'secrets'),
+      `secrets:\n  - scope_kind: folder\n    owner: main\n    key: API_KEY\n    created_at: "${THEN}"\n`,
+    )
+    assert.ok(!text.includes('sealed') && !text.includes(value.toString('base64')))
+  })
+
+  test('changes nothing and leaves no audit row', async (t) => {
+    const svc = await testHost(t, engine)
+    assert.equal(await exportOf(svc), await exportOf(svc))
+    assert.deepEqual(await audited(svc), [])
+  })
+
+  test('is for the host alone', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.operator('github:1')
+    await assert.rejects(svc.as(person('github:1')).call(manifestVerb.export, {}), refused('forbidden'))
+  })
+})
+
+onEveryEngine('apply', (engine) => {
+  test('adds, changes and removes, and says so', async (t) => {
+    const svc = await testHost(t, engine)
+    await applied(svc, at(1, `groups:\n${MAIN}${TEAM}`))
+    const result = await applied(
+      svc,
+      at(
+        2,
+        'groups:\n  - {folder: team, name: Other, product: assistant, open: true}\n  - {folder: new, name: new, product: p, open: false}\n',
+      ),
+    )
+    assert.deepEqual([result.from, result.to, result.warnings], [2, 3, []])
+    assert.deepEqual(keysOf(result), { groups: { added: ['new'], changed: ['team'], removed: ['main'] } })
+    const rows = await svc.host.engine.read((tx) => groups.list(tx))
+    assert.deepEqual(
+      rows.map(({ folder, name }) => [folder, name]),
+      [
+        ['new', 'new'],
+        ['team', 'Other'],
+      ],
+    )
+  })
+
+  test('leaves alone what the manifest does not name, and clears what it names as []', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main', 'team')
+    const before = await exportOf(svc)
+    await applied(svc, at(1, 'scheduled_tasks: []\n'))
+    const after = await exportOf(svc)
+    assert.equal(sectionOf(after, 'scheduled_tasks'), 'scheduled_tasks: []\n')
+    for (const name of ['acl', 'acl_membership', 'groups', 'network_rules', 'routes'])
+      assert.equal(sectionOf(after, name), sectionOf(before, name))
+  })
+
+  test('counts the version up even when nothing else changes', async (t) => {
+    const svc = await testHost(t, engine)
+    const text = await exportOf(svc)
+    const result = await applied(svc, text)
+    assert.deepEqual(keysOf(result), {})
+    assert.equal(await exportOf(svc), text.replace('config_version: 1', 'config_version: 2'))
+  })
+
+  test('a group that stays keeps its links and its web routes', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main', 'team')
+    const token = {
+      token_hash: hashToken('x'),
+      jid: 'web:team',
+      owner_folder: 'team',
+      target_folder: 'main',
+      created_at: THEN,
+    }
+    await write(svc, async (tx) => {
+      await routeTokens.insert(tx, token)
+      await webRoutes.insert(tx, { path_prefix: '/pub/team', access: 'public', folder: 'team', created_at: THEN })
+    })
+    const before = await everythingElse(svc.host)
+    await applied(svc, at(1, `groups:\n${MAIN}${TEAM}`))
+    assert.equal(await everythingElse(svc.host), before)
+    await svc.host.engine.read(async (tx) => {
+      assert.equal(await webRoutes.count(tx), 1)
+      assert.deepEqual(
+        (await routeTokens.list(tx)).map(({ jid }) => jid),
+        ['web:team'],
+      )
+    })
+    // A group that goes takes them along.
+    assert.deepEqual(keysOf(await applied(svc, at(2, `groups:\n${MAIN}`))), {
+      groups: { added: [], changed: [], removed: ['team'] },
+    })
+    await svc.host.engine.read(async (tx) => {
+      assert.deepEqual([await webRoutes.count(tx), await routeTokens.count(tx)], [0, 0])
+    })
+  })
+
+  test('a task that stays keeps its run logs and its next run; a new rhythm gets a new one', async (t) => {
+    const svc = await testHost(t, engine)
+    const task = { owner: 'main', chat_jid: 'main', prompt: 'go', context_mode: 'group', created_at: THEN } as const
+    await write(svc, async (tx) => {
+      await scheduledTasks.insert(tx, { ...task, id: 'a', cron: '60000', next_run: THEN, status: 'firing' })
+      await scheduledTasks.insert(tx, { ...task, id: 'b', status: 'completed' })
+      await scheduledTasks.insert(tx, { ...task, id: 'c', cron: '60000', next_run: THEN, status: 'paused' })
+      await taskRunLogs.insert(tx, { id: '1', task_id: 'a', run_at: THEN, duration_ms: 1, status: 'ok' })
+    })
+    const old = (await exportOf(svc)).replaceAll(/status: (firing|paused|completed)/g, 'status: active')
+    assert.ok(!sectionOf(old, 'scheduled_tasks').includes('next_run'))
+    await applied(svc, old)
+    const tasks = await svc.host.engine.read(async (tx) => {
+      assert.equal(await taskRunLogs.count(tx), 1)
+      return scheduledTasks.list(tx)
+    })
+    assert.deepEqual(
+      tasks.map(({ status, next_run }) => [status, next_run]),
+      [
+        ['firing', THEN],
+        ['completed', undefined],
+        ['active', '2026-01-01T00:01:00.000Z'],
+      ],
+    )
+    const slower = old.replace('cron: "60000"', 'cron: " 0  2 * * *"').replace('version: 1', 'version: 2')
+    assert.deepEqual(keysOf(await applied(svc, slower)).scheduled_tasks?.changed, ['a'])
+    const [changed] = await svc.host.engine.read((tx) => scheduledTasks.list(tx))
+    assert.deepEqual([changed?.cron, changed?.next_run], ['0 2 * * *', '2026-01-01T02:00:00.000Z'])
+  })
+
+  test('a route that stays keeps its id', async (t) => {
+    const svc = await testHost(t, engine)
+    await write(svc, async (tx) => {
+      for (const seq of [3, 2, 1]) await routes.append(tx, { seq, match: '', target: 'main', observe_window_chars: 5 })
+    })
+    const list = (...seqs: number[]) => seqs.map((seq) => `  - {seq: ${seq}, match: "", target: main}\n`).join('')
+    const result = await applied(svc, at(1, `routes:\n${list(4, 2, 1)}`))
+    assert.deepEqual(keysOf(result).routes, {
+      added: ['4 "" main'],
+      changed: ['2 "" main', '1 "" main'],
+      removed: ['3 "" main'],
+    })
+    const rows = await svc.host.engine.read((tx) => routes.list(tx))
+    assert.deepEqual(
+      rows.map(({ id, seq, observe_window_chars }) => [id, seq, observe_window_chars]),
+      [
+        [2, 2, undefined],
+        [3, 1, undefined],
+        [4, 4, undefined],
+      ],
+    )
+  })
+
+  test('what the server sets may be left out: kept where the row stays, else set now; said, it is taken', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main')
+    svc.clock.advance(60_000)
+    await applied(
+      svc,
+      at(1, `groups:\n${MAIN}${TEAM}  - {folder: old, name: old, product: p, open: true, added_at: "${THEN}"}\n`),
+    )
+    const rows = await svc.host.engine.read((tx) => groups.list(tx))
+    assert.deepEqual(
+      rows.map(({ folder, added_at }) => [folder, added_at]),
+      [
+        ['main', '2026-01-01T00:00:00.000Z'],
+        ['old', THEN],
+        ['team', '2026-01-01T00:01:00.000Z'],
+      ],
+    )
+  })
+
+  test('another version is a mismatch: nothing changes, nothing is logged, and force passes it', async (t) => {
+    const svc = await testHost(t, engine)
+    const before = await exportOf(svc)
+    assert.deepEqual(await applyTo(svc, at(7, 'acl: []\n')), { kind: 'mismatch', manifest: 7, store: 1 })
+    assert.deepEqual(await applyTo(svc, at(7, 'acl: []\n'), { dry_run: true }), {
+      kind: 'mismatch',
+      manifest: 7,
+      store: 1,
+    })
+    assert.equal(await exportOf(svc), before)
+    assert.deepEqual(await audited(svc), [])
+    const { from, to } = await applied(svc, at(7, `groups:\n${MAIN}`), { force: true })
+    assert.deepEqual([from, to], [1, 2])
+  })
+
+  test('force passes nothing else', async (t) => {
+    const svc = await testHost(t, engine)
+    for (const bad of ['acl: []\n', 'config_version: x\n', at(1, 'acl:\n'), at(1, 'x: []\n')])
+      await assert.rejects(applyTo(svc, bad, { force: true }), refused('invalid', 'line '))
+  })
+
+  test('a dry run tells the plan of the apply that follows it, and writes nothing', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main')
+    const before = [await exportOf(svc), await everythingElse(svc.host)]
+    const manifest = at(1, `groups:\n${TEAM}acl: []\n`)
+    const planned = await applyTo(svc, manifest, { dry_run: true })
+    assert.deepEqual([await exportOf(svc), await everythingElse(svc.host)], before)
+    assert.deepEqual(await audited(svc), [])
+    assert.deepEqual({ ...(await applied(svc, manifest)), kind: 'planned' }, planned)
+  })
+
+  test('rows that name a group which will not be there are refused with their lines (Y13)', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main', 'team')
+    const before = await exportOf(svc)
+    const webRoute = (folder: string) => `  - {path_prefix: /${folder}, access: public, folder: ${folder}}\n`
+    const bad = {
+      'a stranger': at(1, `web_routes:\n${webRoute('main')}${webRoute('x')}${webRoute('y')}`),
+      'a group that the same manifest removes': at(1, `groups:\n${MAIN}web_routes:\n${webRoute('team')}`),
+    }
+    await assert.rejects(
+      applyTo(svc, bad['a stranger']),
+      refused('invalid', /2 faults\nline 4: web_routes: folder is x, and groups will have no such row\nline 5: /),
+    )
+    await assert.rejects(
+      applyTo(svc, bad['a group that the same manifest removes']),
+      refused('invalid', 'line 5: web_routes: folder is team'),
+    )
+    assert.equal(await exportOf(svc), before)
+    // Moved from a group that goes to one that comes, in whatever order the manifest has them.
+    await applied(svc, at(1, `web_routes:\n${webRoute('team')}`))
+    const moved = `web_routes:\n  - {path_prefix: /team, access: public, folder: new}\n`
+    const group = '  - {folder: new, name: new, product: p, open: true}\n'
+    await applied(svc, at(2, `${moved}groups:\n${group}`))
+    const rows = await svc.host.engine.read((tx) => webRoutes.list(tx))
+    assert.deepEqual(
+      rows.map(({ path_prefix, folder }) => [path_prefix, folder]),
+      [['/team', 'new']],
+    )
+  })
+
+  test('what only the store can tell is refused with its line, too', async (t) => {
+    const svc = await testHost(t, engine)
+    const task = (id: string, cron: string) =>
+      `  - {id: ${id}, owner: main, chat_jid: main, prompt: p, cron: "${cron}", status: active, context_mode: group}\n`
+    const manifest = at(
+      1,
+      `scheduled_tasks:\n${task('a', '* * *')}${task('b', '0 2 * * *')}${task('c', '2026-05-01T00:00:00Z')}`,
+    )
+    await assert.rejects(
+      applyTo(svc, manifest),
+      refused('invalid', /2 faults\nline 3: scheduled_tasks: invalid cron .*\nline 5: scheduled_tasks: cron must be/),
+    )
+    assert.equal(sectionOf(await exportOf(svc), 'scheduled_tasks'), 'scheduled_tasks: []\n')
+  })
+
+  test('the secrets of a manifest are ignored', async (t) => {
+    const svc = await testHost(t, engine)
+    const result = await applied(svc, at(1, 'secrets:\n  - {scope_kind: folder, owner: main, key: A}\n'))
+    assert.deepEqual(result.plan, [])
+    assert.equal(sectionOf(await exportOf(svc), 'secrets'), 'secrets: []\n')
+  })
+
+  test('it warns when the last operator is taken away, and only then', async (t) => {
+    const svc = await testHost(t, engine)
+    const power =
+      '  - {principal: "role:operator", action: "*", scope: "**", effect: allow, params: "", predicate: ""}\n'
+    const narrower = power.replace('params: ""', 'params: a=b')
+    const member = (subject: string, role = 'role:operator') => `  - {subject: "${subject}", role: "${role}"}\n`
+    const memberships = (...rows: string[]) =>
+      rows.length ? `acl_membership:\n${rows.join('')}` : 'acl_membership: []\n'
+    const steps: [string, RegExp | undefined][] = [
+      [memberships(), undefined],
+      [memberships(member('role:a'), member('github:1', 'role:a')), undefined],
+      [`acl:\n${power}`, undefined],
+      [memberships(member('role:a'), member('github:2', 'role:a')), undefined],
+      [memberships(member('role:a')), /role:operator has no members any more/],
+      [memberships(member('role:b')), undefined],
+      [`acl:\n${narrower}`, /role:operator no longer has \* on \*\*/],
+      ['acl: []\n', undefined],
+    ]
+    for (const [index, [body, warning]] of steps.entries()) {
+      const { warnings } = await applied(svc, at(index + 1, body))
+      assert.deepEqual(warnings.length, warning ? 1 : 0, `${body}: ${warnings}`)
+      if (warning) assert.match(warnings[0] ?? '', warning)
+    }
+  })
+
+  test('one audit row with fingerprint and counts, and nothing of the text', async (t) => {
+    const svc = await testHost(t, engine)
+    const manifest = at(1, `groups:\n${TEAM}acl: []\n`)
+    await applied(svc, manifest, { source: 'deploy/prod.yaml' })
+    const [row, ...more] = await audited(svc)
+    assert.deepEqual(more, [])
+    assert.deepEqual(
+      [row?.action, row?.key, row?.outcome, row?.surface],
+      ['config.apply', 'deploy/prod.yaml', 'ok', 'cli'],
+    )
+    assert.deepEqual(JSON.parse(row?.params_summary ?? ''), {
+      sha256: createHash('sha256').update(manifest).digest('hex'),
+      version: '1 -> 2',
+      force: false,
+      groups: '+1 ~0 -0',
+      acl: '+0 ~0 -13',
+      source: 'deploy/prod.yaml',
+    })
+  })
+
+  test('is for the host alone, and a refusal is logged without the text', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.operator('github:1')
+    const manifest = at(1, `groups:\n${TEAM}`)
+    await assert.rejects(svc.as(person('github:1')).call(manifestVerb.apply, { manifest }), refused('forbidden'))
+    const [row] = await audited(svc)
+    assert.equal(row?.outcome, 'denied')
+    assert.ok(!JSON.stringify(row).includes('team'))
+  })
+
+  test('a write that fails half-way takes everything back', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main')
+    await write(svc, async (tx) => {
+      await run(tx, 'create unique index one_gate on onboarding_gates (daily_limit)')
+    })
+    const before = [await exportOf(svc), await everythingElse(svc.host)]
+    const gates = ['a', 'b'].map((spec) => `  - {spec: ${spec}, daily_limit: 1, enabled: true}\n`).join('')
+    await assert.rejects(
+      applyTo(svc, at(1, `groups:\n${TEAM}acl: []\nonboarding_gates:\n${gates}`)),
+      refused('conflict'),
+    )
+    assert.deepEqual([await exportOf(svc), await everythingElse(svc.host)], before)
+    assert.deepEqual(await audited(svc), [])
+  })
+
+  test('of two at once exactly one wins', async (t) => {
+    const svc = await testHost(t, engine)
+    const manifest = (name: string) => at(1, `groups:\n  - {folder: ${name}, name: ${name}, product: p, open: true}\n`)
+    const names = ['a', 'b', 'c', 'd', 'e', 'f']
+    const results = await Promise.all(names.map((name) => applyTo(svc, manifest(name))))
+    const winners = names.filter((_, index) => results[index]?.kind === 'applied')
+    assert.equal(winners.length, 1)
+    assert.equal(results.filter((result) => result.kind === 'mismatch').length, names.length - 1)
+    const rows = await svc.host.engine.read((tx) => groups.list(tx))
+    assert.deepEqual(
+      rows.map(({ folder }) => folder),
+      winners,
+    )
+    assert.equal((await audited(svc)).length, 1)
+    assert.match(await exportOf(svc), /^config_version: 2\n/)
+  })
+})

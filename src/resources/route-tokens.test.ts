@@ -1,0 +1,461 @@
+// Links: minted, listed and revoked. Documents 000 2.1 and 4.1, decisions L1 to L6.
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { suite, test } from 'node:test'
+import { breakAudit, deedsOf, wholeStore } from '../../test/support/audit.ts'
+import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import { folderOfChat } from '../core/resolve.ts'
+import { routeTokens } from '../core/route-tokens.ts'
+import { groupsResource } from './groups.ts'
+import { routeTokensResource } from './route-tokens.ts'
+
+const { issue_chat, issue_hook, list, list_of, revoke } = routeTokensResource.verbs
+const { remove: removeGroup } = groupsResource.verbs
+const JAN_1 = '2026-01-01T00:00:00.000Z'
+
+async function rowsOf({ host }: TestHost) {
+  return host.engine.read((tx) => routeTokens.list(tx, {}, [['jid', 'asc']]))
+}
+
+async function jidsOf(at: TestHost): Promise<string[]> {
+  return (await rowsOf(at)).map(({ jid }) => jid)
+}
+
+/** A row from before targets were recorded. */
+async function addLegacy({ host }: TestHost, jid: string, owner_folder: string): Promise<void> {
+  const token_hash = createHash('sha256').update(`old ${jid}`).digest()
+  await host.engine.transaction((tx) => routeTokens.insert(tx, { token_hash, jid, owner_folder, created_at: JAN_1 }))
+}
+
+onEveryEngine('minting', (engine) => {
+  test('a token is 32 random bytes, and only its hash is kept', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team')
+    const main = at.as(agent('main'))
+    const minted = [
+      await main.call(issue_chat, { target_folder: 'team', context: 'Be brief.' }),
+      await main.call(issue_hook, { source_label: 'ci', jid_suffix: 'x' }),
+    ]
+    assert.deepEqual(
+      minted.map(({ token, url, jid }) => [token.length, url.replace(token, '<token>'), jid]),
+      [
+        [43, 'http://localhost:8080/chat/<token>/', 'web:team'],
+        [43, 'http://localhost:8080/hook/<token>', 'hook:main/ci/x'],
+      ],
+    )
+    const store = await wholeStore(at)
+    for (const { token } of minted) {
+      assert.match(token, /^[A-Za-z0-9_-]{43}$/)
+      assert.equal(Buffer.from(token, 'base64url').length, 32)
+      assert.ok(store.includes(createHash('sha256').update(token).digest('hex')), 'its sha256 is the key')
+      for (const raw of [token, Buffer.from(token).toString('hex'), Buffer.from(token, 'base64url').toString('hex')])
+        assert.ok(!store.includes(raw), 'the raw token is nowhere')
+    }
+  })
+
+  test('every token is another', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    const tokens = await Promise.all(Array.from({ length: 50 }, () => at.as(agent('main')).call(issue_chat, {})))
+    assert.equal(new Set(tokens.map(({ token }) => token)).size, 50)
+    assert.deepEqual(new Set(await jidsOf(at)), new Set(['web:main']))
+  })
+
+  test('an agent needs a grant that covers the target, and owns what it mints', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('team', 'team/a', 'other')
+    const team = at.as(agent('team'))
+    await assert.rejects(team.call(issue_chat, {}), refused('forbidden', 'no rule of tier 1'))
+    await at.grant('folder:team', 'mcp:issue_chat_link', 'team/**')
+    await team.call(issue_chat, { target_folder: 'team/a' })
+    await assert.rejects(team.call(issue_hook, { source_label: 'ci' }), refused('forbidden'))
+    await assert.rejects(team.call(issue_chat, { target_folder: 'other' }), refused('forbidden', 'on other'))
+    await at.grant('folder:team', 'mcp:issue_chat_link', 'other')
+    await team.call(issue_chat, { target_folder: 'other' })
+    assert.deepEqual(
+      (await rowsOf(at)).map(({ jid, owner_folder, target_folder }) => [jid, owner_folder, target_folder]),
+      [
+        ['web:other', 'team', 'other'],
+        ['web:team/a', 'team', 'team/a'],
+      ],
+    )
+  })
+
+  test('one owner mints a JID again, each time with its own context', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    for (const context of ['One.', 'Two.', '']) await at.as(agent('main')).call(issue_chat, { context })
+    const rows = await rowsOf(at)
+    assert.deepEqual(rows.map(({ jid, context }) => `${jid} ${context ?? '(none)'}`).sort(), [
+      'web:main (none)',
+      'web:main One.',
+      'web:main Two.',
+    ])
+  })
+
+  test('a JID of another owner or of another target is a conflict', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'team/forms')
+    const main = at.as(agent('main'))
+    await at.grant('folder:team', 'mcp:issue_chat_link', 'team/**')
+    await main.call(issue_chat, { target_folder: 'team', jid_suffix: 'forms' })
+    // The same text, for the folder of that name.
+    await assert.rejects(main.call(issue_chat, { target_folder: 'team/forms' }), refused('conflict'))
+    await assert.rejects(at.as(agent('team')).call(issue_chat, { jid_suffix: 'forms' }), refused('conflict'))
+    await main.call(issue_chat, { target_folder: 'team', jid_suffix: 'forms' })
+    assert.equal((await rowsOf(at)).length, 2)
+  })
+
+  test('a JID is free again when its last token is revoked', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team')
+    await at.grant('folder:team', 'mcp:issue_chat_link', 'team')
+    await at.as(agent('main')).call(issue_chat, { target_folder: 'team' })
+    await assert.rejects(at.as(agent('team')).call(issue_chat, {}), refused('conflict'))
+    await at.as(agent('main')).call(revoke, { jid: 'web:team' })
+    await at.as(agent('team')).call(issue_chat, {})
+  })
+
+  test('of fifty folders that mint one JID at once, one wins', async (t) => {
+    const at = await testHost(t, engine)
+    const folders = Array.from({ length: 50 }, (_, number) => `f${number}`)
+    await at.groups('team', ...folders)
+    await at.grant('folder:*', 'mcp:issue_chat_link', 'team')
+    const mints = folders.map((folder) => at.as(agent(folder)).call(issue_chat, { target_folder: 'team' }))
+    const settled = await Promise.allSettled(mints)
+    const lost = settled.filter((mint) => mint.status === 'rejected')
+    assert.equal(lost.length, 49)
+    for (const { reason } of lost) assert.ok(refused('conflict', 'minted by another folder')(reason))
+    assert.deepEqual(await jidsOf(at), ['web:team'])
+  })
+
+  test('a folder that is no group is neither owner nor target', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    await assert.rejects(at.as(agent('main')).call(issue_chat, { target_folder: 'gone' }), refused('not_found', 'gone'))
+    await at.cli.call(removeGroup, { folder: 'main' })
+    await assert.rejects(at.as(agent('main')).call(issue_chat, {}), refused('not_found', 'main'))
+  })
+})
+
+suite('what may be said', () => {
+  const SEGMENTS: Record<string, boolean> = {
+    a: true,
+    'A-Z_09': true,
+    [`x${'y'.repeat(63)}`]: true,
+    [`x${'y'.repeat(64)}`]: false,
+    '': false,
+    '.': false,
+    '..': false,
+    'a.b': false,
+    'a/b': false,
+    'a b': false,
+    'a\n': false,
+    ä: false,
+    '{sender}': false,
+    '%2e': false,
+    '*': false,
+  }
+  for (const [text, isGood] of Object.entries(SEGMENTS)) {
+    test(`the segment ${JSON.stringify(text.slice(0, 20))} is ${isGood ? 'taken' : 'refused'}`, async (t) => {
+      const at = await testHost(t)
+      await at.groups('main')
+      const main = at.as(agent('main'))
+      const tries: [string, () => Promise<{ jid: string }>, string][] = [
+        ['jid_suffix', () => main.call(issue_chat, { jid_suffix: text }), `web:main/${text}`],
+        ['source_label', () => main.call(issue_hook, { source_label: text }), `hook:main/${text}`],
+        ['jid_suffix', () => main.call(issue_hook, { source_label: 'a', jid_suffix: text }), `hook:main/a/${text}`],
+      ]
+      for (const [name, mint, jid] of tries) {
+        if (isGood) assert.equal((await mint()).jid, jid)
+        else await assert.rejects(mint(), refused('invalid', `${name} must be 1 to 64 letters, digits, "_" or "-"`))
+      }
+    })
+  }
+
+  test('neither owner, hash nor time is anyone’s to say', async (t) => {
+    const at = await testHost(t)
+    await at.groups('main', 'team')
+    for (const extra of ['owner_folder', 'token_hash', 'token', 'jid', 'created_at', 'constructor'])
+      await assert.rejects(
+        at.as(agent('main')).call(issue_chat, { [extra]: 'team' }),
+        refused('invalid', `${extra} is not known here`),
+      )
+    await assert.rejects(at.as(agent('main')).call(issue_hook, {}), refused('invalid', 'source_label is required'))
+    assert.deepEqual(await rowsOf(at), [])
+  })
+
+  test('a context has an end, counted in characters', async (t) => {
+    const at = await testHost(t)
+    await at.groups('main')
+    const main = at.as(agent('main'))
+    await main.call(issue_chat, { context: '😀'.repeat(16_384) })
+    await assert.rejects(
+      main.call(issue_chat, { context: '😀'.repeat(16_385) }),
+      refused('invalid', 'longer than 16384'),
+    )
+  })
+
+  test('a context is said at the mint and never after', () => {
+    const taking = Object.values(routeTokensResource.verbs).filter(({ input }) => 'context' in input.shape)
+    assert.deepEqual(
+      taking.map(({ verb }) => verb),
+      ['issue_chat', 'issue_hook'],
+    )
+  })
+})
+
+onEveryEngine('people', (engine) => {
+  test("a target must lie in the subtree of the person's own folder", async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('team', 'team/a', 'teams', 'other')
+    await at.grant('github:1', 'admin', 'team/**')
+    await at.grant('github:1', 'mcp:issue_chat_link', 'other')
+    const admin = at.as(person('github:1'))
+    assert.equal((await admin.call(issue_chat, {})).jid, 'web:team')
+    assert.equal((await admin.call(issue_chat, { target_folder: 'team/a' })).jid, 'web:team/a')
+    await assert.rejects(admin.call(issue_chat, { target_folder: 'teams' }), refused('forbidden', 'on teams'))
+    // Granted, and still not below what they mint for.
+    await assert.rejects(admin.call(issue_chat, { target_folder: 'other' }), refused('forbidden', 'other is not team'))
+    assert.deepEqual(new Set((await rowsOf(at)).map(({ owner_folder }) => owner_folder)), new Set(['team']))
+  })
+
+  const OWN: Record<
+    string,
+    { grants?: [action: string, scope: string][]; operator?: true; bearer?: string; own: string | RegExp }
+  > = {
+    'what the bearer names': {
+      grants: [
+        ['admin', 'team/**'],
+        ['admin', 'other'],
+      ],
+      bearer: 'other',
+      own: 'other',
+    },
+    'what the bearer names, within their rights only': {
+      grants: [['admin', 'team']],
+      bearer: 'other',
+      own: /^issue_chat_link: not permitted on other/,
+    },
+    'the root for an operator': { operator: true, own: 'main' },
+    'the root for an admin of everything': { grants: [['admin', '**']], own: 'main' },
+    'what an operator’s bearer names': { operator: true, bearer: 'team/a', own: 'team/a' },
+    'the one folder they administer': { grants: [['admin', 'team/a']], own: 'team/a' },
+    'a subtree means its top': { grants: [['admin', 'team/**']], own: 'team' },
+    'a folder and its subtree are one': {
+      grants: [
+        ['admin', 'team'],
+        ['*', 'team/**'],
+      ],
+      own: 'team',
+    },
+    'none of several': {
+      grants: [
+        ['admin', 'team'],
+        ['admin', 'other'],
+      ],
+      own: /^you administer several folders/,
+    },
+    'none where a glob names many': { grants: [['admin', '*']], own: /^you administer several folders/ },
+    'none for who administers nothing': { grants: [['mcp:issue_chat_link', 'team']], own: /^you administer no folder/ },
+  }
+  for (const [sentence, { grants = [], operator, bearer, own }] of Object.entries(OWN)) {
+    test(`a person's own folder is ${sentence}`, async (t) => {
+      const at = await testHost(t, engine)
+      await at.groups('main', 'team', 'team/a', 'other')
+      for (const [action, scope] of grants) await at.grant('github:1', action, scope)
+      if (operator) await at.operator('github:1')
+      const minted = at.as(person('github:1', bearer)).call(issue_chat, {})
+      if (typeof own === 'string') assert.equal((await minted).jid, `web:${own}`)
+      else
+        await assert.rejects(minted, (error) =>
+          refused(String(own).includes('permitted') ? 'forbidden' : 'invalid', own)(error),
+        )
+    })
+  }
+
+  test('the command line mints for the folder that it names', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team')
+    await at.cli.call(issue_hook, { target_folder: 'team', source_label: 'ci' })
+    const [row] = await rowsOf(at)
+    assert.deepEqual([row?.owner_folder, row?.target_folder, row?.source_label], ['team', 'team', 'ci'])
+  })
+})
+
+onEveryEngine('listing', (engine) => {
+  test('each caller sees what it may administer, newest first, without hash and label', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'team/a', 'other')
+    for (const target_folder of ['team', 'team/a', 'other']) {
+      await at.cli.call(issue_hook, { target_folder, source_label: 'ci', context: `For ${target_folder}.` })
+      at.clock.advance(1000)
+    }
+    await at.as(agent('main')).call(issue_chat, { target_folder: 'team' })
+    await at.grant('folder:team', 'mcp:list_route_tokens', 'team')
+    await at.grant('github:1', 'admin', 'other')
+    const seen = async (caller: Parameters<TestHost['as']>[0]) =>
+      (await at.as(caller).call(list, {})).tokens.map(({ jid }) => jid)
+    assert.deepEqual(await seen(agent('main')), ['web:team', 'hook:other/ci', 'hook:team/a/ci', 'hook:team/ci'])
+    assert.deepEqual(await seen(agent('team')), ['hook:team/a/ci', 'hook:team/ci'])
+    assert.deepEqual(await seen(person('github:2')), [])
+    const { tokens } = await at.as(person('github:1')).call(list, {})
+    assert.deepEqual(tokens, [
+      {
+        ...{ jid: 'hook:other/ci', owner_folder: 'other', target_folder: 'other' },
+        ...{ created_at: '2026-01-01T00:00:02.000Z', context: 'For other.' },
+      },
+    ])
+    await assert.rejects(at.as(agent('other')).call(list, {}), refused('forbidden'))
+  })
+
+  test('pages follow each other without a gap or a repeat', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    for (let number = 0; number < 7; number++)
+      await at.cli.call(issue_chat, { target_folder: 'main', jid_suffix: `s${number}` })
+    const seen: string[] = []
+    let after: string | undefined
+    do {
+      const page = await at.cli.call(list, { limit: 3, ...(after ? { after } : {}) })
+      seen.push(...page.tokens.map(({ jid }) => jid))
+      after = page.next
+    } while (after)
+    assert.deepEqual(
+      seen.toSorted(),
+      Array.from({ length: 7 }, (_, number) => `web:main/s${number}`),
+    )
+    await assert.rejects(at.cli.call(list, { after: 'nonsense' }), refused('invalid', 'after is not a cursor'))
+  })
+
+  test('the command line lists what a folder owns and what is delivered to it', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'other')
+    await at.as(agent('main')).call(issue_chat, { target_folder: 'team' })
+    await at.cli.call(issue_chat, { target_folder: 'other' })
+    await addLegacy(at, 'hook:team/old', 'main')
+    const jids = async (folder: string) =>
+      (await at.cli.call(list_of, { folder })).tokens.map(({ jid }) => jid).toSorted()
+    assert.deepEqual(await jids('team'), ['hook:team/old', 'web:team'])
+    assert.deepEqual(await jids('main'), ['hook:team/old', 'web:team'])
+    assert.deepEqual(await jids('other'), ['web:other'])
+    await assert.rejects(jids('none'), refused('not_found', 'there is no group none'))
+    await assert.rejects(at.as(agent('main')).call(list_of, { folder: 'main' }), refused('forbidden'))
+  })
+})
+
+onEveryEngine('revoking', (engine) => {
+  test('all tokens of the JID go, and they are counted', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    for (const jid_suffix of [undefined, undefined, 'kept'])
+      await at.cli.call(issue_chat, { target_folder: 'main', ...(jid_suffix ? { jid_suffix } : {}) })
+    assert.deepEqual(await at.as(agent('main')).call(revoke, { jid: 'web:main' }), { deleted: 2 })
+    assert.deepEqual(await jidsOf(at), ['web:main/kept'])
+    await assert.rejects(at.as(agent('main')).call(revoke, { jid: 'web:main' }), refused('not_found', 'web:main'))
+  })
+
+  test('who is not admin of the owner is refused, even where it is delivered', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'other')
+    await at.as(agent('main')).call(issue_chat, { target_folder: 'team' })
+    for (const folder of ['team', 'other']) await at.grant(`folder:${folder}`, 'mcp:revoke_route_token', '**')
+    await at.grant('github:1', 'admin', 'team/**')
+    for (const caller of [agent('team'), agent('other'), person('github:1'), person('github:2')])
+      await assert.rejects(at.as(caller).call(revoke, { jid: 'web:team' }), refused('forbidden', 'needs admin on main'))
+    assert.deepEqual(await jidsOf(at), ['web:team'])
+    await at.grant('github:1', 'admin', 'main')
+    assert.deepEqual(await at.as(person('github:1')).call(revoke, { jid: 'web:team' }), { deleted: 1 })
+  })
+
+  test('once the tool is granted, a folder is admin of itself and below, and no further', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('team', 'team/a', 'team/a/b')
+    for (const target_folder of ['team', 'team/a', 'team/a/b']) await at.cli.call(issue_chat, { target_folder })
+    const inner = at.as(agent('team/a'))
+    await assert.rejects(inner.call(revoke, { jid: 'web:team/a' }), refused('forbidden', 'no rule'))
+    await at.grant('folder:team/a', 'mcp:revoke_route_token', 'team/a')
+    await inner.call(revoke, { jid: 'web:team/a' })
+    await inner.call(revoke, { jid: 'web:team/a/b' })
+    await assert.rejects(inner.call(revoke, { jid: 'web:team' }), refused('forbidden', 'needs admin on team'))
+  })
+
+  test('the end of either folder is the end of the token', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'other')
+    const main = at.as(agent('main'))
+    await main.call(issue_chat, { target_folder: 'team' })
+    await main.call(issue_chat, { target_folder: 'other' })
+    await at.cli.call(issue_chat, { target_folder: 'main' })
+    await at.cli.call(removeGroup, { folder: 'team' })
+    assert.deepEqual(await jidsOf(at), ['web:main', 'web:other'])
+    await at.cli.call(removeGroup, { folder: 'main' })
+    assert.deepEqual(await jidsOf(at), [])
+  })
+})
+
+onEveryEngine('rows from before targets were recorded', (engine) => {
+  test('they read their JID the old way, for conflicts too', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'team/forms', 'a', 'a/b')
+    await addLegacy(at, 'web:team', 'team')
+    await addLegacy(at, 'hook:a/b/c', 'a')
+    const folderOf = (jid: string) => at.host.engine.read((tx) => folderOfChat(tx, jid))
+    assert.deepEqual([await folderOf('web:team'), await folderOf('hook:a/b/c')], ['team', 'a/b'])
+    await at.cli.call(issue_chat, { target_folder: 'team' })
+    await assert.rejects(at.as(agent('main')).call(issue_chat, { target_folder: 'team' }), refused('conflict'))
+    await at.grant('folder:a', 'mcp:issue_webhook', 'a/**')
+    const a = at.as(agent('a'))
+    await assert.rejects(a.call(issue_hook, { source_label: 'b', jid_suffix: 'c' }), refused('conflict'))
+    await a.call(issue_hook, { target_folder: 'a/b', source_label: 'c' })
+    assert.deepEqual(await at.cli.call(revoke, { jid: 'web:team' }), { deleted: 2 })
+  })
+
+  test('they show no target, and go with their owner', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('team')
+    await addLegacy(at, 'web:team/old', 'team')
+    const { tokens } = await at.cli.call(list, {})
+    assert.deepEqual(tokens, [{ jid: 'web:team/old', owner_folder: 'team', created_at: JAN_1 }])
+    await at.cli.call(removeGroup, { folder: 'team' })
+    assert.deepEqual(await jidsOf(at), [])
+  })
+})
+
+onEveryEngine('audit', (engine) => {
+  test('one row for each change and each refusal, none for a list, no token in any', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team')
+    const [main, team] = [at.as(agent('main')), at.as(agent('team'))]
+    const tokens: string[] = []
+    const deeds = await deedsOf(at, async () => {
+      tokens.push((await main.call(issue_chat, { context: 'Be brief.' })).token)
+      tokens.push((await main.call(issue_hook, { source_label: 'ci' })).token)
+      await main.call(list, {})
+      await team.call(issue_chat, {}).catch(() => {})
+      await team.call(issue_chat, { jid_suffix: 'a/b' }).catch(() => {})
+      await main.call(revoke, { jid: 'web:main' })
+      await main.call(revoke, { jid: 'web:main' }).catch(() => {})
+    })
+    const by = { actor: 'folder:main', outcome: 'ok', surface: 'tool' }
+    assert.deepEqual(deeds, [
+      { ...by, action: 'route_tokens.issue_chat', key: 'web:main' },
+      { ...by, action: 'route_tokens.issue_hook', key: 'hook:main/ci' },
+      { ...by, action: 'route_tokens.issue_chat', key: '', actor: 'folder:team', outcome: 'denied' },
+      { ...by, action: 'route_tokens.revoke', key: 'web:main' },
+    ])
+    const store = await wholeStore(at)
+    for (const token of tokens) assert.ok(!store.includes(token))
+  })
+
+  test('a change whose audit row cannot be written does not happen', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    await at.cli.call(issue_chat, { target_folder: 'main' })
+    await breakAudit(at)
+    await assert.rejects(at.as(agent('main')).call(issue_chat, { jid_suffix: 'new' }), /audit/)
+    await assert.rejects(at.as(agent('main')).call(revoke, { jid: 'web:main' }), /audit/)
+    assert.deepEqual(await jidsOf(at), ['web:main'])
+    assert.equal((await at.as(agent('main')).call(list, {})).tokens.length, 1)
+  })
+})

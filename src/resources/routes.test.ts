@@ -1,0 +1,213 @@
+// Routes as rows: who may write which. Choosing among them is routing's; the tools' own shapes stand with the tool face.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { breakAudit, deedsOf } from '../../test/support/audit.ts'
+import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import { routesResource } from './routes.ts'
+
+const { list, create, update, delete: remove, set } = routesResource.verbs
+
+async function opened(...[t, engine]: Parameters<typeof testHost>): Promise<TestHost> {
+  const at = await testHost(t, engine)
+  await at.groups('main', 'team', 'team/a', 'other')
+  await at.grant('github:1', 'admin', 'team/**')
+  await at.operator('github:op')
+  return at
+}
+
+const admin = person('github:1')
+const operator = person('github:op')
+
+/** Every route as one line: `seq match target`. */
+async function linesOf(at: TestHost): Promise<string[]> {
+  return (await at.cli.call(list, {})).routes.map(({ seq, match, target }) => `${seq} ${match} ${target}`)
+}
+
+onEveryEngine('routes', (engine) => {
+  test('a person writes routes to what they administer', async (t) => {
+    const at = await opened(t, engine)
+    const made = await at.as(admin).call(create, { match: 'room=1', target: 'team/a' })
+    assert.deepEqual(made, { id: made.id, seq: 0, match: 'room=1', target: 'team/a' })
+    for (const target of ['other', 'main', 'teams', 'daemon:mail', 'builtin:drop', '{sender}', 'folder:other#x'])
+      await assert.rejects(at.as(admin).call(create, { target }), refused('forbidden', 'add_route: not permitted'))
+    for (const target of ['daemon:mail', 'builtin:echo', '{sender}', 'other'])
+      await at.as(operator).call(create, { target })
+    await assert.rejects(at.as(person('github:2')).call(create, { target: 'team' }), refused('forbidden'))
+  })
+
+  test('a target with a sender belongs to the folder above it', async (t) => {
+    const at = await opened(t, engine)
+    await at.as(admin).call(create, { target: 'team/{sender}' })
+    await at.as(agent('team/a')).call(create, { target: 'team/a/guest-{sender}#topic' })
+    await assert.rejects(at.as(agent('team/a')).call(create, { target: 'team/{sender}' }), refused('forbidden'))
+    assert.equal((await at.as(admin).call(list, {})).routes.length, 2)
+  })
+
+  test('the same route twice is a conflict, however it comes about', async (t) => {
+    const at = await opened(t, engine)
+    await at.as(admin).call(create, { match: 'room=1', target: 'team' })
+    const { id } = await at.as(admin).call(create, { match: 'room=2', target: 'team' })
+    await assert.rejects(at.as(admin).call(create, { match: 'room=1', target: 'team' }), refused('conflict'))
+    await assert.rejects(at.as(admin).call(update, { id, match: 'room=1' }), refused('conflict'))
+    assert.deepEqual(await linesOf(at), ['0 room=1 team', '0 room=2 team'])
+  })
+
+  test('a route is changed by who may write the old one and the new one', async (t) => {
+    const at = await opened(t, engine)
+    const { id } = await at.as(admin).call(create, { match: 'room=1', target: 'team' })
+    const changed = await at.as(admin).call(update, { id, seq: -3, observe_window_chars: 100 })
+    assert.deepEqual(changed, { id, seq: -3, match: 'room=1', target: 'team', observe_window_chars: 100 })
+    await assert.rejects(at.as(admin).call(update, { id, target: 'other' }), refused('forbidden', 'on other'))
+    const { id: theirs } = await at.as(operator).call(create, { target: 'other' })
+    await assert.rejects(at.as(admin).call(update, { id: theirs, target: 'team' }), refused('forbidden', 'on other'))
+    await assert.rejects(at.as(admin).call(update, { id: 99, seq: 1 }), refused('not_found', 'there is no route 99'))
+    assert.deepEqual(await at.as(admin).call(update, { id }), changed)
+    await assert.rejects(at.as(admin).call(update, { id, match: 'rom=1' }), refused('invalid', 'unknown key "rom"'))
+  })
+
+  test('a route is deleted by who may write it', async (t) => {
+    const at = await opened(t, engine)
+    const { id } = await at.as(admin).call(create, { target: 'team' })
+    await assert.rejects(at.as(agent('other')).call(remove, { id }), refused('forbidden', 'on team'))
+    // The guard of the default route is the agent's against itself.
+    await assert.rejects(at.as(agent('team')).call(remove, { id }), refused('forbidden', 'your own default route'))
+    assert.deepEqual(await at.as(admin).call(remove, { id }), { deleted: true, id })
+    await assert.rejects(at.as(admin).call(remove, { id }), refused('not_found'))
+  })
+
+  test('an id is never given twice', async (t) => {
+    const at = await opened(t, engine)
+    const { id } = await at.as(admin).call(create, { target: 'team' })
+    await at.as(admin).call(remove, { id })
+    const { id: next } = await at.as(admin).call(create, { target: 'team' })
+    assert.ok(next > id)
+  })
+
+  test('lists are in the order in which routes are tried, and show what the caller may administer', async (t) => {
+    const at = await opened(t, engine)
+    for (const [seq, target] of [
+      [1, 'team'],
+      [-1, 'other'],
+      [0, 'team/a'],
+      [0, 'builtin:drop'],
+      [-1, 'team'],
+    ] as const)
+      await at.as(operator).call(create, { seq, target })
+    assert.deepEqual(await linesOf(at), ['-1  other', '-1  team', '0  team/a', '0  builtin:drop', '1  team'])
+    const seen = async (caller: Parameters<TestHost['as']>[0]) =>
+      (await at.as(caller).call(list, {})).routes.map(({ target }) => target)
+    assert.deepEqual(await seen(admin), ['team', 'team/a', 'team'])
+    assert.deepEqual(await seen(person('github:2')), [])
+    assert.equal((await seen(agent('main'))).length, 5)
+    await assert.rejects(seen(agent('team')), refused('forbidden', 'no rule of tier 1'))
+  })
+})
+
+onEveryEngine('replacing a subtree', (engine) => {
+  const wanted = (...targets: string[]) => ({ routes: targets.map((target, seq) => ({ seq: seq + 1, target })) })
+
+  test('an agent replaces its own subtree and leaves the others alone', async (t) => {
+    const at = await opened(t, engine)
+    for (const target of ['team/a', 'teams', 'other', 'builtin:drop'])
+      await at.as(operator).call(create, { seq: 9, target })
+    assert.deepEqual(await at.as(agent('team')).call(set, wanted('team', 'team/a#observe')), {
+      updated: true,
+      count: 2,
+    })
+    assert.deepEqual(await linesOf(at), ['1  team', '2  team/a#observe', '9  teams', '9  other', '9  builtin:drop'])
+    assert.deepEqual(await at.as(agent('team')).call(set, { routes: [] }), { updated: true, count: 0 })
+    assert.equal((await linesOf(at)).length, 3)
+  })
+
+  test('the root replaces the whole table', async (t) => {
+    const at = await opened(t, engine)
+    for (const target of ['team', 'builtin:drop']) await at.as(operator).call(create, { target })
+    await at.as(agent('main')).call(set, wanted('daemon:mail', 'other'))
+    assert.deepEqual(await linesOf(at), ['1  daemon:mail', '2  other'])
+  })
+
+  test('a person replaces the subtree of their own folder', async (t) => {
+    const at = await opened(t, engine)
+    await at.as(operator).call(create, { target: 'other' })
+    await at.as(admin).call(set, wanted('team/a'))
+    assert.deepEqual(await linesOf(at), ['0  other', '1  team/a'])
+    await assert.rejects(at.as(admin).call(set, wanted('other')), refused('forbidden', 'other lies outside team'))
+    await assert.rejects(at.as(person('github:1', 'other')).call(set, wanted()), refused('forbidden', 'on other/**'))
+  })
+
+  test('who is denied a part, or holds only the top, cannot replace the whole', async (t) => {
+    const at = await opened(t, engine)
+    await at.grant('github:1', 'mcp:set_routes', 'team/a', 'deny')
+    await assert.rejects(at.as(admin).call(set, wanted('team')), refused('forbidden', 'on team/**'))
+    await at.grant('folder:team', 'mcp:set_routes', 'team/a', 'deny')
+    await assert.rejects(at.as(agent('team')).call(set, wanted('team')), refused('forbidden', 'on team/**'))
+    await at.grant('github:3', 'admin', 'team')
+    await assert.rejects(at.as(person('github:3')).call(set, wanted('team')), refused('forbidden', 'on team/**'))
+  })
+
+  test('an agent keeps its default route, however it is written', async (t) => {
+    const at = await opened(t, engine)
+    await at.as(operator).call(create, { match: 'room=1', target: 'folder:team' })
+    await assert.rejects(at.as(agent('team')).call(set, wanted('team')), refused('forbidden', 'your own default route'))
+    await at.as(agent('team')).call(set, { routes: [{ match: 'room=2', target: 'team' }] })
+    assert.deepEqual(await linesOf(at), ['0 room=2 team'])
+  })
+
+  test('what stays keeps its id and takes the new windows', async (t) => {
+    const at = await opened(t, engine)
+    const { id } = await at.as(operator).call(create, { target: 'team', observe_window_messages: 5 })
+    await at.as(agent('team')).call(set, { routes: [{ target: 'team', observe_window_chars: 7 }] })
+    const { routes } = await at.cli.call(list, {})
+    assert.deepEqual(routes, [{ id, seq: 0, match: '', target: 'team', observe_window_chars: 7 }])
+  })
+
+  test('one bad entry of many changes nothing', async (t) => {
+    const at = await opened(t, engine)
+    await at.as(agent('team')).call(set, wanted('team'))
+    const many = Array.from({ length: 500 }, (_, seq) => ({ seq, target: seq === 499 ? 'builtin:none' : 'team' }))
+    await assert.rejects(at.as(agent('team')).call(set, { routes: many }), refused('invalid', 'routes.499.target'))
+    const twice = { routes: [{ target: 'team' }, { target: 'team', observe_window_chars: 1 }] }
+    await assert.rejects(at.as(agent('team')).call(set, twice), refused('invalid', 'one route twice'))
+    assert.deepEqual(await linesOf(at), ['1  team'])
+  })
+})
+
+onEveryEngine('audit of routes', (engine) => {
+  test('one row for each change and each refusal, none for a list', async (t) => {
+    const at = await opened(t, engine)
+    let id = 0
+    const deeds = await deedsOf(at, async () => {
+      id = (await at.as(admin).call(create, { match: 'room=1', target: 'team' })).id
+      await at.as(admin).call(update, { id, seq: 2 })
+      await at.as(admin).call(list, {})
+      await at
+        .as(agent('other'))
+        .call(remove, { id })
+        .catch(() => {})
+      await at.as(agent('team')).call(set, { routes: [] })
+    })
+    assert.deepEqual(
+      deeds.map(({ action, key, outcome, surface }) => `${surface} ${action} ${key} ${outcome}`),
+      [
+        `rest routes.create ${id} ok`,
+        `rest routes.update ${id} ok`,
+        `tool routes.delete ${id} denied`,
+        'tool routes.set  ok',
+      ],
+    )
+  })
+
+  test('a change whose audit row cannot be written does not happen', async (t) => {
+    const at = await opened(t, engine)
+    const { id } = await at.as(admin).call(create, { target: 'team' })
+    await breakAudit(at)
+    for (const change of [
+      () => at.as(admin).call(create, { target: 'team/a' }),
+      () => at.as(admin).call(update, { id, seq: 5 }),
+      () => at.as(admin).call(remove, { id }),
+      () => at.as(agent('main')).call(set, { routes: [] }),
+    ])
+      await assert.rejects(change(), /audit/)
+    assert.deepEqual(await linesOf(at), ['0  team'])
+  })
+})

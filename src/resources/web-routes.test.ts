@@ -1,0 +1,205 @@
+// Web routes: who may publish which path, and where it may lead.
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { breakAudit, deedsOf } from '../../test/support/audit.ts'
+import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import type { RefusalCode } from '../lib/refusal.ts'
+import { groupsResource } from './groups.ts'
+import { webRoutesResource } from './web-routes.ts'
+
+const { list, create, update, set, delete: remove } = webRoutesResource.verbs
+const JAN_1 = '2026-01-01T00:00:00.000Z'
+const admin = person('github:1')
+const operator = person('github:op')
+
+async function opened(...[t, engine]: Parameters<typeof testHost>): Promise<TestHost> {
+  const at = await testHost(t, engine)
+  await at.groups('main', 'team', 'team/a', 'other')
+  await at.grant('github:1', 'admin', 'team/**')
+  await at.operator('github:op')
+  return at
+}
+
+async function linesOf(at: TestHost): Promise<string[]> {
+  const { web_routes } = await at.cli.call(list, {})
+  return web_routes.map(({ path_prefix, access, redirect_to = '', folder }) =>
+    `${path_prefix} ${access} ${redirect_to} ${folder}`.replace('  ', ' '),
+  )
+}
+
+onEveryEngine('web routes', (engine) => {
+  test('a person publishes for a folder that they administer', async (t) => {
+    const at = await opened(t, engine)
+    const route = { path_prefix: '/pub/team/a/', access: 'public', folder: 'team/a' }
+    assert.deepEqual(await at.as(admin).call(create, route), { ...route, created_at: JAN_1 })
+    await assert.rejects(at.as(admin).call(create, route), refused('conflict', 'has a route already'))
+    const theirs = { path_prefix: '/pub/other/', access: 'public', folder: 'other' }
+    await assert.rejects(at.as(admin).call(create, theirs), refused('forbidden', 'on other'))
+    await assert.rejects(at.as(admin).call(create, { ...theirs, folder: 'team' }), refused('forbidden', 'slot'))
+    await at.as(operator).call(create, theirs)
+    await assert.rejects(
+      at.as(operator).call(create, { ...theirs, path_prefix: '/x', folder: 'none' }),
+      refused('not_found', 'there is no group none'),
+    )
+  })
+
+  test('a change keeps what it does not name, and a redirect that ended leaves nothing', async (t) => {
+    const at = await opened(t, engine)
+    const path_prefix = '/pub/team/'
+    await at.as(admin).call(create, { path_prefix, access: 'redirect', redirect_to: '/pub/team/b', folder: 'team' })
+    const elsewhere = await at.as(admin).call(update, { path_prefix, redirect_to: '/pub/team/c' })
+    assert.deepEqual([elsewhere.access, elsewhere.redirect_to], ['redirect', '/pub/team/c'])
+    const open = await at.as(admin).call(update, { path_prefix, access: 'public' })
+    assert.deepEqual(open, { path_prefix, access: 'public', folder: 'team', created_at: JAN_1 })
+    assert.deepEqual(await linesOf(at), ['/pub/team/ public team'])
+    await assert.rejects(at.as(admin).call(update, { path_prefix, access: 'redirect' }), refused('invalid', 'required'))
+    await assert.rejects(
+      at.as(admin).call(update, { path_prefix, redirect_to: '/pub/team/c' }),
+      refused('invalid', 'for access redirect alone'),
+    )
+    await assert.rejects(at.as(admin).call(update, { path_prefix, folder: 'other' }), refused('invalid', 'folder'))
+  })
+
+  test('a change is for who may publish for its folder', async (t) => {
+    const at = await opened(t, engine)
+    await at.as(agent('other')).call(set, { path: '/pub/other/', access: 'public' })
+    const change = { path_prefix: '/pub/other/', access: 'deny' }
+    await assert.rejects(at.as(admin).call(update, change), refused('forbidden', 'on other'))
+    await assert.rejects(at.as(admin).call(update, { ...change, path_prefix: '/none' }), refused('not_found'))
+    await at.as(operator).call(update, change)
+    assert.deepEqual(await linesOf(at), ['/pub/other/ deny other'])
+  })
+
+  test('a path is taken back by its folder, by what lies above it, and by operators', async (t) => {
+    const at = await opened(t, engine)
+    const path_prefix = '/pub/team/a/'
+    const publish = () => at.as(agent('team/a')).call(set, { path: path_prefix, access: 'public' })
+    for (const caller of [agent('team/a'), agent('team'), agent('main'), admin, operator]) {
+      await publish()
+      await at.as(caller).call(remove, { path_prefix })
+      assert.deepEqual(await linesOf(at), [])
+    }
+    await publish()
+    // Whether there is one is not told to others.
+    for (const caller of [agent('other'), person('github:2')])
+      for (const path of [path_prefix, '/pub/none'])
+        await assert.rejects(
+          at.as(caller).call(remove, { path_prefix: path }),
+          refused('not_found', `there is no web route ${path}, or it is not yours`),
+        )
+    await assert.rejects(
+      at.as(agent('a/b/c/d')).call(remove, { path_prefix }),
+      refused('forbidden', 'no rule of tier 3'),
+    )
+    assert.deepEqual(await linesOf(at), ['/pub/team/a/ public team/a'])
+  })
+
+  test('a person sets a path for their own folder', async (t) => {
+    const at = await opened(t, engine)
+    await at.as(admin).call(set, { path: '/team', access: 'auth' })
+    await at.as(operator).call(set, { path: '/pub/other/x', access: 'public' })
+    assert.deepEqual(await linesOf(at), ['/pub/other/x public main', '/team auth team'])
+    await assert.rejects(at.as(person('github:2')).call(set, { path: '/x', access: 'public' }), refused('invalid'))
+  })
+
+  test('a list shows what the caller may administer', async (t) => {
+    const at = await opened(t, engine)
+    for (const folder of ['team', 'team/a', 'other'])
+      await at.as(agent(folder)).call(set, { path: `/pub/${folder}/`, access: 'public' })
+    const seen = async (caller: Parameters<TestHost['as']>[0]) =>
+      (await at.as(caller).call(list, {})).web_routes.map(({ folder }) => folder)
+    assert.deepEqual(await seen(admin), ['team', 'team/a'])
+    assert.deepEqual(await seen(agent('team/a')), ['team/a'])
+    assert.deepEqual(await seen(operator), ['other', 'team', 'team/a'])
+    assert.deepEqual(await seen(person('github:2')), [])
+    await assert.rejects(seen(agent('a/b/c/d')), refused('forbidden'))
+  })
+
+  test('the end of a folder is the end of its paths', async (t) => {
+    const at = await opened(t, engine)
+    for (const folder of ['team', 'other'])
+      await at.as(agent(folder)).call(set, { path: `/pub/${folder}/`, access: 'auth' })
+    await at.cli.call(groupsResource.verbs.remove, { folder: 'team' })
+    assert.deepEqual(await linesOf(at), ['/pub/other/ auth other'])
+  })
+
+  test('one audit row for each change and each refusal, and no change without one', async (t) => {
+    const at = await opened(t, engine)
+    const deeds = await deedsOf(at, async () => {
+      await at.as(admin).call(create, { path_prefix: '/pub/team/', access: 'public', folder: 'team' })
+      await at.as(admin).call(update, { path_prefix: '/pub/team/', access: 'auth' })
+      await at.as(agent('team')).call(set, { path: '/pub/team/x', access: 'public' })
+      await at
+        .as(agent('team'))
+        .call(set, { path: '/pub/other/x', access: 'public' })
+        .catch(() => {})
+      await at.as(agent('team')).call(list, {})
+      await at.as(admin).call(remove, { path_prefix: '/pub/team/' })
+    })
+    assert.deepEqual(
+      deeds.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
+      [
+        'web_routes.create /pub/team/ ok',
+        'web_routes.update /pub/team/ ok',
+        'web_routes.set /pub/team/x ok',
+        'web_routes.set /pub/other/x denied',
+        'web_routes.delete /pub/team/ ok',
+      ],
+    )
+    await breakAudit(at)
+    await assert.rejects(at.as(agent('team')).call(set, { path: '/pub/team/y', access: 'public' }), /audit/)
+    await assert.rejects(at.as(admin).call(remove, { path_prefix: '/pub/team/x' }), /audit/)
+    assert.deepEqual(await linesOf(at), ['/pub/team/x public team'])
+  })
+})
+
+suite('whose path it is', () => {
+  /** What `team` sets, where `other` has /shop/ and /docs: taken, or how it is refused. */
+  const PATHS: Record<string, 'taken' | RefusalCode> = {
+    '/pub/team': 'taken',
+    '/pub/team/': 'taken',
+    '/priv/team/x/y': 'taken',
+    '/pub/team/a/x': 'taken',
+    '/pub/teams': 'forbidden',
+    '/pub/other': 'forbidden',
+    '/pub/nobody-yet': 'forbidden',
+    '/pub': 'forbidden',
+    '/pub/': 'forbidden',
+    '/priv': 'forbidden',
+    '/public': 'taken',
+    '/team': 'taken',
+    '/shop': 'conflict',
+    '/shop/': 'conflict',
+    '/shop/cart': 'conflict',
+    '/shops': 'taken',
+    '/docs': 'conflict',
+    '/docs/': 'conflict',
+    '/docs/intro': 'conflict',
+    '/docs_': 'taken',
+    '/': 'conflict',
+  }
+  for (const [path, verdict] of Object.entries(PATHS)) {
+    test(`${path} is ${verdict}`, async (t) => {
+      const at = await opened(t)
+      for (const theirs of ['/shop/', '/docs']) await at.as(agent('other')).call(set, { path: theirs, access: 'auth' })
+      const before = await linesOf(at)
+      const attempt = at.as(agent('team')).call(set, { path, access: 'public' })
+      if (verdict === 'taken') await attempt
+      else await assert.rejects(attempt, refused(verdict))
+      assert.equal((await linesOf(at)).length - before.length, verdict === 'taken' ? 1 : 0)
+      // What is another's to the agent is nobody's to the root.
+      await at.as(agent('main')).call(set, { path, access: 'deny' })
+    })
+  }
+
+  test('a redirect of a folder leads into its own slots', async (t) => {
+    const at = await opened(t)
+    const go = (redirect_to: string) => at.as(agent('team')).call(set, { path: '/go', access: 'redirect', redirect_to })
+    for (const to of ['/pub/team', '/priv/team/x', '/pub/team/a/']) await go(to)
+    for (const to of ['/pub/other', '/pub/teams', '/v1/secrets', '/', '/pub'])
+      await assert.rejects(go(to), refused('forbidden'))
+    for (const to of ['https://evil.example', '//evil.example', '/pub/team/../other', '/\\evil.example', ''])
+      await assert.rejects(go(to), refused('invalid'))
+    await at.as(agent('main')).call(set, { path: '/go', access: 'redirect', redirect_to: '/pub/other' })
+  })
+})

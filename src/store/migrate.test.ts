@@ -1,0 +1,247 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFileSync, existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { freshStore, onEveryEngine } from '../../test/support/host.ts'
+import { tempDir } from '../../test/support/temp.ts'
+import type { Engine } from './engine.ts'
+import { FIRST, GROWN, stepCount } from './grown.contract.ts'
+import { type Address, openEngine } from './index.ts'
+import { migrate, pendingSteps, type Stored } from './migrate.ts'
+import { run } from './statement.ts'
+import { refusedAs } from './things.contract.ts'
+
+const ROWS = 400
+const NOW = (): string => '2026-01-01T00:00:00.000Z'
+const CHILD = join(import.meta.dirname, '../../test/store-migrate-child.ts')
+
+async function open(t: TestContext, address: Address): Promise<Engine> {
+  const engine = await openEngine(address)
+  t.after(() => engine.close())
+  return engine
+}
+
+async function using<T>(address: Address, work: (engine: Engine) => Promise<T>): Promise<T> {
+  const engine = await openEngine(address)
+  try {
+    return await work(engine)
+  } finally {
+    await engine.close()
+  }
+}
+
+/** A store of the first release, with rows. */
+async function makeFirst(address: Address): Promise<void> {
+  await using(address, async (engine) => {
+    await migrate(engine, FIRST, NOW)
+    await engine.transaction(async (tx) => {
+      for (let index = 0; index < ROWS; index++)
+        await run(tx, 'insert into things (id, size, body) values ($1, $2, $3)', [`${index}`, index, 'x'.repeat(500)])
+    })
+  })
+}
+
+const DESCRIPTIONS: Record<string, string> = {
+  sqlite: `select type, name, sql from sqlite_schema where name not like 'sqlite_%' order by name`,
+  postgres: `select table_name || '.' || column_name || ' ' || data_type as what from information_schema.columns
+    where table_schema = current_schema()
+    union all select indexdef from pg_indexes where schemaname = current_schema()
+    union all select tgname from pg_trigger where not tgisinternal
+    union all select proname from pg_proc where pronamespace = current_schema()::regnamespace order by 1`,
+}
+
+/** Everything that a step of these releases can change. */
+async function describe(engine: Engine): Promise<string> {
+  return engine.read(async (tx) => {
+    const schema = await run(tx, DESCRIPTIONS[engine.dialect.name] ?? assert.fail())
+    const has = async (table: string) => (await run(tx, engine.dialect.hasTable, [table])).rows.length > 0
+    const contents: unknown[] = []
+    if (await has('migrations'))
+      contents.push((await run(tx, 'select name, step from migrations order by name, step')).rows)
+    if (await has('things')) contents.push((await run(tx, 'select count(*) as n, sum(size) as size from things')).rows)
+    if (await has('parts')) contents.push((await run(tx, 'select count(*) as n from parts')).rows)
+    return JSON.stringify([schema.rows, contents], undefined, 1)
+  })
+}
+
+function copiesOf(address: Address): string[] {
+  if (!('path' in address)) return []
+  const folder = dirname(address.path)
+  return readdirSync(folder)
+    .filter((name) => name.includes('.before-'))
+    .map((name) => join(folder, name))
+}
+
+onEveryEngine('migrations', (name) => {
+  test('every step is applied once, and nothing is done when nothing is left to do', async (t) => {
+    const address = await freshStore(t, name)
+    const engine = await open(t, address)
+    assert.equal(await pendingSteps(engine, FIRST), stepCount(FIRST))
+    assert.equal(await migrate(engine, FIRST, NOW), stepCount(FIRST))
+    const after = await describe(engine)
+    assert.equal(await pendingSteps(engine, FIRST), 0)
+    assert.equal(await migrate(engine, FIRST, NOW), 0)
+    assert.equal(await describe(engine), after)
+    const { rows } = await engine.read((tx) => run(tx, 'select applied_at from migrations'))
+    assert.deepEqual(new Set(rows.map(({ applied_at }) => applied_at)), new Set([NOW()]))
+    assert.deepEqual(copiesOf(address), [])
+  })
+
+  test('an old store grows, its rows with it, after a copy was made of it', async (t) => {
+    const address = await freshStore(t, name)
+    await makeFirst(address)
+    const before = await using(address, describe)
+    const engine = await open(t, address)
+    assert.equal(await pendingSteps(engine, GROWN), stepCount(GROWN) - stepCount(FIRST))
+    assert.equal(await migrate(engine, GROWN, NOW), stepCount(GROWN) - stepCount(FIRST))
+    const { rows } = await engine.read((tx) => run(tx, 'select count(*) as n from parts'))
+    assert.equal(rows[0]?.n, ROWS)
+    const copies = copiesOf(address)
+    assert.equal(copies.length, 'path' in address ? 1 : 0)
+    for (const path of copies) {
+      assert.equal(await using({ path }, describe), before)
+      const check = await using({ path }, (copy) => copy.read((tx) => run(tx, 'pragma integrity_check')))
+      assert.deepEqual(Object.values(check.rows[0] ?? {}), ['ok'])
+      assert.equal(await using({ path }, (copy) => migrate(copy, GROWN, NOW)), stepCount(GROWN) - stepCount(FIRST))
+    }
+  })
+
+  test('an old store that has grown is like a new one', async (t) => {
+    const [old, fresh] = [await freshStore(t, name), await freshStore(t, name)]
+    await using(old, (engine) => migrate(engine, FIRST, NOW))
+    for (const address of [old, fresh]) await using(address, (engine) => migrate(engine, GROWN, NOW))
+    const [one, two] = [await using(old, describe), await using(fresh, describe)]
+    // SQLite keeps the words in which a table was made; the columns are what counts.
+    const plain = (text: string): string => text.replace(/\\n\s*/g, ' ')
+    assert.equal(plain(one), plain(two))
+  })
+
+  test('starters that meet do each step once between them, on a new store and on an old one', async (t) => {
+    const address = await freshStore(t, name)
+    const together = async (tables: readonly Stored[]): Promise<number> => {
+      const engines = await Promise.all(Array.from({ length: 6 }, () => open(t, address)))
+      const counts = await Promise.all(engines.map((engine) => migrate(engine, tables, NOW)))
+      for (const engine of engines) assert.equal(await pendingSteps(engine, tables), 0)
+      return counts.reduce((sum, count) => sum + count, 0)
+    }
+    assert.equal(await together(FIRST), stepCount(FIRST))
+    const before = await using(address, describe)
+    assert.equal(await together(GROWN), stepCount(GROWN) - stepCount(FIRST))
+    // Only whoever did it keeps a copy; the others' could be copies of what came after.
+    const copies = copiesOf(address)
+    assert.equal(copies.length, 'path' in address ? 1 : 0)
+    for (const path of copies) assert.equal(await using({ path }, describe), before)
+  })
+
+  test('an old starter and a new one that meet both come to a clean end', async (t) => {
+    for (let time = 0; time < 5; time++) {
+      const address = await freshStore(t, name)
+      const [old, young] = await Promise.all([open(t, address), open(t, address)])
+      const [first, grown] = await Promise.allSettled([migrate(old, FIRST, NOW), migrate(young, GROWN, NOW)])
+      assert.equal(grown.status, 'fulfilled')
+      if (first.status === 'rejected') assert.ok(refusedAs('unavailable', 'newer')(first.reason))
+      assert.equal(await pendingSteps(young, GROWN), 0)
+    }
+  })
+
+  test('a store of a newer version is refused in one sentence and left as it is', async (t) => {
+    const address = await freshStore(t, name)
+    await using(address, (engine) => migrate(engine, GROWN, NOW))
+    const look = async () => ('path' in address ? readFileSync(address.path) : await using(address, describe))
+    const before = await look()
+    for (const older of [FIRST, GROWN.slice(0, 2), []]) {
+      await using(address, async (engine) => {
+        await assert.rejects(migrate(engine, older, NOW), refusedAs('unavailable', 'newer svc'))
+        await assert.rejects(pendingSteps(engine, older), refusedAs('unavailable', 'newer svc'))
+      })
+    }
+    assert.deepEqual(await look(), before)
+    assert.deepEqual(copiesOf(address), [])
+  })
+
+  test('a step that fails leaves the old schema entirely, and no copy for every attempt', async (t) => {
+    const address = await freshStore(t, name)
+    await makeFirst(address)
+    const before = await using(address, describe)
+    const wrong: Stored = {
+      name: 'wrong',
+      storage: ['create table fine (id text)', 'insert into nowhere (id) values (1)'],
+    }
+    for (let time = 0; time < 3; time++) {
+      await using(address, async (engine) => {
+        await assert.rejects(migrate(engine, [...GROWN, wrong], NOW), /nowhere/)
+        assert.equal(await describe(engine), before)
+      })
+    }
+    assert.deepEqual(copiesOf(address), [])
+    await using(address, (engine) => migrate(engine, GROWN, NOW))
+  })
+
+  test('a step is one statement, or it is refused', async (t) => {
+    const engine = await open(t, await freshStore(t, name))
+    const double: Stored = { name: 'double', storage: ['create table a (id text); create table b (id text)'] }
+    await assert.rejects(migrate(engine, [double], NOW), Error)
+    const { rows } = await engine.read((tx) => run(tx, engine.dialect.hasTable, ['a']))
+    assert.deepEqual(rows, [])
+  })
+
+  for (const start of ['new', 'old'] as const) {
+    test(`a start that is killed at any statement leaves the ${start} store or the grown one`, {
+      timeout: 180_000,
+    }, async (t) => {
+      const make = await maker(t, name, start)
+      const total = Number(await die(await make()))
+      assert.ok(total > 10)
+      const done = await make()
+      await die(done)
+      const outcomes = { before: await using(await make(), describe), after: await using(done, describe) }
+      const points = Array.from({ length: total }, (_, index) => index + 1)
+      const attempt = async (): Promise<void> => {
+        for (let at = points.shift(); at !== undefined; at = points.shift()) {
+          const address = await make()
+          assert.equal(await die(address, at), 'SIGKILL')
+          const left = await using(address, describe)
+          assert.equal(left, outcomes.before, `killed at ${at}`)
+          await using(address, (engine) => migrate(engine, GROWN, NOW))
+          assert.equal(await using(address, describe), outcomes.after, `started again after ${at}`)
+        }
+      }
+      await Promise.all([attempt(), attempt()])
+    })
+  }
+})
+
+/** Makes stores of one kind, as many as wanted. */
+async function maker(
+  t: TestContext,
+  name: 'sqlite' | 'postgres',
+  start: 'new' | 'old',
+): Promise<() => Promise<Address>> {
+  const fixture = await freshStore(t, 'sqlite')
+  if (name === 'sqlite' && start === 'old') await makeFirst(fixture)
+  return async () => {
+    if (name === 'postgres') {
+      const address = await freshStore(t, name)
+      if (start === 'old') await makeFirst(address)
+      return address
+    }
+    const address = { path: join(tempDir(t), 'svc.db'), create: true }
+    if ('path' in fixture && existsSync(fixture.path)) copyFileSync(fixture.path, address.path)
+    return address
+  }
+}
+
+/** What the process said before it ended, or the signal that ended it. */
+async function die(address: Address, at?: number): Promise<string> {
+  const child = spawn(process.execPath, [CHILD, JSON.stringify(address), ...(at ? [String(at)] : [])], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let said = ''
+  child.stdout.on('data', (chunk) => {
+    said += String(chunk)
+  })
+  const [, signal] = await once(child, 'close')
+  return signal ?? said
+}

@@ -1,0 +1,134 @@
+// Every table's columns are what its row schema says, on every engine.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { z } from 'zod'
+import { TABLES } from '../src/daemons/host.ts'
+import { resources } from '../src/resources/index.ts'
+import type { Tx } from '../src/store/engine.ts'
+import { openEngine } from '../src/store/index.ts'
+import { migrate } from '../src/store/migrate.ts'
+import { run } from '../src/store/statement.ts'
+import { Table } from '../src/store/table.ts'
+import { type EngineName, freshStore, onEveryEngine } from './support/host.ts'
+
+type Kind = 'text' | 'integer' | 'boolean' | 'bytes'
+
+interface Column {
+  readonly kind: Kind | string
+  readonly isOptional: boolean
+}
+
+/** Tables that are no resource and have no row schema: what the machinery keeps for itself. */
+const ITS_OWN = ['migrations', 'access_stamp']
+
+const KINDS: Record<string, Kind> = {
+  text: 'text',
+  integer: 'integer',
+  bigint: 'integer',
+  boolean: 'boolean',
+  bytea: 'bytes',
+}
+
+/** What a column must be for values of this schema; maps and lists are JSON text. */
+function kindOf(schema: z.core.$ZodType): Kind {
+  const { def } = schema._zod
+  if (def.type === 'optional' || def.type === 'default')
+    return kindOf(schema instanceof z.ZodOptional || schema instanceof z.ZodDefault ? schema.unwrap() : assert.fail())
+  if (def.type === 'pipe') return kindOf(schema instanceof z.ZodPipe ? schema.out : assert.fail())
+  if (def.type === 'number' || def.type === 'int') return 'integer'
+  if (def.type === 'boolean') return 'boolean'
+  if (def.type === 'custom') return 'bytes'
+  const isText = ['string', 'enum', 'literal', 'array', 'object', 'record', 'union'].includes(def.type)
+  return isText ? 'text' : assert.fail(`no column is known for ${def.type}`)
+}
+
+function declared(table: Table<z.ZodObject>): Record<string, Column> {
+  const fields = Object.entries(table.row.shape)
+  return Object.fromEntries(
+    fields.map(([name, schema]) => [name, { kind: kindOf(schema), isOptional: schema._zod.optin === 'optional' }]),
+  )
+}
+
+interface Found {
+  columns: Record<string, Column>
+  key: string[]
+}
+
+const ask: Record<EngineName, (tx: Tx, table: string) => Promise<Found>> = {
+  sqlite: async (tx, table) => {
+    const { rows } = await run(tx, 'select name, type, "notnull" as strict, pk from pragma_table_info($1)', [table])
+    return {
+      columns: Object.fromEntries(
+        // A key is never absent, though SQLite would let a text key be.
+        rows.map(({ name, type, strict, pk }) => [
+          name,
+          { kind: KINDS[String(type)] ?? `${type}`, isOptional: !strict && !pk },
+        ]),
+      ),
+      key: rows
+        .filter(({ pk }) => pk)
+        .sort((a, b) => Number(a.pk) - Number(b.pk))
+        .map(({ name }) => String(name)),
+    }
+  },
+  postgres: async (tx, table) => {
+    const columns = await run(
+      tx,
+      `select column_name as name, data_type as type, is_nullable as nullable, collation_name as sorted
+         from information_schema.columns where table_schema = current_schema() and table_name = $1`,
+      [table],
+    )
+    for (const { name, type, sorted } of columns.rows)
+      if (type === 'text') assert.equal(sorted, 'C', `${table}.${name}`)
+    const key = await run(
+      tx,
+      `select a.attname as name from pg_index i, unnest(i.indkey) with ordinality as k (number, place), pg_attribute a
+         where i.indrelid = $1::regclass and i.indisprimary and a.attrelid = i.indrelid and a.attnum = k.number
+         order by k.place`,
+      [table],
+    )
+    return {
+      columns: Object.fromEntries(
+        columns.rows.map(({ name, type, nullable }) => [
+          name,
+          { kind: KINDS[String(type)] ?? `${type}`, isOptional: nullable === 'YES' },
+        ]),
+      ),
+      key: key.rows.map(({ name }) => String(name)),
+    }
+  },
+}
+
+const ALL_TABLES: Record<EngineName, string> = {
+  sqlite: `select name from sqlite_schema where type = 'table' and name not like 'sqlite_%'`,
+  postgres: 'select tablename as name from pg_tables where schemaname = current_schema()',
+}
+
+const tables = TABLES.map((table) => (table instanceof Table ? table : assert.fail(`${table.name} has no row schema`)))
+
+onEveryEngine('the schema', (engine) => {
+  test('has for every table the columns and the key of its row', async (t) => {
+    const store = await openEngine(await freshStore(t, engine))
+    t.after(() => store.close())
+    await migrate(store, TABLES, () => '2026-01-01T00:00:00.000Z')
+    await store.read(async (tx) => {
+      for (const table of tables) {
+        const { columns, key } = await ask[engine](tx, table.name)
+        assert.deepEqual(columns, declared(table), table.name)
+        assert.deepEqual(key, table.key, `the key of ${table.name}`)
+      }
+      const { rows } = await run(tx, ALL_TABLES[engine])
+      const names = rows.map(({ name }) => String(name))
+      assert.deepEqual(names.sort(), [...tables.map(({ name }) => name), ...ITS_OWN].sort())
+    })
+  })
+})
+
+test('names of tables and resources are unique, and each resource is named after its table', () => {
+  const isUnique = (names: readonly string[]): void => assert.equal(new Set(names).size, names.length, names.join(' '))
+  isUnique(TABLES.map(({ name }) => name))
+  isUnique(resources.map(({ name }) => name))
+  isUnique(resources.map(({ path }) => path))
+  isUnique(resources.flatMap(({ verbs }) => Object.values(verbs).map(({ id }) => id)))
+  for (const { name, table } of resources) assert.equal(name, table.name)
+})

@@ -1,0 +1,37 @@
+// What the audit log says of a piece of work, and what the store holds as text.
+import { coreTables } from '../../src/core/index.ts'
+import { audit } from '../../src/registry/audit.ts'
+import { resources } from '../../src/resources/index.ts'
+import { run } from '../../src/store/statement.ts'
+import type { TestHost } from './host.ts'
+
+export interface Deed {
+  action: string
+  actor: string
+  key: string
+  outcome: string
+  surface: string
+}
+
+/** The audit rows that `work` adds, oldest first; a refusal of `work` is one of them. */
+export async function deedsOf(at: TestHost, work: () => Promise<unknown>): Promise<Deed[]> {
+  const rows = () => at.host.engine.read((tx) => audit.list(tx))
+  const before = (await rows()).length
+  await work().catch(() => {})
+  return (await rows())
+    .slice(before)
+    .map(({ action, actor, key, outcome, surface }) => ({ action, actor, key, outcome, surface }))
+}
+
+/** Every row of every table, bytes as hex: what a thief of the store would read. */
+export async function wholeStore({ host }: TestHost): Promise<string> {
+  const names = new Set([...coreTables, ...resources.map(({ table }) => table)].map(({ name }) => name))
+  const dumps = [...names].map((name) => host.engine.read((tx) => run(tx, `select * from ${name}`)))
+  const values = (await Promise.all(dumps)).flatMap(({ rows }) => rows.flatMap((row) => Object.values(row)))
+  return values.map((value) => (value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value)).join('\n')
+}
+
+/** Makes every further audit row fail. */
+export async function breakAudit({ host }: TestHost): Promise<void> {
+  await host.engine.transaction((tx) => run(tx, 'drop table audit'))
+}
