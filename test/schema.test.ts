@@ -31,15 +31,15 @@ const KINDS: Record<string, Kind> = {
 
 /** What a column must be for values of this schema; maps and lists are JSON text. */
 function kindOf(schema: z.core.$ZodType): Kind {
-  const { def } = schema._zod
-  if (def.type === 'optional' || def.type === 'default')
-    return kindOf(schema instanceof z.ZodOptional || schema instanceof z.ZodDefault ? schema.unwrap() : assert.fail())
-  if (def.type === 'pipe') return kindOf(schema instanceof z.ZodPipe ? schema.out : assert.fail())
-  if (def.type === 'number' || def.type === 'int') return 'integer'
-  if (def.type === 'boolean') return 'boolean'
-  if (def.type === 'custom') return 'bytes'
-  const isText = ['string', 'enum', 'literal', 'array', 'object', 'record', 'union'].includes(def.type)
-  return isText ? 'text' : assert.fail(`no column is known for ${def.type}`)
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault) return kindOf(schema.unwrap())
+  // What a transform gives is not written down; here none changes the kind.
+  if (schema instanceof z.ZodPipe) return kindOf(schema.out instanceof z.ZodTransform ? schema.in : schema.out)
+  if (schema instanceof z.ZodNumber) return 'integer'
+  if (schema instanceof z.ZodBoolean) return 'boolean'
+  if (schema instanceof z.ZodCustom) return 'bytes'
+  const { type } = schema._zod.def
+  const isText = ['string', 'enum', 'literal', 'array', 'object', 'record'].includes(type)
+  return isText ? 'text' : assert.fail(`no column is known for ${type}`)
 }
 
 function declared(table: Table<z.ZodObject>): Record<string, Column> {
@@ -62,7 +62,7 @@ const ask: Record<EngineName, (tx: Tx, table: string) => Promise<Found>> = {
         // A key is never absent, though SQLite would let a text key be.
         rows.map(({ name, type, strict, pk }) => [
           name,
-          { kind: KINDS[String(type)] ?? `${type}`, isOptional: !strict && !pk },
+          { kind: KINDS[String(type).toLowerCase()] ?? `${type}`, isOptional: !strict && !pk },
         ]),
       ),
       key: rows
@@ -91,7 +91,7 @@ const ask: Record<EngineName, (tx: Tx, table: string) => Promise<Found>> = {
       columns: Object.fromEntries(
         columns.rows.map(({ name, type, nullable }) => [
           name,
-          { kind: KINDS[String(type)] ?? `${type}`, isOptional: nullable === 'YES' },
+          { kind: KINDS[String(type).toLowerCase()] ?? `${type}`, isOptional: nullable === 'YES' },
         ]),
       ),
       key: key.rows.map(({ name }) => String(name)),

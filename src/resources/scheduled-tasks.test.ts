@@ -210,9 +210,11 @@ onEveryEngine('tasks', (engine) => {
 
   test("another folder's task is its own", async (t) => {
     const at = await opened(t, engine)
-    for (const verb of [pause, resume, cancel, update])
-      for (const caller of [agent('other'), person('github:2')])
-        await assert.rejects(at.as(caller).call(verb, { id: 'team-mem-0' }), refused('forbidden', 'on team'))
+    for (const caller of [agent('other'), person('github:2')]) {
+      const [id, no] = ['team-mem-0', refused('forbidden', 'on team')]
+      for (const verb of [pause, resume, cancel]) await assert.rejects(at.as(caller).call(verb, { id }), no)
+      await assert.rejects(at.as(caller).call(update, { id, prompt: 'Else.' }), no)
+    }
     assert.equal((await find(at, 'team-mem-0'))?.status, 'active')
   })
 

@@ -40,6 +40,18 @@ function transactionContract(open: Open): void {
     assert.equal(await engine.read((tx) => things.count(tx)), 0)
   })
 
+  test('an error of the work itself is not taken for one of the store, whatever its code', async (t) => {
+    const engine = await open(t)
+    for (const code of ['ENOENT', 'ERR_ASSERTION', 'ETIMEDOUT', '28P01', 5]) {
+      const error = Object.assign(new Error('mine'), { code })
+      const failing = async (): Promise<never> => {
+        throw error
+      }
+      await assert.rejects(engine.transaction(failing), (thrown) => thrown === error)
+      await assert.rejects(engine.read(failing), (thrown) => thrown === error)
+    }
+  })
+
   test('one that fails does not disturb those that are committed with it', async (t) => {
     const engine = await open(t)
     const outcomes = await Promise.allSettled(

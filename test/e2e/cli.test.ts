@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict'
 import { type ChildProcessWithoutNullStreams, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, cpSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { suite, type TestContext, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { needs, oldNode } from '../support/needs.ts'
 import { tempDir } from '../support/temp.ts'
 
 const ROOT = dirname(dirname(import.meta.dirname))
@@ -110,17 +112,13 @@ suite('the front', () => {
   })
 
   const old = oldNode()
-  test('on an old Node goes on with the project’s own', {
-    skip: !old && 'there is no older Node on this machine',
-  }, (t) => {
+  test('on an old Node goes on with the project’s own', needs('old node'), (t) => {
     const { env, root } = demo(t)
     const { status, stdout, stderr } = spawnSync(old ?? '', [SVC, 'group', 'demo', 'list'], { env, encoding: 'utf8' })
     assert.deepEqual([status, stdout, stderr], [0, 'main\tmain\n', ''], root)
     assert.equal(spawnSync(old ?? '', [SVC, 'gate', 'demo', 'rm', 'x'], { env }).status, 1)
   })
-  test('on an old Node without another says so in one line', {
-    skip: !old && 'there is no older Node on this machine',
-  }, (t) => {
+  test('on an old Node without another says so in one line', needs('old node'), (t) => {
     const { dir, env } = desk(t)
     cpSync(join(ROOT, 'bin'), join(dir, 'alone/bin'), { recursive: true })
     writeFileSync(join(dir, 'alone/package.json'), '{"type": "module", "version": "1"}')
@@ -131,12 +129,6 @@ suite('the front', () => {
     assert.equal(spawnSync(old ?? '', [front, '--help'], { env, encoding: 'utf8' }).stdout, help)
   })
 })
-
-/** The machine's own Node, where it is older than what svc needs. */
-function oldNode(): string | undefined {
-  const { status, stdout } = spawnSync('/usr/bin/node', ['--version'], { encoding: 'utf8' })
-  return status === 0 && Number(/^v(\d+)/.exec(stdout)?.[1]) < 24 ? '/usr/bin/node' : undefined
-}
 
 suite('pipes', () => {
   test('a reader who has seen enough ends nothing badly', (t) => {
@@ -200,8 +192,7 @@ suite('several at once', () => {
     t.after(() => writer.close())
     writer.exec('begin immediate')
     const waiting = start('gate', 'demo', 'add', 'team', '5')
-    // Long enough for it to have opened the store and met the lock.
-    await new Promise((resolve) => setTimeout(resolve, 1500))
+    await untilOpen(waiting.pid, join(root, 'store/svc.db-wal'))
     assert.equal(waiting.exitCode, null)
     writer.exec('commit')
     assert.deepEqual(await ended(waiting), { code: 0, signal: null })
@@ -221,6 +212,22 @@ suite('several at once', () => {
     assert.equal(run('export', 'demo').stdout.match(/match: room=/g)?.length, 5)
   })
 })
+
+/** Until a process has a file open: from then on it meets what is locked there. */
+async function untilOpen(pid: number | undefined, path: string): Promise<void> {
+  const fds = `/proc/${pid}/fd`
+  const holds = (): boolean => readdirSync(fds).some((fd) => linkOf(join(fds, fd)) === path)
+  while (!holds()) await setImmediate()
+}
+
+function linkOf(path: string): string | undefined {
+  try {
+    return readlinkSync(path)
+  } catch {
+    // Closed between the listing and the look.
+    return undefined
+  }
+}
 
 suite('signals', () => {
   test('Ctrl-C ends a command that waits for its input', async (t) => {

@@ -1,14 +1,17 @@
 // Export and apply of the real resources, as a test calls them, and what they must leave alone.
 
 import { configVersion } from '../../src/core/config-version.ts'
-import { TABLES } from '../../src/daemons/host.ts'
+import { type OpenHost, openHost, TABLES } from '../../src/daemons/host.ts'
 import { type ApplyResult, manifestVerbs } from '../../src/faces/yaml.ts'
 import { type Manifest, readManifest } from '../../src/faces/yaml-check.ts'
 import { shapesOf } from '../../src/faces/yaml-shape.ts'
 import { audit } from '../../src/registry/audit.ts'
+import { call } from '../../src/registry/call.ts'
 import type { Host } from '../../src/registry/context.ts'
 import { resources } from '../../src/resources/index.ts'
+import type { Address } from '../../src/store/index.ts'
 import { run } from '../../src/store/statement.ts'
+import { fakeClock } from './clock.ts'
 import type { TestHost } from './host.ts'
 
 export const manifestVerb = manifestVerbs(resources)
@@ -57,6 +60,15 @@ export function at(version: number, body: string): string {
 }
 
 const EXPORTED = SHAPES.filter(({ exported }) => !exported.ignoredByApply).map(({ name }) => name)
+
+/** A store that stands by itself, with a clock that stands still. */
+export function openStore(store: Address): Promise<OpenHost> {
+  return openHost({ instance: 'test', store, webBase: 'http://localhost', clock: fakeClock() })
+}
+
+export function exportOfStore(host: Host): Promise<string> {
+  return call({ host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, manifestVerb.export, {})
+}
 
 /** Every row of every table that an apply never writes by itself, as text. */
 export function everythingElse({ engine }: Host): Promise<string> {

@@ -1,5 +1,5 @@
 // What a test needs of the machine beyond `npm ci`. On a desk a missing part skips the test, loudly; on CI it fails.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { postgresMissing } from './postgres.ts'
@@ -18,6 +18,12 @@ const PARTS = {
     remedy: 'run as root',
   },
   browser: { missing: () => commandMissing('chromium'), remedy: 'apt-get install chromium' },
+  zsh: { missing: () => commandMissing('zsh'), remedy: 'apt-get install zsh' },
+  fish: { missing: () => commandMissing('fish'), remedy: 'apt-get install fish' },
+  'old node': {
+    missing: () => (oldNode() ? undefined : 'there is no Node older than 24 at /usr/bin/node'),
+    remedy: 'apt-get install nodejs',
+  },
   engine: { missing: engineMissing, remedy: 'apt-get install docker.io, and start dockerd' },
 } satisfies Record<string, Part>
 
@@ -42,6 +48,12 @@ export function needs(...names: PartName[]): { skip?: string } {
 function commandMissing(command: string): string | undefined {
   const found = (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, command)))
   return found ? undefined : `there is no ${command}`
+}
+
+/** The machine's own Node, where it is older than what svc needs. */
+export function oldNode(): string | undefined {
+  const { status, stdout } = spawnSync('/usr/bin/node', ['--version'], { encoding: 'utf8' })
+  return status === 0 && Number(/^v(\d+)/.exec(stdout)?.[1]) < 24 ? '/usr/bin/node' : undefined
 }
 
 function engineMissing(): string | undefined {

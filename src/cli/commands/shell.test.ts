@@ -1,10 +1,11 @@
 // help and completion: what is made from the usage lines alone. bearer and serve: what is only wired here.
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { demoCli, testCli } from '../../../test/support/cli.ts'
+import { needs } from '../../../test/support/needs.ts'
 import { DAEMON_NAMES } from '../../daemons/settings.ts'
 import { helpText } from '../help-text.ts'
 import { commands } from './index.ts'
@@ -58,8 +59,7 @@ suite('completion', () => {
     execFileSync(shell, args, { encoding: 'utf8', env: { PATH: process.env.PATH, SVC_DATA_DIR: join(script, '..') } })
 
   for (const [shell, complete] of Object.entries(shells)) {
-    const isHere = spawnSync(shell, ['--version']).status === 0
-    test(`works in ${shell}`, { skip: !isHere && `${shell} is not installed` }, async (t) => {
+    test(`works in ${shell}`, shell === 'zsh' || shell === 'fish' ? needs(shell) : {}, async (t) => {
       const cli = testCli(t)
       await cli.ok('create demo')
       await cli.ok('create other')

@@ -73,12 +73,12 @@ class PostgresEngine implements Engine {
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     mustBeOutside()
-    return this.#attendance.during(() => this.#attempt(READ, work)).catch(rethrow)
+    return this.#attendance.during(() => this.#persist(READ, work))
   }
 
   async transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     mustBeOutside()
-    return this.#attendance.during(() => this.#persist(work)).catch(rethrow)
+    return this.#attendance.during(() => this.#persist(WRITE, work))
   }
 
   async close(): Promise<void> {
@@ -87,26 +87,27 @@ class PostgresEngine implements Engine {
     await this.#ended
   }
 
-  async #persist<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+  async #persist<T>(begin: string, work: (tx: Tx) => Promise<T>): Promise<T> {
     const deadline = performance.now() + RETRY_MS
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#attempt(WRITE, work)
+        return await this.#attempt(begin, work)
       } catch (error) {
-        if (!isCrossed(error) || performance.now() > deadline) throw error
+        if (!isCrossed(error)) throw error
+        if (performance.now() > deadline) throw fault(error)
       }
       await pause(Math.random() * Math.min(2 ** attempt, 100))
     }
   }
 
   async #attempt<T>(begin: string, work: (tx: Tx) => Promise<T>): Promise<T> {
-    const client = await this.#pool.connect()
+    const client = await explained(this.#pool.connect())
     const tx = new RunningTx(new Connection(client, begin === READ))
     let isBroken = false
     try {
-      await client.query(begin)
+      await explained(client.query(begin))
       const value = await tx.enclose(work)
-      await commit(client)
+      await explained(commit(client))
       return value
     } catch (error) {
       isBroken = await client.query('rollback').then(
@@ -166,6 +167,11 @@ function mustServe(version: number, encoding: string | undefined): void {
     refuse('unavailable', `the PostgreSQL database has the encoding ${encoding}; it must be UTF8`)
 }
 
-function rethrow(error: unknown): never {
-  throw fault(error)
+/** An error of the driver as a refusal; one that says "try again" stays what it is, for whoever does. */
+async function explained<T>(step: Promise<T>): Promise<T> {
+  try {
+    return await step
+  } catch (error) {
+    throw isCrossed(error) ? error : fault(error)
+  }
 }

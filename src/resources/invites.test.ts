@@ -1,0 +1,181 @@
+// Invites: whoever redeems one becomes admin, so nobody hands on more than they have. Decision A10.
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { test } from 'node:test'
+import { breakAudit, deedsOf, wholeStore } from '../../test/support/audit.ts'
+import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import type { Caller } from '../core/caller.ts'
+import { invitesResource } from './invites.ts'
+
+const { list, create, revoke } = invitesResource.verbs
+const JAN_1 = '2026-01-01T00:00:00.000Z'
+const admin = person('github:1')
+const operator = person('github:op')
+
+async function opened(...[t, engine]: Parameters<typeof testHost>): Promise<TestHost> {
+  const at = await testHost(t, engine)
+  await at.groups('main', 'team', 'team/a', 'other')
+  await at.grant('github:1', 'admin', 'team/**')
+  await at.operator('github:op')
+  return at
+}
+
+onEveryEngine('invites', (engine) => {
+  test('the token is shown once, and kept as a hash', async (t) => {
+    const at = await opened(t, engine)
+    const { token, ...rest } = await at.as(admin).call(create, { target_glob: 'team/**' })
+    assert.match(token, /^[A-Za-z0-9_-]{43}$/)
+    assert.deepEqual(rest, {
+      target_glob: 'team/**',
+      max_uses: 1,
+      accept_url: `http://localhost:8080/invite/${token}`,
+    })
+    const store = await wholeStore(at)
+    assert.ok(store.includes(createHash('sha256').update(token).digest('hex')))
+    assert.ok(!store.includes(token))
+    assert.deepEqual((await at.as(admin).call(list, {})).invites, [
+      {
+        ...{ token_id: token.slice(0, 12), target_glob: 'team/**', issued_by_sub: 'github:1' },
+        ...{ issued_at: JAN_1, max_uses: 1, used_count: 0 },
+      },
+    ])
+  })
+
+  const COVERED: Record<
+    string,
+    { who: Caller; grants?: [string, string, ('allow' | 'deny')?][]; yes: string[]; no: string[] }
+  > = {
+    'an agent hands on its own subtree': {
+      who: agent('team'),
+      yes: ['team', 'team/a', 'team/**', 'team/*/x', 'team/a/**', 'team/new'],
+      no: ['**', '*', 'other', 'tea?', 'team*', '*/a', '[t]eam', 'teams', 'main'],
+    },
+    'the root hands on everything': { who: agent('main'), yes: ['**', '*', 'other/**'], no: [] },
+    'an operator hands on everything': { who: operator, yes: ['**', '*', 'other/**'], no: [] },
+    'an admin hands on what they administer': {
+      who: admin,
+      yes: ['team', 'team/**', 'team/a', 'team/*/x'],
+      no: ['**', '*', 'other', 'team*', 'teams/**'],
+    },
+    'an admin of one folder hands on that one': {
+      who: person('github:3'),
+      grants: [['admin', 'team']],
+      yes: ['team'],
+      no: ['team/**', 'team/a', 'team/*'],
+    },
+    'what is denied in part is not handed on whole': {
+      who: person('github:3'),
+      grants: [
+        ['admin', 'team/**'],
+        ['admin', 'team/a', 'deny'],
+      ],
+      yes: ['team', 'team/b'],
+      no: ['team/**', 'team/a', 'team/*'],
+    },
+    'a tool is not authority over a folder': {
+      who: person('github:3'),
+      grants: [['mcp:*', '**']],
+      yes: [],
+      no: ['team', '**'],
+    },
+    'who is denied the tool hands on nothing': {
+      who: person('github:3'),
+      grants: [
+        ['admin', 'team/**'],
+        ['mcp:invite_create', '**', 'deny'],
+      ],
+      yes: [],
+      no: ['team', 'team/a'],
+    },
+    'a stranger hands on nothing': { who: person('github:4'), yes: [], no: ['team', 'none', '**'] },
+  }
+  for (const [sentence, { who, grants = [], yes, no }] of Object.entries(COVERED)) {
+    test(sentence, async (t) => {
+      const at = await opened(t, engine)
+      for (const [action, scope, effect] of grants) await at.grant('github:3', action, scope, effect)
+      for (const target_glob of yes)
+        assert.equal((await at.as(who).call(create, { target_glob })).target_glob, target_glob)
+      for (const target_glob of no)
+        await assert.rejects(
+          at.as(who).call(create, { target_glob }),
+          refused('forbidden', `does not cover ${target_glob}`),
+        )
+      assert.equal((await at.cli.call(list, { limit: 1000 })).invites.length, yes.length)
+    })
+  }
+
+  test('an end is kept in UTC, and lies ahead', async (t) => {
+    const at = await opened(t, engine)
+    const ending = (expires_at: string) => at.as(admin).call(create, { target_glob: 'team', expires_at, max_uses: 2 })
+    assert.equal((await ending('2026-01-01T02:00:00+01:00')).expires_at, '2026-01-01T01:00:00.000Z')
+    const [row] = (await at.as(admin).call(list, {})).invites
+    assert.deepEqual([row?.expires_at, row?.max_uses], ['2026-01-01T01:00:00.000Z', 2])
+    for (const past of [JAN_1, '2026-01-01T00:59:59+01:00', '2020-01-01T00:00:00Z'])
+      await assert.rejects(ending(past), refused('invalid', 'expires_at lies in the past'))
+  })
+
+  test('each sees what they issued, an operator all of it, newest first', async (t) => {
+    const at = await opened(t, engine)
+    for (const who of [admin, agent('team'), operator]) {
+      await at.as(who).call(create, { target_glob: 'team' })
+      at.clock.advance(1000)
+    }
+    const seen = async (caller: Caller, input = {}) =>
+      (await at.as(caller).call(list, input)).invites.map(({ issued_by_sub }) => issued_by_sub)
+    assert.deepEqual(await seen(operator), ['github:op', 'folder:team', 'github:1'])
+    assert.deepEqual(await seen(operator, { issued_by: 'folder:team' }), ['folder:team'])
+    assert.deepEqual(await seen(admin), ['github:1'])
+    assert.deepEqual(await seen(admin, { issued_by: 'github:op' }), [])
+    assert.deepEqual(await seen(person('github:2')), [])
+  })
+
+  test('an invite is revoked by its id or its whole token, once, and stays as revoked', async (t) => {
+    const at = await opened(t, engine)
+    const tokens = [
+      (await at.as(admin).call(create, { target_glob: 'team' })).token,
+      (await at.as(admin).call(create, { target_glob: 'team' })).token,
+    ]
+    await at.as(admin).call(revoke, { token_id: tokens[0]?.slice(0, 12) })
+    await at.as(admin).call(revoke, { token_id: tokens[1] })
+    const { invites } = await at.as(admin).call(list, {})
+    assert.deepEqual(
+      invites.map(({ revoked_at }) => revoked_at),
+      [JAN_1, JAN_1],
+    )
+    for (const token_id of tokens)
+      await assert.rejects(at.as(admin).call(revoke, { token_id }), refused('not_found', 'revoked already'))
+    for (const token_id of ['none', tokens[0]?.slice(0, 11), `x${tokens[0]}`])
+      await assert.rejects(at.as(admin).call(revoke, { token_id }), refused('not_found', 'there is no such invite'))
+  })
+
+  test("another's invite is not there, except for operators", async (t) => {
+    const at = await opened(t, engine)
+    const { token } = await at.as(admin).call(create, { target_glob: 'team' })
+    await at.grant('github:2', 'admin', 'team/**')
+    for (const caller of [person('github:2'), agent('team')])
+      await assert.rejects(at.as(caller).call(revoke, { token_id: token }), refused('not_found', 'no such invite'))
+    await at.as(operator).call(revoke, { token_id: token })
+  })
+
+  test('one audit row for each change and each refusal, without the token, and no change without one', async (t) => {
+    const at = await opened(t, engine)
+    let token = ''
+    const deeds = await deedsOf(at, async () => {
+      token = (await at.as(admin).call(create, { target_glob: 'team/a' })).token
+      await at
+        .as(admin)
+        .call(create, { target_glob: 'other' })
+        .catch(() => {})
+      await at.as(admin).call(list, {})
+      await at.as(admin).call(revoke, { token_id: token })
+    })
+    assert.deepEqual(
+      deeds.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
+      ['invites.create team/a ok', 'invites.create other denied', `invites.revoke ${token.slice(0, 12)} ok`],
+    )
+    assert.ok(!(await wholeStore(at)).includes(token))
+    await breakAudit(at)
+    await assert.rejects(at.as(admin).call(create, { target_glob: 'team' }), /audit/)
+    assert.equal((await at.as(admin).call(list, {})).invites.length, 1)
+  })
+})

@@ -1,0 +1,77 @@
+// One apply in a process of its own, which can be told to die at a given write. Speaks in lines: `ready`, then waits for a
+// line; `writing` at the first write; `<kind> <writes>` when it is over.
+import { readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { openHost } from '../../src/daemons/host.ts'
+import { call } from '../../src/registry/call.ts'
+import type { Engine, Tx } from '../../src/store/engine.ts'
+import type { Address } from '../../src/store/index.ts'
+import { run } from '../../src/store/statement.ts'
+import { fakeClock } from './clock.ts'
+import { manifestVerb } from './manifest.ts'
+
+export interface Orders {
+  readonly store: Address
+  readonly manifest: string
+  /** Dies before this write; the commit and the answer count as the two after the last one. */
+  readonly dieAt?: number
+  /** The control: one transaction for each resource, as the promise forbids. */
+  readonly torn?: boolean
+}
+
+let writes = 0
+const { store, manifest, dieAt, torn }: Orders = JSON.parse(process.argv[2] ?? '')
+
+function step(): void {
+  writes++
+  if (writes === 1) console.log('writing')
+  if (writes === dieAt) process.kill(process.pid, 'SIGKILL')
+}
+
+function counted(tx: Tx): Tx {
+  return {
+    executeQuery: (query) => {
+      if (!/^\s*select/i.test(query.sql)) step()
+      return tx.executeQuery(query)
+    },
+    builder: () => tx.builder(),
+  }
+}
+
+function dying(engine: Engine): Engine {
+  return {
+    dialect: engine.dialect,
+    read: (work) => engine.read(work),
+    transaction: (work) =>
+      engine.transaction(async (tx) => {
+        // Pages leave for the disk long before the commit when few of them fit into memory.
+        if (engine.dialect.name === 'sqlite') await run(tx, 'pragma cache_size = 5')
+        const value = await work(counted(tx))
+        step()
+        return value
+      }),
+    close: () => engine.close(),
+  }
+}
+
+const host = await openHost({ instance: 'child', store, webBase: 'http://localhost', clock: fakeClock() })
+const asking = {
+  host: { ...host, engine: dying(host.engine) },
+  caller: { kind: 'host', sub: 'cli' },
+  face: 'cli',
+} as const
+const text = readFileSync(manifest, 'utf8')
+console.log('ready')
+await new Promise((resolve) => createInterface({ input: process.stdin }).once('line', resolve))
+const parts = torn
+  ? text
+      .split(/^(?=\w)/m)
+      .slice(1)
+      .map((part) => `config_version: 1\n${part}`)
+  : [text]
+let kind = ''
+for (const part of parts) ({ kind } = await call(asking, manifestVerb.apply, { manifest: part, force: torn === true }))
+step()
+console.log(`${kind} ${writes}`)
+await host.close()
+process.exit(0)
