@@ -14,8 +14,10 @@ import { migrate } from '../src/store/migrate.ts'
 import { Table } from '../src/store/table.ts'
 import { median, type Result } from './result.ts'
 
-const CALLS = 2000
-const ROUNDS = 9
+const CALLS = 320
+const ROUNDS = 60
+/** Rounds that only warm up. */
+const WARM = 6
 
 const notes = new Table({
   name: 'bench_notes',
@@ -97,14 +99,13 @@ export async function benchVerbs(): Promise<Result[]> {
   const bare = openBare(join(root, 'bare.db'))
   const rounds: { bare: number; one: number; many: number }[] = []
   try {
-    // The first round warms up and is thrown away.
-    for (let round = 0; round <= ROUNDS; round++) {
+    for (let round = 0; round < WARM + ROUNDS; round++) {
       const rates = {
         bare: bare.rate(round),
         one: await callRate(host, 1, round),
         many: await callRate(host, 64, round),
       }
-      if (round > 0) rounds.push(rates)
+      if (round >= WARM) rounds.push(rates)
     }
   } finally {
     await host.close()

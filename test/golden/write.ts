@@ -7,6 +7,7 @@ import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
 import { openapiText } from '../../src/faces/openapi.ts'
 import { servedBy } from '../../src/faces/operations.ts'
 import { resources } from '../../src/resources/index.ts'
+import { exportGolden } from './export.ts'
 import { toolsText } from './tools.ts'
 
 /** A file below this folder, and what makes it. */
@@ -17,6 +18,7 @@ export const GOLDEN: readonly Golden[] = [
     (daemon): Golden => [`openapi/${daemon}.json`, () => openapiText(daemon, servedBy(daemon, resources))],
   ),
   ['tools.json', toolsText],
+  ['export.yaml', exportGolden],
   // Beside the program's front, which prints it without loading anything.
   ['../../bin/help.txt', helpText],
 ]

@@ -1,4 +1,6 @@
 // Makes the store equal to a manifest, or says what would change.
+import { existsSync } from 'node:fs'
+import { groupDirs } from '../../core/layout.ts'
 import { readBytes } from '../../lib/atomic-file.ts'
 import { command, type Svc } from '../command.ts'
 import { cell } from '../print.ts'
@@ -24,7 +26,8 @@ interface Applying {
   readonly dry_run: boolean
 }
 
-async function apply({ call, io, print }: Svc, { instance, file, force, dry_run }: Applying): Promise<number> {
+async function apply(svc: Svc, { instance, file, force, dry_run }: Applying): Promise<number> {
+  const { call, io, print } = svc
   const [{ manifestVerbs }, { MANIFEST_MAX_BYTES }, { resources }] = await Promise.all([
     import('../../faces/yaml.ts'),
     import('../../faces/yaml-decode.ts'),
@@ -46,5 +49,20 @@ async function apply({ call, io, print }: Svc, { instance, file, force, dry_run 
   for (const line of lines.length > 0 ? lines : ['no changes']) print.line(cell(line))
   const verb = outcome.kind === 'applied' ? 'applied' : 'would apply'
   print.line(`${verb} ${file}; config_version: ${outcome.from} -> ${outcome.to}`)
+  if (outcome.kind === 'applied' && outcome.plan.some(({ resource }) => resource === 'groups')) await setUpFolders(svc)
   return 0
+}
+
+/** A manifest makes rows; the folders of new groups follow, and those that are there stay as they are. */
+async function setUpFolders(svc: Svc): Promise<void> {
+  const [{ bundledProducts, findProduct, setUpFolder }, { groupsResource }] = await Promise.all([
+    import('../../core/products.ts'),
+    import('../../resources/groups.ts'),
+  ])
+  const { layout } = await svc.open()
+  for (const { folder, product } of await svc.rows(groupsResource.verbs.list, 'groups', {})) {
+    if (existsSync(groupDirs(layout, folder).home)) continue
+    await setUpFolder(layout, folder, await findProduct(bundledProducts, product))
+    svc.print.say(`set up the folder of ${folder}`)
+  }
 }

@@ -54,6 +54,17 @@ onEveryEngine('svc export and apply', (engine) => {
     )
   })
 
+  test('a group that a manifest brings has its folder at once, made from its product', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const exported = (await cli.run('export demo')).stdout
+    const group = '  - folder: team/new\n    name: New\n    product: support\n    open: true\n'
+    const stdin = exported.replace(/^groups:\n/m, `groups:\n${group}`)
+    const { code, stderr } = await cli.run('apply demo -', { stdin })
+    assert.deepEqual([code, stderr], [0, 'set up the folder of team/new\n'])
+    assert.ok(statSync(join(cli.dir, 'svc_demo/groups/team/new/PERSONA.md')).isFile())
+    assert.match(await cli.ok('doctor demo'), /✓ groups/)
+  })
+
   test('only apply counts the version up', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('gate demo add team 5')

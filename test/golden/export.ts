@@ -1,0 +1,75 @@
+// The export of a small instance with something of everything that a manifest holds.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openHost } from '../../src/daemons/host.ts'
+import { manifestVerbs } from '../../src/faces/yaml.ts'
+import { call } from '../../src/registry/call.ts'
+import type { Asking } from '../../src/registry/context.ts'
+import { aclResource } from '../../src/resources/acl.ts'
+import { aclMembershipResource } from '../../src/resources/acl-membership.ts'
+import { groupsResource } from '../../src/resources/groups.ts'
+import { resources } from '../../src/resources/index.ts'
+import { networkRulesResource } from '../../src/resources/network-rules.ts'
+import { onboardingGatesResource } from '../../src/resources/onboarding-gates.ts'
+import { proxydRoutesResource } from '../../src/resources/proxyd-routes.ts'
+import { scheduledTasksResource } from '../../src/resources/scheduled-tasks.ts'
+import { secretsResource } from '../../src/resources/secrets.ts'
+import { webRoutesResource } from '../../src/resources/web-routes.ts'
+import { fakeClock, seededRandom } from '../support/clock.ts'
+
+const PROMPT = `Look through yesterday's tickets.
+
+Answer with:
+  - what is open
+  - who waits`
+
+export async function exportGolden(): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-golden-'))
+  const host = await openHost({
+    instance: 'golden',
+    store: { path: join(folder, 'svc.db'), create: true },
+    secretsKey: 'a key of the tests',
+    webBase: 'http://localhost:8080',
+    clock: fakeClock(),
+    random: seededRandom(),
+  })
+  try {
+    const asking: Asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }
+    await seed(asking)
+    return await call(asking, manifestVerbs(resources).export, {})
+  } finally {
+    await host.close()
+    rmSync(folder, { recursive: true })
+  }
+}
+
+async function seed(asking: Asking): Promise<void> {
+  const { groups, tasks, web } = {
+    groups: groupsResource.verbs,
+    tasks: scheduledTasksResource.verbs,
+    web: webRoutesResource.verbs,
+  }
+  await call(asking, groups.add, { folder: 'main', jid: 'web:main' })
+  await call(asking, groups.add, { folder: 'team/support', jid: 'discord:1/2', name: 'Support & Co' })
+  await call(asking, groups.set_budget, { folder: 'team/support', daily: 500 })
+  await call(asking, aclResource.verbs.grant, { principal: 'github:42', action: 'admin', scope: 'team/**' })
+  await call(asking, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
+  await call(asking, networkRulesResource.verbs.allow, { folder: 'team/support', target: 'api.example.com' })
+  await call(asking, onboardingGatesResource.verbs.create, { spec: 'team/*', daily_limit: 5 })
+  await call(asking, proxydRoutesResource.verbs.create, {
+    path: '/docs/',
+    backend: 'http://127.0.0.1:9000',
+    auth: 'user',
+    preserve_headers: ['X-Request-Id', 'Accept'],
+    strip_prefix: true,
+  })
+  await call(asking, tasks.schedule, { targetJid: 'web:main', prompt: PROMPT, cron: '0 7 * * 1-5' })
+  await call(asking, web.create, { path_prefix: '/pub/team/', access: 'public', folder: 'team/support' })
+  await call(asking, secretsResource.verbs.create, {
+    scope_kind: 'folder',
+    owner: 'main',
+    key: 'API_KEY',
+    value: 'hush',
+  })
+}
