@@ -20,6 +20,8 @@ import { median, type Result } from './result.ts'
 const TOKENS = 100_000
 const GROUPS = 10_000
 const ROUNDS = 60
+/** Rounds that only warm up. */
+const WARM = 20
 const GOAL_MS = 5
 
 const folderOf = (index: number): string => `team${index % 100}/g${index}`
@@ -92,12 +94,12 @@ async function measure(host: OpenHost, db: DatabaseSync, { name, verb, sub, sql,
   const bare = db.prepare(sql)
   const asking = { host, caller: { kind: 'person', sub }, face: 'rest' } as const
   const rounds: { bare: number; called: number }[] = []
-  for (let round = 0; round < ROUNDS; round++) {
+  for (let round = 0; round < WARM + ROUNDS; round++) {
     const started = performance.now()
     bare.all()
     const between = performance.now()
     await call(asking, verb, {})
-    rounds.push({ bare: between - started, called: performance.now() - between })
+    if (round >= WARM) rounds.push({ bare: between - started, called: performance.now() - between })
   }
   const over = median(rounds.map((round) => round.called - round.bare))
   const [bareMs, calledMs] = [median(rounds.map((round) => round.bare)), median(rounds.map((round) => round.called))]

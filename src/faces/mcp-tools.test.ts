@@ -582,8 +582,8 @@ const INSTANCE_CASES: Record<string, { prepare?: [string, Args][]; args: Args; a
   },
   'proxyd_routes.update': {
     prepare: [['proxyd_routes.create', { path: '/x/', backend: 'http://127.0.0.1:9', auth: 'user' }]],
-    args: { path: '/x/', redirect_to: '/y/' },
-    answer: { path: '/x/', redirect_to: '/y/', auth: 'user' },
+    args: { path: '/x/', auth: 'operator' },
+    answer: { path: '/x/', backend: 'http://127.0.0.1:9', auth: 'operator' },
   },
   'proxyd_routes.delete': {
     prepare: [['proxyd_routes.create', { path: '/x/', redirect_to: '/y/', auth: 'public' }]],

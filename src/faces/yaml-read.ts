@@ -7,7 +7,7 @@ import type { Faults } from './yaml-faults.ts'
 import { type Chunk, splitManifest } from './yaml-split.ts'
 
 /** Of one chunk. The parser's tree takes some 200 bytes for each. */
-const MAX_LEXEMES = 4_000_000
+const MAX_LEXEMES = 2_000_000
 const MAX_DEPTH = 40
 /** Not so much as a zero behind the point: a float is a slip even where its value happens to be whole. */
 const WHOLE = /^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$/
@@ -151,7 +151,8 @@ class ChunkReader {
   #scalar(node: Scalar): unknown {
     const { value, source = '' } = node
     if (typeof value !== 'number') return value
-    if (WHOLE.test(source) && Number.isSafeInteger(value)) return value
+    // Adding zero makes -0 the 0 that it is everywhere else.
+    if (WHOLE.test(source) && Number.isSafeInteger(value)) return value + 0
     this.#note(node, `${source} is ${WHOLE.test(source) ? 'beyond 2^53, where numbers are exact' : 'no whole number'}`)
     return REFUSED
   }

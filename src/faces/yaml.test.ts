@@ -93,6 +93,25 @@ onEveryEngine('export', (engine) => {
     assert.ok(!text.includes('sealed') && !text.includes(value.toString('base64')))
   })
 
+  test('is one snapshot, and lets others write meanwhile', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main')
+    await write(svc, async (tx) => {
+      for (let seq = 0; seq < 8000; seq++) await routes.append(tx, { seq, match: '', target: 'main' })
+    })
+    const before = await exportOf(svc)
+    const ended: string[] = []
+    const exporting = exportOf(svc).finally(() => ended.push('export'))
+    // Web routes are read last.
+    await write(svc, (tx) =>
+      webRoutes.insert(tx, { path_prefix: '/a', access: 'public', folder: 'main', created_at: THEN }),
+    )
+    ended.push('write')
+    assert.equal(await exporting, before)
+    assert.deepEqual(ended, ['write', 'export'])
+    assert.notEqual(await exportOf(svc), before)
+  })
+
   test('changes nothing and leaves no audit row', async (t) => {
     const svc = await testHost(t, engine)
     assert.equal(await exportOf(svc), await exportOf(svc))

@@ -115,11 +115,7 @@ function auditOf(given: { source: string; manifest: Manifest; force: boolean }, 
     resource,
     `+${added.length} ~${changed.length} -${removed.length}`,
   ])
-  return {
-    source,
-    sha256: manifest.sha256,
-    version: `${reply.from} -> ${reply.to}`,
-    force,
-    ...Object.fromEntries(counts),
-  }
+  const { sha256 } = manifest
+  // The name last: it can be long, and a summary is cut at its end.
+  return { sha256, version: `${reply.from} -> ${reply.to}`, force, ...Object.fromEntries(counts), source }
 }

@@ -87,10 +87,7 @@ export const proxydRoutesResource = resource({
       output: ProxydRoute,
       needs: operators,
       run: async (ctx, { path, ...patch }) => {
-        // A route has one way to go: a new one takes the place of the other kind.
-        const other = patch.backend === undefined ? 'backend' : 'redirect_to'
-        const isNewWay = (patch.backend === undefined) !== (patch.redirect_to === undefined)
-        await table.update(ctx.tx, { path }, { ...patch, ...(isNewWay ? { [other]: undefined } : {}) })
+        await table.update(ctx.tx, { path }, patch)
         const route = await mustFind(ctx, table, { path }, `route ${path}`)
         const fault = routeFault(route)
         if (fault) refuse('invalid', fault)

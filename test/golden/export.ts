@@ -45,14 +45,9 @@ export async function exportGolden(): Promise<string> {
 }
 
 async function seed(asking: Asking): Promise<void> {
-  const { groups, tasks, web } = {
-    groups: groupsResource.verbs,
-    tasks: scheduledTasksResource.verbs,
-    web: webRoutesResource.verbs,
-  }
-  await call(asking, groups.add, { folder: 'main', jid: 'web:main' })
-  await call(asking, groups.add, { folder: 'team/support', jid: 'discord:1/2', name: 'Support & Co' })
-  await call(asking, groups.set_budget, { folder: 'team/support', daily: 500 })
+  await call(asking, groupsResource.verbs.add, { folder: 'main', jid: 'web:main' })
+  await call(asking, groupsResource.verbs.add, { folder: 'team/support', jid: 'discord:1/2', name: 'Support & Co' })
+  await call(asking, groupsResource.verbs.set_budget, { folder: 'team/support', daily: 500 })
   await call(asking, aclResource.verbs.grant, { principal: 'github:42', action: 'admin', scope: 'team/**' })
   await call(asking, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
   await call(asking, networkRulesResource.verbs.allow, { folder: 'team/support', target: 'api.example.com' })
@@ -64,8 +59,16 @@ async function seed(asking: Asking): Promise<void> {
     preserve_headers: ['X-Request-Id', 'Accept'],
     strip_prefix: true,
   })
-  await call(asking, tasks.schedule, { targetJid: 'web:main', prompt: PROMPT, cron: '0 7 * * 1-5' })
-  await call(asking, web.create, { path_prefix: '/pub/team/', access: 'public', folder: 'team/support' })
+  await call(asking, scheduledTasksResource.verbs.schedule, {
+    targetJid: 'web:main',
+    prompt: PROMPT,
+    cron: '0 7 * * 1-5',
+  })
+  await call(asking, webRoutesResource.verbs.create, {
+    path_prefix: '/pub/team/',
+    access: 'public',
+    folder: 'team/support',
+  })
   await call(asking, secretsResource.verbs.create, {
     scope_kind: 'folder',
     owner: 'main',

@@ -74,6 +74,22 @@ test('a write waits for another program, and when that takes too long it says so
   await waiting
 })
 
+test('a long read lets others have their turn', async (t) => {
+  const engine = await prepare(t, openSqlite({ path: join(tempDir(t), 'svc.db'), create: true }))
+  let turns = 0
+  const count = (): void => {
+    turns++
+    turn = setImmediate(count)
+  }
+  let turn = setImmediate(count)
+  const started = performance.now()
+  await engine.read(async (tx) => {
+    while (turns < 4 && performance.now() - started < 10_000) await things.count(tx)
+  })
+  clearImmediate(turn)
+  assert.equal(turns, 4)
+})
+
 test('statements are kept only so many', async (t) => {
   const engine = await prepare(t, openSqlite({ path: join(tempDir(t), 'svc.db'), create: true }))
   await engine.transaction(async (tx) => {

@@ -1,14 +1,16 @@
 // SQLite in this process: one writer with group commit, a few readers.
 import { existsSync } from 'node:fs'
+import { setImmediate as immediate } from 'node:timers/promises'
 import { refuse } from '../../lib/refusal.ts'
 import type { Dialect, Engine, Tx } from '../engine.ts'
-import { Attendance, mustBeOutside, RunningTx } from '../running.ts'
+import { Attendance, type Connected, mustBeOutside, RunningTx } from '../running.ts'
 import { Connection } from './connection.ts'
 import { fault, isBusy } from './faults.ts'
 import { copyStore, makeStore, mustBeStore } from './file.ts'
 import { Writer } from './writer.ts'
 
 const READERS = 4
+const TURN_MS = 10
 /** Older ones may damage a file that two processes write (the race of a log that is begun anew). */
 const OLDEST_SQLITE = [3, 51, 3]
 
@@ -68,7 +70,7 @@ class SqliteEngine implements Engine {
       const reader = await this.#takeReader()
       try {
         reader.exec('begin')
-        return await new RunningTx(reader).enclose(work)
+        return await new RunningTx(inTurns(reader)).enclose(work)
       } catch (error) {
         throw fault(this.#path, error)
       } finally {
@@ -119,6 +121,22 @@ class SqliteEngine implements Engine {
     const next = this.#waiting.shift()
     if (next) next.resolve(reader)
     else this.#idle.push(reader)
+  }
+}
+
+/** A read that takes long lets the event loop turn between two of its statements. */
+function inTurns(connection: Connection): Connected {
+  let since = performance.now()
+  return {
+    query: (sql, parameters) => {
+      if (performance.now() - since < TURN_MS) return connection.query(sql, parameters)
+      return immediate().then(() => {
+        since = performance.now()
+        return connection.query(sql, parameters)
+      })
+    },
+    explain: (error) => connection.explain(error),
+    parts: (kysely) => connection.parts(kysely),
   }
 }
 
