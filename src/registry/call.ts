@@ -25,10 +25,11 @@ export async function callParsed<I extends z.ZodObject, O>(
     durationMs: Math.round(performance.now() - started),
     ...(error === undefined ? {} : { error }),
   })
+  const params = plainMembers(input)
   let effects: (() => void | Promise<void>)[] = []
   const attempt = async (tx: Tx): Promise<O> => {
     effects = []
-    const ctx = contextOf(asking, verb, tx, effects)
+    const ctx = contextOf(asking, { tool: verb.toolName, params }, tx, effects)
     await verb.needs(ctx, input)
     const reply = await verb.run(ctx, input)
     const said = verb.audited ? verb.audited(input, reply) : input
@@ -50,7 +51,7 @@ export async function callParsed<I extends z.ZodObject, O>(
 
 function contextOf(
   asking: Asking,
-  verb: { toolName: string },
+  { tool, params }: Pick<Context, 'tool' | 'params'>,
   tx: Tx,
   effects: (() => void | Promise<void>)[],
 ): Context {
@@ -65,13 +66,19 @@ function contextOf(
     tx,
     caller,
     face,
-    tool: verb.toolName,
+    tool,
+    params,
     now: timestamp(host.clock.now()),
     policy: () => host.policies.read(tx),
     after: (effect) => {
       effects.push(effect)
     },
   }
+}
+
+function plainMembers(input: object): Context['params'] {
+  const plain = Object.entries(input).filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value))
+  return Object.fromEntries(plain.map(([name, value]) => [name, String(value)]))
 }
 
 async function runEffect(host: Asking['host'], effect: () => void | Promise<void>): Promise<void> {

@@ -1,6 +1,6 @@
 // What a verb is given: the transaction, who asks, and the world it may use. No engine: a verb cannot open a second transaction.
 
-import type { Policy } from '../core/access.ts'
+import type { Claims, Policy } from '../core/access.ts'
 import type { PolicyReader } from '../core/acl.ts'
 import type { Caller, Face } from '../core/caller.ts'
 import type { Keyring } from '../core/seal.ts'
@@ -41,6 +41,8 @@ export interface Context extends World {
   readonly face: Face
   /** The name of the tool that this verb is, or would be: what a grant names. */
   readonly tool: string
+  /** The plain members of the input, by name: what the params of an acl row or a rule are held against. */
+  readonly params: Claims
   /** RFC 3339, the same for the whole call. */
   readonly now: string
   policy(): Promise<Policy>

@@ -8,8 +8,6 @@ import type { Context } from './context.ts'
 /** The scope of what belongs to the whole instance: no folder, so only `**` covers it. */
 export const INSTANCE = ''
 
-type Params = Readonly<Record<string, string>>
-
 /** Written out, so that nobody gets there by forgetting. */
 export function anyone(): void {}
 
@@ -19,10 +17,8 @@ export function hostOnly(ctx: Context): void {
 }
 
 /** The caller holds this verb's tool on the scope, by rule (an agent) or by acl row (a person). */
-export function granted<I>(scopeOf: (input: I, ctx: Context) => string, paramsOf?: (input: I) => Params) {
-  return async (ctx: Context, input: I): Promise<void> => {
-    await mustHaveTool(ctx, scopeOf(input, ctx), paramsOf?.(input))
-  }
+export function granted<I>(scopeOf: (input: I, ctx: Context) => string) {
+  return (ctx: Context, input: I): Promise<void> => mustHaveTool(ctx, scopeOf(input, ctx))
 }
 
 /** For lists that show each caller its own: an agent needs the tool, a person only a name; the list's filter does the rest. */
@@ -30,8 +26,8 @@ export async function listed(ctx: Context): Promise<void> {
   if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
 }
 
-export async function mustHaveTool(ctx: Context, scope: string, params?: Params): Promise<void> {
-  const verdict = await verdictOf(ctx, scope, params)
+export async function mustHaveTool(ctx: Context, scope: string): Promise<void> {
+  const verdict = await verdictOf(ctx, scope)
   if (!verdict.allow)
     refuse('forbidden', `${ctx.tool}: not permitted${scope ? ` on ${scope}` : ''} (${verdict.reason})`)
 }
@@ -40,13 +36,13 @@ export async function hasTool(ctx: Context, scope: string): Promise<boolean> {
   return (await verdictOf(ctx, scope)).allow
 }
 
-async function verdictOf(ctx: Context, scope: string, params?: Params): Promise<Verdict> {
-  const { caller, tool } = ctx
+async function verdictOf(ctx: Context, scope: string): Promise<Verdict> {
+  const { caller, tool, params } = ctx
   if (caller.kind === 'host') return { allow: true, reason: 'the host may' }
   const policy = await ctx.policy()
-  if (caller.kind === 'agent') return judgeTool(policy, caller.folder, { tool, scope, ...(params ? { params } : {}) })
+  if (caller.kind === 'agent') return judgeTool(policy, caller.folder, { tool, scope, params })
   const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
-  return judge(policy, asker, { action: `mcp:${tool}`, scope, ...(params ? { params } : {}) })
+  return judge(policy, asker, { action: `mcp:${tool}`, scope, params })
 }
 
 /** `admin` on the folder, or on all that a folder glob names. */
@@ -63,14 +59,14 @@ export async function mustAdmin(ctx: Context, folder: string): Promise<void> {
  * admin of itself and of what lies below it (decision L4), but a row that denies the tool there still wins.
  */
 export async function adminFilter(ctx: Context): Promise<(folder: string) => boolean> {
-  const { caller, tool } = ctx
+  const { caller, tool, params } = ctx
   if (caller.kind === 'host') return () => true
   const policy = await ctx.policy()
   const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
   const judged = (folder: string): boolean => {
     if (caller.kind === 'agent')
-      return reaches(caller.folder, folder) && !isToolDenied(policy, caller.folder, { tool, scope: folder })
-    return ['admin', `mcp:${tool}`].every((action) => judge(policy, asker, { action, scope: folder }).allow)
+      return reaches(caller.folder, folder) && !isToolDenied(policy, caller.folder, { tool, scope: folder, params })
+    return ['admin', `mcp:${tool}`].every((action) => judge(policy, asker, { action, scope: folder, params }).allow)
   }
   const known = new Map<string, boolean>()
   return (folder) => {

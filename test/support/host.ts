@@ -43,7 +43,8 @@ export interface TestHost {
   cli: Asker
   /** Adds groups, parents first. */
   groups(...folders: string[]): Promise<void>
-  grant(principal: string, action: string, scope: string, effect?: 'allow' | 'deny'): Promise<void>
+  grant(principal: string, action: string, scope: string, effect?: 'allow' | 'deny', params?: string): Promise<void>
+  ungrant(principal: string, action: string, scope: string): Promise<void>
   operator(sub: string): Promise<void>
 }
 
@@ -74,8 +75,11 @@ export async function testHost(t: TestContext, engine: EngineName = 'sqlite'): P
     groups: async (...folders) => {
       for (const folder of folders) await cli.call(groupsResource.verbs.add, { folder })
     },
-    grant: async (principal, action, scope, effect = 'allow') => {
-      await cli.call(aclResource.verbs.grant, { principal, action, scope, effect })
+    grant: async (principal, action, scope, effect = 'allow', params = '') => {
+      await cli.call(aclResource.verbs.grant, { principal, action, scope, effect, params })
+    },
+    ungrant: async (principal, action, scope) => {
+      await cli.call(aclResource.verbs.ungrant, { principal, action, scope })
     },
     operator: async (sub) => {
       await cli.call(aclMembershipResource.verbs.add, { subject: sub, role: 'role:operator' })

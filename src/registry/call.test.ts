@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { z } from 'zod'
+import { agent, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
+import { refuse } from '../lib/refusal.ts'
+import { run } from '../store/statement.ts'
+import { Table } from '../store/table.ts'
+import { call } from './call.ts'
+import type { Context } from './context.ts'
+import { anyone, granted } from './needs.ts'
+import { resource, verb } from './resource.ts'
+
+const Note = z.object({ folder: z.string(), text: z.string() })
+const notes = resource({
+  of: new Table({ name: 'notes', row: Note, key: 'folder', storage: [] }),
+  title: 'Notes',
+  servedBy: 'routd',
+  verbs: (table) => ({
+    write: verb({
+      input: Note,
+      needs: granted(({ folder }: { folder: string }) => folder),
+      run: (ctx, note) => table.upsert(ctx.tx, note),
+    }),
+    writeThenFail: verb({
+      input: Note,
+      needs: anyone,
+      run: async (ctx, note) => {
+        await table.upsert(ctx.tx, note)
+        refuse('conflict', 'it was not to be')
+      },
+    }),
+    writeThenTell: verb({
+      input: Note.extend({ fails: z.boolean() }),
+      needs: anyone,
+      run: async (ctx, { fails, ...note }) => {
+        ctx.after(() => {
+          told.push(note.text)
+          if (fails) throw new Error('nobody listened')
+        })
+        await table.upsert(ctx.tx, note)
+      },
+    }),
+    read: verb({
+      reads: true,
+      input: z.object({}),
+      output: z.array(Note),
+      needs: anyone,
+      run: (ctx) => table.list(ctx.tx),
+    }),
+    nest: verb({ input: z.object({}), needs: anyone, run: (ctx) => nested(ctx) }),
+  }),
+})
+const told: string[] = []
+let nested: (ctx: Context) => Promise<void> = async () => {}
+
+onEveryEngine('one path for every call', (engine) => {
+  async function open(t: Parameters<typeof testHost>[0]) {
+    const opened = await testHost(t, engine)
+    const sql = 'create table notes (folder text primary key, text text not null)'
+    await opened.host.engine.transaction((tx) => run(tx, sql))
+    const audits = async () => (await opened.host.engine.read((tx) => run(tx, 'select * from audit order by id'))).rows
+    return { ...opened, audits }
+  }
+  const note = { folder: 'team', text: 'x' }
+
+  test('a mutation and its audit row are one transaction: without the row there is no change', async (t) => {
+    const { host, cli, audits } = await open(t)
+    await cli.call(notes.verbs.write, note)
+    const [row] = await audits()
+    assert.deepEqual(
+      [row?.action, row?.actor, row?.surface, row?.outcome, row?.key, row?.category],
+      ['notes.write', 'cli', 'cli', 'ok', 'team', 'mutation'],
+    )
+    await host.engine.transaction((tx) => run(tx, 'drop table audit'))
+    await assert.rejects(cli.call(notes.verbs.write, { ...note, text: 'y' }))
+    assert.deepEqual(await cli.call(notes.verbs.read, {}), [note])
+  })
+
+  test('a refusal half-way takes everything back and leaves no audit row', async (t) => {
+    const { cli, audits } = await open(t)
+    await assert.rejects(cli.call(notes.verbs.writeThenFail, note), refused('conflict', 'not to be'))
+    assert.deepEqual(await cli.call(notes.verbs.read, {}), [])
+    assert.equal((await audits()).length, 0)
+  })
+
+  test('a refusal for want of a right is audited, a read and bad input are not', async (t) => {
+    const { as, audits } = await open(t)
+    await assert.rejects(as(person('github:1')).call(notes.verbs.write, note), refused('forbidden', 'notes.write'))
+    await assert.rejects(as(person('github:1')).call(notes.verbs.write, { folder: 1 }), refused('invalid'))
+    await as(person('github:1')).call(notes.verbs.read, {})
+    const rows = await audits()
+    assert.deepEqual(
+      rows.map((row) => [row.actor, row.outcome, row.category]),
+      [['github:1', 'denied', 'authz']],
+    )
+  })
+
+  test('input is judged before rights, and an unknown member changes nothing', async (t) => {
+    const { cli } = await open(t)
+    await assert.rejects(
+      cli.call(notes.verbs.write, { ...note, admin: true }),
+      refused('invalid', 'admin is not known here'),
+    )
+    assert.deepEqual(await cli.call(notes.verbs.read, {}), [])
+  })
+
+  test('what is left to do runs after the commit, and its failure is nobody’s', async (t) => {
+    const { host } = await open(t)
+    const stray: unknown[] = []
+    const asking = {
+      host: { ...host, onStray: (error: unknown) => stray.push(error) },
+      caller: { kind: 'host', sub: 'cli' },
+      face: 'cli',
+    } as const
+    told.length = 0
+    await call(asking, notes.verbs.writeThenTell, { ...note, text: 'told', fails: true })
+    assert.deepEqual(told, ['told'])
+    await new Promise(setImmediate)
+    assert.match(String(stray[0]), /nobody listened/)
+  })
+
+  test('a verb that calls a verb is an error at once, not a wait for ever', async (t) => {
+    const { host, cli } = await open(t)
+    nested = async () => {
+      await call({ host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, notes.verbs.write, note)
+    }
+    await assert.rejects(cli.call(notes.verbs.nest, {}), /inside another/)
+    await cli.call(notes.verbs.write, note)
+  })
+
+  test('the params of a grant are held against the members of the call', async (t) => {
+    const { as, grant } = await open(t)
+    await grant('folder:team', 'mcp:notes.write', 'team', 'allow', 'text=ok*')
+    await as(agent('team')).call(notes.verbs.write, { ...note, text: 'okay' })
+    await assert.rejects(as(agent('team')).call(notes.verbs.write, { ...note, text: 'no' }), refused('forbidden'))
+    await grant('folder:team', 'mcp:notes.write', 'team')
+    await as(agent('team')).call(notes.verbs.write, { ...note, text: 'no' })
+    await grant('folder:team', 'mcp:notes.write', 'team', 'deny', 'text=no*')
+    await assert.rejects(
+      as(agent('team')).call(notes.verbs.write, { ...note, text: 'nope' }),
+      refused('forbidden', '!notes.write'),
+    )
+  })
+
+  test('a right that is taken away is gone at the next call', async (t) => {
+    const { as, grant, ungrant } = await open(t)
+    await grant('github:1', 'admin', 'team')
+    await as(person('github:1')).call(notes.verbs.write, note)
+    await ungrant('github:1', 'admin', 'team')
+    await assert.rejects(as(person('github:1')).call(notes.verbs.write, note), refused('forbidden'))
+  })
+})
