@@ -176,7 +176,10 @@ suite('whose path it is', () => {
     '/docs/': 'conflict',
     '/docs/intro': 'conflict',
     '/docs_': 'taken',
-    '/': 'conflict',
+    '/': 'forbidden',
+    '/chat/x': 'forbidden',
+    '/chatter': 'taken',
+    '/v1': 'forbidden',
   }
   for (const [path, verdict] of Object.entries(PATHS)) {
     test(`${path} is ${verdict}`, async (t) => {
@@ -191,6 +194,28 @@ suite('whose path it is', () => {
       await at.as(agent('main')).call(set, { path, access: 'deny' })
     })
   }
+
+  test('the front door’s own paths are claimed by no folder, and by operators if they must', async (t) => {
+    const at = await testHost(t)
+    await at.groups('main', 'team')
+    await at.grant('folder:team', 'mcp:set_web_route', 'team')
+    for (const path of [
+      '/',
+      '/chat',
+      '/chat/x',
+      '/hook/',
+      '/v1/groups',
+      '/auth/login',
+      '/dash/',
+      '/mcp',
+      '/invite/x',
+    ]) {
+      const claim = at.as(agent('team')).call(webRoutesResource.verbs.set, { path, access: 'deny' })
+      await assert.rejects(claim, refused('forbidden', 'front door'))
+    }
+    await at.as(agent('team')).call(webRoutesResource.verbs.set, { path: '/chatter/', access: 'deny' })
+    await at.as(agent('main')).call(webRoutesResource.verbs.set, { path: '/chat/x', access: 'deny' })
+  })
 
   test('a redirect of a folder leads into its own slots', async (t) => {
     const at = await opened(t)

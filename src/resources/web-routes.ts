@@ -11,6 +11,9 @@ import { resource, verb } from '../registry/resource.ts'
 
 type Row = z.output<typeof WebRoute>
 
+/** Where links, sign-in and the API live, and the root above them: no folder may stand in their way. */
+const FRONT_DOOR = /^\/(?:$|(?:chat|hook|invite|pair|auth|dash|mcp|v1|openapi|openapi\.json|health|metrics)(?:\/|$))/
+
 export const webRoutesResource = resource({
   of: webRoutes,
   title: 'WebRoutes',
@@ -121,6 +124,7 @@ async function mustBeFree(ctx: Context, { path_prefix, redirect_to, folder }: Ro
   }
   if (isInSlot(path_prefix, folder)) return
   if (/^\/(pub|priv)(\/|$)/.test(path_prefix)) refuse('forbidden', `${path_prefix} is another folder's slot`)
+  if (FRONT_DOOR.test(path_prefix)) refuse('forbidden', `${path_prefix} belongs to the front door`)
   for (const other of await webRoutes.list(ctx.tx)) {
     if (other.folder === folder) continue
     const overlaps = isBelow(other.path_prefix, path_prefix) || isBelow(path_prefix, other.path_prefix)

@@ -175,8 +175,6 @@ suite('a store on which nothing can be written is refused', () => {
     const attempt = (): string =>
       execFileSync(process.execPath, ['--input-type=module', '--eval', ATTEMPT, import.meta.dirname, path], {
         encoding: 'utf8',
-        uid: 65534,
-        gid: 65534,
       })
     for (const [fileMode, folderMode] of [
       [0o600, 0o777],
@@ -195,10 +193,13 @@ suite('a store on which nothing can be written is refused', () => {
   })
 })
 
-// Run as another user, who may not be able to read the checkout's parent folders as the test's own modules do.
+// Becomes nobody only when the modules are loaded: nobody may not be able to read the checkout.
 const ATTEMPT = `
 const [folder, path] = process.argv.slice(1)
 const { openSqlite } = await import(folder + '/engine.ts')
+process.setgroups([])
+process.setgid(65534)
+process.setuid(65534)
 try {
   await openSqlite({ path }).close()
   console.log('opened')
