@@ -2,6 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { z } from 'zod'
 import { refuse } from '../lib/refusal.ts'
+import { beyond, equal, matches } from './condition.ts'
 import { readCursor, writeCursor } from './cursor.ts'
 import type { Tx, Value } from './engine.ts'
 import type { Step, Stored } from './migrate.ts'
@@ -144,7 +145,7 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
       this.#mustHave(names)
       return `update ${this.name} set ${equal(set).join(', ')} where ${matches(names, set.length)}`
     })
-    const changes = set.map((name) => this.#encode(name, patch[name as keyof Row]))
+    const changes = set.map((name) => this.#encode(name, memberOf(patch, name)))
     return Number((await run(tx, sql, [...changes, ...values])).numAffectedRows)
   }
 
@@ -199,7 +200,7 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
   }
 
   #whole(row: Partial<Row>): Value[] {
-    return this.columns.map((name) => this.#encode(name, row[name as keyof Row]))
+    return this.columns.map((name) => this.#encode(name, memberOf(row, name)))
   }
 
   #given(row: Partial<Row>): Given {
@@ -215,7 +216,7 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
 
   #condition(where: Partial<Row>): Given {
     const names = Object.keys(where)
-    const values = names.map((name) => this.#encode(name, where[name as keyof Row]))
+    const values = names.map((name) => this.#encode(name, memberOf(where, name)))
     if (values.includes(null)) throw new Error(`a condition on ${this.name} has a column without a value`)
     return [names, values]
   }
@@ -269,6 +270,11 @@ export function on<T extends Record<string, Table<z.ZodObject>>>(
   return tx.builder() as never
 }
 
+function memberOf(row: object, name: string): unknown {
+  // Rows are made of columns; TypeScript knows their names but not that this is one.
+  return (row as Record<string, unknown>)[name]
+}
+
 function placeOf<Row>(row: Row, order: Order<Row>): Value[] {
   return order.map(([name]) => encodeValue(row[name]))
 }
@@ -283,34 +289,7 @@ function encodeValue(value: unknown): Value {
 function hasParts(schema: z.core.$ZodType | undefined): boolean {
   if (!schema) return false
   const { def } = schema._zod
+  // What wraps another schema keeps it under this name, which the type of all schemas does not say.
   if ('innerType' in def) return hasParts(def.innerType as z.core.$ZodType)
   return def.type === 'array' || def.type === 'object' || def.type === 'record'
-}
-
-function equal(names: readonly string[], from = 0): string[] {
-  return names.map((name, index) => `${name} = $${from + index + 1}`)
-}
-
-function matches(names: readonly string[], from = 0): string {
-  if (names.length === 0) throw new Error('a condition is needed')
-  return equal(names, from).join(' and ')
-}
-
-/** Rows behind a place. In one direction the engines compare whole rows; else (a > x) or (a = x and b < y) or … */
-function beyond(order: readonly (readonly [string, 'asc' | 'desc'])[], from: number): string {
-  const columns = order.map(([name, way], index) => ({
-    name,
-    mark: `$${from + index + 1}`,
-    than: way === 'asc' ? '>' : '<',
-  }))
-  const [first] = columns
-  if (!first) throw new Error('an order is needed')
-  const list = (what: 'name' | 'mark'): string => columns.map((column) => column[what]).join(', ')
-  if (columns.every(({ than }) => than === first.than)) return `(${list('name')}) ${first.than} (${list('mark')})`
-  const arms = columns.map(({ name, mark, than }, index) => {
-    const same = columns.slice(0, index).map((before) => `${before.name} = ${before.mark}`)
-    return `(${[...same, `${name} ${than} ${mark}`].join(' and ')})`
-  })
-  // The first comparison follows from the others, and lets the engines start in the middle of an index.
-  return `${first.name} ${first.than}= ${first.mark} and (${arms.join(' or ')})`
 }

@@ -41,6 +41,7 @@ export async function openPostgres(url: string): Promise<Engine> {
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
     types: {
+      // The driver declares one parser for each format, though it takes either.
       getTypeParser: (oid: number, format?: 'text' | 'binary') =>
         NUMBERS.includes(oid) ? Number : pg.types.getTypeParser(oid, format as 'text'),
     },

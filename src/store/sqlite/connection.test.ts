@@ -8,7 +8,7 @@ import type { Tx } from '../engine.ts'
 import { run } from '../statement.ts'
 import { prepare, refusedAs, thing, things } from '../things.contract.ts'
 import { Connection } from './connection.ts'
-import { openSqlite } from './engine.ts'
+import { mustBeRecent, openSqlite } from './engine.ts'
 
 const HELD = { journal_mode: 'wal', synchronous: 2, foreign_keys: 1, busy_timeout: 5, trusted_schema: 0 }
 
@@ -106,4 +106,10 @@ test('only the owner can read the store and what lies beside it', async (t) => {
   const copy = await engine.copy?.('copy')
   for (const file of [path, `${path}-wal`, `${path}-shm`, copy ?? assert.fail()])
     assert.equal(statSync(file).mode & 0o777, 0o600)
+})
+
+test('a SQLite that can damage a file which two processes write is refused', () => {
+  for (const version of ['3.51.3', '3.51.10', '3.52.0', '4.0.0']) mustBeRecent(version)
+  for (const version of ['3.51.2', '3.50.9', '2.99.99', '3.9.3', '', '3.51'])
+    assert.throws(() => mustBeRecent(version), refusedAs('unavailable', 'SQLite 3.51.3 or newer is needed'))
 })

@@ -160,7 +160,7 @@ function openConnection(path: string, busyMs: number): Connection {
   }
 }
 
-function mustBeRecent(version: string): void {
+export function mustBeRecent(version: string): void {
   const parts = version.split('.').map(Number)
   const different = OLDEST_SQLITE.findIndex((part, index) => part !== parts[index])
   if (different < 0 || (parts[different] ?? 0) > (OLDEST_SQLITE[different] ?? 0)) return
