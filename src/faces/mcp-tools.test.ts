@@ -337,7 +337,7 @@ const CASES: Record<string, Case> = {
         [{ path: '/priv/', access: 'public' }, /another folder's slot/],
         [{ path: '/shop/', access: 'deny' }, /^\/shop\/ is claimed by folder other$/],
         [{ path: '/shop/cart', access: 'deny' }, /^\/shop\/ is claimed by folder other$/],
-        [{ path: '/', access: 'deny' }, /^\/shop\/ is claimed by folder other$/],
+        [{ path: '/', access: 'deny' }, /^\/ belongs to the front door$/],
         [{ path: '/team', access: 'redirect', redirect_to: '/pub/other/' }, /^redirect_to must point into/],
       ]
     },

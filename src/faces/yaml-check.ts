@@ -119,14 +119,10 @@ class Reading {
 
   #checkedRow({ name, columns, row }: Shape, line: number, fields: Fields): Row | undefined {
     const given: Row = {}
-    let isWhole = true
     for (const [field, { line: at, value }] of fields) {
-      if (columns.includes(field) && value !== REFUSED) {
-        given[field] = value
-        continue
-      }
-      isWhole = false
-      if (value !== REFUSED) this.#faults.add(at, `${name}: ${unknownField(field, columns)}`)
+      if (value === REFUSED) continue
+      if (columns.includes(field)) given[field] = value
+      else this.#faults.add(at, `${name}: ${unknownField(field, columns)}`)
     }
     // A missing field and one of a wrong type are told apart by the input.
     const { data, error } = row.safeParse(given, { reportInput: true })
@@ -134,7 +130,7 @@ class Reading {
       const field = fields.get(String(issue.path[0]))
       if (field?.value !== REFUSED) this.#faults.add(field?.line ?? line, `${name}: ${sentence(issue)}`)
     }
-    return isWhole ? data : undefined
+    return data
   }
 
   /** Row by row first: what is wrong with one row is said with its line. */

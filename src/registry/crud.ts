@@ -4,6 +4,7 @@ import { limit, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Order, PageRequest, Table } from '../store/table.ts'
 import type { Context } from './context.ts'
+import { adminFilter, reachOf } from './needs.ts'
 import { type Verb, verb } from './resource.ts'
 
 export const Paging = z.object({
@@ -33,12 +34,16 @@ export function isMarked(row: z.ZodObject, name: string, mark: 'readOnly' | 'wri
   return false
 }
 
+type FolderColumn<T> = { [K in keyof T]-?: T[K] extends string ? K : never }[keyof T] & string
+
 export type Listing<N extends string, R extends z.ZodObject> = Record<N, z.output<R>[]> & { next?: string }
 
 interface ListOptions<R extends z.ZodObject, N extends string> {
   needs: Verb['needs']
   order: Order<Row<R>>
-  /** Which rows this caller may see, where not all. */
+  /** The column that holds a row's folder, where a caller sees the rows of the folders that they administer. */
+  folder?: FolderColumn<Row<R>>
+  /** Which rows this caller may see, where not all and not by a folder. */
   keep?(ctx: Context): Promise<Keep<Row<R>>>
   when?: string
   tool?: string
@@ -60,9 +65,16 @@ export function list<R extends z.ZodObject, N extends string>(table: Table<R>, n
     toolReply: toolReply ?? ((reply) => reply),
     run: async (ctx, paging) => {
       const keep = await options.keep?.(ctx)
-      return pageOf(ctx, table, name, { order, ...paging, ...(keep ? { keep } : {}) })
+      const only = options.folder ? await ofFolders<Row<R>>(ctx, options.folder) : keep ? { keep } : {}
+      return pageOf(ctx, table, name, { order, ...paging, ...only })
     },
   })
+}
+
+/** The rows of folders that the caller administers: narrowed by the index to where that can be, then judged one by one. */
+async function ofFolders<T>(ctx: Context, column: keyof T & string): Promise<Pick<PageRequest<T>, 'below' | 'keep'>> {
+  const [paths, mayAdmin] = [await reachOf(ctx), await adminFilter(ctx)]
+  return { below: paths && { column, paths }, keep: (row) => mayAdmin(String(row[column])) }
 }
 
 /** The schema of a list's answer. */
@@ -80,13 +92,10 @@ export async function pageOf<R extends z.ZodObject, N extends string>(
 ): Promise<Listing<N, R>> {
   const page = await table.page(ctx.tx, request)
   const next = page.next === undefined ? {} : { next: page.next }
+  const hidden = new Set(table.columns.filter((column) => isMarked(table.row, column, 'writeOnly')))
+  const visible = (row: Row<R>) => Object.fromEntries(Object.entries(row).filter(([column]) => !hidden.has(column)))
   // As above: one member whose name is a parameter.
-  return { [name]: page.rows.map((row) => visible(table, row)), ...next } as Listing<N, R>
-}
-
-/** A row without what only the store may know. */
-export function visible<R extends z.ZodObject>(table: Table<R>, row: Row<R>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(row).filter(([name]) => !isMarked(table.row, name, 'writeOnly')))
+  return { [name]: page.rows.map(visible), ...next } as Listing<N, R>
 }
 
 /** The row of this key, or `not_found` with a sentence. */

@@ -8,6 +8,9 @@ import type { Context } from './context.ts'
 /** The scope of what belongs to the whole instance: no folder, so only `**` covers it. */
 export const INSTANCE = ''
 
+/** A query over more subtrees than this is no faster than one over everything. */
+const MAX_BASES = 50
+
 /** Written out, so that nobody gets there by forgetting. */
 export function anyone(): void {}
 
@@ -76,6 +79,23 @@ export async function adminFilter(ctx: Context): Promise<(folder: string) => boo
   }
 }
 
+/** Folders that hold, with what lies below them, all that the caller administers; nothing when that can be anywhere. */
+export async function reachOf(ctx: Context): Promise<string[] | undefined> {
+  const { caller } = ctx
+  if (caller.kind === 'host') return undefined
+  if (caller.kind === 'agent') return reaches(caller.folder, INSTANCE) ? undefined : [caller.folder]
+  const scopes = administered(await ctx.policy(), { principal: principalOf(caller), claims: claimsOf(caller) })
+  const bases = new Set(scopes.map(baseOf))
+  return bases.has('') || bases.size > MAX_BASES ? undefined : [...bases]
+}
+
+/** The folder that all matches of a glob lie in or below: everything before the first segment with a wildcard. */
+function baseOf(glob: string): string {
+  const segments = glob.split('/')
+  const wild = segments.findIndex((segment) => /[*?[\\]/.test(segment))
+  return (wild < 0 ? segments : segments.slice(0, wild)).join('/')
+}
+
 /** The folder that a caller acts from (decision L2). */
 export async function ownFolder(ctx: Context): Promise<string> {
   const { caller } = ctx
@@ -100,11 +120,6 @@ export async function ownFolder(ctx: Context): Promise<string> {
 /** Whether the caller's authority covers everything that a folder glob names. */
 export async function covers(ctx: Context, glob: string): Promise<boolean> {
   const { caller } = ctx
-  if (caller.kind === 'agent') {
-    // The folder that all matches lie in or below: everything before the first segment with a wildcard.
-    const segments = glob.split('/')
-    const wild = segments.findIndex((segment) => /[*?[\\]/.test(segment))
-    if (!reaches(caller.folder, (wild < 0 ? segments : segments.slice(0, wild)).join('/'))) return false
-  }
+  if (caller.kind === 'agent' && !reaches(caller.folder, baseOf(glob))) return false
   return isAdmin(ctx, glob)
 }

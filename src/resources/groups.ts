@@ -13,7 +13,7 @@ import { Folder, Jid } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
-import { adminFilter, hostOnly, listed } from '../registry/needs.ts'
+import { hostOnly, listed } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
 const Cap = z.int().min(0).max(1_000_000_000_000).describe('Cents a day; 0 removes the cap')
@@ -29,10 +29,7 @@ export const groupsResource = resource({
     list: list(table, 'groups', {
       needs: listed,
       order: [['folder', 'asc']],
-      keep: async (ctx) => {
-        const mayAdmin = await adminFilter(ctx)
-        return ({ folder }) => mayAdmin(folder)
-      },
+      folder: 'folder',
       when: 'See which groups there are within your reach.',
       tool: 'refresh_groups',
       toolReply: ({ groups }) =>

@@ -8,7 +8,7 @@ import { Folder, Jid, Segment } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { list, listing, Paging, pageOf } from '../registry/crud.ts'
-import { adminFilter, hasTool, hostOnly, listed, mustAdmin, mustHaveTool, ownFolder } from '../registry/needs.ts'
+import { hasTool, hostOnly, listed, mustAdmin, mustHaveTool, ownFolder } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
 const TOKEN_BYTES = 32
@@ -40,10 +40,7 @@ export const routeTokensResource = resource({
         ['created_at', 'desc'],
         ['token_hash', 'asc'],
       ],
-      keep: async (ctx) => {
-        const mayAdmin = await adminFilter(ctx)
-        return ({ owner_folder }) => mayAdmin(owner_folder)
-      },
+      folder: 'owner_folder',
       when: 'See which links your folder has handed out.',
       tool: 'list_route_tokens',
       toolReply: ({ tokens }) => ({ tokens }),

@@ -8,7 +8,7 @@ import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
-import { adminFilter, listed, mustHaveTool } from '../registry/needs.ts'
+import { listed, mustHaveTool } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 import type { Patch } from '../store/table.ts'
 
@@ -42,10 +42,7 @@ export const scheduledTasksResource = resource({
     list: list(table, 'scheduled_tasks', {
       needs: listed,
       order: [['id', 'asc']],
-      keep: async (ctx) => {
-        const mayAdmin = await adminFilter(ctx)
-        return ({ owner }) => mayAdmin(owner)
-      },
+      folder: 'owner',
       when: 'See which tasks are scheduled.',
       tool: 'list_tasks',
       toolReply: ({ scheduled_tasks }) => scheduled_tasks,

@@ -6,7 +6,7 @@ import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/web-routes.t
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
-import { adminFilter, granted, hasTool, INSTANCE, listed, mustHaveTool, ownFolder } from '../registry/needs.ts'
+import { granted, hasTool, INSTANCE, listed, mustHaveTool, ownFolder } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
 type Row = z.output<typeof WebRoute>
@@ -27,10 +27,7 @@ export const webRoutesResource = resource({
     list: list(table, 'web_routes', {
       needs: listed,
       order: [['path_prefix', 'asc']],
-      keep: async (ctx) => {
-        const mayAdmin = await adminFilter(ctx)
-        return ({ folder }) => mayAdmin(folder)
-      },
+      folder: 'folder',
       when: 'See which web paths your folder publishes, and to whom.',
       tool: 'list_web_routes',
       toolReply: ({ web_routes }) => web_routes,
@@ -112,9 +109,6 @@ async function put(ctx: Context, route: Row): Promise<Row> {
   if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
   if (!(await hasTool(ctx, INSTANCE))) await mustBeFree(ctx, route)
   await webRoutes.upsert(ctx.tx, route)
-  // An upsert leaves alone what the row does not have; a redirect that ended must not linger.
-  if (route.redirect_to === undefined)
-    await webRoutes.update(ctx.tx, { path_prefix: route.path_prefix }, { redirect_to: undefined })
   return mustFind(ctx, webRoutes, { path_prefix: route.path_prefix }, `web route ${route.path_prefix}`)
 }
 

@@ -27,3 +27,17 @@ export function beyond(order: readonly (readonly [string, 'asc' | 'desc'])[], fr
   // The first comparison follows from the others, and lets the engines start in the middle of an index.
   return `${first.name} ${first.than}= ${first.mark} and (${arms.join(' or ')})`
 }
+
+/** What lies at a path or below it is a range of an index, because text sorts by its bytes and "0" follows "/". */
+export function subtree(path: string): readonly [at: string, from: string, to: string] {
+  return [path, `${path}/`, `${path}0`]
+}
+
+/** Within one of so many subtrees; each takes the three parameters that `subtree` gives. No path, no row. */
+export function within(column: string, paths: number, from: number): string {
+  const arms = Array.from({ length: paths }, (_, index) => {
+    const mark = (place: number): string => `$${from + index * 3 + place}`
+    return `${column} = ${mark(1)} or (${column} >= ${mark(2)} and ${column} < ${mark(3)})`
+  })
+  return arms.length ? `(${arms.join(' or ')})` : 'false'
+}

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { Refusal } from '../lib/refusal.ts'
 import type { Engine } from './engine.ts'
 import { run } from './statement.ts'
-import { type Order, on } from './table.ts'
+import { type Order, on, type PageRequest } from './table.ts'
 import { entries, type Open, parts, refusedAs, type Thing, thing, things } from './things.contract.ts'
 
 const MIXED: Order<Thing> = [
@@ -42,10 +42,7 @@ async function fill(engine: Engine, count: number): Promise<void> {
 }
 
 /** All pages after each other. */
-async function walk(
-  engine: Engine,
-  request: { order: Order<Thing>; limit: number; where?: Partial<Thing>; keep?(row: Thing): boolean },
-) {
+async function walk(engine: Engine, request: Omit<PageRequest<Thing>, 'after'>) {
   const ids: string[] = []
   let after: string | undefined
   do {
@@ -202,6 +199,29 @@ export function tableContract(open: Open): void {
       const wanted = (await engine.read((tx) => things.list(tx, { size: 4 }, order))).map(({ id }) => id)
       assert.deepEqual(await walk(engine, { order, limit: 10, where: { size: 4 } }), wanted)
     }
+  })
+
+  test('a page is narrowed to subtrees by whole segments, on every page of it', async (t) => {
+    const engine = await open(t)
+    const ids = ['a', 'a/b', 'a/b/c', 'a-b', 'a.b', 'a0', 'ab', 'b', 'b/x', 'é', 'é/ü', 'a/😀']
+    await engine.transaction(async (tx) => {
+      for (const id of ids) await things.insert(tx, thing(id, {}))
+    })
+    const below = (...paths: string[]) =>
+      ids.filter((id) => paths.some((path) => id === path || id.startsWith(`${path}/`)))
+    for (const paths of [['a'], ['a/b'], ['é', 'b'], ['a', 'a/b'], ['nothing'], []]) {
+      for (const limit of [1, 2, 100]) {
+        const walked = await walk(engine, { order: [['id', 'asc']], limit, below: { column: 'id', paths } })
+        assert.deepEqual(walked.sort(), below(...paths).sort())
+      }
+    }
+    const open_ = await walk(engine, {
+      order: MIXED,
+      limit: 2,
+      where: { open: true },
+      below: { column: 'id', paths: ['a'] },
+    })
+    assert.ok(open_.every((id) => id === 'a' || id.startsWith('a/')))
   })
 
   test('rows that are passed over count for nothing', async (t) => {

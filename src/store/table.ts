@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { z } from 'zod'
 import { refuse } from '../lib/refusal.ts'
-import { beyond, equal, matches } from './condition.ts'
+import { beyond, equal, matches, subtree, within } from './condition.ts'
 import { readCursor, writeCursor } from './cursor.ts'
 import type { Tx, Value } from './engine.ts'
 import type { Step, Stored } from './migrate.ts'
@@ -22,6 +22,8 @@ export interface PageRequest<Row> {
   order: Order<Row>
   limit: number
   after?: string | undefined
+  /** Only rows whose column is one of these paths or lies below one. */
+  below?: { readonly column: keyof Row & string; readonly paths: readonly string[] } | undefined
   /** Rows that the caller may not see are passed over before `limit` counts. */
   keep?(row: Row): boolean
 }
@@ -84,12 +86,13 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     return rows.map((row) => this.decode(row))
   }
 
-  async page(tx: Tx, { where = {}, order, limit, after, keep }: PageRequest<Row>): Promise<Page<Row>> {
+  async page(tx: Tx, request: PageRequest<Row>): Promise<Page<Row>> {
+    const { order, limit, after, keep } = request
     const rows: Row[] = []
     let from = after === undefined ? undefined : this.#place(after, order)
     let size = limit + 1
     for (;;) {
-      const chunk = await this.#chunk(tx, where, order, from, size)
+      const chunk = await this.#chunk(tx, request, from, size)
       for (const row of chunk) {
         if (keep && !keep(row)) continue
         const last = rows[limit - 1]
@@ -225,21 +228,23 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     return this.#parted.has(name) && value !== undefined ? JSON.stringify(value) : encodeValue(value)
   }
 
-  async #chunk(
-    tx: Tx,
-    where: Partial<Row>,
-    order: Order<Row>,
-    from: Value[] | undefined,
-    limit: number,
-  ): Promise<Row[]> {
+  async #chunk(tx: Tx, request: PageRequest<Row>, from: Value[] | undefined, limit: number): Promise<Row[]> {
+    const { where = {}, order, below } = request
     const [names, values] = this.#condition(where)
+    const paths = below?.paths.flatMap(subtree) ?? []
     const by = order.map(([name, way]) => `${name} ${way}`).join(', ')
-    const sql = this.#once(`page by ${by} ${from ? 'on' : 'from the start'}`, names, () => {
-      const conditions = [...equal(names), ...(from ? [beyond(order, names.length)] : [])]
+    const shape = `page by ${by} ${from ? 'on' : 'from the start'} below ${below?.column} ${paths.length}`
+    const sql = this.#once(shape, names, () => {
+      const conditions = [
+        ...equal(names),
+        ...(below ? [within(below.column, below.paths.length, names.length)] : []),
+        ...(from ? [beyond(order, names.length + paths.length)] : []),
+      ]
       const only = conditions.length ? ` where ${conditions.join(' and ')}` : ''
-      return `${this.#select()}${only} order by ${by} limit $${names.length + (from?.length ?? 0) + 1}`
+      const marks = names.length + paths.length + (from?.length ?? 0)
+      return `${this.#select()}${only} order by ${by} limit $${marks + 1}`
     })
-    const { rows } = await run(tx, sql, [...values, ...(from ?? []), limit])
+    const { rows } = await run(tx, sql, [...values, ...paths, ...(from ?? []), limit])
     return rows.map((row) => this.decode(row))
   }
 
