@@ -1,8 +1,7 @@
 // What turns have cost, and the caps of people. The caps of folders stand on their groups.
 import { z } from 'zod'
 import type { Tx } from '../store/engine.ts'
-import { run } from '../store/statement.ts'
-import { Table } from '../store/table.ts'
+import { on, Table } from '../store/table.ts'
 import { Cents } from './groups.ts'
 import { Sub, Timestamp } from './values.ts'
 
@@ -43,9 +42,14 @@ export const costLog = new Table({
 
 /** Cents recorded since 00:00 UTC of the day that `now` lies in. */
 export async function spentToday(tx: Tx, by: 'folder' | 'user_sub', who: string, now: string): Promise<number> {
-  const sql = `select coalesce(sum(cost_cents), 0) as cents from cost_log where ${by} = $1 and recorded_at >= $2`
-  const { rows } = await run(tx, sql, [who, `${now.slice(0, 10)}T00:00:00.000Z`])
-  return Number(rows[0]?.cents ?? 0)
+  const { cents } = await on(tx, { cost_log: costLog })
+    .selectFrom('cost_log')
+    .select(({ fn }) => fn.sum<number | string | null>('cost_cents').as('cents'))
+    .where(by, '=', who)
+    .where('recorded_at', '>=', `${now.slice(0, 10)}T00:00:00.000Z`)
+    .executeTakeFirstOrThrow()
+  // PostgreSQL sums into a decimal, which arrives as text; the sum of nothing is NULL.
+  return Number(cents ?? 0)
 }
 
 export type BudgetStatus = 'ok' | 'WARN' | 'EXHAUSTED'
