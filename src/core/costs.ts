@@ -44,12 +44,12 @@ export const costLog = new Table({
 export async function spentToday(tx: Tx, by: 'folder' | 'user_sub', who: string, now: string): Promise<number> {
   const { cents } = await on(tx, { cost_log: costLog })
     .selectFrom('cost_log')
-    .select(({ fn }) => fn.sum<number | string | null>('cost_cents').as('cents'))
+    .select(({ fn }) => fn.sum<number | null>('cost_cents').as('cents'))
     .where(by, '=', who)
     .where('recorded_at', '>=', `${now.slice(0, 10)}T00:00:00.000Z`)
     .executeTakeFirstOrThrow()
-  // PostgreSQL sums into a decimal, which arrives as text; the sum of nothing is NULL.
-  return Number(cents ?? 0)
+  // The sum of nothing is NULL.
+  return cents ?? 0
 }
 
 export type BudgetStatus = 'ok' | 'WARN' | 'EXHAUSTED'
