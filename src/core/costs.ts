@@ -5,6 +5,9 @@ import { on, Table } from '../store/table.ts'
 import { Cents } from './groups.ts'
 import { Sub, Timestamp } from './values.ts'
 
+/** What a cap may be set to: 0 removes it. */
+export const DailyCap = z.int().min(0).max(1_000_000_000_000).describe('Cents a day; 0 removes the cap')
+
 export const User = z.object({ sub: Sub, cost_cap_cents_per_day: Cents.optional() })
 
 export const users = new Table({
@@ -52,7 +55,15 @@ export async function spentToday(tx: Tx, by: 'folder' | 'user_sub', who: string,
   return cents ?? 0
 }
 
-export type BudgetStatus = 'ok' | 'WARN' | 'EXHAUSTED'
+export const BudgetStatus = z.enum(['ok', 'WARN', 'EXHAUSTED'])
+export type BudgetStatus = z.output<typeof BudgetStatus>
+
+/** How a folder or a person stands today; without a cap there is no status. */
+export const Budget = z.object({ cap: z.int().optional(), spent: z.int(), status: BudgetStatus.optional() })
+
+export function budgetOf(spent: number, cap: number | undefined): z.output<typeof Budget> {
+  return { spent, ...(cap === undefined ? {} : { cap, status: budgetStatus(spent, cap) }) }
+}
 
 /** A turn is refused when the day's spend exceeds the cap, and `EXHAUSTED` is said exactly then (decision T5). */
 export function budgetStatus(spent: number, cap: number): BudgetStatus {

@@ -1,7 +1,7 @@
 // Groups: one folder, one agent. Made and removed on the command line; over REST they are read.
 import { z } from 'zod'
 import { makerOf } from '../core/caller.ts'
-import { budgetStatus, spentToday } from '../core/costs.ts'
+import { Budget, budgetOf, DailyCap, spentToday } from '../core/costs.ts'
 import { defaultTasks } from '../core/default-tasks.ts'
 import { Group, groups } from '../core/groups.ts'
 import { admitGroup } from '../core/membership.ts'
@@ -15,8 +15,6 @@ import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
 import { hostOnly, listed } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
-
-const Cap = z.int().min(0).max(1_000_000_000_000).describe('Cents a day; 0 removes the cap')
 
 export const groupsResource = resource({
   of: groups,
@@ -57,7 +55,7 @@ export const groupsResource = resource({
     }),
 
     set_budget: verb({
-      input: z.object({ folder: Folder, daily: Cap }),
+      input: z.object({ folder: Folder, daily: DailyCap }),
       needs: hostOnly,
       run: async (ctx, { folder, daily }) => {
         const patch = { cost_cap_cents_per_day: daily === 0 ? undefined : daily, updated_at: ctx.now }
@@ -68,16 +66,11 @@ export const groupsResource = resource({
     budget: verb({
       reads: true,
       input: Group.pick({ folder: true }),
-      output: z.object({
-        cap: z.int().optional(),
-        spent: z.int(),
-        status: z.enum(['ok', 'WARN', 'EXHAUSTED']).optional(),
-      }),
+      output: Budget,
       needs: hostOnly,
       run: async (ctx, { folder }) => {
         const { cost_cap_cents_per_day: cap } = await mustFind(ctx, table, { folder }, `group ${folder}`)
-        const spent = await spentToday(ctx.tx, 'folder', folder, ctx.now)
-        return { spent, ...(cap === undefined ? {} : { cap, status: budgetStatus(spent, cap) }) }
+        return budgetOf(await spentToday(ctx.tx, 'folder', folder, ctx.now), cap)
       },
     }),
   }),

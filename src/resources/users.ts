@@ -1,6 +1,6 @@
 // What the instance keeps of people beyond their rights: their daily cap. For the command line alone.
 import { z } from 'zod'
-import { budgetStatus, spentToday, User, users } from '../core/costs.ts'
+import { Budget, budgetOf, DailyCap, spentToday, User, users } from '../core/costs.ts'
 import { Sub } from '../core/values.ts'
 import { hostOnly } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
@@ -11,7 +11,7 @@ export const usersResource = resource({
   servedBy: [],
   verbs: (table) => ({
     set_budget: verb({
-      input: z.object({ sub: Sub, daily: z.int().min(0).max(1_000_000_000_000) }),
+      input: z.object({ sub: Sub, daily: DailyCap }),
       needs: hostOnly,
       run: async (ctx, { sub, daily }) => {
         await table.insertIfMissing(ctx.tx, { sub })
@@ -22,16 +22,11 @@ export const usersResource = resource({
     budget: verb({
       reads: true,
       input: User.pick({ sub: true }),
-      output: z.object({
-        cap: z.int().optional(),
-        spent: z.int(),
-        status: z.enum(['ok', 'WARN', 'EXHAUSTED']).optional(),
-      }),
+      output: Budget,
       needs: hostOnly,
       run: async (ctx, { sub }) => {
         const cap = (await table.find(ctx.tx, { sub }))?.cost_cap_cents_per_day
-        const spent = await spentToday(ctx.tx, 'user_sub', sub, ctx.now)
-        return { spent, ...(cap === undefined ? {} : { cap, status: budgetStatus(spent, cap) }) }
+        return budgetOf(await spentToday(ctx.tx, 'user_sub', sub, ctx.now), cap)
       },
     }),
   }),
