@@ -80,7 +80,9 @@ function scanArguments(known: readonly Flag[], argv: readonly string[]): Scan {
 function unknownFlag(said: string, known: readonly Flag[]): NonNullable<Scan['fault']> {
   const meant = nearest(said.replace(/^-+/, ''), ['help', ...known.map(({ name }) => name)])
   const guess = meant === undefined ? '' : `; did you mean --${meant}?`
-  return { text: `unknown flag ${shown(said)}${guess}`, hint: 'an argument that starts with "-" goes behind --' }
+  // Behind one dash only a letter is a name: what follows it may be a value that was typed without a blank.
+  const name = said.startsWith('--') || said.length <= 2 ? said : `${[...said].slice(0, 2).join('')}…`
+  return { text: `unknown flag ${shown(name)}${guess}`, hint: 'an argument that starts with "-" goes behind --' }
 }
 
 function shown(text: string): string {

@@ -26,7 +26,7 @@ suite('what is typed wrongly', () => {
     ],
     'an argument that starts with a dash': [
       ['invite', 'demo', 'revoke', '-abc'],
-      'svc: unknown flag -abc\nhint: an argument that starts with "-" goes behind --\n' +
+      'svc: unknown flag -a…\nhint: an argument that starts with "-" goes behind --\n' +
         'usage: svc invite <instance> revoke <token_id>\nexample: svc invite demo revoke XyQ2mB7kPq1d\n',
     ],
   }
@@ -40,6 +40,16 @@ test('a flag may stand before the command', async (t) => {
   const cli = await demoCli(t)
   assert.deepEqual(JSON.parse(await cli.ok('--json gate demo list')), [])
   assert.match(await cli.ok('--help gate demo list'), /^usage: svc gate <instance> list/)
+})
+
+test('a word behind a flag before the command is its value, and is never repeated', async (t) => {
+  const cli = await demoCli(t)
+  assert.match(await cli.ok(['-c', 'Be brief.', 'token', 'demo', 'issue', 'chat', 'main']), /^jid: web:main\n/)
+  for (const words of ['--value s3cret secert demo set main K', '--value s3cret', 'secret demo set main K -vs3cret']) {
+    const { code, stderr } = await cli.run(words)
+    assert.equal(code, 1)
+    assert.doesNotMatch(stderr, /s3cret/)
+  }
 })
 
 test('the audit log names who sat at the machine, and never a secret', async (t) => {

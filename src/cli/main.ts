@@ -16,8 +16,11 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
 }
 
 async function dispatch(argv: readonly string[], io: Io): Promise<number> {
-  // Flags may stand anywhere, so the first word that is none says which command it is.
-  const at = argv.findIndex((token) => !token.startsWith('-'))
+  // Flags may stand anywhere, so the first word that is none says which command it is; one behind a flag may be its value.
+  const isWord = (token: string | undefined): boolean => token !== undefined && !token.startsWith('-')
+  const at = argv.findIndex(
+    (token, at) => isWord(token) && (at === 0 || isWord(argv[at - 1]) || Object.hasOwn(commands, token)),
+  )
   const noun = argv[at]
   if (noun === undefined) {
     // Without what follows an equals sign: it may be a secret.

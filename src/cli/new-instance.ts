@@ -1,6 +1,6 @@
 // Makes an instance: its directory, its .env, its store and the group main. Safe to repeat: what is there stays as it is.
 import { randomBytes } from 'node:crypto'
-import { link, mkdir, readdir, rm } from 'node:fs/promises'
+import { link, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { bundledProducts, findProduct, listProducts, type Product, setUpFolder } from '../core/products.ts'
 import { INSTANCE_SETTINGS } from '../daemons/settings.ts'
@@ -22,6 +22,8 @@ export interface Made {
   /** Whether it was written now. */
   readonly env: boolean
   readonly group: boolean
+  /** What main is made of: the product asked for, or the one that it had already. */
+  readonly product: Product
 }
 
 interface World {
@@ -49,10 +51,12 @@ export async function makeInstance(place: Place, product: Product, { environment
   const store = 'path' in address ? { ...address, create: true } : address
   const host = await openInstance(configured, { clock, store })
   try {
-    await setUpFolder(layout, MAIN, product)
+    const known = await host.engine.read((tx) => groupsResource.table.find(tx, { folder: MAIN }))
+    const kept = (known && (await findProduct(bundledProducts, known.product))) ?? product
+    await setUpFolder(layout, MAIN, kept)
     const asking = { host, caller: hostCaller(), face: 'cli' as const }
-    const { added } = await call(asking, groupsResource.verbs.add, { folder: MAIN, product: product.name })
-    return { configured, env, group: added }
+    const { added } = await call(asking, groupsResource.verbs.add, { folder: MAIN, product: kept.name })
+    return { configured, env, group: added, product: kept }
   } finally {
     await host.close()
   }
@@ -85,8 +89,18 @@ function newEnv(name: string, environment: Source, random: Random = systemRandom
   ])
 }
 
+/** With those above it, one by one: Node's own `recursive` never ends where a file system lets nobody make one (/proc). */
 async function makeDir(path: string, mode: number): Promise<void> {
-  await mkdir(path, { recursive: true, mode }).catch((error) => refuseDisk(error, 'make', path))
+  try {
+    await mkdir(path, mode).catch(async (error) => {
+      if (diskCode(error) !== 'ENOENT' || dirname(path) === path) throw error
+      await makeDir(dirname(path), mode)
+      await mkdir(path, mode)
+    })
+  } catch (error) {
+    const isThere = diskCode(error) === 'EEXIST' && (await stat(path).catch(() => undefined))?.isDirectory()
+    if (!isThere) refuseDisk(error, 'make', path)
+  }
 }
 
 /** Whole or not at all, and only where there is none: of two that create at once, both use the keys of the first. */

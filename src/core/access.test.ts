@@ -584,3 +584,8 @@ test('a scope as long as a book and full of slashes cannot make it slow', () => 
   )
   assert.ok(performance.now() - start < 1000)
 })
+
+test('a refusal about no folder names the instance', () => {
+  const { reason } = judge(compilePolicy([], []), { principal: 'github:1', claims: {} }, { action: 'admin', scope: '' })
+  assert.equal(reason, 'no row allows admin on the instance')
+})

@@ -124,10 +124,15 @@ export function compilePolicy(rows: readonly AclRow[], memberships: readonly Mem
   }
 }
 
+/** No folder at all is everything (`INSTANCE`). */
+function placeOf(scope: string): string {
+  return scope === '' ? 'the instance' : scope
+}
+
 /** The acl rows alone: a deny wins, and without any row the answer is no. */
 export function judge(policy: Policy, asker: Asker, question: Question): Verdict {
   const row = decide(policy.holdings(asker.principal), question, asker.claims)
-  if (!row) return refused(`no row allows ${question.action} on ${question.scope}`)
+  if (!row) return refused(`no row allows ${question.action} on ${placeOf(question.scope)}`)
   return row.deny ? refused(`denied by acl: ${row.text}`) : allowed(`allowed by acl: ${row.text}`)
 }
 
@@ -147,9 +152,9 @@ export function judgeTool(policy: Policy, folder: string, question: ToolQuestion
   )
   if (row) return { allow: !row.deny, reason: `${ruleText(row)} is the last matching rule: ${row.text}` }
   const rule = DEFAULTS[tier]?.findLast((candidate) => ruleMatches(candidate, tool, params))
-  if (!rule) return refused(`no rule of tier ${tier} and no row allows ${tool} on ${scope}`)
+  if (!rule) return refused(`no rule of tier ${tier} and no row allows ${tool} on ${placeOf(scope)}`)
   if (!reaches(folder, scope))
-    return refused(`${scope} is out of the reach of ${folder}, and no row allows ${tool} there`)
+    return refused(`${placeOf(scope)} is out of the reach of ${folder}, and no row allows ${tool} there`)
   return { allow: !rule.deny, reason: `${rule.text} is the last matching rule: default of tier ${tier}` }
 }
 

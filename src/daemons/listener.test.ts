@@ -48,6 +48,8 @@ const MALFORMED: Record<string, string | Uint8Array> = {
   'an unknown coding': post('Transfer-Encoding: xchunked'),
   'a coding after chunked': post('Transfer-Encoding: chunked, identity'),
   'two codings': `${post('Transfer-Encoding: chunked', 'Transfer-Encoding: identity')}0\r\n\r\n`,
+  'a coding before chunked': `${post('Transfer-Encoding: gzip, chunked')}0\r\n\r\n`,
+  'a coding in HTTP/1.0': 'POST /first HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
   'a bad size of a chunk': `${post('Transfer-Encoding: chunked')}zz\r\n`,
   'a folded header': get('Host: a', 'X: 1', ' 2'),
   'two Hosts': get('Host: a', 'Host: b'),
@@ -55,6 +57,8 @@ const MALFORMED: Record<string, string | Uint8Array> = {
   'no Host': get(),
   'an empty Host': get('Host:'),
   'a Host that is none': get('Host: a/b@c d'),
+  'another host in its target': 'GET http://b/first HTTP/1.1\r\nHost: a\r\n\r\n',
+  'a name and a password in its target': 'GET http://me:secret@a/first HTTP/1.1\r\nHost: a\r\n\r\n',
   'a space in the name of a header': get('Host: a', 'X Y: 1'),
   'a NUL in a header': get('Host: a', 'X: a\0b'),
   'a lone CR in a header': get('Host: a', 'X: a\rb'),
@@ -64,6 +68,7 @@ const MALFORMED: Record<string, string | Uint8Array> = {
   'HTTP/2 without asking': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
   'the bytes of TLS': Buffer.from('16030100a5010000a10303', 'hex'),
   'no path': 'OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n',
+  'a wish for a tunnel': 'CONNECT b:22 HTTP/1.1\r\nHost: b:22\r\n\r\n',
 }
 
 for (const [what, bytes] of Object.entries(MALFORMED)) {
@@ -91,6 +96,21 @@ test('a hundred headers are taken, one more is not', async (t) => {
   assert.equal(statusOf(await raw(url, `GET /${'a'.repeat(17_000)} HTTP/1.1\r\nHost: a\r\n\r\n`)), 431)
   assert.deepEqual(seen, ['/first'])
   assert.deepEqual(new Set(faults.map(({ status }) => status)), new Set([431]))
+})
+
+test('a target that repeats the Host is taken', async (t) => {
+  const { url, seen } = await open(t)
+  const answer = await raw(url, 'GET http://A:80/first HTTP/1.1\r\nHost: a:80\r\nConnection: close\r\n\r\n')
+  assert.equal(statusOf(answer), 200)
+  assert.deepEqual(seen, ['/first'])
+})
+
+test('an expectation that nobody meets is 417 and is told', async (t) => {
+  const { url, seen, faults } = await open(t)
+  const answer = await raw(url, post('Expect: tea', 'Content-Length: 2'), `{}${TAIL}`)
+  assert.equal(statusOf(answer), 417)
+  assert.match(answer, /application\/problem\+json/)
+  assert.deepEqual([seen, faults.map(({ status }) => status)], [[], [417]])
 })
 
 test('an upgrade that nobody offers is ignored', async (t) => {
@@ -163,6 +183,8 @@ test('stopping finishes what is under way and takes nothing new', async (t) => {
   const closing = close()
   await assert.rejects(fetch(url, { headers: { Connection: 'close' } }))
   release()
+  // So that nobody sends another request into a connection that ends.
+  assert.equal((await answer).headers.get('connection'), 'close')
   assert.equal(await (await answer).text(), 'done')
   await closing
 })

@@ -57,17 +57,31 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   server.maxHeadersCount = limits.headers + 1
   const current = new WeakMap<Duplex, ServerResponse>()
   const refused = new WeakSet<Duplex>()
+  const unanswered = new Set<ServerResponse>()
+  const turnAway = ({ socket }: IncomingMessage, response: ServerResponse, fault: Fault): void => {
+    refused.add(socket)
+    onFault?.(fault, socket.remoteAddress)
+    refuseHead(response, fault)
+  }
   server.on('request', (request, response) => {
     const { socket, httpVersion } = request
     // Behind a request that was not understood anything may follow, such as a second one that a first server did not see.
     if (refused.has(socket)) return
     current.set(socket, response)
+    unanswered.add(response)
+    response.once('close', () => unanswered.delete(response))
     if (httpVersion === '1.0') response.shouldKeepAlive = false
     const fault = headFault(request, limits)
-    if (!fault) return void answer(request, response).catch(onStray)
-    refused.add(socket)
-    onFault?.(fault, socket.remoteAddress)
-    refuseHead(response, fault)
+    if (fault) turnAway(request, response, fault)
+    else void answer(request, response).catch(onStray)
+  })
+  server.on('checkExpectation', (request, response) => {
+    if (!refused.has(request.socket)) turnAway(request, response, NO_EXPECTATION)
+  })
+  // Nobody tunnels here; unheard, Node would hang up without a word.
+  server.on('connect', (request, socket) => {
+    onFault?.(NO_PATH, request.socket.remoteAddress)
+    refuseClient(socket, NO_PATH, current.get(socket))
   })
   server.on('clientError', (error, socket) => {
     const fault = CLIENT_FAULTS[diskCode(error) ?? ''] ?? NO_HTTP
@@ -78,7 +92,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   await bind(server, options)
   // Too many open files, for one: the listener goes on, and an error that nobody hears would end the process.
   server.on('error', onStray)
-  return { url: urlOf(server), close: () => drain(server, limits.drainMs) }
+  return { url: urlOf(server), close: () => drain(server, unanswered, limits.drainMs) }
 }
 
 function serverOptions({ headMs, requestMs, idleMs, headBytes }: Limits) {
@@ -99,18 +113,23 @@ function serverOptions({ headMs, requestMs, idleMs, headBytes }: Limits) {
 const HOST = /^(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i
 
 /** What the parser lets pass and two servers in a row may read differently. */
-function headFault({ rawHeaders, httpVersion, url = '' }: IncomingMessage, limits: Limits): Fault | undefined {
+function headFault({ rawHeaders, headers, httpVersion, url = '' }: IncomingMessage, limits: Limits): Fault | undefined {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return NO_HTTP
   if (rawHeaders.length > limits.headers * 2) {
     return { status: 431, detail: `the request has more than ${limits.headers} headers` }
   }
   const hosts = rawHeaders.filter((_, at) => rawHeaders[at - 1]?.toLowerCase() === 'host' && at % 2 === 1)
   if (hosts.length !== 1 || !HOST.test(hosts[0] ?? '')) return { status: 400, detail: 'the request needs one Host' }
-  return /^(\/|https?:\/\/)/.test(url) ? undefined : { status: 400, detail: 'the request has no path' }
+  const coding = headers['transfer-encoding']?.toLowerCase()
+  if (coding !== undefined && (coding !== 'chunked' || httpVersion === '1.0')) return NO_CODING
+  const [, place, authority] = /^(\/|https?:\/\/([^/?#]*))/i.exec(url) ?? []
+  if (place === undefined) return NO_PATH
+  const isSaidTwice = authority !== undefined && authority.toLowerCase() !== hosts[0]?.toLowerCase()
+  return isSaidTwice ? { status: 400, detail: 'the request names two hosts' } : undefined
 }
 
 export interface Fault {
-  readonly status: 400 | 408 | 431
+  readonly status: 400 | 408 | 417 | 431
   readonly detail: string
 }
 
@@ -119,7 +138,15 @@ const CLIENT_FAULTS: Readonly<Record<string, Fault>> = {
   ERR_HTTP_REQUEST_TIMEOUT: { status: 408, detail: 'the request did not arrive in time' },
 }
 const NO_HTTP: Fault = { status: 400, detail: 'this is not HTTP/1.1' }
-const TITLES = { 400: 'Bad Request', 408: 'Request Timeout', 431: 'Request Header Fields Too Large' } as const
+const NO_PATH: Fault = { status: 400, detail: 'the request has no path' }
+const NO_CODING: Fault = { status: 400, detail: 'the one transfer coding is chunked, in HTTP/1.1' }
+const NO_EXPECTATION: Fault = { status: 417, detail: 'the one expectation is 100-continue' }
+const TITLES = {
+  400: 'Bad Request',
+  408: 'Request Timeout',
+  417: 'Expectation Failed',
+  431: 'Request Header Fields Too Large',
+} as const
 
 /** E1 holds for what never became a request, too. */
 function documentOf({ status, detail }: Fault): string {
@@ -180,9 +207,10 @@ function urlOf(server: Server): string {
   return `http://${bound.family === 'IPv6' ? `[${host}]` : host}:${bound.port}`
 }
 
-async function drain(server: Server, drainMs: number): Promise<void> {
+async function drain(server: Server, unanswered: Iterable<ServerResponse>, drainMs: number): Promise<void> {
   const closed = new Promise((resolve) => server.close(resolve))
-  // A connection is idle only after its answer has gone out: then it is closed as well.
+  // A connection is idle only after its answer has gone out: then it is closed as well, and the answer says so.
+  for (const response of unanswered) if (!response.headersSent) response.setHeader('Connection', 'close')
   server.prependListener('request', (_, response) => response.setHeader('Connection', 'close'))
   const sweep = setInterval(() => server.closeIdleConnections(), 20)
   const deadline = setTimeout(() => server.closeAllConnections(), drainMs)

@@ -89,7 +89,15 @@ async function forward({ name, url, agent }: Remote, request: Request, c: Contex
   outgoing.writeHead(status, withoutHops(answer.rawHeaders)).flushHeaders()
   // Whichever side breaks off takes the other one along: half an answer must not look like a whole one.
   pipeline(answer, outgoing).catch(() => {})
+  answer.once('end', () => dropRest(incoming, onward))
   return alreadySent(status)
+}
+
+/** An answer may come before the body is over. Node then sends no more of it, and the next request would wait behind it. */
+function dropRest(incoming: IncomingMessage, onward: ClientRequest): void {
+  if (onward.writableEnded) return
+  incoming.unpipe(onward).resume()
+  onward.destroy()
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

@@ -5,6 +5,8 @@ import { z } from 'zod'
 import { REFUSALS, Refusal, type RefusalCode, refuse } from './refusal.ts'
 
 export const BODY_MAX = 1_048_576
+/** How much of a body that is too large is read all the same, and dropped. */
+const DROPPED_MAX = 16 * BODY_MAX
 const DETAIL_MAX = 2_000
 
 // From a table of our own, so the keys are exactly the codes; Object.keys forgets that.
@@ -42,8 +44,6 @@ export function problem(refusal: Refusal, headers: Record<string, string> = {}):
     {
       ...(retry === undefined ? {} : { 'Retry-After': String(retry) }),
       ...(code === 'unauthenticated' ? { 'WWW-Authenticate': 'Bearer' } : {}),
-      // The rest of what is too large is not worth reading.
-      ...(code === 'too_large' ? { Connection: 'close' } : {}),
       ...headers,
     },
   )
@@ -108,12 +108,12 @@ async function readStream(request: Request, max: number): Promise<Uint8Array> {
   while (reader) {
     const { done, value } = await reader.read().catch(brokeOff)
     if (done) break
-    chunks.push(value)
     length += value.byteLength
-    if (length <= max) continue
-    await reader.cancel().catch(() => {})
-    tooLarge(max)
+    if (length <= max) chunks.push(value)
+    // Cut off at the cap, whoever is still sending would get a reset instead of the answer.
+    if (length > max + DROPPED_MAX) await reader.cancel().catch(() => {})
   }
+  if (length > max) tooLarge(max)
   return Buffer.concat(chunks, length)
 }
 

@@ -32,8 +32,9 @@ export async function callParsed<I extends z.ZodObject, O>(
     const ctx = contextOf(asking, { tool: verb.toolName, params }, tx, effects)
     await verb.needs(ctx, input)
     const reply = await verb.run(ctx, input)
+    if (verb.reads) return reply
     const said = verb.audited ? verb.audited(input, reply) : input
-    if (said && !verb.reads) await writeAudit(tx, asking, verb, { input: said, reply }, outcome('ok'))
+    if (said) await writeAudit(tx, asking, verb, { input: said, reply }, outcome('ok'))
     return reply
   }
   try {

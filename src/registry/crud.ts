@@ -1,7 +1,7 @@
 // The ordinary verbs of a table. What differs from row to row is said by the resource.
 import { z } from 'zod'
 import { limit, line } from '../core/values.ts'
-import { refuse } from '../lib/refusal.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Order, PageRequest, Table } from '../store/table.ts'
 import type { Context } from './context.ts'
 import { adminFilter, reachOf } from './needs.ts'
@@ -90,12 +90,32 @@ export async function pageOf<R extends z.ZodObject, N extends string>(
   name: N,
   request: PageRequest<Row<R>>,
 ): Promise<Listing<N, R>> {
-  const page = await table.page(ctx.tx, request)
-  const next = page.next === undefined ? {} : { next: page.next }
   const hidden = new Set(table.columns.filter((column) => isMarked(table.row, column, 'writeOnly')))
+  // A cursor holds the columns that order the list. Where one of them is the hash of a token, it is sealed.
+  const isSealed = request.order.some(([column]) => hidden.has(column))
+  const context = `cursor:${table.name}`
+  const { after } = request
+  const from = isSealed && after !== undefined ? openCursor(ctx, after, context) : after
+  const page = await table.page(ctx.tx, { ...request, after: from })
+  const place = page.next !== undefined && isSealed ? sealCursor(ctx, page.next, context) : page.next
+  const next = place === undefined ? {} : { next: place }
   const visible = (row: Row<R>) => Object.fromEntries(Object.entries(row).filter(([column]) => !hidden.has(column)))
   // As above: one member whose name is a parameter.
   return { [name]: page.rows.map(visible), ...next } as Listing<N, R>
+}
+
+function sealCursor({ keyring }: Context, cursor: string, context: string): string {
+  return Buffer.from(keyring.seal(cursor, context)).toString('base64url')
+}
+
+/** What does not open goes on as nothing, which the table refuses like any other text that is no cursor. */
+function openCursor({ keyring }: Context, text: string, context: string): string {
+  try {
+    return keyring.open(Buffer.from(text, 'base64url'), context).toString()
+  } catch (error) {
+    if (error instanceof Refusal) return ''
+    throw error
+  }
 }
 
 /** The row of this key, or `not_found` with a sentence. */

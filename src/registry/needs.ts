@@ -35,26 +35,37 @@ export async function mustHaveTool(ctx: Context, scope: string): Promise<void> {
     refuse('forbidden', `${ctx.tool}: not permitted${scope ? ` on ${scope}` : ''} (${verdict.reason})`)
 }
 
+/**
+ * The same for the folder of a row that the caller named by its key. Whose row it is, is told to nobody who may not use
+ * it: else anyone with a bearer could read off folder by folder what is where.
+ */
+export async function mustHaveToolOver(ctx: Context, scope: string, what: string): Promise<void> {
+  if (await hasTool(ctx, scope)) return
+  // What an agent has not even at home is refused for what it is.
+  if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
+  refuse('forbidden', `${ctx.tool}: not permitted on ${what}`)
+}
+
 export async function hasTool(ctx: Context, scope: string): Promise<boolean> {
   return (await verdictOf(ctx, scope)).allow
 }
 
 async function verdictOf(ctx: Context, scope: string): Promise<Verdict> {
+  return (await verdicts(ctx))(scope)
+}
+
+async function verdicts(ctx: Context): Promise<(scope: string) => Verdict> {
   const { caller, tool, params } = ctx
-  if (caller.kind === 'host') return { allow: true, reason: 'the host may' }
+  if (caller.kind === 'host') return () => ({ allow: true, reason: 'the host may' })
   const policy = await ctx.policy()
-  if (caller.kind === 'agent') return judgeTool(policy, caller.folder, { tool, scope, params })
+  if (caller.kind === 'agent') return (scope) => judgeTool(policy, caller.folder, { tool, scope, params })
   const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
-  return judge(policy, asker, { action: `mcp:${tool}`, scope, params })
+  return (scope) => judge(policy, asker, { action: `mcp:${tool}`, scope, params })
 }
 
 /** `admin` on the folder, or on all that a folder glob names. */
 export async function isAdmin(ctx: Context, folder: string): Promise<boolean> {
   return (await adminFilter(ctx))(folder)
-}
-
-export async function mustAdmin(ctx: Context, folder: string): Promise<void> {
-  if (!(await isAdmin(ctx, folder))) refuse('forbidden', `${ctx.tool}: not permitted: it needs admin on ${folder}`)
 }
 
 /**
@@ -71,6 +82,20 @@ export async function adminFilter(ctx: Context): Promise<(folder: string) => boo
       return reaches(caller.folder, folder) && !isToolDenied(policy, caller.folder, { tool, scope: folder, params })
     return ['admin', `mcp:${tool}`].every((action) => judge(policy, asker, { action, scope: folder, params }).allow)
   }
+  return remembered(judged)
+}
+
+/**
+ * The folders whose rows the caller may read where rows can be the instance's too: what they administer, and whoever has
+ * the tool everywhere all but what a row denies. The instance's own rows are for the latter.
+ */
+export async function sightOf(ctx: Context): Promise<(folder: string) => boolean> {
+  const [verdict, mayAdmin] = [await verdicts(ctx), await adminFilter(ctx)]
+  if (!verdict(INSTANCE).allow) return (folder) => folder !== INSTANCE && mayAdmin(folder)
+  return remembered((folder) => verdict(folder).allow)
+}
+
+function remembered(judged: (folder: string) => boolean): (folder: string) => boolean {
   const known = new Map<string, boolean>()
   return (folder) => {
     const verdict = known.get(folder) ?? judged(folder)
@@ -90,7 +115,7 @@ export async function reachOf(ctx: Context): Promise<string[] | undefined> {
 }
 
 /** The folder that all matches of a glob lie in or below: everything before the first segment with a wildcard. */
-function baseOf(glob: string): string {
+export function baseOf(glob: string): string {
   const segments = glob.split('/')
   const wild = segments.findIndex((segment) => /[*?[\\]/.test(segment))
   return (wild < 0 ? segments : segments.slice(0, wild)).join('/')

@@ -40,6 +40,7 @@ export const aclMembershipResource = resource({
       input: Edge,
       output: z.object({ added: z.boolean() }),
       needs: hostOnly,
+      audited: (input, { added }) => (added ? input : undefined),
       run: async (ctx, { subject, role }) => ({
         added: await addMembership(ctx.tx, { subject, role, by: makerOf(ctx.caller), now: ctx.now }),
       }),

@@ -91,6 +91,27 @@ onEveryEngine('access rows', (engine) => {
     await assert.rejects(linesOf(at, agent('team/a/b')), refused('forbidden', 'tiers 0 to 1'))
   })
 
+  test('an operator sees no rows of what is denied to them', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('team', 'other')
+    await at.operator('github:op')
+    for (const scope of ['team', 'team/**', 'other', '**']) await at.grant('github:2', 'interact', scope)
+    await at.grant('github:op', 'mcp:*', 'team/**', 'deny')
+    const others = ['allow github:2 interact **', 'allow github:2 interact other']
+    assert.deepEqual(await linesOf(at, person('github:op')), others)
+    assert.deepEqual(await linesOf(at, person('github:op'), { scope: 'team' }), [])
+  })
+
+  test('an agent that is let to a folder beyond its reach sees the rows there', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('team', 'other')
+    await at.grant('folder:team', 'mcp:list_acl', 'other')
+    await at.grant('github:2', 'interact', 'other')
+    const rows = ['allow folder:team mcp:list_acl other', 'allow github:2 interact other']
+    assert.deepEqual(await linesOf(at, agent('team'), { scope: 'other' }), rows)
+    assert.deepEqual(await linesOf(at, agent('team')), [])
+  })
+
   test('a grant counts from the next call on, and so does its end', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team')
@@ -109,6 +130,8 @@ onEveryEngine('access rows', (engine) => {
   test('one audit row for each change and each refusal, and no change without one', async (t) => {
     const at = await testHost(t, engine)
     const deeds = await deedsOf(at, async () => {
+      await at.cli.call(grant, ROW)
+      // Nothing changes, so nothing is noted.
       await at.cli.call(grant, ROW)
       await at
         .as(person('github:1'))

@@ -5,7 +5,7 @@ import { makerOf } from '../core/caller.ts'
 import { Folder, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { EVERYTHING, listing, Paging, pageOf } from '../registry/crud.ts'
-import { adminFilter, hasTool, hostOnly, INSTANCE, listed, mustHaveTool } from '../registry/needs.ts'
+import { hostOnly, INSTANCE, listed, mustHaveTool, sightOf } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
 const Grant = z.object({
@@ -46,8 +46,9 @@ export const aclResource = resource({
         else await listed(ctx)
       },
       run: async (ctx, { scope, limit, after }) => {
-        const all = await hasTool(ctx, INSTANCE)
-        const mayAdmin = await adminFilter(ctx)
+        const maySee = await sightOf(ctx)
+        // An agent that names a folder has been let to it, be it by a grant that leads out of its own reach.
+        const isJudged = ctx.caller.kind === 'agent' && scope !== undefined
         return pageOf(ctx, table, 'acl', {
           where: scope === undefined ? {} : { scope },
           order: [
@@ -60,7 +61,7 @@ export const aclResource = resource({
           ],
           limit,
           after,
-          ...(all ? {} : { keep: (row) => mayAdmin(baseOf(row.scope) ?? INSTANCE) }),
+          ...(isJudged ? {} : { keep: (row) => maySee(baseOf(row.scope) ?? INSTANCE) }),
         })
       },
     }),
@@ -70,6 +71,7 @@ export const aclResource = resource({
       input: Grant,
       output: z.object({ added: z.boolean() }),
       needs: hostOnly,
+      audited: (input, { added }) => (added ? input : undefined),
       run: async (ctx, row) => {
         const fault = aclFault(row)
         if (fault) refuse('invalid', fault)

@@ -4,7 +4,7 @@ import { contains } from '../core/tiers.ts'
 import { Folder, limit, line } from '../core/values.ts'
 import { audit } from '../registry/audit.ts'
 import { EVERYTHING, listing, Paging, pageOf } from '../registry/crud.ts'
-import { adminFilter, hasTool, INSTANCE, listed } from '../registry/needs.ts'
+import { INSTANCE, listed, sightOf } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
 const Filters = z.object({
@@ -29,19 +29,12 @@ export const auditResource = resource({
       output: listing(table, 'audit'),
       needs: listed,
       run: async (ctx, { folder, category, actor, ...paging }) => {
-        const [mayAll, mayAdmin] = [await hasTool(ctx, INSTANCE), await adminFilter(ctx)]
-        const narrow = !mayAll || folder !== undefined
+        const maySee = await sightOf(ctx)
         return pageOf(ctx, table, 'audit', {
           where: { ...(category ? { category } : {}), ...(actor ? { actor } : {}) },
           order: [['id', 'desc']],
-          ...(narrow
-            ? {
-                keep: (row) => {
-                  if (row.folder === undefined) return mayAll && folder === undefined
-                  return (mayAll || mayAdmin(row.folder)) && (folder === undefined || contains(folder, row.folder))
-                },
-              }
-            : {}),
+          keep: (row) =>
+            maySee(row.folder ?? INSTANCE) && (folder === undefined || contains(folder, row.folder ?? INSTANCE)),
           ...paging,
         })
       },

@@ -5,7 +5,7 @@ import { Budget, budgetOf, DailyCap, spentToday } from '../core/costs.ts'
 import { defaultTasks } from '../core/default-tasks.ts'
 import { Group, groups } from '../core/groups.ts'
 import { admitGroup } from '../core/membership.ts'
-import { routes, routesFor } from '../core/routes.ts'
+import { roomOf, routes, routesFor } from '../core/routes.ts'
 import { nextRun } from '../core/schedule.ts'
 import { scheduledTasks } from '../core/tasks.ts'
 import { nameOf, parentOf } from '../core/tiers.ts'
@@ -37,7 +37,9 @@ export const groupsResource = resource({
     add: verb({
       input: z.object({
         folder: Folder,
-        jid: Jid.optional(),
+        jid: Jid.refine((jid) => !/[\s*?[\\]/.test(roomOf(jid)), {
+          error: 'must not hold blanks, "*", "?", "[" or "\\\\": its room becomes a route\'s glob',
+        }).optional(),
         name: Group.shape.name.optional(),
         product: Group.shape.product.default('assistant'),
       }),

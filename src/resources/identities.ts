@@ -54,6 +54,7 @@ export const identitiesResource = resource({
       input: z.object({ sub: Sub }),
       output: z.object({ removed: z.boolean() }),
       needs: hostOnly,
+      audited: (input, { removed }) => (removed ? input : undefined),
       run: async (ctx, { sub }) => ({ removed: (await identityClaims.remove(ctx.tx, { sub })) > 0 }),
     }),
   }),

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { FolderOrRoot, line, Timestamp } from '../core/values.ts'
 import { list } from '../registry/crud.ts'
-import { adminFilter, hasTool, INSTANCE, listed } from '../registry/needs.ts'
+import { INSTANCE, listed, sightOf } from '../registry/needs.ts'
 import { resource } from '../registry/resource.ts'
 import { Table } from '../store/table.ts'
 
@@ -41,8 +41,8 @@ export const installedPackagesResource = resource({
         ['name', 'asc'],
       ],
       keep: async (ctx) => {
-        const [mayAll, mayAdmin] = [await hasTool(ctx, INSTANCE), await adminFilter(ctx)]
-        return ({ folder }) => mayAll || (folder !== '' && mayAdmin(folder))
+        const maySee = await sightOf(ctx)
+        return ({ folder }) => maySee(folder || INSTANCE)
       },
       when: 'See which packages are installed and where they came from.',
     }),

@@ -155,6 +155,27 @@ onEveryEngine('invites', (engine) => {
     for (const caller of [person('github:2'), agent('team')])
       await assert.rejects(at.as(caller).call(revoke, { token_id: token }), refused('not_found', 'no such invite'))
     await at.as(operator).call(revoke, { token_id: token })
+    for (const caller of [person('github:2'), agent('team')])
+      await assert.rejects(at.as(caller).call(revoke, { token_id: token }), refused('not_found', 'no such invite'))
+  })
+
+  test('nor for an operator to whom the folder is denied', async (t) => {
+    const at = await opened(t, engine)
+    const { token } = await at.as(admin).call(create, { target_glob: 'team/*' })
+    await at.as(operator).call(create, { target_glob: '**' })
+    await at.grant('github:op', '*', 'team/**', 'deny')
+    const { invites } = await at.as(operator).call(list, {})
+    assert.deepEqual(
+      invites.map(({ target_glob }) => target_glob),
+      ['**'],
+    )
+    await assert.rejects(at.as(operator).call(revoke, { token_id: token }), refused('not_found', 'no such invite'))
+  })
+
+  test('a glob that no access row could hold is refused', async (t) => {
+    const at = await opened(t, engine)
+    for (const target_glob of ['', 'team/*\n', 'team/ *', 'team//*', 'team/[', 'team/../*', `team/${'*'.repeat(251)}`])
+      await assert.rejects(at.as(operator).call(create, { target_glob }), refused('invalid', 'target_glob'))
   })
 
   test('one audit row for each change and each refusal, without the token, and no change without one', async (t) => {

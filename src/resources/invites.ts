@@ -8,7 +8,7 @@ import { compileSegments } from '../lib/glob.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { listing, Paging, pageOf } from '../registry/crud.ts'
-import { covers, hasTool, INSTANCE, listed, mustHaveTool } from '../registry/needs.ts'
+import { baseOf, covers, hasTool, INSTANCE, listed, mustHaveTool, sightOf } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 import { Table } from '../store/table.ts'
 
@@ -31,7 +31,7 @@ const Invite = z
 
 function globFault(value: string): string | undefined {
   if (value === '' || value.length > 255) return 'must be a folder or a folder glob of 1 to 255 characters'
-  if (!compileSegments(value)) return 'is not a folder glob'
+  if (/[\u0000-\u0020\u007f]/.test(value) || !compileSegments(value)) return 'is not a folder glob'
   const plain = value.split('/').filter((segment) => !/[*?[\\]/.test(segment))
   return plain.length && folderFault(plain.join('/')) ? `has a segment that ${folderFault(plain.join('/'))}` : undefined
 }
@@ -62,14 +62,14 @@ export const invitesResource = resource({
       output: listing(table, 'invites'),
       needs: listed,
       run: async (ctx, { issued_by, ...paging }) => {
-        const [mayAll, own] = [await hasTool(ctx, INSTANCE), makerOf(ctx.caller)]
+        const isTheirs = await ownership(ctx)
         return pageOf(ctx, table, 'invites', {
           where: issued_by === undefined ? {} : { issued_by_sub: issued_by },
           order: [
             ['issued_at', 'desc'],
             ['token_id', 'asc'],
           ],
-          ...(mayAll ? {} : { keep: ({ issued_by_sub }) => issued_by_sub === own }),
+          keep: isTheirs,
           ...paging,
         })
       },
@@ -109,10 +109,9 @@ export const invitesResource = resource({
           .describe('The first 12 characters of the token, or all of it'),
       }),
       needs: async (ctx, { token_id }) => {
-        const invite = await mustFindLive(ctx, token_id)
-        if (invite.issued_by_sub === makerOf(ctx.caller) || (await hasTool(ctx, INSTANCE))) return
-        // Whether there is such an invite is nobody else's business.
-        refuse('not_found', 'there is no such invite')
+        const invite = await table.find(ctx.tx, { token_id })
+        // Whether there is such an invite, or was one, is nobody else's business.
+        if (!invite || !(await ownership(ctx))(invite)) refuse('not_found', 'there is no such invite')
       },
       run: async (ctx, { token_id }) => {
         const { token_hash } = await mustFindLive(ctx, token_id)
@@ -121,6 +120,12 @@ export const invitesResource = resource({
     }),
   }),
 })
+
+/** An invite is its issuer's and the operators', but not of those whom a row denies the folder that it leads to. */
+async function ownership(ctx: Context): Promise<(invite: z.output<typeof Invite>) => boolean> {
+  const [mayAll, maySee, own] = [await hasTool(ctx, INSTANCE), await sightOf(ctx), makerOf(ctx.caller)]
+  return ({ issued_by_sub, target_glob }) => issued_by_sub === own || (mayAll && maySee(baseOf(target_glob)))
+}
 
 async function mustFindLive(ctx: Context, token_id: string) {
   const invite = (await invites.find(ctx.tx, { token_id })) ?? refuse('not_found', 'there is no such invite')

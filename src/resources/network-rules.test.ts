@@ -65,4 +65,14 @@ onEveryEngine('network rules', (engine) => {
     assert.equal((await cli.call(list, {})).network_rules.length, 4)
     assert.deepEqual((await as(person('github:1')).call(list, {})).network_rules, [])
   })
+
+  test('an operator sees no rule of a folder that is denied to them', async (t) => {
+    const { as, cli, grant, groups, operator } = await testHost(t, engine)
+    await groups('a', 'b')
+    await operator('github:op')
+    for (const folder of ['a', 'b']) await cli.call(allow, { folder, target: 'x.example' })
+    await grant('github:op', 'admin', 'b/**', 'deny')
+    const { network_rules } = await as(person('github:op')).call(list, {})
+    assert.deepEqual([...new Set(network_rules.map(({ folder }) => folder))], ['', 'a'])
+  })
 })

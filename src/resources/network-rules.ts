@@ -7,7 +7,7 @@ import { FolderOrRoot } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { EVERYTHING, listing, Paging, pageOf } from '../registry/crud.ts'
-import { adminFilter, granted, hasTool, INSTANCE, listed } from '../registry/needs.ts'
+import { granted, INSTANCE, listed, sightOf } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
 const Rule = NetworkRule.pick({ folder: true, target: true })
@@ -39,14 +39,14 @@ export const networkRulesResource = resource({
       output: listing(table, 'network_rules'),
       needs: listed,
       run: async (ctx, { folder, ...paging }) => {
-        const [mayAll, mayAdmin] = [await hasTool(ctx, INSTANCE), await adminFilter(ctx)]
+        const maySee = await sightOf(ctx)
         return pageOf(ctx, table, 'network_rules', {
           where: folder === undefined ? {} : { folder },
           order: [
             ['folder', 'asc'],
             ['target', 'asc'],
           ],
-          keep: (row) => mayAll || (row.folder !== '' && mayAdmin(row.folder)),
+          keep: (row) => maySee(folderOf(row)),
           ...paging,
         })
       },
@@ -58,6 +58,7 @@ export const networkRulesResource = resource({
       input: Rule,
       output: z.object({ added: z.boolean(), target: z.string() }),
       needs: granted(folderOf),
+      audited: (input, { added }) => (added ? input : undefined),
       run: async (ctx, rule) => {
         await mustExist(ctx, rule.folder)
         const added = await table.insertIfMissing(ctx.tx, {

@@ -111,6 +111,12 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     const { audit: before } = await cli.call(list, { category: 'mutation', limit: 1, after: next })
     assert.equal(before[0]?.action, 'acl_membership.add')
     await assert.rejects(cli.call(list, { after: 'garbage' }), refused('invalid', 'cursor'))
+    await grant('github:9', 'admin', 'other/**', 'deny')
+    const { audit: allowed } = await as(person('github:9')).call(list, { category: 'authz' })
+    assert.deepEqual(
+      allowed.map(({ folder }) => folder),
+      ['team'],
+    )
   })
 })
 

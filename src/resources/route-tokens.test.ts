@@ -320,6 +320,8 @@ onEveryEngine('listing', (engine) => {
       const page = await at.cli.call(list, { limit: 3, ...(after ? { after } : {}) })
       seen.push(...page.tokens.map(({ jid }) => jid))
       after = page.next
+      // The list is ordered by the hash, too, which is nobody's to read.
+      assert.doesNotMatch(Buffer.from(after ?? '', 'base64url').toString('latin1'), /bytes|2026/)
     } while (after)
     assert.deepEqual(
       seen.toSorted(),
@@ -362,7 +364,10 @@ onEveryEngine('revoking', (engine) => {
     for (const folder of ['team', 'other']) await at.grant(`folder:${folder}`, 'mcp:revoke_route_token', '**')
     await at.grant('github:1', 'admin', 'team/**')
     for (const caller of [agent('team'), agent('other'), person('github:1'), person('github:2')])
-      await assert.rejects(at.as(caller).call(revoke, { jid: 'web:team' }), refused('forbidden', 'needs admin on main'))
+      await assert.rejects(
+        at.as(caller).call(revoke, { jid: 'web:team' }),
+        refused('forbidden', /on the folder that issued web:team$/),
+      )
     assert.deepEqual(await jidsOf(at), ['web:team'])
     await at.grant('github:1', 'admin', 'main')
     assert.deepEqual(await at.as(person('github:1')).call(revoke, { jid: 'web:team' }), { deleted: 1 })
@@ -377,7 +382,7 @@ onEveryEngine('revoking', (engine) => {
     await at.grant('folder:team/a', 'mcp:revoke_route_token', 'team/a')
     await inner.call(revoke, { jid: 'web:team/a' })
     await inner.call(revoke, { jid: 'web:team/a/b' })
-    await assert.rejects(inner.call(revoke, { jid: 'web:team' }), refused('forbidden', 'needs admin on team'))
+    await assert.rejects(inner.call(revoke, { jid: 'web:team' }), refused('forbidden', 'that issued web:team'))
   })
 
   test('the end of either folder is the end of the token', async (t) => {

@@ -8,7 +8,7 @@ import { Folder, Jid, Segment } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { list, listing, Paging, pageOf } from '../registry/crud.ts'
-import { hasTool, hostOnly, listed, mustAdmin, mustHaveTool, ownFolder } from '../registry/needs.ts'
+import { hasTool, hostOnly, isAdmin, listed, mustHaveTool, ownFolder } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
 const TOKEN_BYTES = 32
@@ -85,7 +85,9 @@ export const routeTokensResource = resource({
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
         const { owner_folder } =
           (await table.find(ctx.tx, { jid })) ?? refuse('not_found', `there is no token at ${jid}`)
-        await mustAdmin(ctx, owner_folder)
+        // Which folder that is, is told to its admins alone.
+        if (!(await isAdmin(ctx, owner_folder)))
+          refuse('forbidden', `${ctx.tool}: not permitted: it needs admin on the folder that issued ${jid}`)
       },
       run: async (ctx, { jid }) => ({ deleted: await table.remove(ctx.tx, { jid }) }),
     }),

@@ -58,8 +58,10 @@ onEveryEngine('routes', (engine) => {
     const changed = await at.as(admin).call(update, { id, seq: -3, observe_window_chars: 100 })
     assert.deepEqual(changed, { id, seq: -3, match: 'room=1', target: 'team', observe_window_chars: 100 })
     await assert.rejects(at.as(admin).call(update, { id, target: 'other' }), refused('forbidden', 'on other'))
+    // Where it leads is told to nobody who may not change it.
+    const no = (which: number) => refused('forbidden', new RegExp(`not permitted on route ${which}$`))
     const { id: theirs } = await at.as(operator).call(create, { target: 'other' })
-    await assert.rejects(at.as(admin).call(update, { id: theirs, target: 'team' }), refused('forbidden', 'on other'))
+    await assert.rejects(at.as(admin).call(update, { id: theirs, target: 'team' }), no(theirs))
     await assert.rejects(at.as(admin).call(update, { id: 99, seq: 1 }), refused('not_found', 'there is no route 99'))
     assert.deepEqual(await at.as(admin).call(update, { id }), changed)
     await assert.rejects(at.as(admin).call(update, { id, match: 'rom=1' }), refused('invalid', 'unknown key "rom"'))
@@ -68,7 +70,8 @@ onEveryEngine('routes', (engine) => {
   test('a route is deleted by who may write it', async (t) => {
     const at = await opened(t, engine)
     const { id } = await at.as(admin).call(create, { target: 'team' })
-    await assert.rejects(at.as(agent('other')).call(remove, { id }), refused('forbidden', 'on team'))
+    for (const caller of [agent('other'), person('github:2')])
+      await assert.rejects(at.as(caller).call(remove, { id }), refused('forbidden', /not permitted on route \d+$/))
     // The guard of the default route is the agent's against itself.
     await assert.rejects(at.as(agent('team')).call(remove, { id }), refused('forbidden', 'your own default route'))
     assert.deepEqual(await at.as(admin).call(remove, { id }), { deleted: true, id })

@@ -6,7 +6,7 @@ import { jsonText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
-import { adminFilter, granted, INSTANCE, listed, mustHaveTool, ownFolder } from '../registry/needs.ts'
+import { adminFilter, granted, INSTANCE, listed, mustHaveTool, mustHaveToolOver, ownFolder } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
 const NewRoute = Route.omit({ id: true }).extend({
@@ -71,7 +71,7 @@ export const routesResource = resource({
       output: Route,
       needs: async (ctx, { id, target }) => {
         const route = await mustFind(ctx, table, { id }, `route ${id}`)
-        await mustHaveTool(ctx, scopeOf(route.target))
+        await mustHaveToolOver(ctx, scopeOf(route.target), `route ${id}`)
         if (target !== undefined) await mustHaveTool(ctx, scopeOf(target))
       },
       run: async (ctx, { id, ...patch }) => {
@@ -88,7 +88,7 @@ export const routesResource = resource({
       output: z.object({ deleted: z.literal(true), id: z.int() }),
       needs: async (ctx, { id }) => {
         const route = await mustFind(ctx, table, { id }, `route ${id}`)
-        await mustHaveTool(ctx, scopeOf(route.target))
+        await mustHaveToolOver(ctx, scopeOf(route.target), `route ${id}`)
         if (isOwnDefault(ctx, route)) refuse('forbidden', 'your own default route cannot be deleted')
       },
       run: async (ctx, { id }) => {

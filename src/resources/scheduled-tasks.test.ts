@@ -7,6 +7,7 @@ import { routes } from '../core/routes.ts'
 import { scheduledTasks, taskRunLogs } from '../core/tasks.ts'
 import { groupsResource } from './groups.ts'
 import { routeTokensResource } from './route-tokens.ts'
+import { routesResource } from './routes.ts'
 import { scheduledTasksResource } from './scheduled-tasks.ts'
 
 const { list, schedule, update, pause, resume, delete: cancel } = scheduledTasksResource.verbs
@@ -81,6 +82,12 @@ onEveryEngine('scheduling', (engine) => {
         refused('forbidden', 'on other'),
       )
     }
+    // Nor is it told to whom a chat belongs.
+    await at.cli.call(routesResource.verbs.create, { match: 'room=77', target: 'other' })
+    await assert.rejects(
+      at.as(agent('team')).call(schedule, { targetJid: 'telegram:77', prompt: 'Look.' }),
+      refused('forbidden', /not permitted on telegram:77$/),
+    )
     await assert.rejects(
       at.as(agent('team/a/b')).call(schedule, { targetJid: 'team', prompt: 'Look.' }),
       refused('forbidden', 'tiers 0 to 1'),
@@ -211,7 +218,8 @@ onEveryEngine('tasks', (engine) => {
   test("another folder's task is its own", async (t) => {
     const at = await opened(t, engine)
     for (const caller of [agent('other'), person('github:2')]) {
-      const [id, no] = ['team-mem-0', refused('forbidden', 'on team')]
+      // Whose it is, is not told either: an agent without the tool is refused for its own folder.
+      const [id, no] = ['team-mem-0', refused('forbidden', /not permitted on (?:task team-mem-0$|other )/)]
       for (const verb of [pause, resume, cancel]) await assert.rejects(at.as(caller).call(verb, { id }), no)
       await assert.rejects(at.as(caller).call(update, { id, prompt: 'Else.' }), no)
     }

@@ -8,7 +8,7 @@ import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
-import { listed, mustHaveTool } from '../registry/needs.ts'
+import { listed, mustHaveToolOver } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 import type { Patch } from '../store/table.ts'
 
@@ -53,7 +53,7 @@ export const scheduledTasksResource = resource({
       when: 'Have a prompt run later, or again and again.',
       input: Schedule,
       output: z.object({ taskId: z.string() }),
-      needs: async (ctx, { targetJid }) => mustHaveTool(ctx, await ownerOf(ctx, targetJid)),
+      needs: async (ctx, { targetJid }) => mustHaveToolOver(ctx, await ownerOf(ctx, targetJid), targetJid),
       run: schedule,
     }),
 
@@ -134,8 +134,8 @@ async function ownerOf(ctx: Context, jid: string): Promise<string> {
   return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)
 }
 
-async function mustOwn(ctx: Context, { owner }: Task): Promise<void> {
-  await mustHaveTool(ctx, owner)
+async function mustOwn(ctx: Context, { id, owner }: Task): Promise<void> {
+  await mustHaveToolOver(ctx, owner, `task ${id}`)
 }
 
 /** The same prompt at the same times in the same chat is the same task. */

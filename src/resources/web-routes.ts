@@ -6,7 +6,7 @@ import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/web-routes.t
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
-import { granted, hasTool, INSTANCE, listed, mustHaveTool, ownFolder } from '../registry/needs.ts'
+import { granted, hasTool, INSTANCE, listed, mustHaveTool, mustHaveToolOver, ownFolder } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
 type Row = z.output<typeof WebRoute>
@@ -52,7 +52,7 @@ export const webRoutesResource = resource({
       output: WebRoute,
       needs: async (ctx, { path_prefix }) => {
         const route = await mustFind(ctx, table, { path_prefix }, `web route ${path_prefix}`)
-        await mustHaveTool(ctx, route.folder)
+        await mustHaveToolOver(ctx, route.folder, path_prefix)
       },
       run: async (ctx, { path_prefix, ...patch }) => {
         const route = await mustFind(ctx, table, { path_prefix }, `web route ${path_prefix}`)

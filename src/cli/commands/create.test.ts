@@ -126,3 +126,18 @@ test('an instance whose folder was lost gets it back', async (t) => {
   await cli.ok('create demo')
   assert.ok(existsSync(join(cli.root, 'groups/main/PERSONA.md')))
 })
+
+test('create again brings no files of another product, and says that the one asked for is ignored', async (t) => {
+  const cli = testCli(t)
+  await cli.ok('create demo --product support')
+  const before = readdirSync(join(cli.root, 'groups/main/facts'))
+  assert.match(await cli.ok('create demo'), /\nproduct support: /)
+  const { stderr } = await cli.run('create demo --product assistant')
+  assert.equal(stderr, 'warning: --product is ignored: main is of the product support already\n')
+  assert.deepEqual(readdirSync(join(cli.root, 'groups/main/facts')), before)
+})
+
+test('create where no directory can be made ends, and says so', { skip: !existsSync('/proc/self') }, async (t) => {
+  const { code, stderr } = await testCli(t).run('create demo', { env: { SVC_DATA_DIR: '/proc/nope' } })
+  assert.deepEqual([code, stderr], [1, 'svc: cannot make /proc/nope: it does not exist\n'])
+})

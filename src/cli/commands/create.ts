@@ -1,5 +1,4 @@
 // Makes an instance, and says what to do with it.
-import type { Product } from '../../core/products.ts'
 import { command, type Svc } from '../command.ts'
 import type { Made } from '../new-instance.ts'
 
@@ -18,7 +17,9 @@ export const createCommands = [
       const made = await makeInstance(place, product, svc.io)
       for (const warning of made.configured.warnings) svc.print.warn(warning)
       showMade(svc, made)
-      showProduct(svc, made, product)
+      if (name !== undefined && made.product.name !== name)
+        svc.print.warn(`--product is ignored: main is of the product ${made.product.name} already`)
+      showProduct(svc, made)
       showNext(svc, instance)
     },
   }),
@@ -34,7 +35,7 @@ function showMade({ print }: Svc, { configured, env, group }: Made): void {
 }
 
 /** A checklist: nothing of it is enforced. */
-function showProduct({ print }: Svc, { configured }: Made, product: Product): void {
+function showProduct({ print }: Svc, { configured, product }: Made): void {
   const isSet = (key: string): boolean => configured.sources.some((source) => source.get(key))
   const width = Math.max(...product.env.map(({ key }) => key.length))
   print.line(`\nproduct ${product.name}: ${product.tagline}`)

@@ -30,6 +30,25 @@ onEveryEngine('svc group', (engine) => {
     assert.match(await cli.ok('group demo add slack:T1/C3 team'), /there already; added its route from slack:T1\/C3/)
   })
 
+  test('add to a group that is there brings no files of another product', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add slack:1 team --product support')
+    const facts = (): string[] => readdirSync(join(cli.root, 'groups/team/facts'))
+    const before = facts()
+    await cli.ok('group demo add slack:2 team')
+    await cli.ok('group demo add slack:3 team --product assistant')
+    assert.deepEqual(facts(), before)
+  })
+
+  test('add refuses a room that would be a glob or several words of a route, and makes no folder', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    for (const jid of ['slack:*', 'slack:a b', 'slack:[', 'slack:a?', 'slack:a\\']) {
+      const { code, stderr } = await cli.run(['group', 'demo', 'add', jid, 'odd'])
+      assert.deepEqual([code, stderr.startsWith('svc: jid must not hold')], [1, true], stderr)
+    }
+    assert.ok(!existsSync(join(cli.root, 'groups/odd')))
+  })
+
   test('a guild channel fires on mentions and is observed otherwise; its direct messages are ordinary', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add discord:1/2 team')

@@ -85,12 +85,14 @@ export const groupCommands = [
 async function add(svc: Svc, typed: { jid: string; folder: string; product: string | undefined }): Promise<void> {
   const input = parse(groups.add.input, typed)
   const { jid, folder } = typed
-  const { layout } = await svc.open()
+  const { layout, host } = await svc.open()
   const { bundledProducts, findProduct, setUpFolder } = await import('../../core/products.ts')
   const product =
     (await findProduct(bundledProducts, input.product)) ??
     refuse('not_found', `unknown product "${input.product}": looked for ${bundledProducts}/${input.product}/PRODUCT.md`)
-  await setUpFolder(layout, folder, product)
+  const known = await host.engine.read((tx) => groupsResource.table.find(tx, { folder }))
+  // A group that is there keeps its product: the files of another would only mix with its own.
+  await setUpFolder(layout, folder, known ? await findProduct(bundledProducts, known.product) : product)
   const { added, routed } = await svc.call(groups.add, input)
   if (added) svc.print.line(`added group ${jid} -> ${folder}`)
   else if (routed > 0) svc.print.line(`group ${folder} is there already; added its route from ${jid}`)

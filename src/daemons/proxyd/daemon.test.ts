@@ -117,6 +117,20 @@ test('a body without a length passes in chunks, also where a body is unusual', a
   )
 })
 
+test('a body that is too large is 413 behind the door as well, and harms no request after it', async (t) => {
+  const back = await serving(t, { daemons: ['routd'] })
+  const front = await serving(t, { daemons: ['proxyd'], settings: { ROUTD_URL: back.url('routd') } })
+  const bearer = await back.bearer({ sub: 'github:1' })
+  const large = Buffer.alloc(3_000_000, 'x')
+  for (const declared of [true, false, true, false]) {
+    const body = declared ? large : new Blob([large]).stream()
+    const headers = { 'Content-Type': 'application/json' }
+    const init = { method: 'POST', headers, body, duplex: 'half' } as RequestInit
+    assert.equal((await front.ask('/v1/routes', bearer, init)).status, 413)
+    assert.equal((await front.ask('/v1/routes', bearer)).status, 200)
+  }
+})
+
 test('a stream reaches the client while it is written', async (t) => {
   const { promise: seen, resolve: see } = Promise.withResolvers<void>()
   const front = await door(t, async (_, response) => {
@@ -188,7 +202,7 @@ test('no path leads out of the backend', async (t) => {
     assert.ok([400, 404].includes(statusOf(answer)), `${path}: ${answer}`)
   }
   assert.equal(front.asked.length, 0)
-  const absolute = await raw(front.url(), 'GET http://evil/v1/routes HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  const absolute = await raw(front.url(), 'GET http://a/v1/routes HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   assert.ok(absolute.includes('/base/v1/routes'))
 })
 
