@@ -1,5 +1,6 @@
 // The kinds of values the product speaks of, each with its rule and its sentence.
 import { z } from 'zod'
+import { compileSegments, isGlob } from '../lib/glob.ts'
 
 /** Decision E8. Compared case-sensitively; `share` and `gated.sock` are names that the disk layout needs for itself. */
 export const FOLDER_SEGMENT = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
@@ -60,6 +61,17 @@ export const prose = (max: number) =>
   })
 
 export const Folder = text(folderFault).describe('Folder path of a group, such as team/support')
+
+/** Why a text is no glob that folders could match, or nothing. */
+function folderGlobFault(value: string): string | undefined {
+  if (value === '' || value.length > 255) return 'must be a folder or a folder glob of 1 to 255 characters'
+  if (/[\u0000-\u0020\u007f]/.test(value) || !compileSegments(value)) return 'is not a folder glob'
+  const plain = value.split('/').filter((segment) => !isGlob(segment))
+  const fault = plain.length ? folderFault(plain.join('/')) : undefined
+  return fault === undefined ? undefined : `has a segment that ${fault}`
+}
+
+export const FolderGlob = text(folderGlobFault)
 
 /** A folder, or the empty text for the instance's root. */
 export const FolderOrRoot = text((value) => (value === '' ? undefined : folderFault(value)))

@@ -72,7 +72,9 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
     await cli.call(put, { spec: 'team/*', daily_limit: 7 })
     assert.deepEqual((await cli.call(list, {})).onboarding_gates, [{ spec: 'team/*', daily_limit: 7, enabled: false }])
     await assert.rejects(cli.call(create, { spec: 'team/*', daily_limit: 1 }), refused('conflict'))
-    await assert.rejects(cli.call(create, { spec: '[', daily_limit: 1 }), refused('invalid', 'spec'))
+    for (const spec of ['[', '', '../x', 'team/../x', 'email:*@x.org', 'a b', 'team/']) {
+      await assert.rejects(cli.call(create, { spec, daily_limit: 1 }), refused('invalid', 'spec'))
+    }
     for (const daily_limit of [0, -1, 1.5, '5']) {
       await assert.rejects(cli.call(create, { spec: 'x', daily_limit }), refused('invalid', 'daily_limit'))
     }

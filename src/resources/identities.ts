@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { Identity, identities, identityClaims } from '../core/identities.ts'
 import { Sub } from '../core/values.ts'
+import { uuidv7 } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
 import { hostOnly } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
@@ -40,7 +41,7 @@ export const identitiesResource = resource({
         const known = id === undefined ? undefined : await table.find(ctx.tx, { id })
         if (id !== undefined && !known) refuse('not_found', `there is no identity ${id}`)
         const identity = known ?? {
-          id: Buffer.from(ctx.random.bytes(16)).toString('hex'),
+          id: uuidv7(ctx.clock, ctx.random),
           name: name ?? sub,
           created_at: ctx.now,
         }

@@ -2,9 +2,8 @@
 import { z } from 'zod'
 import { makerOf } from '../core/caller.ts'
 import { hashToken } from '../core/route-tokens.ts'
-import { Bytes, folderFault, line, Timestamp, text } from '../core/values.ts'
+import { Bytes, FolderGlob, line, Timestamp } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
-import { compileSegments } from '../lib/glob.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { listing, Paging, pageOf } from '../registry/crud.ts'
@@ -19,7 +18,7 @@ const Invite = z
   .object({
     token_hash: Bytes.meta({ writeOnly: true }),
     token_id: line(64).meta({ readOnly: true }).describe('The first 12 characters of the token'),
-    target_glob: text(globFault).describe('What the recipient will administer, such as team/**'),
+    target_glob: FolderGlob.describe('What the recipient will administer, such as team/**'),
     issued_by_sub: line(256).meta({ readOnly: true }),
     issued_at: Timestamp.meta({ readOnly: true }),
     expires_at: Timestamp.optional(),
@@ -28,13 +27,6 @@ const Invite = z
     revoked_at: Timestamp.meta({ readOnly: true }).optional(),
   })
   .meta({ id: 'Invites' })
-
-function globFault(value: string): string | undefined {
-  if (value === '' || value.length > 255) return 'must be a folder or a folder glob of 1 to 255 characters'
-  if (/[\u0000-\u0020\u007f]/.test(value) || !compileSegments(value)) return 'is not a folder glob'
-  const plain = value.split('/').filter((segment) => !/[*?[\\]/.test(segment))
-  return plain.length && folderFault(plain.join('/')) ? `has a segment that ${folderFault(plain.join('/'))}` : undefined
-}
 
 const invites = new Table({
   name: 'invites',

@@ -1,7 +1,6 @@
 // Gates: how many newcomers a day may enter the folders that a glob names.
 import { z } from 'zod'
-import { text } from '../core/values.ts'
-import { compileSegments } from '../lib/glob.ts'
+import { FolderGlob } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { list, mustFind } from '../registry/crud.ts'
 import { granted, INSTANCE } from '../registry/needs.ts'
@@ -10,10 +9,7 @@ import { Table } from '../store/table.ts'
 
 const Gate = z
   .object({
-    spec: text((value) => {
-      if (value === '' || value.length > 255) return 'must be a folder glob of 1 to 255 characters'
-      return /[\u0000-\u0020]/.test(value) || !compileSegments(value) ? 'is not a folder glob' : undefined
-    }).describe('Folder glob that newcomers may enter'),
+    spec: FolderGlob.describe('Folder glob that newcomers may enter'),
     daily_limit: z.int().positive().max(1_000_000).describe('How many may enter in a day'),
     enabled: z.boolean(),
   })

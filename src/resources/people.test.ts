@@ -13,6 +13,7 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     const { link, list, unlink } = identitiesResource.verbs
     const first = await cli.call(link, { sub: 'github:1', name: 'Ada' })
     assert.ok(first.created)
+    assert.match(first.id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
     clock.advance(1)
     const second = await cli.call(link, { sub: 'google:2' })
     assert.equal(second.name, 'google:2')

@@ -94,6 +94,7 @@ suite('svc bearer', () => {
     const cases: Record<string, RegExp> = {
       'bearer demo me': /sub must look like provider:id/,
       'bearer demo github:1 --folder ../x': /folder must be names/,
+      'bearer demo github:1 --folder nobody': /there is no group nobody/,
       'bearer demo github:1 --ttl 1y': /must be a duration/,
       'bearer demo github:1 --ttl 0': /lasts from 1 second/,
     }
