@@ -65,7 +65,8 @@ export const Folder = text(folderFault).describe('Folder path of a group, such a
 /** Why a text is no glob that folders could match, or nothing. */
 function folderGlobFault(value: string): string | undefined {
   if (value === '' || value.length > 255) return 'must be a folder or a folder glob of 1 to 255 characters'
-  if (/[\u0000-\u0020\u007f]/.test(value) || !compileSegments(value)) return 'is not a folder glob'
+  // The letters of folders and the signs of globs: anything else would name what no folder is called.
+  if (!/^[A-Za-z0-9._/*?[\]!^\\-]+$/.test(value) || !compileSegments(value)) return 'is not a folder glob'
   const plain = value.split('/').filter((segment) => !isGlob(segment))
   const fault = plain.length ? folderFault(plain.join('/')) : undefined
   return fault === undefined ? undefined : `has a segment that ${fault}`

@@ -6,6 +6,8 @@ import { breakAudit, deedsOf, wholeStore } from '../../test/support/audit.ts'
 import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
 import { folderOfChat } from '../core/resolve.ts'
 import { routeTokens } from '../core/route-tokens.ts'
+import { openKeyring } from '../core/seal.ts'
+import { call } from '../registry/call.ts'
 import { groupsResource } from './groups.ts'
 import { routeTokensResource } from './route-tokens.ts'
 
@@ -312,12 +314,14 @@ onEveryEngine('listing', (engine) => {
   test('pages follow each other without a gap or a repeat', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
+    await at.operator('github:9')
+    const operator = at.as(person('github:9'))
     for (let number = 0; number < 7; number++)
       await at.cli.call(issue_chat, { target_folder: 'main', jid_suffix: `s${number}` })
     const seen: string[] = []
     let after: string | undefined
     do {
-      const page = await at.cli.call(list, { limit: 3, ...(after ? { after } : {}) })
+      const page = await operator.call(list, { limit: 3, ...(after ? { after } : {}) })
       seen.push(...page.tokens.map(({ jid }) => jid))
       after = page.next
       // The list is ordered by the hash, too, which is nobody's to read.
@@ -327,7 +331,17 @@ onEveryEngine('listing', (engine) => {
       seen.toSorted(),
       Array.from({ length: 7 }, (_, number) => `web:main/s${number}`),
     )
-    await assert.rejects(at.cli.call(list, { after: 'nonsense' }), refused('invalid', 'after is not a cursor'))
+    await assert.rejects(operator.call(list, { after: 'nonsense' }), refused('invalid', 'after is not a cursor'))
+  })
+
+  test('the command line pages also where there is no SECRETS_KEY', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    for (const jid_suffix of ['a', 'b']) await at.cli.call(issue_chat, { target_folder: 'main', jid_suffix })
+    const host = { ...at.host, keyring: openKeyring(undefined) }
+    const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+    const { next } = await call(asking, list, { limit: 1 })
+    assert.equal((await call(asking, list, { limit: 1, after: next })).tokens.length, 1)
   })
 
   test('the command line lists what a folder owns and what is delivered to it', async (t) => {

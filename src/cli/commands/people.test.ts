@@ -12,7 +12,7 @@ onEveryEngine('svc identity', (engine) => {
     const cli = await demoCliOn(t, engine)
     assert.deepEqual(await cli.run('identity demo list'), { code: 0, stdout: '', stderr: 'no identities\n' })
     const created = await cli.ok(['identity', 'demo', 'link', 'github:42', '--name', 'Ada L.'])
-    const id = /^created identity ([0-9a-f]{32}) \(Ada L\.\) and linked github:42\n$/.exec(created)?.[1] ?? ''
+    const id = /^created identity ([0-9a-f-]{36}) \(Ada L\.\) and linked github:42\n$/.exec(created)?.[1] ?? ''
     assert.equal(await cli.ok(`identity demo link google:7 --id ${id}`), `linked google:7 -> ${id}\n`)
     const [header, row] = (await cli.ok('identity demo list')).split('\n')
     assert.equal(header, 'ID\tNAME\tCREATED_AT\tSUBS')
