@@ -117,7 +117,12 @@ async function measure(host: OpenHost, db: DatabaseSync, { name, verb, sub, sql,
 export async function benchList(): Promise<Result[]> {
   const root = mkdtempSync(join(tmpdir(), 'svc-bench-'))
   const path = join(root, 'svc.db')
-  const host = await openHost({ instance: 'bench', store: { path, create: true }, webBase: 'http://localhost' })
+  const host = await openHost({
+    instance: 'bench',
+    store: { path, create: true },
+    secretsKey: 'bench',
+    webBase: 'http://localhost',
+  })
   const db = new DatabaseSync(path)
   try {
     await fill(host)
