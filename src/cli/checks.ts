@@ -3,6 +3,7 @@
 import { stat } from 'node:fs/promises'
 import { deadRow } from '../core/access.ts'
 import { acl, aclMembership } from '../core/acl.ts'
+import { networkRules } from '../core/allowlist.ts'
 import { groups } from '../core/groups.ts'
 import { groupDirs, type Layout } from '../core/layout.ts'
 import { memberFault, OPERATOR } from '../core/membership.ts'
@@ -32,13 +33,14 @@ export interface Contents {
   readonly members: Awaited<ReturnType<typeof aclMembership.list>>
   readonly routes: Awaited<ReturnType<typeof routes.list>>
   readonly tasks: Awaited<ReturnType<typeof scheduledTasks.list>>
+  readonly rules: Awaited<ReturnType<typeof networkRules.list>>
   readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
   readonly newest: string | undefined
   readonly secretsKey: string | undefined
   readonly nowMs: number
 }
 
-type Kept = Pick<Contents, 'folders' | 'grants' | 'members' | 'routes' | 'tasks' | 'secrets' | 'newest'>
+type Kept = Omit<Contents, 'instance' | 'layout' | 'secretsKey' | 'nowMs'>
 
 export async function readContents(tx: Tx): Promise<Kept> {
   const [last] = (await audit.page(tx, { order: [['id', 'desc']], limit: 1 })).rows
@@ -48,6 +50,7 @@ export async function readContents(tx: Tx): Promise<Kept> {
     members: await aclMembership.list(tx),
     routes: await routes.list(tx),
     tasks: await scheduledTasks.list(tx),
+    rules: await networkRules.list(tx),
     secrets: await secretsResource.table.list(tx),
     newest: last?.created_at,
   }
@@ -59,6 +62,7 @@ export async function checkContents(contents: Contents): Promise<Finding[]> {
     checkOperators(contents),
     checkRoutes(contents),
     checkTasks(contents),
+    checkLeftovers(contents),
     await checkFolders(contents),
     checkSecrets(contents),
     checkClock(contents),
@@ -110,6 +114,24 @@ function checkTasks({ tasks, folders, instance }: Contents): Finding {
   const orphans = tasks.filter(({ owner }) => !folders.has(owner))
   const faults = [...new Set(orphans.map(({ owner }) => owner))].map((owner) => `tasks of ${owner}, which is no group`)
   return finding('tasks', faults, `all are of groups (${tasks.length})`, editNext(instance))
+}
+
+/** Removing a group leaves what was granted to it and kept for it; whoever takes its name next would have that. */
+function checkLeftovers({ grants, members, rules, secrets, folders, instance }: Contents): Finding {
+  const agentOf = (principal: string): string[] => /^folder:([^*?[\\]+)$/.exec(principal)?.slice(1) ?? []
+  const named = {
+    grants: grants.flatMap(({ principal }) => agentOf(principal)),
+    memberships: members.flatMap(({ subject }) => agentOf(subject)),
+    'network rules': rules.map(({ folder }) => folder).filter(Boolean),
+    secrets: secrets.filter(({ scope_kind }) => scope_kind === 'folder').map(({ owner }) => owner),
+  }
+  const faults = Object.entries(named).flatMap(([what, owners]) =>
+    [...new Set(owners)]
+      .filter((owner) => !folders.has(owner))
+      .map((owner) => `${what} of ${owner}, which is no group`),
+  )
+  const found = finding('leftovers', faults, 'none of groups that are gone', editNext(instance))
+  return found.status === 'ok' ? found : { ...found, status: 'note' }
 }
 
 async function checkFolders({ folders, layout, instance }: Contents): Promise<Finding> {

@@ -35,6 +35,25 @@ onEveryEngine('svc doctor', (engine) => {
     assert.doesNotMatch(said.stdout, /^[^✓]/m)
   })
 
+  test('what a removed group had is named, because a new one of its name would have it', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add slack:1 team')
+    await cli.ok('network demo allow team x.example')
+    await cli.ok('group demo grant folder:team team')
+    await cli.run('secret demo set team K --value -', { stdin: 'v' })
+    const found = async () => (await examine(cli)).all.find(({ check }) => check === 'leftovers')
+    assert.equal((await found())?.status, 'ok')
+    await cli.ok('group demo rm team')
+    const { status, detail } = (await found()) ?? {}
+    assert.equal(status, 'note')
+    assert.equal(
+      detail,
+      ['grants', 'memberships', 'network rules', 'secrets']
+        .map((what) => `${what} of team, which is no group`)
+        .join('; '),
+    )
+  })
+
   test('what a removed group leaves behind is found', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
