@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import type { Tx } from './engine.ts'
+import { laneContract } from './lane.contract.ts'
+import { rowsContract } from './rows.contract.ts'
 import { run } from './statement.ts'
 import { tableContract } from './table.contract.ts'
 import { entries, type Open, parts, refusedAs, thing, things, turns } from './things.contract.ts'
@@ -15,6 +17,8 @@ export function engineContract(name: string, open: Open, options: { skip?: strin
     suite('closing', () => closingContract(open))
     suite('values', () => valueContract(open))
     suite('tables', () => tableContract(open))
+    suite('many rows at once', () => rowsContract(open))
+    suite('lanes', () => laneContract(open))
   })
 }
 

@@ -1,10 +1,18 @@
 // The port every engine fills. Knows no word of the product.
 import type { CompiledQuery, Kysely, QueryResult } from 'kysely'
+import type { Lane, LaneOptions, Work } from './lane.ts'
 
 export type Value = string | number | boolean | Uint8Array | null
 
 /** A store as the machinery sees it; `on` in table.ts narrows it to the tables that a query names. */
 export type AnyTables = Record<string, Record<string, Value>>
+
+/** What a statement did to a table that counts its rows. */
+export interface Counted {
+  readonly changes: number
+  /** The number of the row that was inserted last. */
+  readonly last: number
+}
 
 /**
  * A running transaction. A statement that failed ends it: whatever `work` makes of the error, later statements fail
@@ -12,6 +20,8 @@ export type AnyTables = Record<string, Record<string, Value>>
  */
 export interface Tx {
   executeQuery<R>(query: Pick<CompiledQuery<R>, 'sql' | 'parameters'>): Promise<QueryResult<R>>
+  /** One statement for each of these rows, without a word in between; absent where a statement is a round trip. */
+  executeEach?(sql: string, rows: readonly (readonly Value[])[]): readonly Counted[]
   /** The query builder over this transaction. */
   builder(): Kysely<AnyTables>
 }
@@ -29,6 +39,17 @@ export interface Dialect {
   readonly hasTable: string
   /** An expression for text that nobody has seen before. */
   readonly freshText: string
+  /** Ends the declaration of a table whose rows should lie in the order of its key. */
+  readonly clustered: string
+  /** Whether a statement is a round trip to elsewhere. */
+  readonly isRemote: boolean
+  /**
+   * What to say first in a transaction so that those who say it of the same table come one after the other, each
+   * seeing what the one before has done; nothing where all writers do.
+   */
+  queueUp(table: string): string | undefined
+  /** What tells the listeners of every process, when this transaction is committed; nothing where they find out. */
+  readonly hint: string | undefined
 }
 
 export interface Engine {
@@ -37,6 +58,15 @@ export interface Engine {
   read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   /** All or nothing, as if nobody else wrote at the time; resolved when it is on disk. `work` may be run again. */
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /** A writer of its own for work that comes one by one. */
+  openLane<I, O>(work: Work<I, O>, options?: LaneOptions): Lane<I, O>
+  /**
+   * Told that something was committed, by whichever process: with what `hint` was given, or with nothing. A hint only:
+   * one may be lost, so whoever must know looks now and then.
+   */
+  listen(listener: (about: string) => void): () => void
+  /** Resolved with its error when the disk has failed: nobody knows what it holds, and the process should end. */
+  readonly failed: Promise<unknown>
   /** A copy of the whole store beside it, where the engine is a file; answers its path. */
   copy?(label: string): Promise<string>
   /** Lets what runs come to its end; what comes after is refused. */

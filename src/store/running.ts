@@ -3,13 +3,15 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRequire } from 'node:module'
 import type { Dialect as BuilderDialect, CompiledQuery, DatabaseConnection, Kysely, QueryResult } from 'kysely'
 import { Refusal } from '../lib/refusal.ts'
-import type { AnyTables, Tx } from './engine.ts'
+import type { AnyTables, Counted, Tx, Value } from './engine.ts'
 
 type Builders = typeof import('kysely')
 
 /** One connection, as an engine gives it to a transaction. */
 export interface Connected {
   query(sql: string, parameters: readonly unknown[]): QueryResult<unknown> | Promise<QueryResult<unknown>>
+  /** Where the store is in this process. */
+  each?(sql: string, rows: readonly (readonly Value[])[]): readonly Counted[]
   /** What an error of the store means to whoever asked. */
   explain(error: unknown): unknown
   /** The parts of the builder that speak this engine's SQL. */
@@ -29,12 +31,15 @@ export function mustBeOutside(): void {
 
 export class RunningTx implements Tx {
   readonly #connected: Connected
+  readonly executeEach?: (sql: string, rows: readonly (readonly Value[])[]) => readonly Counted[]
   #isOpen = true
   #failure: { readonly raw: unknown; readonly said: unknown } | undefined
   #builder: Kysely<AnyTables> | undefined
 
   constructor(connected: Connected) {
     this.#connected = connected
+    const { each } = connected
+    if (each) this.executeEach = (sql, rows) => this.#attempt(() => each.call(connected, sql, rows))
   }
 
   get isOpen(): boolean {
@@ -47,16 +52,33 @@ export class RunningTx implements Tx {
   }
 
   async executeQuery<R>({ sql, parameters }: Pick<CompiledQuery<R>, 'sql' | 'parameters'>): Promise<QueryResult<R>> {
-    // A statement that nobody awaited would land in a stranger's transaction.
-    if (!this.#isOpen) throw new Error('a statement came after its transaction had ended')
-    if (this.#failure) throw this.#failure.said
+    this.#mustGoOn()
     try {
       // The caller says what the rows are; no driver knows.
       return (await this.#connected.query(sql, parameters)) as QueryResult<R>
     } catch (raw) {
-      this.#failure ??= { raw, said: this.#connected.explain(raw) }
-      throw this.#failure.said
+      throw this.#failed(raw)
     }
+  }
+
+  #attempt<T>(statement: () => T): T {
+    this.#mustGoOn()
+    try {
+      return statement()
+    } catch (raw) {
+      throw this.#failed(raw)
+    }
+  }
+
+  #mustGoOn(): void {
+    // A statement that nobody awaited would land in a stranger's transaction.
+    if (!this.#isOpen) throw new Error('a statement came after its transaction had ended')
+    if (this.#failure) throw this.#failure.said
+  }
+
+  #failed(raw: unknown): unknown {
+    this.#failure ??= { raw, said: this.#connected.explain(raw) }
+    return this.#failure.said
   }
 
   builder(): Kysely<AnyTables> {

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { after, before, suite, type TestContext, test } from 'node:test'
 import { needs } from '../../../test/support/needs.ts'
 import { openPostgres as openServer, type Postgres } from '../../../test/support/postgres.ts'
+import { until } from '../../../test/support/until.ts'
 import { engineContract } from '../engine.contract.ts'
 import type { Engine } from '../engine.ts'
+import { listenContract } from '../listen.contract.ts'
 import { run } from '../statement.ts'
 import { prepare, refusedAs, thing, things, turns } from '../things.contract.ts'
 import { openPostgres, postgresDialect } from './engine.ts'
@@ -26,6 +28,13 @@ async function open(t: TestContext): Promise<Engine> {
 }
 
 engineContract('PostgreSQL', open, skip)
+
+suite('listening on PostgreSQL', skip, () => {
+  listenContract(async (t) => {
+    const url = await database()
+    return [await prepare(t, openPostgres(url)), await prepare(t, openPostgres(url))]
+  })
+})
 
 suite('PostgreSQL alone', skip, () => {
   test('a connection that the server cuts is a refusal, not the end of the process', async (t) => {
@@ -54,6 +63,20 @@ suite('PostgreSQL alone', skip, () => {
     await assert.rejects(suicide, refusedAs('unavailable', 'PostgreSQL cannot be reached'))
     assert.equal(await engine.read((tx) => things.count(tx)), 0)
     await engine.transaction((tx) => things.insert(tx, thing('a')))
+  })
+
+  test('a listener whose connection is cut comes again, once, and is told that it may have missed something', async (t) => {
+    const engine = await open(t)
+    const heard: string[] = []
+    t.after(engine.listen((about) => heard.push(about)))
+    const listening = `from pg_stat_activity where datname = current_database() and query like 'listen %'`
+    const count = async (): Promise<number> =>
+      Number((await engine.read((tx) => run(tx, `select count(*) as n ${listening}`))).rows[0]?.n)
+    await until(() => heard.length > 0)
+    heard.length = 0
+    await engine.read((tx) => run(tx, `select pg_terminate_backend(pid) ${listening}`))
+    await until(() => heard.length > 0)
+    assert.deepEqual([heard, await count()], [[''], 1])
   })
 
   test('more work than connections waits for its turn', async (t) => {

@@ -2,9 +2,10 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import type { Kysely, QueryResult } from 'kysely'
 import { refuse } from '../../lib/refusal.ts'
+import type { Counted, Value } from '../engine.ts'
 import type { Connected } from '../running.ts'
 import { outsideQuotes } from '../statement.ts'
-import { answered, fault, primaryCode, READ_ONLY } from './faults.ts'
+import { answered, fault, isBusy, primaryCode, READ_ONLY } from './faults.ts'
 
 /** Long enough to step over another process's commit, short enough not to hold the event loop. */
 export const BUSY_MS = 5
@@ -83,6 +84,16 @@ export class Connection implements Connected {
     return { rows, numAffectedRows: BigInt(rows.length) }
   }
 
+  each(sql: string, rows: readonly (readonly Value[])[]): readonly Counted[] {
+    const { statement } = this.#prepare(sql)
+    const counted: Counted[] = []
+    for (const row of rows) {
+      const { changes, lastInsertRowid } = statement.run(...row.map(bindable))
+      counted.push({ changes: Number(changes), last: Number(lastInsertRowid) })
+    }
+    return counted
+  }
+
   explain(error: unknown): unknown {
     if (this.#isReadOnly && primaryCode(error) === READ_ONLY) return new Error('a read tried to write')
     return fault(this.path, error)
@@ -118,6 +129,26 @@ export class Connection implements Connected {
     if (oldest !== undefined) this.#prepared.delete(oldest)
     this.#prepared.set(sql, prepared)
     return prepared
+  }
+}
+
+/** Stands still while another process has the file to itself, which is for moments and only while it is opened. */
+export function openConnection(path: string, busyMs: number): Connection {
+  const connection = new Connection(path)
+  const deadline = performance.now() + busyMs
+  const cell = new Int32Array(new SharedArrayBuffer(4))
+  for (;;) {
+    try {
+      connection.configure()
+      return connection
+    } catch (error) {
+      if (isBusy(error) && performance.now() < deadline) {
+        Atomics.wait(cell, 0, 0, 5)
+        continue
+      }
+      connection.close()
+      throw fault(path, error)
+    }
   }
 }
 

@@ -2,15 +2,19 @@
 import { existsSync } from 'node:fs'
 import { setImmediate as immediate } from 'node:timers/promises'
 import { refuse } from '../../lib/refusal.ts'
-import type { Dialect, Engine, Tx } from '../engine.ts'
+import type { Engine, Tx } from '../engine.ts'
+import { type Lane, type LaneOptions, QueuedLane, type Work } from '../lane.ts'
 import { Attendance, type Connected, mustBeOutside, RunningTx } from '../running.ts'
-import { Connection } from './connection.ts'
-import { fault, isBusy } from './faults.ts'
+import { type Connection, openConnection } from './connection.ts'
+import { sqliteDialect } from './dialect.ts'
+import { fault } from './faults.ts'
 import { copyStore, makeStore, mustBeStore } from './file.ts'
+import { Thread } from './thread.ts'
 import { Writer } from './writer.ts'
 
 const READERS = 4
 const TURN_MS = 10
+const LOOK_MS = 100
 /** Older ones may damage a file that two processes write (the race of a log that is begun anew). */
 const OLDEST_SQLITE = [3, 51, 3]
 
@@ -22,18 +26,6 @@ export interface SqliteOptions {
   busyMs?: number
   /** Tests: awaiting anything but the store inside a transaction is an error. */
   strict?: boolean
-}
-
-export const sqliteDialect: Dialect = {
-  name: 'sqlite',
-  adapt: (ddl) => ddl,
-  counter: 'integer primary key autoincrement',
-  hasTable: `select name from sqlite_schema where type = 'table' and name = $1`,
-  freshText: 'hex(randomblob(16))',
-  onWrite: (table, set) =>
-    ['insert', 'update', 'delete'].map(
-      (event) => `create trigger ${table}_${event}_noted after ${event} on ${table} begin ${set}; end`,
-    ),
 }
 
 export function openSqlite({ path, create = false, busyMs = 15_000, strict = false }: SqliteOptions): Engine {
@@ -54,14 +46,20 @@ class SqliteEngine implements Engine {
   readonly #writer: Writer
   readonly #attendance = new Attendance()
   readonly #idle: Connection[] = []
+  readonly #listening = new Set<() => void>()
   readonly #waiting: PromiseWithResolvers<Connection>[] = []
+  readonly #failure = Promise.withResolvers<unknown>()
   #readers = 0
 
   constructor(connection: Connection, options: { busyMs: number; strict: boolean }) {
     this.#path = connection.path
     this.#busyMs = options.busyMs
     this.#connection = connection
-    this.#writer = new Writer(connection, options)
+    this.#writer = new Writer(connection, { ...options, onDiskError: this.#failure.resolve })
+  }
+
+  get failed(): Promise<unknown> {
+    return this.#failure.promise
   }
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
@@ -85,6 +83,29 @@ class SqliteEngine implements Engine {
     return this.#attendance.during(() => this.#writer.run(work))
   }
 
+  openLane<I, O>(work: Work<I, O>, options: LaneOptions = {}): Lane<I, O> {
+    return new QueuedLane(work, new Thread(this.#path, work, options), options.limits)
+  }
+
+  /** Any other connection's commit changes the number, also of one in another process; asking is next to nothing. */
+  listen(listener: (about: string) => void): () => void {
+    const connection = openConnection(this.#path, this.#busyMs)
+    connection.makeReadOnly()
+    let version = connection.pragma('data_version')
+    const timer = setInterval(() => {
+      const now = versionOf(connection)
+      if (now === version) return
+      version = now
+      listener('')
+    }, LOOK_MS).unref()
+    const stop = (): void => {
+      clearInterval(timer)
+      if (this.#listening.delete(stop)) connection.close()
+    }
+    this.#listening.add(stop)
+    return stop
+  }
+
   async copy(label: string): Promise<string> {
     return this.#attendance.during(async () => {
       // Not on a reader, which may not write, nor on the writer, which may be in a transaction.
@@ -100,6 +121,7 @@ class SqliteEngine implements Engine {
   async close(): Promise<void> {
     await this.#attendance.end()
     for (const reader of this.#idle.splice(0)) reader.close()
+    for (const stop of this.#listening) stop()
     this.#connection.close()
   }
 
@@ -124,6 +146,15 @@ class SqliteEngine implements Engine {
   }
 }
 
+/** A hint is no place to fail: whoever reads or writes is told what is wrong with the store. */
+function versionOf(connection: Connection): unknown {
+  try {
+    return connection.pragma('data_version')
+  } catch {
+    return undefined
+  }
+}
+
 /** A read that takes long lets the event loop turn between two of its statements. */
 function inTurns(connection: Connection): Connected {
   let since = performance.now()
@@ -137,26 +168,6 @@ function inTurns(connection: Connection): Connected {
     },
     explain: (error) => connection.explain(error),
     parts: (kysely) => connection.parts(kysely),
-  }
-}
-
-/** Stands still while another process has the file to itself, which is for moments and only while it is opened. */
-function openConnection(path: string, busyMs: number): Connection {
-  const connection = new Connection(path)
-  const deadline = performance.now() + busyMs
-  const cell = new Int32Array(new SharedArrayBuffer(4))
-  for (;;) {
-    try {
-      connection.configure()
-      return connection
-    } catch (error) {
-      if (isBusy(error) && performance.now() < deadline) {
-        Atomics.wait(cell, 0, 0, 5)
-        continue
-      }
-      connection.close()
-      throw fault(path, error)
-    }
   }
 }
 

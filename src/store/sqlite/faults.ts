@@ -11,7 +11,8 @@ export const CORRUPT = 11
 const PROTOCOL = 15
 const NOT_A_DATABASE = 26
 
-const NO_ROOM_FOR_SHARED_MEMORY = 10 | (19 << 8)
+const IO_ERROR = 10
+const NO_ROOM_FOR_SHARED_MEMORY = IO_ERROR | (19 << 8)
 const FOREIGN_KEY = 19 | (3 << 8)
 const PRIMARY_KEY = 19 | (6 << 8)
 const UNIQUE = 19 | (8 << 8)
@@ -19,6 +20,11 @@ const UNIQUE = 19 | (8 << 8)
 export function isBusy(error: unknown): boolean {
   const code = primaryCode(error)
   return code === BUSY || code === LOCKED || code === PROTOCOL
+}
+
+/** After which nobody knows what is on the disk, until the file is opened anew. A full disk is not one of them. */
+export function isDiskError(error: unknown): boolean {
+  return primaryCode(error) === IO_ERROR && extendedCode(error) !== NO_ROOM_FOR_SHARED_MEMORY
 }
 
 /** Runs `work`; SQLite's errors come out as refusals, everything else as it is. */
@@ -41,7 +47,7 @@ export function fault(path: string, error: unknown): unknown {
       return no('the store is busy: another process is writing to it', 'try again in a moment')
     case READ_ONLY:
       return no(`the store at ${path} is read-only`, `check the rights of ${dirname(path)}`)
-    case 10:
+    case IO_ERROR:
       if (full === NO_ROOM_FOR_SHARED_MEMORY) return diskFull(path)
       return no(`the disk under ${path} answered with an error; nothing was changed`)
     case CORRUPT:

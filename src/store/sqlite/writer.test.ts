@@ -11,6 +11,7 @@ import { Connection } from './connection.ts'
 import { Writer } from './writer.ts'
 
 const BUSY = 5
+const IO_ERROR = 10
 const FULL = 13
 
 /** An error as node:sqlite throws it. */
@@ -26,6 +27,7 @@ interface Rig {
   /** Throws instead of a statement, when it wants to. */
   trip: { before?: (sql: string) => void }
   ids(): unknown[]
+  diskErrors: unknown[]
 }
 
 function rig(t: TestContext, { busyMs = 1000, strict = false } = {}): Rig {
@@ -51,7 +53,9 @@ function rig(t: TestContext, { busyMs = 1000, strict = false } = {}): Rig {
   }
   const ids = (): unknown[] =>
     connection.query('select id from a order by id', []).rows.flatMap((row) => Object.values(row ?? {}))
-  return { writer: new Writer(watched, { busyMs, strict }), connection, told, trip, ids }
+  const diskErrors: unknown[] = []
+  const onDiskError = (error: unknown): void => void diskErrors.push(error)
+  return { writer: new Writer(watched, { busyMs, strict, onDiskError }), connection, told, trip, ids, diskErrors }
 }
 
 const insert =
@@ -160,6 +164,20 @@ test('when a shared commit fails, each call gets a commit of its own and only th
   assert.ok(outcomes[2]?.status === 'rejected' && refusedAs('unavailable', 'full')(outcomes[2].reason))
   assert.deepEqual(ids(), ['a', 'b', 'c'])
   assert.equal(told.filter((sql) => sql === 'commit').length, 5)
+})
+
+test('a commit that the disk fails is refused to all who share it, tried by nobody again, and told', async (t) => {
+  const { writer, trip, told, ids, diskErrors } = rig(t)
+  trip.before = (sql) => {
+    if (sql === 'commit') throw sqliteError(IO_ERROR | (4 << 8))
+  }
+  const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((id) => writer.run(insert(id))))
+  for (const outcome of outcomes)
+    assert.ok(outcome.status === 'rejected' && refusedAs('unavailable', 'answered with an error')(outcome.reason))
+  assert.equal(told.filter((sql) => sql === 'commit').length, 1)
+  assert.deepEqual(ids(), [])
+  assert.equal(diskErrors.length, 1)
+  assert.ok(refusedAs('unavailable', 'answered with an error')(diskErrors[0]))
 })
 
 test('a failing disk in the middle of a batch takes only the call that met it', async (t) => {

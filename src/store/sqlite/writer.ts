@@ -3,7 +3,7 @@ import { setImmediate as immediate, setTimeout as pause } from 'node:timers/prom
 import type { Tx } from '../engine.ts'
 import { RunningTx } from '../running.ts'
 import type { Connection } from './connection.ts'
-import { fault, isBusy } from './faults.ts'
+import { fault, isBusy, isDiskError } from './faults.ts'
 
 /** A batch ends here, so that other processes get their turn. */
 const BATCH_JOBS = 256
@@ -32,6 +32,7 @@ export interface WriterOptions {
   readonly busyMs: number
   /** Awaiting anything but the store inside a transaction is an error. */
   readonly strict: boolean
+  readonly onDiskError?: (error: unknown) => void
 }
 
 export class Writer {
@@ -71,6 +72,7 @@ export class Writer {
         this.#connection.exec('begin immediate')
         return true
       } catch (error) {
+        this.#judge(error)
         const now = isBusy(error) ? performance.now() : Number.POSITIVE_INFINITY
         this.#refuse((job) => job.deadline <= now, error)
       }
@@ -99,10 +101,11 @@ export class Writer {
     try {
       this.#connection.exec('commit')
     } catch (error) {
+      const isDisk = this.#judge(error)
       this.#rollBack()
-      const [only] = ran
-      if (ran.length > 1) return this.#again(ran)
-      return only?.job.reject(fault(this.#connection.path, error))
+      if (ran.length > 1 && !isDisk) return this.#again(ran)
+      for (const { job } of ran) job.reject(fault(this.#connection.path, error))
+      return
     }
     for (const { tell } of ran) tell()
   }
@@ -135,6 +138,15 @@ export class Writer {
 
   async #inside(work: Job['work']): Promise<unknown> {
     const tx = new RunningTx(this.#connection)
+    try {
+      return await this.#enclosed(tx, work)
+    } catch (error) {
+      this.#judge(tx.failure)
+      throw error
+    }
+  }
+
+  async #enclosed(tx: RunningTx, work: Job['work']): Promise<unknown> {
     if (!this.#options.strict) return tx.enclose(work)
     let hasStrayed = false
     // Statements are answered without a turn of the event loop, so a turn means that something else was awaited.
@@ -148,6 +160,13 @@ export class Writer {
     } finally {
       clearImmediate(turn)
     }
+  }
+
+  /** Whether the disk failed, which whoever opened the store is told. */
+  #judge(error: unknown): boolean {
+    const isDisk = isDiskError(error)
+    if (isDisk) this.#options.onDiskError?.(fault(this.#connection.path, error))
+    return isDisk
   }
 
   #rollBackJob(): void {

@@ -1,0 +1,18 @@
+// What is particular to SQLite.
+import type { Dialect } from '../engine.ts'
+
+export const sqliteDialect: Dialect = {
+  name: 'sqlite',
+  adapt: (ddl) => ddl,
+  counter: 'integer primary key autoincrement',
+  hasTable: `select name from sqlite_schema where type = 'table' and name = $1`,
+  freshText: 'hex(randomblob(16))',
+  clustered: ' without rowid',
+  isRemote: false,
+  queueUp: () => undefined,
+  hint: undefined,
+  onWrite: (table, set) =>
+    ['insert', 'update', 'delete'].map(
+      (event) => `create trigger ${table}_${event}_noted after ${event} on ${table} begin ${set}; end`,
+    ),
+}

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { until } from '../../test/support/until.ts'
+import type { Tidied } from './lane.ts'
+import { Tidying } from './tidying.ts'
+
+function open(tidy: () => Promise<Tidied>) {
+  const told: Tidied[] = []
+  return { told, tidying: new Tidying(tidy, (tidied) => told.push(tidied)) }
+}
+
+test('it begins with what an earlier process left, and goes on as long as there is more', async () => {
+  let left = 3
+  const { told, tidying } = open(async () => ({ isMore: --left > 0 }))
+  await until(() => told.length === 3)
+  await pause(20)
+  assert.equal(told.length, 3)
+  await tidying.close()
+})
+
+test('one at a time, and what is noted while it runs is done after it', async () => {
+  let [running, runs] = [0, 0]
+  const release: (() => void)[] = []
+  const { tidying } = open(async () => {
+    assert.equal(++running, 1)
+    runs++
+    await new Promise<void>((resolve) => release.push(resolve))
+    running--
+    return { isMore: false }
+  })
+  await until(() => runs === 1)
+  tidying.note(1)
+  tidying.note(60_000)
+  await pause(10)
+  assert.equal(runs, 1)
+  release.shift()?.()
+  await until(() => runs === 2)
+  release.shift()?.()
+  await tidying.close()
+})
+
+test('under load it is put off only so far', async () => {
+  let runs = 0
+  const { tidying } = open(async () => {
+    runs++
+    return { isMore: false }
+  })
+  await until(() => runs === 1)
+  // Never a moment in which nobody waits.
+  for (let time = 0; time < 1000 && runs === 1; time++) tidying.note(100)
+  assert.equal(runs, 2)
+  await tidying.close()
+})
+
+test('a failure is not told, and is tried again', async () => {
+  let runs = 0
+  const { told, tidying } = open(async () => {
+    if (runs++ === 0) throw new Error('busy')
+    return { isMore: false }
+  })
+  await until(() => runs === 1)
+  tidying.note(1)
+  await until(() => told.length === 1)
+  await tidying.close()
+})
+
+test('closing waits for what runs, and nothing begins after', async () => {
+  const release = Promise.withResolvers<void>()
+  let runs = 0
+  const { tidying } = open(async () => {
+    runs++
+    await release.promise
+    return { isMore: true }
+  })
+  await until(() => runs === 1)
+  let isClosed = false
+  const closing = tidying.close().then(() => {
+    isClosed = true
+  })
+  await pause(5)
+  assert.ok(!isClosed)
+  release.resolve()
+  await closing
+  tidying.note(60_000)
+  await pause(10)
+  assert.equal(runs, 1)
+})
+
+test('many items wait for a longer pause, unless somebody waits for what comes of them', async () => {
+  let runs = 0
+  const { tidying } = open(async () => {
+    runs++
+    return { isMore: false }
+  })
+  await until(() => runs === 1)
+  tidying.note(100)
+  await pause(8)
+  assert.equal(runs, 1)
+  tidying.note(1, true)
+  await until(() => runs === 2)
+  await tidying.close()
+})
