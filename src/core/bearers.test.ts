@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { exportJWK, generateKeyPair, importJWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose'
+import { like } from '../../test/support/engine.ts'
 import { freshStore, onEveryEngine, refused, testHost } from '../../test/support/host.ts'
 import { systemClock, systemRandom, timestamp } from '../lib/clock.ts'
 import { type Address, openEngine } from '../store/index.ts'
@@ -49,13 +50,7 @@ function counted(host: BearerHost): { host: BearerHost; reads(): number } {
     reads++
     return engine.read(work)
   }
-  const watched = {
-    dialect: engine.dialect,
-    read,
-    transaction: engine.transaction.bind(engine),
-    close: () => engine.close(),
-  }
-  return { host: { ...host, engine: watched }, reads: () => reads }
+  return { host: { ...host, engine: like(engine, { read }) }, reads: () => reads }
 }
 
 onEveryEngine('bearers', (engine) => {

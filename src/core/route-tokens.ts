@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { Table } from '../store/table.ts'
-import { Bytes, Folder, Jid, prose, Segment, Timestamp } from './values.ts'
+import { schemeFault } from './signatures.ts'
+import { Bytes, Folder, Jid, prose, Segment, Timestamp, text } from './values.ts'
 
 export const RouteToken = z
   .object({
@@ -13,6 +14,9 @@ export const RouteToken = z
     source_label: Segment.optional().meta({ writeOnly: true }),
     created_at: Timestamp.meta({ readOnly: true }),
     context: prose(16_384).optional().describe('How to process what arrives through this link'),
+    // Of the operator alone (decision L18): no tool and no REST parameter sets or shows them.
+    verify: text(schemeFault).optional().meta({ writeOnly: true }),
+    verify_secret: Bytes.optional().meta({ writeOnly: true }),
   })
   .meta({ id: 'RouteTokens' })
 
@@ -30,9 +34,16 @@ export const routeTokens = new Table({
     'create index route_tokens_of_owner on route_tokens (owner_folder)',
     'create index route_tokens_of_target on route_tokens (target_folder)',
     'create index route_tokens_newest on route_tokens (created_at, token_hash)',
+    'alter table route_tokens add column verify text',
+    'alter table route_tokens add column verify_secret bytea',
   ],
 })
 
 export function hashToken(token: string): Uint8Array {
   return createHash('sha256').update(token).digest()
+}
+
+/** Bound into the seal of `verify_secret`, so that it opens beside no other link. */
+export function verifyContext(tokenHash: Uint8Array): string {
+  return `link signature ${Buffer.from(tokenHash).toString('hex')}`
 }

@@ -3,8 +3,18 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import { serve } from '@hono/node-server'
+import fc from 'fast-check'
 import { Hono } from 'hono'
-import { answerErrors, answerNotFound, BODY_MAX, Problem, problem, readMembers } from './http.ts'
+import {
+  answerErrors,
+  answerNotFound,
+  BODY_MAX,
+  contentType,
+  Problem,
+  prefersHtml,
+  problem,
+  readMembers,
+} from './http.ts'
 import { REFUSALS, Refusal, type RefusalCode, refuse } from './refusal.ts'
 
 interface Logged {
@@ -222,4 +232,39 @@ suite('on a socket', () => {
     socket.write('0\r\n\r\nGET /thing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
     assert.match(await answerOf(socket), /^HTTP\/1\.1 413 .*HTTP\/1\.1 200 .*\{"a":1\}$/s)
   })
+})
+
+test('a browser that shows a page is told from a program by its Accept', () => {
+  const pages = [
+    'text/html',
+    'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8',
+    'application/json;q=0.5, text/html;q=0.6',
+  ]
+  const programs = [
+    undefined,
+    '',
+    '*/*',
+    'application/json',
+    'application/json, text/html;q=0.9',
+    'text/html;q=0',
+    'text/plain',
+  ]
+  for (const accept of pages) assert.equal(prefersHtml(accept), true, accept)
+  for (const accept of programs) assert.equal(prefersHtml(accept), false, `${accept}`)
+  fc.assert(fc.property(fc.string({ unit: 'binary' }), (accept) => typeof prefersHtml(accept) === 'boolean'))
+})
+
+test('a content type is read whatever its case, and UTF-8 has two names', () => {
+  const read = (header: string) => Object.values(contentType(header))
+  assert.deepEqual(read('application/json'), ['application/json', 'utf-8'])
+  assert.deepEqual(read(' Application/JSON ; Charset = "UTF-8"'), ['application/json', 'utf-8'])
+  assert.deepEqual(read('text/plain;charset=utf8'), ['text/plain', 'utf-8'])
+  assert.deepEqual(read('text/plain; a=b; charset=latin1'), ['text/plain', 'latin1'])
+  assert.deepEqual(read(''), ['', 'utf-8'])
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (header) => {
+      const { type, charset } = contentType(header)
+      assert.deepEqual([type, charset], [type.toLowerCase(), charset.toLowerCase()])
+    }),
+  )
 })

@@ -1,5 +1,6 @@
 // The border to HTTP: every "no" as one problem document (RFC 9457), and bodies that are read under a cap.
 import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import type { Context, ErrorHandler, Hono, NotFoundHandler } from 'hono'
 import { z } from 'zod'
 import { REFUSALS, Refusal, type RefusalCode, refuse } from './refusal.ts'
@@ -27,35 +28,54 @@ export type Problem = z.output<typeof Problem>
 /** How long to stay away when the one who refuses does not say. */
 const RETRY_AFTER_S: Partial<Record<RefusalCode, number>> = { rate_limited: 1, unavailable: 5 }
 
-/** A refusal as an answer. `headers` are for what only the caller knows, such as the true Retry-After. */
-export function problem(refusal: Refusal, headers: Record<string, string> = {}): Response {
+/** A refusal as what an answer says. */
+export function problemOf(refusal: Refusal): { problem: Problem; headers: Record<string, string> } {
   const { code, message, hint } = refusal
   const { http, title } = REFUSALS[code]
   const retry = RETRY_AFTER_S[code]
-  return respond(
-    {
+  // A refusal names every unknown member, and a body may hold a hundred thousand of them.
+  const detail = message.length > DETAIL_MAX ? `${message.slice(0, DETAIL_MAX)}…` : message
+  return {
+    problem: {
       type: `urn:problem:${code}`,
       title,
       status: http,
-      detail: message,
+      detail,
       code,
       ...(hint === undefined ? {} : { hint }),
     },
-    {
+    headers: {
       ...(retry === undefined ? {} : { 'Retry-After': String(retry) }),
       ...(code === 'unauthenticated' ? { 'WWW-Authenticate': 'Bearer' } : {}),
-      ...headers,
     },
-  )
+  }
+}
+
+/** A refusal as an answer. `headers` are for what only the caller knows, such as the true Retry-After. */
+export function problem(refusal: Refusal, headers: Record<string, string> = {}): Response {
+  const { problem, headers: own } = problemOf(refusal)
+  return respond(problem, { ...own, ...headers })
 }
 
 function respond(body: Problem, headers: Record<string, string>): Response {
-  // A refusal names every unknown member, and a body may hold a hundred thousand of them.
-  const detail = body.detail.length > DETAIL_MAX ? `${body.detail.slice(0, DETAIL_MAX)}…` : body.detail
-  return new Response(JSON.stringify({ ...body, detail }), {
+  return new Response(JSON.stringify(body), {
     status: body.status,
     headers: { 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store', ...headers },
   })
+}
+
+/** Whether whoever asks is a browser that shows a page, by its Accept. */
+export function prefersHtml(accept: string | undefined): boolean {
+  if (accept === undefined || !accept.includes('text/html')) return false
+  const weights = new Map(
+    accept.split(',').map((part) => {
+      const [type = '', ...parameters] = part.split(';').map((text) => text.trim().toLowerCase())
+      const weight = parameters.find((text) => text.startsWith('q='))?.slice(2)
+      return [type, weight === undefined ? 1 : Number(weight)] as const
+    }),
+  )
+  const html = weights.get('text/html') ?? 0
+  return html > 0 && html >= (weights.get('application/json') ?? 0)
 }
 
 /** Told of what nobody refused on purpose. The path is not passed: it may hold a token. */
@@ -71,6 +91,12 @@ export function answerErrors(log: LogIncident): ErrorHandler {
     const title = 'Internal error'
     return respond({ type: 'urn:problem:internal', title, status: 500, detail, code: 'internal', incident }, {})
   }
+}
+
+/** The address of whoever is connected. */
+export function addressOf({ socket }: IncomingMessage): string | undefined {
+  const address = socket.remoteAddress
+  return address?.startsWith('::ffff:') ? address.slice(7) : address
 }
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
@@ -147,13 +173,20 @@ export async function readMembers(request: Request, max: number = BODY_MAX): Pro
 }
 
 function typeFault(header: string | null): string | undefined {
-  const [type = '', ...parameters] = (header ?? '').toLowerCase().split(';')
-  if (type.trim() !== 'application/json') return 'the body must be JSON'
-  const charset = parameters.map((text) => /^\s*charset\s*=\s*"?([^"\s]*)"?\s*$/.exec(text)?.[1]).find(Boolean)
-  return charset === undefined || charset === 'utf-8' ? undefined : `the body must be in UTF-8, not in ${charset}`
+  const { type, charset } = contentType(header ?? '')
+  if (type !== 'application/json') return 'the body must be JSON'
+  return charset === 'utf-8' ? undefined : `the body must be in UTF-8, not in ${charset}`
 }
 
-function utf8(bytes: Uint8Array): string {
+/** What a Content-Type says, in lower case. */
+export function contentType(header: string): { readonly type: string; readonly charset: string } {
+  const [type = '', ...parameters] = header.toLowerCase().split(';')
+  const charset = parameters.map((text) => /^\s*charset\s*=\s*"?([^"\s]*)"?\s*$/.exec(text)?.[1]).find(Boolean)
+  return { type: type.trim(), charset: charset === undefined || charset === 'utf8' ? 'utf-8' : charset }
+}
+
+/** Bytes as text; refused when they are no UTF-8. */
+export function utf8(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {
@@ -161,7 +194,8 @@ function utf8(bytes: Uint8Array): string {
   }
 }
 
-function parseJson(text: string): unknown {
+/** Text as JSON; refused with the place where it ends to be JSON. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { test } from 'node:test'
-import { type Answered, type LogOptions, logAnswer, openLog, withoutTokens } from './log.ts'
+import { type Answered, type LogOptions, logAnswer, openAnswerLog, openLog, withoutTokens } from './log.ts'
 
 const TOKEN = 'Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmE'
 const PROOF = `~${TOKEN}.${TOKEN}`
@@ -87,4 +87,36 @@ test('lines go to stderr, all of them, even when the process ends at once', () =
   assert.equal(plain.stderr.trimEnd().split('\n').length, 1000)
   assert.equal(JSON.parse(plain.stderr.split('\n')[999] ?? '').n, 999)
   assert.match(run('pretty').stderr, /INFO.*said.*999/)
+})
+
+/** The same answers by the quick way; what was written at once is one piece. */
+async function quickLines(options: LogOptions, ...answers: Partial<Answered>[]): Promise<string[]> {
+  const pieces: string[] = []
+  const log = await openLog({ ...options, pretty: false, to: { write: (text) => pieces.push(text) } })
+  const { write } = openAnswerLog(log.child({ daemon: 'routd' }))
+  const usual: Answered = { method: 'GET', path: '/x', status: 200, ms: 1.26, request: 'r' }
+  for (const answer of answers) write({ ...usual, ...answer })
+  assert.deepEqual(pieces, [])
+  await new Promise(setImmediate)
+  assert.ok(pieces.length <= 1)
+  return pieces.join('').split('\n').filter(Boolean)
+}
+
+test('answers by the thousand are the same lines, written once a turn', async () => {
+  const answers: Partial<Answered>[] = [
+    {},
+    { caller: 'github:1', remote: '127.0.0.1' },
+    { method: 'PO"ST', path: '/a"b\n\\', status: 400, reason: 'a "reason"\nin two lines' },
+    { reason: `the token ${TOKEN} is none`, status: 401 },
+    { path: `/${'x'.repeat(1000)}`, reason: 'y'.repeat(1000), ms: 0 },
+  ]
+  const plain = (line: Record<string, unknown>): unknown => ({ ...line, time: '' })
+  const quick = (await quickLines({}, ...answers)).map((line) => JSON.parse(line))
+  assert.deepEqual(quick.map(plain), (await lines({}, ...answers)).map(plain))
+  for (const { time } of quick) assert.match(time, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
+  assert.ok(!JSON.stringify(quick).includes(TOKEN))
+})
+
+test('above the level nothing is put together', async () => {
+  assert.deepEqual(await quickLines({ level: 'warn' }, {}), [])
 })

@@ -1,7 +1,7 @@
 // One JSON line for each thing that happened, to stderr: stdout belongs to what a command answers. On a terminal the same
 // lines for people. Never a header or a body, and never a token of a link.
 import { hash } from 'node:crypto'
-import { type DestinationStream, destination, type Logger, pino } from 'pino'
+import { type DestinationStream, destination, type Logger, pino, symbols } from 'pino'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
@@ -18,6 +18,8 @@ export interface LogOptions {
 const STDERR = 2
 const PATH_MAX = 256
 const REASON_MAX = 512
+/** How long lines are gathered while many come. */
+const GATHER_MS = 5
 
 export async function openLog({ level = 'info', pretty = process.stderr.isTTY, to }: LogOptions = {}): Promise<Log> {
   const options = {
@@ -60,6 +62,49 @@ export function logAnswer(log: Log, { method, path, status, ms, reason, ...rest 
     ...rest,
     ...(reason === undefined ? {} : { reason: maskTokens(reason).slice(0, REASON_MAX) }),
   })
+}
+
+/** For answers by the thousand: the path holds no token any more. */
+export interface AnswerLog {
+  write(answered: Answered): void
+  /** Writes what is gathered, for whoever is about to end. */
+  flush(): void
+}
+
+/** The same lines as `logAnswer`'s, put together by hand and written once a turn of the event loop. */
+export function openAnswerLog(log: Log): AnswerLog {
+  const stream: unknown = Reflect.get(log, symbols.streamSym)
+  if (!isWritable(stream)) return { write: (answered) => logAnswer(log, answered), flush: () => {} }
+  const bound = JSON.stringify(log.bindings()).slice(1, -1)
+  let pending = ''
+  let flushedAt = 0
+  let [stampedAt, stamp] = [0, '']
+  const flush = (): void => {
+    const lines = pending
+    pending = ''
+    flushedAt = performance.now()
+    if (lines !== '') stream.write(lines)
+  }
+  const flushSoon = (): void => {
+    if (performance.now() - flushedAt > GATHER_MS) setImmediate(flush)
+    else setTimeout(flush, GATHER_MS)
+  }
+  const write = ({ method, path, status, ms, request, caller, remote, reason }: Answered): void => {
+    if (!log.isLevelEnabled('info')) return
+    const now = Date.now()
+    if (now !== stampedAt) [stampedAt, stamp] = [now, new Date(now).toISOString()]
+    if (pending === '') flushSoon()
+    // Only what we made ourselves is not quoted anew.
+    pending +=
+      `{"level":"info","time":"${stamp}",${bound},"method":${JSON.stringify(method)},"path":${JSON.stringify(path.slice(0, PATH_MAX))},"status":${status},"ms":${Math.round(ms * 10) / 10},"request":"${request}"` +
+      `${caller === undefined ? '' : `,"caller":${JSON.stringify(caller)}`}${remote === undefined ? '' : `,"remote":"${remote}"`}` +
+      `${reason === undefined ? '' : `,"reason":${JSON.stringify(maskTokens(reason).slice(0, REASON_MAX))}`}}\n`
+  }
+  return { write, flush }
+}
+
+function isWritable(stream: unknown): stream is DestinationStream {
+  return typeof stream === 'object' && stream !== null && 'write' in stream && typeof stream.write === 'function'
 }
 
 /** What follows these is a secret that gives access. */

@@ -2,6 +2,8 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+/** Statuses have one of ten first digits. */
+const CLASSES = 10
 const BOUNDS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const
 /** Delays are told over about this time, so that yesterday's stall does not hide today's. */
 const WINDOW_MS = 60_000
@@ -11,7 +13,8 @@ export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 /** The requests of one daemon. */
 export class RequestMetrics {
   readonly #daemon: string
-  readonly #counts = new Map<string, number>()
+  /** By method, then by the first digit of the status. */
+  readonly #counts = new Map<string, Float64Array>()
   readonly #buckets = new Float64Array(BOUNDS_S.length + 1)
   #sumS = 0
 
@@ -20,8 +23,11 @@ export class RequestMetrics {
   }
 
   add(method: string, status: number, ms: number): void {
-    const labels = `method="${METHODS.has(method) ? method : 'other'}",status="${Math.trunc(status / 100)}xx"`
-    this.#counts.set(labels, (this.#counts.get(labels) ?? 0) + 1)
+    const known = METHODS.has(method) ? method : 'other'
+    const counts = this.#counts.get(known) ?? new Float64Array(CLASSES)
+    const kind = Math.trunc(status / 100)
+    counts[kind] = (counts[kind] ?? 0) + 1
+    this.#counts.set(known, counts)
     const seconds = ms / 1000
     const index = BOUNDS_S.findIndex((bound) => seconds <= bound)
     const bucket = index < 0 ? BOUNDS_S.length : index
@@ -38,7 +44,13 @@ export class RequestMetrics {
     })
     return lines(
       ...head('http_requests_total', 'counter', 'Requests that were answered'),
-      ...[...this.#counts].sort().map(([labels, count]) => `http_requests_total{${daemon},${labels}} ${count}`),
+      ...[...this.#counts]
+        .sort()
+        .flatMap(([method, counts]) =>
+          [...counts].flatMap((count, kind) =>
+            count > 0 ? [`http_requests_total{${daemon},method="${method}",status="${kind}xx"} ${count}`] : [],
+          ),
+        ),
       ...head('http_request_seconds', 'histogram', 'Time from the head of a request to the head of its answer'),
       ...buckets,
       `http_request_seconds_sum{${daemon}} ${this.#sumS}`,

@@ -1,0 +1,179 @@
+// Chats: what happened in each, with a sequence of its own. Messages of links are filed here behind their
+// acknowledgement; what a turn says is put here in the transaction that records it.
+import { z } from 'zod'
+import type { Tx, Value } from '../store/engine.ts'
+import type { Tidied } from '../store/lane.ts'
+import { run } from '../store/statement.ts'
+import { Table } from '../store/table.ts'
+import { type Message, messages, piece } from './messages.ts'
+import { Jid } from './values.ts'
+
+export const chatEvents = new Table({
+  name: 'chat_events',
+  row: z.object({
+    jid: Jid,
+    seq: z.int(),
+    kind: z.enum(['message', 'status', 'round_done']),
+    message_seq: z.int().optional(),
+    turn_id: z.string().optional(),
+    topic: z.string().optional(),
+  }),
+  key: ['jid', 'seq'],
+  storage: [
+    ({ clustered }) =>
+      `create table chat_events (
+         jid text not null, seq bigint not null, kind text not null, message_seq bigint, turn_id text, topic text,
+         primary key (jid, seq))${clustered}`,
+    'create index chat_events_of_topic on chat_events (jid, topic, seq) where topic is not null',
+  ],
+})
+
+/** How many messages are filed in one transaction. */
+const PIECE = 1000
+/** More chats than these are not named: whoever listens looks at all of his. */
+const KEYS_NAMED = 200
+
+/** Files the next messages that arrived under their chats, in the order of their arrival. Behind `queueUp`. */
+export async function fileMessages(tx: Tx, limit = PIECE): Promise<Tidied> {
+  const { rows } = await run(
+    tx,
+    `select f.last_seq as since, (select max(seq) from (select seq from messages where seq > f.last_seq
+       order by seq limit ${limit}) as piece) as until from filing f where f.id = 1`,
+  )
+  const [since, until] = [Number(rows[0]?.since ?? 0), Number(rows[0]?.until ?? 0)]
+  if (until <= since) return { isMore: false, keys: [] }
+  await run(
+    tx,
+    `insert into chat_events (jid, seq, kind, message_seq, turn_id, topic)
+     select fresh.jid, fresh.n + coalesce((select max(e.seq) from chat_events e where e.jid = fresh.jid), 0),
+       fresh.kind, fresh.seq, fresh.turn_id, fresh.topic
+     from (select seq, jid, kind, turn_id, topic, row_number() over (partition by jid order by seq) as n
+       from messages where seq > $1 and seq <= $2 and direction = 'in') as fresh`,
+    [since, until],
+  )
+  const { rows: touched } = await run(
+    tx,
+    `select distinct jid from messages where seq > $1 and seq <= $2 and direction = 'in' limit ${KEYS_NAMED + 1}`,
+    [since, until],
+  )
+  await run(tx, 'update filing set last_seq = $1 where id = 1', [until])
+  const isMore = until - since >= limit
+  return touched.length > KEYS_NAMED ? { isMore } : { isMore, keys: touched.map(({ jid }) => String(jid)) }
+}
+
+export interface ChatEntry {
+  readonly jid: string
+  readonly kind: 'message' | 'status' | 'round_done'
+  readonly message_seq?: number | undefined
+  readonly turn_id?: string | undefined
+  readonly topic?: string | undefined
+}
+
+/** What happened next in a chat; its number. Behind `queueUp`: else two would be given the same. */
+export async function enterEvent(tx: Tx, entry: ChatEntry): Promise<number> {
+  const last = (await lastEvents(tx, [entry.jid])).get(entry.jid) ?? 0
+  await chatEvents.append(tx, { ...entry, seq: last + 1 })
+  return last + 1
+}
+
+/** An event of a chat with the message that it is about. */
+export interface ChatEvent {
+  readonly seq: number
+  readonly kind: 'message' | 'status' | 'round_done'
+  readonly turn_id: string | undefined
+  readonly topic: string | undefined
+  readonly message: Message | undefined
+}
+
+export interface EventsRequest {
+  readonly jid: string
+  readonly after: number
+  readonly limit: number
+  /** Only this topic's; the main topic is the empty text. */
+  readonly topic?: string | undefined
+}
+
+const EVENTS = `select e.seq as at, e.kind as what, e.turn_id as turn, e.topic as about,
+  ${messages.columns.map((name) => `m.${name}`).join(', ')}
+  from chat_events e left join messages m on m.seq = e.message_seq where e.jid = $1`
+
+const SIZES = `select coalesce(length(m.content), 0) as size
+  from chat_events e left join messages m on m.seq = e.message_seq where e.jid = $1`
+
+/** What happened in a chat after `after`, oldest first: `limit` events, or fewer where they are large. */
+export async function eventsAfter(tx: Tx, request: EventsRequest): Promise<{ events: ChatEvent[]; isMore: boolean }> {
+  const [only, values] = ofTopic(request.topic, 4)
+  const read = async (what: string, limit: number) =>
+    (
+      await run(tx, `${what} and e.seq > $2${only} order by e.seq limit $3`, [
+        request.jid,
+        request.after,
+        limit,
+        ...values,
+      ])
+    ).rows
+  const sizes = (await read(SIZES, request.limit)).map(({ size }) => Number(size))
+  const count = piece(sizes)
+  const isMore = count < sizes.length || sizes.length === request.limit
+  return { events: count === 0 ? [] : (await read(EVENTS, count)).map(eventOf), isMore }
+}
+
+/** The number before the oldest of the latest `limit` events of a chat; nothing where there is none. */
+export async function beforeLatest(tx: Tx, request: Omit<EventsRequest, 'after'>): Promise<number | undefined> {
+  const [only, values] = ofTopic(request.topic, 3)
+  const latest = `select e.seq from chat_events e where e.jid = $1${only} order by e.seq desc limit $2`
+  const { rows } = await run(tx, `select min(seq) as oldest from (${latest}) as l`, [
+    request.jid,
+    request.limit,
+    ...values,
+  ])
+  const oldest = rows[0]?.oldest ?? null
+  return oldest === null ? undefined : Number(oldest) - 1
+}
+
+/** The latest of what happened in a chat before `before`, oldest first. */
+export async function latestEvents(
+  tx: Tx,
+  {
+    jid,
+    limit,
+    topic,
+    before = Number.MAX_SAFE_INTEGER,
+    only: kind,
+  }: Omit<EventsRequest, 'after'> & { before?: number; only?: 'message' },
+): Promise<ChatEvent[]> {
+  const [only, values] = ofTopic(topic, 4)
+  const ofKind = kind === undefined ? '' : ` and e.kind = '${kind}'`
+  const { rows } = await run(tx, `${EVENTS} and e.seq < $2${only}${ofKind} order by e.seq desc limit $3`, [
+    jid,
+    before,
+    limit,
+    ...values,
+  ])
+  return rows.map(eventOf).reverse()
+}
+
+/** The number of the last event of each of these chats. */
+export async function lastEvents(tx: Tx, jids: readonly string[]): Promise<Map<string, number>> {
+  const named = jids.map((_, at) => `select cast($${at + 1} as text) as jid`).join(' union all ')
+  // The end of each one's part of the key: no chat is read through.
+  const last = '(select e.seq from chat_events e where e.jid = c.jid order by e.seq desc limit 1)'
+  const { rows } = await run(tx, `select c.jid, ${last} as last from (${named}) as c`, jids)
+  return new Map(rows.flatMap(({ jid, last }) => (last === null ? [] : [[String(jid), Number(last)] as const])))
+}
+
+function ofTopic(topic: string | undefined, mark: number): [string, Value[]] {
+  if (topic === undefined) return ['', []]
+  return topic === '' ? [' and e.topic is null', []] : [` and e.topic = $${mark}`, [topic]]
+}
+
+function eventOf({ at, what, turn, about, ...rest }: Record<string, Value>): ChatEvent {
+  return {
+    seq: Number(at),
+    // Only what `ChatEntry` allows is ever written there.
+    kind: what as ChatEvent['kind'],
+    turn_id: turn === null ? undefined : String(turn),
+    topic: about === null ? undefined : String(about),
+    message: rest.seq === null ? undefined : messages.decode(rest),
+  }
+}

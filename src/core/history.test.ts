@@ -1,0 +1,107 @@
+// What a chat says when it is read as a whole.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { onEveryEngine, type TestHost, testHost } from '../../test/support/host.ts'
+import { timestamp, uuidv7 } from '../lib/clock.ts'
+import { HISTORY_MAX, type HistoryRequest, type Remembered, readHistory } from './history.ts'
+import { messages, queueUp } from './messages.ts'
+import { appendOwn, type OwnPost } from './own-post.ts'
+import { hasWaiting, rounds } from './rounds.ts'
+
+function said({ host }: TestHost, content: string, changes: Partial<OwnPost> = {}): OwnPost {
+  return {
+    id: uuidv7(host.clock, host.random),
+    jid: 'web:team',
+    target_folder: 'team',
+    sender: 'github:1',
+    topic: undefined,
+    content: Buffer.from(content),
+    content_type: undefined,
+    created_at: timestamp(host.clock.now()),
+    ...changes,
+  }
+}
+
+async function say(on: TestHost, content: string, changes: Partial<OwnPost> = {}): Promise<OwnPost> {
+  const post = said(on, content, changes)
+  const { engine } = on.host
+  await engine.transaction(async (tx) => {
+    await queueUp(tx, engine.dialect)
+    await appendOwn(tx, post)
+  })
+  return post
+}
+
+function read({ host }: TestHost, request: Partial<HistoryRequest> = {}): Promise<Remembered[]> {
+  return host.engine.read((tx) => readHistory(tx, { jid: 'web:team', folder: 'team', limit: 50, ...request }))
+}
+
+const contents = (history: readonly Remembered[]): string[] => history.map(({ content }) => content)
+
+onEveryEngine('a history', (engine) => {
+  test('shows the newest first, by topic and by folder', async (t) => {
+    const on = await testHost(t, engine)
+    for (let n = 0; n < 25; n++) await say(on, `n${n}`, n % 5 === 0 ? { topic: 'fifth' } : {})
+    await say(on, 'elsewhere', { jid: 'web:other', target_folder: 'other' })
+    await say(on, 'from another time', { target_folder: 'other' })
+    assert.deepEqual(
+      contents(await read(on, { limit: 100 })),
+      Array.from({ length: 25 }, (_, n) => `n${24 - n}`),
+    )
+    assert.deepEqual(contents(await read(on, { limit: 12 })).length, 12)
+    assert.deepEqual(contents(await read(on, { topic: 'fifth' })), ['n20', 'n15', 'n10', 'n5', 'n0'])
+    assert.equal((await read(on, { topic: '', limit: 100 })).length, 20)
+  })
+
+  test('shows what is acknowledged and not filed yet', async (t) => {
+    const on = await testHost(t, engine)
+    await say(on, 'filed')
+    const { content_type: _, ...post } = said(on, 'on its way', { topic: 'here' })
+    await on.host.engine.transaction((tx) => messages.add(tx, { ...post, direction: 'in', kind: 'message' }))
+    assert.deepEqual(contents(await read(on)), ['on its way', 'filed'])
+    assert.deepEqual(contents(await read(on, { topic: 'here' })), ['on its way'])
+    assert.deepEqual(contents(await read(on, { topic: '' })), ['filed'])
+    assert.deepEqual(contents(await read(on, { folder: 'other' })), [])
+    await say(on, 'next')
+    assert.deepEqual(contents(await read(on)), ['next', 'on its way', 'filed'])
+  })
+
+  test('what is sent without a link waits for its answer', async (t) => {
+    const on = await testHost(t, engine)
+    const { id } = await say(on, 'hello')
+    const [round] = await on.host.engine.read((tx) => rounds.list(tx))
+    assert.deepEqual([round?.id, round?.status, round?.target_folder], [id, 'pending', 'team'])
+    assert.equal(await on.host.engine.read((tx) => hasWaiting(tx, on.clock.now())), true)
+  })
+})
+
+test('a history has a size, and short messages are whole before long ones are', async (t) => {
+  const on = await testHost(t)
+  const jids = fc.nat().map((n) => `web:${n}`)
+  const lengths = fc.array(fc.oneof(fc.nat(200), fc.nat(300_000)), { maxLength: 12 })
+  await fc.assert(
+    fc.asyncProperty(jids, lengths, fc.constantFrom('x', 'é', '😀'), async (jid, counts, letter) => {
+      await on.host.engine.transaction((tx) => messages.remove(tx, { jid }))
+      await on.host.engine.transaction(async (tx) => {
+        for (const [n, count] of counts.entries()) {
+          const { content_type: _, ...post } = said(on, letter.repeat(count / letter.length), { jid, sender: `n:${n}` })
+          await messages.add(tx, { ...post, direction: 'in', kind: 'message' })
+        }
+      })
+      const history = (await read(on, { jid })).reverse()
+      const whole = counts.map((count) => letter.repeat(count / letter.length))
+      assert.equal(history.length, whole.length)
+      const shares = history.map(({ content }, n) => {
+        const [, start = content, left] = /^(.*)… \[(\d+) more characters\]$/s.exec(content) ?? []
+        assert.equal(whole[n]?.startsWith(start), true)
+        assert.equal([...start].length + Number(left ?? 0), [...(whole[n] ?? '')].length)
+        return { length: start.length, isCut: left !== undefined }
+      })
+      assert.ok(shares.reduce((sum, { length }) => sum + length, 0) <= HISTORY_MAX)
+      const shortest = Math.min(...shares.filter(({ isCut }) => isCut).map(({ length }) => length))
+      for (const { length, isCut } of shares) if (!isCut) assert.ok(length <= shortest + letter.length)
+    }),
+    { numRuns: 30 },
+  )
+})

@@ -1,0 +1,82 @@
+// Messages as rows, in and out, in the order in which they were committed. The one key is that order: every further index
+// would be paid for by each message that arrives, so chats and turns have tables of their own that point here.
+import { z } from 'zod'
+import type { Dialect, Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
+import { Table } from '../store/table.ts'
+import { Bytes, Folder, Jid, line, prose, Timestamp } from './values.ts'
+
+/** `topic` of a message: absent is the main topic. */
+export const Topic = prose(128).refine((value) => value !== '', 'must not be empty')
+
+export const Message = z.object({
+  seq: z.int().describe('The order of arrival'),
+  id: z.string(),
+  jid: Jid,
+  target_folder: Folder.optional().describe('Where a link delivers, so that it can be routed after a revoke'),
+  direction: z.enum(['in', 'out']),
+  kind: z.enum(['message', 'status']),
+  sender: line(256),
+  topic: Topic.optional(),
+  turn_id: z.string().optional().describe('The round that it opened or belongs to'),
+  link_context: prose(16_384).optional(),
+  content: Bytes,
+  content_type: z.string().optional(),
+  idempotency_key: z.string().optional(),
+  created_at: Timestamp,
+})
+export type Message = z.output<typeof Message>
+
+export const messages = new Table({
+  name: 'messages',
+  row: Message,
+  key: 'seq',
+  storage: [
+    ({ counter }) =>
+      `create table messages (
+         seq ${counter}, id text not null, jid text not null, target_folder text, direction text not null,
+         kind text not null, sender text not null, topic text, turn_id text, link_context text,
+         content bytea not null, content_type text, idempotency_key text, created_at text not null)`,
+  ],
+})
+
+/** How far the messages are filed under their chats; also the line in which those stand who add some. */
+export const filing = new Table({
+  name: 'filing',
+  row: z.object({ id: z.int(), last_seq: z.int() }),
+  key: 'id',
+  storage: [
+    'create table filing (id integer primary key, last_seq bigint not null)',
+    'insert into filing (id, last_seq) values (1, 0)',
+  ],
+})
+
+/**
+ * First in a transaction that adds messages. The number of a message is drawn before its commit: without a line, a
+ * reader that has seen a later number would never look for an earlier one that is committed after it.
+ */
+export async function queueUp(tx: Tx, dialect: Dialect): Promise<void> {
+  const line = dialect.queueUp(filing.name)
+  if (line !== undefined) await run(tx, line)
+}
+
+/** A byte order mark is content like any other. */
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+
+/** Content as text; what is no UTF-8 is shown as such, and the row keeps the bytes. */
+export function textOf(content: Uint8Array): string {
+  return decoder.decode(content)
+}
+
+/** What is read at once of contents that may each be large. */
+const PIECE_BYTES = 512 * 1024
+
+/** How many of these are a piece: as many as fit, and one in any case. */
+export function piece(sizes: readonly number[]): number {
+  let bytes = 0
+  const over = sizes.findIndex((size) => {
+    bytes += size
+    return bytes > PIECE_BYTES
+  })
+  return over < 0 ? sizes.length : Math.max(1, over)
+}

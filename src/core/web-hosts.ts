@@ -1,0 +1,49 @@
+// The host map: which host name shows the published pages of which folder.
+import { z } from 'zod'
+import { refuse } from '../lib/refusal.ts'
+import type { Tx } from '../store/engine.ts'
+import { Table } from '../store/table.ts'
+import { notedAtTheDoor } from './front-stamp.ts'
+import { groups } from './groups.ts'
+import { Folder, text } from './values.ts'
+
+/** Why a text is no host of the map, or nothing. */
+export function webHostFault(value: string): string | undefined {
+  if (value === '') return 'must not be empty'
+  if (value.length > 253) return 'is longer than 253 characters'
+  const [, name = '', port] = /^([^:]*)(?::(\d{1,5}))?$/.exec(value) ?? []
+  const isName = name.split('.').every((label) => /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(label))
+  if (isName && (port === undefined || (Number(port) >= 1 && Number(port) <= 65_535))) return undefined
+  return 'must be a host name of a-z, 0-9, "." and "-", such as team.example.com, with or without a port'
+}
+
+export const WebHost = z.object({
+  hostname: text(webHostFault).describe('Host name, such as team.example.com'),
+  folder: Folder,
+})
+
+export const webHosts = new Table({
+  name: 'web_hosts',
+  row: WebHost,
+  key: 'hostname',
+  storage: [
+    `create table web_hosts (
+       hostname text primary key, folder text not null references groups (folder) on delete cascade)`,
+    'create index web_hosts_of on web_hosts (folder)',
+    notedAtTheDoor('web_hosts'),
+  ],
+})
+
+/** A host shows one folder: bound again, it shows the other. Answers with the whole map. */
+export async function bindWebHost(tx: Tx, hostname: string, folder: string): Promise<Record<string, string>> {
+  const fault = webHostFault(hostname)
+  if (fault) refuse('invalid', `hostname ${fault}`)
+  if (!(await groups.find(tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
+  await webHosts.upsert(tx, { hostname, folder })
+  return Object.fromEntries((await webHosts.list(tx)).map((row) => [row.hostname, row.folder]))
+}
+
+/** Of several the first in the order of their names, so that the answer does not change by itself. */
+export async function webHostOf(tx: Tx, folder: string): Promise<string | undefined> {
+  return (await webHosts.list(tx, { folder }))[0]?.hostname
+}
