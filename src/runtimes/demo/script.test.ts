@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { readScript } from './script.ts'
+
+suite('the script of the demo', () => {
+  test('is a message whose every line starts with one of its words', () => {
+    assert.deepEqual(readScript('/status thinking\n\n/wait 1.5s\r\n/say  hello there \n/fail no'), [
+      { do: 'status', text: 'thinking' },
+      { do: 'wait', ms: 1500 },
+      { do: 'say', text: 'hello there' },
+      { do: 'fail', text: 'no' },
+    ])
+    assert.deepEqual(
+      readScript('/count 3'),
+      [1, 2, 3].map((at) => ({ do: 'say', text: `${at}` })),
+    )
+    assert.deepEqual(readScript('/fail'), [{ do: 'fail', text: 'it was told to fail' }])
+    assert.deepEqual(readScript('/silent'), [])
+  })
+
+  test('anything else is no script', () => {
+    for (const text of ['', ' ', 'hello', '/hello', '/say a\nhello', ' /say a', '/sayings', '/', '//say'])
+      assert.equal(readScript(text), undefined, text)
+  })
+
+  test('what is wrong with a line is a sentence', () => {
+    for (const text of [
+      '/say',
+      '/status ',
+      '/wait',
+      '/wait 2',
+      '/wait 61s',
+      '/count',
+      '/count 2001',
+      '/count -1',
+      '/count 1 x',
+    ])
+      assert.equal(typeof readScript(text), 'string', text)
+    assert.equal(typeof readScript(Array(2001).fill('/say a').join('\n')), 'string')
+  })
+
+  test('counting gives as many messages as asked for, none longer than asked for', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 3000 }), (count, max) => {
+        const steps = readScript(`/count ${count} ${max}`)
+        assert.ok(Array.isArray(steps))
+        assert.equal(steps.length, count)
+        for (const [at, step] of steps.entries()) {
+          assert.ok(step.do === 'say' && step.text.startsWith(`${at + 1}`))
+          assert.ok(step.text.length <= max + 6)
+        }
+      }),
+      { numRuns: 30 },
+    )
+  })
+
+  test('whatever is said, it is steps, a sentence, or no script', () => {
+    const word = fc.constantFrom('/say', '/status', '/wait', '/count', '/fail', '/silent', '/x')
+    const line = fc.oneof(
+      fc.tuple(word, fc.string()).map(([start, rest]) => `${start} ${rest}`),
+      fc.string(),
+    )
+    fc.assert(
+      fc.property(fc.array(line), (lines) => {
+        const read = readScript(lines.join('\n'))
+        assert.ok(read === undefined || typeof read === 'string' || (Array.isArray(read) && read.length <= 2000))
+      }),
+    )
+  })
+})
