@@ -21,17 +21,17 @@ import { isSchema, jsonSchema, type Schema } from './schema.ts'
 import { showAs } from './shown.ts'
 
 /** Made once and shared by every connection: its schemas are the costly part. */
-export interface ToolList {
-  readonly tools: ReadonlyMap<string, Tool>
+export interface ToolList<A = Asking> {
+  readonly tools: ReadonlyMap<string, Tool<A>>
   /** Sorted by name. The descriptions are still without the caller's grants. */
   readonly shown: readonly ShownTool[]
 }
 
-export interface ToolServerOptions {
-  readonly list: ToolList
+export interface ToolServerOptions<A = Asking> {
+  readonly list: ToolList<A>
   readonly version: string
   /** Asked at every request: who is there, and in which turn. */
-  asking(ctx: ServerContext): Asking | Promise<Asking>
+  asking(ctx: ServerContext): A | Promise<A>
   /** What was thrown and is no refusal. The caller is told nothing of it. */
   onError(error: unknown, what: string): void
 }
@@ -43,7 +43,7 @@ export function toolsOf(resources: readonly Resource[]): Tool[] {
   )
 }
 
-export function toolList(tools: readonly Tool[]): ToolList {
+export function toolList<A = Asking>(tools: readonly Tool<A>[]): ToolList<A> {
   const sorted = [...tools].sort((a, b) => (a.name < b.name ? -1 : 1))
   const twice = sorted.find(({ name }, index) => sorted[index + 1]?.name === name)
   if (twice) throw new Error(`two tools are called ${twice.name}`)
@@ -54,14 +54,23 @@ export function toolList(tools: readonly Tool[]): ToolList {
 }
 
 /** One for each connection, or for each request over HTTP. Both protocol generations speak to it. */
-export function toolServer({ list, version, asking, onError }: ToolServerOptions): Server {
+export function toolServer(options: ToolServerOptions): Server {
+  return serverOf(options, async ({ host, caller }) => {
+    const policy = await host.engine.read((tx) => host.policies.read(tx))
+    return shownTo(options.list, policy, caller)
+  })
+}
+
+/** The same for whoever is no caller of the registry, or is shown its tools by other rules. */
+export function serverOf<A>(
+  { list, version, asking, onError }: ToolServerOptions<A>,
+  shown: (asking: A) => readonly ShownTool[] | Promise<readonly ShownTool[]>,
+): Server {
   const server = new Server({ name: 'svc', version }, { capabilities: { tools: {} } })
 
   server.setRequestHandler('tools/list', async (_request, ctx) => {
     try {
-      const { host, caller } = await asking(ctx)
-      const policy = await host.engine.read((tx) => host.policies.read(tx))
-      return { tools: shownTo(list, policy, caller) }
+      return { tools: [...(await shown(await asking(ctx)))] }
     } catch (error) {
       if (!(error instanceof Refusal)) onError(error, 'tools/list')
       throw protocolError(error)

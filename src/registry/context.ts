@@ -3,8 +3,10 @@
 import type { Claims, Policy } from '../core/access.ts'
 import type { PolicyReader } from '../core/acl.ts'
 import type { Caller, Face } from '../core/caller.ts'
+import type { Layout } from '../core/layout.ts'
 import type { Keyring } from '../core/seal.ts'
 import type { Clock, Random } from '../lib/clock.ts'
+import type { Signals } from '../lib/signals.ts'
 import type { Engine, Tx } from '../store/engine.ts'
 
 /** The parts of a running instance that verbs use. */
@@ -21,6 +23,10 @@ export interface World {
 export interface Host extends World {
   readonly engine: Engine
   readonly policies: PolicyReader
+  /** Word of what this process has committed. */
+  readonly signals: Signals
+  /** Where its files are, in a process that has them. */
+  readonly layout?: Layout
   /** What a finished call left to do went wrong; nobody waits for it. */
   readonly onStray?: (error: unknown) => void
 }

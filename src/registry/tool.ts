@@ -5,7 +5,8 @@ import { type Caller, claimsOf, principalOf } from '../core/caller.ts'
 import { Refusal } from '../lib/refusal.ts'
 import type { Asking, Context } from './context.ts'
 
-export interface Tool {
+/** `A` is what is known of whoever asks. */
+export interface Tool<A = Asking> {
   /** What a grant names as mcp:<name>. */
   readonly name: string
   /** When an agent should use it. */
@@ -13,7 +14,7 @@ export interface Tool {
   /** Its arguments, as the caller writes them. */
   readonly input: z.ZodType
   /** From the arguments to the answer: text stays text, nothing is `ok`. Throws `Unlisted` before any other refusal. */
-  run(asking: Asking, args: unknown): Promise<unknown>
+  run(asking: A, args: unknown): Promise<unknown>
 }
 
 /** To the caller it is as if there were no such tool; the audit row knows better. */

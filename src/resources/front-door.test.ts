@@ -55,6 +55,12 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
       'must not hold a password': { path: '/a', backend: 'http://u:p@x', auth: 'public' },
       'redirect_to must be a path': { path: '/a', redirect_to: '//evil.example', auth: 'public' },
       'auth must be one of': { path: '/a', backend: 'http://x', auth: 'admin' },
+      '/chat/x/ belongs to the front door': { path: '/chat/x/', backend: 'http://x', auth: 'public' },
+      '/v1 belongs to the front door': { path: '/v1', redirect_to: '/x', auth: 'public' },
+      'X-User-Sub cannot be preserved': {
+        ...{ path: '/a', backend: 'http://x', auth: 'public' },
+        preserve_headers: ['X-Sig', 'X-User-Sub'],
+      },
       'gated_by must look like': { path: '/a', backend: 'http://x', auth: 'public', gated_by: 'x y' },
     }
     for (const [sentence, route] of Object.entries(bad))

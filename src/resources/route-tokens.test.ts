@@ -4,14 +4,15 @@ import { createHash } from 'node:crypto'
 import { suite, test } from 'node:test'
 import { breakAudit, deedsOf, wholeStore } from '../../test/support/audit.ts'
 import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import { addStats } from '../core/link-stats.ts'
 import { folderOfChat } from '../core/resolve.ts'
-import { routeTokens } from '../core/route-tokens.ts'
+import { routeTokens, verifyContext } from '../core/route-tokens.ts'
 import { openKeyring } from '../core/seal.ts'
 import { call } from '../registry/call.ts'
 import { groupsResource } from './groups.ts'
 import { routeTokensResource } from './route-tokens.ts'
 
-const { issue_chat, issue_hook, list, list_of, revoke } = routeTokensResource.verbs
+const { issue_chat, issue_hook, issue_verified, list, list_of, revoke } = routeTokensResource.verbs
 const { remove: removeGroup } = groupsResource.verbs
 const JAN_1 = '2026-01-01T00:00:00.000Z'
 
@@ -202,8 +203,57 @@ suite('what may be said', () => {
     const taking = Object.values(routeTokensResource.verbs).filter(({ input }) => 'context' in input.shape)
     assert.deepEqual(
       taking.map(({ verb }) => verb),
-      ['issue_chat', 'issue_hook'],
+      ['issue_chat', 'issue_hook', 'issue_verified'],
     )
+  })
+})
+
+onEveryEngine('a link that takes only signed requests', (engine) => {
+  const signed = { source_label: 'github', verify: 'github', verify_secret: "It's a Secret to Everybody" }
+
+  test('its secret is sealed beside the row, and shown nowhere', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    const { jid, url, token } = await at.cli.call(issue_verified, { target_folder: 'main', ...signed })
+    assert.deepEqual([jid, url], ['hook:main/github', `http://localhost:8080/hook/${token}`])
+    const [row] = await rowsOf(at)
+    assert.ok(row?.verify_secret)
+    assert.equal(row.verify, 'github')
+    const opened = at.host.keyring.open(row.verify_secret, verifyContext(row.token_hash))
+    assert.equal(opened.toString(), signed.verify_secret)
+    assert.throws(
+      () => at.host.keyring.open(row.verify_secret ?? opened, verifyContext(opened)),
+      refused('unavailable'),
+    )
+    const store = await wholeStore(at)
+    for (const raw of [signed.verify_secret, Buffer.from(signed.verify_secret).toString('hex')])
+      assert.ok(!store.includes(raw), 'in the store and in the audit log')
+    const { tokens } = await at.cli.call(list_of, { folder: 'main' })
+    assert.deepEqual(
+      tokens.map((link) => [link.verify, Object.keys(link).includes('verify_secret')]),
+      [['github', false]],
+    )
+    await at.operator('github:1')
+    const [public_] = (await at.as(person('github:1')).call(list, {})).tokens
+    assert.deepEqual(Object.keys(public_ ?? {}).sort(), ['created_at', 'jid', 'owner_folder', 'target_folder'])
+  })
+
+  test('only the command line mints one, and only with a key, a known scheme and a secret', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    await at.operator('github:1')
+    const input = { target_folder: 'main', ...signed }
+    for (const caller of [agent('main'), person('github:1')])
+      await assert.rejects(at.as(caller).call(issue_verified, input), refused('forbidden'))
+    await assert.rejects(at.as(agent('main')).call(issue_hook, input), refused('invalid', 'verify is not known here'))
+    const bad = (change: object) => at.cli.call(issue_verified, { ...input, ...change })
+    await assert.rejects(bad({ verify: 'gitlab' }), refused('invalid', 'verify must be github, standard, stripe or'))
+    await assert.rejects(bad({ verify_secret: '' }), refused('invalid', 'the secret must not be empty'))
+    await assert.rejects(bad({ verify: 'standard', verify_secret: 'whsec_!' }), refused('invalid', 'must be base64'))
+    const keyless = { ...at.host, keyring: openKeyring(undefined) }
+    const asking = { host: keyless, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+    await assert.rejects(call(asking, issue_verified, input), refused('unavailable', 'SECRETS_KEY is not set'))
+    assert.deepEqual(await rowsOf(at), [])
   })
 })
 
@@ -342,6 +392,30 @@ onEveryEngine('listing', (engine) => {
     const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
     const { next } = await call(asking, list, { limit: 1 })
     assert.equal((await call(asking, list, { limit: 1, after: next })).tokens.length, 1)
+  })
+
+  test('the command line sees what became of the requests of each link, and nobody else does', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    await at.cli.call(issue_chat, { target_folder: 'main' })
+    await at.cli.call(issue_hook, { target_folder: 'main', source_label: 'ci' })
+    const [hook] = await rowsOf(at)
+    const counted = { last_used_at: JAN_1, accepted: 3, refused: { too_large: 2 } }
+    await at.host.engine.transaction(async (tx) => {
+      if (hook) await addStats(tx, at.host.engine.dialect, [{ token_hash: hook.token_hash, ...counted }])
+    })
+    const { tokens } = await at.cli.call(list_of, { folder: 'main' })
+    assert.deepEqual(
+      tokens
+        .map(({ jid, last_used_at, accepted, refused }) => ({ jid, last_used_at, accepted, refused }))
+        .toSorted((a, b) => (a.jid < b.jid ? -1 : 1)),
+      [
+        { jid: 'hook:main/ci', ...counted },
+        { jid: 'web:main', last_used_at: undefined, accepted: 0, refused: {} },
+      ],
+    )
+    for (const link of (await at.as(agent('main')).call(list, {})).tokens)
+      assert.deepEqual(Object.keys(link).sort(), ['created_at', 'jid', 'owner_folder', 'target_folder'])
   })
 
   test('the command line lists what a folder owns and what is delivered to it', async (t) => {

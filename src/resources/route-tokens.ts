@@ -1,17 +1,24 @@
 // Route tokens: bearer links that deliver to a folder. Minted on every face by these two verbs alone.
 import { z } from 'zod'
 import { groups } from '../core/groups.ts'
+import { LinkStats, linkStats } from '../core/link-stats.ts'
 import { oldReading } from '../core/resolve.ts'
-import { hashToken, RouteToken, routeTokens } from '../core/route-tokens.ts'
+import { hashToken, RouteToken, routeTokens, verifyContext } from '../core/route-tokens.ts'
+import { parseScheme, schemeFault, secretFault } from '../core/signatures.ts'
 import { reaches } from '../core/tiers.ts'
-import { Folder, Jid, Segment } from '../core/values.ts'
+import { Folder, Jid, prose, Segment, text } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
-import { list, listing, Paging, pageOf } from '../registry/crud.ts'
+import { list, Paging } from '../registry/crud.ts'
 import { hasTool, hostOnly, isAdmin, listed, mustHaveTool, ownFolder } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
+import type { Order } from '../store/table.ts'
 
 const TOKEN_BYTES = 32
+const NEWEST_FIRST: Order<z.output<typeof RouteToken>> = [
+  ['created_at', 'desc'],
+  ['token_hash', 'asc'],
+]
 
 const Mint = z.object({
   jid_suffix: Segment.optional().describe("Sets this link's chat apart from the folder's own"),
@@ -19,13 +26,32 @@ const Mint = z.object({
   target_folder: Folder.optional().describe('Where it delivers; your own folder unless said'),
 })
 const HookMint = Mint.extend({ source_label: Segment.describe('Who will post: becomes the sender of every message') })
+const VerifiedMint = HookMint.extend({
+  verify: text(schemeFault),
+  verify_secret: prose(4096).meta({ writeOnly: true }),
+})
 const Minted = z.object({
   token: z.string().describe('The raw token, shown this once'),
   url: z.string(),
   jid: Jid,
 })
 
+/** What whoever has the data directory sees of a link. */
+const Listed = RouteToken.pick({
+  jid: true,
+  owner_folder: true,
+  target_folder: true,
+  created_at: true,
+  context: true,
+  verify: true,
+}).extend({
+  last_used_at: LinkStats.shape.last_used_at.optional(),
+  accepted: LinkStats.shape.accepted,
+  refused: LinkStats.shape.refused,
+})
+
 type Mint = z.output<typeof Mint>
+type HookMint = z.output<typeof HookMint>
 
 export const routeTokensResource = resource({
   of: routeTokens,
@@ -36,10 +62,7 @@ export const routeTokensResource = resource({
   verbs: (table) => ({
     list: list(table, 'tokens', {
       needs: listed,
-      order: [
-        ['created_at', 'desc'],
-        ['token_hash', 'asc'],
-      ],
+      order: NEWEST_FIRST,
       folder: 'owner_folder',
       when: 'See which links your folder has handed out.',
       tool: 'list_route_tokens',
@@ -68,10 +91,18 @@ export const routeTokensResource = resource({
       input: HookMint,
       output: Minted,
       needs: mayMint,
-      run: async (ctx, input) => {
-        const { source_label } = input
-        const jid = joined('hook', await targetOf(ctx, input), source_label, input.jid_suffix)
-        return mint(ctx, input, { jid, url: (token) => `hook/${token}`, source_label })
+      run: (ctx, input) => mintHook(ctx, input),
+    }),
+
+    /** A hook that takes only signed requests (decision L18): no bearer and no socket reaches this. */
+    issue_verified: verb({
+      input: VerifiedMint,
+      output: Minted,
+      needs: hostOnly,
+      run: (ctx, { verify, verify_secret, ...input }) => {
+        const fault = secretFault(parseScheme(verify), verify_secret)
+        if (fault !== undefined) refuse('invalid', `the secret ${fault}`)
+        return mintHook(ctx, input, { verify, secret: verify_secret })
       },
     }),
 
@@ -96,23 +127,29 @@ export const routeTokensResource = resource({
     list_of: verb({
       reads: true,
       input: Paging.extend({ folder: Folder }),
-      output: listing(table, 'tokens'),
+      output: z.object({ tokens: z.array(Listed), next: z.string().optional() }),
       needs: hostOnly,
       run: async (ctx, { folder, limit, after }) => {
         if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
-        return pageOf(ctx, table, 'tokens', {
-          order: [
-            ['created_at', 'desc'],
-            ['token_hash', 'asc'],
-          ],
+        const { rows, next } = await table.page(ctx.tx, {
+          order: NEWEST_FIRST,
           limit,
           after,
           keep: (token) => token.owner_folder === folder || deliveryOf(token) === folder,
         })
+        const tokens = []
+        for (const row of rows) tokens.push(await withStats(ctx, row))
+        return { tokens, ...(next === undefined ? {} : { next }) }
       },
     }),
   }),
 })
+
+async function withStats(ctx: Context, row: z.output<typeof RouteToken>): Promise<z.output<typeof Listed>> {
+  const { token_hash, source_label: _source, verify_secret: _secret, ...shown } = row
+  const { last_used_at, accepted = 0, refused = {} } = (await linkStats.find(ctx.tx, { token_hash })) ?? {}
+  return { ...shown, ...(last_used_at === undefined ? {} : { last_used_at }), accepted, refused }
+}
 
 /** A row from before targets were recorded reads its JID the old way (decision L6). */
 function deliveryOf({ jid, target_folder }: { jid: string; target_folder?: string | undefined }): string | undefined {
@@ -137,13 +174,27 @@ function joined(scheme: 'web' | 'hook', ...parts: (string | undefined)[]): strin
   return `${scheme}:${parts.filter((part) => part !== undefined).join('/')}`
 }
 
+interface Signed {
+  readonly verify: string
+  readonly secret: string
+}
+
 interface Shape {
   jid: string
   url(token: string): string
   source_label?: string
+  signed?: Signed | undefined
 }
 
-async function mint(ctx: Context, input: Mint, { jid, url, source_label }: Shape): Promise<z.output<typeof Minted>> {
+type Minted = z.output<typeof Minted>
+
+async function mintHook(ctx: Context, input: HookMint, signed?: Signed): Promise<Minted> {
+  const { source_label } = input
+  const jid = joined('hook', await targetOf(ctx, input), source_label, input.jid_suffix)
+  return mint(ctx, input, { jid, url: (token) => `hook/${token}`, source_label, signed })
+}
+
+async function mint(ctx: Context, input: Mint, { jid, url, source_label, signed }: Shape): Promise<Minted> {
   const target_folder = await targetOf(ctx, input)
   // On the host, the folder that is named is the one that issues (decision L3).
   const owner_folder = ctx.caller.kind === 'host' ? target_folder : await ownFolder(ctx)
@@ -156,15 +207,18 @@ async function mint(ctx: Context, input: Mint, { jid, url, source_label }: Shape
     refuse('conflict', `${jid} is minted by another folder already`, 'choose another suffix')
   }
   const token = Buffer.from(ctx.random.bytes(TOKEN_BYTES)).toString('base64url')
+  const token_hash = hashToken(token)
   const context = input.context === '' ? undefined : input.context
   await routeTokens.insert(ctx.tx, {
-    token_hash: hashToken(token),
+    token_hash,
     jid,
     owner_folder,
     target_folder,
     source_label,
     created_at: ctx.now,
     context,
+    verify: signed?.verify,
+    verify_secret: signed && ctx.keyring.seal(signed.secret, verifyContext(token_hash)),
   })
   return { token, url: `${ctx.webBase}/${url(token)}`, jid }
 }

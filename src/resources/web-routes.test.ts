@@ -5,6 +5,7 @@ import { breakAudit, deedsOf } from '../../test/support/audit.ts'
 import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
 import type { RefusalCode } from '../lib/refusal.ts'
 import { groupsResource } from './groups.ts'
+import { proxydRoutesResource } from './proxyd-routes.ts'
 import { webRoutesResource } from './web-routes.ts'
 
 const { list, create, update, set, delete: remove } = webRoutesResource.verbs
@@ -190,12 +191,14 @@ suite('whose path it is', () => {
       if (verdict === 'taken') await attempt
       else await assert.rejects(attempt, refused(verdict))
       assert.equal((await linesOf(at)).length - before.length, verdict === 'taken' ? 1 : 0)
-      // What is another's to the agent is nobody's to the root.
-      await at.as(agent('main')).call(set, { path, access: 'deny' })
+      // What is another's to the agent is nobody's to the root; the front door's own paths are not even the root's.
+      const byRoot = at.as(agent('main')).call(set, { path, access: 'deny' })
+      if (path === '/chat/x' || path === '/v1') await assert.rejects(byRoot, refused('forbidden', 'front door'))
+      else await byRoot
     })
   }
 
-  test('the front door’s own paths are claimed by no folder, and by operators if they must', async (t) => {
+  test('the front door’s own paths are claimed by nobody, and its root by operators alone', async (t) => {
     const at = await testHost(t)
     await at.groups('main', 'team')
     await at.grant('folder:team', 'mcp:set_web_route', 'team')
@@ -214,7 +217,18 @@ suite('whose path it is', () => {
       await assert.rejects(claim, refused('forbidden', 'front door'))
     }
     await at.as(agent('team')).call(webRoutesResource.verbs.set, { path: '/chatter/', access: 'deny' })
-    await at.as(agent('main')).call(webRoutesResource.verbs.set, { path: '/chat/x', access: 'deny' })
+    const claim = at.as(agent('main')).call(webRoutesResource.verbs.set, { path: '/chat/x', access: 'deny' })
+    await assert.rejects(claim, refused('forbidden', 'front door'))
+    await at.as(agent('main')).call(webRoutesResource.verbs.set, { path: '/', access: 'deny' })
+  })
+
+  test('no folder takes a path where operators put a backend', async (t) => {
+    const at = await opened(t)
+    for (const path of ['/slack/', '/'])
+      await at.cli.call(proxydRoutesResource.verbs.create, { path, backend: 'http://x', auth: 'public' })
+    for (const path of ['/slack', '/slack/', '/slack/events'])
+      await assert.rejects(at.as(agent('team')).call(set, { path, access: 'public' }), refused('conflict', '/slack/'))
+    await at.as(agent('team')).call(set, { path: '/slacker', access: 'public' })
   })
 
   test('a redirect of a folder leads into its own slots', async (t) => {

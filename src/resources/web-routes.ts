@@ -1,6 +1,8 @@
 // Web routes: who may see a path below the front door, and where it leads.
 import { z } from 'zod'
+import { isFrontPath } from '../core/front-paths.ts'
 import { groups } from '../core/groups.ts'
+import { proxydRoutes } from '../core/proxyd-routes.ts'
 import { contains } from '../core/tiers.ts'
 import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/web-routes.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -9,18 +11,13 @@ import { list, mustFind } from '../registry/crud.ts'
 import { granted, hasTool, INSTANCE, listed, mustHaveTool, mustHaveToolOver, ownFolder } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
-type Row = z.output<typeof WebRoute>
-
-/** Where links, sign-in and the API live, and the root above them: no folder may stand in their way. */
-const FRONT_DOOR = /^\/(?:$|(?:chat|hook|invite|pair|auth|dash|mcp|v1|openapi|openapi\.json|health|metrics)(?:\/|$))/
-
 export const webRoutesResource = resource({
   of: webRoutes,
   title: 'WebRoutes',
   servedBy: 'routd',
   exported: {
     refers: { folder: 'groups' },
-    check: (rows) => rows.map(redirectFault).find((fault) => fault !== undefined),
+    check: (rows) => rows.map(routeFault).find((fault) => fault !== undefined),
     fill: (ctx, row, current) => ({ ...row, created_at: row.created_at ?? current?.created_at ?? ctx.now }),
   },
   verbs: (table) => ({
@@ -95,35 +92,51 @@ export const webRoutesResource = resource({
   }),
 })
 
-function redirectFault({ access, redirect_to }: Row): string | undefined {
+function routeFault(route: WebRoute): string | undefined {
+  return isFrontPath(route.path_prefix) ? doorSays(route.path_prefix) : redirectFault(route)
+}
+
+function doorSays(path: string): string {
+  return `${path} belongs to the front door`
+}
+
+function redirectFault({ access, redirect_to }: WebRoute): string | undefined {
   if (access === 'redirect')
     return redirect_to === undefined ? 'redirect_to is required when access is redirect' : undefined
   return redirect_to === undefined ? undefined : 'redirect_to is for access redirect alone'
 }
 
 /** Writes the row, or says whose it is. The root and operators may publish anywhere; a folder in its own slots, and elsewhere what nobody has. */
-async function put(ctx: Context, route: Row): Promise<Row> {
+async function put(ctx: Context, route: WebRoute): Promise<WebRoute> {
   const fault = redirectFault(route)
   if (fault) refuse('invalid', fault)
-  const { folder } = route
+  const { folder, path_prefix } = route
+  if (isFrontPath(path_prefix)) refuse('forbidden', doorSays(path_prefix))
   if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
   if (!(await hasTool(ctx, INSTANCE))) await mustBeFree(ctx, route)
   await webRoutes.upsert(ctx.tx, route)
-  return mustFind(ctx, webRoutes, { path_prefix: route.path_prefix }, `web route ${route.path_prefix}`)
+  return mustFind(ctx, webRoutes, { path_prefix }, `web route ${path_prefix}`)
 }
 
-async function mustBeFree(ctx: Context, { path_prefix, redirect_to, folder }: Row): Promise<void> {
+async function mustBeFree(ctx: Context, { path_prefix, redirect_to, folder }: WebRoute): Promise<void> {
   if (redirect_to !== undefined && !isInSlot(redirect_to, folder)) {
     refuse('forbidden', `redirect_to must point into /pub/${folder}/ or /priv/${folder}/`)
   }
   if (isInSlot(path_prefix, folder)) return
   if (/^\/(pub|priv)(\/|$)/.test(path_prefix)) refuse('forbidden', `${path_prefix} is another folder's slot`)
-  if (FRONT_DOOR.test(path_prefix)) refuse('forbidden', `${path_prefix} belongs to the front door`)
-  for (const other of await webRoutes.list(ctx.tx)) {
-    if (other.folder === folder) continue
-    const overlaps = isBelow(other.path_prefix, path_prefix) || isBelow(path_prefix, other.path_prefix)
-    if (overlaps) refuse('conflict', `${other.path_prefix} is claimed by folder ${other.folder}`)
+  if (path_prefix === '/') refuse('forbidden', doorSays(path_prefix))
+  for (const { path } of await proxydRoutes.list(ctx.tx)) {
+    // At the root alone stands what is there where nothing else is.
+    if (path !== '/' && overlap(path, path_prefix)) refuse('conflict', doorSays(path))
   }
+  for (const other of await webRoutes.list(ctx.tx)) {
+    if (other.folder !== folder && overlap(other.path_prefix, path_prefix))
+      refuse('conflict', `${other.path_prefix} is claimed by folder ${other.folder}`)
+  }
+}
+
+function overlap(one: string, other: string): boolean {
+  return isBelow(one, other) || isBelow(other, one)
 }
 
 function isBelow(path: string, prefix: string): boolean {
