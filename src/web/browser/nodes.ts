@@ -1,0 +1,77 @@
+// Nodes without markup: text goes in as text, so nothing that a message holds can become more than that.
+
+export type Child = Node | string
+
+export function element<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Readonly<Record<string, string>> = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[K] {
+  const node = document.createElement(tag)
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value)
+  node.append(...children)
+  return node
+}
+
+/** A button with a picture; its label is what a screen reader says and what the pointer is told. */
+export function iconButton(label: string, icon: Node, className = 'icon'): HTMLButtonElement {
+  return element('button', { type: 'button', class: className, 'aria-label': label, title: label }, icon)
+}
+
+/** A button that copies what `text` says when it is pressed, and says that it did. */
+export function copyButton(label: string, text: () => string): HTMLButtonElement {
+  const word = element('span', {}, 'Copy')
+  const button = element('button', { type: 'button', class: 'quiet', 'aria-label': label }, picture('copy'), word)
+  let timer: ReturnType<typeof setTimeout> | undefined
+  button.addEventListener('click', async () => {
+    word.textContent = (await copyText(text(), button)) ? 'Copied' : 'Not copied'
+    clearTimeout(timer)
+    timer = setTimeout(() => {
+      word.textContent = 'Copy'
+    }, 2_000)
+  })
+  return button
+}
+
+async function copyText(text: string, beside: HTMLElement): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    // There is no clipboard where the page came over plain HTTP; the old way still works there.
+    const area = element('textarea', { class: 'hidden', 'aria-hidden': 'true', tabindex: '-1' })
+    area.value = text
+    beside.after(area)
+    area.select()
+    const done = document.execCommand('copy')
+    area.remove()
+    beside.focus()
+    return done
+  }
+}
+
+const SHAPES = {
+  copy: [
+    'M9 9V5a2 2 0 0 1 2-2h8a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2h-4',
+    'M5 9h8a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2H5a2 2 0 0 1-2-2v-8a2 2 0 0 1 2-2z',
+  ],
+  send: ['M12 19V5', 'M6 11l6-6 6 6'],
+  topics: ['M4 7h16', 'M4 12h16', 'M4 17h10'],
+  plus: ['M12 5v14', 'M5 12h14'],
+  close: ['M6 6l12 12', 'M18 6L6 18'],
+  down: ['M12 5v14', 'M6 13l6 6 6-6'],
+  bubble: ['M5 4h14a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2h-7l-5 4v-4H5a2 2 0 0 1-2-2V6a2 2 0 0 1 2-2z', 'M8 9h8', 'M8 12.5h5'],
+} as const
+
+export function picture(name: keyof typeof SHAPES): SVGElement {
+  const space = 'http://www.w3.org/2000/svg'
+  const svg = document.createElementNS(space, 'svg')
+  svg.setAttribute('viewBox', '0 0 24 24')
+  svg.setAttribute('aria-hidden', 'true')
+  for (const shape of SHAPES[name]) {
+    const path = document.createElementNS(space, 'path')
+    path.setAttribute('d', shape)
+    svg.append(path)
+  }
+  return svg
+}

@@ -1,0 +1,52 @@
+// What a tab has posted and the server has not acknowledged. It is kept, so that a reload neither loses nor doubles it.
+import { linkName, readStored, writeStored } from './stored.ts'
+
+export interface Unsent {
+  /** The same at every try: the server takes it once. */
+  readonly key: string
+  readonly topic: string
+  readonly content: string
+}
+
+export class Outbox {
+  readonly #name: string
+
+  constructor(base: string) {
+    this.#name = `svc-chat:${linkName(base)}`
+  }
+
+  list(): Unsent[] {
+    try {
+      const kept: unknown = JSON.parse(readStored('sessionStorage', `${this.#name}:unsent`) ?? '[]')
+      return Array.isArray(kept) ? kept.filter(isUnsent) : []
+    } catch {
+      return []
+    }
+  }
+
+  add(unsent: Unsent): void {
+    this.#keep([...this.list(), unsent])
+  }
+
+  remove(key: string): void {
+    this.#keep(this.list().filter((unsent) => unsent.key !== key))
+  }
+
+  /** What is being written in a topic. */
+  draft(topic: string): string {
+    return readStored('sessionStorage', `${this.#name}:draft:${topic}`) ?? ''
+  }
+
+  keepDraft(topic: string, text: string): void {
+    writeStored('sessionStorage', `${this.#name}:draft:${topic}`, text || undefined)
+  }
+
+  #keep(unsent: readonly Unsent[]): void {
+    writeStored('sessionStorage', `${this.#name}:unsent`, unsent.length > 0 ? JSON.stringify(unsent) : undefined)
+  }
+}
+
+function isUnsent(value: unknown): value is Unsent {
+  if (typeof value !== 'object' || value === null) return false
+  return 'key' in value && 'topic' in value && 'content' in value && typeof value.content === 'string'
+}

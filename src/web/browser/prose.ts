@@ -1,0 +1,80 @@
+// Markdown as nodes. The tree says what may be there; no text is ever read as HTML.
+import { type Block, type Inline, parseMarkdown, safeAddress } from '../text/markdown.ts'
+import { copyButton, element } from './nodes.ts'
+
+export function renderProse(text: string): Node[] {
+  return parseMarkdown(text).map((block) => blockNode(block))
+}
+
+/** `own` blocks find the direction of their text; what stands inside a list or a quote goes with it, marks and bar too. */
+function blockNode(block: Block, own: Readonly<Record<string, string>> = { dir: 'auto' }): Node {
+  switch (block.kind) {
+    case 'paragraph':
+      return element('p', own, ...block.children.map(inlineNode))
+    case 'heading': {
+      // The page has the first two levels.
+      const tags = ['h3', 'h4', 'h5', 'h6'] as const
+      return element(tags[Math.min(block.level, 4) - 1] ?? 'h6', own, ...block.children.map(inlineNode))
+    }
+    case 'code':
+      return codeNode(block.language, block.text)
+    case 'quote':
+      return element('blockquote', own, ...block.children.map((child) => blockNode(child, {})))
+    case 'list': {
+      const items = block.items.map((item) => element('li', {}, ...itemNodes(item)))
+      if (block.start === undefined) return element('ul', own, ...items)
+      return element('ol', { ...own, start: String(block.start) }, ...items)
+    }
+    case 'table':
+      return tableNode(block)
+    case 'rule':
+      return element('hr')
+  }
+}
+
+/** An item of one line is no paragraph. */
+function itemNodes(item: readonly Block[]): Node[] {
+  return item.flatMap((block, at) => {
+    if (block.kind === 'paragraph' && at === 0) return block.children.map(inlineNode)
+    return [blockNode(block, {})]
+  })
+}
+
+function codeNode(language: string, text: string): Node {
+  const bar = element('div', { class: 'code-bar' }, element('span', {}, language || 'text'))
+  bar.append(copyButton('Copy this code', () => text))
+  // Wide code is scrolled sideways, by the keyboard too.
+  const body = element('pre', { dir: 'ltr', tabindex: '0' }, element('code', {}, text))
+  return element('div', { class: 'code' }, bar, body)
+}
+
+function tableNode({ head, rows }: Extract<Block, { kind: 'table' }>): Node {
+  const row = (cells: readonly (readonly Inline[])[], tag: 'td' | 'th'): Node =>
+    element('tr', {}, ...cells.map((cell) => element(tag, { dir: 'auto' }, ...cell.map(inlineNode))))
+  const body = rows.map((cells) => row(cells, 'td'))
+  const table = element('table', {}, element('thead', {}, row(head, 'th')), element('tbody', {}, ...body))
+  return element('div', { class: 'wide', tabindex: '0' }, table)
+}
+
+function inlineNode(inline: Inline): Node {
+  switch (inline.kind) {
+    case 'text':
+      return document.createTextNode(inline.text)
+    case 'code':
+      return element('code', {}, inline.text)
+    case 'break':
+      return element('br')
+    case 'strong':
+      return element('strong', {}, ...inline.children.map(inlineNode))
+    case 'emphasis':
+      return element('em', {}, ...inline.children.map(inlineNode))
+    case 'strike':
+      return element('s', {}, ...inline.children.map(inlineNode))
+    case 'link': {
+      const children = inline.children.map(inlineNode)
+      const href = safeAddress(inline.href)
+      if (!href) return element('span', {}, ...children)
+      return element('a', { href, target: '_blank', rel: 'noreferrer noopener nofollow' }, ...children)
+    }
+  }
+}

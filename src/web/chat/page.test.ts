@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { suite, test } from 'node:test'
+import { Script } from 'node:vm'
+import fc from 'fast-check'
+import { chatPage, type Page, problemPage, roundPage, widgetScript } from './page.ts'
+import { proseHtml } from './prose.ts'
+
+const HOSTILE = `"'><script>alert(1)</script><img src=x onerror=alert(1)>`
+const turn = { turn_id: '01', status: 'success', frames: [{ kind: 'message', content: HOSTILE, created_at: '' }] }
+const pages: Record<string, Page> = {
+  'the chat': chatPage({ name: HOSTILE, folder: HOSTILE, hasStream: true }),
+  'a round': roundPage({ name: HOSTILE, question: HOSTILE, turn }),
+  'a problem': problemPage({ status: 429, title: HOSTILE, detail: HOSTILE, hint: HOSTILE, retryAfter: 7 }),
+}
+
+const policyOf = ({ headers }: Page): Map<string, string[]> =>
+  new Map(
+    (headers['Content-Security-Policy'] ?? '').split('; ').map((rule) => {
+      const [name = '', ...sources] = rule.split(' ')
+      return [name, sources]
+    }),
+  )
+const inside = (tag: string, body: string): string[] =>
+  [...body.matchAll(new RegExp(`<${tag}>([\\s\\S]*?)</${tag}>`, 'g'))].map(([, text = '']) => text)
+const sourceOf = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+
+for (const [what, page] of Object.entries(pages)) {
+  suite(`the page of ${what}`, () => {
+    test('is kept by nobody and tells nobody where it was', () => {
+      const { headers } = page
+      assert.equal(headers['Content-Type'], 'text/html; charset=utf-8')
+      assert.equal(headers['Cache-Control'], 'no-store')
+      assert.equal(headers['Referrer-Policy'], 'no-referrer')
+      assert.equal(headers['X-Content-Type-Options'], 'nosniff')
+      assert.equal(headers['X-Robots-Tag'], 'noindex')
+    })
+
+    test('allows its own style and script by their hashes, and nothing else', () => {
+      const policy = policyOf(page)
+      assert.deepEqual(policy.get('default-src'), ["'none'"])
+      assert.deepEqual(policy.get('base-uri'), ["'none'"])
+      assert.deepEqual(policy.get('form-action'), ["'self'"])
+      assert.deepEqual(policy.get('frame-ancestors'), ["'none'"])
+      assert.deepEqual(policy.get('style-src'), inside('style', page.body).map(sourceOf))
+      const scripts = inside('script', page.body)
+      assert.equal(scripts.length, what === 'the chat' ? 1 : 0)
+      assert.deepEqual(policy.get('script-src') ?? [], scripts.map(sourceOf))
+    })
+
+    test('shows what it is given as text', () => {
+      const markup = page.body.replace(/<(style|script)>[\s\S]*?<\/\1>/g, '')
+      assert.ok(!/<(script|img)/.test(markup))
+      assert.ok(!/\son\w+=(?!alert)/.test(markup))
+      assert.ok(markup.includes('&lt;script&gt;'))
+    })
+
+    test('names no address that is not relative', () => {
+      const addresses = [...page.body.matchAll(/\b(?:href|src|action)="([^"]*)"/g)].map(([, address = '']) => address)
+      assert.deepEqual(
+        addresses.filter((address) => address !== './' && !address.startsWith('data:')),
+        [],
+      )
+    })
+  })
+}
+
+test('the chat may reach its own server only, and no text may become markup', () => {
+  const policy = policyOf(chatPage({ name: 'a', folder: 'b', hasStream: true }))
+  assert.deepEqual(policy.get('connect-src'), ["'self'"])
+  assert.deepEqual(policy.get('require-trusted-types-for'), ["'script'"])
+})
+
+test('the scripts are JavaScript, and small enough for a slow line', () => {
+  const [script = ''] = inside('script', chatPage({ name: 'a', folder: 'b', hasStream: true }).body)
+  const { body, headers } = widgetScript(HOSTILE)
+  for (const code of [script, body]) {
+    assert.doesNotThrow(() => new Script(code))
+    assert.ok(!/^\s*(import|export)\b/m.test(code))
+    assert.ok(code.length < 80_000, String(code.length))
+  }
+  assert.equal(headers['Content-Type'], 'text/javascript; charset=utf-8')
+  assert.equal(headers['Cross-Origin-Resource-Policy'], 'cross-origin')
+  assert.equal(headers['Cache-Control'], 'no-store')
+})
+
+suite('a round without script', () => {
+  const round = (status: string, frames: { kind: string; content: string }[], error?: string): string =>
+    roundPage({
+      name: 'svc',
+      question: 'Why?',
+      turn: { turn_id: '01', status, frames: frames.map((frame) => ({ ...frame, created_at: '' })), error },
+    }).body
+  const refresh = '<meta http-equiv="refresh" content="1">'
+
+  test('comes again until it is over, and shows what is there', () => {
+    const body = round('pending', [
+      { kind: 'status', content: 'thinking' },
+      { kind: 'message', content: '**half**' },
+    ])
+    assert.ok(body.includes(refresh) && body.includes('thinking') && body.includes('<strong>half</strong>'))
+    assert.ok(body.includes('Why?'))
+  })
+
+  test('stays when it is over, and takes the next question', () => {
+    const body = round('success', [
+      { kind: 'status', content: 'thinking' },
+      { kind: 'message', content: 'Because.' },
+    ])
+    assert.ok(!body.includes(refresh) && !body.includes('thinking') && body.includes('Because.'))
+    assert.match(body, /<form[^>]* method="post" action="\.\/"/)
+  })
+
+  test('says that it failed, or that there is nothing to say', () => {
+    assert.ok(round('failed', [], 'the budget is spent').includes('There is no answer: the budget is spent'))
+    assert.ok(round('success', []).includes('There is no answer to this.'))
+  })
+})
+
+test('a problem says when to come again', () => {
+  const page = problemPage({ status: 429, title: 'Too many requests', detail: 'slow down', retryAfter: 7 })
+  assert.equal(page.status, 429)
+  assert.equal(page.headers['Retry-After'], '7')
+  assert.ok(page.body.includes('Slow down.') && page.body.includes('Try again in 7 seconds.'))
+})
+
+test('any text becomes HTML of known elements, with no handler and no address that runs', () => {
+  const pieces = fc.constantFrom(
+    '<',
+    '>',
+    '"',
+    "'",
+    '&',
+    '](',
+    '[',
+    ')',
+    '*',
+    '`',
+    '\n',
+    '> ',
+    '- ',
+    '|',
+    '|-|',
+    'onclick="x"',
+    '<script>',
+    '<a href="javascript:x">',
+    'https://x.y?"',
+    'javascript:x',
+  )
+  const element =
+    /<\/?(?:p|h[2-6]|pre|code|blockquote|ul|ol|li|div|table|thead|tbody|tr|th|td|hr|br|strong|em|s)(?: (?:dir="(?:auto|ltr)"|start="\d+"|class="wide"))*>/g
+  const link = /<a href="(?:https?:\/\/|mailto:)[^"<>]*" target="_blank" rel="noreferrer noopener nofollow">|<\/a>/gi
+  fc.assert(
+    fc.property(fc.array(fc.oneof(pieces, fc.string({ maxLength: 4 })), { maxLength: 40 }), (all) => {
+      const made = proseHtml(all.join(''))
+        .map(({ text }) => text)
+        .join('')
+      assert.ok(!/[<>]/.test(made.replace(element, '').replace(link, '')), made)
+    }),
+  )
+})

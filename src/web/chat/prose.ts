@@ -1,0 +1,58 @@
+// Markdown as HTML text, for browsers without script. The same tree is made into nodes by ../browser/prose.ts.
+import { type Block, type Inline, parseMarkdown } from '../text/markdown.ts'
+import { type Html, html, NOTHING, trusted } from './html.ts'
+
+export function proseHtml(text: string): Html[] {
+  return parseMarkdown(text).map((block) => blockHtml(block))
+}
+
+const AUTO = trusted(' dir="auto"')
+
+/** What stands inside a list or a quote has its direction. */
+function blockHtml(block: Block, dir: Html = AUTO): Html {
+  switch (block.kind) {
+    case 'paragraph':
+      return html`<p${dir}>${block.children.map(inlineHtml)}</p>`
+    case 'heading': {
+      const tag = trusted(`h${Math.min(block.level + 1, 6)}`)
+      return html`<${tag}${dir}>${block.children.map(inlineHtml)}</${tag}>`
+    }
+    case 'code':
+      return html`<pre dir="ltr"><code>${block.text}</code></pre>`
+    case 'quote':
+      return html`<blockquote${dir}>${block.children.map((child) => blockHtml(child, NOTHING))}</blockquote>`
+    case 'list': {
+      const items = block.items.map((item) => html`<li>${item.map((child) => blockHtml(child, NOTHING))}</li>`)
+      return block.start === undefined
+        ? html`<ul${dir}>${items}</ul>`
+        : html`<ol${dir} start="${block.start}">${items}</ol>`
+    }
+    case 'table': {
+      const row = (cells: readonly (readonly Inline[])[], tag: Html): Html =>
+        html`<tr>${cells.map((cell) => html`<${tag} dir="auto">${cell.map(inlineHtml)}</${tag}>`)}</tr>`
+      const body = block.rows.map((cells) => row(cells, trusted('td')))
+      return html`<div class="wide"><table><thead>${row(block.head, trusted('th'))}</thead><tbody>${body}</tbody></table></div>`
+    }
+    case 'rule':
+      return html`<hr>`
+  }
+}
+
+function inlineHtml(inline: Inline): Html {
+  switch (inline.kind) {
+    case 'text':
+      return html`${inline.text}`
+    case 'code':
+      return html`<code>${inline.text}</code>`
+    case 'break':
+      return html`<br>`
+    case 'strong':
+      return html`<strong>${inline.children.map(inlineHtml)}</strong>`
+    case 'emphasis':
+      return html`<em>${inline.children.map(inlineHtml)}</em>`
+    case 'strike':
+      return html`<s>${inline.children.map(inlineHtml)}</s>`
+    case 'link':
+      return html`<a href="${inline.href}" target="_blank" rel="noreferrer noopener nofollow">${inline.children.map(inlineHtml)}</a>`
+  }
+}

@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { type Block, cutText, type Inline, parseInline, parseMarkdown, safeAddress } from './markdown.ts'
+
+/** A tree in one line: `strong(a) text`. */
+const inline = (nodes: readonly Inline[]): string => nodes.map(shownInline).join('')
+function shownInline(node: Inline): string {
+  if (node.kind === 'text') return node.text
+  if (node.kind === 'break') return '⏎'
+  if (node.kind === 'code') return `code(${node.text})`
+  return `${node.kind}(${node.kind === 'link' ? `${node.href} ` : ''}${inline(node.children)})`
+}
+const blocks = (nodes: readonly Block[]): string => nodes.map(shownBlock).join(' ')
+function shownBlock(node: Block): string {
+  switch (node.kind) {
+    case 'paragraph':
+      return `p(${inline(node.children)})`
+    case 'heading':
+      return `h${node.level}(${inline(node.children)})`
+    case 'code':
+      return `pre(${node.language}|${node.text})`
+    case 'quote':
+      return `quote(${blocks(node.children)})`
+    case 'list':
+      return `${node.start ?? ''}list(${node.items.map(blocks).join('; ')})`
+    case 'table':
+      return `table(${[node.head, ...node.rows].map((row) => row.map(inline).join('|')).join('; ')})`
+    case 'rule':
+      return 'rule'
+  }
+}
+
+const INLINE: Record<string, string> = {
+  'plain text': 'plain text',
+  '*a* and _b_': 'emphasis(a) and emphasis(b)',
+  '**a *b* c**': 'strong(a emphasis(b) c)',
+  '*a **b** c*': 'emphasis(a strong(b) c)',
+  '***a***': 'strong(emphasis(a))',
+  '~~a~~ ~b~': 'strike(a) ~b~',
+  'snake_case_name and 2 * 3 * 4': 'snake_case_name and 2 * 3 * 4',
+  '**open and *more': '**open and *more',
+  '\\*a\\* C:\\dir': '*a* C:\\dir',
+  '`a *b* <c>` ``x`y``': 'code(a *b* <c>) code(x`y)',
+  '`open': '`open',
+  'a\nb': 'a⏎b',
+  '[a *b*](https://c.d "e")': 'link(https://c.d a emphasis(b))',
+  '[a](https://c.d/e_(f))': 'link(https://c.d/e_(f) a)',
+  '![a](https://c.d/e.png)': 'link(https://c.d/e.png a)',
+  '[a](javascript:alert(1))': '[a](javascript:alert(1))',
+  '[a](/chat/x) [b](data:text/html,x)': '[a](/chat/x) [b](data:text/html,x)',
+  '[1] and [ ] and ]': '[1] and [ ] and ]',
+  'see https://a.b/c_d_e. (https://f.g)':
+    'see link(https://a.b/c_d_e https://a.b/c_d_e). (link(https://f.g https://f.g))',
+  '<https://a.b> <c@d.e> <b>': 'link(https://a.b https://a.b) link(mailto:c@d.e c@d.e) <b>',
+}
+
+const BLOCKS: Record<string, string> = {
+  'a\nb\n\nc': 'p(a⏎b) p(c)',
+  '# a #\n### b': 'h1(a) h3(b)',
+  '#a': 'p(#a)',
+  '```js\nif (a < b) {\n\n```\nc': 'pre(js|if (a < b) {\n) p(c)',
+  '~~~\n```\n~~~': 'pre(|```)',
+  '```\nopen': 'pre(|open)',
+  '> a\n> > b\nc': 'quote(p(a) quote(p(b))) p(c)',
+  '- a\n- b\n  - c\n\n  d\n- e': 'list(p(a); p(b) list(p(c)) p(d); p(e))',
+  '3. a\n4. b': '3list(p(a); p(b))',
+  '- a\n\n- b\n\nc': 'list(p(a); p(b)) p(c)',
+  'In\n1984. it was': 'p(In⏎1984. it was)',
+  'a\n- b': 'p(a) list(p(b))',
+  '- a\n  ```\n  x\n    y\n  ```': 'list(p(a) pre(|x\n  y))',
+  '| a | b |\n|---|:-:|\n| 1 | 2 \\| 3 |\n\nc': 'table(a|b; 1|2 | 3) p(c)',
+  'a | b': 'p(a | b)',
+  '---\n***': 'rule rule',
+  '<script>alert(1)</script>': 'p(<script>alert(1)</script>)',
+  'a\r\nb': 'p(a⏎b)',
+}
+
+suite('Markdown', () => {
+  for (const [text, shown] of Object.entries(INLINE))
+    test(`${JSON.stringify(text)} in a line`, () => assert.equal(inline(parseInline(text)), shown))
+  for (const [text, shown] of Object.entries(BLOCKS))
+    test(`${JSON.stringify(text)} as blocks`, () => assert.equal(blocks(parseMarkdown(text)), shown))
+
+  test('any text gives a tree whose links may be followed, and no deeper than a browser likes', () => {
+    fc.assert(
+      fc.property(marked(), (text) => {
+        for (const { node, depth } of nodesOf(parseMarkdown(text))) {
+          assert.ok(depth < 200)
+          if (node.kind === 'link') assert.equal(safeAddress(node.href), node.href)
+        }
+      }),
+    )
+  })
+
+  test('text without marks stays as it is', () => {
+    const word = fc.stringMatching(/^[a-gi-z\u05d0-\u05ea\u4e00-\u4e20]{1,12}$/)
+    fc.assert(
+      fc.property(fc.array(word, { minLength: 1 }), (words) => {
+        assert.equal(blocks(parseMarkdown(words.join(' '))), `p(${words.join(' ')})`)
+      }),
+    )
+  })
+
+  test('the time grows with the length and not with its square', () => {
+    const bad = [
+      '*',
+      '*a ',
+      '[',
+      '[b',
+      '[b](https://c',
+      '`',
+      '`a``b',
+      '> ',
+      '>',
+      '- ',
+      '- a\n',
+      '*a **b _c ',
+      ' ',
+      '|-',
+      '~~',
+      '\\',
+      '<a@',
+    ]
+    const milliseconds = (text: string): number => {
+      const start = performance.now()
+      parseMarkdown(text)
+      return performance.now() - start
+    }
+    for (const piece of bad) {
+      for (const end of ['', ']', '*', '](https://c)']) {
+        // It takes about 20 ms, and with the square of the length it would take minutes.
+        const text = piece.repeat(100_000 / piece.length) + end.repeat(100_000 / Math.max(end.length, 1))
+        assert.ok(milliseconds(text) < 5_000, JSON.stringify(piece + end))
+      }
+    }
+  })
+})
+
+test('an address is one that leads away from here, and to nothing that runs', () => {
+  for (const address of ['http://a', 'https://a.b/c?d=e#f', 'HTTPS://A', 'mailto:a@b.c'])
+    assert.equal(safeAddress(address), address)
+  for (const address of [
+    'javascript:alert(1)',
+    ' https://a',
+    'java\nscript:x',
+    'data:text/html,x',
+    'vbscript:x',
+    '/a',
+    '//a',
+    'a',
+    '',
+    'http://',
+    'https:///a',
+    'blob:https://a/b',
+    'https://a b',
+  ])
+    assert.equal(safeAddress(address), undefined, address)
+})
+
+test('a long text is cut behind a line, never inside a character, and a short one is not cut', () => {
+  assert.equal(cutText('a\nb', 100, 10), 'a\nb')
+  assert.equal(cutText('a\nb\nc\nd', 100, 2), 'a\nb')
+  assert.equal(cutText('abcdefgh', 4, 2), 'abcd')
+  assert.equal(cutText('abcdef\nxyz', 8, 9), 'abcdef')
+  assert.equal(cutText('abc😀', 4, 9), 'abc')
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'grapheme' }),
+      fc.nat(50),
+      fc.integer({ min: 1, max: 9 }),
+      (text, characters, lines) => {
+        const cut = cutText(text, characters, lines)
+        assert.ok(text.startsWith(cut) && cut.length <= characters && cut.split('\n').length <= lines)
+      },
+    ),
+  )
+})
+
+/** Texts full of what means something. */
+function marked(): fc.Arbitrary<string> {
+  const pieces = [
+    '*',
+    '**',
+    '_',
+    '`',
+    '```',
+    '~~',
+    '[',
+    ']',
+    '](',
+    ')',
+    '!',
+    '<',
+    '>',
+    '"',
+    '|',
+    '-',
+    '---',
+    '#',
+    '\n',
+    '  ',
+    '1.',
+    '\\',
+    'a',
+    'é',
+    'https://x.y',
+    'javascript:alert(1)',
+    '<img src=x onerror=alert(1)>',
+    '</script>',
+    '\u202e',
+  ]
+  return fc
+    .array(fc.oneof(fc.constantFrom(...pieces), fc.string({ maxLength: 3 })), { maxLength: 60 })
+    .map((all) => all.join(''))
+}
+
+function* nodesOf(tree: readonly (Block | Inline)[], depth = 0): Generator<{ node: Block | Inline; depth: number }> {
+  for (const node of tree) {
+    yield { node, depth }
+    if ('children' in node) yield* nodesOf(node.children, depth + 1)
+    if (node.kind === 'list') for (const item of node.items) yield* nodesOf(item, depth + 1)
+    if (node.kind === 'table') for (const cell of [node.head, ...node.rows].flat()) yield* nodesOf(cell, depth + 1)
+  }
+}

@@ -1,0 +1,470 @@
+// Markdown as a tree: what agents write, not all that the language knows. Anything else, HTML above all, is text. The time
+// is linear in the length, because anyone can send a megabyte of asterisks.
+
+export type Inline =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'code'; readonly text: string }
+  | { readonly kind: 'break' }
+  | { readonly kind: 'strong' | 'emphasis' | 'strike'; readonly children: readonly Inline[] }
+  /** `href` begins with http://, https:// or mailto:. */
+  | { readonly kind: 'link'; readonly href: string; readonly children: readonly Inline[] }
+
+export type Block =
+  | { readonly kind: 'paragraph'; readonly children: readonly Inline[] }
+  | { readonly kind: 'heading'; readonly level: number; readonly children: readonly Inline[] }
+  | { readonly kind: 'code'; readonly language: string; readonly text: string }
+  | { readonly kind: 'quote'; readonly children: readonly Block[] }
+  /** `start` is the first number; without it the list has bullets. */
+  | { readonly kind: 'list'; readonly start: number | undefined; readonly items: readonly (readonly Block[])[] }
+  | {
+      readonly kind: 'table'
+      readonly head: readonly (readonly Inline[])[]
+      readonly rows: readonly (readonly (readonly Inline[])[])[]
+    }
+  | { readonly kind: 'rule' }
+
+/** Quotes and lists inside each other; what is deeper is text. */
+const DEPTH_MAX = 8
+/** Marks inside each other; what is deeper is text. */
+const OPEN_MAX = 64
+/** What an address may have; more is text. */
+const ADDRESS_MAX = 2048
+
+export function parseMarkdown(text: string): Block[] {
+  return parseBlocks(text.replace(/\r\n?/g, '\n').replaceAll('\t', '    ').split('\n'), 0)
+}
+
+/** The first lines of a text, cut where a reader would: after a line, else after a character. */
+export function cutText(text: string, characters: number, lines: number): string {
+  let end = Math.min(characters, text.length)
+  let line = -1
+  for (let count = 0; count < lines; count++) {
+    line = text.indexOf('\n', line + 1)
+    if (line < 0 || line > end) break
+    if (count === lines - 1) end = line
+  }
+  const atLine = text.lastIndexOf('\n', end)
+  if (end < text.length && atLine > end / 2) end = atLine
+  const last = text.charCodeAt(end - 1)
+  return text.slice(0, last >= 0xd800 && last < 0xdc00 ? end - 1 : end)
+}
+
+const FENCE = /^ {0,3}(`{3,}|~{3,}) *([^\s`]*)[^`]*$/
+const HEADING = /^ {0,3}(#{1,6})(?: |$)/
+const RULE = /^ {0,3}([-*_])(?: *\1){2,} *$/
+const QUOTE = /^ {0,3}> ?/
+const ITEM = /^( {0,3})([-*+]|(\d{1,9})[.)])( {1,4}(?=\S)|(?= {5})| *$)/
+const TABLE_RULE = /^\|? *:?-+:? *(?:\| *:?-+:? *)*\|?$/
+
+function parseBlocks(lines: readonly string[], depth: number): Block[] {
+  const blocks: Block[] = []
+  let at = 0
+  while (at < lines.length) {
+    const line = lines[at] ?? ''
+    if (line.trim() === '') {
+      at++
+      continue
+    }
+    const [block, next] = parseBlock(lines, at, depth)
+    blocks.push(block)
+    at = next
+  }
+  return blocks
+}
+
+type Parsed = readonly [block: Block, next: number]
+
+function parseBlock(lines: readonly string[], at: number, depth: number): Parsed {
+  const line = lines[at] ?? ''
+  const fence = FENCE.exec(line)
+  if (fence) return parseFence(lines, at, fence[1] ?? '', fence[2] ?? '')
+  const heading = HEADING.exec(line)
+  if (heading) return parseHeading(line, at, heading[1]?.length ?? 1, heading[0].length)
+  if (RULE.test(line)) return [{ kind: 'rule' }, at + 1]
+  if (depth < DEPTH_MAX && QUOTE.test(line)) return parseQuote(lines, at, depth)
+  if (depth < DEPTH_MAX && ITEM.test(line)) return parseList(lines, at, depth)
+  if (isTable(lines, at)) return parseTable(lines, at)
+  return parseParagraph(lines, at, depth)
+}
+
+function parseFence(lines: readonly string[], at: number, fence: string, language: string): Parsed {
+  const isEnd = (line: string): boolean => {
+    const text = line.trim()
+    return text.length >= fence.length && text === (fence[0] ?? '').repeat(text.length) && !line.startsWith('    ')
+  }
+  let next = at + 1
+  while (next < lines.length && !isEnd(lines[next] ?? '')) next++
+  const indent = (lines[at] ?? '').search(/\S/)
+  const text = lines.slice(at + 1, next).map((line) => line.slice(Math.min(indent, blanksBefore(line))))
+  return [{ kind: 'code', language, text: text.join('\n') }, next + 1]
+}
+
+function blanksBefore(line: string): number {
+  const found = line.search(/\S/)
+  return found < 0 ? line.length : found
+}
+
+function parseHeading(line: string, at: number, level: number, start: number): Parsed {
+  const text = line.slice(start).trim()
+  let end = text.length
+  while (text[end - 1] === '#') end--
+  const bare = end === 0 || text[end - 1] === ' ' ? text.slice(0, end) : text
+  return [{ kind: 'heading', level, children: parseInline(bare.trim()) }, at + 1]
+}
+
+function parseQuote(lines: readonly string[], at: number, depth: number): Parsed {
+  const inner: string[] = []
+  let next = at
+  for (; next < lines.length; next++) {
+    const line = lines[next] ?? ''
+    const mark = QUOTE.exec(line)
+    if (!mark) break
+    inner.push(line.slice(mark[0].length))
+  }
+  return [{ kind: 'quote', children: parseBlocks(inner, depth + 1) }, next]
+}
+
+function parseList(lines: readonly string[], at: number, depth: number): Parsed {
+  const first = ITEM.exec(lines[at] ?? '')
+  const kindOf = (mark: string): string => mark.at(-1) ?? ''
+  const kind = kindOf(first?.[2] ?? '')
+  const items: Block[][] = []
+  let next = at
+  while (next < lines.length) {
+    const line = lines[next] ?? ''
+    const item = ITEM.exec(line)
+    if (!item || kindOf(item[2] ?? '') !== kind || RULE.test(line)) break
+    const width = item[0].length + (item[4] === '' ? 1 : 0)
+    const inner = [line.slice(item[0].length)]
+    next++
+    for (; next < lines.length; next++) {
+      const below = lines[next] ?? ''
+      const blank = below.trim() === ''
+      // A blank line belongs to the item only if the item goes on behind it.
+      if (blank && blanksBefore(lines[next + 1] ?? '') < width) break
+      if (!blank && blanksBefore(below) < width && (inner.at(-1)?.trim() === '' || startsBlock(below))) break
+      inner.push(below.slice(Math.min(width, blanksBefore(below))))
+    }
+    items.push(parseBlocks(inner, depth + 1))
+    // Items may have one blank line between them.
+    if ((lines[next] ?? '').trim() === '' && ITEM.test(lines[next + 1] ?? '')) next++
+  }
+  const start = first?.[3] === undefined ? undefined : Number(first[3])
+  return [{ kind: 'list', start, items }, next]
+}
+
+function startsBlock(line: string): boolean {
+  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line)
+}
+
+function isTable(lines: readonly string[], at: number): boolean {
+  const [head, rule] = [lines[at] ?? '', lines[at + 1] ?? '']
+  if (!head.includes('|') || !rule.includes('|') || !rule.includes('-') || !TABLE_RULE.test(rule.trim())) return false
+  return cells(head).length === cells(rule).length
+}
+
+function parseTable(lines: readonly string[], at: number): Parsed {
+  const head = cells(lines[at] ?? '')
+  let next = at + 2
+  while (next < lines.length && (lines[next] ?? '').includes('|')) next++
+  const rows = lines.slice(at + 2, next).map((line) => {
+    const row = cells(line)
+    return head.map((_, column) => parseInline(row[column] ?? ''))
+  })
+  return [{ kind: 'table', head: head.map(parseInline), rows }, next]
+}
+
+function cells(line: string): string[] {
+  const bare = line.trim().replace(/^\|/, '')
+  const parts: string[] = ['']
+  for (let at = 0; at < bare.length; at++) {
+    const character = bare[at] ?? ''
+    if (character === '\\' && bare[at + 1] === '|') {
+      parts.push(`${parts.pop()}|`)
+      at++
+    } else if (character === '|') parts.push('')
+    else parts.push(parts.pop() + character)
+  }
+  if (parts.length > 1 && parts.at(-1)?.trim() === '') parts.pop()
+  return parts.map((part) => part.trim())
+}
+
+function parseParagraph(lines: readonly string[], at: number, depth: number): Parsed {
+  let next = at + 1
+  while (next < lines.length) {
+    const line = lines[next] ?? ''
+    if (line.trim() === '' || isTable(lines, next)) break
+    if (interruptsParagraph(line) && (depth < DEPTH_MAX || !(QUOTE.test(line) || ITEM.test(line)))) break
+    next++
+  }
+  const text = lines.slice(at, next).map((line) => line.trim())
+  return [{ kind: 'paragraph', children: parseInline(text.join('\n')) }, next]
+}
+
+/** A sentence may go on with "1984." or with a lone dash. */
+function interruptsParagraph(line: string): boolean {
+  const item = ITEM.exec(line)
+  if (item && !RULE.test(line)) return (item[3] === undefined || item[3] === '1') && line.trim() !== item[2]
+  return startsBlock(line)
+}
+
+interface Open {
+  /** `*`, `**`, `_`, `__`, `~~`, `[` or `![`. */
+  readonly mark: string
+  readonly children: Inline[]
+}
+
+const ESCAPED = /[!-/:-@[-`{-~]/
+const BARE_ADDRESS = /https?:\/\/[^\s<>"`]{1,2048}/y
+const ANGLE_ADDRESS = /<(https?:\/\/[^\s<>]{1,2048}|mailto:[^\s<>]{1,254}|[\w.+-]{1,64}@[\w.-]{1,190})>/y
+const TARGET = /^\(\s{0,9}(?:<([^<>\n]*)>|((?:[^\s()]|\([^\s()]*\))*))(?:\s{1,9}(?:"[^"]*"|'[^']*'))?\s{0,9}\)/
+const WORD = /[\p{L}\p{N}]/u
+
+export function parseInline(text: string): Inline[] {
+  return new InlineReader(text).read()
+}
+
+/** One pass over the text with a stack of what is open. What is never closed becomes the text that it was. */
+class InlineReader {
+  #text: string
+  #at = 0
+  #plain = ''
+  #open: Open[] = [{ mark: '', children: [] }]
+  /** How many of each mark are open, so that a mark that closes nothing costs nothing. */
+  #count = new Map<string, number>()
+  /** Lengths of runs of backticks that do not come again. */
+  #lastTicks = new Map<number, number>()
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  read(): Inline[] {
+    while (this.#at < this.#text.length) this.#step()
+    this.#flush()
+    return flattened(this.#open)
+  }
+
+  #step(): void {
+    const character = this.#text[this.#at] ?? ''
+    switch (character) {
+      case '\\':
+        this.#escape()
+        return
+      case '\n':
+        this.#at++
+        this.#add({ kind: 'break' })
+        return
+      case '`':
+        this.#code()
+        return
+      case '*':
+      case '_':
+      case '~':
+        this.#marks(character)
+        return
+      case '!':
+        if (this.#text[this.#at + 1] !== '[') break
+        this.#push('![')
+        return
+      case '[':
+        this.#push('[')
+        return
+      case ']':
+        this.#target()
+        return
+      case '<':
+        if (this.#address(ANGLE_ADDRESS)) return
+        break
+      case 'h':
+        if (!WORD.test(this.#text[this.#at - 1] ?? '') && this.#address(BARE_ADDRESS)) return
+    }
+    this.#plain += character
+    this.#at++
+  }
+
+  #escape(): void {
+    const next = this.#text[this.#at + 1] ?? ''
+    this.#plain += ESCAPED.test(next) ? next : `\\${next === '\n' ? '' : next}`
+    this.#at += next === '\n' || next === '' ? 1 : 2
+  }
+
+  #code(): void {
+    const start = this.#at
+    let length = 1
+    while (this.#text[start + length] === '`') length++
+    const end = this.#closingTicks(start + length, length)
+    if (end < 0) {
+      this.#plain += '`'.repeat(length)
+      this.#at += length
+      return
+    }
+    const inner = this.#text.slice(start + length, end).replaceAll('\n', ' ')
+    const padded = inner.startsWith(' ') && inner.endsWith(' ') && inner.trim() !== ''
+    this.#add({ kind: 'code', text: padded ? inner.slice(1, -1) : inner })
+    this.#at = end + length
+  }
+
+  #closingTicks(from: number, length: number): number {
+    if (this.#lastTicks.size === 0) this.#findTicks()
+    // Each length knows where its last run is: behind it there is no need to look.
+    if ((this.#lastTicks.get(length) ?? -1) < from) return -1
+    for (let at = this.#text.indexOf('`', from); at >= 0; ) {
+      let end = at
+      while (this.#text[end] === '`') end++
+      if (end - at === length) return at
+      at = this.#text.indexOf('`', end)
+    }
+    return -1
+  }
+
+  #findTicks(): void {
+    for (const { 0: run, index } of this.#text.matchAll(/`+/g)) this.#lastTicks.set(run.length, index)
+  }
+
+  #marks(character: string): void {
+    const start = this.#at
+    let length = 1
+    while (this.#text[start + length] === character) length++
+    this.#at += length
+    const [before, after] = [this.#text[start - 1] ?? ' ', this.#text[this.#at] ?? ' ']
+    // Inside a word an underscore is an underscore.
+    const inWord = character === '_' && WORD.test(before) && WORD.test(after)
+    const usable = character === '~' ? length === 2 : length <= 3
+    const [opens, closes] = [/\S/.test(after), /\S/.test(before)]
+    if (!usable || inWord || (!opens && !closes)) {
+      this.#plain += character.repeat(length)
+      return
+    }
+    for (let left = length; left > 0; ) {
+      const closing = closes ? this.#closing(character, left) : 0
+      if (closing > 0) this.#close(character.repeat(closing))
+      const used = closing || (left > 1 ? 2 : 1)
+      if (closing === 0) {
+        if (opens) this.#enter(character.repeat(used))
+        else this.#plain += character.repeat(used)
+      }
+      left -= used
+    }
+  }
+
+  /** How many of this character close something: the innermost of the one or two that are open. */
+  #closing(character: string, left: number): number {
+    const isOpen = (mark: string): boolean => (this.#count.get(mark) ?? 0) > 0
+    const [one, two] = [isOpen(character), left > 1 && isOpen(character + character)]
+    if (!one || !two) return two ? 2 : one && character !== '~' ? 1 : 0
+    for (let at = this.#open.length - 1; at > 0; at--) {
+      const mark = this.#open[at]?.mark
+      if (mark === character) return 1
+      if (mark === character + character) return 2
+    }
+    return 0
+  }
+
+  #push(mark: string): void {
+    this.#at += mark.length
+    this.#enter(mark)
+  }
+
+  #enter(mark: string): void {
+    if (this.#open.length > OPEN_MAX) {
+      this.#plain += mark
+      return
+    }
+    this.#flush()
+    this.#open.push({ mark, children: [] })
+    this.#count.set(mark, (this.#count.get(mark) ?? 0) + 1)
+  }
+
+  #close(mark: string): void {
+    const children = this.#pop((open) => open.mark === mark)
+    const kind = mark === '~~' ? 'strike' : mark.length === 2 ? 'strong' : 'emphasis'
+    if (children.length > 0) this.#add({ kind, children })
+    else this.#plain += mark + mark
+  }
+
+  /** Takes the innermost such mark off the stack, with all that stands inside. */
+  #pop(is: (open: Open) => boolean): Inline[] {
+    this.#flush()
+    const found = this.#open.findLastIndex((open, at) => at > 0 && is(open))
+    const [first, ...inner] = this.#open.splice(found)
+    for (const { mark } of first ? [first, ...inner] : inner) this.#count.set(mark, (this.#count.get(mark) ?? 1) - 1)
+    return first ? flattened([{ mark: '', children: first.children }, ...inner]) : []
+  }
+
+  #target(): void {
+    this.#at++
+    const open = (this.#count.get('[') ?? 0) + (this.#count.get('![') ?? 0)
+    if (open === 0) {
+      this.#plain += ']'
+      return
+    }
+    const mark = this.#open.findLast(({ mark }) => mark === '[' || mark === '![')?.mark ?? '['
+    const children = this.#pop((one) => one.mark === mark)
+    const found = TARGET.exec(this.#text.slice(this.#at, this.#at + ADDRESS_MAX))
+    const href = safeAddress(found?.[1] ?? found?.[2] ?? '')
+    if (found && href) {
+      this.#at += found[0].length
+      // An image would tell its server who reads this; its name and address are enough.
+      const shown = children.length > 0 ? withoutLinks(children) : [{ kind: 'text', text: href } as const]
+      this.#add({ kind: 'link', href, children: shown })
+      return
+    }
+    this.#plain += mark
+    for (const child of children) this.#add(child)
+    this.#plain += ']'
+  }
+
+  #address(pattern: RegExp): boolean {
+    pattern.lastIndex = this.#at
+    const found = pattern.exec(this.#text)
+    if (!found) return false
+    const shown = found[1] ?? withoutTail(found[0])
+    const href = safeAddress(/^(https?|mailto):/i.test(shown) ? shown : `mailto:${shown}`)
+    if (!href) return false
+    this.#add({ kind: 'link', href, children: [{ kind: 'text', text: shown }] })
+    this.#at += found[1] === undefined ? shown.length : found[0].length
+    return true
+  }
+
+  #add(inline: Inline): void {
+    this.#flush()
+    this.#open.at(-1)?.children.push(inline)
+  }
+
+  #flush(): void {
+    if (this.#plain === '') return
+    const text = this.#plain
+    this.#plain = ''
+    this.#open.at(-1)?.children.push({ kind: 'text', text })
+  }
+}
+
+function flattened(open: readonly Open[]): Inline[] {
+  return open.flatMap(({ mark, children }): Inline[] => (mark ? [{ kind: 'text', text: mark }, ...children] : children))
+}
+
+function withoutLinks(children: readonly Inline[]): Inline[] {
+  return children.flatMap((child): readonly Inline[] => {
+    if (child.kind === 'link') return withoutLinks(child.children)
+    return 'children' in child ? [{ ...child, children: withoutLinks(child.children) }] : [child]
+  })
+}
+
+/** A sentence ends behind its address, and a bracket around it is none of its own. */
+function withoutTail(address: string): string {
+  const hasOwn = address.includes('(')
+  let end = address.length
+  for (;;) {
+    const last = address[end - 1] ?? ''
+    if (/[.,;:!?'*_~\]]/.test(last)) end--
+    else if (last === ')' && !hasOwn) end--
+    else return address.slice(0, end)
+  }
+}
+
+/** The address, if it is one that may be followed. A relative one would lead to the link itself, whose address is a secret. */
+export function safeAddress(address: string): string | undefined {
+  if (!/^(https?:\/\/[^/]|mailto:[^/])/i.test(address) || /[\s\u0000-\u001f\u007f]/.test(address)) return undefined
+  return URL.canParse(address) ? address : undefined
+}
