@@ -1,7 +1,73 @@
 // What a browser or a webhook talks to: chat and hook links.
+import { work } from '../../core/ingest.ts'
+import { readTrustedProxies } from '../../lib/client-address.ts'
+import { openAnswerLog } from '../../lib/log.ts'
 import { daemon } from '../daemon.ts'
+import { DOOR_SETTINGS, INSTANCE_SETTINGS, LINK_SETTINGS } from '../settings.ts'
+import { Budget } from './body.ts'
+import { openDoor } from './door.ts'
+import { LinkBook } from './link-book.ts'
+import { lazyMcp } from './mcp.ts'
+import { Streams } from './streams.ts'
+
+/** Of bodies that are read and not yet written, together. */
+const BODIES_MAX = 64 * 1024 * 1024
+
+/** Where a front door of this instance is, when it is another process on this machine. */
+const isNear = readTrustedProxies('127.0.0.0/8, ::1') ?? (() => false)
 
 export const webd = daemon({
   name: 'webd',
   about: 'answers the links that are handed out',
+  settings: { ...LINK_SETTINGS, ...DOOR_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
+  start: ({ host, app, log, metrics, direct, defer, stopping, fatal }, settings) => {
+    const { engine, signals } = host
+    const lane = engine.openLane(work, {
+      onTidied: ({ keys }) => {
+        // Nobody is concerned by what was tidied of nothing.
+        if (keys?.length !== 0) signals.emit(keys)
+      },
+      onFatal: fatal,
+    })
+    defer(() => lane.close())
+    const book = new LinkBook(host, {
+      web: { perMinute: settings.WEBHOOK_RATE_WEB },
+      hook: { perMinute: settings.WEBHOOK_RATE_HOOK },
+    })
+    defer(() => book.close())
+    const streams = new Streams(host, { all: settings.STREAMS_MAX, perLink: settings.STREAMS_PER_LINK })
+    defer(() => streams.close())
+    stopping.addEventListener('abort', () => streams.close())
+    const answers = openAnswerLog(log)
+    defer(() => answers.flush())
+    const office = { host, book, lane, budget: new Budget(BODIES_MAX), bodyMax: settings.TOKEN_BODY_MAX }
+    const onError = (error: unknown, tool: string): void => log.error({ tool, err: error }, 'internal error')
+    const mcp = lazyMcp({ office, streams, onError })
+    defer(() => mcp.close())
+    app.all('/mcp', mcp.atAccount)
+    direct(
+      openDoor({
+        ...office,
+        streams,
+        name: settings.ASSISTANT_NAME,
+        trusts: (address) => isNear(address) || (settings.TRUSTED_PROXIES?.(address) ?? false),
+        mcp: mcp.atLink,
+        record: ({ request, shownPath, started, id, client, caller }, status, reason) => {
+          const ms = performance.now() - started
+          metrics.add(request.method ?? '', status, ms)
+          answers.write({
+            method: request.method ?? '',
+            path: shownPath,
+            status,
+            ms,
+            request: id,
+            caller,
+            remote: client,
+            reason,
+          })
+        },
+        onIncident: (error, { id }) => log.error({ request: id, err: error }, 'internal error'),
+      }),
+    )
+  },
 })

@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { refused } from '../../../test/support/host.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import { keptType, readChatBody, readTopic } from './chat-body.ts'
+
+const JSON_TYPE = 'application/json'
+const FORM_TYPE = 'application/x-www-form-urlencoded'
+
+function read(body: string | Uint8Array, type: string | undefined = JSON_TYPE, isHook = false) {
+  const { content, topic, content_type } = readChatBody(Buffer.from(body), type, isHook)
+  return { content: Buffer.from(content).toString(), topic, content_type }
+}
+
+const no = (body: string | Uint8Array, code: 'invalid' | 'wrong_type' = 'invalid', type = JSON_TYPE): void => {
+  assert.throws(() => read(body, type), refused(code), String(body).slice(0, 60))
+}
+
+suite('what a POST to a chat holds', () => {
+  test('JSON with content and perhaps a topic', () => {
+    const plain = 'text/plain; charset=utf-8'
+    assert.deepEqual(read('{"content":"hi"}'), { content: 'hi', topic: null, content_type: plain })
+    assert.deepEqual(read('{"topic":"bills","content":"hi"}'), { content: 'hi', topic: 'bills', content_type: plain })
+    for (const topic of ['""', 'null']) assert.equal(read(`{"content":"hi","topic":${topic}}`).topic, null)
+  })
+
+  test('content is as it was written: spaces, line breaks, any letter, NUL', () => {
+    for (const content of ['  a  ', 'a\r\nb\n', '\ufeffa', '\u0000a', 'e\u0301', '\u202e', '😀', '<script>'])
+      assert.equal(read(JSON.stringify({ content })).content, content)
+  })
+
+  test('H19: JSON that is no object is 400', () => {
+    for (const body of ['[]', '1', 'null', '"hi"', 'true', '[{"content":"hi"}]']) no(body)
+  })
+
+  test('H20: content that is missing, no text, or empty is 400', () => {
+    for (const body of [
+      '{}',
+      '{"topic":"a"}',
+      '{"content":null}',
+      '{"content":5}',
+      '{"content":{}}',
+      '{"content":["a"]}',
+    ])
+      no(body)
+    for (const content of ['', ' ', '\n\t ', ' '.repeat(1_000_000)]) no(JSON.stringify({ content }))
+  })
+
+  test('H21: of a member that is written twice the last one counts', () => {
+    assert.equal(read('{"content":"first","content":"last"}').content, 'last')
+  })
+
+  test('H22: depth, width and odd numbers cost nothing and break nothing', () => {
+    assert.throws(() => read(`${'['.repeat(100_000)}`), refused('invalid'))
+    const nested = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`
+    try {
+      assert.equal(read(`{"content":"hi","x":${nested}}`).content, 'hi')
+    } catch (error) {
+      assert.ok(error instanceof Refusal && error.code === 'invalid')
+    }
+    const wide = Array.from({ length: 100_000 }, (_, at) => `"k${at}":${at}`).join(',')
+    assert.equal(read(`{${wide},"content":"hi"}`).content, 'hi')
+    assert.equal(read(`{"content":"hi","a":1e400,"b":-0,"c":${'9'.repeat(10_000)}}`).content, 'hi')
+  })
+
+  test('H23: members that mean something to JavaScript are only members', () => {
+    no('{"__proto__":{"content":"hi"}}')
+    assert.equal(
+      read('{"__proto__":{"topic":"x","polluted":1},"constructor":{"prototype":{}},"content":"hi"}').topic,
+      null,
+    )
+    assert.equal(Reflect.get({}, 'polluted'), undefined)
+    assert.equal(Reflect.get(Object.prototype, 'topic'), undefined)
+  })
+
+  test('H24: what is not quite JSON is 400, a byte order mark too', () => {
+    for (const body of ['{"content":"a"} x', '{"content":"a"}{}', '// a\n{"content":"a"}', '{"content":NaN}', ''])
+      no(body)
+    for (const body of ['\ufeff{"content":"a"}', "{'content':'a'}", '{"content":"a",}', '{"content":"a\nb"}']) no(body)
+  })
+
+  test('H18: JSON that is not UTF-8 is 400; a lone surrogate becomes the replacement character', () => {
+    no(Buffer.from('7b22636f6e74656e74223a22ff227d', 'hex'))
+    assert.equal(read('{"content":"a\\ud800b"}').content, 'a\ufffdb')
+  })
+
+  test('H25: a form is decoded as forms are; of a field that is sent twice the first counts', () => {
+    const form = (body: string) => read(body, FORM_TYPE)
+    assert.deepEqual([form('content=a+b%20c&topic=t').content, form('content=a&topic=t').topic], ['a b c', 't'])
+    assert.equal(form('content=a&content=b').content, 'a')
+    assert.equal(form('content=%ZZ%C3%A4').content, '%ZZä')
+    assert.equal(form('topic=&content=x').topic, null)
+    assert.equal(form(`${'a=1&'.repeat(10_000)}content=x`).content, 'x')
+    for (const body of ['', 'content', 'content=', 'content=+', 'content[]=a', 'topic=a'])
+      no(body, 'invalid', FORM_TYPE)
+    no(Buffer.from('content=\xff', 'latin1'), 'invalid', FORM_TYPE)
+  })
+
+  test('H26: multipart, and everything else that is neither JSON nor a form, is the content itself', () => {
+    const multipart = 'multipart/form-data; boundary=x'
+    const body = '--x\r\nContent-Disposition: form-data; name="content"\r\n\r\nhi\r\n--x--\r\n'
+    assert.deepEqual(read(body, multipart), { content: body, topic: null, content_type: multipart })
+    for (const type of ['text/plain', 'application/octet-stream', 'application/jsonx', 'application/problem+json', ''])
+      assert.equal(read('{"content":"a"}', type).content, '{"content":"a"}')
+    const bytes = Uint8Array.from({ length: 256 }, (_, at) => at)
+    assert.deepEqual(Buffer.from(readChatBody(bytes, undefined, false).content), Buffer.from(bytes))
+    assert.throws(() => read('', 'text/plain'), refused('invalid', 'empty'))
+  })
+
+  test('H27: content types are read whatever their case, and only UTF-8 is spoken', () => {
+    for (const type of ['APPLICATION/JSON; Charset="utf-8"', 'application/json;charset=utf8', 'application/json ; x=y'])
+      assert.equal(read('{"content":"a"}', type).content, 'a')
+    no('{"content":"a"}', 'wrong_type', 'application/json;charset=utf-16')
+    no('content=a', 'wrong_type', `${FORM_TYPE}; charset=latin1`)
+    assert.equal(read('a', `text/plain; x=${'y'.repeat(8192)}`).content_type, null)
+  })
+
+  test('H28, D8: a topic has at most 128 characters and no NUL; the rest is kept as it is', () => {
+    for (const topic of ['a\nb', '</topic>', '\u202eabc', '😀'.repeat(128), 'x'.repeat(128), ' '])
+      assert.equal(read(JSON.stringify({ content: 'a', topic })).topic, topic)
+    for (const topic of ['x'.repeat(129), 'x'.repeat(65_536), 'a\u0000b', 5, {}, ['a'], false])
+      no(JSON.stringify({ content: 'a', topic }))
+  })
+
+  test('what a machine sends to its chat URL without content is the message as it stands', () => {
+    const event = '{"action":"opened","number":7}'
+    assert.deepEqual(read(event, JSON_TYPE, true), { content: event, topic: null, content_type: JSON_TYPE })
+    assert.equal(read('{"content":"hi","topic":"t"}', JSON_TYPE, true).topic, 't')
+    for (const body of ['[1]', 'no JSON', '{"content":5}']) assert.equal(read(body, JSON_TYPE, true).content, body)
+    assert.equal(read('a=b', FORM_TYPE, true).content, 'a=b')
+    assert.throws(() => read('', JSON_TYPE, true), refused('invalid', 'empty'))
+  })
+
+  test('further members are ignored', () => {
+    assert.equal(read('{"content":"a","sender":"root","jid":"web:x","id":1}').content, 'a')
+  })
+
+  test('whatever comes, it is read or refused', () => {
+    const type = fc.oneof(fc.constantFrom(JSON_TYPE, FORM_TYPE, undefined, 'text/plain'), fc.string())
+    const bytes = fc.oneof(
+      fc.uint8Array(),
+      fc.json().map((text) => Buffer.from(text)),
+    )
+    fc.assert(
+      fc.property(bytes, type, fc.boolean(), (body, header, isHook) => {
+        try {
+          const { content, topic } = readChatBody(body, header, isHook)
+          assert.ok(content.byteLength > 0)
+          assert.ok(topic === null || (topic.length > 0 && [...topic].length <= 128))
+        } catch (error) {
+          assert.ok(error instanceof Refusal, String(error))
+        }
+      }),
+    )
+  })
+
+  test('JSON and form say the same for the same content and topic', () => {
+    const text = fc
+      .string({ unit: 'grapheme', minLength: 1 })
+      .filter((value) => /\S/.test(value) && value.isWellFormed())
+    const topic = fc.string({ unit: 'grapheme', maxLength: 60 }).filter((value) => !value.includes('\0'))
+    fc.assert(
+      fc.property(text, topic, (content, topic) => {
+        const written = new URLSearchParams({ content, topic }).toString()
+        assert.deepEqual(read(JSON.stringify({ content, topic })), read(written, FORM_TYPE))
+        assert.equal(read(written, FORM_TYPE).content, content)
+      }),
+    )
+  })
+})
+
+test('a topic that is not there, nothing or empty is the main topic', () => {
+  for (const topic of [undefined, null, '']) assert.equal(readTopic(topic), null)
+})
+
+test('a content type is kept if it is short and plain', () => {
+  assert.equal(keptType('text/plain'), 'text/plain')
+  for (const type of [undefined, '', 'a'.repeat(256), 'a\u0080', 'ä']) assert.equal(keptType(type), null)
+})

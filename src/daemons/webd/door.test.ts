@@ -1,0 +1,357 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { onEveryEngine } from '../../../test/support/host.ts'
+import { json, links, openStream } from '../../../test/support/links.ts'
+import { raw, statusOf } from '../../../test/support/serve.ts'
+import { proofOf } from '../../core/link-token.ts'
+import { messages } from '../../core/messages.ts'
+import { hashToken } from '../../core/route-tokens.ts'
+import { Problem } from '../../lib/http.ts'
+import { run } from '../../store/statement.ts'
+
+const UNKNOWN = 'A'.repeat(43)
+const RANDOM_TURN = '01890000-0000-7000-8000-000000000000'
+const HTML = { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
+
+test('the URLs of a link', async (t) => {
+  const s = await links(t)
+  const link = await s.mintChat()
+  const turn = await s.speak(link, 'why?')
+  const views = {
+    '': 'text/html',
+    'widget.js': 'text/javascript',
+    [turn]: 'application/json',
+    events: 'text/event-stream',
+  }
+
+  await t.test('H7: HEAD answers with the head of GET and nothing else', async () => {
+    for (const [rest, type] of Object.entries(views)) {
+      const head = await s.to(`HEAD ${link.chat}${rest}`)
+      assert.deepEqual([head.status, head.text], [200, ''])
+      assert.match(head.headers.get('content-type') ?? '', new RegExp(`^${type}`))
+    }
+    const stream = await openStream(t, `${s.url('webd')}${link.chat}${turn}/sse`)
+    assert.deepEqual([stream.status, stream.headers['content-type']], [200, 'text/event-stream'])
+    stream.cut()
+  })
+
+  await t.test('S7: GET, HEAD and OPTIONS leave nothing behind', async () => {
+    const before = await s.host.engine.read((tx) => messages.count(tx))
+    const paths = [link.chat, `${link.chat}widget.js`, `${link.chat}${turn}`, link.hook, link.chat.slice(0, -1)]
+    for (const path of paths) for (const method of ['GET', 'HEAD', 'OPTIONS']) await s.to(`${method} ${path}`)
+    assert.equal(await s.host.engine.read((tx) => messages.count(tx)), before)
+    assert.equal((await s.rounds()).length, 1)
+  })
+
+  await t.test(
+    'W5: preflights are answered for every URL, may be kept for a day, and allow what a widget sends',
+    async () => {
+      const asks = { Origin: 'https://shop.example', 'Access-Control-Request-Method': 'POST' }
+      const allowed = {
+        [link.chat]: 'GET, HEAD, POST, OPTIONS',
+        [link.chat.slice(0, -1)]: 'GET, HEAD, POST, OPTIONS',
+        [link.hook]: 'POST, OPTIONS',
+        [`${link.chat}${turn}`]: 'GET, HEAD, OPTIONS',
+        [`${link.chat}${turn}/sse`]: 'GET, HEAD, OPTIONS',
+        [`${link.chat}events`]: 'GET, HEAD, OPTIONS',
+        // A preflight cannot know a token, so an unknown one is not told here.
+        [`/chat/${UNKNOWN}/`]: 'GET, HEAD, POST, OPTIONS',
+      }
+      for (const [path, methods] of Object.entries(allowed)) {
+        const { status, headers, text } = await s.to(`OPTIONS ${path}`, { headers: asks })
+        assert.deepEqual([status, text], [204, ''], path)
+        assert.equal(headers.get('access-control-allow-origin'), '*')
+        assert.equal(headers.get('access-control-allow-methods'), methods)
+        assert.equal(headers.get('access-control-max-age'), '86400')
+        assert.equal(headers.get('access-control-allow-credentials'), null)
+        const names = (headers.get('access-control-allow-headers') ?? '').toLowerCase().split(', ')
+        for (const name of [
+          'last-event-id',
+          'content-type',
+          'accept',
+          'idempotency-key',
+          'webhook-id',
+          'webhook-signature',
+        ])
+          assert.ok(names.includes(name), name)
+      }
+    },
+  )
+
+  await t.test('every answer may be read by a page of another site, without credentials', async () => {
+    const asks = [
+      `GET ${link.chat}${turn}`,
+      `POST ${link.chat}`,
+      `GET /chat/${UNKNOWN}/`,
+      `PUT ${link.hook}`,
+      `POST ${link.hook}`,
+    ]
+    for (const ask of asks) {
+      const { headers } = await s.to(ask, { headers: { Origin: 'https://shop.example' } })
+      assert.equal(headers.get('access-control-allow-origin'), '*', ask)
+      assert.equal(headers.get('access-control-allow-credentials'), null)
+    }
+    const refusal = await s.to(`GET /chat/${UNKNOWN}/`)
+    assert.match(refusal.headers.get('access-control-expose-headers') ?? '', /Retry-After/)
+  })
+
+  await t.test(
+    'H6: a method that a URL does not take is 405 with Allow, and 401 first when the token is bad',
+    async () => {
+      for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH']) {
+        const { status, headers } = await s.to(`${method} ${link.hook}`)
+        assert.deepEqual([status, headers.get('allow')], [405, 'POST, OPTIONS'], method)
+        assert.equal((await s.to(`${method} /hook/${UNKNOWN}`)).status, 401)
+      }
+      assert.equal((await s.to(`DELETE ${link.chat}`)).headers.get('allow'), 'GET, HEAD, POST, OPTIONS')
+      assert.equal((await s.to(`POST ${link.chat}${turn}`, json({ content: 'x' }))).status, 405)
+      assert.equal((await s.to(`POST /chat/${UNKNOWN}/${turn}`)).status, 401)
+      const trace = await raw(s.url('webd'), `TRACE ${link.hook} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+      assert.equal(statusOf(trace), 405)
+      const tunnel = await raw(s.url('webd'), `CONNECT ${link.hook} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+      assert.equal(statusOf(tunnel), 400)
+    },
+  )
+
+  await t.test(
+    'H4, W3: without the slash a chat is redirected so that a POST stays a POST, to the same host',
+    async () => {
+      const bare = link.chat.slice(0, -1)
+      for (const method of ['GET', 'POST', 'HEAD']) {
+        const { status, headers } = await s.to(`${method} ${bare}?topic=a%2Fb`)
+        assert.equal(status, 308)
+        const to = new URL(headers.get('location') ?? '', `http://here.example${bare}`)
+        assert.equal(to.href, `http://here.example${link.chat}?topic=a%2Fb`)
+        assert.equal(headers.get('access-control-allow-origin'), '*')
+      }
+      const followed = await fetch(s.url('webd') + bare, { method: 'POST', ...json({ content: 'x' }) })
+      assert.equal(followed.status, 200)
+    },
+  )
+
+  await t.test('H4: nothing that is no token is repeated in a Location', async () => {
+    const hosts = ['\\\\evil.example', 'https:evil.example', 'javascript:alert(1)', '..', '.', '%2f%2fevil.example', '']
+    for (const token of hosts) {
+      const answer = await raw(s.url('webd'), `GET /chat/${token} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+      assert.ok([400, 401].includes(statusOf(answer)), answer)
+      assert.doesNotMatch(answer, /location/i)
+    }
+  })
+
+  await t.test('H4, H5: a path that is almost a link is none', async () => {
+    const paths = [`${link.hook}/`, `${link.hook}/extra`, `/hook//${link.token}`, `/hook/../hook/${link.token}`]
+    paths.push(`/./hook/${link.token}`, `/hook/%2e%2e/hook/${link.token}`, `/HOOK/${link.token}`, '/hook', '/chat', '/')
+    const before = await s.host.engine.read((tx) => messages.count(tx))
+    for (const path of paths) {
+      const asked = `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx`
+      assert.equal(statusOf(await raw(s.url('webd'), asked)), 404, path)
+    }
+    const found = await s.to(`GET ${link.chat}nothing`)
+    assert.deepEqual([found.status, found.body.code], [404, 'not_found'])
+    for (const rest of [
+      `${turn}/`,
+      `${turn}/sse/`,
+      `${turn}/status`,
+      `${turn.toUpperCase()}`,
+      'widget.js/',
+      'events/',
+      '/',
+    ])
+      assert.equal((await s.to(`GET ${link.chat}${rest}`)).status, 404, rest)
+    assert.equal((await s.to(`GET /chat/${UNKNOWN}/nothing`)).status, 401)
+    assert.equal(await s.host.engine.read((tx) => messages.count(tx)), before)
+  })
+
+  await t.test('E1: an error is a problem document, with what is wrong, a code and a hint', async () => {
+    const { status, headers, body } = await s.to(`GET /chat/${UNKNOWN}/`)
+    assert.deepEqual([status, headers.get('content-type')], [401, 'application/problem+json'])
+    assert.deepEqual(Problem.parse(body), {
+      type: 'urn:problem:unauthenticated',
+      title: 'Not signed in',
+      status: 401,
+      detail: 'there is no such link, or it was revoked',
+      code: 'unauthenticated',
+      hint: 'ask whoever gave it to you for a new one',
+    })
+    for (const ask of [
+      `POST ${link.chat}`,
+      `PUT ${link.hook}`,
+      `GET ${link.chat}x`,
+      `GET ${link.chat}${turn}?after=x`,
+    ]) {
+      const answer = await s.to(ask, ask.startsWith('POST') ? json({}) : {})
+      assert.equal(answer.headers.get('content-type'), 'application/problem+json', ask)
+      assert.equal(Problem.parse(answer.body).status, answer.status)
+    }
+  })
+
+  await t.test('E1: a browser gets a small page that says the same', async () => {
+    for (const [ask, status] of [
+      [`GET /chat/${UNKNOWN}/`, 401],
+      [`GET ${link.chat}nothing`, 404],
+      [`GET ${link.hook}`, 405],
+    ] as const) {
+      const answer = await s.to(ask, { headers: HTML })
+      assert.equal(answer.status, status)
+      assert.match(answer.headers.get('content-type') ?? '', /^text\/html/)
+      const same = await s.to(ask)
+      assert.ok(answer.text.toLowerCase().includes(String(same.body.detail).toLowerCase().slice(0, 20)), answer.text)
+      assert.equal(answer.headers.get('allow'), same.headers.get('allow'))
+    }
+  })
+
+  await t.test(
+    'W6, L15: a page says nothing to other sites, is not kept and not listed, and holds no token',
+    async () => {
+      for (const path of [link.chat, `${link.chat}${turn}`, `/chat/${UNKNOWN}/`]) {
+        const { headers, text } = await s.to(`GET ${path}`, { headers: HTML })
+        assert.equal(headers.get('referrer-policy'), 'no-referrer')
+        assert.equal(headers.get('cache-control'), 'no-store')
+        assert.equal(headers.get('x-content-type-options'), 'nosniff')
+        assert.match(headers.get('x-robots-tag') ?? '', /noindex/)
+        assert.match(headers.get('content-security-policy') ?? '', /default-src 'none'/)
+        assert.ok(!text.includes(link.token))
+      }
+      for (const ask of [`GET ${link.chat}${turn}`, `GET /chat/${UNKNOWN}/`]) {
+        const { headers } = await s.to(ask)
+        assert.deepEqual(
+          ['referrer-policy', 'cache-control', 'x-content-type-options'].map((name) => headers.get(name)),
+          ['no-referrer', 'no-store', 'nosniff'],
+        )
+      }
+    },
+  )
+
+  await t.test('W7: a page loads nothing from elsewhere', async () => {
+    for (const path of [link.chat, `${link.chat}widget.js`]) {
+      const { text } = await s.to(`GET ${path}`)
+      const outside = [...text.matchAll(/(?:src|href)\s*=\s*["']?(https?:)?\/\//gi)]
+      assert.deepEqual(outside, [])
+    }
+  })
+
+  await t.test('W1: a visitor without a name opens the widget, its stream and a round', async () => {
+    assert.equal((await s.to(`GET ${link.chat}`)).status, 200)
+    const stream = await openStream(t, `${s.url('webd')}${link.chat}events`)
+    assert.equal(stream.status, 200)
+    stream.cut()
+  })
+
+  await t.test(
+    'a form without script is sent on to the page of its round, which comes again until it is over',
+    async () => {
+      const form = { ...HTML, 'Content-Type': 'application/x-www-form-urlencoded' }
+      const { status, headers } = await s.to(`POST ${link.chat}`, { body: 'content=hi+there', headers: form })
+      assert.equal(status, 303)
+      const page = new URL(headers.get('location') ?? '', `http://here.example${link.chat}`)
+      const answer = await s.to(`GET ${page.pathname}`, { headers: HTML })
+      assert.equal(answer.status, 200)
+      assert.match(answer.text, /hi there/)
+      assert.match(answer.text, /http-equiv="refresh"/)
+      const refusal = await s.to(`POST ${link.chat}`, { body: 'content=', headers: form })
+      assert.equal(refusal.status, 400)
+      assert.match(refusal.headers.get('content-type') ?? '', /^text\/html/)
+    },
+  )
+
+  await t.test('H1, H2: what is no token is 401, whatever it is', async () => {
+    const ends = [
+      '',
+      'A',
+      'A'.repeat(42),
+      'A'.repeat(44),
+      'A'.repeat(10_000),
+      `${'A'.repeat(42)}=`,
+      `${'A'.repeat(42)}+`,
+    ]
+    ends.push(
+      `${'A'.repeat(42)}%2F`,
+      `${'A'.repeat(40)}%00`,
+      '%E0%A4%A',
+      `${'A'.repeat(41)}%D9%A1`,
+      '~',
+      `~${UNKNOWN}.${UNKNOWN}`,
+    )
+    for (const token of ends) {
+      assert.equal((await s.to(`POST /hook/${token}`)).status, 401, token)
+      assert.equal((await s.to(`POST /chat/${token}/`, json({ content: 'x' }))).status, 401, token)
+    }
+  })
+
+  await t.test(
+    'H3: a token in which one letter is of the other case, or that is not written the one way, is 401',
+    async () => {
+      const at = [...link.token].findIndex((letter) => /[a-z]/i.test(letter))
+      const letter = link.token[at] ?? ''
+      const other = letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase()
+      const wrong = link.token.slice(0, at) + other + link.token.slice(at + 1)
+      assert.equal((await s.to(`POST /hook/${wrong}`)).status, 401)
+      // The last letter holds two bits that mean nothing.
+      const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+      const last = alphabet[(alphabet.indexOf(link.token.at(-1) ?? '') ^ 1) % 64] ?? ''
+      assert.equal((await s.to(`POST /hook/${link.token.slice(0, -1)}${last}`)).status, 401)
+    },
+  )
+
+  await t.test('L16: the proof of the operator’s command line stands where a token would', async () => {
+    const proof = proofOf(hashToken(link.token), s.host.keyring)
+    assert.equal((await s.to(`POST /hook/${proof}`)).status, 204)
+    assert.equal((await s.to(`POST /hook/${proof.slice(0, -1)}A`)).status, 401)
+  })
+
+  await t.test('an unknown token does not cost a client its connection', async () => {
+    const ask = (more: string) => `POST /hook/${UNKNOWN} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n${more}\r\nx`
+    const answer = await raw(s.url('webd'), ask('') + ask('') + ask('Connection: close\r\n'))
+    assert.equal(answer.match(/HTTP\/1\.1 401/g)?.length, 3)
+  })
+
+  await t.test('S10, H40: a round of another chat, an unknown one and no id at all have the same answer', async () => {
+    const other = await s.mintChat({ jid_suffix: 'other' })
+    const foreign = await s.speak(other, 'mine')
+    const bodies = new Set<string>()
+    for (const id of [foreign, RANDOM_TURN]) {
+      for (const path of [id, `${id}?after=1`, `${id}/sse`]) {
+        const { status, text } = await s.to(`GET ${link.chat}${path}`)
+        assert.equal(status, 404)
+        bodies.add(text)
+      }
+    }
+    assert.equal(bodies.size, 1)
+    for (const path of ['..%2f', `%2e%2e/${foreign}`, "'; drop", `${foreign}'`])
+      assert.equal((await s.to(`GET ${link.chat}${encodeURI(path)}`)).status, 404)
+    // Another token of the same chat sees its rounds.
+    const same = await s.mintChat({ jid_suffix: 'other' })
+    assert.equal((await s.to(`GET ${same.chat}${foreign}`)).status, 200)
+  })
+})
+
+onEveryEngine('what went wrong here', (engine) => {
+  test('a store that does not answer is 503 with Retry-After, and nothing internal is told', async (t) => {
+    const s = await links(t, { engine })
+    const link = await s.mintHook()
+    await s.to(`POST ${link.hook}`)
+    const { read } = s.host.engine
+    Object.assign(s.host.engine, {
+      read: async () => {
+        throw new Error('select * from secrets failed at /home/x')
+      },
+    })
+    const { status, body, text } = await s.to(`GET ${link.chat}`)
+    Object.assign(s.host.engine, { read })
+    assert.deepEqual([status, body.code], [500, 'internal'])
+    assert.ok(!/select|home|secrets/.test(text))
+    const incident = String(body.incident)
+    assert.ok(s.logged().some(({ level, request }) => level === 'error' && request === incident))
+  })
+})
+
+test('D6: the front door knows the links by itself, whatever its table of routes holds', async (t) => {
+  const s = await links(t, { daemons: ['proxyd', 'routd', 'webd'] })
+  await s.host.engine.transaction((tx) => run(tx, 'delete from proxyd_routes'))
+  const link = await s.mintHook()
+  const answer = await fetch(s.url() + link.hook, { method: 'POST', body: 'x', redirect: 'manual' })
+  assert.equal(answer.status, 204)
+  const page = await fetch(s.url() + link.chat, { headers: HTML, redirect: 'manual' })
+  assert.equal(page.status, 200)
+  assert.equal((await s.messages(link.jid)).length, 1)
+})

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { onEveryEngine, refused } from '../../../test/support/host.ts'
+import { links } from '../../../test/support/links.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import { readAfter, readQuery } from './round-view.ts'
+
+onEveryEngine('polling', (engine) => {
+  test('polling a round', async (t) => {
+    const s = await links(t, { engine, daemons: ['webd', 'runed'] })
+    const link = await s.mintChat()
+
+    await t.test('L12: status, frames after a number, the last number; ids that stay the same (R5)', async () => {
+      const turn = await s.speak(link, '/status thinking\n/say one\n/say two')
+      const body = await s.ended(link, turn)
+      assert.deepEqual(Object.keys(body), ['turn_id', 'status', 'frames', 'last_seq'])
+      assert.deepEqual([body.turn_id, body.status, body.last_seq], [turn, 'success', 3])
+      const frames = body.frames as Record<string, unknown>[]
+      assert.deepEqual(
+        frames.map(({ seq, kind, content }) => [seq, kind, content]),
+        [
+          [1, 'status', 'thinking'],
+          [2, 'message', 'one'],
+          [3, 'message', 'two'],
+        ],
+      )
+      assert.deepEqual(Object.keys(frames[0] ?? {}), ['seq', 'id', 'kind', 'content', 'created_at'])
+      const later = await s.to(`GET ${link.chat}${turn}?after=2`)
+      assert.deepEqual(later.body.frames, [frames[2]])
+      assert.deepEqual((await s.to(`GET ${link.chat}${turn}?after=3`)).body.frames, [])
+      // Beyond the end there is nothing, and that is no error.
+      const beyond = await s.to(`GET ${link.chat}${turn}?after=999999999`)
+      assert.deepEqual([beyond.status, beyond.body.frames, beyond.body.last_seq], [200, [], 3])
+    })
+
+    await t.test('H39: after that is no number, negative, a fraction or given twice is 400', async () => {
+      const turn = await s.speak(link, '/silent')
+      for (const query of [
+        'after=x',
+        'after=-1',
+        'after=1.5',
+        'after=1&after=2',
+        'after=1e309',
+        'after=0x1',
+        'after=%00',
+        `after=${'9'.repeat(16)}`,
+      ])
+        assert.equal((await s.to(`GET ${link.chat}${turn}?${query}`)).status, 400, query)
+      for (const query of ['', 'after=', 'after=0', 'after=000', 'other=x', 'after=%31'])
+        assert.equal((await s.to(`GET ${link.chat}${turn}?${query}`)).status, 200, query)
+      // The token is looked at first.
+      assert.equal((await s.to(`GET /chat/${'A'.repeat(43)}/${turn}?after=x`)).status, 401)
+    })
+
+    await t.test('R2, R10: a round that fails says so, with a sentence, and is not pending', async () => {
+      const turn = await s.speak(link, '/say before\n/fail the model is asleep')
+      const { status, error, frames } = await s.ended(link, turn)
+      assert.deepEqual([status, error], ['failed', 'the model is asleep'])
+      assert.equal((frames as unknown[]).length, 1)
+    })
+
+    await t.test('a round without an answer is a success without frames', async () => {
+      const turn = await s.speak(link, '/silent')
+      const { status, frames, last_seq, error } = await s.ended(link, turn)
+      assert.deepEqual([status, frames, last_seq, error], ['success', [], 0, undefined])
+    })
+
+    await t.test('at most 200 frames at a time, and the rest the next time', async () => {
+      const turn = await s.speak(link, '/count 450')
+      await s.ended(link, turn)
+      const seen: number[] = []
+      for (;;) {
+        const { body } = await s.to(`GET ${link.chat}${turn}?after=${seen.at(-1) ?? 0}`)
+        const frames = body.frames as { seq: number }[]
+        assert.ok(frames.length <= 200)
+        assert.equal(body.last_seq, 450)
+        if (frames.length === 0) break
+        seen.push(...frames.map(({ seq }) => seq))
+      }
+      assert.deepEqual(
+        seen,
+        Array.from({ length: 450 }, (_, at) => at + 1),
+      )
+    })
+
+    await t.test('R6: a round of a hook token at the chat URL is polled like any other', async () => {
+      const hook = await s.mintHook()
+      const turn = await s.speak(hook, '/say yes')
+      assert.equal((await s.ended(hook, turn)).status, 'success')
+    })
+
+    await t.test(
+      'R4, D1: a round of a link with a suffix, of another folder, is answered and read like any other',
+      async () => {
+        await s.groups('team')
+        const suffixed = await s.mintChat({ folder: 'team', jid_suffix: 'forms' })
+        const turn = await s.speak(suffixed, 'hello')
+        const { status, frames } = await s.ended(suffixed, turn)
+        assert.equal(status, 'success')
+        assert.match(JSON.stringify(frames), /`team`/)
+      },
+    )
+
+    await t.test('R8: rounds of one topic at the same time each have their own frames', async () => {
+      const turns = await Promise.all(['a', 'b', 'c'].map((word) => s.speak(link, `/wait 20ms\n/say ${word}`, 'same')))
+      for (const [at, turn] of turns.entries()) {
+        const { frames } = await s.ended(link, turn)
+        assert.deepEqual(
+          (frames as { content: string }[]).map(({ content }) => content),
+          [['a', 'b', 'c'][at]],
+        )
+      }
+    })
+
+    await t.test('R11: polling once a second is not held up by any rate', async () => {
+      const turn = await s.speak(link, '/silent')
+      const answers = await Promise.all(Array.from({ length: 100 }, () => s.to(`GET ${link.chat}${turn}`)))
+      assert.ok(answers.every(({ status }) => status === 200))
+    })
+
+    await t.test('the page of a round that is over shows the answer and stays as it is', async () => {
+      const turn = await s.speak(link, '/say <script>alert(1)</script>')
+      await s.ended(link, turn)
+      const { text } = await s.to(`GET ${link.chat}${turn}`, { headers: { Accept: 'text/html' } })
+      assert.doesNotMatch(text, /http-equiv="refresh"|<script>alert/)
+      assert.match(text, /&lt;script&gt;alert/)
+    })
+  })
+})
+
+test('a sequence is a whole number, or is not given', () => {
+  assert.deepEqual(
+    ['0', '12', '', undefined, '007'].map((text) => readAfter(text, 'after')),
+    [0, 12, undefined, undefined, 7],
+  )
+  fc.assert(
+    fc.property(fc.string(), (text) => {
+      try {
+        const read = readAfter(text, 'after')
+        assert.ok(read === undefined || (Number.isSafeInteger(read) && read >= 0))
+      } catch (error) {
+        assert.ok(error instanceof Refusal)
+      }
+    }),
+  )
+})
+
+test('a query has each member once, and members that nobody asks for are passed over', () => {
+  assert.deepEqual(readQuery('', ['a']), {})
+  assert.deepEqual(readQuery('a=1&b=%20+&c=x', ['a', 'b', 'd']), { a: '1', b: '  ', d: undefined })
+  assert.throws(() => readQuery('a=1&a=1', ['a']), refused('invalid', 'twice'))
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (query) => {
+      try {
+        readQuery(query, ['after', 'topic'])
+      } catch (error) {
+        assert.ok(error instanceof Refusal)
+      }
+    }),
+  )
+})

@@ -1,0 +1,473 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { connect } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { StreamEvent } from '../../../test/support/event-reader.ts'
+import { type EngineName, freshStore, onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { type Links, links, type Minted, type OpenStream, openStream } from '../../../test/support/links.ts'
+import { until } from '../../../test/support/until.ts'
+import { followChat } from './following.ts'
+import { type Followed, Streams } from './streams.ts'
+
+const BOTH = ['webd', 'runed']
+
+function opener(t: TestContext, s: Links) {
+  return (link: Minted, rest: string, lastId?: string): Promise<OpenStream> =>
+    openStream(t, s.url('webd') + link.chat + rest, lastId === undefined ? {} : { 'Last-Event-ID': lastId })
+}
+
+const data = ({ data }: StreamEvent): Record<string, unknown> => JSON.parse(data)
+const ids = (events: readonly StreamEvent[]): number[] => events.map(({ id }) => Number(id))
+const numbers = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, at) => from + at)
+
+onEveryEngine('streams', (engine) => {
+  test('streams of rounds', async (t) => {
+    const s = await links(t, { engine, daemons: BOTH })
+    const link = await s.mintChat()
+    const open = opener(t, s)
+
+    await t.test('R1, L13: frames come as they are said, then round_done, then the server closes', async () => {
+      const turn = await s.speak(link, '/wait 100ms\n/status thinking\n/wait 50ms\n/say one\n/wait 50ms\n/say two')
+      const stream = await open(link, `${turn}/sse`)
+      assert.equal(stream.status, 200)
+      assert.equal(stream.headers['content-type'], 'text/event-stream')
+      assert.equal(stream.headers['cache-control'], 'no-store')
+      assert.equal(stream.headers['x-accel-buffering'], 'no')
+      const events = await stream.over()
+      assert.match(stream.text(), /^retry: 2000\n\n/)
+      assert.deepEqual(
+        events.map(({ id, event }) => [id, event]),
+        [
+          ['1', 'status'],
+          ['2', 'message'],
+          ['3', 'message'],
+          ['4', 'round_done'],
+        ],
+      )
+      // R5: what is streamed is what is polled, by the same ids.
+      const { frames } = await s.ended(link, turn)
+      assert.deepEqual(events.slice(0, 3).map(data), frames)
+      assert.deepEqual(events.slice(3).map(data), [{ turn_id: turn, status: 'success' }])
+    })
+
+    await t.test('R9, L13: whoever comes again with any id gets the rest, no gap and no repeat', async () => {
+      const turn = await s.speak(link, '/count 12')
+      await s.ended(link, turn)
+      for (let last = 0; last <= 12; last++) {
+        for (const stream of [
+          await open(link, `${turn}/sse`, `${last}`),
+          await open(link, `${turn}/sse?after=${last}`),
+        ])
+          assert.deepEqual(ids(await stream.over()), numbers(last + 1, 13))
+      }
+      // The header says it later than the address does.
+      assert.deepEqual(ids(await (await open(link, `${turn}/sse?after=2`, '11')).over()), [12, 13])
+    })
+
+    await t.test('H38: coming again with the last id of a round that is over is 204', async () => {
+      const turn = await s.speak(link, '/say x')
+      await s.ended(link, turn)
+      for (const last of ['2', '3', '999999999999999']) {
+        const { status, text } = await s.to(`GET ${link.chat}${turn}/sse`, { headers: { 'Last-Event-ID': last } })
+        assert.deepEqual([status, text], [204, ''])
+      }
+      assert.deepEqual(ids(await (await open(link, `${turn}/sse`, '1')).over()), [2])
+    })
+
+    await t.test('R2: a round that fails ends its stream with how it failed', async () => {
+      const turn = await s.speak(link, '/say x\n/fail no model')
+      const events = await (await open(link, `${turn}/sse`)).over()
+      const last = events.at(-1)
+      assert.equal(last?.event, 'round_done')
+      assert.deepEqual(last && data(last), { turn_id: turn, status: 'failed', error: 'no model' })
+    })
+
+    await t.test('H37: a Last-Event-Id that is none is 400, one beyond the end waits for what comes', async () => {
+      const turn = await s.speak(link, '/say a\n/wait 400ms\n/say b')
+      for (const last of ['-1', 'abc', '9223372036854775808', '1.5', 'x'.repeat(1024), '1 2'])
+        assert.equal(
+          (await s.to(`GET ${link.chat}${turn}/sse`, { headers: { 'Last-Event-ID': last } })).status,
+          400,
+          last,
+        )
+      await until(async () => (await s.to(`GET ${link.chat}${turn}`)).body.last_seq === 1)
+      const [far, near] = [await open(link, `${turn}/sse`, '999999999'), await open(link, `${turn}/sse`)]
+      assert.deepEqual(ids(await far.over()), [2, 3])
+      assert.deepEqual(ids(await near.over()), [1, 2, 3])
+    })
+
+    await t.test('many who follow one round all see all of it', async () => {
+      const turn = await s.speak(link, '/wait 200ms\n/count 30 2000')
+      const streams = await Promise.all(Array.from({ length: 25 }, () => open(link, `${turn}/sse`)))
+      for (const stream of streams) assert.deepEqual(ids(await stream.over()), numbers(1, 31))
+    })
+
+    await t.test('R6: a hook token at the chat URL has streams too', async () => {
+      const hook = await s.mintHook()
+      const turn = await s.speak(hook, '/say yes')
+      assert.deepEqual(ids(await (await open(hook, `${turn}/sse`)).over()), [1, 2])
+    })
+
+    await t.test('a frame that is larger than what may wait unsent arrives all the same', async () => {
+      const large = '\u0001'.repeat(700_000)
+      const { body } = await s.to(`POST ${link.chat}`, { body: `/say ${large}` })
+      const turn = String(body.turn_id)
+      const [first] = await (await open(link, `${turn}/sse`)).over()
+      assert.equal(first && data(first).content, large)
+    })
+  })
+
+  test('the stream of a whole link', async (t) => {
+    const s = await links(t, { engine, daemons: BOTH })
+    const open = opener(t, s)
+
+    await t.test('L13: questions and answers in one sequence, the question before its answer', async () => {
+      const link = await s.mintChat()
+      const stream = await open(link, 'events')
+      const turn = await s.speak(link, '/status hm\n/say yes', 'bills')
+      const events = await stream.count(4)
+      assert.deepEqual(ids(events), [1, 2, 3, 4])
+      assert.deepEqual(
+        events.map(({ event }) => event),
+        ['message', 'status', 'message', 'round_done'],
+      )
+      const [question, status, answer, end] = events.map(data)
+      assert.deepEqual(
+        [question, status, answer].map((one) => [
+          one?.seq,
+          one?.role,
+          one?.kind,
+          one?.turn_id,
+          one?.topic,
+          one?.content,
+        ]),
+        [
+          [1, 'user', 'message', turn, 'bills', '/status hm\n/say yes'],
+          [2, 'assistant', 'status', turn, 'bills', 'hm'],
+          [3, 'assistant', 'message', turn, 'bills', 'yes'],
+        ],
+      )
+      assert.equal(question?.id, turn)
+      assert.deepEqual(end, { turn_id: turn, status: 'success', topic: 'bills' })
+      assert.ok(!stream.isOver())
+      stream.cut()
+    })
+
+    await t.test('it begins with the latest, as many as asked for, and resumes without a gap', async () => {
+      const link = await s.mintChat({ jid_suffix: 'latest' })
+      const turn = await s.speak(link, '/count 150')
+      await s.ended(link, turn)
+      const first = async (rest: string, wanted: number, lastId?: string): Promise<number[]> => {
+        const stream = await open(link, `events${rest}`, lastId)
+        const events = await stream.count(wanted)
+        stream.cut()
+        return ids(events)
+      }
+      // 152 of them: the question, 150 frames, the end.
+      assert.deepEqual(await first('', 100), numbers(53, 152))
+      assert.deepEqual(await first('?last=3', 3), [150, 151, 152])
+      assert.deepEqual(await first('?last=5000', 152), numbers(1, 152))
+      assert.deepEqual(await first('?after=0', 152), numbers(1, 152))
+      assert.deepEqual(await first('', 2, '150'), [151, 152])
+      const none = await open(link, 'events?last=0')
+      const next = await s.speak(link, '/silent')
+      assert.deepEqual(data((await none.count(1))[0] as StreamEvent).id, next)
+      none.cut()
+      for (const query of ['last=x', 'last=-1', 'after=x', 'last=1&last=2', `topic=${'x'.repeat(129)}`, 'topic=%00'])
+        assert.equal((await s.to(`GET ${link.chat}events?${query}`)).status, 400, query)
+      assert.equal((await s.to(`GET /chat/${'A'.repeat(43)}/events?last=x`)).status, 401)
+    })
+
+    await t.test('an id beyond the end waits for what comes, and holds up nobody else', async () => {
+      const link = await s.mintChat({ jid_suffix: 'beyond' })
+      await s.ended(link, await s.speak(link, '/silent'))
+      const far = await open(link, 'events', '999999999999999')
+      const near = await open(link, 'events')
+      assert.deepEqual(ids(await near.count(2)), [1, 2])
+      const turn = await s.speak(link, '/say hello')
+      assert.deepEqual(ids(await near.count(5)), [1, 2, 3, 4, 5])
+      assert.deepEqual(ids(await far.count(3)), [3, 4, 5])
+      assert.equal(data(far.events[0] as StreamEvent).turn_id, turn)
+      far.cut()
+      near.cut()
+    })
+
+    await t.test(
+      'R7: with a topic only that topic’s events, live and when it comes again; the empty one is the main one',
+      async () => {
+        const link = await s.mintChat({ jid_suffix: 'topics' })
+        const [bills, main, all] = [
+          await open(link, 'events?topic=bills'),
+          await open(link, 'events?topic='),
+          await open(link, 'events'),
+        ]
+        const turns: string[] = []
+        for (const topic of ['bills', undefined, 'trips', 'bills']) {
+          turns.push(await s.speak(link, '/say x', topic))
+          await s.ended(link, turns.at(-1) ?? '')
+        }
+        const events = [...(await all.count(12))]
+        const of = (topic: string | undefined) => ids(events.filter((event) => data(event).topic === topic))
+        assert.deepEqual(ids(await bills.count(6)), of('bills'))
+        assert.deepEqual(ids(await main.count(3)), of(undefined))
+        // Other topics' events are not waited for again.
+        const [, , third = 0] = of('bills')
+        const again = await open(link, 'events?topic=bills', String(third))
+        assert.deepEqual(ids(await again.count(3)), of('bills').slice(3))
+        await s.speak(link, '/silent', 'bills')
+        assert.deepEqual(ids(await again.count(4)).slice(0, 4), [...of('bills').slice(3), 13])
+        for (const stream of [bills, main, all, again]) stream.cut()
+      },
+    )
+
+    await t.test('hooks’ messages are events of their chat too', async () => {
+      const link = await s.mintHook()
+      const stream = await open(link, 'events')
+      await s.to(`POST ${link.hook}`, { body: Buffer.from('ff61', 'hex') })
+      const [event] = await stream.count(1)
+      const { role, sender, content, turn_id } = event ? data(event) : {}
+      assert.deepEqual([role, sender, content, turn_id], ['user', 'ci', '\ufffda', undefined])
+      stream.cut()
+    })
+  })
+
+  test('what happens in another process is streamed here, and a revoke there closes streams here within a second', async (t) => {
+    const { here, there } = await two(t, engine)
+    const link = await here.mintChat()
+    const open = opener(t, here)
+    const stream = await open(link, 'events')
+    const turn = await there.speak(link, '/wait 300ms\n/say from afar')
+    const round = await open(link, `${turn}/sse`)
+    assert.deepEqual(ids(await round.over()), [1, 2])
+    assert.deepEqual(ids(await stream.count(3)), [1, 2, 3])
+    const waiting = await there.speak(link, '/wait 20s\n/say late')
+    const other = await here.mintChat({ jid_suffix: 'stays' })
+    const [pending, kept] = [await open(link, `${waiting}/sse`), await open(other, 'events')]
+    const revoked = performance.now()
+    await there.revoke(link)
+    await Promise.all([stream.over(), pending.over()])
+    const ms = performance.now() - revoked
+    assert.ok(ms < 1000, `${ms} ms`)
+    assert.ok(!kept.isOver())
+    assert.equal((await here.to(`GET ${link.chat}events`)).status, 401)
+    assert.equal((await here.to(`GET ${link.chat}${waiting}`)).status, 401)
+  })
+})
+
+/** Two servers on one store; only the second answers messages. */
+async function two(t: TestContext, engine: EngineName): Promise<{ here: Links; there: Links }> {
+  const store = await freshStore(t, engine)
+  const on = await testHost(t, engine, store)
+  await on.groups('main')
+  const also = await testHost(t, engine, store)
+  // So that the two do not make the same ids.
+  also.host.random.bytes(1001)
+  return { here: await links(t, { on }), there: await links(t, { on: also, daemons: BOTH }) }
+}
+
+test('more streams of one link than it may have are 429, of all links 503; those that are closed make room', async (t) => {
+  const settings = { STREAMS_PER_LINK: '2', STREAMS_MAX: '3' }
+  const s = await links(t, { settings })
+  const open = opener(t, s)
+  const [link, other] = [await s.mintChat(), await s.mintChat({ jid_suffix: 'other' })]
+  const [first] = [await open(link, 'events'), await open(link, 'events')]
+  const refused = await s.to(`GET ${link.chat}events`)
+  assert.deepEqual([refused.status, refused.body.code], [429, 'rate_limited'])
+  assert.ok(Number(refused.headers.get('retry-after')) >= 1)
+  await open(other, 'events')
+  const full = await s.to(`GET ${other.chat}events`)
+  assert.deepEqual([full.status, full.body.code], [503, 'unavailable'])
+  assert.ok(Number(full.headers.get('retry-after')) >= 1)
+  first.cut()
+  await until(async () => {
+    const stream = await open(link, 'events')
+    return stream.status === 200
+  })
+})
+
+test('H41: whoever is gone before his stream has begun holds no place', async (t) => {
+  const s = await links(t, { settings: { STREAMS_PER_LINK: '3' } })
+  const link = await s.mintChat()
+  const { port } = new URL(s.url('webd'))
+  const { read } = s.host.engine
+  let asked = 0
+  const slowly: typeof read = async (work) => {
+    asked++
+    const value = await read.call(s.host.engine, work)
+    // Meanwhile the client goes.
+    await pause(50)
+    return value as Awaited<ReturnType<typeof work>>
+  }
+  Object.assign(s.host.engine, { read: slowly })
+  for (let time = 1; time <= 4; time++) {
+    const socket = connect(Number(port), '127.0.0.1')
+    await once(socket, 'connect')
+    socket.write(`GET ${link.chat}events HTTP/1.1\r\nHost: a\r\n\r\n`)
+    await until(() => asked >= time)
+    socket.resetAndDestroy()
+    await pause(70)
+  }
+  Object.assign(s.host.engine, { read })
+  const streams = [1, 2, 3].map(() => openStream(t, `${s.url('webd')}${link.chat}events`))
+  assert.deepEqual(
+    (await Promise.all(streams)).map(({ status }) => status),
+    [200, 200, 200],
+  )
+})
+
+test('H41: whoever does not read is cut off and can resume; whoever reads is not, however much there is', async (t) => {
+  const s = await links(t, { daemons: BOTH })
+  const link = await s.mintChat()
+  const open = opener(t, s)
+  const [slow, quick] = [await open(link, 'events'), await open(link, 'events')]
+  slow.pause()
+  const turn = await s.speak(link, '/count 260 65536')
+  await s.ended(link, turn)
+  assert.deepEqual(ids(await quick.count(262)), numbers(1, 262))
+  slow.resume()
+  const got = ids(await slow.over())
+  assert.ok(got.length < 262)
+  assert.deepEqual(got, numbers(1, got.length))
+  const again = await open(link, 'events', String(got.length))
+  assert.deepEqual(ids(await again.count(262 - got.length)), numbers(got.length + 1, 262))
+  // All of it at once, to somebody who reads.
+  const whole = await (await open(link, `${turn}/sse`)).over()
+  assert.equal(whole.length, 261)
+})
+
+test('what happens after a stream was ended does not disturb one who is slow to read the rest', async (t) => {
+  const s = await links(t, { daemons: BOTH })
+  const link = await s.mintChat()
+  const slow = await opener(t, s)(link, 'events')
+  slow.pause()
+  await s.ended(link, await s.speak(link, '/count 120 65536'))
+  await s.revoke(link)
+  const again = await s.mintChat()
+  assert.equal(again.jid, link.jid)
+  const other = await opener(t, s)(again, 'events?last=0')
+  // Time for a look that finds the link gone.
+  await pause(700)
+  await s.speak(again, '/say x')
+  await other.count(3)
+  assert.equal((await s.to(`GET ${again.chat}`)).status, 200)
+})
+
+test('a stop ends the streams at once', async (t) => {
+  const s = await links(t)
+  const link = await s.mintChat()
+  const open = opener(t, s)
+  const turn = await s.speak(link, 'why?')
+  const streams = [await open(link, 'events'), await open(link, `${turn}/sse`)]
+  const began = performance.now()
+  await s.close()
+  for (const stream of streams) await stream.over()
+  assert.ok(performance.now() - began < 5000)
+})
+
+test('a stream whose store does not answer ends, so that the client comes again', async (t) => {
+  const s = await links(t)
+  const link = await s.mintChat()
+  const { read } = s.host.engine
+  let reads = 0
+  Object.assign(s.host.engine, {
+    read: async (work: Parameters<typeof read>[0]) => {
+      if (++reads === 2) throw new (await import('../../lib/refusal.ts')).Refusal('unavailable', 'the store is busy')
+      return read.call(s.host.engine, work)
+    },
+  })
+  const stream = await opener(t, s)(link, 'events')
+  await stream.over()
+  assert.equal(stream.status, 200)
+})
+
+/** Streams of one thing that is followed, over a server of their own. */
+async function serveStreams(t: TestContext, followed: Followed) {
+  const { host } = await testHost(t)
+  const streams = new Streams(host, { all: 0, perLink: 0 })
+  t.after(() => streams.close())
+  const server = createServer((_, response) => {
+    response.writeHead(200)
+    response.write('retry: 1\n\n')
+    void streams.follow(followed, { response, after: 0, link: { key: 'x', hash: new Uint8Array() } })
+  }).listen(0, '127.0.0.1')
+  t.after(() => server.close())
+  await once(server, 'listening')
+  const address = server.address()
+  assert.ok(address && typeof address === 'object')
+  return { host, streams, open: () => openStream(t, `http://127.0.0.1:${address.port}/`) }
+}
+
+test('a comment every 15 s keeps a stream open', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const { streams, open } = await serveStreams(t, followChat('web:main'))
+  const stream = await open()
+  await until(() => streams.count === 1)
+  assert.doesNotMatch(stream.text(), /^:/m)
+  t.mock.timers.tick(15_000)
+  await until(() => /^: ?\n\n/m.test(stream.text()))
+  stream.cut()
+  await until(() => streams.count === 0)
+  t.mock.timers.tick(15_000)
+})
+
+test('R9: whoever joins while others are being told gets nothing twice, and misses nothing', async (t) => {
+  // Without the looks now and then: only what is said here happens.
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  let last = 0
+  let gate: Promise<void> | undefined
+  let held = 0
+  const followed: Followed = {
+    kind: 'chat',
+    name: 'x',
+    read: async (_, after) => {
+      const until = last
+      const events = Array.from({ length: until - after }, (_, at) => {
+        const seq = after + at + 1
+        return { seq, text: `id: ${seq}\ndata: ${seq}\n\n` }
+      })
+      const wait = gate
+      gate = undefined
+      if (wait) held++
+      await wait
+      return { events, until, isMore: false, isOver: false }
+    },
+  }
+  const { host, streams, open } = await serveStreams(t, followed)
+  const first = await open()
+  await until(() => streams.count === 1)
+  const release = Promise.withResolvers<void>()
+  last = 1
+  gate = release.promise
+  // The reading for all has seen the first event and no more; then another comes, who sees both.
+  host.signals.emit(['x'])
+  await until(() => held === 1)
+  last = 2
+  const second = await open()
+  await second.count(2)
+  release.resolve()
+  await first.count(2)
+  last = 3
+  host.signals.emit(['x'])
+  assert.deepEqual([ids(await first.count(3)), ids(await second.count(3))], [numbers(1, 3), numbers(1, 3)])
+})
+
+test('a chat that has become another folder’s tells nothing of the one before', async (t) => {
+  const s = await links(t, { daemons: ['webd', 'runed'] })
+  await s.groups('team')
+  const before = await s.mintChat({ folder: 'team', jid_suffix: 'sub' })
+  const turn = await s.speak(before, 'a secret of team')
+  await s.ended(before, turn)
+  await s.revoke(before)
+  await s.groups('team/sub')
+  const after = await s.mintChat({ folder: 'team/sub' })
+  assert.equal(after.jid, before.jid)
+  assert.equal((await s.to(`GET ${after.chat}${turn}`)).status, 404)
+  assert.equal((await s.to(`GET ${after.chat}${turn}/sse`)).status, 404)
+  const stream = await openStream(t, `${s.url('webd')}${after.chat}events`)
+  await s.ended(after, await s.speak(after, 'of team/sub'))
+  const seen = await stream.count(4)
+  assert.doesNotMatch(JSON.stringify(seen), /a secret/)
+  assert.match(JSON.stringify(seen[0]), /of team\/sub/)
+})
