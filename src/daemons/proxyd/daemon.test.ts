@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { raw, type Serving, serving, statusOf } from '../../../test/support/serve.ts'
+import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
 
 interface Door extends Serving {
   /** What the backend was asked, in turn. */
@@ -80,6 +81,7 @@ test('what the client says about itself and its connection stays outside', async
       'X-Chat-Sig: s',
       'X-Forwarded-For: 10.0.0.1',
       'X-Forwarded-Host: evil',
+      'X_User_Sub: github:1',
       'Forwarded: for=10.0.0.1',
       'X-Real-IP: 10.0.0.1',
       'X-Kept: yes',
@@ -96,6 +98,8 @@ test('what the client says about itself and its connection stays outside', async
     authorization: 'Bearer x',
     connection: 'keep-alive',
     'x-forwarded-for': '127.0.0.1',
+    'x-forwarded-host': 'front.example',
+    'x-forwarded-proto': 'http',
     'x-kept': 'yes',
   })
   assert.match(answer, /\r\nX-End: 1\r\n/)
@@ -220,6 +224,59 @@ test('HEAD passes as HEAD', async (t) => {
 test('the URL of a daemon must be one of HTTP', async (t) => {
   const start = serving(t, { daemons: ['proxyd'], settings: { ROUTD_URL: 'ftp://routd' } })
   await assert.rejects(start, /ROUTD_URL must start with http:\/\/ or https:\/\//)
+})
+
+test('every daemon is reached through the door, whatever rows there are: REST by bearer, descriptions by anyone', async (t) => {
+  const front = await serving(t)
+  await front.operator('github:1')
+  const bearer = await front.bearer({ sub: 'github:1' })
+  await front.cli.call(proxydRoutesResource.verbs.create, { path: '/', redirect_to: '/pub/', auth: 'public' })
+  for (const path of ['/v1/groups', '/v1/sessions', '/v1/invites', '/v1/proxyd_routes', '/v1/audit']) {
+    assert.equal((await front.ask(path, bearer)).status, 200, path)
+    const stranger = await fetch(front.url() + path, { redirect: 'manual', headers: { Accept: 'text/html' } })
+    assert.equal(stranger.status, 401, path)
+    assert.equal(stranger.headers.get('content-type'), 'application/problem+json')
+  }
+  assert.equal((await fetch(`${front.url()}/openapi/routd.json`)).status, 200)
+})
+
+test('what no daemon serves below its paths is nobody’s, with what is allowed there', async (t) => {
+  const front = await serving(t)
+  for (const path of [
+    '/v1',
+    '/v1/',
+    '/v1/none',
+    '/openapi',
+    '/openapi/',
+    '/mcpx',
+    '/Chat/x',
+    '/V1/groups',
+    '/%76%31/groups',
+  ])
+    assert.equal((await fetch(front.url() + path)).status, 404, path)
+  const put = await fetch(`${front.url()}/v1/proxyd_routes`, { method: 'PUT' })
+  assert.deepEqual([put.status, put.headers.get('allow')], [405, 'GET, HEAD, POST'])
+  const posted = await fetch(front.url(), { method: 'POST' })
+  assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD'])
+})
+
+test('robots are kept away from links', async (t) => {
+  const { url } = await serving(t)
+  const text = await (await fetch(`${url()}/robots.txt`)).text()
+  assert.equal(text, 'User-agent: *\nDisallow: /chat/\nDisallow: /hook/\n')
+})
+
+test('a browser gets a page at the root and where there is nothing', async (t) => {
+  const { url, logged } = await serving(t)
+  const headers = { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
+  const root = await fetch(url(), { headers })
+  assert.equal(root.headers.get('content-type'), 'text/html; charset=UTF-8')
+  assert.match(await root.text(), /<h1>svc<\/h1>/)
+  const nothing = await fetch(`${url()}/<b>x`, { headers })
+  assert.equal(nothing.status, 404)
+  assert.match(nothing.headers.get('content-type') ?? '', /^text\/html/)
+  assert.match(await nothing.text(), /there is nothing at this path/)
+  assert.equal(logged().at(-1)?.reason, 'there is nothing at this path')
 })
 
 test('the root says what this is and where its descriptions are', async (t) => {

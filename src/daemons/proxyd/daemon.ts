@@ -1,48 +1,52 @@
-// The front door: hands each request to the daemon that serves its path. Who may is decided there, not here.
+// The front door: finds what stands behind a path and hands the request over. What a daemon serves is judged by the
+// daemon; what rows put here is judged here.
 import type { Context } from 'hono'
-import { deleteHops } from '../../lib/hop-headers.ts'
+import { isFrontPath } from '../../core/front-paths.ts'
+import type { Trusts } from '../../lib/client-address.ts'
 import { resources } from '../../resources/index.ts'
+import { knowingClients } from '../client.ts'
 import { daemon } from '../daemon.ts'
 import type { Peer } from '../peers.ts'
-import { pathOf, REQUEST_ID, remoteOf } from '../request.ts'
-import { DAEMON_NAMES } from '../settings.ts'
+import { incomingOf } from '../request.ts'
+import { DAEMON_NAMES, DOOR_SETTINGS } from '../settings.ts'
+import { DoorReader } from './door.ts'
+import { type Entry, enter } from './entry.ts'
+import { cleanHeaders } from './headers.ts'
+import { hopOf } from './hop.ts'
+import { openLinks } from './links.ts'
+import { ROBOTS } from './page.ts'
 import { frontTable } from './table.ts'
+import { targetOf } from './target.ts'
 
 export const proxyd = daemon({
   name: 'proxyd',
   about: 'the front door: hands each request to the daemon that serves it',
-  start: ({ app, peers }) => {
+  settings: DOOR_SETTINGS,
+  start: (frame, { TRUSTED_PROXIES: trusts }) => {
+    const { app, host, log, metrics, peers } = frame
     const behind = frontTable(resources)
-    app.get('/', (c) =>
-      c.json({
-        service: 'svc',
-        about: 'hosts agents; messages reach them through chats and links',
-        health: '/health',
-        descriptions: Object.fromEntries(DAEMON_NAMES.map((name) => [name, `/openapi/${name}.json`])),
-      }),
-    )
+    const entry: Entry = { host, log, metrics, peers, trusts, rows: new DoorReader(frame.isSet) }
+    frame.direct(knowingClients(openLinks(entry), trusts))
+    app.get('/robots.txt', (c) => c.text(ROBOTS))
     for (const name of DAEMON_NAMES) {
       app.get(`/openapi/${name}.json`, (c) =>
-        pass(c, peers(name), new Request(new URL('/openapi.json', c.req.url), c.req.raw)),
+        pass(c, trusts, peers(name), new Request(new URL('/openapi.json', c.req.url), c.req.raw)),
       )
     }
-    app.all('/v1/*', (c) => {
-      const name = behind(pathOf(c.req.url))
-      return name === undefined || name === 'proxyd' ? c.notFound() : pass(c, peers(name), c.req.raw)
+    app.all('*', (c) => {
+      const incoming = incomingOf(c)
+      if (!incoming) return c.notFound()
+      const target = targetOf(incoming.url ?? '')
+      const name = behind(target.path)
+      if (name !== undefined && name !== 'proxyd') return pass(c, trusts, peers(name), c.req.raw)
+      return isFrontPath(target.path) ? c.notFound() : enter(entry, c, incoming, target)
     })
   },
 })
 
-/** Only the front door may say who somebody is, so nobody else's word for it gets past. */
-const IDENTITY = /^(x-user-.*|x-chat-.*|x-folder|x-group-name|x-forwarded-.*|forwarded|x-real-ip)$/
-
-function pass(c: Context, peer: Peer, request: Request): Response | Promise<Response> {
-  const { headers } = request
-  deleteHops(headers)
-  for (const name of [...headers.keys()]) if (IDENTITY.test(name)) headers.delete(name)
-  const remote = remoteOf(c)
-  if (remote !== undefined) headers.set('X-Forwarded-For', remote)
-  headers.set(REQUEST_ID, c.get('requestId'))
+function pass(c: Context, trusts: Trusts | undefined, peer: Peer, request: Request): Response | Promise<Response> {
+  const incoming = incomingOf(c)
+  if (incoming) cleanHeaders(request.headers, hopOf(trusts, incoming, c.get('requestId')))
   c.set('isPassedOn', peer.isHere)
   return peer.pass(request, c)
 }

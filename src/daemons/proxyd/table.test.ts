@@ -27,6 +27,17 @@ const TABLE: Record<string, string | undefined> = {
   '/v1': undefined,
   '/v1/scheduled_tasks': undefined,
   '//v1/routes': undefined,
+  '/chat/x/': 'webd',
+  '/hook/x': 'webd',
+  '/mcp': 'webd',
+  '/chatter': undefined,
+  '/Hook/x': undefined,
+  '/dash/': 'dashd',
+  '/auth/login': 'authd',
+  '/invite/x': 'onbod',
+  '/pair/x': 'onbod',
+  '/pub/team/': undefined,
+  '/': undefined,
 }
 
 for (const [path, daemon] of Object.entries(TABLE)) {
