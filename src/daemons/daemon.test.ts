@@ -30,6 +30,7 @@ async function open(t: TestContext, what: Daemon, options: Partial<Surroundings>
     peers: openPeers(new Map(), new Map()).peers,
     health: storeHealth(host),
     stopping: new AbortController().signal,
+    fatal: () => {},
     ...options,
   })
   t.after(() => opened.close())
@@ -46,7 +47,7 @@ for (const name of DAEMON_NAMES) {
         .map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),
     )
     // What is no row is no resource, and in no description (rules 4.4.9 and 4.4.11).
-    const own = /^(GET \/(health|metrics|openapi\.json|openapi\/\w+\.json|v1\/keys)?|ALL .*)$/
+    const own = /^(GET \/(health|metrics|openapi\.json|openapi\/\w+\.json|v1\/keys|robots\.txt)?|ALL .*)$/
     const mounted = app.routes.map(({ method, path }) => `${method} ${path}`).filter((route) => !own.test(route))
     assert.deepEqual([...new Set(mounted)].sort(), described.sort())
   })

@@ -11,6 +11,7 @@ import { refuse } from '../lib/refusal.ts'
 import { type Declared, readSettings, type Settings, type Source } from '../lib/settings.ts'
 import type { Host } from '../registry/context.ts'
 import type { Resource } from '../registry/resource.ts'
+import type { Direct } from './direct.ts'
 import type { Health } from './health.ts'
 import type { Peers } from './peers.ts'
 import { askWith, framed } from './request.ts'
@@ -22,9 +23,16 @@ export interface Frame {
   /** Its routes; those of its resources are there already. */
   readonly app: Hono
   readonly log: Log
+  readonly metrics: RequestMetrics
   readonly peers: Peers
+  /** Whether the instance is told anything under this name, by whoever declared it. */
+  isSet(key: string): boolean
+  /** What is asked before the routes of `app`. */
+  direct(direct: Direct): void
   /** Aborted when the process is about to stop: the time to end streams and take no more work. */
   readonly stopping: AbortSignal
+  /** What happened leaves nothing to go on with: the process should end, and another one begin. */
+  fatal(error: unknown): void
   /** What to close after the last answer has gone out; in reverse order, and also when the start fails. */
   defer(close: () => void | Promise<void>): void
 }
@@ -52,6 +60,7 @@ export interface Surroundings {
   /** Absent where METRICS_ENABLED is false. */
   readonly process?: ProcessMetrics | undefined
   readonly stopping: AbortSignal
+  readonly fatal: (error: unknown) => void
 }
 
 export interface OpenDaemon {
@@ -59,6 +68,7 @@ export interface OpenDaemon {
   readonly app: Hono
   readonly log: Log
   readonly metrics: RequestMetrics
+  readonly direct?: Direct | undefined
   close(): Promise<void>
 }
 
@@ -80,14 +90,29 @@ export async function openDaemon(daemon: Daemon, around: Surroundings): Promise<
   mountState(app, { name, metrics, ...around })
   mountRest(app, resources, askWith(host))
   const opened = new AsyncDisposableStack()
+  let direct: Direct | undefined
   try {
     const settings = readSettings(daemon.settings ?? {}, around.sources)
-    await daemon.start?.({ host, app, log, peers, stopping, defer: (close) => opened.defer(close) }, settings)
+    const frame: Frame = {
+      host,
+      app,
+      log,
+      metrics,
+      peers,
+      stopping,
+      isSet: (key) => around.sources.some((source) => Boolean(source.get(key))),
+      direct: (handle) => {
+        direct = handle
+      },
+      fatal: around.fatal,
+      defer: (close) => opened.defer(close),
+    }
+    await daemon.start?.(frame, settings)
   } catch (error) {
     await opened.disposeAsync()
     throw error
   }
-  return { name, app, log, metrics, close: () => opened.disposeAsync() }
+  return { name, app, log, metrics, direct, close: () => opened.disposeAsync() }
 }
 
 /** Public, and made once: it says the same as long as the process lives. */

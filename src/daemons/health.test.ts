@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { like } from '../../test/support/engine.ts'
 import { refused, testHost } from '../../test/support/host.ts'
 import type { Host } from '../registry/context.ts'
 import { storeHealth } from './health.ts'
 
 function reading(host: Host, read: () => Promise<never>): Host {
-  const { dialect, transaction, close } = host.engine
-  return { ...host, engine: { dialect, transaction, close, read } }
+  return { ...host, engine: like(host.engine, { read }) }
 }
 
 test('a store that answers is asked once for all who want to know', async (t) => {
@@ -17,8 +17,7 @@ test('a store that answers is asked once for all who want to know', async (t) =>
     asked++
     return engine.read(work)
   }
-  const { dialect, transaction, close } = engine
-  const health = storeHealth({ ...host, engine: { dialect, transaction, close, read } })
+  const health = storeHealth({ ...host, engine: like(engine, { read }) })
   await Promise.all(Array.from({ length: 50 }, () => health()))
   await health()
   assert.equal(asked, 1)

@@ -1,9 +1,11 @@
 // Opens an instance: its store, brought up to date, and the world that verbs are given.
 import { PolicyReader } from '../core/acl.ts'
 import { coreTables } from '../core/index.ts'
+import type { Layout } from '../core/layout.ts'
 import { timeZoneOf } from '../core/schedule.ts'
 import { openKeyring } from '../core/seal.ts'
 import { type Clock, type Random, systemClock, systemRandom, timestamp } from '../lib/clock.ts'
+import { Signals } from '../lib/signals.ts'
 import type { Host } from '../registry/context.ts'
 import { resources } from '../resources/index.ts'
 import { type Address, openEngine } from '../store/index.ts'
@@ -14,6 +16,7 @@ export interface HostOptions {
   store: Address
   secretsKey?: string | undefined
   webBase: string
+  layout?: Layout | undefined
   timeZone?: string | undefined
   clock?: Clock
   random?: Random
@@ -33,6 +36,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     store,
     secretsKey,
     webBase,
+    layout,
     timeZone,
     clock = systemClock,
     random = systemRandom,
@@ -50,11 +54,13 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     instance,
     engine,
     policies: new PolicyReader(),
+    signals: new Signals(),
     clock,
     random,
     keyring: openKeyring(secretsKey),
     webBase,
     timeZone: zone,
+    ...(layout ? { layout } : {}),
     ...(onStray ? { onStray } : {}),
     close: () => engine.close(),
   }

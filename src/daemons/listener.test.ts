@@ -175,6 +175,42 @@ function held() {
   return { fetch, arrived, release: resolve }
 }
 
+test('a client that has said all and closes its half is answered', async (t) => {
+  const { fetch: slow, arrived, release } = held()
+  const { url } = await open(t, { fetch: slow })
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  let answer = ''
+  socket.on('data', (chunk) => {
+    answer += chunk
+  })
+  socket.end(get('Host: a'))
+  await arrived
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  release()
+  await once(socket, 'close')
+  assert.equal(statusOf(answer), 200)
+  assert.match(answer, /done/)
+})
+
+test('a client that closes its half while an answer goes on is gone, and whoever answers is told', async (t) => {
+  const closed = Promise.withResolvers<void>()
+  const { url } = await open(t, {
+    direct: (_, response) => {
+      response.writeHead(200)
+      response.write('begun')
+      response.once('close', () => closed.resolve())
+      return true
+    },
+  })
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.write(get('Host: a'))
+  await once(socket, 'data')
+  socket.end()
+  await closed.promise
+})
+
 test('stopping finishes what is under way and takes nothing new', async (t) => {
   const { fetch: slow, arrived, release } = held()
   const { url, close } = await open(t, { fetch: slow })

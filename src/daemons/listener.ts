@@ -5,9 +5,10 @@ import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { getRequestListener, RequestError } from '@hono/node-server'
 import { diskCode } from '../lib/atomic-file.ts'
-import { problem } from '../lib/http.ts'
+import { addressOf, problem } from '../lib/http.ts'
 import { REFUSALS, Refusal, refuse } from '../lib/refusal.ts'
 import type { Listen } from '../lib/settings.ts'
+import type { Direct } from './direct.ts'
 
 export interface Limits {
   readonly headMs: number
@@ -40,6 +41,8 @@ export interface ListenerOptions {
   readonly name: string
   readonly setting: string
   readonly listen: Listen
+  /** Asked first. */
+  readonly direct?: Direct | undefined
   readonly fetch: (request: Request, env: unknown) => Response | Promise<Response>
   /** Told of what was turned away before it was a request. */
   readonly onFault?: (fault: Fault, remote: string | undefined) => void
@@ -50,44 +53,63 @@ export interface ListenerOptions {
 
 export async function openListener(options: ListenerOptions): Promise<Listener> {
   const limits = { ...LIMITS, ...options.limits }
-  const { onFault, onStray } = options
+  const { onFault, onStray, direct } = options
   const answer = getRequestListener(options.fetch, { errorHandler: (error) => answerUnreadable(error, onStray) })
   const server = createServer(serverOptions(limits))
   // Above the limit Node drops headers in silence; one more lets `headFault` see that there were too many.
   server.maxHeadersCount = limits.headers + 1
-  const current = new WeakMap<Duplex, ServerResponse>()
   const refused = new WeakSet<Duplex>()
   const unanswered = new Set<ServerResponse>()
+  const currentOf = (socket: Duplex): ServerResponse | undefined =>
+    [...unanswered].find((response) => response.socket === socket)
+  // One for all of them: a request costs no function of its own.
+  function leave(this: ServerResponse): void {
+    unanswered.delete(this)
+  }
   const turnAway = ({ socket }: IncomingMessage, response: ServerResponse, fault: Fault): void => {
     refused.add(socket)
     onFault?.(fault, socket.remoteAddress)
     refuseHead(response, fault)
   }
-  server.on('request', (request, response) => {
+  const take = (request: IncomingMessage, response: ServerResponse): void => {
     const { socket, httpVersion } = request
     // Behind a request that was not understood anything may follow, such as a second one that a first server did not see.
     if (refused.has(socket)) return
-    current.set(socket, response)
     unanswered.add(response)
-    response.once('close', () => unanswered.delete(response))
+    response.on('close', leave)
     if (httpVersion === '1.0') response.shouldKeepAlive = false
     const fault = headFault(request, limits)
     if (fault) turnAway(request, response, fault)
-    else void answer(request, response).catch(onStray)
+    else if (!direct?.(request, response, { client: addressOf(request), isPeer: true })) {
+      if (request.headers.expect !== undefined) response.writeContinue()
+      void answer(request, response).catch(onStray)
+    }
+  }
+  // A client that has said all may close its half and still wait for the answer; Node would hang up on it. Into an answer
+  // that goes on, such as a stream, it means that the client is gone.
+  Object.assign(server, { httpAllowHalfOpen: true })
+  server.on('connection', (socket) => {
+    socket.on('end', () => {
+      for (const response of unanswered)
+        if (response.socket === socket && response.headersSent && !response.writableEnded) return void socket.destroy()
+    })
   })
+  server.on('request', take)
+  // Whoever asks first whether to send a body may be told no before it does.
+  server.on('checkContinue', take)
   server.on('checkExpectation', (request, response) => {
     if (!refused.has(request.socket)) turnAway(request, response, NO_EXPECTATION)
   })
   // Nobody tunnels here; unheard, Node would hang up without a word.
   server.on('connect', (request, socket) => {
     onFault?.(NO_PATH, request.socket.remoteAddress)
-    refuseClient(socket, NO_PATH, current.get(socket))
+    refuseClient(socket, NO_PATH, currentOf(socket))
   })
   server.on('clientError', (error, socket) => {
     const fault = CLIENT_FAULTS[diskCode(error) ?? ''] ?? NO_HTTP
     if (diskCode(error) === 'ECONNRESET' || !socket.writable) return void socket.destroy()
     onFault?.(fault, socket instanceof Socket ? socket.remoteAddress : undefined)
-    refuseClient(socket, fault, current.get(socket))
+    refuseClient(socket, fault, currentOf(socket))
   })
   await bind(server, options)
   // Too many open files, for one: the listener goes on, and an error that nobody hears would end the process.
@@ -113,19 +135,41 @@ function serverOptions({ headMs, requestMs, idleMs, headBytes }: Limits) {
 const HOST = /^(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i
 
 /** What the parser lets pass and two servers in a row may read differently. */
-function headFault({ rawHeaders, headers, httpVersion, url = '' }: IncomingMessage, limits: Limits): Fault | undefined {
+function headFault(request: IncomingMessage, limits: Limits): Fault | undefined {
+  const { rawHeaders, httpVersion, url = '' } = request
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return NO_HTTP
   if (rawHeaders.length > limits.headers * 2) {
     return { status: 431, detail: `the request has more than ${limits.headers} headers` }
   }
-  const hosts = rawHeaders.filter((_, at) => rawHeaders[at - 1]?.toLowerCase() === 'host' && at % 2 === 1)
-  if (hosts.length !== 1 || !HOST.test(hosts[0] ?? '')) return { status: 400, detail: 'the request needs one Host' }
-  const coding = headers['transfer-encoding']?.toLowerCase()
+  let host: string | undefined
+  let hosts = 0
+  let hasCoding = false
+  // Over the raw ones: Node makes an object of all headers when it is asked for one.
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? ''
+    if (name.length === 4 && name.toLowerCase() === 'host') {
+      host = rawHeaders[at + 1] ?? ''
+      hosts++
+    } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') hasCoding = true
+  }
+  if (host === undefined || hosts > 1 || !isHost(host)) return { status: 400, detail: 'the request needs one Host' }
+  const coding = hasCoding ? request.headers['transfer-encoding']?.toLowerCase() : undefined
   if (coding !== undefined && (coding !== 'chunked' || httpVersion === '1.0')) return NO_CODING
-  const [, place, authority] = /^(\/|https?:\/\/([^/?#]*))/i.exec(url) ?? []
-  if (place === undefined) return NO_PATH
-  const isSaidTwice = authority !== undefined && authority.toLowerCase() !== hosts[0]?.toLowerCase()
+  if (url.startsWith('/')) return undefined
+  const [, authority] = /^https?:\/\/([^/?#]*)/i.exec(url) ?? []
+  if (authority === undefined) return NO_PATH
+  const isSaidTwice = authority.toLowerCase() !== host.toLowerCase()
   return isSaidTwice ? { status: 400, detail: 'the request names two hosts' } : undefined
+}
+
+let goodHost = ''
+
+/** Most requests name the same one as the last. */
+function isHost(host: string): boolean {
+  if (host === goodHost) return true
+  if (!HOST.test(host)) return false
+  goodHost = host
+  return true
 }
 
 export interface Fault {

@@ -5,6 +5,7 @@ import { verifyBearer } from '../core/bearers.ts'
 import { type Caller, principalOf } from '../core/caller.ts'
 import type { Ask } from '../faces/rest.ts'
 import { uuidv7 } from '../lib/clock.ts'
+import { addressOf } from '../lib/http.ts'
 import { type Log, logAnswer } from '../lib/log.ts'
 import type { RequestMetrics } from '../lib/metrics.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
@@ -72,7 +73,10 @@ function headersOf({ webBase }: Host): readonly (readonly [name: string, value: 
 
 /** The front door's id, or the client's own if it is short and plain; it stands in the audit row, the log and the answer. */
 function idOf(c: Context, host: Host): string {
-  const given = c.req.header(REQUEST_ID)
+  return requestId(c.req.header(REQUEST_ID), host)
+}
+
+export function requestId(given: string | undefined, host: Host): string {
   return given !== undefined && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : uuidv7(host.clock, host.random)
 }
 
@@ -83,10 +87,17 @@ export function pathOf(url: string): string {
   return url.slice(start, end < 0 ? undefined : end)
 }
 
-/** The address of whoever is connected to this process. */
+const clients = new WeakMap<IncomingMessage, string>()
+
+/** For the front door: behind proxies that are trusted, whoever is connected is not who asks. */
+export function setClient(incoming: IncomingMessage, client: string): void {
+  clients.set(incoming, client)
+}
+
+/** The address of whoever asks: who is connected to this process, unless the front door knows better. */
 export function remoteOf(c: Context): string | undefined {
-  const address = incomingOf(c)?.socket.remoteAddress
-  return address?.startsWith('::ffff:') ? address.slice(7) : address
+  const incoming = incomingOf(c)
+  return incoming && (clients.get(incoming) ?? addressOf(incoming))
 }
 
 export function incomingOf(c: Context): IncomingMessage | undefined {
@@ -106,7 +117,7 @@ export function askWith(host: Host): Ask {
 }
 
 /** Two headers come as one with a comma, which no bearer holds. */
-function bearerOf(header: string | undefined): string {
+export function bearerOf(header: string | undefined): string {
   const [, bearer] = /^bearer +([\w-]+\.[\w-]+\.[\w-]+) *$/i.exec(header ?? '') ?? []
   return bearer ?? refuse('unauthenticated', 'a bearer is needed', 'send the header Authorization: Bearer <bearer>')
 }

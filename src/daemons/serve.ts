@@ -25,6 +25,8 @@ export interface ServeOptions {
   readonly print: (line: string) => void
   readonly log: Log
   readonly limits?: Partial<Limits>
+  /** Told, once, that the process should end because of what happened. */
+  readonly onFatal?: (error: unknown) => void
 }
 
 export interface Served {
@@ -59,7 +61,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
 }
 
 async function openDaemons(
-  { host, sources, log, daemons: wanted }: ServeOptions,
+  { host, sources, log, daemons: wanted, onFatal }: ServeOptions,
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
 ): Promise<OpenDaemon[]> {
@@ -70,7 +72,13 @@ async function openDaemons(
   const { METRICS_ENABLED } = readSettings({ METRICS_ENABLED: INSTANCE_SETTINGS.METRICS_ENABLED }, sources)
   const process = METRICS_ENABLED ? openProcessMetrics() : undefined
   opened.defer(() => process?.close())
-  const around = { host, resources, sources, log, peers, health: storeHealth(host), process, stopping }
+  let hasFailed = false
+  const fatal = (error: unknown): void => {
+    if (!hasFailed) onFatal?.(error)
+    hasFailed = true
+  }
+  void host.engine.failed.then(fatal)
+  const around = { host, resources, sources, log, peers, health: storeHealth(host), process, stopping, fatal }
   for (const daemon of await Promise.all(names.map((name) => daemons[name]()))) {
     const running = await openDaemon(daemon, around)
     opened.defer(() => running.close())
@@ -96,10 +104,11 @@ type Listening = readonly (readonly [DaemonName, Listener])[]
 /** All of them or none. */
 async function listen(running: readonly OpenDaemon[], { sources, limits }: ServeOptions): Promise<Listening> {
   const attempts = await Promise.allSettled(
-    running.map(async ({ name, app, log, metrics }) => {
+    running.map(async ({ name, app, log, metrics, direct }) => {
       const listener = await openListener({
         name,
         ...placeOf(name, sources),
+        direct,
         fetch: app.fetch,
         limits,
         onFault: ({ status, detail }, remote) => {

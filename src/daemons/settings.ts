@@ -1,8 +1,11 @@
 // What an instance can be told, in its .env or in the environment. Each daemon's own settings stand with the daemon.
 
 import { z } from 'zod'
+import { readTrustedProxies, type Trusts } from '../lib/client-address.ts'
 import {
   BooleanSetting,
+  BytesSetting,
+  CountSetting,
   type Declared,
   ListenSetting,
   type Settings,
@@ -49,8 +52,36 @@ export const INSTANCE_SETTINGS = {
   METRICS_ENABLED: setting(BooleanSetting, 'true', 'whether /metrics answers'),
 } satisfies Declared
 
+const TrustedSetting = z.string().transform((text, ctx): Trusts => {
+  const trusts = readTrustedProxies(text)
+  if (trusts) return trusts
+  ctx.addIssue({
+    code: 'custom',
+    message: 'must be a comma list of addresses and ranges such as 127.0.0.1, 10.0.0.0/8',
+  })
+  return z.NEVER
+})
+
+/** Of those who listen to strangers. */
+export const DOOR_SETTINGS = {
+  TRUSTED_PROXIES: setting(
+    TrustedSetting,
+    undefined,
+    'the proxies in front whose X-Forwarded-For is believed: addresses and ranges, comma between',
+  ),
+} satisfies Declared
+
+/** Of the links. */
+export const LINK_SETTINGS = {
+  TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'the largest body that a link takes'),
+  WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'how many messages a minute a hook link takes; 0 is no limit'),
+  WEBHOOK_RATE_WEB: setting(CountSetting, '60', 'how many messages a minute a chat link takes; 0 is no limit'),
+  STREAMS_MAX: setting(CountSetting, '20000', 'how many event streams may be open; 0 is no limit'),
+  STREAMS_PER_LINK: setting(CountSetting, '1000', 'how many event streams of one link may be open; 0 is no limit'),
+} satisfies Declared
+
 /** Everything that a .env of an instance may hold. */
-export const ALL_SETTINGS: Declared = { ...INSTANCE_SETTINGS, ...perDaemon }
+export const ALL_SETTINGS: Declared = { ...INSTANCE_SETTINGS, ...DOOR_SETTINGS, ...LINK_SETTINGS, ...perDaemon }
 
 export type InstanceSettings = Settings<typeof INSTANCE_SETTINGS>
 
