@@ -7,13 +7,15 @@ import { networkRules } from '../core/allowlist.ts'
 import { groups } from '../core/groups.ts'
 import { groupDirs, type Layout } from '../core/layout.ts'
 import { memberFault, OPERATOR } from '../core/membership.ts'
+import { verifyContext } from '../core/route-tokens.ts'
 import { readTarget, routes } from '../core/routes.ts'
-import { openKeyring } from '../core/seal.ts'
+import { type Keyring, openKeyring } from '../core/seal.ts'
 import { scheduledTasks } from '../core/tasks.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { audit } from '../registry/audit.ts'
 import { secretContext, secretsResource } from '../resources/secrets.ts'
 import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
 
 export interface Finding {
   readonly check: string
@@ -35,6 +37,8 @@ export interface Contents {
   readonly tasks: Awaited<ReturnType<typeof scheduledTasks.list>>
   readonly rules: Awaited<ReturnType<typeof networkRules.list>>
   readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
+  /** Of the links that take only signed requests. */
+  readonly signed: Awaited<ReturnType<typeof readSigned>>
   readonly newest: string | undefined
   readonly secretsKey: string | undefined
   readonly nowMs: number
@@ -52,8 +56,22 @@ export async function readContents(tx: Tx): Promise<Kept> {
     tasks: await scheduledTasks.list(tx),
     rules: await networkRules.list(tx),
     secrets: await secretsResource.table.list(tx),
+    signed: await readSigned(tx),
     newest: last?.created_at,
   }
+}
+
+async function readSigned(tx: Tx) {
+  const { rows } = await run(tx, 'select jid, token_hash, verify_secret from route_tokens where verify is not null')
+  return rows.map(({ jid, token_hash, verify_secret }) => ({
+    jid: String(jid),
+    token_hash: bytesOf(token_hash),
+    secret: bytesOf(verify_secret),
+  }))
+}
+
+function bytesOf(value: unknown): Uint8Array {
+  return value instanceof Uint8Array ? value : new Uint8Array()
 }
 
 export async function checkContents(contents: Contents): Promise<Finding[]> {
@@ -150,21 +168,34 @@ async function isDirectory(path: string): Promise<boolean> {
   )
 }
 
-function checkSecrets({ secrets, secretsKey, instance }: Contents): Finding {
+function checkSecrets({ secrets, signed, secretsKey, instance }: Contents): Finding {
   const keyring = openKeyring(secretsKey)
-  const faults = secrets.flatMap(({ scope_kind, owner, key, value }) => {
-    try {
-      keyring.open(value, secretContext({ scope_kind, owner, key }))
-      return []
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error
-      return [`${key} of ${scope_kind} ${owner}: ${error.message}`]
-    }
-  })
-  if (secretsKey === undefined && secrets.length === 0)
+  const count = secrets.length + signed.length
+  if (secretsKey === undefined && count === 0)
     return { check: 'secrets', status: 'note', detail: 'SECRETS_KEY is not set: none can be stored, no bearer be made' }
-  const next = `add the former key to SECRETS_KEY after a comma, or svc secret ${instance} set … again`
-  return finding('secrets', faults, `all open (${secrets.length})`, next)
+  const faults = [
+    ...secrets.flatMap(({ scope_kind, owner, key, value }) =>
+      sealFault(keyring, value, secretContext({ scope_kind, owner, key })).map(
+        (fault) => `${key} of ${scope_kind} ${owner}: ${fault}`,
+      ),
+    ),
+    ...signed.flatMap(({ jid, token_hash, secret }) =>
+      sealFault(keyring, secret, verifyContext(token_hash)).map((fault) => `what ${jid} is signed with: ${fault}`),
+    ),
+  ]
+  const again = secrets.length > 0 ? `svc secret ${instance} set …` : `svc token ${instance} issue webhook …`
+  const next = `add the former key to SECRETS_KEY after a comma, or ${again} again`
+  return finding('secrets', faults, `all open (${count})`, next)
+}
+
+function sealFault(keyring: Keyring, sealed: Uint8Array, context: string): string[] {
+  try {
+    keyring.open(sealed, context)
+    return []
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    return [error.message]
+  }
 }
 
 /** Minutes ahead of the newest row it was set back; years off it was never set. */

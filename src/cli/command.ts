@@ -18,6 +18,8 @@ export interface Io {
   readonly stdin: AsyncIterable<Uint8Array>
   readonly environment: Source
   readonly clock: Clock
+  /** Asks whoever sits at the terminal, without showing what is typed; absent where nobody does. */
+  readonly ask?: ((question: string) => Promise<string>) | undefined
   /** Resolves when the process is asked to end. */
   stopped(): Promise<void>
 }
@@ -61,7 +63,7 @@ export interface Svc {
   call<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: z.input<I>): Promise<O>
   /** All rows of a list, page by page. */
   rows<I extends z.ZodObject, N extends string, T>(
-    verb: NamedVerb<I, Record<N, T[]> & { next?: string }>,
+    verb: NamedVerb<I, Record<N, T[]> & { next?: string | undefined }>,
     member: N,
     input: Omit<z.input<I>, 'limit' | 'after'>,
   ): Promise<T[]>

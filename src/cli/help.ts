@@ -31,7 +31,7 @@ them. --json on a command that lists or shows gives JSON. svc help <command>, or
 `
 
 const TAIL = `
-Exit codes: 0 done; 1 refused, or wrongly used; 2 apply found another config_version.
+Exit codes: 0 done; 1 refused, or wrongly used; 2 apply found another config_version, or send did not reach the server.
 `
 
 /** The whole page: every command with an example. */

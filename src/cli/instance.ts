@@ -64,6 +64,11 @@ export function storeOf({ layout, settings }: Configured): Address {
   return settings.DATABASE_URL === undefined ? { path: layout.store } : { url: settings.DATABASE_URL }
 }
 
+/** Scheme and host of the links that are handed out. */
+export function linkBase({ settings }: Configured): string {
+  return webBase(settings.WEB_HOST || INSTANCE_SETTINGS.WEB_HOST.initial)
+}
+
 export interface Opening {
   readonly clock: Clock
   /** Unless said, the store that the settings name, which must be there. */
@@ -72,12 +77,13 @@ export interface Opening {
 }
 
 export function openInstance(configured: Configured, opening: Opening): Promise<OpenHost> {
-  const { name, settings } = configured
+  const { name, settings, layout } = configured
   return openHost({
     instance: name,
+    layout,
     store: storeOf(configured),
     secretsKey: settings.SECRETS_KEY,
-    webBase: webBase(settings.WEB_HOST || INSTANCE_SETTINGS.WEB_HOST.initial),
+    webBase: linkBase(configured),
     timeZone: settings.TZ,
     ...opening,
   })

@@ -1,9 +1,11 @@
 // The process's own streams, environment and signals as a command is given them.
+import { isatty } from 'node:tty'
 import { diskCode, refuseDisk } from '../lib/atomic-file.ts'
 import { systemClock } from '../lib/clock.ts'
-import { Refusal } from '../lib/refusal.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
 import { environment } from '../lib/settings.ts'
 import type { Io } from './command.ts'
+import { hiddenLine } from './hidden-line.ts'
 import { main } from './main.ts'
 import type { Out } from './print.ts'
 
@@ -21,6 +23,7 @@ function processIo(): Io {
     get stdin() {
       return process.stdin
     },
+    ask: isatty(0) ? ask : undefined,
     environment: environment(),
     clock: systemClock,
     stopped: () =>
@@ -29,6 +32,12 @@ function processIo(): Io {
         for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
       }),
   }
+}
+
+async function ask(question: string): Promise<string> {
+  const line = await hiddenLine(process.stdin, () => void process.stderr.write(`${question}: `))
+  process.stderr.write('\n')
+  return line ?? refuse('invalid', 'stopped: nothing was changed')
 }
 
 function outOf(stream: NodeJS.WriteStream, name: string): Out {

@@ -60,8 +60,8 @@ suite('every declared command', async () => {
     })
   }
 
-  test('what lists or shows can answer with JSON', async () => {
-    const reading = /(?: list| grants| show | resolve|^doctor)/
+  test('what lists, shows or answers can do so with JSON', async () => {
+    const reading = /(?: list| grants| show | resolve|^doctor|^send )/
     for (const { usage } of (await loadAll(commands)).flat())
       assert.equal(reading.test(usage), usage.includes('[--json]'), usage)
   })

@@ -140,6 +140,15 @@ suite('svc doctor finds', () => {
       /K of folder main: a stored secret does not open/,
       /add the former key to SECRETS_KEY after a comma/,
     ],
+    'a signed link whose secret does not open': [
+      async (cli) => {
+        await cli.ok('token demo issue webhook main ci --verify github --verify-secret -', { stdin: 'x' })
+        writeFileSync(env(cli), readFileSync(env(cli), 'utf8').replace(/^SECRETS_KEY=.*$/m, 'SECRETS_KEY=other'))
+      },
+      'secrets',
+      /what hook:main\/ci is signed with: a stored secret does not open/,
+      /or svc token demo issue webhook … again/,
+    ],
   }
   for (const [what, [damage, check, detail, next]] of Object.entries(faults))
     test(what, async (t) => {

@@ -8,6 +8,7 @@ export const commands: Commands = {
   doctor: async () => (await import('./doctor.ts')).doctorCommands,
   group: async () => (await import('./group.ts')).groupCommands,
   token: async () => (await import('./token.ts')).tokenCommands,
+  send: async () => (await import('./send.ts')).sendCommands,
   bearer: async () => (await import('./bearer.ts')).bearerCommands,
   identity: async () => (await import('./identity.ts')).identityCommands,
   invite: async () => (await import('./invite.ts')).inviteCommands,

@@ -1,4 +1,5 @@
 // Runs the daemons of an instance until it is told to stop.
+import type { OpenHost } from '../../daemons/host.ts'
 import { command, type Svc } from '../command.ts'
 import type { Configured } from '../instance.ts'
 
@@ -19,7 +20,7 @@ export const serveCommands = [
 interface Running {
   readonly daemons: readonly string[]
   /** Called when all of them listen, with where the front door is. */
-  onReady?(url: string | undefined): void
+  onReady?(host: OpenHost, door: string | undefined): Promise<void>
 }
 
 export async function runDaemons({ io, print }: Svc, configured: Configured, running: Running): Promise<void> {
@@ -34,8 +35,25 @@ export async function runDaemons({ io, print }: Svc, configured: Configured, run
   const onStray = (error: unknown): void => log.error({ err: error }, 'internal error')
   const host = await openInstance(configured, { clock: io.clock, onStray })
   const { sources } = configured
-  const served = await serve({ host, sources, daemons: running.daemons, print: print.line, log })
-  running.onReady?.(served.urls.proxyd)
-  await stopped
-  await served.close()
+  const failed = Promise.withResolvers<never>()
+  const served = await serve({
+    host,
+    sources,
+    daemons: running.daemons,
+    print: print.line,
+    log,
+    onFatal: (error) => {
+      log.error({ err: error }, 'the store failed; the process ends, and what is on disk is what counts')
+      failed.reject(error)
+    },
+  })
+  const ending = async (): Promise<void> => {
+    await running.onReady?.(host, served.urls.proxyd)
+    await stopped
+  }
+  try {
+    await Promise.race([ending(), failed.promise])
+  } finally {
+    await served.close()
+  }
 }

@@ -1,7 +1,9 @@
 // help and completion: what is made from the usage lines alone. bearer and serve: what is only wired here.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { demoCli, testCli } from '../../../test/support/cli.ts'
@@ -124,12 +126,49 @@ suite('svc serve', () => {
   })
 })
 
-test('svc start makes the instance once, serves it and says what to try', async (t) => {
+test('svc start makes the instance once, serves it and prints links that lead there', async (t) => {
   const cli = testCli(t)
   const env = { WEB_LISTEN: '127.0.0.1:0' }
   const first = await cli.ok('start', { env })
   assert.match(first, new RegExp(`^made the instance demo in ${cli.root}\n`))
-  assert.match(first, /^ready\n\nThe dashboard will be at http:\/\/127\.0\.0\.1:\d+\/dash\//m)
-  assert.match(first, /^ {2}npx svc doctor demo$/m)
-  assert.match(await cli.ok('start', { env }), /^found the instance demo in /)
+  const door = /^proxyd (\S+)$/m.exec(first)?.[1] ?? 'nowhere'
+  assert.match(first, new RegExp(`^ready\n\nOpen the chat in a browser:\n\n  ${door}/chat/[\\w-]{43}/\n`, 'm'))
+  assert.match(first, new RegExp(`^  curl -i -d '[^']+' ${door}/hook/[\\w-]{43}$`, 'm'))
+  await cli.ok('token demo issue chat main')
+  const second = await cli.ok('start', { env })
+  assert.match(second, /^found the instance demo in /)
+  const jids = (await cli.ok('token demo list main'))
+    .trimEnd()
+    .split('\n')
+    .slice(1)
+    .map((row) => row.split('\t')[0])
+  assert.deepEqual(jids.sort(), ['hook:main/curl/start', 'web:main', 'web:main/start'])
+})
+
+test('svc start leaves alone a link of the same name that a folder has minted, and serves', async (t) => {
+  const cli = testCli(t)
+  const env = { WEB_LISTEN: '127.0.0.1:0' }
+  await cli.ok('create demo', { env })
+  await cli.ok('group demo add slack:1 main/start')
+  await cli.ok('token demo issue chat main/start')
+  const { code, stdout, stderr } = await cli.run('start', { env })
+  assert.deepEqual(
+    [code, stderr],
+    [0, 'warning: there are no links to try: web:main/start is minted by another folder already\n'],
+  )
+  assert.match(stdout, /^ready$/m)
+  assert.match(await cli.ok('token demo list main/start'), /^web:main\/start\tmain\/start\t/m)
+})
+
+test('svc start says in which file another address goes, and leaves the links of the one that runs', async (t) => {
+  const cli = testCli(t)
+  const taken = createServer().listen(0, '127.0.0.1')
+  t.after(() => void taken.close())
+  await once(taken, 'listening')
+  const address = taken.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  const { code, stderr } = await cli.run('start', { env: { WEB_LISTEN: `127.0.0.1:${port}` } })
+  assert.equal(code, 1)
+  assert.match(stderr, /hint: set \w+_LISTEN to another address in \S+\/svc_demo\/\.env$/m)
+  assert.equal(await cli.ok('token demo list main'), '')
 })

@@ -1,8 +1,10 @@
 // What `npm start` runs: an instance to look at, made once, served at once. No key, no account, no container.
 import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Source } from '../../lib/settings.ts'
 import { command, type Svc } from '../command.ts'
+import type { StartLinks } from '../start-links.ts'
 import { runDaemons } from './serve.ts'
 
 const INSTANCE = 'demo'
@@ -10,12 +12,13 @@ const INSTANCE = 'demo'
 export const startCommands = [
   command({
     usage: 'start',
-    about: `make an instance ${INSTANCE} in .svc/ of the checkout, once, and serve it; what npm start runs`,
+    about: `make an instance ${INSTANCE} in .svc/ of the checkout, once, serve it, and print links to try; what npm start runs`,
     example: 'start',
     run: async (svc) => {
-      const [{ placeOf }, { DEFAULT_PRODUCT, makeInstance, mustFindProduct }] = await Promise.all([
+      const [{ placeOf }, { DEFAULT_PRODUCT, makeInstance, mustFindProduct }, { mintStartLinks }] = await Promise.all([
         import('../instance.ts'),
         import('../new-instance.ts'),
+        import('../start-links.ts'),
       ])
       const root = svc.io.environment.get('SVC_DATA_DIR') || demoRoot()
       const environment = within(root, svc.io.environment)
@@ -24,7 +27,24 @@ export const startCommands = [
       const { configured, group } = made
       for (const warning of configured.warnings) svc.print.warn(warning)
       svc.print.line(`${group ? 'made' : 'found'} the instance ${INSTANCE} in ${configured.layout.root}`)
-      await runDaemons(svc, configured, { daemons: [], onReady: (url) => showNext(svc, root, url) })
+      try {
+        await runDaemons(svc, configured, {
+          daemons: [],
+          onReady: async (host, door = '') => {
+            try {
+              showNext(svc, root, await mintStartLinks(host, door))
+            } catch (error) {
+              // A folder of the operator's may have these names: it serves all the same.
+              if (!(error instanceof Refusal)) throw error
+              svc.print.warn(`there are no links to try: ${error.message}`)
+            }
+          },
+        })
+      } catch (error) {
+        // A variable would not do: what the instance's own file says, decides.
+        if (!(error instanceof Refusal) || !error.hint?.startsWith('set ')) throw error
+        refuse(error.code, error.message, `${error.hint} in ${configured.layout.env}`)
+      }
     },
   }),
 ]
@@ -39,19 +59,35 @@ function within(root: string, environment: Source): Source {
   return { name: environment.name, get: (key) => (key === 'SVC_DATA_DIR' ? root : environment.get(key)) }
 }
 
-function showNext({ print }: Svc, root: string, url: string | undefined): void {
+function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): void {
   const lines = [
     '',
-    `The dashboard will be at ${url}/dash/. Try now, in another terminal:`,
+    'Open the chat in a browser:',
     '',
-    `  export SVC_DATA_DIR=${root}`,
-    `  npx svc group ${INSTANCE} grant local:me '**'`,
-    `  curl -H "Authorization: Bearer $(npx svc bearer ${INSTANCE} local:me)" ${url}/v1/groups`,
-    `  npx svc token ${INSTANCE} issue webhook main ci`,
-    `  npx svc export ${INSTANCE}`,
-    `  npx svc doctor ${INSTANCE}`,
+    `  ${chat}`,
     '',
-    'Ctrl-C ends it; the instance stays.',
+    'Post to the hook, in another terminal:',
+    '',
+    `  curl -i -d 'The build is green.' ${hook}`,
+    '',
+    'Ask the chat with curl, which answers with the id of a round, and follow the round to its end:',
+    '',
+    `  id=$(curl -s -d 'content=What can you do?' ${chat} | sed 's/.*"turn_id":"//; s/".*//')`,
+    `  curl -sN ${chat}$id/sse`,
+    '',
+    'More, such as links of your own:',
+    '',
+    `  export SVC_DATA_DIR=${quoted(root)}`,
+    `  npx svc token ${INSTANCE} issue chat main`,
+    `  npx svc send ${INSTANCE} main 'What can you do?' --wait`,
+    '  npx svc help',
+    '',
+    'Ctrl-C ends it. What was said stays; these two links end with the next start.',
   ]
   for (const line of lines) print.line(line)
+}
+
+/** As a shell reads it. */
+function quoted(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
 }

@@ -13,8 +13,8 @@ onEveryEngine('svc token', (engine) => {
     assert.equal(url, `url: http://localhost:8080/chat/${raw}/`)
     const listed = await cli.ok('token demo list main')
     const [header, row] = listed.split('\n')
-    assert.equal(header, 'JID\tOWNER\tTARGET\tCREATED_AT\tCONTEXT')
-    assert.match(row ?? '', /^web:main\/site\tmain\tmain\t\S+Z\tBe\\tbrief\\n$/)
+    assert.equal(header, 'JID\tOWNER\tTARGET\tCREATED_AT\tLAST_USED\tVERIFY\tCONTEXT')
+    assert.match(row ?? '', /^web:main\/site\tmain\tmain\t\S+Z\t-\t-\tBe\\tbrief\\n$/)
     assert.ok(raw && !listed.includes(raw))
     assert.ok(!(await cli.ok('token demo list main --json')).includes(raw))
   })
@@ -24,6 +24,17 @@ onEveryEngine('svc token', (engine) => {
     const minted = await cli.ok('token demo issue webhook main github push')
     assert.match(minted, /^jid: hook:main\/github\/push\n/)
     assert.match(minted, /^url: http:\/\/localhost:8080\/hook\/[A-Za-z0-9_-]{43}$/m)
+  })
+
+  test('a webhook may ask for signatures, with a secret that comes from stdin', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const line = 'token demo issue webhook main shop --verify hmac:X-Shop-Hmac --verify-secret -'
+    assert.match(await cli.ok(line, { stdin: 's3cret\n' }), /^jid: hook:main\/shop\n/)
+    const listed = await cli.ok('token demo list main')
+    assert.match(listed, /^hook:main\/shop\tmain\tmain\t\S+\t-\thmac:X-Shop-Hmac\t/m)
+    const json = await cli.ok('token demo list main --json')
+    assert.equal(JSON.parse(json)[0].verify, 'hmac:X-Shop-Hmac')
+    assert.doesNotMatch(listed + json, /s3cret|secret/)
   })
 
   test('revoke ends every link of a JID, once', async (t) => {
@@ -64,6 +75,11 @@ suite('svc token refuses', () => {
     'a folder that is no group': ['issue chat nobody', /there is no group nobody/],
     'a list of a folder that is no group': ['list nobody', /there is no group nobody/],
     'an unknown kind': ['issue hook main x', /hook is not known here/],
+    'a way to verify that is none': ['issue webhook main x --verify md5 --verify-secret -', /must be github, standard/],
+    'a secret on the command line': ['issue webhook main x --verify github --verify-secret s3', /history of the shell/],
+    'signatures without a secret': ['issue webhook main x --verify github', /hint: --verify-secret - reads it/],
+    'an empty secret': ['issue webhook main x --verify github --verify-secret -', /secret must not be empty/],
+    'a secret for nothing': ['issue webhook main x --verify-secret -', /--verify-secret needs --verify/],
     'a JID that is none': ['revoke main', /jid must look like platform:room/],
   }
   for (const [what, [line, sentence]] of Object.entries(cases))

@@ -1,7 +1,9 @@
 // Route tokens: links where others post to a folder. The raw token is shown once, when it is minted.
+import { parseScheme } from '../../core/signatures.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
 import { command, type Svc } from '../command.ts'
+import { stdinText } from '../stdin.ts'
 
 const tokens = routeTokensResource.verbs
 
@@ -18,23 +20,27 @@ export const tokenCommands = [
       showMinted(svc, await svc.call(tokens.issue_chat, { target_folder: folder, jid_suffix: suffix, context })),
   }),
   command({
-    usage: 'token <instance> issue webhook <folder> <source> [<suffix>] [--context|-c <text>]',
-    about: 'mint a link that another system posts to; <source> becomes the sender',
-    example: 'token demo issue webhook main github',
-    run: async (svc, { folder, source, suffix, context }) =>
-      showMinted(
-        svc,
-        await svc.call(tokens.issue_hook, {
-          target_folder: folder,
-          source_label: source,
-          jid_suffix: suffix,
-          context,
-        }),
-      ),
+    usage:
+      'token <instance> issue webhook <folder> <source> [<suffix>] [--context|-c <text>] [--verify <scheme>] [--verify-secret <v>]',
+    about:
+      'mint a link that another system posts to; <source> becomes the sender; --verify (github, standard, stripe, hmac:<header>) takes only what it signs',
+    example: 'token demo issue webhook main github --verify github --verify-secret - < secret.txt',
+    run: async (svc, { folder, source, suffix, context, verify, verifySecret }) => {
+      const input = { target_folder: folder, source_label: source, jid_suffix: suffix, context }
+      if (verify === undefined) {
+        if (verifySecret !== undefined)
+          refuse('invalid', '--verify-secret needs --verify, which says how requests are signed')
+        return showMinted(svc, await svc.call(tokens.issue_hook, input))
+      }
+      parseScheme(verify)
+      const verify_secret = await secretOf(svc, verifySecret)
+      showMinted(svc, await svc.call(tokens.issue_verified, { ...input, verify, verify_secret }))
+    },
   }),
   command({
     usage: 'token <instance> list <folder> [--json]',
-    about: 'show the links that a folder owns or that deliver to it, newest first; never the tokens',
+    about:
+      'show the links that a folder owns or that deliver to it, newest first; never the tokens; --json counts what they took and refused',
     example: 'token demo list main',
     run: async (svc, { folder }) =>
       svc.print.table({
@@ -44,6 +50,8 @@ export const tokenCommands = [
           OWNER: (token) => token.owner_folder,
           TARGET: (token) => token.target_folder ?? '-',
           CREATED_AT: (token) => token.created_at,
+          LAST_USED: (token) => token.last_used_at ?? '-',
+          VERIFY: (token) => token.verify ?? '-',
           CONTEXT: (token) => token.context ?? '-',
         },
         empty: `no tokens of ${folder}`,
@@ -60,6 +68,17 @@ export const tokenCommands = [
     },
   }),
 ]
+
+const SECRET_MAX_BYTES = 65_536
+
+/** What the sender signs with. Never from the command line itself, which a shell writes down and every user can see. */
+async function secretOf({ io }: Svc, said: string | undefined): Promise<string> {
+  if (said === '-') return (await stdinText(io.stdin, SECRET_MAX_BYTES)).replace(/\r?\n$/, '')
+  const hint = '--verify-secret - reads it from stdin'
+  if (said !== undefined) refuse('invalid', 'a secret on the command line would stay in the history of the shell', hint)
+  if (!io.ask) refuse('invalid', '--verify needs the secret that the sender signs with', hint)
+  return io.ask('the secret that the sender signs with')
+}
 
 async function mustOwn(svc: Svc, jid: string, folder: string): Promise<void> {
   const owned = (await svc.rows(tokens.list_of, 'tokens', { folder })).filter((token) => token.owner_folder === folder)

@@ -1,0 +1,76 @@
+// The answer to what was sent, shown as it comes: what the agent says to stdout, what it is doing to whoever watches.
+import { setTimeout as pause } from 'node:timers/promises'
+import { z } from 'zod'
+import type { Svc } from './command.ts'
+import { Frame, type LinkClient, type Round, TransportFault } from './link-client.ts'
+import { cell } from './print.ts'
+
+const POLL_MS = 1000
+
+/** How a round ended. */
+export type End = Pick<Round, 'status' | 'error'>
+
+export interface Sent {
+  readonly turn_id: string
+  readonly topic: string
+}
+
+/** Asks once a second and shows what came since; with --json, all of it at the end. */
+export async function waited(
+  svc: Svc,
+  client: Pick<LinkClient, 'poll'>,
+  sent: Sent,
+  signal: AbortSignal,
+): Promise<End> {
+  const frames: Frame[] = []
+  for (;;) {
+    const round = await client.poll(sent.turn_id, frames.at(-1)?.seq ?? 0)
+    frames.push(...round.frames)
+    if (!svc.print.json) for (const frame of round.frames) show(svc, frame)
+    const isBehind = round.frames.length > 0 && (frames.at(-1)?.seq ?? 0) < round.last_seq
+    if (isBehind) continue
+    const { status, error } = round
+    if (status !== 'pending') {
+      const end = { status, ...(error === undefined ? {} : { error }) }
+      if (svc.print.json) svc.print.record({}, { ...sent, ...end, frames })
+      return end
+    }
+    await pause(POLL_MS, undefined, { signal })
+  }
+}
+
+const Done = z.object({ status: z.enum(['success', 'failed']), error: z.string().optional() })
+
+/** Shows each frame when it is there; with --json, each event as a line. */
+export async function streamed(svc: Svc, client: Pick<LinkClient, 'events'>, { turn_id }: Sent): Promise<End> {
+  for await (const { event, data } of client.events(turn_id)) {
+    const value: unknown = jsonOf(data)
+    const frame = Frame.safeParse(value).data
+    const done = event === 'round_done' ? Done.safeParse(value).data : undefined
+    if (svc.print.json) svc.print.line(JSON.stringify({ event, ...frame, ...(done && { turn_id, ...done }) }))
+    else if (frame) show(svc, frame)
+    if (done) return { status: done.status, ...(done.error === undefined ? {} : { error: done.error }) }
+  }
+  throw new TransportFault('the stream ended without an end of the round')
+}
+
+function show({ io, print }: Svc, { kind, content }: Frame): void {
+  if (kind === 'message') print.line(io.stdout.isTerminal ? safe(content) : content)
+  else if (io.stderr.isTerminal) print.say(`… ${cell(content)}`)
+}
+
+/** An agent repeats what strangers told it: its lines stay lines, and nothing in them repaints the terminal. */
+function safe(text: string): string {
+  return text
+    .split('\n')
+    .map((line) => line.split('\t').map(cell).join('\t'))
+    .join('\n')
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

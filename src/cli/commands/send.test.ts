@@ -1,0 +1,27 @@
+// What `svc send` says before it talks to anybody; the rest is tried with real processes in test/e2e.
+import assert from 'node:assert/strict'
+import { after, suite, test } from 'node:test'
+import { demoCli } from '../../../test/support/cli.ts'
+
+suite('svc send refuses', () => {
+  const demo = demoCli({ after })
+  const cases: Record<string, [words: string[], sentence: RegExp, stdin?: string]> = {
+    'a message and stdin': [['hello', '--stdin'], /give a message or --stdin, not both/],
+    'no message': [[], /there is no message\nhint: give one, or --stdin/],
+    'an empty message': [[''], /the message is empty/],
+    'an empty stdin': [['--stdin'], /the message is empty/, ' \n\t\n'],
+    'a second message': [['hello', 'there'], /too many arguments/],
+    'a folder without a link': [['hello'], /hint: svc token demo issue chat main mints one/],
+  }
+  for (const [what, [words, sentence, stdin = '']] of Object.entries(cases))
+    test(what, async () => {
+      const { code, stdout, stderr } = await (await demo).run(['send', 'demo', 'main', ...words], { stdin })
+      assert.deepEqual([code, stdout], [1, ''])
+      assert.match(stderr, sentence)
+    })
+
+  test('stdin that is no text', async () => {
+    const { code, stderr } = await (await demo).run('send demo main --stdin', { stdin: Buffer.of(0xff) })
+    assert.deepEqual([code, stderr], [1, 'svc: stdin is not UTF-8 text\n'])
+  })
+})

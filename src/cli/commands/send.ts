@@ -1,0 +1,82 @@
+// Says something to a folder through its chat link, as anybody who holds the link would, and waits for the answer if asked.
+import { randomBytes, randomUUID } from 'node:crypto'
+import { refuse } from '../../lib/refusal.ts'
+import type { Sent } from '../answer.ts'
+import { command, type Svc } from '../command.ts'
+import type { LinkClient } from '../link-client.ts'
+import { stdinText } from '../stdin.ts'
+
+const STDIN_MAX_BYTES = 64 * 1024 * 1024
+/** Exit codes: what never got through (decision E6), and what a shell knows Ctrl-C by. */
+const TRANSPORT = 2
+const INTERRUPTED = 130
+
+export const sendCommands = [
+  command({
+    usage: 'send <instance> <folder> [<message>] [--wait|-w] [--stream|-s] [--stdin] [--topic|-t <id>] [--json]',
+    about:
+      'say something to a folder through its chat link; --wait and --stream print the answer, --topic goes on with a conversation',
+    example: "send demo main 'What is new?' --wait",
+    run: async (svc, { instance, folder, message, stdin, wait, stream, topic = newTopic() }) => {
+      const content = await contentOf(svc, message, stdin)
+      const [{ findInstance, linkBase }, { ownLink }, { LinkClient, TransportFault }] = await Promise.all([
+        import('../instance.ts'),
+        import('../own-link.ts'),
+        import('../link-client.ts'),
+      ])
+      const configured = await findInstance(instance, svc.io.environment)
+      for (const warning of configured.warnings) svc.print.warn(warning)
+      const link = await ownLink(configured, folder)
+      const stop = new AbortController()
+      if (wait || stream) void svc.io.stopped().then(() => stop.abort())
+      const client = new LinkClient(linkBase(configured), link, stop.signal)
+      let turn_id: string | undefined
+      const goesOn = (): string =>
+        `the round ${turn_id} goes on; svc token ${instance} issue chat ${folder} prints a link that shows it`
+      try {
+        turn_id = await client.post({ content, topic }, randomUUID())
+        const sent = { turn_id, topic }
+        if (wait || stream) return await shown(svc, sent, { client, stop, stream })
+        svc.print.record(sent, { ...sent, status: 'pending' })
+        return 0
+      } catch (error) {
+        if (stop.signal.aborted) {
+          svc.print.say(
+            turn_id === undefined ? 'stopped before the server answered; it may have the message' : goesOn(),
+          )
+          return INTERRUPTED
+        }
+        if (!(error instanceof TransportFault)) throw error
+        svc.print.say(`svc: ${error.message}`)
+        svc.print.say(`hint: ${turn_id === undefined ? `svc serve ${instance} starts the server` : goesOn()}`)
+        return TRANSPORT
+      }
+    },
+  }),
+]
+
+interface Following {
+  readonly client: LinkClient
+  readonly stop: AbortController
+  readonly stream: boolean
+}
+
+async function shown(svc: Svc, sent: Sent, { client, stop, stream }: Following): Promise<number> {
+  const { streamed, waited } = await import('../answer.ts')
+  if (svc.io.stderr.isTerminal) svc.print.say(`… sent; --topic ${sent.topic} goes on with it`)
+  const { status, error } = stream ? await streamed(svc, client, sent) : await waited(svc, client, sent, stop.signal)
+  if (status !== 'failed') return 0
+  svc.print.say(`svc: the round failed${error === undefined ? '' : `: ${error}`}`)
+  return 1
+}
+
+function newTopic(): string {
+  return `send-${randomBytes(6).toString('hex')}`
+}
+
+async function contentOf({ io }: Svc, message: string | undefined, isStdin: boolean): Promise<string> {
+  if (message !== undefined && isStdin) refuse('invalid', 'give a message or --stdin, not both')
+  if (message === undefined && !isStdin) refuse('invalid', 'there is no message', 'give one, or --stdin')
+  const content = message ?? (await stdinText(io.stdin, STDIN_MAX_BYTES)).trim()
+  return content === '' ? refuse('invalid', 'the message is empty') : content
+}
