@@ -8,6 +8,7 @@ import type { Engine, Tx } from '../../src/store/engine.ts'
 import type { Address } from '../../src/store/index.ts'
 import { run } from '../../src/store/statement.ts'
 import { fakeClock } from './clock.ts'
+import { like } from './engine.ts'
 import { manifestVerb } from './manifest.ts'
 
 export interface Orders {
@@ -39,9 +40,7 @@ function counted(tx: Tx): Tx {
 }
 
 function dying(engine: Engine): Engine {
-  return {
-    dialect: engine.dialect,
-    read: (work) => engine.read(work),
+  return like(engine, {
     transaction: (work) =>
       engine.transaction(async (tx) => {
         // Pages leave for the disk long before the commit when few of them fit into memory.
@@ -50,8 +49,7 @@ function dying(engine: Engine): Engine {
         step()
         return value
       }),
-    close: () => engine.close(),
-  }
+  })
 }
 
 const host = await openHost({ instance: 'child', store, webBase: 'http://localhost', clock: fakeClock() })

@@ -52,11 +52,12 @@ export interface Asker {
   call<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: unknown): Promise<O>
 }
 
-export async function testHost(t: TestContext, engine: EngineName = 'sqlite'): Promise<TestHost> {
+/** `store`: the address of one that is shared with another host, as by two processes. */
+export async function testHost(t: TestContext, engine: EngineName = 'sqlite', store?: Address): Promise<TestHost> {
   const clock = fakeClock()
   const host = await openHost({
     instance: 'test',
-    store: await freshStore(t, engine),
+    store: store ?? (await freshStore(t, engine)),
     secretsKey: 'a key of the tests',
     webBase: 'http://localhost:8080',
     clock,

@@ -18,6 +18,8 @@ const PARTS = {
     remedy: 'run as root',
   },
   browser: { missing: () => commandMissing('chromium'), remedy: 'apt-get install chromium' },
+  compiler: { missing: () => commandMissing('cc'), remedy: 'apt-get install gcc libc6-dev' },
+  curl: { missing: () => commandMissing('curl'), remedy: 'apt-get install curl' },
   zsh: { missing: () => commandMissing('zsh'), remedy: 'apt-get install zsh' },
   fish: { missing: () => commandMissing('fish'), remedy: 'apt-get install fish' },
   'old node': {

@@ -44,7 +44,14 @@ export async function serving(t: TestContext, options: ServingOptions = {}): Pro
     ...on,
     url,
     printed,
-    logged: () => lines.map((line) => JSON.parse(line)),
+    // What is logged in one turn may be written in one go.
+    logged: () =>
+      lines.flatMap((text) =>
+        text
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line)),
+      ),
     bearer: (request) => issueBearer(on.host, request),
     ask: (path, bearer, init = {}) =>
       fetch(url() + path, { ...init, headers: { Authorization: `Bearer ${bearer}`, ...init.headers } }),

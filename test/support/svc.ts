@@ -19,6 +19,7 @@ export interface ServedProcess {
   /** `<daemon>` to its URL, as printed. */
   readonly urls: ReadonlyMap<string, string>
   readonly child: ChildProcess
+  readonly ended: Promise<Ended>
   /** Sends SIGTERM, and waits for the end. */
   stop(): Promise<Ended>
 }
@@ -30,12 +31,12 @@ export interface Instance {
   serve(daemons?: readonly string[], env?: Record<string, string>): Promise<ServedProcess>
 }
 
-/** A new instance `demo`, whose daemons listen on any free port. */
-export async function instance(t: TestContext): Promise<Instance> {
+/** A new instance `demo`, whose daemons listen on any free port; each of its processes has these settings. */
+export async function instance(t: TestContext, settings: Record<string, string> = {}): Promise<Instance> {
   const folder = tempDir(t)
   const start = (args: readonly string[], env: Record<string, string> = {}): ChildProcess =>
     spawn(process.execPath, [BIN, ...args], {
-      env: { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: folder, ...env },
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: folder, ...settings, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
   const run = (...args: string[]): Promise<Ended> => ended(start(args))
@@ -57,7 +58,7 @@ export async function instance(t: TestContext): Promise<Instance> {
         child.kill('SIGTERM')
         return end
       }
-      return { urls, child, stop }
+      return { urls, child, ended: end, stop }
     },
   }
 }

@@ -1,7 +1,7 @@
 // The tool face as the official client sees it: over an in-memory transport, in both protocol generations.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { Client, InMemoryTransport, type Tool } from '@modelcontextprotocol/client'
+import { Client, InMemoryTransport, StreamableHTTPClientTransport, type Tool } from '@modelcontextprotocol/client'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import type { Caller } from '../../src/core/caller.ts'
 import { type ToolList, toolList, toolServer, toolsOf } from '../../src/faces/mcp.ts'
@@ -54,13 +54,29 @@ export async function openTools(
   const asking = () => ({ host, caller, face: 'tool' as const })
   // The official entry for sockets: it decides which generation a connection speaks.
   const served = serveStdio(() => toolServer({ list, version: '0', asking, onError }), { transport: theirs })
-  const mode = generation === 'handshake' ? 'legacy' : { pin: STATELESS }
-  const client = new Client({ name: 'test', version: '0' }, { versionNegotiation: { mode } })
+  const client = clientOf(generation)
   await client.connect(ours)
   t.after(async () => {
     await client.close()
     await served.close()
   })
+  return session(client)
+}
+
+function clientOf(generation: Generation): Client {
+  const mode = generation === 'handshake' ? 'legacy' : { pin: STATELESS }
+  return new Client({ name: 'test', version: '0' }, { versionNegotiation: { mode } })
+}
+
+/** The same over HTTP. */
+export async function openHttpTools(
+  t: TestContext,
+  url: string,
+  { generation = 'handshake', headers = {} }: { generation?: Generation; headers?: Record<string, string> } = {},
+): Promise<ToolSession> {
+  const client = clientOf(generation)
+  t.after(() => client.close())
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
   return session(client)
 }
 

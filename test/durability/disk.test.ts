@@ -1,0 +1,110 @@
+// A disk that is full, or that fails, never makes an acknowledgement false (P18).
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { cpSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { chance } from '../support/chance.ts'
+import { linked } from '../support/linked.ts'
+import { compare, load, post, statuses } from '../support/load.ts'
+import { needs } from '../support/needs.ts'
+import { buildShim, watchDisk } from '../support/power-cut/shim.ts'
+import { tempDir } from '../support/temp.ts'
+import { until } from '../support/until.ts'
+
+const CLIENTS = 8
+const DISK_MIB = 24
+const BALLAST_MIB = 8
+
+suite('a disk that is full', needs('root'), () => {
+  test('is a 503, every acknowledged message stays, and it goes on when there is room', async (t) => {
+    const demo = await linked(t)
+    const link = await demo.mintHook('load')
+    const disk = tempDir(t)
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_MIB}m`, 'tmpfs', disk])
+    // Not in a hook: the folder's own removal would come first.
+    try {
+      const root = join(disk, 'svc_demo')
+      cpSync(demo.root, root, { recursive: true })
+      const ballast = join(disk, 'ballast')
+      writeFileSync(ballast, Buffer.alloc(BALLAST_MIB * 2 ** 20))
+      const served = await demo.start({ root })
+      const running = load(served.hook(link), { clients: CLIENTS, padding: () => 64 * 1024 })
+      await until(() => (statuses(running)['503'] ?? 0) > 20)
+      await running.stop()
+      assert.deepEqual(Object.keys(statuses(running)).sort(), ['204', '503'])
+      assert.equal(
+        running.sent.every(({ status, retryAfter }) => status !== 503 || Number(retryAfter) > 0),
+        true,
+      )
+      rmSync(ballast)
+      const again = load(served.hook(link), { clients: CLIENTS, padding: () => 1000, messages: 200 })
+      await again.begun
+      await again.ended
+      await served.kill()
+      const stored = (await demo.inbound(link, root)).map(({ content }) => content)
+      const { lost, doubled, foreign } = compare([running, again], stored)
+      assert.deepEqual([lost, doubled, foreign], [[], [], []])
+      const restarted = await demo.start({ root })
+      assert.equal((await post(restarted.hook(link), { body: 'x' })).statusCode, 204)
+      await restarted.kill()
+    } finally {
+      execFileSync('umount', ['-l', disk])
+    }
+  })
+})
+
+suite('a disk that fails', needs('compiler'), () => {
+  test('to sync the log ends the process, and nothing is acknowledged that is not kept', async (t) => {
+    const [by, shim] = [chance(t), buildShim(t)]
+    const demo = await linked(t)
+    const [hook, chat] = [await demo.mintHook('load'), await demo.mintChat('load')]
+    for (let round = 0; round < 4; round++) {
+      // At a chat it may be the sync of whoever writes the answers.
+      const link = round % 2 === 0 ? hook : chat
+      const root = demo.copy()
+      const at = by.between(20, 100)
+      const disk = watchDisk(t, shim, root, { fail: { ending: '-wal', at } })
+      const served = await demo.start({ root, env: disk.env })
+      const url = link === hook ? served.hook(link) : served.chat(link)
+      const running = load(url, { clients: CLIENTS, padding: () => by.below(500) })
+      const { code, stderr } = await served.ended
+      await running.ended
+      assert.ok(code !== null && code > 0, `it ended with ${code}: ${stderr}`)
+      assert.match(stderr, /the disk under .* answered with an error/)
+      assert.equal(stderr.includes(link.token), false)
+      for (const left of [disk.cut('none', by), root]) {
+        const stored = (await demo.inbound(link, left)).map(({ content }) => content)
+        const { lost, doubled, foreign, acknowledged } = compare([running], stored)
+        t.diagnostic(`sync ${at} failed: ${acknowledged} acknowledged, ${stored.length} stored`)
+        assert.deepEqual([lost, doubled, foreign], [[], [], []])
+      }
+      const again = await demo.start({ root })
+      assert.equal((await post(again.hook(hook), { body: 'x' })).statusCode, 204)
+      await again.kill()
+    }
+  })
+
+  // SQLite keeps this to itself: what the file should have is still in the log, and it tries again.
+  test('to sync the file behind the log loses nothing', async (t) => {
+    const [by, shim] = [chance(t), buildShim(t)]
+    const demo = await linked(t)
+    const link = await demo.mintHook('load')
+    const root = demo.copy()
+    const disk = watchDisk(t, shim, root, { fail: { ending: '.db', at: by.between(1, 3) } })
+    const served = await demo.start({ root, env: disk.env })
+    const running = load(served.hook(link), {
+      clients: CLIENTS,
+      padding: () => by.between(32, 64) * 1024,
+      messages: 600,
+    })
+    await running.ended
+    await served.kill()
+    for (const left of [disk.cut('none', by), root]) {
+      const stored = (await demo.inbound(link, left)).map(({ content }) => content)
+      const { lost, doubled, foreign, acknowledged } = compare([running], stored)
+      assert.deepEqual([lost, doubled, foreign], [[], [], []])
+      assert.equal(acknowledged, 600)
+    }
+  })
+})

@@ -1,0 +1,144 @@
+// `npm start` as a newcomer meets it: what it prints is tried as it stands.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { needs } from '../support/needs.ts'
+import { tempDir } from '../support/temp.ts'
+
+const ROOT = dirname(dirname(import.meta.dirname))
+const SVC = join(ROOT, 'bin/svc.js')
+
+interface Started {
+  readonly child: ChildProcess
+  readonly printed: string
+  readonly chat: string
+  readonly hook: string
+}
+
+function envOf(dir: string): NodeJS.ProcessEnv {
+  return { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: dir, WEB_LISTEN: '127.0.0.1:0' }
+}
+
+async function start(t: TestContext, dir: string): Promise<Started> {
+  const child = spawn(process.execPath, [SVC, 'start'], { env: envOf(dir), stdio: ['ignore', 'pipe', 'ignore'] })
+  t.after(() => void child.kill('SIGKILL'))
+  const lines: string[] = []
+  for await (const line of createInterface({ input: child.stdout })) {
+    lines.push(line)
+    if (line.startsWith('Ctrl-C')) break
+  }
+  const printed = lines.join('\n')
+  const chat = /^ {2}(http:\S+\/chat\/\S+)$/m.exec(printed)?.[1] ?? assert.fail(printed)
+  const hook = /http:\S+\/hook\/\S+/.exec(printed)?.[0] ?? assert.fail(printed)
+  return { child, printed, chat, hook }
+}
+
+async function end({ child }: Started): Promise<void> {
+  child.kill('SIGINT')
+  assert.deepEqual(await once(child, 'exit'), [0, null])
+}
+
+interface Answered {
+  readonly turn_id: string
+  readonly status: string
+  readonly frames: { kind: string; content: string }[]
+}
+
+async function answerOf(chat: string, content: string): Promise<Answered> {
+  const headers = { 'Content-Type': 'application/json' }
+  const posted = await fetch(chat, { method: 'POST', headers, body: JSON.stringify({ content }) })
+  assert.equal(posted.status, 200)
+  const { turn_id } = JSON.parse(await posted.text())
+  return roundOf(chat, turn_id)
+}
+
+async function roundOf(chat: string, turnId: string): Promise<Answered> {
+  for (;;) {
+    const round: Answered = JSON.parse(await (await fetch(chat + turnId)).text())
+    if (round.status !== 'pending') return round
+    await pause(50)
+  }
+}
+
+test('the links of npm start work, are minted anew at the next start, and what was said stays', async (t) => {
+  const dir = tempDir(t)
+  const first = await start(t, dir)
+  const page = await fetch(first.chat, { headers: { Accept: 'text/html' } })
+  assert.deepEqual([page.status, page.headers.get('content-type')?.split(';')[0]], [200, 'text/html'])
+  assert.equal((await fetch(first.hook, { method: 'POST', body: 'The build is green.' })).status, 204)
+  const { turn_id, status, frames } = await answerOf(first.chat, '/say hello')
+  assert.deepEqual([status, frames.at(-1)?.content], ['success', 'hello'])
+  await end(first)
+
+  const second = await start(t, dir)
+  const door = new URL(second.chat).origin
+  for (const [link, method] of [
+    [first.chat, 'GET'],
+    [first.hook, 'POST'],
+  ] as const)
+    assert.equal((await fetch(door + new URL(link).pathname, { method })).status, 401)
+  // The same chat: the round of before is there, under the new link.
+  assert.deepEqual((await roundOf(second.chat, turn_id)).frames.at(-1)?.content, 'hello')
+  assert.equal((await fetch(second.hook, { method: 'POST', body: '' })).status, 204)
+  await end(second)
+})
+
+test('the lines of npm start can be pasted', needs('curl'), async (t) => {
+  const started = await start(t, tempDir(t))
+  const lines = started.printed.split('\n').flatMap((line) => /^ {2}((?:curl|id=).*)$/.exec(line)?.[1] ?? [])
+  assert.equal(lines.length, 3)
+  const { status, stdout } = spawnSync('bash', ['-ec', lines.join('\n')], { encoding: 'utf8' })
+  assert.equal(status, 0)
+  assert.match(stdout, /^HTTP\/1\.1 204 /)
+  assert.match(stdout, /^event: message$/m)
+  assert.match(stdout, /^event: round_done\ndata: .*"status":"success"/m)
+  await end(started)
+})
+
+test('what the README and the page on links show with curl works as it stands', needs('curl'), async (t) => {
+  const dir = tempDir(t)
+  const started = await start(t, dir)
+  const env = join(dir, 'svc_demo/.env')
+  const { host } = new URL(started.chat)
+  writeFileSync(env, readFileSync(env, 'utf8').replace(/^WEB_HOST=.*$/m, `WEB_HOST=${host}`))
+  writeFileSync(join(dir, 'log.txt'), 'a line\n')
+  const bash = (script: string): string => {
+    const { status, stdout, stderr } = spawnSync('bash', ['-ec', script], {
+      env: envOf(dir),
+      cwd: dir,
+      encoding: 'utf8',
+    })
+    assert.equal(status, 0, stderr)
+    return stdout
+  }
+  const taste = /^export SVC_DATA_DIR.*?issue chat main.*?(?=```)/ms.exec(
+    readFileSync(join(ROOT, 'README.md'), 'utf8'),
+  )?.[0]
+  const script = taste?.replace('$PWD/.svc', dir).replaceAll('npx svc', `${process.execPath} ${SVC}`)
+  const tasted = bash(script ?? assert.fail('the README has no taste'))
+  assert.match(tasted, /^\{"turn_id":"[^"]+","status":"(pending|success)"/)
+  assert.match(tasted, /^event: round_done\ndata: .*"status":"success"/m)
+
+  const page = readFileSync(join(ROOT, 'docs/links.md'), 'utf8')
+  const curls = (page.match(/^curl .*$/gm) ?? []).map((line) => line.replace(/ +# .*$/, ''))
+  const posts = curls.filter((line) => line.includes(' $CHAT'))
+  assert.deepEqual([curls.length, posts.length], [7, 3])
+  const said = bash(`CHAT=${started.chat}; HOOK=${started.hook}\n${posts.join('; echo\n')}; echo\n${curls[3]}`)
+  const ids = said
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line).turn_id)
+  assert.equal(new Set(ids).size, 3)
+  const followed = bash(
+    `CHAT=${started.chat}; TURN_ID=${ids[0]}\n${curls[5]}\n${curls[4]}\n${curls[6]} --max-time 2 || true`,
+  )
+  assert.match(followed, /^event: round_done\ndata: .*"status":"success"/m)
+  assert.match(followed, new RegExp(`^\\{"turn_id":"${ids[0]}","status":"success"`, 'm'))
+  assert.match(followed, /^data: .*"content":"a line\\n"/m)
+  await end(started)
+})

@@ -1,0 +1,106 @@
+// A disk that loses its power: shim.c, compiled here and loaded before a process that then believes in its disk.
+import { execFileSync } from 'node:child_process'
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { basename, join } from 'node:path'
+import type { Chance } from '../chance.ts'
+import { type Ending, tempDir } from '../temp.ts'
+
+const SOURCE = join(import.meta.dirname, 'shim.c')
+const SECTOR = 4096
+/** What a disk writes whole, whatever happens. */
+const ATOM = 512
+
+export interface Weakness {
+  /** Syncs of files with this ending are believed and not done, as SQLite's `synchronous=NORMAL` leaves them out. */
+  readonly lazy?: string
+  /** The k-th sync of files with this ending fails with EIO. */
+  readonly fail?: { readonly ending: string; readonly at: number }
+}
+
+export interface WatchedDisk {
+  /** For the process that writes below the folder. It must be the only one that does. */
+  readonly env: Record<string, string>
+  /**
+   * The folder as the disk has it when the power is gone; only after the process was killed. Of what was not synced:
+   * `none` is kept, or `some` sectors at random, or all up to one that is `torn`.
+   */
+  cut(unsynced: Unsynced, chance: Chance): string
+}
+
+export type Unsynced = 'none' | 'some' | 'torn'
+export const UNSYNCED: readonly Unsynced[] = ['none', 'some', 'torn']
+
+/** The compiled shim; it lives as long as the test. */
+export function buildShim(t: Ending): string {
+  const shim = join(tempDir(t), 'power-cut.so')
+  execFileSync('cc', ['-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', shim, SOURCE, '-ldl'], { stdio: 'inherit' })
+  return shim
+}
+
+/** What lies in the folder now counts as synced. */
+export function watchDisk(t: Ending, shim: string, folder: string, weakness: Weakness = {}): WatchedDisk {
+  const real = realpathSync(folder)
+  const shadow = join(tempDir(t), basename(real))
+  cpSync(real, shadow, { recursive: true, filter: isKept })
+  const { lazy, fail } = weakness
+  return {
+    env: {
+      LD_PRELOAD: shim,
+      POWER_CUT_DIR: real,
+      POWER_CUT_SHADOW: shadow,
+      ...(lazy ? { POWER_CUT_LAZY: lazy } : {}),
+      ...(fail ? { POWER_CUT_FAIL: `${fail.ending}:${fail.at}` } : {}),
+    },
+    cut: (unsynced, chance) => {
+      if (unsynced !== 'none') keepUnsynced(real, shadow, unsynced, chance)
+      return shadow
+    },
+  }
+}
+
+/** The index of a log is in shared memory, and rebuilt. */
+function isKept(path: string): boolean {
+  return !path.endsWith('-shm')
+}
+
+/** The killed process left in the folder what it wrote, so what differs was not synced. */
+function keepUnsynced(real: string, shadow: string, unsynced: 'some' | 'torn', chance: Chance): void {
+  for (const name of readdirSync(real, { recursive: true, encoding: 'utf8' })) {
+    const path = join(real, name)
+    if (!isKept(path) || !statSync(path).isFile()) continue
+    const now = readFileSync(path)
+    const synced = existsSync(join(shadow, name)) ? readFileSync(join(shadow, name)) : Buffer.alloc(0)
+    const file = openSync(join(shadow, name), existsSync(join(shadow, name)) ? 'r+' : 'w')
+    for (const [at, bytes] of chosen(differing(now, synced), unsynced, chance))
+      writeSync(file, bytes, 0, bytes.length, at)
+    closeSync(file)
+  }
+}
+
+type Sector = readonly [at: number, bytes: Buffer]
+
+function differing(now: Buffer, synced: Buffer): Sector[] {
+  const places = Array.from({ length: Math.ceil(now.length / SECTOR) }, (_, index) => index * SECTOR)
+  return places
+    .map((at): Sector => [at, now.subarray(at, at + SECTOR)])
+    .filter(([at, bytes]) => !bytes.equals(synced.subarray(at, at + SECTOR)))
+}
+
+function chosen(sectors: readonly Sector[], unsynced: 'some' | 'torn', chance: Chance): Sector[] {
+  if (unsynced === 'some') return sectors.filter(() => chance.below(2) === 0)
+  const last = chance.below(sectors.length + 1)
+  return sectors.slice(0, last).map(([at, bytes], index) => {
+    const isTorn = index === last - 1
+    return [at, isTorn ? bytes.subarray(0, chance.below(SECTOR / ATOM) * ATOM) : bytes]
+  })
+}

@@ -1,0 +1,34 @@
+// Rows of links and messages for tests that look at the tables alone.
+
+import type { Post } from '../../src/core/ingest.ts'
+import { hashToken, routeTokens } from '../../src/core/route-tokens.ts'
+import { timestamp, uuidv7 } from '../../src/lib/clock.ts'
+import type { TestHost } from './host.ts'
+
+/** A link in the store: the hash of its token as posts name it, a letter for each byte. */
+export async function addLink(
+  { host, clock }: TestHost,
+  jid: string,
+  row: { target_folder?: string; source_label?: string; context?: string } = { target_folder: 'main' },
+): Promise<string> {
+  const token_hash = hashToken(`token of ${jid} ${Math.random()}`)
+  await host.engine.transaction((tx) =>
+    routeTokens.insert(tx, { token_hash, jid, owner_folder: 'main', created_at: timestamp(clock.now()), ...row }),
+  )
+  return Buffer.from(token_hash).toString('latin1')
+}
+
+export function postOf({ host }: TestHost, link: string, rest: Partial<Post> = {}): Post {
+  return {
+    id: uuidv7(host.clock, host.random),
+    link,
+    old_target: null,
+    sender: 'ci',
+    topic: null,
+    content: Buffer.from('hello'),
+    content_type: null,
+    created_at: timestamp(host.clock.now()),
+    hasRound: false,
+    ...rest,
+  }
+}

@@ -1,0 +1,13 @@
+// Waits for what nothing announces, but not for ever.
+import { setTimeout as pause } from 'node:timers/promises'
+
+const LOOK_MS = 5
+const PATIENCE_MS = 60_000
+
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`it did not come about in a minute: ${condition}`)
+    await pause(LOOK_MS)
+  }
+}
