@@ -8,7 +8,19 @@ export interface Result {
   readonly detail: string
 }
 
+/** The machine lacks what a benchmark needs; the sentence says what, and how it comes. */
+export class Missing extends Error {}
+
 export function median(values: readonly number[]): number {
+  return quantile(values, 0.5)
+}
+
+/** The bounds of the half of the values that lies around the median. */
+export function middleHalf(values: readonly number[]): readonly [number, number] {
+  return [quantile(values, 0.25), quantile(values, 0.75)]
+}
+
+function quantile(values: readonly number[], part: number): number {
   const sorted = [...values].sort((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
 }

@@ -1,0 +1,29 @@
+// The baseline of the HTTP benchmarks: node:http and nothing else. A POST is read and answered with 204; a GET is an event
+// stream that hears every body posted to /events.
+import { createServer, type ServerResponse } from 'node:http'
+
+const streams = new Set<ServerResponse>()
+
+const server = createServer((request, response) => {
+  if (request.method === 'GET') {
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders()
+    streams.add(response)
+    response.on('close', () => streams.delete(response))
+    return
+  }
+  const chunks: Buffer[] = []
+  request.on('data', (chunk) => chunks.push(chunk))
+  request.on('end', () => {
+    if (request.url === '/events') {
+      const frame = `event: message\ndata: ${Buffer.concat(chunks)}\n\n`
+      for (const stream of streams) stream.write(frame)
+    }
+    response.writeHead(204).end()
+  })
+})
+server.listen(0, '127.0.0.1', () => {
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('a TCP server has no port')
+  process.stdout.write(`bare http://127.0.0.1:${address.port}\nready\n`)
+})
+process.on('SIGTERM', () => process.exit())

@@ -1,0 +1,69 @@
+// An instance to measure: made as `svc create` makes one, with links minted before it is served.
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Configured, openInstance, placeOf } from '../src/cli/instance.ts'
+import { DEFAULT_PRODUCT, makeInstance, mustFindProduct } from '../src/cli/new-instance.ts'
+import type { OpenHost } from '../src/daemons/host.ts'
+import { systemClock } from '../src/lib/clock.ts'
+import { sourceOf } from '../src/lib/settings.ts'
+import { call } from '../src/registry/call.ts'
+import { routeTokensResource } from '../src/resources/route-tokens.ts'
+import { openServer, type Server, SVC } from './server.ts'
+
+const NAME = 'bench'
+
+export interface Instance {
+  /** The file of a SQLite store. */
+  readonly store: string
+  /** Gives its store to `work`, in this process. */
+  open<T>(work: (host: OpenHost) => Promise<T>): Promise<T>
+  /** `svc serve`: every daemon in one process; the front door is its URL. */
+  serve(nodeOptions?: readonly string[]): Promise<Server>
+}
+
+/** Below `folder`, told what `settings` says. No link is limited, and every port is a free one. */
+export async function openBenchInstance(folder: string, settings: Record<string, string> = {}): Promise<Instance> {
+  mkdirSync(folder, { recursive: true })
+  const env = {
+    SVC_DATA_DIR: folder,
+    WEB_LISTEN: '127.0.0.1:0',
+    WEBHOOK_RATE_HOOK: '0',
+    WEBHOOK_RATE_WEB: '0',
+    ...settings,
+  }
+  const environment = sourceOf('the benchmark', new Map(Object.entries(env)))
+  const product = await mustFindProduct(DEFAULT_PRODUCT)
+  const place = placeOf(NAME, environment)
+  const { configured } = await makeInstance(place, product, { environment, clock: systemClock })
+  return {
+    store: place.layout.store,
+    open: (work) => withHost(configured, work),
+    serve: (nodeOptions = []) =>
+      openServer('proxyd', [...nodeOptions, SVC, 'serve', NAME], { ...env, XDG_CACHE_HOME: join(folder, 'cache') }),
+  }
+}
+
+async function withHost<T>(configured: Configured, work: (host: OpenHost) => Promise<T>): Promise<T> {
+  const host = await openInstance(configured, { clock: systemClock })
+  try {
+    return await work(host)
+  } finally {
+    await host.close()
+  }
+}
+
+/** So many hook links, each with a JID of its own; the paths to post to. */
+export function mintHooks(host: OpenHost, count: number): Promise<string[]> {
+  const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+  const mint = async (index: number): Promise<string> => {
+    const input = { target_folder: 'main', source_label: 'bench', jid_suffix: `l${index}` }
+    return new URL((await call(asking, routeTokensResource.verbs.issue_hook, input)).url).pathname
+  }
+  return Promise.all(Array.from({ length: count }, (_, index) => mint(index)))
+}
+
+/** One chat link; its path, with the slash. */
+export async function mintChat(host: OpenHost): Promise<string> {
+  const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+  return new URL((await call(asking, routeTokensResource.verbs.issue_chat, { target_folder: 'main' })).url).pathname
+}

@@ -1,0 +1,98 @@
+// Where the threads of `svc serve` spend their time while hooks pour in: `node bin/node.js bench/profile.ts [<seconds>]`.
+// Beside the benchmarks, for whoever tunes: the profiler slows what it watches, so nothing here is a rate.
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+import { mintHooks, openBenchInstance } from './instance.ts'
+import { Stage } from './stage.ts'
+import { burst, mustHaveWrk, writePaths } from './wrk.ts'
+
+const LINKS = 1000
+const SHOWN = 25
+const ROOT = join(import.meta.dirname, '..')
+
+const Profile = z.object({
+  nodes: z.array(
+    z.object({
+      id: z.int(),
+      callFrame: z.object({ functionName: z.string(), url: z.string(), lineNumber: z.int() }),
+      children: z.array(z.int()).optional(),
+    }),
+  ),
+  /** Microseconds of the clock that `process.hrtime` reads, too. */
+  startTime: z.number(),
+  samples: z.array(z.int()),
+  timeDeltas: z.array(z.number()),
+})
+type Profile = z.output<typeof Profile>
+
+await using stage = new Stage()
+mustHaveWrk()
+const seconds = Number(process.argv[2] ?? 10)
+const instance = await openBenchInstance(join(stage.root, 'small'))
+const paths = writePaths(join(stage.root, 'paths'), await instance.open((host) => mintHooks(host, LINKS)))
+const folder = join(stage.root, 'profiles')
+mkdirSync(folder)
+const server = await instance.serve(['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval=250'])
+// The start and the first compilations are not what is asked for.
+await burst({ url: server.url, paths }, 3)
+const from = now()
+const { answers, refused } = await burst({ url: server.url, paths }, seconds)
+const to = now()
+await server.stop()
+process.stdout.write(`${answers} answers, ${refused} of them refusals, in ${seconds} s\n`)
+for (const file of readdirSync(folder).sort()) {
+  const thread = file.split('.').at(-3)
+  process.stdout.write(`\nthread ${thread === '0' ? 'main' : thread}\n`)
+  show(Profile.parse(JSON.parse(readFileSync(join(folder, file), 'utf8'))), answers)
+}
+
+function now(): number {
+  return Number(process.hrtime.bigint() / 1000n)
+}
+
+function show({ nodes, startTime, samples, timeDeltas }: Profile, requests: number): void {
+  const spent = new Map<number, number>()
+  let at = startTime
+  for (const [index, id] of samples.entries()) {
+    const delta = timeDeltas[index] ?? 0
+    at += delta
+    if (at >= from && at < to) spent.set(id, (spent.get(id) ?? 0) + delta)
+  }
+  const byId = new Map(nodes.map((node) => [node.id, node]))
+  const [self, whole] = [new Map<string, number>(), new Map<string, number>()]
+  const add = (sums: Map<string, number>, key: string, micros: number): void =>
+    void sums.set(key, (sums.get(key) ?? 0) + micros)
+  /** The time of a node and all below it; of a function that calls itself, only the outermost counts. */
+  const walk = (id: number, above: readonly string[]): number => {
+    const node = byId.get(id)
+    if (!node) return 0
+    const key = nameOf(node.callFrame)
+    const own = spent.get(id) ?? 0
+    add(self, key, own)
+    const sum = (node.children ?? []).reduce((total, child) => total + walk(child, [...above, key]), own)
+    if (!above.includes(key)) add(whole, key, sum)
+    return sum
+  }
+  const all = walk(nodes[0]?.id ?? 0, [])
+  const idle = self.get('(idle)') ?? 0
+  const busy = all - idle
+  process.stdout.write(`busy ${((busy / all) * 100).toFixed(0)} %, ${(busy / requests).toFixed(1)} µs a request\n`)
+  const list = (title: string, sums: ReadonlyMap<string, number>): void => {
+    process.stdout.write(`${title}\n`)
+    for (const [key, micros] of [...sums].sort((a, b) => b[1] - a[1]).slice(0, SHOWN)) {
+      const [part, each] = [((micros / busy) * 100).toFixed(1), (micros / requests).toFixed(2)]
+      process.stdout.write(`${part.padStart(6)} %  ${each.padStart(6)} µs  ${key}\n`)
+    }
+  }
+  self.delete('(idle)')
+  list('by its own time', self)
+  list('of src, with all that it calls', new Map([...whole].filter(([key]) => key.includes(' src/'))))
+}
+
+function nameOf({ functionName, url, lineNumber }: Profile['nodes'][number]['callFrame']): string {
+  const file = url.startsWith('file:') ? relative(ROOT, fileURLToPath(url)) : url
+  const place = file === '' ? '' : ` ${file}:${lineNumber + 1}`
+  return `${functionName || '(anonymous)'}${place}`
+}

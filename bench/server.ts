@@ -1,0 +1,83 @@
+// A server as a process of its own, and what the kernel knows about it.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+
+const BARE = join(import.meta.dirname, 'bare-server.ts')
+export const SVC = join(import.meta.dirname, '..', 'bin', 'svc.js')
+
+/** As many open files as the machine lets one process have, up to what thousands of streams need. */
+export const MANY_FILES = 'ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -H -n)"; exec "$@"'
+
+/** The kernel counts processor time in hundredths of a second where it is not asked for more. */
+const TICK_MICROS = 10_000
+
+export interface Server {
+  readonly pid: number
+  readonly url: string
+  /** Sends SIGTERM, and waits for the end. */
+  stop(): Promise<void>
+}
+
+/** Any script on this Node that prints `<name> <url>` and then `ready`. Its log goes where nobody reads it. */
+export async function openServer(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Server> {
+  const child = spawn('sh', ['-c', MANY_FILES, 'sh', process.execPath, ...args], {
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const url = await urlOf(child, name)
+  if (child.pid === undefined || url === undefined) throw new Error(`${args.join(' ')} ended before it was ready`)
+  const stop = async (): Promise<void> => {
+    const ended = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined
+    child.kill('SIGTERM')
+    await ended
+  }
+  return { pid: child.pid, url, stop }
+}
+
+export function openBareServer(): Promise<Server> {
+  return openServer('bare', [BARE])
+}
+
+async function urlOf({ stdout }: ChildProcess, name: string): Promise<string | undefined> {
+  if (!stdout) return undefined
+  let found: string | undefined
+  for await (const line of createInterface({ input: stdout })) {
+    if (line.startsWith(`${name} `)) found = line.slice(name.length + 1)
+    if (line === 'ready') return found
+  }
+  return undefined
+}
+
+export interface Cpu {
+  /** Microseconds on a processor since the start, of the thread that runs the event loop. */
+  readonly main: number
+  /** Of every thread. */
+  readonly all: number
+}
+
+export function cpuOf({ pid }: Server): Cpu {
+  const micros = (thread: string): number =>
+    Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]) / 1000
+  const all = readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => sum + micros(thread), 0)
+  return { main: micros(`${pid}`), all }
+}
+
+/** Microseconds on a processor of the whole machine, and of this process and the children that have ended. */
+export function busyMicros(): { readonly machine: number; readonly ours: number } {
+  const ticks = (text: string, from: number, count: number): number[] =>
+    text
+      .split(/\s+/)
+      .slice(from, from + count)
+      .map(Number)
+  const [user = 0, nice = 0, system = 0, , , irq = 0, soft = 0] = ticks(readFileSync('/proc/stat', 'utf8'), 1, 7)
+  const own = ticks(readFileSync('/proc/self/stat', 'utf8').replace(/^.*\) /, ''), 11, 4)
+  const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) * TICK_MICROS
+  return { machine: sum([user, nice, system, irq, soft]), ours: sum(own) }
+}
+
+export function residentKiB({ pid }: Server): number {
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+}

@@ -1,0 +1,58 @@
+// Holds many event streams open on one address: `<url> <count>`. Says `open` when all have their head. For each line on
+// stdin it then waits until that text has come on every stream, and says when that was.
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { createInterface } from 'node:readline'
+
+const [url = '', count = '0'] = process.argv.slice(2)
+const { hostname, port, pathname, search } = new URL(url)
+const STREAMS = Number(count)
+/** Connections that are being opened at any time; more would overflow the server's queue of them. */
+const AT_ONCE = 100
+
+interface Stream {
+  /** The end of what came, long enough to hold a text that came in two pieces. */
+  tail: string
+  seen: boolean
+}
+
+let awaited = ''
+let missing = 0
+const streams: Stream[] = []
+
+async function open(): Promise<void> {
+  const socket = connect(Number(port), hostname)
+  await once(socket, 'connect')
+  socket.write(`GET ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAccept: text/event-stream\r\n\r\n`)
+  const [head] = await once(socket, 'data')
+  if (!String(head).startsWith('HTTP/1.1 200 ')) throw new Error(`no stream: ${String(head).slice(0, 400)}`)
+  const stream: Stream = { tail: '', seen: true }
+  streams.push(stream)
+  socket.on('data', (chunk) => {
+    const text = stream.tail + chunk.toString('latin1')
+    if (!stream.seen && text.includes(awaited)) {
+      stream.seen = true
+      if (--missing === 0) process.stdout.write(`all ${performance.timeOrigin + performance.now()}\n`)
+    }
+    stream.tail = text.slice(-64)
+  })
+  socket.on('close', () => {
+    process.stderr.write('a stream was closed\n')
+    process.exit(1)
+  })
+}
+
+let opened = 0
+await Promise.all(
+  Array.from({ length: AT_ONCE }, async () => {
+    while (opened++ < STREAMS) await open()
+  }),
+)
+process.stdout.write('open\n')
+for await (const line of createInterface({ input: process.stdin })) {
+  awaited = line
+  missing = STREAMS
+  for (const stream of streams) stream.seen = false
+  process.stdout.write('waiting\n')
+}
+process.exit()
