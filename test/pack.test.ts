@@ -15,6 +15,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
+import { Script } from 'node:vm'
 import { tempDir } from './support/temp.ts'
 
 const ROOT = dirname(import.meta.dirname)
@@ -100,6 +101,14 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
       assets.filter((path) => !files.includes(path.replace(/^src/, 'dist'))),
       [],
     )
+  })
+
+  test('the chat that it serves is whole', async () => {
+    const { chatPage } = await import(join(installed, 'dist/web/chat/page.js'))
+    const { body } = chatPage({ name: 'svc', folder: 'main', hasStream: true })
+    const code = /<script>([\s\S]*)<\/script>/.exec(body)?.[1] ?? ''
+    assert.ok(code.length > 10_000)
+    assert.doesNotThrow(() => new Script(code))
   })
 
   test('it holds no source, no test, no secret and nothing unasked for', () => {

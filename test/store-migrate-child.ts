@@ -1,11 +1,12 @@
 // Migrates a store and dies in the middle: `node store-migrate-child.ts <address as JSON> <k>` kills itself at the k-th
 // statement of the transaction; without k it says how many there are.
 
-import type { Engine, Tx } from '../src/store/engine.ts'
+import type { Tx } from '../src/store/engine.ts'
 import { GROWN } from '../src/store/grown.contract.ts'
 import { openEngine } from '../src/store/index.ts'
 import { migrate } from '../src/store/migrate.ts'
 import { run } from '../src/store/statement.ts'
+import { like } from './support/engine.ts'
 
 const [address = '', at] = process.argv.slice(2)
 const engine = await openEngine(JSON.parse(address))
@@ -21,18 +22,14 @@ function watched(tx: Tx): Tx {
   }
 }
 
-const dying: Engine = {
-  dialect: engine.dialect,
-  read: (work) => engine.read(work),
+const dying = like(engine, {
   transaction: (work) =>
     engine.transaction(async (tx) => {
       // Pages go to the log long before the commit when there is no room for them in memory.
       if (engine.copy) await run(tx, 'pragma cache_size = 5')
       return work(watched(tx))
     }),
-  ...(engine.copy ? { copy: engine.copy.bind(engine) } : {}),
-  close: () => engine.close(),
-}
+})
 
 await migrate(dying, GROWN, () => '2026-02-02T00:00:00.000Z')
 await engine.close()
