@@ -112,10 +112,13 @@ onEveryEngine('streams', (engine) => {
 
     await t.test('a frame that is larger than what may wait unsent arrives all the same', async () => {
       const large = '\u0001'.repeat(700_000)
-      const { body } = await s.to(`POST ${link.chat}`, { body: `/say ${large}` })
-      const turn = String(body.turn_id)
-      const [first] = await (await open(link, `${turn}/sse`)).over()
-      assert.equal(first && data(first).content, large)
+      // Once it is there already, and once it happens while somebody follows.
+      for (const script of [`/say ${large}`, `/wait 300ms\n/say ${large}`]) {
+        const { body } = await s.to(`POST ${link.chat}`, { body: script })
+        const [first, end] = await (await open(link, `${body.turn_id}/sse`)).over()
+        assert.equal(first && data(first).content, large)
+        assert.equal(end?.event, 'round_done')
+      }
     })
   })
 

@@ -41,6 +41,8 @@ export interface Follower {
   readonly response: ServerResponse
   /** The last that it has. */
   after: number
+  /** How long the last event was that it was sent as it happened, in bytes. */
+  lastLength?: number
   /** Only events of this topic; the main one is the empty text. */
   readonly topic?: string | undefined
   /** Only events of this folder: the chat of a link that is gone may have become another folder's. */
@@ -195,10 +197,12 @@ export class Streams {
     if (event.seq <= follower.after) return
     follower.after = event.seq
     if (!isFor(follower, event)) return
-    // Whoever does not read is cut off, and resumes where it was. Not by what it is sent now, however large that is.
-    if (response.writableLength > UNSENT_MAX) response.destroy()
+    // Whoever does not read is cut off, and resumes where it was. Not by the last event alone, however large that was.
+    if (response.writableLength > UNSENT_MAX + (follower.lastLength ?? 0)) return void response.destroy()
     // One that was ended may take long to read what it has.
-    else if (!response.writableEnded) response.write(event.text)
+    if (response.writableEnded) return
+    follower.lastLength = Buffer.byteLength(event.text)
+    response.write(event.text)
   }
 
   #hear(keys: readonly string[]): void {
