@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { copyFileSync, existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { freshStore, onEveryEngine } from '../../test/support/host.ts'
+import { emptyStore, onEveryEngine } from '../../test/support/host.ts'
 import { tempDir } from '../../test/support/temp.ts'
 import type { Engine } from './engine.ts'
 import { FIRST, GROWN, stepCount } from './grown.contract.ts'
@@ -76,7 +76,7 @@ function copiesOf(address: Address): string[] {
 
 onEveryEngine('migrations', (name) => {
   test('every step is applied once, and nothing is done when nothing is left to do', async (t) => {
-    const address = await freshStore(t, name)
+    const address = await emptyStore(t, name)
     const engine = await open(t, address)
     assert.equal(await pendingSteps(engine, FIRST), stepCount(FIRST))
     assert.equal(await migrate(engine, FIRST, NOW), stepCount(FIRST))
@@ -90,7 +90,7 @@ onEveryEngine('migrations', (name) => {
   })
 
   test('an old store grows, its rows with it, after a copy was made of it', async (t) => {
-    const address = await freshStore(t, name)
+    const address = await emptyStore(t, name)
     await makeFirst(address)
     const before = await using(address, describe)
     const engine = await open(t, address)
@@ -109,7 +109,7 @@ onEveryEngine('migrations', (name) => {
   })
 
   test('an old store that has grown is like a new one', async (t) => {
-    const [old, fresh] = [await freshStore(t, name), await freshStore(t, name)]
+    const [old, fresh] = [await emptyStore(t, name), await emptyStore(t, name)]
     await using(old, (engine) => migrate(engine, FIRST, NOW))
     for (const address of [old, fresh]) await using(address, (engine) => migrate(engine, GROWN, NOW))
     const [one, two] = [await using(old, describe), await using(fresh, describe)]
@@ -119,7 +119,7 @@ onEveryEngine('migrations', (name) => {
   })
 
   test('starters that meet do each step once between them, on a new store and on an old one', async (t) => {
-    const address = await freshStore(t, name)
+    const address = await emptyStore(t, name)
     const together = async (tables: readonly Stored[]): Promise<number> => {
       const engines = await Promise.all(Array.from({ length: 6 }, () => open(t, address)))
       const counts = await Promise.all(engines.map((engine) => migrate(engine, tables, NOW)))
@@ -137,7 +137,7 @@ onEveryEngine('migrations', (name) => {
 
   test('an old starter and a new one that meet both come to a clean end', async (t) => {
     for (let time = 0; time < 5; time++) {
-      const address = await freshStore(t, name)
+      const address = await emptyStore(t, name)
       const [old, young] = await Promise.all([open(t, address), open(t, address)])
       const [first, grown] = await Promise.allSettled([migrate(old, FIRST, NOW), migrate(young, GROWN, NOW)])
       assert.equal(grown.status, 'fulfilled')
@@ -147,7 +147,7 @@ onEveryEngine('migrations', (name) => {
   })
 
   test('a store of a newer version is refused in one sentence and left as it is', async (t) => {
-    const address = await freshStore(t, name)
+    const address = await emptyStore(t, name)
     await using(address, (engine) => migrate(engine, GROWN, NOW))
     const look = async () => ('path' in address ? readFileSync(address.path) : await using(address, describe))
     const before = await look()
@@ -162,7 +162,7 @@ onEveryEngine('migrations', (name) => {
   })
 
   test('a step that fails leaves the old schema entirely, and no copy for every attempt', async (t) => {
-    const address = await freshStore(t, name)
+    const address = await emptyStore(t, name)
     await makeFirst(address)
     const before = await using(address, describe)
     const wrong: Stored = {
@@ -180,7 +180,7 @@ onEveryEngine('migrations', (name) => {
   })
 
   test('a step is one statement, or it is refused', async (t) => {
-    const engine = await open(t, await freshStore(t, name))
+    const engine = await open(t, await emptyStore(t, name))
     const double: Stored = { name: 'double', storage: ['create table a (id text); create table b (id text)'] }
     await assert.rejects(migrate(engine, [double], NOW), Error)
     const { rows } = await engine.read((tx) => run(tx, engine.dialect.hasTable, ['a']))
@@ -219,11 +219,11 @@ async function maker(
   name: 'sqlite' | 'postgres',
   start: 'new' | 'old',
 ): Promise<() => Promise<Address>> {
-  const fixture = await freshStore(t, 'sqlite')
+  const fixture = await emptyStore(t, 'sqlite')
   if (name === 'sqlite' && start === 'old') await makeFirst(fixture)
   return async () => {
     if (name === 'postgres') {
-      const address = await freshStore(t, name)
+      const address = await emptyStore(t, name)
       if (start === 'old') await makeFirst(address)
       return address
     }

@@ -11,6 +11,8 @@ import { answered, fault, isBusy, primaryCode, READ_ONLY } from './faults.ts'
 export const BUSY_MS = 5
 const STATEMENTS_KEPT = 500
 const LOG_KEPT_BYTES = 64 * 1024 * 1024
+/** As many pages as SQLite itself lets the log have before it brings them into the file. */
+const LOG_PAGES = 1000
 
 /** What must hold on every connection: each is set, and read back. */
 const PRAGMAS: Readonly<Record<string, string | number>> = {
@@ -19,6 +21,8 @@ const PRAGMAS: Readonly<Record<string, string | number>> = {
   foreign_keys: 1,
   busy_timeout: BUSY_MS,
   journal_size_limit: LOG_KEPT_BYTES,
+  // By hand, see `shortenLog`.
+  wal_autocheckpoint: 0,
   temp_store: 2,
   trusted_schema: 0,
 }
@@ -70,6 +74,22 @@ export class Connection implements Connected {
   /** A statement without parameters and without an answer. */
   exec(sql: string): void {
     this.#prepare(sql).statement.run()
+  }
+
+  /**
+   * After a commit: brings a long log into the file. SQLite would do it by itself, and keep to itself that it failed. But
+   * where two connections write, pages may have been brought over without a sync, for the next one to sync; when that
+   * fails, the disk has forgotten them and nobody writes them again. So a failure is thrown, and must end the process:
+   * whoever opens the store next begins with the whole log.
+   */
+  shortenLog(): void {
+    const { log, checkpointed } = this.#checkpoint('noop')
+    if (log - checkpointed >= LOG_PAGES) this.#checkpoint('passive')
+  }
+
+  #checkpoint(how: 'noop' | 'passive'): { log: number; checkpointed: number } {
+    const row = this.#prepare(`pragma wal_checkpoint(${how})`).statement.get()
+    return { log: Number(row?.log), checkpointed: Number(row?.checkpointed) }
   }
 
   query(sql: string, parameters: readonly unknown[]): QueryResult<unknown> {

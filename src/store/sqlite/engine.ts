@@ -50,16 +50,28 @@ class SqliteEngine implements Engine {
   readonly #waiting: PromiseWithResolvers<Connection>[] = []
   readonly #failure = Promise.withResolvers<unknown>()
   #readers = 0
+  #hasFailed = false
+  #lanes = 0
 
   constructor(connection: Connection, options: { busyMs: number; strict: boolean }) {
     this.#path = connection.path
     this.#busyMs = options.busyMs
     this.#connection = connection
-    this.#writer = new Writer(connection, { ...options, onDiskError: this.#failure.resolve })
+    this.#writer = new Writer(connection, {
+      ...options,
+      onDiskError: (error) => this.#fail(error),
+      // Where a lane writes, its thread alone does it: when that fails, nobody else must go on.
+      shortens: () => this.#lanes === 0,
+    })
   }
 
   get failed(): Promise<unknown> {
     return this.#failure.promise
+  }
+
+  #fail(error: unknown): void {
+    this.#hasFailed = true
+    this.#failure.resolve(error)
   }
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
@@ -84,7 +96,12 @@ class SqliteEngine implements Engine {
   }
 
   openLane<I, O>(work: Work<I, O>, options: LaneOptions = {}): Lane<I, O> {
-    return new QueuedLane(work, new Thread(this.#path, work, options), options.limits)
+    this.#lanes++
+    const onFatal = (error: unknown): void => {
+      this.#fail(error)
+      options.onFatal?.(error)
+    }
+    return new QueuedLane(work, new Thread(this.#path, work, { ...options, onFatal }), options.limits)
   }
 
   /** Any other connection's commit changes the number, also of one in another process; asking is next to nothing. */
@@ -122,7 +139,8 @@ class SqliteEngine implements Engine {
     await this.#attendance.end()
     for (const reader of this.#idle.splice(0)) reader.close()
     for (const stop of this.#listening) stop()
-    this.#connection.close()
+    // Whoever closes last brings the log into the file: after a failure that is for whoever opens the store next.
+    if (!this.#hasFailed) this.#connection.close()
   }
 
   async #takeReader(): Promise<Connection> {

@@ -71,13 +71,29 @@ function inTurn<T>(run: () => Promise<T>): Promise<T> {
 
 async function tidy(): Promise<Tidied> {
   try {
-    return await write((tx) => work.tidy(tx, sqliteDialect))
+    const tidied = await write((tx) => work.tidy(tx, sqliteDialect))
+    shortenLog()
+    return tidied
   } catch (error) {
     // Nobody waits for this, but a disk that failed here failed for all.
     if (isDiskError(error)) say({ broken: failed(error) })
     throw error
   }
 }
+
+const SHORTEN_MS = 1000
+
+/** Behind the answer: what was acknowledged is in the log. Also for those who write elsewhere in this process. */
+function shortenLog(): void {
+  if (broken !== undefined || connection.isInTransaction) return
+  try {
+    connection.shortenLog()
+  } catch (error) {
+    if (isDiskError(error)) say({ broken: failed(error) })
+  }
+}
+
+const shortening = setInterval(shortenLog, SHORTEN_MS).unref()
 
 const tidying = new Tidying(
   () => inTurn(tidy),
@@ -91,6 +107,7 @@ port.on('message', (packed: Packed | null) => {
       const items = work.unpack(packed)
       say({ answers: await write((tx) => work.run(tx, sqliteDialect, items)) })
       tidying.note(items.length, items.some(work.isUrgent))
+      shortenLog()
     } catch (error) {
       say({ failed: failed(error) })
     }
@@ -98,8 +115,10 @@ port.on('message', (packed: Packed | null) => {
 })
 
 async function end(): Promise<void> {
+  clearInterval(shortening)
   await tidying.close()
   await last
-  connection.close()
+  // The log is left as it is where the disk failed: closing would shorten it.
+  if (broken === undefined) connection.close()
   port?.close()
 }

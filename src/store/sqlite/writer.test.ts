@@ -50,6 +50,7 @@ function rig(t: TestContext, { busyMs = 1000, strict = false } = {}): Rig {
     query: connection.query.bind(connection),
     explain: connection.explain.bind(connection),
     parts: connection.parts.bind(connection),
+    shortenLog: connection.shortenLog.bind(connection),
   }
   const ids = (): unknown[] =>
     connection.query('select id from a order by id', []).rows.flatMap((row) => Object.values(row ?? {}))

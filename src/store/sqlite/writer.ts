@@ -33,15 +33,21 @@ export interface WriterOptions {
   /** Awaiting anything but the store inside a transaction is an error. */
   readonly strict: boolean
   readonly onDiskError?: (error: unknown) => void
+  /** Whether it also brings a long log into the file; it does unless said. */
+  readonly shortens?: () => boolean
+}
+
+interface Writing extends Connected {
+  shortenLog(): void
 }
 
 export class Writer {
-  readonly #connection: Connected
+  readonly #connection: Writing
   readonly #options: WriterOptions
   readonly #queue: Job[] = []
   #isPumping = false
 
-  constructor(connection: Connected, options: WriterOptions) {
+  constructor(connection: Writing, options: WriterOptions) {
     this.#connection = connection
     this.#options = options
   }
@@ -108,6 +114,17 @@ export class Writer {
       return
     }
     for (const { tell } of ran) tell()
+    this.#shortenLog()
+  }
+
+  #shortenLog(): void {
+    if (this.#options.shortens?.() === false) return
+    try {
+      this.#connection.shortenLog()
+    } catch (error) {
+      // What was told is in the log, and on the disk.
+      this.#judge(error)
+    }
   }
 
   /** Who shares the commit of the job before. */

@@ -1,0 +1,222 @@
+// The file of a full text: one FTS5 table for the words, one plain table for all that a question can be narrowed by. Only
+// the content is a column of the former, so no query can reach anything else. Statements are synchronous: for a thread.
+import { closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { subtree, within } from './condition.ts'
+import type { Answer, Document, Filling, Found, TextQuestion } from './full-text.ts'
+
+/** "svcs" in the file's header, and the form of its tables. */
+const APPLICATION_ID = 0x73766373
+const FORM = 1
+const BUSY_MS = 4000
+const NO_SUCH_TABLE = 1
+const DAMAGES: readonly number[] = [11, 26]
+
+const TABLES = `
+  create table progress (id integer primary key, mark text not null);
+  insert into progress values (1, '');
+  create table documents (
+    key integer primary key, name text not null, place text not null, path text, author text not null, at text not null);
+  create virtual table words using fts5 (content, tokenize = "unicode61 remove_diacritics 2");
+  pragma user_version = ${FORM};
+  pragma application_id = ${APPLICATION_ID};`
+
+export class FullTextFile {
+  readonly #path: string
+  #db: DatabaseSync
+  #inode: number
+
+  constructor(path: string) {
+    this.#path = path
+    this.#db = openFile(path)
+    this.#inode = statSync(path).ino
+  }
+
+  mark(): string {
+    return this.#whole(() => this.#mark())
+  }
+
+  /** Empty, as if it had just been made. */
+  reset(): string {
+    return this.#whole(() =>
+      this.#together(() => {
+        this.#db.exec(`delete from documents; delete from words; update progress set mark = '' where id = 1`)
+        return ''
+      }),
+    )
+  }
+
+  fill(filling: Filling): string {
+    return this.#whole(() => this.#together(() => this.#write(filling)))
+  }
+
+  find(question: TextQuestion): Answer {
+    // FTS5 would take it for a word to itself, not for a query.
+    if (question.query.trimStart().startsWith('*')) return { fault: 'fts5: syntax error near "*"' }
+    try {
+      const mark = this.#mark()
+      return mark === question.mark ? this.#search(question) : { mark }
+    } catch (error) {
+      if (!isDamage(error)) throw error
+      // It is empty then: whoever asks fills it first.
+      this.#begin()
+      return { mark: this.#mark() }
+    }
+  }
+
+  close(): void {
+    if (this.#db.isOpen) this.#db.close()
+  }
+
+  #mark(): string {
+    return String(this.#db.prepare('select mark from progress where id = 1').get()?.mark)
+  }
+
+  #write({ from, to, fresh, changed, moved }: Filling): string {
+    const mark = this.#mark()
+    if (mark !== from) return mark
+    const words = this.#db.prepare('insert into words (rowid, content) values (?, ?)')
+    const documents = this.#db.prepare('insert into documents values (?, ?, ?, ?, ?, ?)')
+    const add = ({ key, content, name, place, path, author, at }: Document): void => {
+      documents.run(key, name, place, path, author, at)
+      // The newest have the lowest number: of two that fit as well FTS5 gives that one first.
+      words.run(-key, TEXT.decode(content))
+    }
+    for (const document of fresh) add(document)
+    for (const document of changed) {
+      this.#db.prepare('delete from documents where key = ?').run(document.key)
+      this.#db.prepare('delete from words where rowid = ?').run(-document.key)
+      add(document)
+    }
+    const move = this.#db.prepare('update documents set path = ? where key = ?')
+    for (const { key, path } of moved) move.run(path, key)
+    this.#db.prepare('update progress set mark = ? where id = 1').run(to)
+    return to
+  }
+
+  #search({ query, limit, place, author, since, within: lists, except }: TextQuestion): Answer {
+    const values: (string | number)[] = [query]
+    const conditions: string[] = []
+    const add = (condition: string, ...more: string[]): void => {
+      conditions.push(condition)
+      values.push(...more)
+    }
+    if (place !== undefined) add(`d.place = $${values.length + 1}`, place)
+    if (author !== undefined) add(`d.author = $${values.length + 1}`, author)
+    if (since !== undefined) add(`d.at >= $${values.length + 1}`, since)
+    for (const paths of lists) add(within('d.path', paths.length, values.length), ...paths.flatMap(subtree))
+    if (except.length > 0)
+      add(
+        `(d.path is null or d.path not in (select value from json_each($${values.length + 1})))`,
+        JSON.stringify(except),
+      )
+    const only = conditions.map((condition) => ` and ${condition}`).join('')
+    // In this order, and by the rank alone: FTS5 then sorts by itself, and cuts out only what is shown.
+    const sql = `select d.key, d.name, d.place, d.path, d.author, d.at, words.rank as rank,
+        snippet(words, 0, '«', '»', '…', 32) as snippet
+      from words cross join documents d on d.key = -words.rowid where words match $1${only}
+      order by rank limit $${values.length + 1}`
+    const statement = this.#db.prepare(sql.replace(/\$(\d+)/g, '?$1'))
+    try {
+      // The columns are those of `Found`.
+      return { found: statement.all(...values, limit) as unknown as Found[] }
+    } catch (error) {
+      if (codeOf(error) !== 1) throw error
+      return { fault: error instanceof Error ? error.message : String(error) }
+    }
+  }
+
+  #together<T>(work: () => T): T {
+    this.#db.exec('begin immediate')
+    try {
+      const value = work()
+      this.#db.exec('commit')
+      return value
+    } catch (error) {
+      if (this.#db.isTransaction) this.#db.exec('rollback')
+      throw error
+    }
+  }
+
+  /** Where the file turns out to be damaged it is made anew, empty, and asked once more. */
+  #whole<T>(work: () => T): T {
+    try {
+      return work()
+    } catch (error) {
+      if (!isDamage(error)) throw error
+      this.#begin()
+      return work()
+    }
+  }
+
+  #begin(): void {
+    this.close()
+    this.#db = openFile(this.#path, this.#inode)
+    this.#inode = statSync(this.#path).ino
+  }
+}
+
+const TEXT = new TextDecoder('utf-8', { ignoreBOM: true })
+
+/** `damaged`: the file of this number opens well, but was found damaged; another one in its place is as good as any. */
+function openFile(path: string, damaged?: number): DatabaseSync {
+  mkdirSync(dirname(path), { recursive: true })
+  // Two processes that both find it damaged make it one after the other.
+  const lock = new DatabaseSync(`${path}.lock`, { timeout: BUSY_MS })
+  try {
+    lock.exec('begin exclusive')
+    return usable(path, damaged) ?? madeAnew(path)
+  } finally {
+    lock.close()
+  }
+}
+
+function usable(path: string, damaged: number | undefined): DatabaseSync | undefined {
+  if (!existsSync(path)) return undefined
+  let db: DatabaseSync | undefined
+  try {
+    db = configured(path)
+    if (isOurs(db) && statSync(path).ino !== damaged) return db
+  } catch (error) {
+    if (!isDamage(error) && codeOf(error) !== NO_SUCH_TABLE) throw error
+  }
+  if (db?.isOpen) db.close()
+  return undefined
+}
+
+function madeAnew(path: string): DatabaseSync {
+  for (const end of ['', '-wal', '-shm', '-journal']) rmSync(path + end, { force: true })
+  // What was said is for nobody else on this machine.
+  closeSync(openSync(path, 'wx', 0o600))
+  const db = configured(path)
+  db.exec(`begin immediate; ${TABLES} commit`)
+  return db
+}
+
+/** What it holds can be had again: a commit need not wait for the disk. */
+function configured(path: string): DatabaseSync {
+  const db = new DatabaseSync(path, { timeout: BUSY_MS })
+  db.enableDefensive(true)
+  db.exec(`pragma journal_mode = wal; pragma synchronous = normal; pragma temp_store = memory; pragma cache_size = -16384;
+    pragma trusted_schema = off; pragma journal_size_limit = 67108864`)
+  return db
+}
+
+function isOurs(db: DatabaseSync): boolean {
+  if (pragma(db, 'application_id') !== APPLICATION_ID || pragma(db, 'user_version') !== FORM) return false
+  return db.prepare('select mark from progress where id = 1').get() !== undefined
+}
+
+function isDamage(error: unknown): boolean {
+  return DAMAGES.includes(codeOf(error) ?? 0)
+}
+
+function pragma(db: DatabaseSync, name: string): unknown {
+  return Object.values(db.prepare(`pragma ${name}`).get() ?? {})[0]
+}
+
+function codeOf(error: unknown): number | undefined {
+  const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined
+  return typeof code === 'number' ? code & 0xff : undefined
+}

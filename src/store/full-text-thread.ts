@@ -1,0 +1,42 @@
+// The thread under a full text: the one place that opens its file.
+import { parentPort, workerData } from 'node:worker_threads'
+import type { Answer, Ask } from './full-text.ts'
+import { FullTextFile } from './full-text-file.ts'
+
+// Only ever started by a full text, with what that gives it.
+const { path } = workerData as { path: string }
+const port = parentPort
+if (!port) throw new Error('this is the entry of a thread')
+
+let file: FullTextFile | undefined
+
+function answerTo(ask: Exclude<Ask, { what: 'end' }>): Answer {
+  file ??= new FullTextFile(path)
+  switch (ask.what) {
+    case 'mark':
+      return { mark: file.mark() }
+    case 'reset':
+      return { mark: file.reset() }
+    case 'fill':
+      return { mark: file.fill(ask.filling) }
+    case 'find':
+      return file.find(ask.question)
+  }
+}
+
+port.on('message', (ask: Ask) => {
+  if (ask.what === 'end') {
+    file?.close()
+    port.close()
+    return
+  }
+  try {
+    port.postMessage(answerTo(ask))
+  } catch (error) {
+    // What is on disk is opened anew, and made anew where it is damaged, by whoever asks next.
+    file?.close()
+    file = undefined
+    const broken = error instanceof Error ? error.message : String(error)
+    port.postMessage({ broken } satisfies Answer)
+  }
+})
