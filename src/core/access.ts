@@ -89,7 +89,7 @@ interface Row {
 
 const OPERATOR = 'role:operator'
 const EVERYTHING = '**'
-const KNOWN_ACTION = /^(?:\*|admin|interact|assume|mcp:(?:\*|[A-Za-z0-9_.]+))$/
+const KNOWN_ACTION = /^(?:\*|admin|interact|assume|(?:hold:)?mcp:(?:\*|[A-Za-z0-9_.]+))$/
 /** Anonymous visitors are principals too, and anyone can be a new one: so what is remembered of them has an end. */
 const MAX_REMEMBERED = 4096
 
@@ -180,6 +180,12 @@ export function isToolDenied(policy: Policy, folder: string, { tool, scope, para
   return decide(agentHoldings(policy, folder), question, claimsOf({ kind: 'agent', folder }))?.deny ?? false
 }
 
+/** Whether an operator must approve the call first. Such a row grants nothing, and one that denies it lifts it. */
+export function awaitsApproval(policy: Policy, folder: string, { tool, scope, params = {} }: ToolQuestion): boolean {
+  const question = { action: `hold:mcp:${tool}`, scope, params }
+  return decide(agentHoldings(policy, folder), question, claimsOf({ kind: 'agent', folder }))?.deny === false
+}
+
 /** What `toolListing` asks, for a person or a service: they have acl rows alone. */
 export function isToolHeld(policy: Policy, { principal, claims }: Asker, tool: string): boolean {
   const rows = rowsOf(policy.holdings(principal), `mcp:${tool}`)
@@ -225,7 +231,7 @@ function compileRow(row: AclRow): Row | string {
   const matches = principalMatcher(principal)
   if (!matches) return `the principal "${principal}" is neither ** nor namespace:name, such as github:42 or folder:team`
   if (!KNOWN_ACTION.test(action))
-    return `the action "${action}" is none of *, admin, interact, assume, mcp:* and mcp:<tool>`
+    return `the action "${action}" is none of *, admin, interact, assume, mcp:*, mcp:<tool>, hold:mcp:* and hold:mcp:<tool>`
   const inScope = compileSegments(scope)
   if (!inScope) return `the scope "${scope}" is no path glob`
   if (scope.split('/').includes('')) return `the scope "${scope}" has an empty segment, and no folder has one`
@@ -315,6 +321,8 @@ function isNamed(scope: string): boolean {
 
 /** The lattice, read upwards: the actions of a row that contain the one asked for. */
 function actionsAbove(action: string): readonly string[] {
+  // To hold is no right: whoever may do everything is not held in everything.
+  if (action.startsWith('hold:')) return [action, 'hold:mcp:*']
   if (action === 'mcp:*') return ['mcp:*', 'admin', '*']
   if (action.startsWith('mcp:')) return [action, 'mcp:*', 'admin', '*']
   if (action === 'interact') return ['interact', 'admin', '*']

@@ -11,7 +11,9 @@ const NOTED = (freshText: string) => `update access_stamp set stamp = ${freshTex
 export const Acl = z
   .object({
     principal: line(256).describe('Who: folder:<path>, <provider>:<id>, role:<name>, or a glob of them'),
-    action: line(128).describe('What: *, admin, interact, assume, mcp:* or mcp:<tool>'),
+    action: line(128).describe(
+      'What: *, admin, interact, assume, mcp:* or mcp:<tool>; hold:mcp:<tool> lets an operator decide',
+    ),
     scope: line(255).describe('Where: a folder glob; ** is everywhere'),
     effect: z.enum(['allow', 'deny']),
     params: z.string().max(512).describe('key=glob pairs that the call must have, or empty'),

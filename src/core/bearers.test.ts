@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { exportJWK, generateKeyPair, importJWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose'
 import { like } from '../../test/support/engine.ts'
-import { freshStore, onEveryEngine, refused, testHost } from '../../test/support/host.ts'
+import { emptyStore, onEveryEngine, refused, testHost } from '../../test/support/host.ts'
 import { systemClock, systemRandom, timestamp } from '../lib/clock.ts'
 import { type Address, openEngine } from '../store/index.ts'
 import { migrate } from '../store/migrate.ts'
@@ -71,7 +71,7 @@ onEveryEngine('bearers', (engine) => {
   })
 
   test('of many first starters one makes the key and all use it', async (t) => {
-    const store = await freshStore(t, engine)
+    const store = await emptyStore(t, engine)
     const first = await openKeys(store)
     const hosts = [first, ...(await Promise.all([openKeys(store), openKeys(store), openKeys(store)]))]
     t.after(() => Promise.all(hosts.map((host) => host.engine.close())))
@@ -252,7 +252,7 @@ test('what cannot be a bearer is not issued', async (t) => {
 })
 
 test('without SECRETS_KEY there is a sentence instead of a key', async (t) => {
-  const store = await freshStore(t, 'sqlite')
+  const store = await emptyStore(t, 'sqlite')
   const host = await openKeys(store, '')
   t.after(() => host.engine.close())
   await assert.rejects(ensureSigningKey(host), refused('unavailable', 'SECRETS_KEY is not set'))

@@ -6,12 +6,12 @@ import type { Tidied } from '../store/lane.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 import { type Message, messages, piece } from './messages.ts'
-import { Jid } from './values.ts'
+import { ChatName } from './values.ts'
 
 export const chatEvents = new Table({
   name: 'chat_events',
   row: z.object({
-    jid: Jid,
+    jid: ChatName,
     seq: z.int(),
     kind: z.enum(['message', 'status', 'round_done']),
     message_seq: z.int().optional(),

@@ -8,13 +8,20 @@ import { Sub, Timestamp } from './values.ts'
 /** What a cap may be set to: 0 removes it. */
 export const DailyCap = z.int().min(0).max(1_000_000_000_000).describe('Cents a day; 0 removes the cap')
 
-export const User = z.object({ sub: Sub, cost_cap_cents_per_day: Cents.optional() })
+export const User = z.object({
+  sub: Sub,
+  cost_cap_cents_per_day: Cents.optional(),
+  warned_on: z.string().optional().describe('The day and the cap of which it was last said that it is nearly spent'),
+})
 
 export const users = new Table({
   name: 'users',
   row: User,
   key: 'sub',
-  storage: ['create table users (sub text primary key, cost_cap_cents_per_day bigint)'],
+  storage: [
+    'create table users (sub text primary key, cost_cap_cents_per_day bigint)',
+    'alter table users add column warned_on text',
+  ],
 })
 
 export const Cost = z.object({

@@ -1,6 +1,7 @@
 // Groups: one folder, one agent.
 import { z } from 'zod'
 import { Table } from '../store/table.ts'
+import { groupStamp } from './stamp.ts'
 import { Folder, line, Timestamp, text } from './values.ts'
 
 const JsonObject = text((value) => {
@@ -13,7 +14,8 @@ const JsonObject = text((value) => {
 })
 
 /** Groups, users and routes share these: -1 is never stored, absent means the default one level up. */
-export const Window = z.int().min(0).max(1_000_000)
+export const WINDOW_MAX = 1_000_000
+export const Window = z.int().min(0).max(WINDOW_MAX)
 export const Cents = z.int().positive().max(1_000_000_000_000)
 
 export const Group = z
@@ -41,5 +43,7 @@ export const groups = new Table({
        folder text primary key, name text not null, product text not null, open boolean not null,
        cost_cap_cents_per_day bigint, observe_window_messages integer, observe_window_chars integer,
        container_config text, config text, added_at text not null, updated_at text)`,
+    () => groupStamp.make(),
+    groupStamp.notedBy('groups'),
   ],
 })

@@ -3,34 +3,17 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { onEveryEngine, type TestHost, testHost } from '../../test/support/host.ts'
-import { timestamp, uuidv7 } from '../lib/clock.ts'
 import { HISTORY_MAX, type HistoryRequest, type Remembered, readHistory } from './history.ts'
-import { messages, queueUp } from './messages.ts'
-import { appendOwn, type OwnPost } from './own-post.ts'
-import { hasWaiting, rounds } from './rounds.ts'
+import { type Inbound, receive } from './inbound.ts'
+import { messages } from './messages.ts'
+import { rounds } from './rounds.ts'
 
-function said({ host }: TestHost, content: string, changes: Partial<OwnPost> = {}): OwnPost {
-  return {
-    id: uuidv7(host.clock, host.random),
-    jid: 'web:team',
-    target_folder: 'team',
-    sender: 'github:1',
-    topic: undefined,
-    content: Buffer.from(content),
-    content_type: undefined,
-    created_at: timestamp(host.clock.now()),
-    ...changes,
-  }
-}
+const NOW = '2026-01-01T00:00:00.000Z'
 
-async function say(on: TestHost, content: string, changes: Partial<OwnPost> = {}): Promise<OwnPost> {
-  const post = said(on, content, changes)
-  const { engine } = on.host
-  await engine.transaction(async (tx) => {
-    await queueUp(tx, engine.dialect)
-    await appendOwn(tx, post)
-  })
-  return post
+async function say({ host }: TestHost, content: string, changes: Partial<Inbound> = {}): Promise<string> {
+  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  const said = { jid: 'web:team', target_folder: 'team', sender: 'github:1', content, hasRound: true, ...changes }
+  return (await host.engine.transaction((tx) => receive(tx, speaking, said))).id
 }
 
 function read({ host }: TestHost, request: Partial<HistoryRequest> = {}): Promise<Remembered[]> {
@@ -57,8 +40,9 @@ onEveryEngine('a history', (engine) => {
   test('shows what is acknowledged and not filed yet', async (t) => {
     const on = await testHost(t, engine)
     await say(on, 'filed')
-    const { content_type: _, ...post } = said(on, 'on its way', { topic: 'here' })
-    await on.host.engine.transaction((tx) => messages.add(tx, { ...post, direction: 'in', kind: 'message' }))
+    const post = { id: 'm', jid: 'web:team', target_folder: 'team', sender: 'github:1', topic: 'here' }
+    const rest = { direction: 'in', kind: 'message', content: Buffer.from('on its way'), created_at: NOW } as const
+    await on.host.engine.transaction((tx) => messages.add(tx, { ...post, ...rest }))
     assert.deepEqual(contents(await read(on)), ['on its way', 'filed'])
     assert.deepEqual(contents(await read(on, { topic: 'here' })), ['on its way'])
     assert.deepEqual(contents(await read(on, { topic: '' })), ['filed'])
@@ -69,10 +53,9 @@ onEveryEngine('a history', (engine) => {
 
   test('what is sent without a link waits for its answer', async (t) => {
     const on = await testHost(t, engine)
-    const { id } = await say(on, 'hello')
+    const id = await say(on, 'hello')
     const [round] = await on.host.engine.read((tx) => rounds.list(tx))
     assert.deepEqual([round?.id, round?.status, round?.target_folder], [id, 'pending', 'team'])
-    assert.equal(await on.host.engine.read((tx) => hasWaiting(tx, on.clock.now())), true)
   })
 })
 
@@ -85,7 +68,8 @@ test('a history has a size, and short messages are whole before long ones are', 
       await on.host.engine.transaction((tx) => messages.remove(tx, { jid }))
       await on.host.engine.transaction(async (tx) => {
         for (const [n, count] of counts.entries()) {
-          const { content_type: _, ...post } = said(on, letter.repeat(count / letter.length), { jid, sender: `n:${n}` })
+          const content = Buffer.from(letter.repeat(count / letter.length))
+          const post = { id: `${jid}-${n}`, jid, target_folder: 'team', sender: `n:${n}`, content, created_at: NOW }
           await messages.add(tx, { ...post, direction: 'in', kind: 'message' })
         }
       })

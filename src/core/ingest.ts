@@ -67,8 +67,8 @@ const APPEND = new RowsStatement(
 
 const OPEN_ROUND = new RowsStatement(
   { message_seq: 'bigint' },
-  `insert into rounds (id, jid, topic, target_folder, message_seq, status, last_seq, attempts, fence, leased_until, created_at)
-   select m.id, m.jid, m.topic, m.target_folder, m.seq, 'pending', 0, 0, 0, 0, m.created_at
+  `insert into rounds (id, jid, topic, target_folder, message_seq, status, last_seq, created_at)
+   select m.id, m.jid, m.topic, m.target_folder, m.seq, 'pending', 0, m.created_at
    from {rows} messages m where m.seq = v.message_seq`,
 )
 

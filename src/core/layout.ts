@@ -31,6 +31,8 @@ export interface Layout {
   readonly daemonEnvs: string
   readonly services: string
   readonly store: string
+  /** The index of what was said: derived from the store, and made anew where it is lost. */
+  readonly search: string
   readonly groups: string
   readonly ipc: string
   readonly web: string
@@ -47,6 +49,7 @@ export function layout(root: string): Layout {
     daemonEnvs: join(root, 'env'),
     services: join(root, 'services'),
     store: join(root, 'store', 'svc.db'),
+    search: join(root, 'store', 'search.db'),
     groups: join(root, 'groups'),
     ipc: join(root, 'ipc'),
     web: join(root, 'web'),

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Dialect, Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
-import { Bytes, Folder, Jid, line, prose, Timestamp } from './values.ts'
+import { Bytes, ChatName, Folder, line, prose, Timestamp } from './values.ts'
 
 /** `topic` of a message: absent is the main topic. */
 export const Topic = prose(128).refine((value) => value !== '', 'must not be empty')
@@ -12,7 +12,7 @@ export const Topic = prose(128).refine((value) => value !== '', 'must not be emp
 export const Message = z.object({
   seq: z.int().describe('The order of arrival'),
   id: z.string(),
-  jid: Jid,
+  jid: ChatName,
   target_folder: Folder.optional().describe('Where a link delivers, so that it can be routed after a revoke'),
   direction: z.enum(['in', 'out']),
   kind: z.enum(['message', 'status']),

@@ -140,7 +140,7 @@ async function copyMissing(from: string, base: string, to: string): Promise<bool
 }
 
 /** Whether the file was written; one that is there stays, and a symbolic link in its place is not followed. */
-async function writeMissing(path: string, data: string | Uint8Array, mode: number): Promise<boolean> {
+export async function writeMissing(path: string, data: string | Uint8Array, mode: number): Promise<boolean> {
   let made = false
   try {
     await using file = await open(path, 'wx', mode)
@@ -159,7 +159,7 @@ async function writeMissing(path: string, data: string | Uint8Array, mode: numbe
  * Makes `path` step by step below `base`, and refuses a symbolic link on the way: an agent writes in its folder, and must
  * not lead an operator's command out of it.
  */
-async function makeDirs(base: string, path: string): Promise<void> {
+export async function makeDirs(base: string, path: string): Promise<void> {
   await mkdir(base, { recursive: true }).catch((error) => refuseDisk(error, 'make', base))
   let at = base
   for (const segment of relative(base, path).split(sep).filter(Boolean)) {

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { Table } from '../store/table.ts'
 import { isFrontPath } from './front-paths.ts'
-import { notedAtTheDoor } from './front-stamp.ts'
+import { frontStamp } from './stamp.ts'
 import { line, text } from './values.ts'
 import { WebPath } from './web-routes.ts'
 
@@ -56,6 +56,6 @@ export const proxydRoutes = new Table({
     `create table proxyd_routes (
        path text primary key, backend text, auth text not null, gated_by text, redirect_to text,
        preserve_headers text, strip_prefix boolean)`,
-    notedAtTheDoor('proxyd_routes'),
+    frontStamp.notedBy('proxyd_routes'),
   ],
 })

@@ -1,12 +1,14 @@
 // The folder that a chat belongs to by default: what a task or a tool that names a chat speaks for.
-import { compileSegments } from '../lib/glob.ts'
 import type { Tx } from '../store/engine.ts'
 import { groups } from './groups.ts'
 import { routeTokens } from './route-tokens.ts'
-import { readTarget, roomOf, routes } from './routes.ts'
+import { isWithin, readTarget } from './routes.ts'
+import type { RouteTable } from './routing.ts'
 
-export async function folderOfChat(tx: Tx, jid: string): Promise<string | undefined> {
-  return (await ownFolderOf(tx, jid)) ?? (await routedFolder(tx, jid))
+type Routes = Pick<RouteTable, 'about'>
+
+export async function folderOfChat(tx: Tx, jid: string, routes: Routes): Promise<string | undefined> {
+  return (await ownFolderOf(tx, jid)) ?? routedFolder(routes, jid)
 }
 
 /** A bare folder, or a link's chat: by the token's own record, else by the old reading of its JID (decision L6). */
@@ -27,28 +29,22 @@ export function oldReading(jid: string): string | undefined {
   return last < 0 ? rest : rest.slice(0, last)
 }
 
-async function routedFolder(tx: Tx, jid: string): Promise<string | undefined> {
-  const about: Record<string, string> = { platform: jid.slice(0, jid.indexOf(':')), room: roomOf(jid), chat_jid: jid }
-  for (const route of await routes.list(tx, {}, [
-    ['seq', 'asc'],
-    ['id', 'asc'],
-  ])) {
-    if (!concerns(route.match, about)) continue
+function routedFolder(routes: Routes, jid: string): string | undefined {
+  for (const route of routes.about(jid)) {
     const target = readTarget(route.target)
     if (target?.kind === 'folder' && !target.name.includes('{sender}')) return target.name
   }
   return undefined
 }
 
-/** Whether the route is about this chat, whoever speaks in it and however: `sender` and `verb` are left open. */
-function concerns(match: string, about: Readonly<Record<string, string>>): boolean {
-  const tokens = match.split(/\s+/).filter(Boolean)
-  return tokens.every((token) => {
-    const at = token.indexOf('=')
-    const [key, glob] = [token.slice(0, at), token.slice(at + 1)]
-    if (key === 'sender' || key === 'verb') return true
-    const value = about[key] ?? ''
-    if (glob === '' || value === '') return glob === value
-    return compileSegments(glob)?.(value) ?? false
-  })
+/** Whether any route takes messages of this chat into the folder or below it, whoever else has the chat. */
+export async function routedInto(tx: Tx, jid: string, folder: string, routes: Routes): Promise<boolean> {
+  // No route leads away from a link's chat or a bare folder: one that names it gives nobody a say there.
+  if ((await ownFolderOf(tx, jid)) !== undefined) return false
+  for (const { match, target } of routes.about(jid)) {
+    if (isWithin(folder, target)) return true
+    // It takes all of the chat: what stands behind it is never reached.
+    if (!/(^|\s)(sender|verb)=/.test(match)) return false
+  }
+  return false
 }

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { compileSegments } from '../lib/glob.ts'
 import { Table } from '../store/table.ts'
 import { Window } from './groups.ts'
+import { routeStamp } from './stamp.ts'
 import { contains } from './tiers.ts'
 import { folderFault, text } from './values.ts'
 
@@ -47,6 +48,12 @@ export function isWithin(folder: string, target: string): boolean {
   return read?.kind === 'folder' && contains(folder, read.name)
 }
 
+/** The folder that a route speaks for; empty for what goes to a daemon or a built-in handler, which is the instance's. */
+export function scopeOfTarget(target: string): string {
+  const read = readTarget(target)
+  return read?.kind === 'folder' ? read.name.replace(/\/?[^/]*\{sender\}.*$/, '') : ''
+}
+
 export const Route = z
   .object({
     id: z.int().meta({ readOnly: true }),
@@ -70,6 +77,8 @@ export const routes = new Table({
          id ${dialect.counter}, seq integer not null, match text not null, target text not null,
          observe_window_messages integer, observe_window_chars integer, unique (seq, match, target))`,
     ],
+    () => routeStamp.make(),
+    routeStamp.notedBy('routes'),
   ],
 })
 

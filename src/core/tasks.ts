@@ -16,6 +16,7 @@ export const ScheduledTask = z
     created_at: Timestamp.meta({ readOnly: true }),
   })
   .meta({ id: 'ScheduledTasks' })
+export type ScheduledTask = z.output<typeof ScheduledTask>
 
 export const scheduledTasks = new Table({
   name: 'scheduled_tasks',

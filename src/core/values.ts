@@ -60,6 +60,9 @@ export const prose = (max: number) =>
     return undefined
   })
 
+/** What is said: any text but none at all. */
+export const Words = prose(65_536).refine((value) => value.trim() !== '', 'must not be empty')
+
 export const Folder = text(folderFault).describe('Folder path of a group, such as team/support')
 
 /** Why a text is no glob that folders could match, or nothing. */
@@ -81,6 +84,12 @@ export const Jid = text((value) => {
   if (!/^[a-z][a-z0-9_-]*:.+$/s.test(value)) return 'must look like platform:room'
   return plainFault(512)(value)
 }).describe('Name of a chat, such as web:team or discord:1/2')
+
+/** Where something is said: a chat, or a bare folder for what is said within the instance. */
+export const ChatName = text((value) => {
+  if (value.includes(':')) return Jid.safeParse(value).success ? undefined : 'must look like platform:room'
+  return folderFault(value)
+}).describe('Name of a chat, such as web:team or discord:1/2, or a bare folder')
 
 export const Timestamp = z.iso.datetime({
   offset: true,

@@ -3,8 +3,8 @@ import { z } from 'zod'
 import { refuse } from '../lib/refusal.ts'
 import type { Tx } from '../store/engine.ts'
 import { Table } from '../store/table.ts'
-import { notedAtTheDoor } from './front-stamp.ts'
 import { groups } from './groups.ts'
+import { frontStamp } from './stamp.ts'
 import { Folder, text } from './values.ts'
 
 /** Why a text is no host of the map, or nothing. */
@@ -30,7 +30,7 @@ export const webHosts = new Table({
     `create table web_hosts (
        hostname text primary key, folder text not null references groups (folder) on delete cascade)`,
     'create index web_hosts_of on web_hosts (folder)',
-    notedAtTheDoor('web_hosts'),
+    frontStamp.notedBy('web_hosts'),
   ],
 })
 

@@ -1,7 +1,7 @@
 // Web routes as rows; the front door reads them.
 import { z } from 'zod'
 import { Table } from '../store/table.ts'
-import { makeFrontStamp, notedAtTheDoor } from './front-stamp.ts'
+import { frontStamp } from './stamp.ts'
 import { Folder, Timestamp, text } from './values.ts'
 
 /** Why a text is no path of ours, or nothing: one plain absolute path, so that no reader can take it for another. */
@@ -38,7 +38,7 @@ export const webRoutes = new Table({
        path_prefix text primary key, access text not null, redirect_to text,
        folder text not null references groups (folder) on delete cascade, created_at text not null)`,
     'create index web_routes_of on web_routes (folder)',
-    makeFrontStamp,
-    notedAtTheDoor('web_routes'),
+    () => frontStamp.make(),
+    frontStamp.notedBy('web_routes'),
   ],
 })

@@ -1,0 +1,41 @@
+// Which messages of a conversation are handled together: of a link what follows on each other in one topic, of any other
+// chat what one person says in a row.
+
+import { isLinkChat } from './channel.ts'
+import type { Envelope } from './envelopes.ts'
+import type { Inbox } from './inbox.ts'
+
+/** A message that waits, and how large it is. */
+export interface Waiting {
+  readonly row: Inbox
+  readonly envelope: Envelope | undefined
+  readonly bytes: number
+}
+
+/** So much content is enough for one turn. */
+const BYTES_MAX = 256 * 1024
+const MESSAGES_MAX = 100
+
+/** How many of these, from the first on, are one turn. */
+export function groupRun(waiting: readonly Waiting[]): number {
+  const [first] = waiting
+  if (!first) return 0
+  let [count, bytes] = [1, first.bytes]
+  for (const next of waiting.slice(1)) {
+    bytes += next.bytes
+    if (count >= MESSAGES_MAX || bytes > BYTES_MAX || !goesWith(first, next)) break
+    count++
+  }
+  return count
+}
+
+/** What a schedule or another agent asks has an answer of its own. */
+function isAlone({ envelope }: Waiting): boolean {
+  return envelope?.task_id !== undefined || envelope?.return_jid !== undefined || envelope?.from_turn !== undefined
+}
+
+function goesWith(first: Waiting, next: Waiting): boolean {
+  if (isAlone(first) || isAlone(next)) return false
+  if (first.row.jid !== next.row.jid || first.row.chat_topic !== next.row.chat_topic) return false
+  return isLinkChat(first.row.jid) || first.row.sender === next.row.sender
+}

@@ -1,0 +1,147 @@
+// The search index over an engine: filled from the store before each question, and in the background where it is told to
+// follow. Nothing is opened before somebody asks.
+import { setTimeout as pause } from 'node:timers/promises'
+import { Refusal, refuse } from '../lib/refusal.ts'
+import type { Signals } from '../lib/signals.ts'
+import type { Engine } from '../store/engine.ts'
+import { type Found, FullText, type TextQuestion } from '../store/full-text.ts'
+import type { Hit, SearchAsk, SearchIndex } from './search.ts'
+import { nextFilling } from './search-feed.ts'
+
+export interface SearchOptions {
+  /** How long a query may take, and how long it waits for the index to be filled. */
+  readonly patienceMs?: number | undefined
+  readonly onStray?: ((error: unknown) => void) | undefined
+}
+
+const PATIENCE_MS = 5000
+/** In the background others come first: a piece, then a pause. */
+const PAUSE_MS = 20
+/** So long after a word of something new: what comes in the meantime goes with it. */
+const SETTLE_MS = 1000
+const TRIES = 5
+
+export function openSearch(engine: Engine, path: string, options: SearchOptions = {}): SearchIndex {
+  return new MessageSearch(engine, path, options)
+}
+
+class MessageSearch implements SearchIndex {
+  readonly #engine: Engine
+  readonly #options: SearchOptions
+  readonly #text: FullText
+  readonly #stopping = new AbortController()
+  /** Where the index stands, as far as is known here. */
+  #mark: string | undefined
+  #filling: Promise<void> | undefined
+  #next: Promise<void> | undefined
+  /** How many wait for it: then it does not pause. */
+  #hurried = 0
+  #soon: NodeJS.Timeout | undefined
+  #unfollow: (() => void) | undefined
+
+  constructor(engine: Engine, path: string, options: SearchOptions) {
+    this.#engine = engine
+    this.#options = options
+    this.#text = new FullText(path, options.patienceMs ?? PATIENCE_MS, options.onStray)
+  }
+
+  async search(ask: SearchAsk): Promise<Hit[]> {
+    let found: readonly Found[] | undefined
+    // Another process may have moved the index in between, or it was found damaged: then it is filled, and asked again.
+    for (let tries = 0; !found && tries < TRIES; tries++) {
+      await this.#filled()
+      found = await this.#text.find(questionOf(ask, this.#mark))
+      if (!found) this.#mark = undefined
+    }
+    return (found ?? refuse('unavailable', BUILDING)).map(({ name, place, path, author, at, snippet, rank }) => ({
+      id: name,
+      chat_jid: place,
+      sender: author,
+      timestamp: at,
+      content: snippet,
+      rank,
+      folder: path ?? undefined,
+    }))
+  }
+
+  follow(signals: Signals): void {
+    this.#unfollow ??= signals.on(() => this.#later(SETTLE_MS))
+    this.#later(0)
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort()
+    this.#unfollow?.()
+    clearTimeout(this.#soon)
+    await this.#filling?.catch(() => {})
+    await this.#text.close()
+  }
+
+  #later(ms: number): void {
+    if (this.#soon || this.#stopping.signal.aborted) return
+    this.#soon = setTimeout(() => {
+      this.#soon = undefined
+      this.#fresh().catch((error) => this.#options.onStray?.(error))
+    }, ms).unref()
+  }
+
+  /** Until all that is committed now is in the index, if that is soon. */
+  async #filled(): Promise<void> {
+    const { patienceMs = PATIENCE_MS } = this.#options
+    const late = Promise.withResolvers<never>()
+    const refusal = new Refusal('unavailable', BUILDING, 'try again in a minute')
+    const timer = setTimeout(() => late.reject(refusal), patienceMs)
+    this.#hurried++
+    try {
+      await Promise.race([this.#fresh(), late.promise])
+    } finally {
+      this.#hurried--
+      clearTimeout(timer)
+    }
+  }
+
+  /** What runs already may have looked too early: whoever comes meanwhile waits for the one after it. */
+  #fresh(): Promise<void> {
+    if (!this.#filling) {
+      this.#filling = this.#fill().finally(() => {
+        this.#filling = undefined
+      })
+      return this.#filling
+    }
+    this.#next ??= this.#filling
+      .catch(() => {})
+      .then(() => {
+        this.#next = undefined
+        return this.#fresh()
+      })
+    return this.#next
+  }
+
+  async #fill(): Promise<void> {
+    const { signal } = this.#stopping
+    this.#mark ??= await this.#text.mark()
+    while (!signal.aborted) {
+      const mark: string = this.#mark
+      const filling = await this.#engine.read((tx) => nextFilling(tx, mark))
+      if (filling === undefined) return
+      this.#mark = await (filling === 'foreign' ? this.#text.reset() : this.#text.fill(filling))
+      if (this.#hurried === 0) await pause(PAUSE_MS, undefined, { ref: false })
+    }
+  }
+}
+
+const BUILDING = 'the search index is still being built'
+
+function questionOf(ask: SearchAsk, mark = ''): TextQuestion {
+  const { query, jid, below, sender, since, limit, reach, except = [] } = ask
+  return {
+    mark,
+    query,
+    limit,
+    place: jid,
+    author: sender,
+    since,
+    within: [...(below === undefined ? [] : [[below]]), ...(reach === undefined ? [] : [reach])],
+    except,
+  }
+}

@@ -1,0 +1,259 @@
+// The outbox: what is said is recorded before it is sent, and its row tells how far that has come. Only whoever holds a row
+// sends it; what has a dedupe key is never delivered twice, and what has none is never tried again when its end is unclear.
+import { z } from 'zod'
+import { timestamp, uuidv7 } from '../lib/clock.ts'
+import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
+import { Table } from '../store/table.ts'
+import { isLinkChat, SENDING_ACTIONS } from './channel.ts'
+import { chats } from './chat-state.ts'
+import { enterEvent } from './chats.ts'
+import { engage, setLastReply } from './engagement.ts'
+import { envelopes } from './envelopes.ts'
+import { messages, queueUp } from './messages.ts'
+import { addFrames, hint, type Speaking } from './rounds.ts'
+import { routeTokens } from './route-tokens.ts'
+import type { TurnRules } from './turn-rules.ts'
+import { ChatName, Folder, Timestamp } from './values.ts'
+
+export const OutboxState = z.enum(['pending', 'sending', 'sent', 'failed', 'unknown'])
+export type OutboxState = z.output<typeof OutboxState>
+
+export const Outbox = z.object({
+  message_seq: z.int(),
+  id: z.string().describe('The id of the message, and its dedupe key'),
+  jid: ChatName,
+  topic: z.string().describe('The main one is the empty text'),
+  folder: Folder.optional().describe('Who said it; absent for what the instance says'),
+  turn_id: z.string().optional(),
+  channel: z.string().optional().describe('The channel that it must go by'),
+  action: z.enum(SENDING_ACTIONS),
+  payload: z.string().describe('What the action needs besides the content, as JSON'),
+  engages: z.boolean().describe('Whether the chat stays with the folder when it is sent'),
+  state: OutboxState,
+  attempts: z.int(),
+  next_at: z.int().describe('Not before, in milliseconds since 1970'),
+  fence: z.int(),
+  leased_until: z.int(),
+  platform_id: z.string().optional(),
+  error: z.string().optional(),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+})
+export type Outbox = z.output<typeof Outbox>
+
+export const outbox = new Table({
+  name: 'outbox',
+  row: Outbox,
+  key: 'message_seq',
+  storage: [
+    `create table outbox (
+       message_seq bigint primary key, id text not null, jid text not null, topic text not null, folder text,
+       turn_id text, channel text, action text not null, payload text not null, engages boolean not null,
+       state text not null, attempts integer not null, next_at bigint not null, fence integer not null,
+       leased_until bigint not null, platform_id text, error text, created_at text not null, updated_at text not null)`,
+    'create unique index outbox_of_id on outbox (id)',
+    `create index outbox_open on outbox (next_at) where state in ('pending', 'sending')`,
+    'create index outbox_of_platform on outbox (jid, platform_id) where platform_id is not null',
+    'create index outbox_of_turn on outbox (turn_id) where turn_id is not null',
+    `create index outbox_open_of_chat on outbox (jid, message_seq) where state in ('pending', 'sending')`,
+    `create index outbox_of_topic on outbox (jid, topic) where topic <> ''`,
+  ],
+})
+
+/** Something that a folder, or the instance, says. */
+export interface Outbound {
+  readonly jid: string
+  /** The topic of the chat; the main one is the empty text. */
+  readonly topic: string
+  /** Absent for what the instance itself says. */
+  readonly folder?: string | undefined
+  /** The turn it is said in. Its rounds of this chat get a frame. */
+  readonly turn_id?: string | undefined
+  readonly kind?: 'message' | 'status' | undefined
+  readonly content: string
+  readonly action?: Outbox['action'] | undefined
+  readonly payload?: object | undefined
+  readonly channel?: string | undefined
+  /** Whether the chat stays with the folder for a while; what a schedule says does not. */
+  readonly engages?: boolean | undefined
+  /** Held by whoever records it, who delivers it at once; else the sweep does. */
+  readonly leaseMs?: number | undefined
+}
+
+export interface Recorded {
+  readonly seq: number
+  readonly id: string
+  /** With it, `settle` tells how it went. */
+  readonly fence: number
+  readonly isDelivered: boolean
+  /** Whom it concerns, for the signals of this process. */
+  readonly keys: readonly string[]
+}
+
+/** The name that the instance itself speaks under. */
+export const SPEAKER = 'svc'
+
+/** Records what is said; in a link's chat that delivers it too. */
+export async function recordOut(
+  tx: Tx,
+  speaking: Speaking,
+  rules: Pick<TurnRules, 'engagementMs'>,
+  out: Outbound,
+): Promise<Recorded> {
+  const { dialect, clock, random } = speaking
+  await queueUp(tx, dialect)
+  const { jid, topic, folder, turn_id, kind = 'message', content, action = 'send', engages = true } = out
+  const [id, now] = [uuidv7(clock, random), clock.now()]
+  const created_at = timestamp(now)
+  const isDelivered = isLinkChat(jid) || !jid.includes(':')
+  const message = await messages.add(tx, {
+    id,
+    jid,
+    target_folder: await ownerOf(tx, out),
+    direction: 'out',
+    kind,
+    sender: folder ?? SPEAKER,
+    topic: topic === '' ? undefined : topic,
+    turn_id,
+    content: Buffer.from(content),
+    created_at,
+  })
+  const answered = turn_id === undefined ? [] : await addFrames(tx, { turn_id, jid, message_seq: message.seq })
+  await enterEvent(tx, {
+    jid,
+    kind,
+    message_seq: message.seq,
+    turn_id: answered.at(-1) ?? turn_id,
+    topic: message.topic,
+  })
+  const isHeld = !isDelivered && out.leaseMs !== undefined && !(await hasEarlier(tx, jid, now))
+  await outbox.insert(tx, {
+    message_seq: message.seq,
+    id,
+    jid,
+    topic,
+    folder,
+    turn_id,
+    channel: out.channel ?? (isDelivered ? undefined : (await chats.find(tx, { jid }))?.source),
+    action,
+    payload: JSON.stringify(out.payload ?? {}),
+    engages,
+    state: isDelivered ? 'sent' : isHeld ? 'sending' : 'pending',
+    attempts: isHeld ? 1 : 0,
+    next_at: now,
+    fence: isHeld ? 1 : 0,
+    leased_until: isHeld ? now + (out.leaseMs ?? 0) : 0,
+    created_at,
+    updated_at: created_at,
+  })
+  if (turn_id !== undefined && kind === 'message')
+    await run(tx, `update turns set replies = replies + 1 where id = $1 and state = 'running'`, [turn_id])
+  if (isDelivered) {
+    await setLastReply(tx, jid, topic, id)
+    await hint(tx, dialect, answered.at(-1) ?? id, jid)
+  } else {
+    // The process that sends may be another one.
+    if (!isHeld) await hint(tx, dialect, id, jid)
+    if (engages && folder !== undefined) await engage(tx, { jid, topic, folder, until: now + rules.engagementMs })
+  }
+  return { seq: message.seq, id, fence: isHeld ? 1 : 0, isDelivered, keys: [...answered, jid] }
+}
+
+/** What is said in a chat is sent in that order; but what has not gone for so long holds up nobody any more. */
+const IN_ORDER_MS = 600_000
+
+async function hasEarlier(tx: Tx, jid: string, now: number): Promise<boolean> {
+  const { rows } = await run(
+    tx,
+    `select 1 as one from outbox where jid = $1 and state in ('pending', 'sending') and created_at > $2 limit 1`,
+    [jid, timestamp(now - IN_ORDER_MS)],
+  )
+  return rows.length > 0
+}
+
+/** Whose chat it is: who holds a link sees what is said there, whoever says it. */
+async function ownerOf(tx: Tx, { jid, folder }: Outbound): Promise<string | undefined> {
+  const link = isLinkChat(jid) ? await routeTokens.find(tx, { jid }) : undefined
+  return link?.target_folder ?? folder
+}
+
+/** How a try went. `again` puts it back for later, `unknown` leaves it to people: it may have arrived. */
+export type Settled =
+  | { readonly state: 'sent'; readonly platform_id?: string | undefined }
+  | { readonly state: 'failed' | 'unknown'; readonly error: string }
+  | { readonly state: 'again'; readonly error: string; readonly at: number }
+
+/** Says how the try with this fence went; false when somebody else has the row. */
+export async function settle(
+  tx: Tx,
+  speaking: Speaking,
+  { seq, fence }: { readonly seq: number; readonly fence: number },
+  settled: Settled,
+): Promise<boolean> {
+  const updated_at = timestamp(speaking.clock.now())
+  const patch =
+    settled.state === 'sent'
+      ? { state: 'sent' as const, platform_id: settled.platform_id, error: undefined }
+      : settled.state === 'again'
+        ? { state: 'pending' as const, error: settled.error, next_at: settled.at }
+        : { state: settled.state, error: settled.error }
+  const held = { message_seq: seq, fence, state: 'sending' as const }
+  if ((await outbox.update(tx, held, { ...patch, leased_until: 0, updated_at })) === 0) return false
+  const row = await outbox.find(tx, { message_seq: seq })
+  if (row && settled.state === 'sent' && settled.platform_id !== undefined) {
+    const { jid, topic } = row
+    await setLastReply(tx, jid, topic, settled.platform_id)
+    await envelopes.insertIfMissing(tx, {
+      message_seq: seq,
+      jid,
+      platform_id: settled.platform_id,
+      verb: 'message',
+      depth: 0,
+    })
+  }
+  return true
+}
+
+/** What may be claimed: it is due, and nothing of its chat is before it. Said so that the index of what is open serves. */
+const DUE = `from outbox o
+  where o.state in ('pending', 'sending') and o.next_at <= $1 and (o.state = 'pending' or o.leased_until <= $1)
+    and not exists (select 1 from outbox e where e.jid = o.jid and e.message_seq < o.message_seq
+      and e.state in ('pending', 'sending') and e.created_at > $2)`
+
+/** Whether there is anything to claim: asked often, so it writes nothing. */
+export async function hasDue(tx: Tx, now: number): Promise<boolean> {
+  const { rows } = await run(tx, `select 1 as one ${DUE} limit 1`, [now, timestamp(now - IN_ORDER_MS)])
+  return rows.length > 0
+}
+
+/**
+ * Takes what is due, of each chat the first: what waits, and what a process that died was sending. Of the latter,
+ * `isUnclear` says that it may have been sent.
+ */
+export async function claimOutbox(
+  tx: Tx,
+  { now, forMs, limit }: { readonly now: number; readonly forMs: number; readonly limit: number },
+): Promise<(Outbox & { readonly isUnclear: boolean })[]> {
+  const { rows: due } = await run(tx, `select o.message_seq, o.state ${DUE} order by o.message_seq limit $3`, [
+    now,
+    timestamp(now - IN_ORDER_MS),
+    limit,
+  ])
+  const claimed: (Outbox & { isUnclear: boolean })[] = []
+  for (const { message_seq, state } of due) {
+    const { rows } = await run(
+      tx,
+      `update outbox set state = 'sending', fence = fence + 1, attempts = attempts + 1, leased_until = $2
+       where message_seq = $1 returning ${outbox.columns.join(', ')}`,
+      [message_seq ?? null, now + forMs],
+    )
+    if (rows[0]) claimed.push({ ...outbox.decode(rows[0]), isUnclear: state === 'sending' })
+  }
+  return claimed
+}
+
+/** A message that was said, by its own id or by the id that its platform gave it in this chat. */
+export async function findSaid(tx: Tx, id: string, jid?: string): Promise<Outbox | undefined> {
+  return (await outbox.find(tx, { id })) ?? (jid === undefined ? undefined : outbox.find(tx, { jid, platform_id: id }))
+}

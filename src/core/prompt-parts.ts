@@ -1,0 +1,137 @@
+// What the prompt of a claimed turn is made of, read from the store. What lies in files is handed in.
+import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
+import { platformOf } from './channel.ts'
+import type { Asked, ClaimedTurn } from './claim.ts'
+import { findConversation, sessionLog } from './conversations.ts'
+import { observedBy } from './observed.ts'
+import type { PromptParts, PromptRow, SystemEvent } from './prompt.ts'
+import { askedRow, overheardRow } from './prompt-rows.ts'
+import type { RouteTable } from './routing.ts'
+import type { TurnRules } from './turn-rules.ts'
+import { turns } from './turns.ts'
+
+/** What lies in the folder's workspace; read by whoever has the disk. */
+export interface PromptFiles {
+  /** Of the front matter of PERSONA.md, where it has a summary. */
+  readonly persona?: { readonly name: string; readonly summary: string } | undefined
+  readonly work?: string | undefined
+  /** The newest entries, oldest first. */
+  readonly diary?: readonly { readonly name: string; readonly text: string }[] | undefined
+}
+
+export interface PromptWorld {
+  readonly instance: string
+  readonly now: number
+  readonly timeZone: string
+  readonly rules: TurnRules
+  readonly routes: RouteTable
+  readonly assistantName?: string | undefined
+  readonly files: PromptFiles
+}
+
+export interface GatheredPrompt {
+  readonly parts: PromptParts
+  /** To be written to the conversation's `observed_seq` when the turn is dispatched. */
+  readonly observed_seq: number
+}
+
+export async function promptParts(tx: Tx, world: PromptWorld, claimed: ClaimedTurn): Promise<GatheredPrompt> {
+  const { turn, asked } = claimed
+  const { instance, now, files } = world
+  const conversation = await findConversation(tx, turn.folder, turn.topic)
+  const observed = turn.is_isolated
+    ? { rows: [], seq: conversation?.observed_seq ?? 0 }
+    : await observedBy(tx, { folder: turn.folder, topic: turn.topic, routes: world.routes, rules: world.rules })
+  const newest = asked.at(-1)
+  const isPane = newest?.envelope?.verb === 'pane_open'
+  const platform = platformOf(turn.jid) || 'internal'
+  const rows: PromptRow[] = []
+  for (const each of observed.rows) rows.push(await overheardRow(tx, each))
+  for (const each of asked) rows.push(await askedRow(tx, world.assistantName, claimed, each))
+  const session = turn.is_isolated ? undefined : conversation?.session_id
+  return {
+    observed_seq: observed.seq,
+    parts: {
+      note: turn.attempts > 1 ? retryNote(turn.attempts, turn.reason) : undefined,
+      origin: newest && (await originOf(tx, newest)),
+      events: await eventsOf(tx, world, claimed, conversation?.note, session),
+      now,
+      instance,
+      folder: turn.folder,
+      session,
+      moneyCents: turn.money_cents,
+      persona: files.persona,
+      topic: turn.topic,
+      surface: isPane ? `${platform}-pane` : platform,
+      pane: isPane ? turn.jid : undefined,
+      knowledge: knowledgeOf(files),
+      linkContext: newest?.message.link_context,
+      rows,
+    },
+  }
+}
+
+function retryNote(attempts: number, reason: string | undefined): string {
+  const why = reason === undefined ? '' : ` (${reason})`
+  return `This is try ${attempts} of the same messages: the one before broke off${why}. What it has sent already is sent; do not send it again.`
+}
+
+function knowledgeOf({ work, diary = [] }: PromptFiles): PromptParts['knowledge'] {
+  const entries = diary.map(({ name, text }) => `${name}\n${text}`).join('\n\n')
+  return [
+    ...(work === undefined || work.trim() === '' ? [] : [{ layer: 'work', text: work }]),
+    ...(entries === '' ? [] : [{ layer: 'diary', text: entries }]),
+  ]
+}
+
+async function originOf(tx: Tx, { envelope }: Asked): Promise<PromptParts['origin']> {
+  if (envelope?.verb !== 'delegate' && envelope?.verb !== 'escalate') return undefined
+  const from = envelope.from_turn === undefined ? undefined : await turns.find(tx, { id: envelope.from_turn })
+  return {
+    kind: envelope.verb === 'delegate' ? 'delegation' : 'escalation',
+    folder: from?.folder,
+    jid: envelope.return_jid,
+    depth: envelope.depth,
+  }
+}
+
+/** What has changed since the agent was here last. */
+async function eventsOf(
+  tx: Tx,
+  { now, timeZone }: PromptWorld,
+  { turn }: ClaimedTurn,
+  note: string | undefined,
+  session: string | undefined,
+): Promise<SystemEvent[]> {
+  if (turn.is_isolated) return []
+  const { rows } = await run(
+    tx,
+    `select ${sessionLog.columns.join(', ')} from session_log where folder = $1 and topic = $2 and event = 'turn'
+     order by id desc limit 1`,
+    [turn.folder, turn.topic],
+  )
+  const last = rows[0] && sessionLog.decode(rows[0])
+  const events: SystemEvent[] = []
+  const [today, before] = [dayOf(now, timeZone), last && dayOf(Date.parse(last.ended_at), timeZone)]
+  if (before !== undefined && before !== today) events.push({ event: 'new_day', text: `It is ${today} now.` })
+  if (session === undefined && last)
+    events.push({
+      event: 'new_session',
+      text: note,
+      previousSession: {
+        id: last.session_id,
+        started: last.started_at,
+        ended: last.ended_at,
+        msgs: last.message_count,
+        result: last.error ?? last.result,
+      },
+    })
+  else if (note !== undefined) events.push({ event: session === undefined ? 'new_session' : 'session', text: note })
+  return events
+}
+
+/** The form of Sweden's dates is the year, the month and the day. */
+function dayOf(ms: number, timeZone: string): string {
+  return new Intl.DateTimeFormat('sv-SE', { timeZone }).format(ms)
+}

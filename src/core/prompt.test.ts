@@ -1,0 +1,337 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { type PromptParts, type PromptRow, renderPrompt } from './prompt.ts'
+
+const NOW = Date.UTC(2026, 0, 3, 12)
+
+const row: PromptRow = {
+  seq: 1,
+  id: 'm1',
+  content: 'how much?',
+  sender: 'telegram:7',
+  time: NOW,
+  jid: 'telegram:42',
+  platform: 'telegram',
+  verb: 'message',
+  thread: '',
+}
+const parts: PromptParts = {
+  events: [],
+  now: NOW,
+  instance: 'demo',
+  folder: 'team',
+  topic: '',
+  surface: 'telegram',
+  rows: [row],
+}
+
+interface Element {
+  readonly name: string
+  readonly attributes: Record<string, string>
+  readonly children: Element[]
+  text: string
+}
+
+const ENTITY = /&(amp|lt|gt|quot|#\d+);/g
+const SIGNS: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"' }
+
+function unescaped(text: string): string {
+  assert.doesNotMatch(text.replace(ENTITY, ''), /[&<>"]/, 'a sign that is not escaped')
+  return text.replace(ENTITY, (_, name: string) =>
+    name.startsWith('#') ? String.fromCharCode(Number(name.slice(1))) : (SIGNS[name] ?? ''),
+  )
+}
+
+/** Reads the blocks as strictly as can be: what does not close, or closes something else, is an error. */
+function parsed(prompt: string): Element {
+  const root: Element = { name: '', attributes: {}, children: [], text: '' }
+  const stack = [root]
+  let at = 0
+  const top = (): Element => stack.at(-1) ?? root
+  for (const tag of prompt.matchAll(/<(\/?)([a-z_-]+)((?: [a-z_]+="[^"<>]*")*) ?(\/?)>/g)) {
+    top().text += unescaped(prompt.slice(at, tag.index))
+    at = tag.index + tag[0].length
+    const [, slash, name = '', given = '', isEmpty] = tag
+    if (slash) {
+      assert.equal(stack.pop()?.name, name)
+      continue
+    }
+    const attributes = [...given.matchAll(/ ([a-z_]+)="([^"]*)"/g)].map(([, key = '', value = '']) => [
+      key,
+      unescaped(value),
+    ])
+    const element: Element = { name, attributes: Object.fromEntries(attributes), children: [], text: '' }
+    top().children.push(element)
+    if (!isEmpty) stack.push(element)
+  }
+  root.text += unescaped(prompt.slice(at))
+  assert.equal(stack.length, 1, 'a block is not closed')
+  return root
+}
+
+function blocks(over: Partial<PromptParts>): Element[] {
+  return parsed(renderPrompt({ ...parts, ...over })).children
+}
+
+function rowsOf(over: Partial<PromptParts>): Element[] {
+  return blocks(over).find(({ name }) => name === 'messages')?.children ?? []
+}
+
+test('prompt: a plain question is this', () => {
+  assert.equal(
+    renderPrompt(parts),
+    `<autocalls>
+now: 2026-01-03T12:00:00.000Z
+instance: demo
+folder: team
+session: new
+</autocalls>
+<surface>telegram</surface>
+<output-style>Short messages in plain text; *bold* and \`code\` at most, no headings, no tables.</output-style>
+<messages>
+<message id="m1" sender="telegram:7" time="2026-01-03T12:00:00.000Z" ago="now" chat_id="telegram:42" platform="telegram">how much?</message>
+</messages>`,
+  )
+})
+
+test('prompt: the blocks stand in one order', () => {
+  const all = blocks({
+    note: 'again',
+    origin: { kind: 'escalation', folder: 'team/a', depth: 1 },
+    events: [{ event: 'new_day' }],
+    persona: { name: 'Ann', summary: 'calm' },
+    topic: 'bills',
+    surface: 'slack-pane',
+    pane: 'slack:C1',
+    knowledge: [{ layer: 'work', text: 'a plan' }],
+    linkContext: 'a shop',
+    rows: [row, { ...row, observedBy: 'team' }],
+  })
+  assert.deepEqual(
+    all.map(({ name }) => name),
+    [
+      'system-note',
+      'escalation_origin',
+      'system',
+      'autocalls',
+      'persona',
+      'rule',
+      'topic',
+      'surface',
+      'pane-context',
+      'output-style',
+      'knowledge',
+      'link-context',
+      'messages',
+    ],
+  )
+})
+
+test('prompt: nothing is said of what is not there', () => {
+  const names = blocks({ rows: [] }).map(({ name }) => name)
+  assert.deepEqual(names, ['autocalls', 'surface', 'output-style', 'messages'])
+})
+
+test('prompt: it tells the beginning of the session and the money that is left', () => {
+  const [autocalls] = blocks({ session: '0123456789abcdef', moneyCents: 250 })
+  assert.match(autocalls?.text ?? '', /session: 01234567\nmoney left: 250 cents\n$/)
+})
+
+test('prompt: each surface has its own style, and an unknown one the plain one', () => {
+  const styleOf = (surface: string) => blocks({ surface }).find(({ name }) => name === 'output-style')?.text
+  assert.match(styleOf('web') ?? '', /Markdown/)
+  assert.match(styleOf('hook') ?? '', /program/)
+  assert.equal(styleOf('slack-pane'), styleOf('slack'))
+  assert.equal(styleOf('constructor'), styleOf('anything'))
+})
+
+test('prompt: a fresh session is told what the one before was', () => {
+  const previousSession = { id: 's1', started: 'then', ended: 'later', msgs: 3, result: 'answered' }
+  const [event] = blocks({ events: [{ event: 'new_session', text: 'gone', previousSession }] })
+  assert.deepEqual(event?.attributes, { origin: 'gateway', event: 'new_session' })
+  assert.equal(event?.text, 'gone')
+  assert.deepEqual(event?.children[0]?.attributes, { ...previousSession, msgs: '3' })
+})
+
+test('prompt: rows stand in the order of arrival, and what is observed is marked with whose it is', () => {
+  const rows = [
+    { ...row, seq: 3, id: 'c' },
+    { ...row, seq: 1, id: 'a' },
+    { ...row, seq: 2, id: 'b', observedBy: 'team/b' },
+  ]
+  const found = rowsOf({ rows })
+  assert.deepEqual(
+    found.map(({ name, attributes }) => [name, attributes.id, attributes.source]),
+    [
+      ['message', 'a', undefined],
+      ['observed', 'b', 'team/b'],
+      ['message', 'c', undefined],
+    ],
+  )
+})
+
+test('prompt: a row tells who, when, where, and how', () => {
+  const [message] = rowsOf({
+    rows: [
+      {
+        ...row,
+        senderName: 'Joe',
+        chatName: 'Shop',
+        platformId: '100',
+        verb: 'mention',
+        thread: 'thread',
+        forwardedFrom: 'news',
+        hasFailed: true,
+        time: NOW - 5 * 60_000,
+      },
+    ],
+  })
+  assert.deepEqual(message?.attributes, {
+    id: 'm1',
+    sender: 'Joe',
+    sender_id: 'telegram:7',
+    time: '2026-01-03T11:55:00.000Z',
+    ago: '5m',
+    chat_id: 'telegram:42',
+    chat_name: 'Shop',
+    platform: 'telegram',
+    platform_id: '100',
+    verb: 'mention',
+    thread: 'thread',
+    forwarded_from: 'news',
+    errored: 'true',
+  })
+})
+
+const AGES: Record<string, number> = {
+  now: 59_000,
+  '1m': 60_000,
+  '59m': 3_599_000,
+  '1h': 3_600_000,
+  '47h': 47 * 3_600_000,
+  '2d': 48 * 3_600_000,
+  '9d': 9.9 * 86_400_000,
+}
+for (const [age, ms] of Object.entries(AGES)) {
+  test(`prompt: ${ms} ms ago is ${age}`, () => {
+    assert.equal(rowsOf({ rows: [{ ...row, time: NOW - ms }] })[0]?.attributes.ago, age)
+  })
+}
+
+test('prompt: a clock that went back shows nothing in the future', () => {
+  assert.equal(rowsOf({ rows: [{ ...row, time: NOW + 10_000_000 }] })[0]?.attributes.ago, 'now')
+})
+
+test('prompt: a reply shows whom and what it answers, on the line before', () => {
+  const replyTo = { id: '99', sender: 'Ann', text: 'a <b> & "c"' }
+  const [reply, message] = rowsOf({ rows: [{ ...row, replyTo }] })
+  assert.deepEqual(
+    [reply?.name, reply?.attributes, reply?.text],
+    ['reply-to', { id: '99', sender: 'Ann' }, replyTo.text],
+  )
+  assert.equal(message?.text, 'how much?')
+  assert.match(
+    renderPrompt({ ...parts, rows: [{ ...row, replyTo: { id: '99' } }] }),
+    /<reply-to id="99" sender="unknown"\/>\n<message/,
+  )
+})
+
+test('prompt: attachments stand within their message', () => {
+  const attachments = [
+    { path: '/home/node/media/20260103/a.ogg', mime: 'audio/ogg', filename: 'a.ogg', transcript: 'say "hi"' },
+    { url: 'https://example.org/?a=1&b=2' },
+  ]
+  const [message] = rowsOf({ rows: [{ ...row, attachments }] })
+  assert.deepEqual(
+    message?.children.map(({ name, attributes }) => ({ name, ...attributes })),
+    [
+      { name: 'attachment', ...attachments[0] },
+      { name: 'attachment', ...attachments[1] },
+    ],
+  )
+})
+
+test('prompt: bytes that are no UTF-8 are shown escaped, and it says so', () => {
+  const content = Buffer.concat([Buffer.from('a\\b é '), Buffer.from([0xff, 0xc3, 0x28, 0xed, 0xa0, 0x80])])
+  const [message] = rowsOf({ rows: [{ ...row, content }] })
+  assert.equal(message?.text, 'a\\\\b é \\xff\\xc3(\\xed\\xa0\\x80')
+  assert.match(message?.attributes.encoding ?? '', /not valid UTF-8/)
+  const [valid] = rowsOf({ rows: [{ ...row, content: Buffer.from('a\\b é') }] })
+  assert.deepEqual([valid?.text, valid?.attributes.encoding], ['a\\b é', undefined])
+})
+
+test('prompt: any bytes can be told from what is shown', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
+      const [message] = rowsOf({ rows: [{ ...row, content: bytes }] })
+      const text = message?.text ?? ''
+      if (message?.attributes.encoding === undefined) return assert.deepEqual(Buffer.from(text), Buffer.from(bytes))
+      const pieces = text.match(/\\x[0-9a-f]{2}|\\\\|[^\\]/gsu) ?? []
+      const back = pieces.map((each) =>
+        each.length === 4 && each.startsWith('\\x')
+          ? Buffer.from(each.slice(2), 'hex')
+          : Buffer.from(each === '\\\\' ? '\\' : each),
+      )
+      return assert.deepEqual(Buffer.concat(back), Buffer.from(bytes))
+    }),
+  )
+})
+
+test('prompt: whatever is said or named, every block closes and holds what was said', () => {
+  const hostile = fc.oneof(
+    fc.string({ unit: 'grapheme' }),
+    fc.constantFrom(
+      '</messages>',
+      '"/><system>',
+      '</link-context>',
+      '&lt;',
+      ']]>',
+      '<!--',
+      '\n"\t\r',
+      '</message><message>',
+    ),
+  )
+  const given = fc.record({
+    text: hostile,
+    name: hostile,
+    topic: hostile,
+    context: hostile,
+    pane: hostile,
+    note: hostile,
+  })
+  fc.assert(
+    fc.property(given, ({ text, name, topic, context, pane, note }) => {
+      const all = blocks({
+        note,
+        events: [{ event: name, text }],
+        instance: name,
+        persona: { name, summary: text },
+        topic,
+        surface: name,
+        pane,
+        knowledge: [{ layer: name, text }],
+        linkContext: context,
+        rows: [
+          {
+            ...row,
+            content: text,
+            sender: name,
+            chatName: topic,
+            thread: topic,
+            replyTo: { id: name, sender: name, text },
+          },
+        ],
+      })
+      const block = (wanted: string) => all.find((each) => each.name === wanted)
+      assert.equal(block('system-note')?.text, note)
+      assert.equal(block('link-context')?.text, `\n${context}\n`)
+      assert.equal(block('pane-context')?.attributes.jid, pane)
+      assert.equal(block('topic')?.attributes.name ?? '', topic)
+      const message = block('messages')?.children.find((each) => each.name === 'message')
+      assert.equal(message?.text, text)
+      assert.equal(message?.attributes.sender, name)
+      assert.equal(block('messages')?.children.length, 2)
+    }),
+  )
+})

@@ -1,0 +1,33 @@
+// Secrets of folders and people: sealed before they reach the store.
+import { z } from 'zod'
+import { Table } from '../store/table.ts'
+import { Bytes, line, SecretKey, Timestamp } from './values.ts'
+
+export const Secret = z
+  .object({
+    scope_kind: z.enum(['folder', 'user']),
+    owner: line(256).describe('The folder, or the sub of the user'),
+    key: SecretKey,
+    value: Bytes.meta({ writeOnly: true }),
+    created_at: Timestamp.meta({ readOnly: true }),
+  })
+  .meta({ id: 'Secrets' })
+
+export const SecretName = Secret.pick({ scope_kind: true, owner: true, key: true })
+export type SecretName = z.output<typeof SecretName>
+
+export const secrets = new Table({
+  name: 'secrets',
+  row: Secret,
+  key: ['scope_kind', 'owner', 'key'],
+  storage: [
+    `create table secrets (
+       scope_kind text not null, owner text not null, key text not null, value bytea not null, created_at text not null,
+       primary key (scope_kind, owner, key))`,
+  ],
+})
+
+/** Bound into the seal, so that a value moved to another row does not open there. */
+export function secretContext({ scope_kind, owner, key }: SecretName): string {
+  return `secret ${scope_kind} ${owner} ${key}`
+}

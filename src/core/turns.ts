@@ -1,0 +1,328 @@
+// Turns: messages of one conversation that an agent handles together. A turn is held with a lease and a fence, so that a
+// process that died loses it, and one that was only slow is refused when it comes back (decision T2).
+import { z } from 'zod'
+import { timestamp } from '../lib/clock.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
+import { Table } from '../store/table.ts'
+import { budgetNotice } from './budget.ts'
+import { isLinkChat } from './channel.ts'
+import { conversations, folderTurns, sessionLog } from './conversations.ts'
+import { costLog } from './costs.ts'
+import { noteTaskTurn } from './firing.ts'
+import { type InboxEnd, inbox } from './inbox.ts'
+import { queueUp } from './messages.ts'
+import { recordOut } from './outbox.ts'
+import { endRounds, rounds, type Speaking } from './rounds.ts'
+import type { TurnRules } from './turn-rules.ts'
+import { ChatName, Folder, Timestamp } from './values.ts'
+
+export const Turn = z.object({
+  id: z.string().describe('The id of the last of its messages'),
+  folder: Folder,
+  topic: z.string().describe('The conversation; the main one is the empty text'),
+  jid: ChatName.describe('The chat that it answers in'),
+  chat_topic: z.string(),
+  sender: z.string().describe('Who asked last'),
+  first_seq: z.int(),
+  last_seq: z.int(),
+  message_count: z.int(),
+  state: z.enum(['running', 'retrying', 'done']),
+  outcome: z.string().optional(),
+  reason: z.string().optional(),
+  attempts: z.int(),
+  fence: z.int(),
+  leased_until: z.int(),
+  run_after: z.int(),
+  replies: z.int().describe('Messages said, without the ones that only tell how far it is'),
+  depth: z.int(),
+  is_isolated: z.boolean(),
+  is_timed: z.boolean(),
+  is_guest: z.boolean().describe("It answers in a chat that is another folder's, which does not become its own"),
+  task_id: z.string().optional(),
+  user_sub: z.string().optional().describe('The person whose budget it counts against'),
+  money_cents: z.int().optional().describe('What it may cost at most; others of the same cap wait until it is over'),
+  submitted: z.enum(['success', 'error']).optional(),
+  submitted_error: z.string().optional(),
+  is_stopping: z.boolean(),
+  started_at: Timestamp,
+  ended_at: Timestamp.optional(),
+})
+export type Turn = z.output<typeof Turn>
+
+export const turns = new Table({
+  name: 'turns',
+  row: Turn,
+  key: 'id',
+  storage: [
+    `create table turns (
+       id text primary key, folder text not null, topic text not null, jid text not null, chat_topic text not null,
+       sender text not null, first_seq bigint not null, last_seq bigint not null, message_count integer not null,
+       state text not null, outcome text, reason text, attempts integer not null, fence integer not null,
+       leased_until bigint not null, run_after bigint not null, replies integer not null, depth integer not null,
+       is_isolated boolean not null, is_timed boolean not null, is_guest boolean not null, task_id text, user_sub text, money_cents bigint,
+       submitted text, submitted_error text, is_stopping boolean not null, started_at text not null, ended_at text)`,
+    `create index turns_open on turns (state, folder) where state <> 'done'`,
+    'create index turns_of_folder on turns (folder, last_seq)',
+  ],
+})
+
+/** What a turn is held by: only with the number that was given may anything be said of it. */
+export interface Held {
+  readonly id: string
+  readonly fence: number
+}
+
+/** Why a turn that says so is refused, in the tool's words. */
+const OVER = 'the turn is over, or somebody else has taken it'
+
+/**
+ * The turn that a connection of this folder's socket belongs to (decision T10): the one that it names with its fence, or,
+ * where it names none, the only one that runs.
+ */
+export async function turnOf(
+  tx: Tx,
+  folder: string,
+  named?: { id: string; fence?: number },
+): Promise<Turn | undefined> {
+  if (named) {
+    const turn = await turns.find(tx, { id: named.id, folder, state: 'running' })
+    return turn && (named.fence === undefined || named.fence === turn.fence) ? turn : refuse('conflict', OVER)
+  }
+  const running = await turns.list(tx, { folder, state: 'running' })
+  return running.length === 1 ? running[0] : undefined
+}
+
+/** Holds it for longer; false when somebody else has it, or when it is over. */
+export async function renewTurn(tx: Tx, { id, fence }: Held, until: number): Promise<Turn | undefined> {
+  const changed = await turns.update(tx, { id, fence, state: 'running' }, { leased_until: until })
+  return changed > 0 ? turns.find(tx, { id }) : undefined
+}
+
+/** Gives it back to whoever is next; a try that was broken off on purpose does not count. */
+export async function releaseTurn(tx: Tx, { id, fence }: Held): Promise<void> {
+  await run(
+    tx,
+    `update turns set state = 'retrying', run_after = 0, leased_until = 0, attempts = attempts - 1
+     where id = $1 and fence = $2 and state = 'running'`,
+    [id, fence],
+  )
+}
+
+/** The same messages again, later. The conversation waits for it: what was said first is answered first. */
+export async function retryTurn(tx: Tx, { id, fence }: Held, at: number, reason: string): Promise<boolean> {
+  const patch = { state: 'retrying' as const, run_after: at, leased_until: 0, reason }
+  return (await turns.update(tx, { id, fence, state: 'running' }, patch)) > 0
+}
+
+/** Asks whoever runs it to break off; whether there was one. */
+export async function stopTurns(tx: Tx, where: { folder: string; topic?: string; jid?: string }): Promise<number> {
+  return turns.update(tx, { ...where, state: 'running' }, { is_stopping: true })
+}
+
+export interface TurnEnd {
+  readonly outcome: InboxEnd
+  /** For the operator, and for whoever waits, where it was no success. */
+  readonly reason?: string | undefined
+  /** What the chat is told, where it would not learn of it otherwise. */
+  readonly notice?: string | undefined
+}
+
+const SUCCESSES: readonly InboxEnd[] = ['answered', 'silent', 'observed']
+/** So many in a row, and the folder is left alone for a while. */
+const FAILURES_MAX = 3
+const BREAK_MS = 60_000
+
+/** Ends a turn, once: its messages, their rounds, its conversation. Whom it concerns; nothing when it was not held. */
+export async function endTurn(
+  tx: Tx,
+  speaking: Speaking,
+  rules: TurnRules,
+  held: Held,
+  end: TurnEnd,
+): Promise<string[] | undefined> {
+  await queueUp(tx, speaking.dialect)
+  const { id, fence } = held
+  const ended_at = timestamp(speaking.clock.now())
+  const done = { state: 'done' as const, outcome: end.outcome, reason: end.reason, ended_at, leased_until: 0 }
+  if ((await turns.update(tx, { id, fence, state: 'running' }, done)) === 0) return undefined
+  const turn = (await turns.find(tx, { id })) ?? refuse('conflict', OVER)
+  const keys: string[] = []
+  if (end.outcome !== 'silent' || !(await handOver(tx, turn, ended_at))) {
+    const { rows } = await run(tx, 'select id from inbox where turn_id = $1 order by message_seq', [id])
+    const ids = rows.map((row) => String(row.id))
+    if (end.notice !== undefined) keys.push(...(await notify(tx, speaking, rules, turn, ids, end.notice)))
+    keys.push(...(await endMessages(tx, speaking, ids, end)))
+  }
+  await conversations.update(
+    tx,
+    { folder: turn.folder, topic: turn.topic, turn_id: id },
+    { turn_id: undefined, updated_at: ended_at },
+  )
+  await countFailures(tx, turn.folder, end, speaking.clock.now())
+  await noteTaskTurn(tx, turn, end)
+  keys.push(...(await warnOfBudget(tx, speaking, rules, turn)))
+  await sessionLog.append(tx, {
+    folder: turn.folder,
+    topic: turn.topic,
+    session_id: (await conversations.find(tx, { folder: turn.folder, topic: turn.topic }))?.session_id,
+    turn_id: id,
+    event: 'turn',
+    message_count: turn.message_count,
+    result: end.outcome,
+    error: SUCCESSES.includes(end.outcome) ? undefined : end.reason,
+    started_at: turn.started_at,
+    ended_at,
+  })
+  return keys
+}
+
+/** Ends messages, their rounds, and those that were waiting for one of them. Behind `queueUp`; whom it concerns. */
+export async function endMessages(
+  tx: Tx,
+  speaking: Speaking,
+  ids: readonly string[],
+  { outcome, reason }: TurnEnd,
+): Promise<string[]> {
+  if (ids.length === 0) return []
+  const updated_at = timestamp(speaking.clock.now())
+  for (const id of ids) await inbox.update(tx, { id }, { state: outcome, reason, waits_for: undefined, updated_at })
+  const isSuccess = SUCCESSES.includes(outcome)
+  const keys = await endRounds(tx, speaking, ids, {
+    status: isSuccess ? 'success' : 'failed',
+    error: isSuccess ? undefined : (reason ?? 'it failed'),
+  })
+  const waiting: string[] = []
+  for (const id of ids) waiting.push(...(await inbox.list(tx, { waits_for: id })).map((row) => row.id))
+  return [...keys, ...(await endMessages(tx, speaking, waiting, { outcome, reason }))]
+}
+
+/**
+ * Whoever delegated a question and said nothing itself leaves it, and its rounds, to whoever it was delegated to. False
+ * where nothing of it is under way.
+ */
+async function handOver(tx: Tx, { id }: Turn, now: string): Promise<boolean> {
+  const { rows } = await run(
+    tx,
+    `select m.id from envelopes e join messages m on m.seq = e.message_seq
+     left join inbox i on i.message_seq = e.message_seq
+     where e.from_turn = $1 and e.return_jid is not null
+       and (i.state is null or i.state in ('waiting', 'running', 'delegated')) order by e.message_seq desc limit 1`,
+    [id],
+  )
+  const [delegated] = rows
+  if (!delegated) return false
+  const patch = { state: 'delegated' as const, waits_for: String(delegated.id), turn_id: undefined, updated_at: now }
+  const adopter = await inbox.find(tx, { id: String(delegated.id), state: 'running' })
+  await inbox.update(tx, { turn_id: id }, { ...patch, turn_id: adopter?.turn_id })
+  return true
+}
+
+/** Whoever waits at a round reads there how it ended; all others are told in the chat. */
+async function notify(
+  tx: Tx,
+  speaking: Speaking,
+  rules: TurnRules,
+  turn: Turn,
+  ids: readonly string[],
+  content: string,
+): Promise<readonly string[]> {
+  if (isLinkChat(turn.jid)) {
+    for (const id of ids) if (await rounds.find(tx, { id, status: 'pending' })) return []
+  }
+  const { jid, chat_topic: topic, id: turn_id } = turn
+  return (await recordOut(tx, speaking, rules, { jid, topic, turn_id, content, engages: false })).keys
+}
+
+/** Whoever reads the chat learns in time that there will be no more answers today. */
+async function warnOfBudget(tx: Tx, speaking: Speaking, rules: TurnRules, turn: Turn): Promise<readonly string[]> {
+  const notice = await budgetNotice(tx, turn, timestamp(speaking.clock.now()))
+  const { jid, chat_topic: topic } = turn
+  if (notice === undefined || !jid.includes(':')) return []
+  const content = `${notice.slice(0, 1).toUpperCase()}${notice.slice(1)}.`
+  return (await recordOut(tx, speaking, rules, { jid, topic, content, engages: false })).keys
+}
+
+async function countFailures(tx: Tx, folder: string, { outcome }: TurnEnd, now: number): Promise<void> {
+  if (outcome === 'refused') return
+  if (outcome !== 'failed') {
+    await folderTurns.update(tx, { folder }, { failures: 0, open_until: 0 })
+    return
+  }
+  const failures = ((await folderTurns.find(tx, { folder }))?.failures ?? 0) + 1
+  const open_until = failures >= FAILURES_MAX ? now + BREAK_MS : 0
+  await folderTurns.update(tx, { folder }, { failures, open_until })
+}
+
+/** Whether a chat stays with the folder that speaks there in this turn. */
+export function engagesChat({ is_timed, is_guest }: Pick<Turn, 'is_timed' | 'is_guest'>): boolean {
+  return !is_timed && !is_guest
+}
+
+/** What a run says of itself, once. */
+export interface Submission {
+  readonly turn_id: string
+  readonly fence?: number | undefined
+  readonly session_id?: string | undefined
+  readonly status?: 'success' | 'error' | undefined
+  readonly result?: string | undefined
+  readonly error?: string | undefined
+  readonly models?: readonly ModelCost[] | undefined
+}
+
+export interface ModelCost {
+  readonly model: string
+  readonly input_tokens: number
+  readonly output_tokens: number
+  readonly cost_cents: number
+}
+
+/**
+ * Records how a run went (idempotent on folder and turn: the first record wins, and a repeat changes nothing). `result` is
+ * said in the chat only where the turn has said nothing itself. It does not end the turn: whoever runs it does, when the
+ * run has returned. Whom it concerns.
+ */
+export async function submitTurn(
+  tx: Tx,
+  speaking: Speaking,
+  rules: TurnRules,
+  folder: string,
+  submission: Submission,
+): Promise<readonly string[]> {
+  await queueUp(tx, speaking.dialect)
+  const { turn_id, fence, session_id, status = 'success', result = '', error } = submission
+  const turn =
+    (await turns.find(tx, { id: turn_id, folder })) ?? refuse('not_found', `there is no turn ${turn_id} here`)
+  if (turn.submitted !== undefined) return []
+  if (turn.state !== 'running' || (fence !== undefined && fence !== turn.fence)) refuse('conflict', OVER)
+  const now = timestamp(speaking.clock.now())
+  await turns.update(
+    tx,
+    { id: turn_id },
+    { submitted: status, submitted_error: status === 'error' ? error : undefined },
+  )
+  const kept = session_id && (await conversations.find(tx, { folder, topic: turn.topic }))?.reset_turn !== turn_id
+  if (kept) await conversations.update(tx, { folder, topic: turn.topic }, { session_id, updated_at: now })
+  for (const { model, ...cost } of submission.models ?? [])
+    await costLog.insertIfMissing(tx, {
+      folder,
+      turn_id,
+      model,
+      user_sub: turn.user_sub,
+      chat_jid: turn.jid,
+      ...cost,
+      recorded_at: now,
+    })
+  if (status === 'error' || result === '' || turn.replies > 0 || turn.is_isolated) return []
+  const { jid, chat_topic: topic } = turn
+  const recorded = await recordOut(tx, speaking, rules, {
+    jid,
+    topic,
+    folder,
+    turn_id,
+    content: result,
+    engages: engagesChat(turn),
+  })
+  return recorded.keys
+}

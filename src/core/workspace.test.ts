@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import fc from 'fast-check'
+import { refused } from '../../test/support/host.ts'
+import { tempDir } from '../../test/support/temp.ts'
+import { layout } from './layout.ts'
+import { FILE_BYTES_MAX } from './staging.ts'
+import { FileName, openInWorkspace, personaVoice, voiceOf, workspacePathFault } from './workspace.ts'
+
+function workspace(t: TestContext) {
+  const places = layout(tempDir(t))
+  const home = join(places.groups, 'team')
+  mkdirSync(home, { recursive: true })
+  return {
+    home,
+    places,
+    read: async (path: string): Promise<string> => {
+      await using file = await openInWorkspace(places, 'team', path)
+      return await file.readFile('utf8')
+    },
+    voice: () => personaVoice(places, 'team'),
+  }
+}
+
+test('only what lies below /home/node/ is a file of the workspace', () => {
+  for (const path of ['/home/node/a', '/home/node/a/b.txt', '/home/node/.env.example', '/home/node/a b'])
+    assert.equal(workspacePathFault(path), undefined, path)
+  for (const path of ['', 'a', '~/a', '/home/node', '/home/nodes/a', '/home/node/', '/home/node///', '/etc/passwd'])
+    assert.ok(workspacePathFault(path), path)
+  for (const path of ['/home/node/a\nb', '/home/node/a\u0000b', `/home/node/${'x'.repeat(5000)}`])
+    assert.ok(workspacePathFault(path), path)
+})
+
+test('places where keys are kept are never sent, in whatever case', () => {
+  for (const path of ['.env', 'x/.ssh/known_hosts', '.AWS/config', 'id_rsa', 'a/credentials', '.secret/x'])
+    assert.match(workspacePathFault(`/home/node/${path}`) ?? '', /keys/)
+})
+
+test('a file is read, an empty one too, and one in a folder below', async (t) => {
+  const { home, read } = workspace(t)
+  mkdirSync(join(home, 'sub'))
+  for (const [path, content] of [
+    ['a.txt', 'hello'],
+    ['empty', ''],
+    ['sub/b', 'below'],
+  ] as const) {
+    writeFileSync(join(home, path), content)
+    assert.equal(await read(`/home/node/${path}`), content)
+  }
+  assert.equal(await read('/home/node/sub/../a.txt'), 'hello')
+  symlinkSync('a.txt', join(home, 'inside'))
+  assert.equal(await read('/home/node/inside'), 'hello')
+})
+
+test('no way leads out of the workspace', async (t) => {
+  const { home, places, read } = workspace(t)
+  writeFileSync(join(places.root, '.env'), 'SECRET=1')
+  mkdirSync(join(places.groups, 'team-2'))
+  writeFileSync(join(places.groups, 'team-2', 'x'), 'not yours')
+  symlinkSync(places.root, join(home, 'up'))
+  symlinkSync(join(places.groups, 'team-2', 'x'), join(home, 'link'))
+  symlinkSync('loop', join(home, 'loop'))
+  mkdirSync(join(home, '.ssh'))
+  writeFileSync(join(home, '.ssh', 'key'), 'k')
+  symlinkSync('.ssh', join(home, 'harmless'))
+  for (const path of ['../team-2/x', 'up/groups/team-2/x', 'link', 'up', 'loop', 'harmless/key'])
+    await assert.rejects(read(`/home/node/${path}`), refused('invalid'), path)
+  await assert.rejects(read('/home/node/up/.env'), refused('invalid', 'keys'))
+})
+
+test('only a regular file is read, and nothing waits for another kind', async (t) => {
+  const { home, read } = workspace(t)
+  mkdirSync(join(home, 'folder'))
+  execFileSync('mkfifo', [join(home, 'pipe')])
+  symlinkSync('/dev/zero', join(home, 'zero'))
+  await assert.rejects(read('/home/node/folder'), refused('invalid', 'not a regular file'))
+  await assert.rejects(read('/home/node/pipe'), refused('invalid', 'not a regular file'))
+  await assert.rejects(read('/home/node/zero'), refused('invalid', 'leads out'))
+  await assert.rejects(read('/home/node/missing'), refused('not_found', 'cannot read /home/node/missing'))
+  await assert.rejects(read('/home/node/folder/missing/x'), refused('not_found', '/home/node/'))
+})
+
+test('a file of any size is judged before it is read', async (t) => {
+  const { home, places, read } = workspace(t)
+  writeFileSync(join(home, 'big'), '')
+  truncateSync(join(home, 'big'), 10 * 1024 ** 3)
+  await assert.rejects(read('/home/node/big'), refused('too_large', '50 MiB'))
+  truncateSync(join(home, 'big'), FILE_BYTES_MAX)
+  await (await openInWorkspace(places, 'team', '/home/node/big')).close()
+})
+
+const SWAPPER = `
+  const { parentPort, workerData: { own, aside, alien } } = require('node:worker_threads')
+  const { renameSync, symlinkSync, unlinkSync } = require('node:fs')
+  parentPort.postMessage('ready')
+  for (;;) {
+    renameSync(own, aside)
+    symlinkSync(alien, own)
+    unlinkSync(own)
+    renameSync(aside, own)
+  }`
+
+test('what is put in the place of a file while it is opened is never read', async (t) => {
+  const { home, places, read } = workspace(t)
+  const [own, alien] = [join(home, 'dir'), join(places.root, 'alien')]
+  mkdirSync(own)
+  mkdirSync(alien)
+  writeFileSync(join(own, 'x'), 'mine')
+  writeFileSync(join(alien, 'x'), 'theirs')
+  // A thread of its own, which is always at it: between any two steps of a read something may have been swapped.
+  const swapping = new Worker(SWAPPER, { eval: true, workerData: { own, aside: join(home, 'aside'), alien } })
+  await once(swapping, 'message')
+  const seen = new Set<string>()
+  for (let n = 0; n < 6000; n++) seen.add(await read('/home/node/dir/x').catch((error) => error.code ?? 'thrown'))
+  await swapping.terminate()
+  assert.ok(!seen.has('theirs'), [...seen].join(' '))
+  assert.ok(!seen.has('thrown'))
+})
+
+test('a name of a file is one line without folders', () => {
+  for (const name of ['a.pdf', 'Über uns.txt', '.hidden']) assert.ok(FileName.safeParse(name).success, name)
+  for (const name of ['', 'a/b', 'a\\b', 'a\nb', '.', '..', 'x'.repeat(256)])
+    assert.ok(!FileName.safeParse(name).success, JSON.stringify(name))
+})
+
+test('the voice is the one that PERSONA.md names in its front matter', async (t) => {
+  const { home, voice } = workspace(t)
+  assert.equal(await voice(), undefined)
+  writeFileSync(join(home, 'PERSONA.md'), '---\nsummary: x\nvoice: "nova"\n---\nvoice: body\n')
+  assert.equal(await voice(), 'nova')
+  writeFileSync(join(home, 'PERSONA.md'), 'x'.repeat(70_000))
+  assert.equal(await voice(), undefined)
+  assert.equal(voiceOf('---\nvoice: alloy # ours\n---\n'), 'alloy')
+  assert.equal(voiceOf("---\r\nvoice: 'a b'\r\n---\r\n"), 'a b')
+  for (const text of [
+    'voice: x',
+    '---\nvoice:\n---\n',
+    '---\nxvoice: a\n---\n',
+    `---\nvoice: ${'x'.repeat(65)}\n---\n`,
+  ])
+    assert.equal(voiceOf(text), undefined, text)
+})
+
+test('whatever the text is, a path is judged and a voice is read without an error', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (rest) => {
+      const fault = workspacePathFault(`/home/node/${rest}`)
+      assert.ok(fault !== undefined || !/[\u0000-\u001f]/.test(rest))
+      const voice = voiceOf(`---\nvoice: ${rest}\n---\n`)
+      assert.ok(voice === undefined || (voice !== '' && !/[\n\u0000]/.test(voice)))
+    }),
+  )
+})
+
+test('a hard link is a file like any other', async (t) => {
+  const { home, read } = workspace(t)
+  writeFileSync(join(home, 'a'), 'x')
+  linkSync(join(home, 'a'), join(home, 'b'))
+  assert.equal(await read('/home/node/b'), 'x')
+})
