@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { agent, onEveryEngine, testHost } from '../../test/support/host.ts'
-import { openTools, PRODUCT_TOOLS, revoking } from '../../test/support/tools.ts'
+import { openTools, PRODUCT_TOOLS, ROW_TOOLS, revoking } from '../../test/support/tools.ts'
 
-const EVERY_TOOL = PRODUCT_TOOLS.shown.map(({ name }) => name)
+const EVERY_TOOL = ROW_TOOLS.shown.map(({ name }) => name)
 const WEB_ROUTES = ['del_web_route', 'list_web_routes', 'set_web_route']
 /** Document 001, section 4.1: tier 0 to 1, of those that are rows. */
 const INNER = [
@@ -36,7 +36,7 @@ onEveryEngine('registration', (engine) => {
     const at = await testHost(t, engine)
     await at.groups(...Object.keys(BY_DEFAULT))
     for (const [folder, names] of Object.entries(BY_DEFAULT)) {
-      const session = await openTools(t, at.host, agent(folder))
+      const session = await openTools(t, at.host, agent(folder), { list: ROW_TOOLS })
       assert.deepEqual(await session.names(), names.toSorted(), folder)
     }
   })
@@ -71,8 +71,8 @@ suite('brackets', () => {
       const at = await testHost(t)
       await at.groups('team/a/b', 'team/a/b/c')
       for (const folder of ['team/a/b', 'team/a/b/c']) await at.grant(`folder:${folder}`, action, '**')
-      const guest = await openTools(t, at.host, agent('team/a/b'))
-      const stranger = await openTools(t, at.host, agent('team/a/b/c'))
+      const guest = await openTools(t, at.host, agent('team/a/b'), { list: ROW_TOOLS })
+      const stranger = await openTools(t, at.host, agent('team/a/b/c'), { list: ROW_TOOLS })
       assert.deepEqual(
         await guest.names(),
         EVERY_TOOL.filter((name) => !INNER.includes(name)),

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { agent, type EngineName, onEveryEngine, type TestHost, testHost } from '../../test/support/host.ts'
-import { openTools, PRODUCT_TOOLS, type ToolSession } from '../../test/support/tools.ts'
+import { openTools, TOOL_VERBS, type ToolSession } from '../../test/support/tools.ts'
 
 type Args = Record<string, unknown>
 
@@ -210,7 +210,7 @@ const CASES: Record<string, Case> = {
     allowed: async ({ team, other, root }) => {
       const { id } = await answer(team, 'add_route', { route: '{"match": "room=1", "target": "team"}' })
       await team.call('add_route', { route: '{"match": "room=2", "target": "team/a"}' })
-      const { id: theirs } = await answer(other, 'add_route', { route: '{"target": "other"}' })
+      const { id: theirs } = await answer(other, 'add_route', { route: '{"match": "room=7", "target": "other"}' })
       const wanted = [
         { seq: 0, match: 'room=1', target: 'team' },
         { seq: 3, match: 'room=3', target: 'team/a' },
@@ -219,7 +219,7 @@ const CASES: Record<string, Case> = {
       const rows = await routesOf(root)
       assert.deepEqual(
         rows.map(({ match, target }) => `${match} ${target}`),
-        ['room=1 team', ' other', 'room=3 team/a'],
+        ['room=1 team', 'room=7 other', 'room=3 team/a'],
       )
       // What stays keeps its id, and another subtree its rows.
       assert.deepEqual([rows[0]?.id, rows[1]?.id], [id, theirs])
@@ -705,5 +705,5 @@ for (const [name, { granted, outside, bad, sample }] of Object.entries(CASES)) {
 
 test('no tool is left out', () => {
   const tried = [...Object.keys(CASES), ...Object.keys(INSTANCE_CASES), ...ELSEWHERE]
-  assert.deepEqual(tried.toSorted(), [...PRODUCT_TOOLS.tools.keys()])
+  assert.deepEqual(tried.toSorted(), [...TOOL_VERBS.keys()].toSorted())
 })

@@ -15,6 +15,7 @@ import { parse } from '../lib/parse.ts'
 import { REFUSALS, Refusal } from '../lib/refusal.ts'
 import { callParsed } from '../registry/call.ts'
 import type { Asking } from '../registry/context.ts'
+import { HeldCall, heldAnswer, holdable } from '../registry/holding.ts'
 import type { NamedVerb, Resource } from '../registry/resource.ts'
 import { mustBeListed, type Tool, Unlisted, visibilityOf } from '../registry/tool.ts'
 import { isSchema, jsonSchema, type Schema } from './schema.ts'
@@ -43,6 +44,11 @@ export function toolsOf(resources: readonly Resource[]): Tool[] {
   )
 }
 
+/** Tools that are no rows. */
+export function hotToolsOf(verbs: readonly NamedVerb[]): Tool[] {
+  return verbs.flatMap((verb) => (verb.when === undefined ? [] : [verbTool(verb, verb.when)]))
+}
+
 export function toolList<A = Asking>(tools: readonly Tool<A>[]): ToolList<A> {
   const sorted = [...tools].sort((a, b) => (a.name < b.name ? -1 : 1))
   const twice = sorted.find(({ name }, index) => sorted[index + 1]?.name === name)
@@ -55,9 +61,11 @@ export function toolList<A = Asking>(tools: readonly Tool<A>[]): ToolList<A> {
 
 /** One for each connection, or for each request over HTTP. Both protocol generations speak to it. */
 export function toolServer(options: ToolServerOptions): Server {
-  return serverOf(options, async ({ host, caller }) => {
+  return serverOf(options, async (asking) => {
+    const { host, caller } = asking
     const policy = await host.engine.read((tx) => host.policies.read(tx))
-    return shownTo(options.list, policy, caller)
+    const { tools } = options.list
+    return shownTo(options.list, policy, caller).filter(({ name }) => tools.get(name)?.isThere?.(asking) ?? true)
   })
 }
 
@@ -113,7 +121,9 @@ function verbTool(verb: NamedVerb, when: string): Tool {
       await verb.needs(ctx, given)
     },
   }
-  const nothing: NamedVerb = { ...verb, input: z.object({}), reads: true, needs: mustBeListed, run: async () => {} }
+  const callUnlessHeld = holdable(shown)
+  const { prepare: _, says: __, ...bare } = verb
+  const nothing: NamedVerb = { ...bare, input: z.object({}), reads: true, needs: mustBeListed, run: async () => {} }
 
   async function read(asking: Asking, args: unknown): Promise<z.output<z.ZodObject>> {
     try {
@@ -129,9 +139,14 @@ function verbTool(verb: NamedVerb, when: string): Tool {
     name: verb.toolName,
     when,
     input,
+    isThere: ({ host }) => verb.isThere?.(host) ?? true,
     run: async (asking, args) => {
+      if (verb.isThere?.(asking.host) === false) throw new Unlisted(verb.toolName)
       const given = await read(asking, args)
-      const reply = show(await callParsed(asking, shown, given))
+      const done = await callUnlessHeld(asking, given)
+      if (done instanceof HeldCall) return heldAnswer(asking, verb, given)
+      if (verb.finish) return verb.finish(asking, done, given)
+      const reply = show(done)
       return verb.toolReply ? verb.toolReply(reply, given) : reply
     },
   }

@@ -69,7 +69,7 @@ const VALUE_MAX = 200
 const SUMMARY_MAX = 512
 
 export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: Deed, outcome: Outcome): Promise<void> {
-  const { host, caller, face, requestId, sourceIp, turnId } = asking
+  const { host, caller, face, requestId, sourceIp, turn } = asking
   const folder = caller.kind === 'agent' || caller.kind === 'person' ? caller.folder : undefined
   await audit.append(tx, {
     created_at: timestamp(host.clock.now()),
@@ -85,7 +85,7 @@ export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: De
     duration_ms: outcome.durationMs,
     folder,
     instance: host.instance,
-    turn_id: turnId,
+    turn_id: turn?.id,
     request_id: requestId,
     source_ip: sourceIp,
   })

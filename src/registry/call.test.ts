@@ -40,6 +40,17 @@ const notes = resource({
         await table.upsert(ctx.tx, note)
       },
     }),
+    writePrepared: verb({
+      input: Note,
+      needs: granted(({ folder }: { folder: string }) => folder),
+      prepare: async (_asking, { text }) => {
+        prepared.push(text)
+        if (text === 'bad') refuse('invalid', 'it is not there')
+        await betweenTimes()
+        return `${text} as found`
+      },
+      run: (ctx, note, found) => table.upsert(ctx.tx, { ...note, text: String(found) }),
+    }),
     read: verb({
       reads: true,
       input: z.object({}),
@@ -51,6 +62,8 @@ const notes = resource({
   }),
 })
 const told: string[] = []
+const prepared: string[] = []
+let betweenTimes: () => Promise<void> = async () => {}
 let nested: (ctx: Context) => Promise<void> = async () => {}
 
 onEveryEngine('one path for every call', (engine) => {
@@ -117,6 +130,30 @@ onEveryEngine('one path for every call', (engine) => {
     assert.deepEqual(told, ['told'])
     await new Promise(setImmediate)
     assert.match(String(stray[0]), /nobody listened/)
+  })
+
+  test('only for whoever may is anything prepared, and what was found is what is written', async (t) => {
+    const { as, grant, ungrant, audits, cli } = await open(t)
+    prepared.length = 0
+    await grant('github:1', 'admin', 'team')
+    await assert.rejects(as(person('github:2')).call(notes.verbs.writePrepared, note), refused('forbidden'))
+    assert.deepEqual(prepared, [])
+    await as(person('github:1')).call(notes.verbs.writePrepared, note)
+    assert.deepEqual(await cli.call(notes.verbs.read, {}), [{ folder: 'team', text: 'x as found' }])
+    const before = (await audits()).length
+    await assert.rejects(
+      as(person('github:1')).call(notes.verbs.writePrepared, { ...note, text: 'bad' }),
+      refused('invalid', 'not there'),
+    )
+    assert.equal((await audits()).length, before)
+    // A right that is taken away while it is prepared is gone when it is written.
+    betweenTimes = () => ungrant('github:1', 'admin', 'team')
+    await assert.rejects(
+      as(person('github:1')).call(notes.verbs.writePrepared, { ...note, text: 'late' }),
+      refused('forbidden'),
+    )
+    betweenTimes = async () => {}
+    assert.deepEqual(await cli.call(notes.verbs.read, {}), [{ folder: 'team', text: 'x as found' }])
   })
 
   test('a verb that calls a verb is an error at once, not a wait for ever', async (t) => {

@@ -1,5 +1,8 @@
 // The one path: parse, authorize, run, audit, in one transaction. Every face calls this and nothing else.
 import type { z } from 'zod'
+import type { Policy } from '../core/access.ts'
+import { queueUp } from '../core/messages.ts'
+import { turnOf } from '../core/turns.ts'
 import { timestamp } from '../lib/clock.ts'
 import { parse } from '../lib/parse.ts'
 import { Refusal } from '../lib/refusal.ts'
@@ -27,17 +30,31 @@ export async function callParsed<I extends z.ZodObject, O>(
   })
   const params = plainMembers(input)
   let effects: (() => void | Promise<void>)[] = []
+  const admit = async (tx: Tx): Promise<Context> => {
+    const ctx = contextOf(asking, { tool: verb.toolName, params }, tx, effects)
+    // Whoever has lost its turn has lost its say.
+    if (asking.turn) await ctx.turn()
+    await verb.needs(ctx, input)
+    return ctx
+  }
+  const prepare = async (): Promise<unknown> => {
+    if (!verb.prepare) return undefined
+    await host.engine.read(admit)
+    return verb.prepare(asking, input)
+  }
+  let prepared: unknown
   const attempt = async (tx: Tx): Promise<O> => {
     effects = []
-    const ctx = contextOf(asking, { tool: verb.toolName, params }, tx, effects)
-    await verb.needs(ctx, input)
-    const reply = await verb.run(ctx, input)
+    if (verb.says) await queueUp(tx, host.engine.dialect)
+    const ctx = await admit(tx)
+    const reply = await verb.run(ctx, input, prepared)
     if (verb.reads) return reply
     const said = verb.audited ? verb.audited(input, reply) : input
     if (said) await writeAudit(tx, asking, verb, { input: said, reply }, outcome('ok'))
     return reply
   }
   try {
+    prepared = await prepare()
     const reply = await (verb.reads ? host.engine.read(attempt) : host.engine.transaction(attempt))
     for (const effect of effects) void runEffect(host, effect)
     return reply
@@ -57,6 +74,7 @@ function contextOf(
   effects: (() => void | Promise<void>)[],
 ): Context {
   const { host, caller, face } = asking
+  let policy: Promise<Policy> | undefined
   return {
     instance: host.instance,
     clock: host.clock,
@@ -64,13 +82,22 @@ function contextOf(
     keyring: host.keyring,
     webBase: host.webBase,
     timeZone: host.timeZone,
+    rules: host.rules,
+    ...(host.layout ? { layout: host.layout } : {}),
     tx,
+    dialect: host.engine.dialect,
     caller,
     face,
     tool,
     params,
     now: timestamp(host.clock.now()),
-    policy: () => host.policies.read(tx),
+    // Asked several times of one call, and the same in all of its transaction.
+    routes: () => host.routes.read(tx),
+    policy: () => {
+      policy ??= host.policies.read(tx)
+      return policy
+    },
+    turn: async () => (caller.kind === 'agent' ? turnOf(tx, caller.folder, asking.turn) : undefined),
     after: (effect) => {
       effects.push(effect)
     },

@@ -2,7 +2,7 @@
 // `when` gives a tool, `exported` gives a place in the manifest.
 import type { z } from 'zod'
 import type { Table } from '../store/table.ts'
-import type { Context } from './context.ts'
+import type { Asking, Context, Host } from './context.ts'
 
 export type Daemon = 'authd' | 'routd' | 'gated' | 'runed' | 'webd' | 'proxyd' | 'dashd' | 'onbod' | 'timed'
 export type HttpRoute = `${'GET' | 'POST' | 'PATCH' | 'DELETE'} /${string}`
@@ -26,11 +26,22 @@ export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
   toolInput?: z.ZodType<z.output<I>>
   /** The tool's own answer, where it is not the output itself; text stays text. */
   toolReply?(reply: O, input: z.output<I>): unknown
+  /**
+   * What must be known of the outside before anything is recorded; its answer is given to `run`. Only whoever may, judged
+   * once before and once more in the transaction.
+   */
+  prepare?(asking: Asking, input: z.output<I>): Promise<unknown>
+  /** What is left to do outside when the commit is done; its answer is the tool's. Only tools have it. */
+  finish?(asking: Asking, reply: O, input: z.output<I>): Promise<unknown>
+  /** Whether the instance has what the tool needs; without it there is no such tool. */
+  isThere?(host: Host): boolean
+  /** Adds messages: it stands in the line of those who do before it reads anything (`queueUp`). */
+  says?: true
   /** Changes nothing: no audit row, no write lock. */
   reads?: true
   /** What the audit row says, where it is not the input; nothing, where the reply tells of no change. */
   audited?(input: z.output<I>, reply: O): object | undefined
-  run(ctx: Context, input: z.output<I>): Promise<O>
+  run(ctx: Context, input: z.output<I>, prepared?: unknown): Promise<O>
 }
 
 export interface Named {

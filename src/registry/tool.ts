@@ -4,6 +4,7 @@ import { isToolHeld, type Policy, toolListing } from '../core/access.ts'
 import { type Caller, claimsOf, principalOf } from '../core/caller.ts'
 import { Refusal } from '../lib/refusal.ts'
 import type { Asking, Context } from './context.ts'
+import type { NamedVerb, Verb } from './resource.ts'
 
 /** `A` is what is known of whoever asks. */
 export interface Tool<A = Asking> {
@@ -13,6 +14,8 @@ export interface Tool<A = Asking> {
   readonly when: string
   /** Its arguments, as the caller writes them. */
   readonly input: z.ZodType
+  /** Whether the instance has what it needs; absent: always. */
+  isThere?(asking: A): boolean
   /** From the arguments to the answer: text stays text, nothing is `ok`. Throws `Unlisted` before any other refusal. */
   run(asking: A, args: unknown): Promise<unknown>
 }
@@ -36,6 +39,23 @@ export function visibilityOf(policy: Policy, caller: Caller, tool: string): Visi
   if (caller.kind === 'agent') return toolListing(policy, caller.folder, tool)
   const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
   return { listed: caller.kind === 'host' || isToolHeld(policy, asker, tool), rules: [] }
+}
+
+/** A tool that is no row. One transaction judges, records and audits it; `finish` touches the outside world. */
+export function hotTool<I extends z.ZodObject, O = void, P = undefined>(
+  declared: Omit<Verb<I, O>, 'http' | 'status' | 'tool' | 'when' | 'prepare' | 'run'> & {
+    readonly name: string
+    readonly when: string
+    prepare?(asking: Asking, input: z.output<I>): Promise<P>
+    run(ctx: Context, input: z.output<I>, prepared: P): Promise<O>
+    /** The arguments that say what it was done to, for the audit row. */
+    readonly key?: readonly string[]
+  },
+): NamedVerb<I, O> {
+  const { name, key = [], ...verb } = declared
+  const named = { id: `tools.${name}`, resource: 'tools', verb: name, key, toolName: name, tool: name }
+  // The same members and types; only that there are no others.
+  return { ...verb, input: verb.input.strict() as unknown as I, ...named }
 }
 
 export async function mustBeListed(ctx: Context): Promise<void> {

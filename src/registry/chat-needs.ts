@@ -1,0 +1,55 @@
+// Who may speak in, act on or read a chat: the tool must be granted at home, and the chat within reach (decision A5).
+import { isToolDenied } from '../core/access.ts'
+import { folderOfChat, routedInto } from '../core/resolve.ts'
+import { reaches } from '../core/tiers.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Context } from './context.ts'
+import { hasTool, INSTANCE, mustHaveTool } from './needs.ts'
+
+/** `needs` of a tool that names a chat. Rules see it as `jid`, whatever the argument is called. */
+export function grantedOnChat<I>(jidOf: (input: I) => string) {
+  return async (ctx: Context, input: I): Promise<void> => mustReachChat(ctx, jidOf(input))
+}
+
+export async function mustReachChat(ctx: Context, jid: string): Promise<void> {
+  const { caller, tool } = ctx
+  const about: Context = { ...ctx, params: { ...ctx.params, jid } }
+  const owner = await folderOfChat(ctx.tx, jid, await ctx.routes())
+  if (caller.kind !== 'agent') return mustHaveTool(about, owner ?? INSTANCE)
+  await mustHaveTool(about, caller.folder)
+  if (
+    owner !== undefined &&
+    isToolDenied(await ctx.policy(), caller.folder, { tool, scope: owner, params: about.params })
+  )
+    refuse('forbidden', `${tool}: not permitted in ${jid}`)
+  if (await isInReach(ctx, caller.folder, jid, owner)) return
+  refuse(
+    'forbidden',
+    owner === undefined
+      ? `${tool}: the chat ${jid} has no route in this instance`
+      : `${tool}: the chat ${jid} belongs to a folder outside ${caller.folder}`,
+  )
+}
+
+/** Whether what was said in the chat may be taken from it, whatever the rules say of the chat that it goes to. */
+export async function canReachChat(ctx: Context, jid: string): Promise<boolean> {
+  const owner = await folderOfChat(ctx.tx, jid, await ctx.routes())
+  const { caller } = ctx
+  return caller.kind === 'agent' ? isInReach(ctx, caller.folder, jid, owner) : hasTool(ctx, owner ?? INSTANCE)
+}
+
+/** Whether an agent may have to do with the chat, whatever the tool. */
+export async function isChatInReach(ctx: Context, jid: string): Promise<boolean> {
+  const { caller } = ctx
+  return (
+    caller.kind !== 'agent' || isInReach(ctx, caller.folder, jid, await folderOfChat(ctx.tx, jid, await ctx.routes()))
+  )
+}
+
+async function isInReach(ctx: Context, folder: string, jid: string, owner: string | undefined): Promise<boolean> {
+  // Whoever is asked may answer: a delegated question comes from a chat of another folder.
+  if ((await ctx.turn())?.jid === jid) return true
+  if (owner !== undefined && reaches(folder, owner)) return true
+  if (reaches(folder, INSTANCE)) return true
+  return routedInto(ctx.tx, jid, folder, await ctx.routes())
+}

@@ -1,0 +1,18 @@
+// What a caller may see of a chat within reach: of a link's chat only what was said with those who have it now, for the chat
+// of a folder that is gone may have become another's.
+import { isLinkChat } from '../core/channel.ts'
+import { folderOfChat } from '../core/resolve.ts'
+import type { Context } from './context.ts'
+import { reachOf } from './needs.ts'
+
+export interface ChatSight {
+  readonly owner: string | undefined
+  /** Folders, with what lies below each; nothing where all of it may be seen. */
+  readonly folders: readonly string[] | undefined
+}
+
+export async function sightOfChat(ctx: Context, jid: string): Promise<ChatSight> {
+  const owner = await folderOfChat(ctx.tx, jid, await ctx.routes())
+  const reach = isLinkChat(jid) ? await reachOf(ctx) : undefined
+  return { owner, folders: reach && [...new Set([...(owner === undefined ? [] : [owner]), ...reach])] }
+}

@@ -1,0 +1,112 @@
+// Calls that an operator must approve first: an acl row `hold:mcp:<tool>` suspends what the agent may otherwise do.
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { awaitsApproval } from '../core/access.ts'
+import { inbox } from '../core/inbox.ts'
+import { type AskedCall, hasApproval, hold, takeApproval } from '../core/pending-actions.ts'
+import { summary } from './audit.ts'
+import { call, callParsed } from './call.ts'
+import type { Asking, Context } from './context.ts'
+import { anyone, ownFolder } from './needs.ts'
+import type { NamedVerb } from './resource.ts'
+import { hotTool } from './tool.ts'
+
+/** Thrown out of the transaction of a call that must wait: nothing of it is done. */
+export class HeldCall extends Error {
+  constructor(tool: string) {
+    super(`${tool}: held until an operator approves it`)
+    this.name = 'HeldCall'
+  }
+}
+
+type Input = z.output<z.ZodObject>
+
+/** The call of a verb that rows may hold: what it gives, or that it must wait. Only what is permitted is held. */
+export function holdable(verb: NamedVerb): (asking: Asking, input: Input) => Promise<unknown> {
+  const { reads, ...changing } = verb
+  const open = { ...verb, needs: holding(verb, async () => false) }
+  // The approval is taken in the transaction that uses it, also for a read, which then writes that much.
+  const released: NamedVerb = {
+    ...changing,
+    ...(reads ? { audited: () => undefined } : {}),
+    needs: holding(verb, isApproved),
+    run: async (ctx, input, prepared) => {
+      if (!(await takeApproval(ctx.tx, askedCall(ctx, input), ctx.clock.now()))) throw new HeldCall(ctx.tool)
+      return verb.run(ctx, input, prepared)
+    },
+  }
+  return async (asking, input) => {
+    const first = await callParsed(asking, open, input).catch(orHeld)
+    return first instanceof HeldCall ? callParsed(asking, released, input).catch(orHeld) : first
+  }
+}
+
+function orHeld(error: unknown): HeldCall {
+  if (error instanceof HeldCall) return error
+  throw error
+}
+
+type Judge = (ctx: Context, input: Input) => Promise<boolean>
+
+function holding(verb: NamedVerb, isApproved: Judge): NamedVerb['needs'] {
+  return async (ctx, input) => {
+    await verb.needs(ctx, input)
+    if ((await mustWait(ctx)) && !(await isApproved(ctx, input))) throw new HeldCall(ctx.tool)
+  }
+}
+
+async function mustWait(ctx: Context): Promise<boolean> {
+  const { caller, tool, params } = ctx
+  if (caller.kind !== 'agent') return false
+  const { folder } = caller
+  return awaitsApproval(await ctx.policy(), folder, { tool, scope: folder, params }) && !(await isElevated(ctx))
+}
+
+const isApproved: Judge = (ctx, input) => hasApproval(ctx.tx, askedCall(ctx, input), ctx.clock.now())
+
+function askedCall({ caller, tool }: Context, input: Input): AskedCall {
+  const folder = caller.kind === 'agent' ? caller.folder : ''
+  return { folder, tool, args_hash: hashOf(input) }
+}
+
+/** What an operator has asked the root for needs no second word (`/root`). */
+async function isElevated(ctx: Context): Promise<boolean> {
+  const turn = await ctx.turn()
+  return turn !== undefined && (await inbox.find(ctx.tx, { id: turn.id }))?.verb === 'root'
+}
+
+const Held = z.object({ tool: z.string(), args_hash: z.string(), summary: z.string() })
+
+const holdCall = hotTool({
+  name: 'hold',
+  when: '',
+  key: ['tool'],
+  input: Held,
+  output: z.object({ id: z.string(), isNew: z.boolean() }),
+  needs: anyone,
+  audited: ({ tool, summary }, { id, isNew }) => (isNew ? { tool, id, summary } : undefined),
+  run: async (ctx, held) => {
+    const [folder, turn] = [await ownFolder(ctx), await ctx.turn()]
+    return hold(ctx.tx, ctx, { ...held, folder, jid: turn?.jid })
+  },
+})
+
+/** Records what waits, and says so: no error, and not done either. */
+export async function heldAnswer(asking: Asking, verb: NamedVerb, input: object): Promise<object> {
+  const { id } = await call(asking, holdCall, {
+    tool: verb.toolName,
+    args_hash: hashOf(input),
+    summary: summary(input, verb.input),
+  })
+  const message = `${verb.toolName} is held until an operator sends /approve ${id}. Nothing was done yet; you will be told.`
+  return { pending: true, id, message }
+}
+
+/** The same for the same arguments, in whatever order they were written. */
+function hashOf(input: object): string {
+  const sorted = (_name: string, value: unknown): unknown =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : value
+  return createHash('sha256').update(JSON.stringify(input, sorted)).digest('hex')
+}
