@@ -2,16 +2,11 @@
 import { z } from 'zod'
 import { makerOf } from '../core/caller.ts'
 import { Budget, budgetOf, DailyCap, spentToday } from '../core/costs.ts'
-import { defaultTasks } from '../core/default-tasks.ts'
 import { Group, groups } from '../core/groups.ts'
-import { admitGroup } from '../core/membership.ts'
-import { roomOf, routes, routesFor } from '../core/routes.ts'
-import { nextRun } from '../core/schedule.ts'
-import { scheduledTasks } from '../core/tasks.ts'
+import { addGroup, RoutableJid } from '../core/new-group.ts'
 import { nameOf, parentOf } from '../core/tiers.ts'
-import { Folder, Jid } from '../core/values.ts'
+import { Folder } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
 import { hostOnly, listed } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
@@ -37,15 +32,16 @@ export const groupsResource = resource({
     add: verb({
       input: z.object({
         folder: Folder,
-        jid: Jid.refine((jid) => !/[\s*?[\\]/.test(roomOf(jid)), {
-          error: 'must not hold blanks, "*", "?", "[" or "\\\\": its room becomes a route\'s glob',
-        }).optional(),
+        jid: RoutableJid.optional(),
         name: Group.shape.name.optional(),
         product: Group.shape.product.default('assistant'),
       }),
       output: z.object({ added: z.boolean(), routed: z.int() }),
       needs: hostOnly,
-      run: addGroup,
+      run: async (ctx, { folder, name = nameOf(folder), ...rest }) => {
+        const { added, routes } = await addGroup(ctx.tx, { folder, name, ...rest, by: makerOf(ctx.caller) }, ctx)
+        return { added, routed: routes.length }
+      },
     }),
 
     remove: verb({
@@ -77,26 +73,3 @@ export const groupsResource = resource({
     }),
   }),
 })
-
-/** One transaction, and repeating it changes nothing: what is there stays as it is. */
-async function addGroup(
-  ctx: Context,
-  input: { folder: string; jid?: string | undefined; name?: string | undefined; product: string },
-) {
-  const { folder, jid, product } = input
-  const { tx, now, clock, timeZone } = ctx
-  const group = { folder, name: input.name ?? nameOf(folder), product, open: true, added_at: now }
-  const added = await groups.insertIfMissing(tx, group)
-  if (added) await admitGroup(tx, folder, makerOf(ctx.caller), now)
-  for (const task of defaultTasks(folder)) {
-    const next_run = nextRun(task.cron, clock.now(), timeZone)
-    await scheduledTasks.insertIfMissing(tx, { ...task, next_run, status: 'active', created_at: now })
-  }
-  let routed = 0
-  for (const { seq, match, target } of jid === undefined ? [] : routesFor(jid, folder)) {
-    if (await routes.find(tx, { seq, match, target })) continue
-    await routes.add(tx, { seq, match, target })
-    routed++
-  }
-  return { added, routed }
-}

@@ -5,6 +5,7 @@ import { aclMembershipResource } from './acl-membership.ts'
 import { auditResource } from './audit.ts'
 import { groupsResource } from './groups.ts'
 import { identitiesResource } from './identities.ts'
+import { inboxResource } from './inbox.ts'
 import { installedPackagesResource } from './installed-packages.ts'
 import { invitesResource } from './invites.ts'
 import { networkRulesResource } from './network-rules.ts'
@@ -40,4 +41,5 @@ export const resources: readonly Resource[] = [
   sessionsResource,
   usersResource,
   identitiesResource,
+  inboxResource,
 ]

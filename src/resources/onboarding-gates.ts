@@ -1,28 +1,9 @@
 // Gates: how many newcomers a day may enter the folders that a glob names.
-import { z } from 'zod'
-import { FolderGlob } from '../core/values.ts'
+import { Gate, onboardingGates } from '../core/onboarding-gates.ts'
 import { refuse } from '../lib/refusal.ts'
 import { list, mustFind } from '../registry/crud.ts'
 import { granted, INSTANCE } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
-import { Table } from '../store/table.ts'
-
-const Gate = z
-  .object({
-    spec: FolderGlob.describe('Folder glob that newcomers may enter'),
-    daily_limit: z.int().positive().max(1_000_000).describe('How many may enter in a day'),
-    enabled: z.boolean(),
-  })
-  .meta({ id: 'OnboardingGates' })
-
-const onboardingGates = new Table({
-  name: 'onboarding_gates',
-  row: Gate,
-  key: 'spec',
-  storage: [
-    'create table onboarding_gates (spec text primary key, daily_limit integer not null, enabled boolean not null)',
-  ],
-})
 
 const operators = granted(() => INSTANCE)
 

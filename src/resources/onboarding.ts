@@ -1,34 +1,10 @@
 // Onboarding: chats that nobody routes yet, on their way to a folder. Rows are made by the front; here they are judged.
 import { z } from 'zod'
-import { Jid, line, Timestamp } from '../core/values.ts'
+import { Onboarding, onboarding } from '../core/onboarding.ts'
+import { Jid } from '../core/values.ts'
 import { list, mustFind } from '../registry/crud.ts'
 import { granted, INSTANCE } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
-import { Table } from '../store/table.ts'
-
-const Onboarding = z
-  .object({
-    jid: Jid,
-    status: z.enum(['awaiting_message', 'token_used', 'queued', 'approved', 'refused']),
-    user_sub: line(256).optional(),
-    gate: line(255).optional(),
-    created: Timestamp.meta({ readOnly: true }),
-    prompted_at: Timestamp.meta({ readOnly: true }).optional(),
-    queued_at: Timestamp.meta({ readOnly: true }).optional(),
-    admitted_at: Timestamp.meta({ readOnly: true }).optional(),
-  })
-  .meta({ id: 'Onboarding' })
-
-const onboarding = new Table({
-  name: 'onboarding',
-  row: Onboarding,
-  key: 'jid',
-  storage: [
-    `create table onboarding (
-       jid text primary key, status text not null, user_sub text, gate text, created text not null,
-       prompted_at text, queued_at text, admitted_at text)`,
-  ],
-})
 
 const operators = granted(() => INSTANCE)
 

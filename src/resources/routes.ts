@@ -1,13 +1,14 @@
 // Routes: which folder a message goes to. Lower `seq` first, then the older row.
 import { z } from 'zod'
-import { isWithin, MATCH_KEYS, Route, readTarget, routes } from '../core/routes.ts'
+import { isWithin, MATCH_KEYS, Route, readTarget, routes, scopeOfTarget } from '../core/routes.ts'
 import { ROOT } from '../core/tiers.ts'
 import { jsonText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
-import { adminFilter, granted, INSTANCE, listed, mustHaveTool, mustHaveToolOver, ownFolder } from '../registry/needs.ts'
+import { adminFilter, granted, listed, mustHaveTool, mustHaveToolOver, ownFolder } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
+import { mustTakeNoChat } from '../registry/route-needs.ts'
 
 const NewRoute = Route.omit({ id: true }).extend({
   seq: Route.shape.seq.default(0),
@@ -17,13 +18,6 @@ type NewRoute = z.output<typeof NewRoute>
 const AS_JSON =
   'A JSON object: target (a folder, or folder:<path>, daemon:<name>, builtin:<name>), ' +
   `match (key=glob pairs; keys ${MATCH_KEYS.join(', ')}; empty matches everything), seq (whole number, lower is tried first)`
-
-/** The folder that a route speaks for; what goes to a daemon or a built-in handler is the instance's. */
-function scopeOf(target: string): string {
-  const read = readTarget(target)
-  if (read?.kind !== 'folder') return INSTANCE
-  return read.name.replace(/\/?[^/]*\{sender\}.*$/, '')
-}
 
 export const routesResource = resource({
   of: routes,
@@ -39,7 +33,7 @@ export const routesResource = resource({
       ],
       keep: async (ctx) => {
         const mayAdmin = await adminFilter(ctx)
-        return ({ target }) => mayAdmin(scopeOf(target))
+        return ({ target }) => mayAdmin(scopeOfTarget(target))
       },
       when: 'See which chats lead to which folder, in the order in which they are tried.',
       tool: 'list_routes',
@@ -57,10 +51,11 @@ export const routesResource = resource({
         .transform(({ route }) => route),
       output: Route,
       toolReply: ({ id }) => ({ id }),
-      needs: granted(({ target }: NewRoute) => scopeOf(target)),
+      needs: granted(({ target }: NewRoute) => scopeOfTarget(target)),
       run: async (ctx, route) => {
         const { seq, match, target } = route
         if (await table.find(ctx.tx, { seq, match, target })) refuse('conflict', 'there is such a route already')
+        await mustTakeNoChat(ctx, [route])
         return table.add(ctx.tx, route)
       },
     }),
@@ -71,10 +66,13 @@ export const routesResource = resource({
       output: Route,
       needs: async (ctx, { id, target }) => {
         const route = await mustFind(ctx, table, { id }, `route ${id}`)
-        await mustHaveToolOver(ctx, scopeOf(route.target), `route ${id}`)
-        if (target !== undefined) await mustHaveTool(ctx, scopeOf(target))
+        await mustHaveToolOver(ctx, scopeOfTarget(route.target), `route ${id}`)
+        if (target !== undefined) await mustHaveTool(ctx, scopeOfTarget(target))
       },
       run: async (ctx, { id, ...patch }) => {
+        const route = await mustFind(ctx, table, { id }, `route ${id}`)
+        const { seq = route.seq, match = route.match } = patch
+        if (seq < route.seq || match !== route.match) await mustTakeNoChat(ctx, [{ seq, match }])
         await table.update(ctx.tx, { id }, patch)
         return mustFind(ctx, table, { id }, `route ${id}`)
       },
@@ -88,7 +86,7 @@ export const routesResource = resource({
       output: z.object({ deleted: z.literal(true), id: z.int() }),
       needs: async (ctx, { id }) => {
         const route = await mustFind(ctx, table, { id }, `route ${id}`)
-        await mustHaveToolOver(ctx, scopeOf(route.target), `route ${id}`)
+        await mustHaveToolOver(ctx, scopeOfTarget(route.target), `route ${id}`)
         if (isOwnDefault(ctx, route)) refuse('forbidden', 'your own default route cannot be deleted')
       },
       run: async (ctx, { id }) => {
@@ -138,6 +136,11 @@ async function replaceSubtree(ctx: Context, wanted: readonly NewRoute[]): Promis
   const name = ({ seq, match, target }: NewRoute) => JSON.stringify([seq, match, target])
   const names = new Set(wanted.map(name))
   if (names.size < wanted.length) refuse('invalid', 'the list names one route twice')
+  const known = new Set(owned.map(name))
+  await mustTakeNoChat(
+    ctx,
+    wanted.filter((route) => !known.has(name(route))),
+  )
   for (const route of owned) if (!names.has(name(route))) await routes.remove(ctx.tx, { id: route.id })
   const kept = new Map(owned.map((route) => [name(route), route.id]))
   for (const { observe_window_messages, observe_window_chars, ...route } of wanted) {

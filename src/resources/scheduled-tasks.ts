@@ -53,8 +53,17 @@ export const scheduledTasksResource = resource({
       when: 'Have a prompt run later, or again and again.',
       input: Schedule,
       output: z.object({ taskId: z.string() }),
-      needs: async (ctx, { targetJid }) => mustHaveToolOver(ctx, await ownerOf(ctx, targetJid), targetJid),
+      needs: async (ctx, { targetJid: jid }) => {
+        // Rules know a chat as `jid`, whatever the argument is called.
+        const about = { ...ctx, params: { ...ctx.params, jid } }
+        await mustHaveToolOver(about, await ownerOf(ctx, jid), jid)
+      },
       run: schedule,
+      // What is due now need not wait for the scheduler's next look.
+      finish: async ({ host }, reply) => {
+        host.signals.emit()
+        return reply
+      },
     }),
 
     update: verb({
@@ -128,7 +137,7 @@ export const scheduledTasksResource = resource({
 })
 
 async function ownerOf(ctx: Context, jid: string): Promise<string> {
-  const folder = await folderOfChat(ctx.tx, jid)
+  const folder = await folderOfChat(ctx.tx, jid, await ctx.routes())
   // A route outlives its group; a task that nobody would run is not made.
   const group = folder === undefined ? undefined : await groups.find(ctx.tx, { folder })
   return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)

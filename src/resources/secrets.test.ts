@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { agent, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
 import { openKeyring } from '../core/seal.ts'
+import { secretContext } from '../core/secrets.ts'
 import { call } from '../registry/call.ts'
 import { run } from '../store/statement.ts'
 import { auditResource } from './audit.ts'
-import { secretContext, secretsResource } from './secrets.ts'
+import { secretsResource } from './secrets.ts'
 
 const { create, delete: remove, list_of } = secretsResource.verbs
 const KEY = { scope_kind: 'folder', owner: 'team', key: 'API_KEY' } as const

@@ -2,45 +2,16 @@
 import { z } from 'zod'
 import { principalOf } from '../core/caller.ts'
 import { groups } from '../core/groups.ts'
-import { Bytes, codePoints, folderFault, line, SecretKey, Sub, Timestamp } from '../core/values.ts'
+import { Secret, SecretName, secretContext, secrets } from '../core/secrets.ts'
+import { codePoints, folderFault, Sub } from '../core/values.ts'
 import { parse } from '../lib/parse.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { listing, Paging, pageOf } from '../registry/crud.ts'
 import { hostOnly, INSTANCE, mustHaveTool } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
-import { Table } from '../store/table.ts'
-
-const Secret = z
-  .object({
-    scope_kind: z.enum(['folder', 'user']),
-    owner: line(256).describe('The folder, or the sub of the user'),
-    key: SecretKey,
-    value: Bytes.meta({ writeOnly: true }),
-    created_at: Timestamp.meta({ readOnly: true }),
-  })
-  .meta({ id: 'Secrets' })
-
-const Key = Secret.pick({ scope_kind: true, owner: true, key: true })
-type Key = z.output<typeof Key>
-
-const secrets = new Table({
-  name: 'secrets',
-  row: Secret,
-  key: ['scope_kind', 'owner', 'key'],
-  storage: [
-    `create table secrets (
-       scope_kind text not null, owner text not null, key text not null, value bytea not null, created_at text not null,
-       primary key (scope_kind, owner, key))`,
-  ],
-})
 
 const VALUE_MAX = 65_536
-
-/** Bound into the seal, so that a value moved to another row does not open there. */
-export function secretContext({ scope_kind, owner, key }: Key): string {
-  return `secret ${scope_kind} ${owner} ${key}`
-}
 
 export const secretsResource = resource({
   of: secrets,
@@ -51,7 +22,7 @@ export const secretsResource = resource({
     create: verb({
       http: 'POST /',
       status: 201,
-      input: Key.extend({
+      input: SecretName.extend({
         value: z
           .string()
           .refine((value) => value !== '', 'must not be empty')
@@ -71,7 +42,7 @@ export const secretsResource = resource({
 
     delete: verb({
       http: 'DELETE /{pk}',
-      input: Key,
+      input: SecretName,
       needs: mayKeep,
       run: async (ctx, key) => {
         if ((await table.remove(ctx.tx, key)) === 0)
@@ -91,7 +62,7 @@ export const secretsResource = resource({
 })
 
 /** A folder's secrets are its admins'; a person's are their own and the operators'. */
-async function mayKeep(ctx: Context, { scope_kind, owner }: Key): Promise<void> {
+async function mayKeep(ctx: Context, { scope_kind, owner }: SecretName): Promise<void> {
   if (scope_kind === 'user') {
     parse(z.object({ owner: Sub }), { owner })
     if (ctx.caller.kind === 'person' && principalOf(ctx.caller) === owner) return

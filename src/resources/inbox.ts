@@ -1,0 +1,52 @@
+// What became of the messages that arrived. For the command line alone: agents and people have the histories of their chats.
+import { z } from 'zod'
+import { groups } from '../core/groups.ts'
+import { InboxState, inbox } from '../core/inbox.ts'
+import { MessageState, messageStates, messageStory, routedSeq } from '../core/message-states.ts'
+import { Folder, limit, line } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
+import { hostOnly } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+import type { Tx } from '../store/engine.ts'
+
+const SEQS_MAX = 10_000
+
+export const inboxResource = resource({
+  of: inbox,
+  title: 'Inbox',
+  servedBy: [],
+  verbs: () => ({
+    states: verb({
+      reads: true,
+      input: z.object({
+        folder: Folder.optional(),
+        state: InboxState.optional(),
+        limit: limit(50, 1000),
+        after: z.int().optional(),
+        seqs: z.array(z.int()).max(SEQS_MAX).optional(),
+      }),
+      output: z.object({ messages: z.array(MessageState), routed: z.int() }),
+      needs: hostOnly,
+      run: async ({ tx }, request) => {
+        const found = await messageStates(tx, request)
+        const { folder } = request
+        if (found.length === 0 && folder !== undefined) await mustBeKnown(tx, folder)
+        return { messages: found, routed: await routedSeq(tx) }
+      },
+    }),
+
+    story: verb({
+      reads: true,
+      input: z.object({ id: line(256) }),
+      needs: hostOnly,
+      run: async ({ tx }, { id }) =>
+        (await messageStory(tx, id)) ?? refuse('not_found', `no message ${id} arrived here`),
+    }),
+  }),
+})
+
+/** A group that was removed has messages still; a name that was mistyped has none. */
+async function mustBeKnown(tx: Tx, folder: string): Promise<void> {
+  if ((await groups.find(tx, { folder })) || (await inbox.find(tx, { folder }))) return
+  refuse('not_found', `there is no group ${folder}`)
+}
