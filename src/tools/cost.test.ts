@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type ChatTools, chatTools, ROOM } from '../../test/support/chat-tools.ts'
+import { onEveryEngine } from '../../test/support/host.ts'
+import { startTurn } from '../../test/support/turns.ts'
+import { costLog, spentToday } from '../core/costs.ts'
+import { timestamp } from '../lib/clock.ts'
+import { costTools } from './cost.ts'
+
+const GOOD = { provider: 'openai', model: 'gpt-5', cost_usd: 0.25 } as const
+const rows = ({ host }: ChatTools) => host.engine.read((tx) => costLog.list(tx, {}, [['turn_id', 'asc']]))
+
+onEveryEngine('costs from outside', (engine) => {
+  test('a call counts against the budget of the folder, with the chat of its turn', async (t) => {
+    const here = await chatTools(t, engine, costTools)
+    await startTurn(t, here, { folder: 'team', jid: ROOM })
+    const tools = await here.tools()
+    assert.deepEqual(await tools.call('log_external_cost', { ...GOOD, input_tokens: 100, output_tokens: 20 }), {
+      ok: true,
+      cents: 25,
+    })
+    const [row] = await rows(here)
+    assert.deepEqual(
+      [row?.folder, row?.model, row?.chat_jid, row?.input_tokens, row?.output_tokens, row?.cost_cents],
+      ['team', 'openai:gpt-5', ROOM, 100, 20, 25],
+    )
+    assert.match(row?.turn_id ?? '', /^ext-[0-9a-f]{32}$/)
+    const now = timestamp(here.clock.now())
+    assert.equal(await here.host.engine.read((tx) => spentToday(tx, 'folder', 'team', now)), 25)
+  })
+
+  test('the same call twice is two rows', async (t) => {
+    const here = await chatTools(t, engine, costTools)
+    const tools = await here.tools()
+    for (let n = 0; n < 2; n++) await tools.call('log_external_cost', GOOD)
+    assert.deepEqual(
+      (await rows(here)).map(({ cost_cents, input_tokens, chat_jid }) => [cost_cents, input_tokens, chat_jid]),
+      [
+        [25, 0, undefined],
+        [25, 0, undefined],
+      ],
+    )
+  })
+
+  test('dollars are rounded to cents, half a cent up', async (t) => {
+    const here = await chatTools(t, engine, costTools)
+    const tools = await here.tools()
+    for (const [cost_usd, cents] of [
+      [0, 0],
+      [0.004, 0],
+      [0.005, 1],
+      [0.0149, 1],
+      [1.005, 101],
+      [1.004999, 100],
+      [0.29, 29],
+      [1_000_000, 100_000_000],
+    ])
+      assert.deepEqual(await tools.call('log_external_cost', { ...GOOD, provider: 'other', cost_usd }), {
+        ok: true,
+        cents,
+      })
+    assert.equal((await rows(here)).length, 8)
+  })
+
+  test('bad arguments are refused by name, and nothing is recorded', async (t) => {
+    const here = await chatTools(t, engine, costTools)
+    const tools = await here.tools()
+    for (const [change, why] of [
+      [{ provider: 'acme' }, /provider/],
+      [{ provider: '' }, /provider/],
+      [{ provider: undefined }, /provider/],
+      [{ model: '' }, /model/],
+      [{ model: undefined }, /model/],
+      [{ model: 'a\nb' }, /model/],
+      [{ cost_usd: -0.01 }, /cost_usd/],
+      [{ cost_usd: 1e308 }, /cost_usd/],
+      [{ cost_usd: 1_000_000.01 }, /cost_usd/],
+      // What JSON makes of a number that is none.
+      [{ cost_usd: null }, /cost_usd/],
+      [{ cost_usd: '1' }, /cost_usd/],
+      [{ cost_usd: undefined }, /cost_usd/],
+      [{ input_tokens: -1 }, /input_tokens/],
+      [{ output_tokens: 1.5 }, /output_tokens/],
+      [{ cents: 5 }, /cents is not known here/],
+    ] as const)
+      assert.match(await tools.refusal('log_external_cost', { ...GOOD, ...change }), why)
+    for (const cost_usd of [Number.NaN, Number.POSITIVE_INFINITY])
+      assert.ok(!costTools[0]?.input.safeParse({ ...GOOD, cost_usd }).success)
+    assert.equal((await rows(here)).length, 0)
+  })
+
+  test('who has not the tool has it not, and a rule may keep it from a provider', async (t) => {
+    const here = await chatTools(t, engine, costTools)
+    await here.grant('folder:team', 'mcp:log_external_cost', 'team', 'deny', 'provider=codex')
+    const tools = await here.tools()
+    assert.match(await tools.refusal('log_external_cost', { ...GOOD, provider: 'codex' }), /not permitted/)
+    await tools.call('log_external_cost', GOOD)
+    await here.groups('team/sub/a', 'team/sub/a/b')
+    assert.deepEqual(await (await here.tools('team/sub/a/b')).names(), [])
+  })
+})

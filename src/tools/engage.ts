@@ -1,0 +1,65 @@
+// Engagement: a folder takes a conversation for a while, or lets go of it. Only whoever owns it may.
+import { z } from 'zod'
+import { disengage, engage, engagedFolder } from '../core/engagement.ts'
+import { reaches } from '../core/tiers.ts'
+import { Jid, line, text } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
+import { isChatInReach, mustReachChat } from '../registry/chat-needs.ts'
+import type { Context } from '../registry/context.ts'
+import { mustHaveTool, ownFolder } from '../registry/needs.ts'
+import { hotTool } from '../registry/tool.ts'
+
+const Named = line(128)
+
+const Conversation = z.object({
+  jid: Jid,
+  topic: text((value) => (value === '' ? undefined : Named.safeParse(value).error?.issues[0]?.message))
+    .default('')
+    .describe('The topic of the chat; the main one unless said'),
+})
+type Conversation = z.output<typeof Conversation>
+
+const Ok = z.object({ ok: z.literal(true) })
+
+export const engageTools = [
+  hotTool({
+    name: 'engage',
+    when: 'Take a conversation: what is said there next reaches you even without a mention or a route, for a while.',
+    key: ['jid', 'topic'],
+    input: Conversation,
+    output: Ok,
+    needs: mustOwn,
+    run: async (ctx, { jid, topic }) => {
+      const { engagementMs } = ctx.rules
+      if (engagementMs <= 0) refuse('unavailable', 'engage not configured: ENGAGEMENT_TTL is 0')
+      await engage(ctx.tx, { jid, topic, folder: await ownFolder(ctx), until: ctx.clock.now() + engagementMs })
+      return { ok: true as const }
+    },
+  }),
+
+  hotTool({
+    name: 'disengage',
+    when: 'Let go of a conversation: you hear of it again when you are mentioned.',
+    key: ['jid', 'topic'],
+    input: Conversation,
+    output: Ok,
+    needs: mustOwn,
+    run: async (ctx, { jid, topic }) => {
+      await disengage(ctx.tx, jid, topic)
+      return { ok: true as const }
+    },
+  }),
+]
+
+/** It is within the caller's reach, or the caller has it already. */
+async function mustOwn(ctx: Context, { jid, topic }: Conversation): Promise<void> {
+  const { caller } = ctx
+  if (caller.kind !== 'agent') return mustReachChat(ctx, jid)
+  const engaged = await engagedFolder(ctx.tx, jid, topic, ctx.clock.now())
+  if (engaged === caller.folder) return mustHaveTool(ctx, caller.folder)
+  if (engaged === undefined || (await isChatInReach(ctx, jid))) return mustReachChat(ctx, jid)
+  await mustHaveTool(ctx, caller.folder)
+  // Whose it is, is told to those who reach that folder.
+  const owner = reaches(caller.folder, engaged) ? `"${engaged}"` : 'another folder'
+  refuse('forbidden', `engagement: "${jid}" owned by ${owner}, not caller "${caller.folder}"`)
+}

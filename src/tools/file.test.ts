@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { type ChatTools, chatTools, OTHER_ROOM, ROOM } from '../../test/support/chat-tools.ts'
+import { onEveryEngine } from '../../test/support/host.ts'
+import { startTurn } from '../../test/support/turns.ts'
+import { ChannelFault } from '../core/channel.ts'
+import { fileTools } from './file.ts'
+
+/** The copies that are on their way. */
+function copies({ home }: ChatTools): string[] {
+  const dir = join(home, '..', '..', 'outbox')
+  return existsSync(dir) ? readdirSync(dir) : []
+}
+
+onEveryEngine('sending files', (engine) => {
+  test('the platform gets a copy of the file, its caption and the thread, and the copy is gone when it is sent', async (t) => {
+    const here = await chatTools(t, engine, fileTools)
+    await startTurn(t, here, { folder: 'team', jid: ROOM, topic: 't7' })
+    writeFileSync(join(here.home, 'report.pdf'), 'first words')
+    let sent = ''
+    here.fake.next(({ given }) => {
+      // What is swapped now is not what is sent.
+      writeFileSync(join(here.home, 'report.pdf'), 'something else')
+      sent = readFileSync(String(given.path), 'utf8')
+    })
+    const tools = await here.tools()
+    const args = { chatJid: ROOM, filepath: '/home/node/report.pdf', caption: 'as asked' }
+    assert.equal(await tools.call('send_file', args), 'ok')
+    assert.equal(sent, 'first words')
+    const [call] = here.fake.calls
+    assert.deepEqual(
+      [call?.given.filename, call?.given.caption, call?.given.threadId, String(call?.given.path).endsWith('.pdf')],
+      ['report.pdf', 'as asked', 't7', true],
+    )
+    assert.deepEqual(
+      (await here.said()).map(({ content, action, state, platform_id }) => [content, action, state, platform_id]),
+      [['as asked', 'send_file', 'sent', 'fake-1']],
+    )
+    assert.deepEqual(copies(here), [])
+  })
+
+  test('without a caption the record names the file; an empty file goes too', async (t) => {
+    const here = await chatTools(t, engine, fileTools)
+    writeFileSync(join(here.home, 'empty'), '')
+    const tools = await here.tools()
+    const args = { chatJid: ROOM, filepath: '/home/node/empty', filename: 'nothing.txt', caption: '' }
+    await tools.call('send_file', args)
+    assert.deepEqual(
+      (await here.said()).map(({ content }) => content),
+      ['[file: nothing.txt]'],
+    )
+    assert.deepEqual(
+      [here.fake.calls[0]?.given.filename, here.fake.calls[0]?.given.caption],
+      ['nothing.txt', undefined],
+    )
+  })
+
+  test('the copy stays for as long as it has not gone', async (t) => {
+    const here = await chatTools(t, engine, fileTools)
+    writeFileSync(join(here.home, 'a'), 'x')
+    const tools = await here.tools()
+    here.fake.next(new ChannelFault('permanent', 'never'))
+    assert.equal(await tools.refusal('send_file', { chatJid: ROOM, filepath: '/home/node/a' }), 'never')
+    assert.equal(copies(here).length, 0)
+    here.fake.next(new ChannelFault('transient', 'later'))
+    assert.equal(await tools.call('send_file', { chatJid: ROOM, filepath: '/home/node/a' }), 'ok')
+    assert.equal(copies(here).length, 1)
+    // What a process left behind that died is thrown away in time.
+    here.clock.advance(3 * 24 * 3_600_000)
+    await tools.call('send_file', { chatJid: ROOM, filepath: '/home/node/a' })
+    assert.equal(copies(here).length, 0)
+  })
+
+  test('a post shows files of the workspace, and tells its id', async (t) => {
+    const here = await chatTools(t, engine, fileTools)
+    for (const name of ['a.png', 'b.png']) writeFileSync(join(here.home, name), name)
+    const seen: string[] = []
+    here.fake.next(({ given }) => {
+      assert.ok(Array.isArray(given.media))
+      for (const path of given.media) seen.push(readFileSync(path, 'utf8'))
+    })
+    const tools = await here.tools()
+    const media = ['/home/node/a.png', '/home/node/b.png']
+    assert.deepEqual(await tools.call('post', { chatJid: ROOM, content: 'look', media }), { ok: true, id: 'fake-1' })
+    assert.deepEqual(seen, ['a.png', 'b.png'])
+    assert.deepEqual(await tools.call('post', { chatJid: ROOM, content: 'only words' }), { ok: true, id: 'fake-2' })
+    assert.deepEqual(copies(here), [])
+  })
+
+  test('where the platform tells no id, ours is told', async (t) => {
+    const here = await chatTools(t, engine, fileTools, { tellsIds: false })
+    const reply = await (await here.tools()).call('post', { chatJid: ROOM, content: 'hello' })
+    assert.deepEqual(reply, { ok: true, id: (await here.said())[0]?.id })
+  })
+
+  test('a bad path is refused and leaves no record', async (t) => {
+    const here = await chatTools(t, engine, fileTools)
+    mkdirSync(join(here.home, 'folder'))
+    symlinkSync('/etc/hosts', join(here.home, 'out'))
+    execFileSync('mkfifo', [join(here.home, 'pipe')])
+    writeFileSync(join(here.home, '.env'), 'KEY=1')
+    const tools = await here.tools()
+    const bad: [string, RegExp][] = [
+      ['report.pdf', /filepath must be below \/home\/node\//],
+      ['/home/node', /filepath/],
+      ['~/x', /filepath/],
+      ['/etc/hosts', /filepath/],
+      ['/home/node/../../store/svc.db', /not exist|leads out/],
+      ['/home/node/a\nb', /control characters/],
+      ['/home/node/.env', /keys/],
+      ['/home/node/out', /leads out/],
+      ['/home/node/folder', /not a regular file/],
+      ['/home/node/pipe', /not a regular file/],
+      ['/home/node/missing', /does not exist/],
+    ]
+    for (const [filepath, why] of bad) {
+      assert.match(await tools.refusal('send_file', { chatJid: ROOM, filepath }), why, filepath)
+      const media = [filepath]
+      assert.ok(await tools.refusal('post', { chatJid: ROOM, content: 'x', media }), filepath)
+    }
+    writeFileSync(join(here.home, 'a'), 'x')
+    const file = { chatJid: ROOM, filepath: '/home/node/a' }
+    for (const [args, why] of [
+      [{ ...file, filename: 'a\nb' }, /filename/],
+      [{ ...file, filename: '../a' }, /filename/],
+      [{ ...file, filename: '' }, /filename/],
+      [{ ...file, caption: 'x'.repeat(4097) }, /caption/],
+      [{ ...file, replyToId: 'x' }, /replyToId is not known here/],
+      [{ chatJid: ROOM }, /filepath/],
+    ] as const)
+      assert.match(await tools.refusal('send_file', args), why)
+    for (const [args, why] of [
+      [{ chatJid: ROOM, content: '' }, /content/],
+      [{ chatJid: ROOM, content: 'x', media: 'a' }, /media/],
+      [{ chatJid: ROOM, content: 'x', media: Array(11).fill('/home/node/a') }, /media/],
+    ] as const)
+      assert.match(await tools.refusal('post', args), why)
+    assert.deepEqual([(await here.said()).length, here.fake.calls.length, copies(here).length], [0, 0, 0])
+  })
+
+  test('rules and reach come before the file is looked at', async (t) => {
+    const here = await chatTools(t, engine, fileTools)
+    const tools = await here.tools()
+    const filepath = '/home/node/missing'
+    assert.match(await tools.refusal('send_file', { chatJid: OTHER_ROOM, filepath }), /outside team/)
+    assert.match(await tools.refusal('post', { chatJid: OTHER_ROOM, content: 'x', media: [filepath] }), /outside team/)
+    await here.grant('folder:team', 'mcp:send_file', 'team', 'deny', `jid=${ROOM}`)
+    await here.grant('folder:team', 'mcp:post', 'team', 'deny', `jid=${ROOM}`)
+    assert.match(await tools.refusal('send_file', { chatJid: ROOM, filepath }), /not permitted/)
+    assert.match(await tools.refusal('post', { chatJid: ROOM, content: 'x', media: [filepath] }), /not permitted/)
+  })
+
+  test('a chat that cannot show files says so, with what to do instead, and records nothing', async (t) => {
+    const here = await chatTools(t, engine, fileTools, { lacks: ['post'] })
+    writeFileSync(join(here.home, 'a'), 'x')
+    const tools = await here.tools()
+    assert.equal(
+      await tools.refusal('post', { chatJid: ROOM, content: 'x' }),
+      'unsupported: post on fake\nhint: instead of post, use send(chatJid, text)',
+    )
+    assert.match(
+      await tools.refusal('send_file', { chatJid: 'web:team', filepath: '/home/node/a' }),
+      /^unsupported: send_file on web\nhint: .*send\(chatJid, text\)/,
+    )
+    assert.deepEqual([(await here.said()).length, copies(here).length], [0, 0])
+  })
+})

@@ -1,0 +1,64 @@
+// What an agent sets of its own group: whether siblings overhear each other, and how much of it they are shown.
+import { z } from 'zod'
+import { type Group, groups, WINDOW_MAX } from '../core/groups.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
+import { mustHaveTool, ownFolder } from '../registry/needs.ts'
+import { hotTool } from '../registry/tool.ts'
+import type { Patch } from '../store/table.ts'
+
+const ok = z.literal(true)
+
+/** As a caller writes it and as it is answered: the number that is stored, or -1 where none is. */
+const window = (of: string) =>
+  z
+    .int()
+    .min(-1)
+    .transform((value) => Math.min(value, WINDOW_MAX))
+    .optional()
+    .describe(`${of} at most; 0 shows none, -1 goes back to the default; more than ${WINDOW_MAX} counts as that`)
+
+export const groupSettingsTools = [
+  hotTool({
+    name: 'set_group_open',
+    when: "Open or close your group to its siblings: when both are open, each sees the other's ambient messages as observed.",
+    input: z.object({ open: z.boolean() }),
+    output: z.object({ ok, open: z.boolean() }),
+    needs: ownGroup,
+    run: async (ctx, { open }) => {
+      await change(ctx, { open })
+      return { ok: true as const, open }
+    },
+  }),
+
+  hotTool({
+    name: 'set_observe_window',
+    when: 'Choose how many observed messages your prompts show. Answers with what is stored: -1 means the default.',
+    input: z.object({ messages: window('Messages'), chars: window('Characters') }),
+    output: z.object({ ok, messages: z.int(), chars: z.int() }),
+    needs: ownGroup,
+    run: async (ctx, { messages, chars }) => {
+      if (messages === undefined && chars === undefined)
+        refuse('invalid', `${ctx.tool}: at least one of messages|chars required`)
+      const { observe_window_messages = -1, observe_window_chars = -1 } = await change(ctx, {
+        ...(messages === undefined ? {} : { observe_window_messages: stored(messages) }),
+        ...(chars === undefined ? {} : { observe_window_chars: stored(chars) }),
+      })
+      return { ok: true as const, messages: observe_window_messages, chars: observe_window_chars }
+    },
+  }),
+]
+
+async function ownGroup(ctx: Context): Promise<void> {
+  await mustHaveTool(ctx, await ownFolder(ctx))
+}
+
+async function change(ctx: Context, patch: Patch<z.output<typeof Group>>): Promise<z.output<typeof Group>> {
+  const folder = await ownFolder(ctx)
+  await groups.update(ctx.tx, { folder }, { ...patch, updated_at: ctx.now })
+  return (await groups.find(ctx.tx, { folder })) ?? refuse('not_found', `there is no group ${folder}`)
+}
+
+function stored(value: number): number | undefined {
+  return value < 0 ? undefined : value
+}

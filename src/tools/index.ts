@@ -1,0 +1,43 @@
+// The list of tools that are no rows.
+import type { NamedVerb } from '../registry/resource.ts'
+import { actTools } from './act.ts'
+import { costTools } from './cost.ts'
+import { delegateTools } from './delegate.ts'
+import { engageTools } from './engage.ts'
+import { fileTools } from './file.ts'
+import { groupSettingsTools } from './group-settings.ts'
+import { historyTools } from './history.ts'
+import { injectTools } from './inject.ts'
+import { inspectTools } from './inspect.ts'
+import { paneTools } from './pane.ts'
+import { registerGroupTools } from './register-group.ts'
+import { relayTools } from './relay.ts'
+import { reviseTools } from './revise.ts'
+import { searchTools } from './search.ts'
+import { sendTools } from './send.ts'
+import { topicTools } from './topics.ts'
+import { voiceTools } from './voice.ts'
+import { webHostTools } from './web-host.ts'
+import { workTools } from './work.ts'
+
+export const tools: readonly NamedVerb[] = [
+  ...delegateTools,
+  ...engageTools,
+  ...groupSettingsTools,
+  ...injectTools,
+  ...registerGroupTools,
+  ...topicTools,
+  ...webHostTools,
+  ...workTools,
+  ...actTools,
+  ...costTools,
+  ...fileTools,
+  ...paneTools,
+  ...relayTools,
+  ...reviseTools,
+  ...sendTools,
+  ...voiceTools,
+  ...historyTools,
+  ...searchTools,
+  ...inspectTools,
+]

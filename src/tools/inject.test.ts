@@ -1,0 +1,64 @@
+// Messages put into a chat: whom they claim to be from, and where they go.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { agents } from '../../test/support/agents.ts'
+import { onEveryEngine } from '../../test/support/host.ts'
+import { envelopes } from '../core/envelopes.ts'
+import { messages, textOf } from '../core/messages.ts'
+
+onEveryEngine('inject_message', (engine) => {
+  test('records a message as if it had arrived, and says who claims to have said it', async (t) => {
+    const here = await agents(t, engine, ['main', 'team', 'other'])
+    await here.route('room=42', 'team')
+    await here.begin({ id: 'turn-1', folder: 'team', jid: 'team', depth: 1 })
+    const woken: (readonly string[])[] = []
+    here.host.signals.on((keys) => woken.push(keys))
+    const team = await here.open('team')
+    const inject = async (args: Record<string, unknown>) => {
+      const answer = await team.call('inject_message', { content: 'Hello', ...args })
+      return here.host.engine.read(async (tx) => {
+        const message = (await messages.list(tx)).at(-1) ?? assert.fail('nothing was injected')
+        assert.deepEqual(answer, { injected: true, id: message.id })
+        const envelope = await envelopes.find(tx, { message_seq: message.seq })
+        const { jid, sender, target_folder, direction } = message
+        assert.deepEqual([direction, textOf(message.content)], ['in', 'Hello'])
+        return [jid, sender, target_folder, envelope?.sender_name, envelope?.depth, envelope?.from_turn]
+      })
+    }
+    const turn = [1, 'turn-1']
+    assert.deepEqual(await inject({ chatJid: 'telegram:42' }), ['telegram:42', 'system', undefined, 'system', ...turn])
+    assert.deepEqual(await inject({ chatJid: 'telegram:42', sender: 'github:1', senderName: 'Ann' }), [
+      ...['telegram:42', 'injected:github:1', undefined, 'Ann'],
+      ...turn,
+    ])
+    // Who injects cannot be mistaken for somebody who was injected before.
+    assert.equal((await inject({ chatJid: 'telegram:42', sender: 'injected:x' }))[1], 'injected:injected:x')
+    assert.deepEqual((await inject({ chatJid: 'web:team' })).slice(0, 3), ['web:team', 'system', 'team'])
+    assert.deepEqual((await inject({ chatJid: 'team' })).slice(0, 3), ['team', 'system', 'team'])
+    assert.deepEqual(woken.at(-1), ['team'])
+  })
+})
+
+test('nothing is put into a chat out of reach, and nothing that is no message', async (t) => {
+  const here = await agents(t, 'sqlite', ['main', 'team', 'other'])
+  await here.route('room=42', 'other')
+  const team = await here.open('team')
+  for (const [args, said] of [
+    [{ chatJid: 'telegram:42', content: 'x' }, /the chat telegram:42 belongs to a folder outside team$/],
+    [{ chatJid: 'telegram:7', content: 'x' }, /has no route in this instance$/],
+    [{ chatJid: 'other', content: 'x' }, /outside team$/],
+    [{ chatJid: 'web:other', content: 'x' }, /outside team$/],
+    [{ chatJid: '', content: 'x' }, 'chatJid must not be empty'],
+    [{ chatJid: 'team', content: ' ' }, 'content must not be empty'],
+    [{ chatJid: 'team', content: 'a\u0000' }, 'content must not hold a NUL character'],
+    [{ chatJid: 'team', content: 'x', sender: '' }, 'sender must not be empty'],
+    [{ chatJid: 'team', content: 'x', sender: 'a\nb' }, 'sender must not hold control characters'],
+    [{ chatJid: 'team', content: 'x', senderName: 7 }, 'senderName must be text'],
+    [{ chatJid: 'team', content: 'x', topic: 'y' }, 'topic is not known here'],
+  ] as const) {
+    const text = await team.refusal('inject_message', args)
+    if (typeof said === 'string') assert.equal(text, said)
+    else assert.match(text, said)
+  }
+  assert.equal(await here.host.engine.read((tx) => messages.count(tx)), 0)
+})

@@ -1,0 +1,53 @@
+// A message put into a chat as if somebody had written it there. Nobody is taken in: who it claims to be stands behind
+// `injected:` (decision A6).
+import { z } from 'zod'
+import { isLinkChat } from '../core/channel.ts'
+import { receive } from '../core/inbound.ts'
+import { folderOfChat } from '../core/resolve.ts'
+import { ChatName, line, prose } from '../core/values.ts'
+import { grantedOnChat } from '../registry/chat-needs.ts'
+import { hotTool } from '../registry/tool.ts'
+
+const SYSTEM = 'system'
+
+const Injection = z.object({
+  chatJid: ChatName.describe('The chat that it is put into'),
+  content: prose(100_000).refine((value) => value.trim() !== '', 'must not be empty'),
+  sender: line(240).default(SYSTEM).describe('Who says it; any other than system is shown as injected:<sender>'),
+  senderName: line(256).default(SYSTEM).describe('The name that is shown'),
+})
+
+export const injectTools = [
+  hotTool({
+    name: 'inject_message',
+    when: 'Put a message into a chat as if it had arrived there, so that whoever has the chat takes it up.',
+    key: ['chatJid'],
+    says: true,
+    input: Injection,
+    output: z.object({ injected: z.literal(true), id: z.string() }),
+    needs: grantedOnChat(({ chatJid }: z.output<typeof Injection>) => chatJid),
+    run: async (ctx, { chatJid: jid, content, sender, senderName }) => {
+      const turn = await ctx.turn()
+      // A link's chat and a bare folder have no route: whose they are is known.
+      const isOwned = isLinkChat(jid) || !jid.includes(':')
+      const { id } = await receive(ctx.tx, ctx, {
+        jid,
+        content,
+        sender: sender === SYSTEM ? SYSTEM : `injected:${sender}`,
+        target_folder: isOwned ? await folderOfChat(ctx.tx, jid, await ctx.routes()) : undefined,
+        envelope: {
+          verb: 'message',
+          sender_name: senderName,
+          // What was handed on stays handed on: a question to oneself must not start the count anew (decision A7).
+          depth: turn?.depth ?? 0,
+          from_turn: turn?.id,
+        },
+      })
+      return { injected: true as const, id }
+    },
+    finish: async ({ host }, reply, { chatJid }) => {
+      host.signals.emit([chatJid])
+      return reply
+    },
+  }),
+]

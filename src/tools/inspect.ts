@@ -1,0 +1,172 @@
+// Tools that show how things stand: routes, sessions, tasks, people. Each caller sees what it reaches.
+import { z } from 'zod'
+import { findConversation, sessionLog } from '../core/conversations.ts'
+import { Identity, identities, identityClaims } from '../core/identities.ts'
+import { folderOfChat } from '../core/resolve.ts'
+import { noteRoutes } from '../core/route-notes.ts'
+import { Route, routes, scopeOfTarget } from '../core/routes.ts'
+import { ScheduledTask, scheduledTasks, TaskRunLog, taskRunLogs } from '../core/tasks.ts'
+import { ChatName, limit, line, prose, Sub } from '../core/values.ts'
+import type { Context } from '../registry/context.ts'
+import { mustFind } from '../registry/crud.ts'
+import { adminFilter, INSTANCE, listed, mustHaveToolOver, ownFolder, reachOf, sightOf } from '../registry/needs.ts'
+import type { NamedVerb } from '../registry/resource.ts'
+import { hotTool } from '../registry/tool.ts'
+import { subtree, within } from '../store/condition.ts'
+import { run } from '../store/statement.ts'
+
+const NotedRoute = Route.extend({
+  mode: z.string(),
+  fires_turn: z.boolean(),
+  triggers_on: z.string(),
+  explain: z.string(),
+  shadowed_by: z.int().optional(),
+})
+const Errored = z.object({
+  chat_jid: z.string(),
+  count: z.int(),
+  last_at: z.string(),
+  routed_to: z.string().nullable(),
+})
+const SessionEntry = sessionLog.row.omit({ folder: true, topic: true })
+
+export const inspectTools: readonly NamedVerb[] = [
+  hotTool({
+    name: 'inspect_routing',
+    when: 'See which routes lead to your folder and those below it, what each does, where a chat leads, and which chats had failures.',
+    input: z.object({
+      jid: ChatName.optional().describe('A chat, to learn which folder it leads to'),
+      limit: limit(50, 200),
+    }),
+    output: z.object({
+      routes: z.array(NotedRoute),
+      errored: z.array(Errored).optional(),
+      jid: z.string().optional(),
+      resolved_folder: z.string().optional(),
+    }),
+    needs: listed,
+    reads: true,
+    run: inspectRouting,
+  }),
+
+  hotTool({
+    name: 'inspect_session',
+    when: 'See which session a topic of your folder goes on with, and how its latest turns went.',
+    input: z.object({
+      topic: prose(128).default('').describe('The main topic is the empty text'),
+      limit: limit(10, 100),
+    }),
+    output: z.object({
+      folder: z.string(),
+      topic: z.string(),
+      session_id: z.string().nullable(),
+      recent: z.array(SessionEntry),
+    }),
+    needs: listed,
+    reads: true,
+    run: async (ctx, { topic, limit }) => {
+      const folder = await ownFolder(ctx)
+      const { rows } = await sessionLog.page(ctx.tx, { where: { folder, topic }, order: [['id', 'desc']], limit })
+      const session_id = (await findConversation(ctx.tx, folder, topic))?.session_id ?? null
+      return { folder, topic, session_id, recent: rows.map(({ folder: _, topic: __, ...entry }) => entry) }
+    },
+  }),
+
+  hotTool({
+    name: 'inspect_tasks',
+    when: 'See the scheduled tasks of your folder and those below it, or how the latest runs of one went.',
+    input: z.object({
+      task_id: line(320).optional().describe('One task, with its latest runs'),
+      limit: limit(50, 200),
+    }),
+    output: z.object({ tasks: z.array(ScheduledTask), runs: z.array(TaskRunLog).optional() }),
+    needs: async (ctx, { task_id }) => {
+      await listed(ctx)
+      if (task_id === undefined) return
+      const { owner } = await mustFind(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
+      await mustHaveToolOver(ctx, owner, `task ${task_id}`)
+    },
+    run: inspectTasks,
+    reads: true,
+  }),
+
+  hotTool({
+    name: 'inspect_identity',
+    when: 'See which other names a person goes by. It is what they claim, and grants nothing.',
+    input: z.object({ sub: Sub }),
+    output: z.object({ sub: z.string(), identity: Identity.nullable(), subs: z.array(z.string()) }),
+    needs: listed,
+    reads: true,
+    run: async ({ tx }, { sub }) => {
+      const claim = await identityClaims.find(tx, { sub })
+      const identity = claim && (await identities.find(tx, { id: claim.identity_id }))
+      if (!identity) return { sub, identity: null, subs: [] }
+      const claims = await identityClaims.list(tx, { identity_id: identity.id }, [
+        ['claimed_at', 'asc'],
+        ['sub', 'asc'],
+      ])
+      return { sub, identity, subs: claims.map((each) => each.sub) }
+    },
+  }),
+]
+
+async function inspectRouting(ctx: Context, { jid, limit }: { jid?: string | undefined; limit: number }) {
+  const maySee = await sightOf(ctx)
+  const all = await routes.list(ctx.tx, {}, [
+    ['seq', 'asc'],
+    ['id', 'asc'],
+  ])
+  const shown = all.filter(({ target }) => maySee(scopeOfTarget(target))).slice(0, limit)
+  const errored = await erroredChats(ctx, limit)
+  const resolved = jid === undefined ? undefined : await folderOfChat(ctx.tx, jid, await ctx.routes())
+  return {
+    routes: noteRoutes(all, shown),
+    ...(errored.length > 0 ? { errored } : {}),
+    ...(jid === undefined ? {} : { jid }),
+    ...(resolved !== undefined && maySee(resolved) ? { resolved_folder: resolved } : {}),
+  }
+}
+
+/** Chats with messages that failed, the latest first; by the index of those alone. */
+async function erroredChats(ctx: Context, limit: number): Promise<z.output<typeof Errored>[]> {
+  const [reach, maySee] = [await reachOf(ctx), await sightOf(ctx)]
+  const only = reach ? ` and ${within('folder', reach.length, 0)}` : ''
+  const { rows } = await run(
+    ctx.tx,
+    `select jid, folder, count(*) as count, max(message_seq) as last, max(updated_at) as last_at from inbox
+     where state = 'failed'${only} group by folder, jid order by last desc`,
+    reach?.flatMap(subtree) ?? [],
+  )
+  return rows
+    .filter(({ folder }) => maySee(folder === null ? INSTANCE : String(folder)))
+    .slice(0, limit)
+    .map(({ jid, folder, count, last_at }) => ({
+      chat_jid: String(jid),
+      count: Number(count),
+      last_at: String(last_at),
+      routed_to: folder === null ? null : String(folder),
+    }))
+}
+
+async function inspectTasks(ctx: Context, { task_id, limit }: { task_id?: string | undefined; limit: number }) {
+  if (task_id !== undefined) {
+    const task = await mustFind(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
+    const order = [
+      ['run_at', 'desc'],
+      ['id', 'desc'],
+    ] as const
+    const { rows: runs } = await taskRunLogs.page(ctx.tx, { where: { task_id }, order, limit })
+    return { tasks: [task], runs }
+  }
+  const [paths, mayAdmin] = [await reachOf(ctx), await adminFilter(ctx)]
+  const { rows: tasks } = await scheduledTasks.page(ctx.tx, {
+    order: [
+      ['created_at', 'desc'],
+      ['id', 'desc'],
+    ],
+    below: paths && { column: 'owner', paths },
+    keep: ({ owner }) => mayAdmin(owner),
+    limit,
+  })
+  return { tasks }
+}

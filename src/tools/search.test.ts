@@ -1,0 +1,385 @@
+import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { agent, onEveryEngine, person } from '../../test/support/host.ts'
+import { OTHER_ROOM, ROOM, type Spoken, spoken } from '../../test/support/spoken.ts'
+import { tempDir } from '../../test/support/temp.ts'
+import { until } from '../../test/support/until.ts'
+import { deleteMessage, editMessage } from '../core/message-changes.ts'
+import { queueUp } from '../core/messages.ts'
+import { timestamp } from '../lib/clock.ts'
+
+interface Found {
+  messages: { id: string; chat_jid: string; sender: string; timestamp: string; content: string; rank: number }[]
+  count: number
+  source: string
+}
+
+const CORPUS = [
+  'the deployment of the server failed tonight',
+  'deploy the new server before noon',
+  'lunch at noon with the team',
+  'the deployer is on holiday, café closed',
+]
+
+async function filled(here: Spoken): Promise<void> {
+  for (const content of CORPUS) await here.hear(content)
+}
+
+/** What a query finds, as numbers of the corpus. */
+async function hits(here: Spoken, query: string, more: object = {}, folder = 'team'): Promise<number[]> {
+  const { messages } = (await (await here.open(folder)).call('find_messages', { query, ...more })) as Found
+  return messages.map(({ content }) => CORPUS.indexOf(content.replace(/[«»]/g, '')))
+}
+
+const sorted = (numbers: readonly number[]): number[] => [...numbers].sort((a, b) => a - b)
+
+onEveryEngine('finding messages', (engine) => {
+  test('the words of a query are those of FTS5, and an index of either store finds the same', async (t) => {
+    const here = await spoken(t, engine)
+    await filled(here)
+    for (const [query, found] of [
+      ['server', [0, 1]],
+      ['SERVER', [0, 1]],
+      ['"new server"', [1]],
+      ['tonight OR lunch OR holiday', [0, 2, 3]],
+      ['noon NOT lunch', [1]],
+      ['deploy*', [0, 1, 3]],
+      ['NEAR(deploy noon, 5)', [1]],
+      ['NEAR(deploy noon, 2)', []],
+      ['cafe', [3]],
+      ['the AND noon', [1, 2]],
+      ['nowhere', []],
+    ] as const)
+      assert.deepEqual(sorted(await hits(here, query)), found, query)
+  })
+
+  test('a hit has the chat, the sender, the time, a marked snippet and a rank; the best is first, of equals the newest', async (t) => {
+    const here = await spoken(t, engine)
+    const long = `${'word '.repeat(60)}needle${' more'.repeat(60)}`
+    await here.hear(long)
+    const older = await here.hear('needle one', { sender: 'fake:user/2' })
+    const newer = await here.hear('needle two')
+    const found = (await (await here.open()).call('find_messages', { query: 'needle' })) as Found
+    assert.deepEqual([found.count, found.source], [3, 'local-db'])
+    assert.deepEqual(
+      found.messages.slice(0, 2).map(({ id }) => id),
+      [newer.id, older.id],
+    )
+    const [, second, last] = found.messages
+    assert.deepEqual(Object.keys(second ?? {}).sort(), ['chat_jid', 'content', 'id', 'rank', 'sender', 'timestamp'])
+    assert.deepEqual(
+      [second?.chat_jid, second?.sender, second?.timestamp, second?.content],
+      [ROOM, 'fake:user/2', '2026-01-01T00:00:00.002Z', '«needle» one'],
+    )
+    assert.match(last?.content ?? '', /^….*«needle».*…$/)
+    assert.ok((last?.content ?? '').split(' ').length <= 33)
+    assert.ok((found.messages[0]?.rank ?? 0) <= (last?.rank ?? 0))
+  })
+
+  test('scope, sender and since narrow it, and limit counts what is left', async (t) => {
+    const here = await spoken(t, engine)
+    await here.hear('apple a')
+    await here.hear('apple b', { jid: 'web:team/sub', folder: 'team/sub', sender: 'bob' })
+    await here.hear('apple c', { sender: 'bobby' })
+    await here.hear('apple d', { jid: OTHER_ROOM, folder: 'other' })
+    await here.hear('apple e', { jid: 'web:teams', folder: 'teams' })
+    const find = async (more: object, folder = 'main') => {
+      const tools = await here.open(folder)
+      const { messages } = (await tools.call('find_messages', { query: 'apple', ...more })) as Found
+      return messages.map(({ content }) => content.at(-1)).join('')
+    }
+    assert.equal(await find({}), 'edcba')
+    assert.equal(await find({ limit: 2 }), 'ed')
+    assert.equal(await find({ scope: 'team' }), 'cba')
+    assert.equal(await find({ scope: 'team/sub' }), 'b')
+    assert.equal(await find({ scope: ROOM }), 'ca')
+    assert.equal(await find({ sender: 'bob' }), 'b')
+    assert.equal(await find({ since: '2026-01-01T00:00:00.004Z' }), 'ed')
+    assert.equal(await find({ since: '2026-01-01T01:00:00.004+01:00' }), 'ed')
+    assert.equal(await find({ since: '2026-01-01T00:00:00.0041Z' }), 'e')
+    assert.equal(await find({}, 'team'), 'cba')
+    // Foreign rows would fill the page if they were taken out of it afterwards.
+    assert.equal(await find({ limit: 1 }, 'team'), 'c')
+    assert.equal(await find({ limit: 0 }, 'team'), 'c')
+    assert.equal(await find({ limit: -1 }, 'team'), 'c')
+    assert.equal(await find({ limit: 1e9 }, 'team'), 'cba')
+    assert.equal(await find({}, 'other'), 'd')
+  })
+
+  test('the limit is at most 200 and 20 unless said', async (t) => {
+    const here = await spoken(t, engine)
+    await here.hearAll(Array.from({ length: 205 }, (_, count) => `pear ${count}`))
+    const tools = await here.open('main')
+    const count = async (more: object) =>
+      ((await tools.call('find_messages', { query: 'pear', ...more })) as Found).count
+    assert.deepEqual([await count({}), await count({ limit: 201 }), await count({ limit: 200 })], [20, 200, 200])
+  })
+
+  test('what is out of reach is refused, or not there', async (t) => {
+    const here = await spoken(t, engine)
+    await here.hear('secret plan', { jid: OTHER_ROOM, folder: 'other' })
+    await here.hear('secret child', { jid: 'web:team/sub', folder: 'team/sub' })
+    const team = await here.open('team')
+    assert.match(await team.refusal('find_messages', { query: 'secret', scope: 'other' }), /lies outside team/)
+    assert.match(
+      await team.refusal('find_messages', { query: 'secret', scope: OTHER_ROOM }),
+      /belongs to a folder outside/,
+    )
+    assert.equal(((await team.call('find_messages', { query: 'secret' })) as Found).count, 1)
+    await here.grant('folder:team', 'mcp:find_messages', 'team/sub', 'deny')
+    assert.equal(((await team.call('find_messages', { query: 'secret' })) as Found).count, 0)
+    assert.match(
+      await team.refusal('find_messages', { query: 'secret', scope: 'team/sub' }),
+      /not permitted on team\/sub/,
+    )
+    await here.grant('folder:team', 'mcp:find_messages', 'team', 'deny')
+    assert.match(await team.refusal('find_messages', { query: 'secret' }), /find_messages: not permitted/)
+    // A folder of tier 3 has no such tool.
+    await here.groups('team/sub/x', 'team/sub/x/y')
+    assert.ok(!(await (await here.open('team/sub/x/y')).names()).includes('find_messages'))
+  })
+
+  test('a person finds what they administer', async (t) => {
+    const here = await spoken(t, engine)
+    await here.hear('plum one')
+    await here.hear('plum two', { jid: OTHER_ROOM, folder: 'other' })
+    await here.hear('plum three', { folder: undefined })
+    await here.grant('github:1', 'admin', 'other/**')
+    await here.operator('github:2')
+    const count = async (sub: string) => {
+      const tools = await here.openAs(person(sub))
+      return ((await tools.call('find_messages', { query: 'plum' })) as Found).count
+    }
+    assert.deepEqual([await count('github:1'), await count('github:2')], [1, 3])
+  })
+
+  test('the index follows what is routed, edited and deleted', async (t) => {
+    const here = await spoken(t, engine)
+    const { seq } = await here.hear('quince', { folder: undefined })
+    assert.deepEqual([await countOf(here, 'quince'), await countOf(here, 'quince', 'main')], [0, 1])
+    await here.route(seq, 'team')
+    assert.equal(await countOf(here, 'quince'), 1)
+    const { dialect } = here.host.engine
+    const now = timestamp(here.clock.now())
+    await here.host.engine.transaction(async (tx) => {
+      await queueUp(tx, dialect)
+      await editMessage(tx, seq, 'medlar', now)
+    })
+    assert.deepEqual([await countOf(here, 'quince'), await countOf(here, 'medlar')], [0, 1])
+    await here.host.engine.transaction(async (tx) => {
+      await queueUp(tx, dialect)
+      await deleteMessage(tx, seq, now)
+    })
+    assert.equal(await countOf(here, 'medlar'), 0)
+    // Before it was ever indexed.
+    const { seq: later } = await here.hear('sloe')
+    await here.host.engine.transaction(async (tx) => {
+      await queueUp(tx, dialect)
+      await editMessage(tx, later, 'damson', now)
+    })
+    await here.say('damson too')
+    await here.say('damson, almost done', { kind: 'status' })
+    assert.deepEqual([await countOf(here, 'sloe'), await countOf(here, 'damson')], [0, 2])
+  })
+
+  test('a lost, damaged or foreign index is made anew, and nobody else may read it', async (t) => {
+    const one = await spoken(t, engine)
+    await filled(one)
+    assert.equal(await countOf(one, 'server'), 2)
+    assert.equal(statSync(one.searchPath).mode & 0o777, 0o600)
+    await one.search.close()
+    const again = () => spoken(t, engine, { on: { ...one, host: one.host as never }, searchPath: one.searchPath })
+
+    const lost = await again()
+    for (const end of ['', '-wal', '-shm']) rmSync(one.searchPath + end, { force: true })
+    assert.equal(await countOf(lost, 'server'), 2)
+    await lost.search.close()
+
+    writeFileSync(one.searchPath, 'this is no database, but it is long enough to be taken for one'.repeat(100))
+    const damaged = await again()
+    assert.equal(await countOf(damaged, 'server'), 2)
+    await damaged.search.close()
+
+    const db = new DatabaseSync(one.searchPath)
+    db.exec(`update progress set mark = json_set(mark, '$.id', 'of another store')`)
+    db.close()
+    const foreign = await again()
+    assert.equal(await countOf(foreign, 'server'), 2)
+    await foreign.search.close()
+
+    rmSync(one.searchPath)
+    const theirs = new DatabaseSync(one.searchPath)
+    theirs.exec('create table theirs (x)')
+    theirs.close()
+    chmodSync(one.searchPath, 0o600)
+    assert.equal(await countOf(await again(), 'server'), 2)
+  })
+
+  test('an index that turns out to be damaged while it is used is made anew', async (t) => {
+    const here = await spoken(t, engine)
+    await filled(here)
+    assert.equal(await countOf(here, 'server'), 2)
+    const db = new DatabaseSync(here.searchPath)
+    db.enableDefensive(false)
+    db.exec(`update words_data set block = x'ffffffffffff' where id > 1`)
+    db.close()
+    assert.equal(await countOf(here, 'server'), 2)
+    await here.hear('another server')
+    assert.equal(await countOf(here, 'server'), 3)
+  })
+
+  test('two processes fill one index together', async (t) => {
+    const one = await spoken(t, engine)
+    const two = await spoken(t, engine, { on: { ...one, host: one.host as never }, searchPath: one.searchPath })
+    for (let count = 0; count < 30; count++) await one.hear(`fig ${count}`)
+    const counts = await Promise.all([one, two, one, two].map((here) => countOf(here, 'fig', 'team', 200)))
+    assert.deepEqual(counts, [30, 30, 30, 30])
+    await one.hear('fig again')
+    assert.equal(await countOf(two, 'fig', 'team', 200), 31)
+    assert.equal(await countOf(one, 'fig', 'team', 200), 31)
+  })
+
+  test('it keeps up by itself where it is told to', async (t) => {
+    const here = await spoken(t, engine)
+    await filled(here)
+    here.search.follow(here.host.signals)
+    const indexed = (): number => {
+      try {
+        const db = new DatabaseSync(here.searchPath, { readOnly: true })
+        const count = db.prepare('select count(*) as n from documents').get()?.n
+        db.close()
+        return Number(count)
+      } catch {
+        return 0
+      }
+    }
+    await until(() => indexed() === 4)
+    await here.hear('one more')
+    here.host.signals.emit([])
+    await until(() => indexed() === 5)
+  })
+})
+
+async function countOf(here: Spoken, query: string, folder = 'team', limit = 20): Promise<number> {
+  return ((await (await here.open(folder)).call('find_messages', { query, limit })) as Found).count
+}
+
+test('what is no query is refused in the words of the engine', async (t) => {
+  const here = await spoken(t, 'sqlite')
+  await filled(here)
+  const tools = await here.open()
+  for (const [query, said] of [
+    ['"', 'find_messages: unterminated string'],
+    ['NEAR(', 'find_messages: fts5: syntax error near ""'],
+    ['a NOT', 'find_messages: fts5: syntax error near ""'],
+    ['*', 'find_messages: fts5: syntax error near "*"'],
+    [' *reads', 'find_messages: fts5: syntax error near "*"'],
+    ['col:x', 'find_messages: no such column: col'],
+    ['author:x', 'find_messages: no such column: author'],
+    ['rank:x', 'find_messages: no such column: rank'],
+    [`'; drop table documents`, `find_messages: fts5: syntax error near "'"`],
+    ['', 'query must not be empty'],
+    ['  ', 'query must not be empty'],
+    ['x'.repeat(65_536), 'query is longer than 2000 characters'],
+    ['a\u0000b', 'query must not hold a NUL character'],
+  ] as const)
+    assert.equal(await tools.refusal('find_messages', { query }), said)
+  for (const [args, said] of [
+    [{}, 'query is required'],
+    [{ query: 7 }, 'query must be text'],
+    [{ query: 'a', limit: '10' }, 'limit must be a number'],
+    [{ query: 'a', scope: '../x' }, /^scope must be names/],
+    [{ query: 'a', scope: ':x' }, 'scope must look like platform:room'],
+    [{ query: 'a', sender: '' }, 'sender must not be empty'],
+    [{ query: 'a', since: 'yesterday' }, /^since must be an RFC 3339 time/],
+    [{ query: 'a', since: '2026-01-01T00:00:00' }, /^since must be an RFC 3339 time/],
+    [{ query: 'a', more: 1 }, 'more is not known here'],
+  ] as const) {
+    const text = await tools.refusal('find_messages', args)
+    if (typeof said === 'string') assert.equal(text, said)
+    else assert.match(text, said)
+  }
+  assert.deepEqual(sorted(await hits(here, 'server')), [0, 1])
+})
+
+test('any text gives hits or a refusal', async (t) => {
+  const here = await spoken(t, 'sqlite')
+  await filled(here)
+  const part = fc.constantFrom(
+    'server',
+    'noon',
+    '"',
+    '(',
+    ')',
+    'NEAR',
+    'OR',
+    'NOT',
+    'AND',
+    '*',
+    '^',
+    ':',
+    '-',
+    '+',
+    '{',
+    ',',
+    '9',
+  )
+  const query = fc.oneof(
+    fc.array(part).map((parts) => parts.join(' ')),
+    fc.string({ unit: 'binary' }),
+  )
+  const { client } = await here.open()
+  await fc.assert(
+    fc.asyncProperty(query, async (text) => {
+      const { content } = await client.callTool({ name: 'find_messages', arguments: { query: text } })
+      assert.equal(content.length, 1)
+      const [said] = content
+      assert.ok(said?.type === 'text' && said.text !== 'internal error', text)
+    }),
+    { numRuns: 300 },
+  )
+})
+
+test('a query that takes too long is given up, and the next one is served', async (t) => {
+  const here = await spoken(t, 'sqlite', { patienceMs: 400 })
+  const words = Array.from({ length: 2000 }, (_, index) => `a${index % 90} b${index % 70}`).join(' ')
+  for (let count = 0; count < 40; count++) await here.hear(words)
+  const tools = await here.open()
+  await until(
+    async () => (await tools.call('find_messages', { query: 'nothing' }).catch(() => undefined)) !== undefined,
+  )
+  const slow = Array.from({ length: 150 }, (_, index) => `NEAR(a${index % 90} b${index % 70}, 900)`).join(' OR ')
+  assert.equal(
+    await tools.refusal('find_messages', { query: slow.slice(0, slow.lastIndexOf(' OR ', 1990)) }),
+    'find_messages: the search took too long\nhint: ask for fewer or rarer words',
+  )
+  await until(async () => (await tools.call('find_messages', { query: 'a1' }).catch(() => undefined)) !== undefined)
+})
+
+test('an index that cannot be opened is said to be, without where it is, until it can', async (t) => {
+  const stray: unknown[] = []
+  const searchPath = join(tempDir(t), 'search.db')
+  mkdirSync(searchPath)
+  const here = await spoken(t, 'sqlite', { searchPath, onStray: (error) => stray.push(error) })
+  await filled(here)
+  const tools = await here.open()
+  assert.equal(
+    await tools.refusal('find_messages', { query: 'server' }),
+    'find_messages: the search index cannot be used',
+  )
+  assert.match(String(stray[0]), /search\.db/)
+  rmdirSync(searchPath)
+  assert.equal(await countOf(here, 'server'), 2)
+})
+
+test('without an index there is no such tool', async (t) => {
+  const here = await spoken(t, 'sqlite')
+  const { search: _, ...host } = here.host
+  const tools = await here.openAs(agent('team'), host)
+  assert.ok(!(await tools.names()).includes('find_messages'))
+  await assert.rejects(tools.call('find_messages', { query: 'a' }), /unknown tool: find_messages/)
+})

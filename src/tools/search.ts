@@ -1,0 +1,107 @@
+// The tool that finds messages by their words.
+import { z } from 'zod'
+import { isToolDenied } from '../core/access.ts'
+import { groups } from '../core/groups.ts'
+import { Moment, sinceMoment } from '../core/moments.ts'
+import type { SearchAsk } from '../core/search.ts'
+import { ROOT, reaches } from '../core/tiers.ts'
+import { ChatName, Folder, limit, line, prose, text } from '../core/values.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
+import { mustReachChat } from '../registry/chat-needs.ts'
+import { sightOfChat } from '../registry/chat-sight.ts'
+import type { Context, Host } from '../registry/context.ts'
+import { adminFilter, hasTool, INSTANCE, listed, reachOf } from '../registry/needs.ts'
+import type { NamedVerb } from '../registry/resource.ts'
+import { hotTool } from '../registry/tool.ts'
+
+/** No question of a person or an agent is longer, and a long one is a burden on everybody. */
+const QUERY_MAX = 2000
+
+const Scope = text((value) => {
+  const read = (value.includes(':') ? ChatName : Folder).safeParse(value)
+  return read.success ? undefined : read.error.issues[0]?.message
+}).describe('A chat, such as web:team; or a folder, which stands for itself and those below it')
+
+const Find = z.object({
+  query: prose(QUERY_MAX)
+    .refine((value) => value.trim() !== '', 'must not be empty')
+    .describe('Full-text syntax: word, "a phrase", a OR b, a NOT b, prefix*, NEAR(a b, 5)'),
+  scope: Scope.optional(),
+  sender: line(256).optional().describe('Only what this one said; exactly'),
+  since: Moment.optional().describe('Only what was said at this RFC 3339 time or later'),
+  limit: limit(20, 200),
+})
+type Find = z.output<typeof Find>
+
+/** What the rights leave of a question. */
+interface Narrowed extends Pick<SearchAsk, 'reach' | 'except'> {
+  /** Where the lists cannot say it all: whether a row of this folder may be seen. */
+  readonly maySee: (folder: string | undefined) => boolean
+}
+
+export const searchTools: readonly NamedVerb[] = [
+  hotTool({
+    name: 'find_messages',
+    when: 'Find messages by their words, the best first and of equals the newest, with « and » around each hit.',
+    input: Find,
+    isThere: ({ search }) => search !== undefined,
+    needs: async (ctx, { scope }) => {
+      if (scope?.includes(':')) return mustReachChat(ctx, scope)
+      await listed(ctx)
+      if (scope !== undefined) await mustReachFolder(ctx, scope)
+    },
+    reads: true,
+    run: narrow,
+    finish: ({ host }, narrowed, input) => find(host, narrowed, input),
+  }),
+]
+
+async function mustReachFolder(ctx: Context, folder: string): Promise<void> {
+  const { caller } = ctx
+  if (caller.kind === 'agent' && !reaches(caller.folder, folder))
+    refuse('forbidden', `${ctx.tool}: the folder ${folder} lies outside ${caller.folder}`)
+  if (!(await hasTool(ctx, folder))) refuse('forbidden', `${ctx.tool}: not permitted on ${folder}`)
+}
+
+async function narrow(ctx: Context, { scope }: Find): Promise<Narrowed> {
+  if (scope?.includes(':')) {
+    const { folders } = await sightOfChat(ctx, scope)
+    return { reach: folders, maySee: () => true }
+  }
+  const [reach, mayAdmin] = [await reachOf(ctx), await adminFilter(ctx)]
+  if (await isWhole(ctx)) return { reach, maySee: () => true }
+  const denied = (await groups.list(ctx.tx)).map(({ folder }) => folder).filter((folder) => !mayAdmin(folder))
+  const maySeeAll = await hasTool(ctx, INSTANCE)
+  return { reach, except: denied, maySee: (folder) => (folder === undefined ? maySeeAll : mayAdmin(folder)) }
+}
+
+/** Whether no row takes a part away; asked first, for an instance may have very many folders. */
+async function isWhole({ caller, tool, params, policy }: Context): Promise<boolean> {
+  if (caller.kind === 'host') return true
+  if (caller.kind !== 'agent') return false
+  const scope = caller.folder === ROOT ? '**' : `${caller.folder}/**`
+  return !isToolDenied(await policy(), caller.folder, { tool, scope, params })
+}
+
+async function find(host: Host, { reach, except, maySee }: Narrowed, input: Find) {
+  const { query, scope, sender, since, limit } = input
+  const place = scope?.includes(':') ? { jid: scope } : { below: scope }
+  const index = host.search ?? refuse('unavailable', 'there is no search index here')
+  const ask = {
+    query,
+    ...place,
+    sender,
+    since: since === undefined ? undefined : sinceMoment(since),
+    limit,
+    reach,
+    except,
+  }
+  try {
+    const hits = (await index.search(ask)).filter(({ folder }) => maySee(folder))
+    const messages = hits.map(({ folder: _, ...hit }) => hit)
+    return { messages, count: messages.length, source: 'local-db' }
+  } catch (error) {
+    if (error instanceof Refusal) refuse(error.code, `find_messages: ${error.message}`, error.hint)
+    throw error
+  }
+}

@@ -1,0 +1,54 @@
+// The host names of published pages.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { agents } from '../../test/support/agents.ts'
+import { onEveryEngine } from '../../test/support/host.ts'
+
+onEveryEngine('web hosts', (engine) => {
+  test('are bound by the root, and read by each folder', async (t) => {
+    const here = await agents(t, engine, ['main', 'team', 'team/a'])
+    const [root, team] = [await here.open('main'), await here.open('team')]
+    assert.deepEqual(await team.call('get_web_host'), { hostname: '', folder: 'team' })
+    const bind = (hostname: string, folder: string) => root.call('set_web_host', { hostname, folder })
+    assert.deepEqual(await bind('b.example', 'team'), { 'b.example': 'team' })
+    assert.deepEqual(await bind('a.example:8443', 'team'), { 'a.example:8443': 'team', 'b.example': 'team' })
+    assert.deepEqual(await bind('b.example', 'team/a'), { 'a.example:8443': 'team', 'b.example': 'team/a' })
+    assert.deepEqual(await team.call('get_web_host', { folder: 'team' }), {
+      hostname: 'a.example:8443',
+      folder: 'team',
+    })
+    assert.deepEqual(await root.call('get_web_host', { folder: 'team/a' }), { hostname: 'b.example', folder: 'team/a' })
+    assert.deepEqual(await root.call('get_web_host'), { hostname: '', folder: 'main' })
+  })
+})
+
+test('a host name is one, a folder is there, and each folder asks for its own', async (t) => {
+  const here = await agents(t, 'sqlite', ['main', 'team', 'team/a'])
+  const [root, team] = [await here.open('main'), await here.open('team')]
+  const long = `${'a.'.repeat(126)}bc`
+  for (const [args, said] of [
+    [{}, 'hostname is required; folder is required'],
+    [{ hostname: '', folder: 'team' }, 'hostname must not be empty'],
+    [{ hostname: long, folder: 'team' }, 'hostname is longer than 253 characters'],
+    [{ hostname: 'Team.example', folder: 'team' }, /^hostname must be a host name/],
+    [{ hostname: 'a_b.example', folder: 'team' }, /^hostname must be a host name/],
+    [{ hostname: 'https://a.example', folder: 'team' }, /^hostname must be a host name/],
+    [{ hostname: 'a.example', folder: '../team' }, /^folder must be names/],
+    [{ hostname: 'a.example', folder: 'none' }, 'there is no group none'],
+    [{ hostname: 'a.example', folder: 7 }, 'folder must be text'],
+  ] as const) {
+    const text = await root.refusal('set_web_host', args)
+    if (typeof said === 'string') assert.equal(text, said)
+    else assert.match(text, said)
+  }
+  assert.equal(await root.refusal('get_web_host', { folder: 'none' }), 'there is no group none')
+  for (const folder of ['team/a', 'main', 'none'])
+    assert.equal(
+      await team.refusal('get_web_host', { folder }),
+      `get_web_host: not permitted on ${folder}: only your own folder may be asked for`,
+    )
+  // The bracket beats any grant.
+  await here.at.grant('folder:team', 'mcp:*', '**')
+  const bind = { hostname: 'a.example', folder: 'team' }
+  await assert.rejects(team.call('set_web_host', bind), { message: 'unknown tool: set_web_host' })
+})
