@@ -1,0 +1,189 @@
+// What every channel must do, whatever its platform: it can do what it says, says what to do instead where it cannot, and
+// tells what will never go from what may go later.
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { tempDir } from '../../test/support/temp.ts'
+import { type ActionName, type Actions, type Channel, ChannelFault, type Delivered } from '../core/channel.ts'
+
+export interface Subject {
+  readonly channel: Channel
+  readonly jid: string
+  /** Which of the actions the platform really has. */
+  readonly abilities: readonly ActionName[]
+  /** The contents of what has reached the platform under this key, in order. */
+  delivered(key: string): Promise<readonly string[]>
+}
+
+export const EVERY_ACTION = [
+  'send',
+  'send_file',
+  'send_voice',
+  'post',
+  'forward',
+  'quote',
+  'repost',
+  'like',
+  'dislike',
+  'edit',
+  'delete',
+  'pin_message',
+  'unpin_message',
+  'unpin_all',
+  'pane_set_prompts',
+  'pane_set_title',
+  'fetch_history',
+  'typing',
+] as const satisfies readonly ActionName[]
+
+/** The arguments of the tools that a hint may name. */
+const TOOLS: Readonly<Record<string, readonly string[]>> = {
+  send: ['chatJid', 'text'],
+  reply: ['chatJid', 'text', 'replyToId'],
+  send_file: ['chatJid', 'filepath', 'filename', 'caption'],
+  post: ['chatJid', 'content', 'media'],
+  like: ['chatJid', 'targetId', 'reaction'],
+  delete: ['chatJid', 'targetId'],
+  forward: ['sourceMsgId', 'targetJid', 'comment'],
+  repost: ['chatJid', 'sourceMsgId'],
+  unpin_message: ['chatJid', 'targetId'],
+}
+
+type Doing = { readonly [A in ActionName]: (act: Actions[A], on: Target) => Promise<unknown> }
+
+interface Target {
+  readonly jid: string
+  readonly key: string
+  /** Something that was sent before. */
+  readonly id: string
+  readonly path: string
+}
+
+const DO: Doing = {
+  send: (act, { jid, key }) => act({ jid, key, content: 'a text' }),
+  send_file: (act, { jid, key, path }) => act({ jid, key, path, filename: 'a "note".txt', caption: 'a caption' }),
+  send_voice: (act, { jid, key, path }) => act({ jid, key, path, filename: 'voice.ogg', mime: 'audio/ogg' }),
+  post: (act, { jid, key, path }) => act({ jid, key, content: 'a post', media: [path] }),
+  forward: (act, { jid, key, id }) => act({ jid, key, sourceMsgId: id, sourceJid: jid, comment: 'see this' }),
+  quote: (act, { jid, key, id }) => act({ jid, key, sourceMsgId: id, sourceJid: jid, comment: 'well' }),
+  repost: (act, { jid, key, id }) => act({ jid, key, sourceMsgId: id, sourceJid: jid }),
+  like: (act, { jid, id }) => act({ jid, targetId: id, reaction: '👍' }),
+  dislike: (act, { jid, id }) => act({ jid, targetId: id }),
+  edit: (act, { jid, id }) => act({ jid, targetId: id, content: 'other words' }),
+  delete: (act, { jid, id }) => act({ jid, targetId: id }),
+  pin_message: (act, { jid, id }) => act({ jid, targetId: id }),
+  unpin_message: (act, { jid, id }) => act({ jid, targetId: id }),
+  unpin_all: (act, { jid }) => act({ jid }),
+  pane_set_prompts: (act, { jid }) => act({ jid, prompts: [{ title: 'News', message: 'What is new?' }] }),
+  pane_set_title: (act, { jid }) => act({ jid, title: 'A title' }),
+  fetch_history: (act, { jid }) => act({ jid, limit: 10 }),
+  typing: (act, { jid }) => act({ jid, on: true }),
+}
+
+const SENDING = ['send', 'send_file', 'send_voice', 'post', 'forward', 'quote', 'repost'] as const
+
+export function channelContract(open: (t: TestContext) => Promise<Subject>): void {
+  const opened = async (t: TestContext) => {
+    const subject = await open(t)
+    const path = join(tempDir(t), 'note.txt')
+    writeFileSync(path, 'what the file says')
+    const { channel, jid } = subject
+    const first = await channel.actions.send?.({ jid, key: 'the first', content: 'the first' })
+    const target = { jid, key: 'another', id: first?.id ?? '', path }
+    const perform = <A extends ActionName>(action: A, over: Partial<Target> = {}): Promise<unknown> => {
+      const act = channel.actions[action]
+      return act === undefined ? assert.fail(`${action} is not there`) : doing(action, act, { ...target, ...over })
+    }
+    return { ...subject, target, perform }
+  }
+
+  test('what it advertises is what its platform can do', async (t) => {
+    const { channel, abilities } = await opened(t)
+    assert.deepEqual(Object.keys(channel.actions).toSorted(), abilities.toSorted())
+  })
+
+  test('everything that it advertises works', async (t) => {
+    const { abilities, perform } = await opened(t)
+    // What is deleted cannot be worked on any more.
+    for (const action of abilities.toSorted((a, b) => Number(a === 'delete') - Number(b === 'delete')))
+      await assert.doesNotReject(perform(action, { key: `key of ${action}` }), action)
+  })
+
+  test('for what it lacks it names tools and arguments that exist', async (t) => {
+    const { channel, abilities } = await opened(t)
+    for (const action of EVERY_ACTION.filter((name) => !abilities.includes(name))) {
+      const hint = channel.hint(action)
+      assert.notEqual(hint, '')
+      for (const [, tool = '', args = ''] of hint.matchAll(/(\w+)\(([^)]*)\)/g))
+        for (const name of args.split(/,\s*/)) assert.ok(TOOLS[tool]?.includes(name), `${tool} has no ${name}`)
+    }
+  })
+
+  test('what is sent arrives, and its id can be worked with', async (t) => {
+    const { channel, perform, delivered, abilities } = await opened(t)
+    if (channel.isInternal) return
+    for (const action of SENDING.filter((name) => abilities.includes(name))) {
+      const sent = (await perform(action, { key: action })) as Delivered
+      assert.equal((await delivered(action)).length, 1, action)
+      if (abilities.includes('pin_message')) await perform('pin_message', { id: sent.id ?? assert.fail(action) })
+    }
+  })
+
+  test('the same key is delivered once where it says so, and only there', async (t) => {
+    const { channel, perform, delivered, abilities } = await opened(t)
+    if (channel.isInternal) return
+    for (const action of SENDING.filter((name) => abilities.includes(name))) {
+      const [one, two] = [await perform(action, { key: action }), await perform(action, { key: action })]
+      assert.equal((await delivered(action)).length, channel.isKeyed ? 1 : 2, action)
+      if (channel.isKeyed) assert.deepEqual(one, two)
+    }
+  })
+
+  test('a file that is not there will never go', async (t) => {
+    const { abilities, perform } = await opened(t)
+    for (const action of (['send_file', 'send_voice'] as const).filter((name) => abilities.includes(name)))
+      await assert.rejects(perform(action, { path: '/nowhere/at/all' }), isFault('permanent'))
+  })
+
+  test('a message that is not there will never be worked on', async (t) => {
+    const { abilities, perform } = await opened(t)
+    for (const action of ['like', 'dislike', 'edit', 'delete', 'pin_message', 'unpin_message'] as const)
+      if (abilities.includes(action))
+        await assert.rejects(perform(action, { id: 'none' }), isFault('permanent'), action)
+  })
+
+  test('its history is what was said, oldest first, with the words as they are now', async (t) => {
+    const { channel, jid, target, perform, abilities } = await opened(t)
+    if (!channel.actions.fetch_history) return
+    await perform('send', { key: 'second' })
+    if (abilities.includes('edit')) await perform('edit')
+    const { messages } = await channel.actions.fetch_history({ jid, limit: 10 })
+    assert.deepEqual(
+      messages.map(({ id, content, isFromMe }) => [id, content, isFromMe]),
+      [
+        [target.id, abilities.includes('edit') ? 'other words' : 'the first', true],
+        [messages[1]?.id, 'a text', true],
+      ],
+    )
+    if (!abilities.includes('delete')) return
+    await perform('delete')
+    assert.equal((await channel.actions.fetch_history({ jid, limit: 10 })).messages.length, 1)
+  })
+}
+
+/** A step of its own, because the action and what it takes belong together. */
+function doing<A extends ActionName>(action: A, act: Actions[A], target: Target): Promise<unknown> {
+  const perform: Doing[A] = DO[action]
+  return perform(act, target)
+}
+
+/** For `assert.rejects`. */
+export function isFault(kind: ChannelFault['kind'], text: string | RegExp = ''): (error: unknown) => boolean {
+  return (error) => {
+    assert.ok(error instanceof ChannelFault, String(error))
+    assert.equal(error.kind, kind, error.message)
+    if (text !== '') assert.match(error.message, new RegExp(text))
+    return true
+  }
+}

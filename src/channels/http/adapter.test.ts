@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { EVERY_CAPABILITY, type FakeOptions, fakeAdapter } from '../../../test/support/fake-adapter.ts'
+import { refused } from '../../../test/support/host.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import type { ActionName, Channel } from '../../core/channel.ts'
+import { channelContract, EVERY_ACTION, isFault } from '../channel.contract.ts'
+import { httpChannel } from './adapter.ts'
+
+const jid = 'telegram:group/42'
+
+async function opened(
+  t: TestContext,
+  options: FakeOptions & { capabilities?: Record<string, boolean>; answerMs?: number } = {},
+) {
+  const { capabilities = {}, answerMs, ...rest } = options
+  const adapter = await fakeAdapter(t, rest)
+  const channel = httpChannel({
+    name: 'teled',
+    platform: 'telegram',
+    url: adapter.url,
+    token: 'the token',
+    answerMs,
+    capabilities: { ...EVERY_CAPABILITY, dedupe: rest.isKeyed === true, ...capabilities },
+  })
+  return { adapter, channel }
+}
+
+const send = (channel: Channel, content = 'hello') =>
+  channel.actions.send?.({ jid, key: 'a key', content, replyTo: 'p9', threadId: 't1', turnId: 'turn' })
+
+const KINDS: Record<string, FakeOptions & { capabilities?: Record<string, boolean>; lost?: ActionName[] }> = {
+  'that dedupes': { isKeyed: true },
+  'that does not': {},
+  'that lacks some': {
+    capabilities: { pin: false, fwd: false, fetch_history: false, post: false, pane: false },
+    lost: [
+      'pin_message',
+      'unpin_message',
+      'unpin_all',
+      'forward',
+      'fetch_history',
+      'post',
+      'pane_set_prompts',
+      'pane_set_title',
+    ],
+  },
+}
+for (const [kind, { lost = [], ...options }] of Object.entries(KINDS))
+  suite(`an adapter ${kind}`, () => {
+    channelContract(async (t) => {
+      const { adapter, channel } = await opened(t, options)
+      return {
+        channel,
+        jid,
+        abilities: EVERY_ACTION.filter((action) => !lost.includes(action)),
+        delivered: async (key) => adapter.delivered.filter((one) => one.key === key).map(({ content }) => content),
+      }
+    })
+  })
+
+test('the key goes along as a member and as a header, with all that is known of the message', async (t) => {
+  const { adapter, channel } = await opened(t)
+  assert.deepEqual(await send(channel), { id: 'p1' })
+  const [request] = adapter.requests
+  assert.deepEqual(request?.body, {
+    chat_jid: jid,
+    key: 'a key',
+    content: 'hello',
+    reply_to: 'p9',
+    thread_id: 't1',
+    turn_id: 'turn',
+  })
+  assert.equal(request?.headers['idempotency-key'], 'a key')
+  assert.equal(request?.headers.authorization, 'Bearer the token')
+})
+
+test('a file comes through byte by byte, with its name, its type and its key', async (t) => {
+  const { adapter, channel } = await opened(t)
+  const path = join(tempDir(t), 'x')
+  writeFileSync(path, `start\r\n--svc-boundary\r\n${'é'.repeat(200_000)}`)
+  await channel.actions.send_file?.({ jid, key: 'k', path, filename: 'ä "b".txt', mime: 'text/plain', caption: 'look' })
+  await channel.actions.send_voice?.({ jid, key: 'v', path: '/dev/null', filename: 'v.ogg' }).catch(() => {})
+  const [request] = adapter.requests
+  assert.equal(request?.file?.text, `start\r\n--svc-boundary\r\n${'é'.repeat(200_000)}`)
+  assert.deepEqual([request?.file?.name, request?.file?.type], ['ä "b".txt', 'text/plain'])
+  assert.deepEqual(request?.body, { chat_jid: jid, key: 'k', filename: 'ä "b".txt', caption: 'look' })
+  assert.equal(request?.headers['idempotency-key'], 'k')
+})
+
+test('an empty file is a file', async (t) => {
+  const { adapter, channel } = await opened(t)
+  const path = join(tempDir(t), 'empty')
+  writeFileSync(path, '')
+  assert.deepEqual(await channel.actions.send_file?.({ jid, key: 'k', path, filename: 'empty' }), { id: 'p1' })
+  assert.equal(adapter.requests[0]?.file?.text, '')
+})
+
+suite('what an adapter answers', () => {
+  const answers: [status: number, kind: 'permanent' | 'transient' | 'unclear'][] = [
+    [400, 'permanent'],
+    [403, 'permanent'],
+    [404, 'permanent'],
+    [302, 'permanent'],
+    [408, 'transient'],
+    [429, 'transient'],
+    [500, 'transient'],
+    [502, 'transient'],
+    [503, 'transient'],
+    [504, 'unclear'],
+  ]
+  for (const [status, kind] of answers)
+    test(`${status} is ${kind}`, async (t) => {
+      const { adapter, channel } = await opened(t)
+      adapter.behave({ status, body: { ok: false, error: 'no\u0000 room' } })
+      await assert.rejects(async () => send(channel), isFault(kind, `teled answers ${status}: no  room|no room`))
+    })
+
+  test('429 says how long to wait', async (t) => {
+    const { adapter, channel } = await opened(t)
+    adapter.behave({ status: 429, headers: { 'Retry-After': '17' } })
+    await assert.rejects(
+      async () => send(channel),
+      (error: Error & { retryAfterMs?: number }) => error.retryAfterMs === 17_000,
+    )
+  })
+
+  test('501 is unsupported, with the hint of the adapter or ours', async (t) => {
+    const { channel } = await opened(t, { lacks: ['/quote'] })
+    await assert.rejects(
+      async () => channel.actions.quote?.({ jid, key: 'k', sourceMsgId: 'p1', sourceJid: jid }),
+      (error: Error & { hint?: string }) => {
+        assert.equal(error.hint, 'the hint of the adapter')
+        return refused('unsupported', 'unsupported: quote on telegram')(error)
+      },
+    )
+    const { adapter, channel: other } = await opened(t)
+    adapter.behave({ status: 501, body: {} })
+    await assert.rejects(
+      async () => other.actions.dislike?.({ jid, targetId: 'p1' }),
+      (error: Error & { hint?: string }) => error.hint === 'use like(chatJid, targetId, reaction) with 👎',
+    )
+  })
+
+  test('a chat without an open pane is unsupported', async (t) => {
+    const { adapter, channel } = await opened(t)
+    adapter.behave({ status: 404 })
+    await assert.rejects(async () => channel.actions.pane_set_title?.({ jid, title: 'x' }), refused('unsupported'))
+  })
+
+  test('success without an id, or with nonsense, is success', async (t) => {
+    const { adapter, channel } = await opened(t)
+    for (const body of [{ ok: true }, 'fine', { id: { deep: 1 } }, { id: '' }]) {
+      adapter.behave({ status: 200, body })
+      assert.deepEqual(await send(channel), { id: undefined })
+    }
+    adapter.behave({ status: 200, body: { id: 17 } })
+    assert.deepEqual(await send(channel), { id: '17' })
+    adapter.behave({ status: 200, body: { ok: false, error: 'no' } })
+    await assert.rejects(async () => send(channel), isFault('permanent'))
+  })
+})
+
+test('nobody listens: nothing was written, so it may be tried again', async (t) => {
+  const { adapter, channel } = await opened(t)
+  await adapter.close()
+  await assert.rejects(async () => send(channel), isFault('transient', 'cannot be reached'))
+})
+
+for (const how of ['dropped before', 'dropped after'] as const)
+  test(`a connection that is ${how} the delivery leaves it unclear`, async (t) => {
+    const { adapter, channel } = await opened(t)
+    adapter.behave(how)
+    await assert.rejects(async () => send(channel), isFault('unclear', 'broke off'))
+  })
+
+test('an answer that does not come in time leaves it unclear', async (t) => {
+  const { adapter, channel } = await opened(t, { answerMs: 50 })
+  adapter.behave('silent')
+  await assert.rejects(async () => send(channel), isFault('unclear', 'no answer in time'))
+})
+
+test('a history that is none is a fault, and one in any order is put in order', async (t) => {
+  const { adapter, channel } = await opened(t)
+  adapter.behave({ status: 200, body: { messages: 'none' } })
+  await assert.rejects(async () => channel.actions.fetch_history?.({ jid, limit: 5 }), isFault('permanent'))
+  const message = (id: number, timestamp: unknown) => ({ id, sender: 's', content: '', timestamp })
+  adapter.behave({ status: 200, body: { messages: [message(2, '2026-01-02T00:00:00Z'), message(1, 1)] } })
+  const history = await channel.actions.fetch_history?.({
+    jid: 'telegram:a&b=c',
+    limit: 5,
+    before: '2026-01-03T00:00:00Z',
+  })
+  assert.deepEqual(
+    history?.messages.map(({ id }) => id),
+    ['1', '2'],
+  )
+  assert.equal(adapter.requests.at(-1)?.query.get('jid'), 'telegram:a&b=c')
+})

@@ -1,0 +1,152 @@
+// A channel whose platform is spoken to by a process of its own, over HTTP. What the adapter has not said that it can do is
+// never asked of it.
+import { randomBytes } from 'node:crypto'
+import {
+  type ActionName,
+  type Actions,
+  type Channel,
+  ChannelFault,
+  type Delivered,
+  type OutgoingFile,
+} from '../../core/channel.ts'
+import type { Adapter } from '../adapter-address.ts'
+import { hintFor } from '../hints.ts'
+import { readAnswer } from './answer.ts'
+import { type Asked, exchange } from './exchange.ts'
+import { formOf } from './form.ts'
+import { readHistory } from './history.ts'
+
+/** Both below the lease of whoever sends. */
+const ANSWER_MS = 30_000
+const FILE_MS = 75_000
+
+/** What an adapter must have said to be asked. The others are asked unless it says no. */
+const GATES: Partial<Record<ActionName, string>> = {
+  send: 'send_text',
+  send_file: 'send_file',
+  send_voice: 'send_voice',
+  typing: 'typing',
+  fetch_history: 'fetch_history',
+  forward: 'fwd',
+  quote: 'quote',
+  repost: 'repost',
+  dislike: 'dislike',
+  edit: 'edit',
+  delete: 'delete',
+  pin_message: 'pin',
+  unpin_message: 'pin',
+  unpin_all: 'pin',
+}
+const UNGATED: Partial<Record<ActionName, string>> = {
+  like: 'like',
+  post: 'post',
+  pane_set_prompts: 'pane',
+  pane_set_title: 'pane',
+}
+
+export function httpChannel(adapter: Adapter): Channel {
+  const { name, platform, capabilities } = adapter
+  const can = (action: string): boolean => {
+    const [gate, open] = [GATES[action as ActionName], UNGATED[action as ActionName]]
+    return gate !== undefined ? capabilities[gate] === true : capabilities[open ?? ''] !== false
+  }
+  const all = Object.entries(actionsOf(adapter)).filter(([action]) => can(action))
+  return {
+    name,
+    platform,
+    isInternal: false,
+    isKeyed: capabilities.dedupe === true,
+    actions: Object.fromEntries(all),
+    hint: (action) => hintFor(platform, action),
+  }
+}
+
+function actionsOf(adapter: Adapter): Actions {
+  const { name, platform, answerMs = ANSWER_MS } = adapter
+  const ask = async (tool: ActionName, path: string, asked: Omit<Asked, 'url' | 'timeoutMs'>, timeoutMs = answerMs) => {
+    const headers = { ...asked.headers, ...(adapter.token === undefined ? {} : bearer(adapter.token)) }
+    const answered = await exchange({ ...asked, headers, url: new URL(adapter.url + path), timeoutMs })
+    const isPane = path.startsWith('/v1/pane/')
+    return readAnswer(answered, { adapter: name, tool, platform, hint: hintFor(platform, tool), isPane })
+  }
+  const post = (tool: ActionName, path: string, members: Members) => ask(tool, path, jsonBody(members))
+  const done = async (answer: Promise<unknown>): Promise<void> => {
+    await answer
+  }
+  const delivered = async (answer: Promise<{ id?: string }>): Promise<Delivered> => ({ id: (await answer).id })
+  const file = (tool: 'send_file' | 'send_voice', path: string) => async (out: OutgoingFile) => {
+    const { jid, key, filename, caption, replyTo, threadId, turnId } = out
+    const fields = { chat_jid: jid, key, filename, caption, reply_to: replyTo, thread_id: threadId, turn_id: turnId }
+    const { headers, body } = await formOf(fields, out, `svc-${randomBytes(16).toString('hex')}`)
+    const keyed = { ...headers, ...keyHeader(key) }
+    return delivered(ask(tool, path, { method: 'POST', headers: keyed, body }, FILE_MS))
+  }
+  return {
+    send: ({ jid, key, content, replyTo, threadId, turnId }) =>
+      delivered(
+        post('send', '/send', {
+          chat_jid: jid,
+          key,
+          content,
+          reply_to: replyTo,
+          thread_id: threadId,
+          turn_id: turnId,
+        }),
+      ),
+    send_file: file('send_file', '/send-file'),
+    send_voice: file('send_voice', '/send-voice'),
+    post: ({ jid, key, content, media, turnId }) =>
+      delivered(post('post', '/post', { chat_jid: jid, key, content, media_paths: media, turn_id: turnId })),
+    forward: ({ jid, key, sourceMsgId, sourceJid, comment }) =>
+      delivered(
+        post('forward', '/forward', {
+          target_jid: jid,
+          key,
+          source_msg_id: sourceMsgId,
+          source_jid: sourceJid,
+          comment,
+        }),
+      ),
+    quote: ({ jid, key, sourceMsgId, comment }) =>
+      delivered(post('quote', '/quote', { chat_jid: jid, key, source_msg_id: sourceMsgId, comment })),
+    repost: ({ jid, key, sourceMsgId }) =>
+      delivered(post('repost', '/repost', { chat_jid: jid, key, source_msg_id: sourceMsgId })),
+    like: ({ jid, targetId, reaction }) =>
+      done(post('like', '/like', { chat_jid: jid, target_id: targetId, reaction })),
+    dislike: ({ jid, targetId }) => done(post('dislike', '/dislike', { chat_jid: jid, target_id: targetId })),
+    edit: ({ jid, targetId, content }) => done(post('edit', '/edit', { chat_jid: jid, target_id: targetId, content })),
+    delete: ({ jid, targetId }) => done(post('delete', '/delete', { chat_jid: jid, target_id: targetId })),
+    pin_message: ({ jid, targetId }) => done(post('pin_message', '/pin', { chat_jid: jid, target_id: targetId })),
+    unpin_message: ({ jid, targetId }) => done(post('unpin_message', '/unpin', { chat_jid: jid, target_id: targetId })),
+    unpin_all: ({ jid }) => done(post('unpin_all', '/unpin', { chat_jid: jid, all: true })),
+    pane_set_prompts: ({ jid, prompts }) => done(post('pane_set_prompts', '/v1/pane/prompts', { jid, prompts })),
+    pane_set_title: ({ jid, title }) => done(post('pane_set_title', '/v1/pane/title', { jid, title })),
+    typing: ({ jid, on }) => done(post('typing', '/typing', { chat_jid: jid, on })),
+    fetch_history: async ({ jid, limit, before }) => {
+      const query = new URLSearchParams({ jid, limit: String(limit), ...(before === undefined ? {} : { before }) })
+      const { body } = await ask('fetch_history', `/v1/history?${query}`, { method: 'GET', headers: {} })
+      return readHistory(body) ?? noHistory(name)
+    },
+  }
+}
+
+type Members = Readonly<Record<string, unknown>>
+
+function jsonBody(members: Members): Omit<Asked, 'url' | 'timeoutMs'> {
+  const body = Buffer.from(JSON.stringify(members))
+  const key = typeof members.key === 'string' ? keyHeader(members.key) : {}
+  const headers = { 'Content-Type': 'application/json', 'Content-Length': String(body.length), ...key }
+  return { method: 'POST', headers, body }
+}
+
+function bearer(token: string): Record<string, string> {
+  return { Authorization: `Bearer ${token}` }
+}
+
+function keyHeader(key: string): Record<string, string> {
+  return { 'Idempotency-Key': key }
+}
+
+function noHistory(adapter: string): never {
+  throw new ChannelFault('permanent', `${adapter} answers with something that is no history`)
+}

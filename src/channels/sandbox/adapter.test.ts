@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { entriesOf, sandboxRooms } from '../../core/sandbox.ts'
+import { channelContract, EVERY_ACTION, type Subject } from '../channel.contract.ts'
+import { sandbox } from './adapter.ts'
+
+const jid = 'sandbox:lobby'
+
+async function opened(t: Parameters<typeof testHost>[0], engine: EngineName) {
+  const { host } = await testHost(t, engine)
+  const entries = () => host.engine.read((tx) => entriesOf(tx, jid, { limit: 100 }))
+  return { host, channel: sandbox(host), entries }
+}
+
+onEveryEngine('the sandbox', (engine) => {
+  channelContract(async (t): Promise<Subject> => {
+    const { channel, entries } = await opened(t, engine)
+    const delivered: Subject['delivered'] = async (key) =>
+      (await entries()).filter((entry) => entry.key === key).map(({ content }) => content)
+    return { channel, jid, abilities: EVERY_ACTION, delivered }
+  })
+
+  test('reactions, pins, edits and panes stand in the room', async (t) => {
+    const { host, channel, entries } = await opened(t, engine)
+    const { id = '' } = (await channel.actions.send?.({ jid, key: 'k', content: 'hello', threadId: 'news' })) ?? {}
+    await channel.actions.like?.({ jid, targetId: id, reaction: '🎉' })
+    await channel.actions.like?.({ jid, targetId: id, reaction: '🎉' })
+    await channel.actions.dislike?.({ jid, targetId: id })
+    await channel.actions.pin_message?.({ jid, targetId: id })
+    await channel.actions.edit?.({ jid, targetId: id, content: 'hello all' })
+    await channel.actions.pane_set_title?.({ jid, title: 'Help' })
+    await channel.actions.typing?.({ jid, on: true })
+    const [entry] = await entries()
+    assert.deepEqual(entry?.reactions, { '🎉': ['svc'], '👎': ['svc'] })
+    assert.deepEqual([entry?.is_pinned, entry?.content, entry?.topic], [true, 'hello all', 'news'])
+    assert.ok(entry?.edited_at)
+    const room = await host.engine.read((tx) => sandboxRooms.find(tx, { jid }))
+    assert.deepEqual([room?.title, room?.is_typing], ['Help', true])
+    await channel.actions.unpin_all?.({ jid })
+    assert.equal((await entries())[0]?.is_pinned, false)
+  })
+})

@@ -1,0 +1,127 @@
+// The sandbox as a channel: whatever an agent does there stands in the store, where `svc sandbox` shows it.
+import { stat } from 'node:fs/promises'
+import { basename } from 'node:path'
+import {
+  type Actions,
+  type Channel,
+  ChannelFault,
+  type ChannelGround,
+  type OutgoingFile,
+  type OutgoingForward,
+} from '../../core/channel.ts'
+import { SPEAKER } from '../../core/outbox.ts'
+import {
+  addEntry,
+  entriesOf,
+  entryId,
+  mustFind,
+  type NewEntry,
+  react,
+  SANDBOX,
+  setEntry,
+  setRoom,
+  unpinAll,
+} from '../../core/sandbox.ts'
+import { timestamp } from '../../lib/clock.ts'
+import { Refusal } from '../../lib/refusal.ts'
+
+/** What the sandbox remembers of it: as much as a platform with a limited window would. */
+const WINDOW = 1000
+
+export function sandbox({ engine, clock, random, signals }: ChannelGround): Channel {
+  const speaking = { dialect: engine.dialect, clock, random }
+  const change: typeof engine.transaction = async (work) => {
+    const done = await engine.transaction(work).catch(asFault)
+    signals.emit()
+    return done
+  }
+  const add = async (entry: Omit<NewEntry, 'author'>) => {
+    const added = await change((tx) => addEntry(tx, speaking, { ...entry, author: SPEAKER, is_from_me: true }))
+    return { id: entryId(added) }
+  }
+  const file = (kind: 'send_file' | 'send_voice') => async (out: OutgoingFile) => {
+    const { jid, key, filename, mime, caption = '', threadId: topic, replyTo: reply_to } = out
+    const files = [{ ...(await fileAt(out.path)), filename, ...(mime === undefined ? {} : { mime }) }]
+    return add({ jid, key, kind, content: caption, files, topic, reply_to })
+  }
+  const relay = (kind: 'forward' | 'quote' | 'repost') => async (out: OutgoingForward) => {
+    const { jid, key, comment = '', sourceMsgId: source_id, sourceJid: source_jid, threadId: topic } = out
+    await engine.read((tx) => mustFind(tx, source_jid, source_id)).catch(asFault)
+    return add({ jid, key, kind, content: comment, source_id, source_jid, topic })
+  }
+  const onEntry = async (jid: string, id: string, patch: (now: string) => Partial<NewEntry>): Promise<void> => {
+    await change(async (tx) => {
+      const { seq } = await mustFind(tx, jid, id)
+      await setEntry(tx, seq, patch(timestamp(clock.now())))
+    })
+  }
+  const actions: Actions = {
+    send: ({ jid, key, content, threadId: topic, replyTo: reply_to }) => add({ jid, key, content, topic, reply_to }),
+    send_file: file('send_file'),
+    send_voice: file('send_voice'),
+    post: async ({ jid, key, content, media }) => {
+      const files = await Promise.all(media.map(fileAt))
+      return add({ jid, key, kind: 'post', content, files })
+    },
+    forward: relay('forward'),
+    quote: relay('quote'),
+    repost: relay('repost'),
+    like: async ({ jid, targetId: id, reaction }) => {
+      await change((tx) => react(tx, { jid, id, who: SPEAKER, emoji: reaction || '👍' }))
+    },
+    dislike: async ({ jid, targetId: id }) => {
+      await change((tx) => react(tx, { jid, id, who: SPEAKER, emoji: '👎' }))
+    },
+    edit: ({ jid, targetId, content }) => onEntry(jid, targetId, (edited_at) => ({ content, edited_at })),
+    delete: ({ jid, targetId }) => onEntry(jid, targetId, (deleted_at) => ({ deleted_at, is_pinned: false })),
+    pin_message: ({ jid, targetId }) => onEntry(jid, targetId, () => ({ is_pinned: true })),
+    unpin_message: ({ jid, targetId }) => onEntry(jid, targetId, () => ({ is_pinned: false })),
+    unpin_all: async ({ jid }) => {
+      await change((tx) => unpinAll(tx, jid))
+    },
+    pane_set_prompts: ({ jid, prompts }) => change((tx) => setRoom(tx, jid, { prompts: [...prompts] })),
+    pane_set_title: ({ jid, title }) => change((tx) => setRoom(tx, jid, { title })),
+    typing: ({ jid, on }) => change((tx) => setRoom(tx, jid, { is_typing: on })),
+    fetch_history: async ({ jid, limit, before }) => {
+      const entries = await engine.read((tx) => entriesOf(tx, jid, { before, limit: Math.min(limit, WINDOW) }))
+      return {
+        cap: String(WINDOW),
+        messages: entries
+          .filter(({ deleted_at }) => deleted_at === undefined)
+          .map((entry) => ({
+            id: entryId(entry),
+            sender: entry.is_from_me ? SPEAKER : `${SANDBOX}:${entry.author}`,
+            senderName: entry.author,
+            content: entry.content,
+            timestamp: entry.created_at,
+            topic: entry.topic,
+            replyTo: entry.reply_to,
+            isFromMe: entry.is_from_me,
+          })),
+      }
+    },
+  }
+  return {
+    name: SANDBOX,
+    platform: SANDBOX,
+    isInternal: false,
+    isKeyed: true,
+    actions,
+    hint: () => 'say it in words with send(chatJid, text)',
+  }
+}
+
+async function fileAt(path: string): Promise<{ filename: string; path: string; size: number }> {
+  const size = await stat(path).then(
+    (stats) => (stats.isFile() ? stats.size : undefined),
+    () => undefined,
+  )
+  if (size === undefined) throw new ChannelFault('permanent', `there is no file ${basename(path)}`)
+  return { filename: basename(path), path, size }
+}
+
+/** What is refused will be refused again. */
+function asFault(error: unknown): never {
+  if (error instanceof Refusal && error.code !== 'unavailable') throw new ChannelFault('permanent', error.message)
+  throw error
+}
