@@ -1,23 +1,85 @@
-// What a way to run an agent's turn is: given what was said, it says things, and comes to an end.
-import type { Message } from '../core/messages.ts'
+// The port of a way to run an agent's turn: a program that is told what was said, works through its folder's socket, and
+// comes to an end.
+import type { ModelCost } from '../core/turns.ts'
 
-export interface Turn {
+/** One of the messages that a turn answers. */
+export interface Heard {
   readonly id: string
-  readonly folder: string
+  readonly sender: string
+  readonly text: string
+  /** The chat that it was said in. */
   readonly jid: string
-  readonly topic: string | undefined
-  /** What it is about, oldest first. */
-  readonly messages: readonly Message[]
-  /** How many frames an earlier try has said, which were broken off with it. */
+}
+
+/** All that a run is told. */
+export interface Job {
+  readonly turnId: string
+  /** Named with the turn to the socket (decision T10). */
+  readonly fence: number
+  readonly folder: string
+  readonly topic: string
+  /** The chat that it answers in. */
+  readonly jid: string
+  readonly sender: string
+  readonly prompt: string
+  /** What the prompt asks to answer, for a runtime that reads no prose. */
+  readonly messages: readonly Heard[]
+  /** How much earlier tries of this turn have said: a script does not say it again. */
   readonly said: number
-  /** Aborted when the process stops, or when somebody else has the turn: the time to break off. */
+  /** What it goes on with; absent for a fresh session. */
+  readonly sessionId?: string | undefined
+  /** A fork starts from this session instead of its own. */
+  readonly parentSessionId?: string | undefined
+  /** The folder's tool socket. */
+  readonly socket: string
+  /** The workspace, which every tool calls /home/node/. */
+  readonly home: string
+  /** The log of this turn: stdout and stderr are added to it. */
+  readonly logFile: string
+  /** What it may cost, in cents; absent where there is no cap. */
+  readonly moneyCents?: number | undefined
+  /** When it must be over, in milliseconds since 1970. */
+  readonly deadline: number
+  /** So long without a sign of life, and it is taken for dead. */
+  readonly hangMs: number
+  /** What its environment holds besides. */
+  readonly env: Readonly<Record<string, string>>
+  /** The group's own settings (its `config`), where it has some. */
+  readonly config?: Readonly<Record<string, unknown>> | undefined
+  /** When its turn last used the socket, in milliseconds since 1970: a sign of life besides what it prints. */
+  seenAt?(): number | undefined
+  /** Aborted when it must break off: somebody stops it, the process ends, or another has the turn. */
   readonly signal: AbortSignal
-  /** Recorded when it resolves. */
-  say(kind: 'message' | 'status', content: string): Promise<void>
+}
+
+export interface Ran {
+  /** Said in the chat where the run has said nothing itself. */
+  readonly result?: string | undefined
+  readonly sessionId?: string | undefined
+  readonly models?: readonly ModelCost[] | undefined
 }
 
 export interface Runtime {
   readonly name: string
-  /** Returns when the turn is over. A refusal is how it failed, in a sentence for whoever waits; all else is a bug. */
-  run(turn: Turn): Promise<void>
+  /** Resolves when the run is over and its processes are gone; throws a `RunFault` where it failed. */
+  run(job: Job): Promise<Ran>
+  close(): Promise<void>
+}
+
+/**
+ * How a run failed, in a sentence for whoever waits. `again` may go better next time; `terminal` cannot, because it does not
+ * even start; `session` means that the session is gone and a fresh one may go; `unavailable` is not the agent's failure (the
+ * socket does not answer) and counts as no try.
+ */
+export class RunFault extends Error {
+  readonly kind: 'again' | 'terminal' | 'session' | 'unavailable'
+  /** What it has cost all the same. */
+  readonly models: readonly ModelCost[]
+
+  constructor(kind: RunFault['kind'], message: string, models: readonly ModelCost[] = []) {
+    super(message)
+    this.name = 'RunFault'
+    this.kind = kind
+    this.models = models
+  }
 }

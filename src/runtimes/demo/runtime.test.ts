@@ -1,72 +1,141 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import { refused } from '../../../test/support/host.ts'
-import type { Message } from '../../core/messages.ts'
-import { demo } from './runtime.ts'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { fault, openRuntime } from '../../../test/support/runtimes.ts'
+import { type FakeTool, heard, ToolRefusal, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
+import { until } from '../../../test/support/until.ts'
+import type { Job, Ran, Runtime } from '../runtime.ts'
 
-function turn(text: string, options: { said?: number; signal?: AbortSignal } = {}) {
-  const said: string[] = []
-  const message: Message = {
-    seq: 1,
-    id: 'm',
-    jid: 'web:main',
-    direction: 'in',
-    kind: 'message',
-    sender: 'anon:1',
-    content: Buffer.from(text),
-    created_at: '2026-01-01T00:00:00.000Z',
-  }
-  const running = demo.run({
-    id: 'm',
-    folder: 'main',
-    jid: 'web:main',
-    topic: undefined,
-    messages: [message],
-    said: options.said ?? 0,
-    signal: options.signal ?? new AbortController().signal,
-    say: async (kind, content) => void said.push(`${kind}: ${content}`),
-  })
-  return { said, running }
+interface Demo extends ToolSocket {
+  runtime: Runtime
+  tell(text: string, given?: Partial<Job>): Promise<Ran>
 }
 
-test('the demo tells what arrived: a status, then a message that quotes it', async () => {
-  const { said, running } = turn('hello\nthere')
-  await running
-  assert.equal(said.length, 2)
-  assert.match(said[0] ?? '', /^status: /)
-  assert.match(said[1] ?? '', /^message: .*`main`[\s\S]*> hello\n> there[\s\S]*11 bytes from `anon:1`/)
+async function demo(t: TestContext, tools?: Record<string, FakeTool>): Promise<Demo> {
+  const socket = await toolSocket(t, tools)
+  const runtime = await openRuntime(t, 'demo')
+  return { ...socket, runtime, tell: (text, given) => runtime.run(socket.job({ ...heard(text), ...given })) }
+}
+
+test('the demo tells what arrived, by its socket, as the turn that it is', async (t) => {
+  const { tell, said, asked, turns } = await demo(t)
+  const { result, sessionId } = await tell('hello\nthere')
+  assert.deepEqual([result, sessionId], [undefined, 'demo-t1'])
+  assert.match(said[0] ?? '', /`main`[\s\S]*> hello\n> there[\s\S]*11 bytes from `anon:1`/)
+  assert.match(asked[0] ?? '', /^submit_status .*"turn_id":"t1"/)
+  assert.match(asked[1] ?? '', /^reply \{"chatJid":"web:main"/)
+  assert.deepEqual(turns, [{ 'svc/turn': 't1', 'svc/fence': 7 }])
 })
 
-test('the demo does what a script says', async () => {
-  const { said, running } = turn('/status a\n/wait 1ms\n/say b')
-  await running
-  assert.deepEqual(said, ['status: a', 'message: b'])
+test('only whoever waits in a browser is told that it reads; a task apart from any chat is no talk', async (t) => {
+  const { tell, said, asked } = await demo(t)
+  await tell('hello', { jid: 'slack:C1' })
+  assert.deepEqual([said.length, asked.length], [1, 1])
+  await tell('/compact-memories diary', { sender: 'timed-isolated:main-mem-3' })
+  await tell('note', { sender: 'timed-isolated:task-1' })
+  assert.equal(said.length, 1)
+  await tell('Reminder: tea', { sender: 'timed' })
+  assert.deepEqual([said[1], asked.length], ['⏰ tea', 2])
 })
 
-test('a script that fails fails with its sentence, and so does one that is wrong', async () => {
-  const failing = turn('/say a\n/fail no luck')
-  await assert.rejects(failing.running, refused('unavailable', 'no luck'))
-  assert.deepEqual(failing.said, ['message: a'])
-  await assert.rejects(turn('/wait forever').running, refused('invalid', 'wait'))
+test('the demo does what a script says', async (t) => {
+  const { tell, asked, said } = await demo(t, { add: ({ a, b }) => ({ sum: Number(a) + Number(b) }) })
+  await tell('/status a\n/wait 1ms\n/say b {sender}\n/tool add {"a": 1, "b": 2}\n/tool nothing\n/result over')
+  assert.deepEqual(said.slice(0, 2), ['b anon:1', '{"sum":3}'])
+  assert.match(said[2] ?? '', /^refused: .*nothing/)
+  assert.match(asked.at(-1) ?? '', /^submit_turn .*"result":"over"/)
 })
 
-test('what an earlier try has said is not said again', async () => {
-  const { said, running } = turn('/say a\n/say b\n/say c', { said: 2 })
-  await running
-  assert.deepEqual(said, ['message: c'])
+test('a script that fails says so itself, and so does one that is wrong', async (t) => {
+  const { tell, said, asked } = await demo(t)
+  await tell('/say a\n/fail no luck\n/say never')
+  assert.deepEqual(said, ['a'])
+  assert.match(asked.at(-1) ?? '', /^submit_turn \{"turn_id":"t1","status":"error","error":"no luck"\}/)
+  await tell('/wait forever')
+  assert.match(asked.at(-1) ?? '', /^submit_turn .*"error":"wait: /)
 })
 
-test('a turn that is broken off stops', async () => {
+test('what an earlier try has said is not said again', async (t) => {
+  const { tell, said } = await demo(t)
+  await tell('/status s\n/say a\n/say b\n/say c', { said: 2 })
+  assert.deepEqual(said, ['c'])
+})
+
+test('one process serves turn after turn, and a crash costs only its own turn', async (t) => {
+  const { tell, said, runtime } = await demo(t)
+  await tell('/say one')
+  await tell('/say two')
+  await assert.rejects(tell('/say three\n/crash'), fault('again', /ended before it was done/))
+  await tell('/say four')
+  assert.deepEqual(said, ['one', 'two', 'three', 'four'])
+  assert.equal(runtime.name, 'demo')
+})
+
+test('several turns run at once', async (t) => {
+  const { tell, said } = await demo(t)
+  const slow = tell('/say slow\n/wait 60s')
+  slow.catch(() => undefined)
+  await until(() => said.includes('slow'))
+  await tell('/say quick')
+  assert.deepEqual(said, ['slow', 'quick'])
+})
+
+test('a turn that is stopped stops, with its process', async (t) => {
+  const { tell, said } = await demo(t)
   const stop = new AbortController()
-  const { said, running } = turn('/say a\n/wait 50s\n/say b', { signal: stop.signal })
-  setImmediate(() => stop.abort())
-  await assert.rejects(running)
-  assert.deepEqual(said, ['message: a'])
+  const running = tell('/say a\n/wait 50s\n/say b', { signal: stop.signal })
+  await until(() => said.length > 0)
+  stop.abort()
+  await assert.rejects(running, fault('again', /stopped/))
+  await tell('/say after')
+  assert.deepEqual(said, ['a', 'after'])
 })
 
-test('a long message is quoted in part', async () => {
-  const { said, running } = turn('😀'.repeat(1000))
-  await running
-  assert.ok((said[1] ?? '').includes(`${'😀'.repeat(400)} …`))
-  assert.ok(!(said[1] ?? '').includes('😀'.repeat(401)))
+test('a turn that hangs is noticed before its time is over; one whose time is over is ended', async (t) => {
+  const { tell } = await demo(t)
+  await assert.rejects(tell('/hang', { hangMs: 100 }), fault('again', /no sign of life for 100ms/))
+  await assert.rejects(tell('/hang', { deadline: Date.now() + 100 }), fault('terminal', /time was over/))
+})
+
+test('a turn that uses its socket is not taken for dead', async (t) => {
+  const { tell, said } = await demo(t)
+  let looks = 0
+  const seenAt = (): number => (++looks < 5 ? Date.now() : 0)
+  await assert.rejects(tell('/hang', { hangMs: 50, seenAt }), fault('again', /no sign of life/))
+  assert.equal(looks, 5)
+  assert.deepEqual(said, [])
+})
+
+test('a socket that does not answer is nobody’s failure', async (t) => {
+  const { runtime, job, tell, drop, said } = await demo(t)
+  await assert.rejects(runtime.run(job({ socket: '/nowhere/gated.sock' })), fault('unavailable', /does not answer/))
+  const running = tell('/say a\n/wait 200ms\n/say b')
+  await until(() => said.length > 0)
+  drop()
+  await assert.rejects(running, fault('unavailable', /closed/))
+})
+
+test('what it cannot say by its tool is left to whoever ends the turn', async (t) => {
+  const { tell, home } = await demo(t, {
+    reply: () => {
+      throw new ToolRefusal('reply: not permitted')
+    },
+  })
+  assert.equal((await tell('/say a\n/say b')).result, 'a\n\nb')
+  const log = join(home, 'logs', 't1.log')
+  await until(() => existsSync(log))
+  assert.match(readFileSync(log, 'utf8'), /not permitted/)
+  assert.equal(statSync(log).mode & 0o777, 0o600)
+})
+
+test('a file demo.script makes it do the same each time', async (t) => {
+  const { tell, home, said, asked } = await demo(t)
+  writeFileSync(join(home, 'demo.script'), '# a test\n/say {text}, {folder}!\n\nwhen bad day\n/say oh\n/silent\n')
+  await tell('hello')
+  await tell('What a BAD DAY')
+  assert.deepEqual(said, ['hello, main!', 'oh'])
+  writeFileSync(join(home, 'demo.script'), 'say something')
+  await tell('hello')
+  assert.match(asked.at(-1) ?? '', /^submit_turn .*"error":"demo.script has a line/)
 })

@@ -17,6 +17,13 @@ suite('the script of the demo', () => {
     )
     assert.deepEqual(readScript('/fail'), [{ do: 'fail', text: 'it was told to fail' }])
     assert.deepEqual(readScript('/silent'), [])
+    assert.deepEqual(readScript('/tool a.b {"c": [1]}\n/tool d\n/crash\n/hang\n/result r'), [
+      { do: 'tool', name: 'a.b', args: { c: [1] } },
+      { do: 'tool', name: 'd', args: {} },
+      { do: 'crash' },
+      { do: 'hang' },
+      { do: 'result', text: 'r' },
+    ])
   })
 
   test('anything else is no script', () => {
@@ -35,6 +42,11 @@ suite('the script of the demo', () => {
       '/count 2001',
       '/count -1',
       '/count 1 x',
+      '/tool',
+      '/tool 1',
+      '/tool a [1]',
+      '/tool a {',
+      '/result',
     ])
       assert.equal(typeof readScript(text), 'string', text)
     assert.equal(typeof readScript(Array(2001).fill('/say a').join('\n')), 'string')
@@ -56,7 +68,7 @@ suite('the script of the demo', () => {
   })
 
   test('whatever is said, it is steps, a sentence, or no script', () => {
-    const word = fc.constantFrom('/say', '/status', '/wait', '/count', '/fail', '/silent', '/x')
+    const word = fc.constantFrom('/say', '/status', '/wait', '/count', '/fail', '/silent', '/tool', '/tool a', '/x')
     const line = fc.oneof(
       fc.tuple(word, fc.string()).map(([start, rest]) => `${start} ${rest}`),
       fc.string(),

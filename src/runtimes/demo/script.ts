@@ -2,18 +2,20 @@
 import { readDuration } from '../../lib/duration.ts'
 
 export type Step =
-  | { readonly do: 'say' | 'status' | 'fail'; readonly text: string }
+  | { readonly do: 'say' | 'status' | 'fail' | 'result'; readonly text: string }
   | { readonly do: 'wait'; readonly ms: number }
+  | { readonly do: 'tool'; readonly name: string; readonly args: Readonly<Record<string, unknown>> }
+  | { readonly do: 'crash' | 'hang' }
 
 const FRAMES_MAX = 2000
 const BYTES_MAX = 65_536
 const WAIT_MAX_MS = 60_000
+const LINE = /^\/(say|status|wait|count|fail|silent|result|tool|crash|hang)\b/
 
 /** The steps, or what is wrong with a line; nothing where it is no script. */
 export function readScript(text: string): readonly Step[] | string | undefined {
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '')
-  if (lines.length === 0 || !lines.every((line) => /^\/(say|status|wait|count|fail|silent)\b/.test(line)))
-    return undefined
+  if (lines.length === 0 || !lines.every((line) => LINE.test(line))) return undefined
   const steps: Step[] = []
   for (const line of lines) {
     const [, word = '', rest = ''] = /^\/(\w+)\s*(.*)$/s.exec(line) ?? []
@@ -28,6 +30,7 @@ function readLine(word: string, rest: string): readonly Step[] | string {
   switch (word) {
     case 'say':
     case 'status':
+    case 'result':
       return rest === '' ? 'what?' : [{ do: word, text: rest }]
     case 'fail':
       return [{ do: 'fail', text: rest === '' ? 'it was told to fail' : rest }]
@@ -37,9 +40,28 @@ function readLine(word: string, rest: string): readonly Step[] | string {
     }
     case 'count':
       return countSteps(rest)
+    case 'tool':
+      return toolStep(rest)
+    case 'crash':
+    case 'hang':
+      return [{ do: word }]
     default:
       return []
   }
+}
+
+/** `/tool find_messages {"query": "tea"}`: calls it, and says what it answers. */
+function toolStep(rest: string): readonly Step[] | string {
+  const [, name = '', json = ''] = /^([a-z_][\w.]*)\s*(.*)$/is.exec(rest) ?? []
+  if (name === '') return 'which?'
+  try {
+    const args: unknown = JSON.parse(json || '{}')
+    if (typeof args === 'object' && args !== null && !Array.isArray(args))
+      return [{ do: 'tool', name, args: { ...args } }]
+  } catch {
+    // Said below.
+  }
+  return `what follows ${name} must be a JSON object`
 }
 
 /** `/count 500 2000`: so many messages, of lengths up to so many characters, the same each time. */

@@ -1,0 +1,72 @@
+// The Claude Code command line as an agent, by its documented flags. Its tools come from the folder's socket by `svc bridge`.
+import { SERVER, writeBridgeFile } from '../bridge.ts'
+import { type Exit, mustHaveSucceeded, runProcess } from '../process.ts'
+import { type Job, type Ran, RunFault, type Runtime } from '../runtime.ts'
+import type { Setup } from '../setup.ts'
+import { Stream } from './stream.ts'
+
+/** Gone, or too long to go on with. */
+const NO_SESSION = /no conversation found|prompt is too long|no such session|session .*(?:not found|does not exist)/i
+/** What no further try changes. */
+const HOPELESS = /invalid api key|please run \/login|credit balance is too low|oauth token (?:has expired|revoked)/i
+
+export async function openClaude(setup: Setup): Promise<Runtime> {
+  return { name: 'claude', run: (job) => runClaude(setup, job), close: async () => undefined }
+}
+
+async function runClaude({ settings, cell, clock }: Setup, job: Job): Promise<Ran> {
+  const seen = cell.seen(job)
+  const bridge = await writeBridgeFile(seen.socket, { SVC_TURN: job.turnId, SVC_FENCE: String(job.fence) })
+  const stream = new Stream()
+  try {
+    const exit = await runProcess(cell, clock, job, {
+      argv: [settings.AGENT_CLI, ...flagsOf(job, bridge.path, seen.home, cell.kind === 'bwrap', settings.AGENT_MODEL)],
+      input: job.prompt,
+      files: [bridge.path],
+      env: {
+        DISABLE_AUTOUPDATER: '1',
+        ANTHROPIC_API_KEY: job.env.ANTHROPIC_API_KEY ?? settings.ANTHROPIC_API_KEY,
+        CLAUDE_CODE_OAUTH_TOKEN: job.env.CLAUDE_CODE_OAUTH_TOKEN ?? settings.CLAUDE_CODE_OAUTH_TOKEN,
+      },
+      onLine: (line) => stream.push(line),
+    })
+    return ranOf(stream, exit, job)
+  } finally {
+    await bridge.remove()
+  }
+}
+
+function flagsOf(job: Job, mcp: string, home: string, isSealed: boolean, model: string | undefined): string[] {
+  const { sessionId, parentSessionId, moneyCents, config } = job
+  const flags = ['--print', '--output-format', 'stream-json', '--verbose', '--mcp-config', mcp, '--strict-mcp-config']
+  // In a cell there is nothing to protect from it; outside it may write in its workspace, and use the tools of its socket.
+  flags.push('--permission-mode', wordOf(config?.permission_mode) ?? (isSealed ? 'bypassPermissions' : 'acceptEdits'))
+  flags.push('--allowedTools', `mcp__${SERVER}`)
+  if (sessionId !== undefined) flags.push('--resume', sessionId)
+  else if (parentSessionId !== undefined) flags.push('--resume', parentSessionId, '--fork-session')
+  const named = wordOf(config?.model) ?? model
+  if (named !== undefined) flags.push('--model', named)
+  if (moneyCents !== undefined) flags.push('--max-budget-usd', (Math.max(1, moneyCents) / 100).toFixed(2))
+  if (!isSealed)
+    flags.push('--append-system-prompt', `What messages and tools call /home/node is the working directory, ${home}.`)
+  return flags
+}
+
+function wordOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' && !value.startsWith('-') ? value : undefined
+}
+
+function ranOf(stream: Stream, exit: Exit, { sessionId, parentSessionId }: Job): Ran {
+  const { models } = stream
+  const said = stream.isError ? stream.text : exit.lastError
+  const isResumed = sessionId !== undefined || parentSessionId !== undefined
+  if (isResumed && (stream.isError || exit.code !== 0) && NO_SESSION.test(`${said}\n${exit.lastError}`))
+    throw new RunFault('session', 'its session cannot be gone on with', models)
+  if (stream.isOverBudget) throw new RunFault('terminal', 'it has used up the money that it had', models)
+  if (stream.isError) throw new RunFault(HOPELESS.test(said) ? 'terminal' : 'again', said, models)
+  if (!stream.isDone) {
+    mustHaveSucceeded(exit)
+    throw new RunFault('again', 'it ended without a result')
+  }
+  return { result: stream.text, sessionId: stream.session, models }
+}

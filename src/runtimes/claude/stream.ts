@@ -1,0 +1,79 @@
+// What the Claude Code command line prints with `--output-format stream-json`: one JSON object a line. Lines that are no
+// JSON, or of a kind that is not known here, say nothing.
+import type { ModelCost } from '../../core/turns.ts'
+import { type Used, wholeCents } from '../cost.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+export class Stream {
+  #session: string | undefined
+  #model: string | undefined
+  #result: Json | undefined
+
+  push(line: string): void {
+    const event = readObject(line)
+    if (!event) return
+    if (typeof event.session_id === 'string' && event.session_id !== '') this.#session = event.session_id
+    if (event.type === 'system' && typeof event.model === 'string') this.#model = event.model
+    if (event.type === 'result') this.#result = event
+  }
+
+  get session(): string | undefined {
+    return this.#session
+  }
+
+  /** How it came to an end; absent where it never said. */
+  get isDone(): boolean {
+    return this.#result !== undefined
+  }
+
+  get isError(): boolean {
+    return this.#result?.is_error === true || String(this.#result?.subtype ?? '').startsWith('error')
+  }
+
+  get isOverBudget(): boolean {
+    return this.#result?.subtype === 'error_max_budget_usd'
+  }
+
+  /** The answer, or what went wrong. */
+  get text(): string {
+    const { result, errors, subtype } = this.#result ?? {}
+    if (typeof result === 'string' && result !== '') return result
+    if (Array.isArray(errors) && errors.length > 0) return errors.map(String).join('; ')
+    return this.isError ? String(subtype ?? 'it failed').replaceAll('_', ' ') : ''
+  }
+
+  /** Each model apart where that is said. */
+  get models(): readonly ModelCost[] {
+    const { modelUsage, usage, total_cost_usd } = this.#result ?? {}
+    const each = Object.entries(isObject(modelUsage) ? modelUsage : {}).flatMap(([model, used]) =>
+      isObject(used) ? [usedOf(model, used.inputTokens, used.outputTokens, used.costUSD)] : [],
+    )
+    if (each.length > 0) return wholeCents(each)
+    if (!isObject(usage) && total_cost_usd === undefined) return []
+    const tokens = isObject(usage) ? usage : {}
+    const model = this.#model ?? 'claude'
+    return wholeCents([usedOf(model, tokens.input_tokens, tokens.output_tokens, total_cost_usd)])
+  }
+}
+
+function usedOf(model: string, input: unknown, output: unknown, usd: unknown): Used {
+  return { model, input: amountOf(input), output: amountOf(output), cents: amountOf(usd) * 100 }
+}
+
+function amountOf(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0
+}
+
+function readObject(line: string): Json | undefined {
+  try {
+    const read: unknown = JSON.parse(line)
+    return isObject(read) ? read : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,37 @@
+// Any program as an agent: the prompt on its stdin, the socket and the turn in its environment, its stdout is the result.
+import { mustHaveSucceeded, runProcess } from '../process.ts'
+import { type Job, RunFault, type Runtime } from '../runtime.ts'
+import type { Setup } from '../setup.ts'
+
+/** More than this is no message any more; the log has all of it. */
+const RESULT_MAX = 1_048_576
+
+export async function openCommand({ settings, cell, clock }: Setup): Promise<Runtime> {
+  return {
+    name: 'command',
+    run: async (job) => {
+      let result = ''
+      const exit = await runProcess(cell, clock, job, {
+        argv: argvOf(job, settings.AGENT_COMMAND),
+        input: job.prompt,
+        onText: (text) => {
+          if (result.length < RESULT_MAX) result += text.slice(0, RESULT_MAX - result.length)
+        },
+      })
+      mustHaveSucceeded(exit)
+      return { result: result.trim() }
+    },
+    close: async () => undefined,
+  }
+}
+
+/** The group's own, else the instance's. A list is a program and its arguments; a text is for a shell. */
+function argvOf({ config }: Job, instance: string | undefined): readonly string[] {
+  const command = config?.command ?? instance
+  if (typeof command === 'string' && command.trim() !== '') return ['/bin/sh', '-c', command]
+  if (Array.isArray(command) && command.length > 0 && command.every((part) => typeof part === 'string')) return command
+  throw new RunFault(
+    'terminal',
+    'no program is set for this agent: AGENT_COMMAND, or command in the config of the group, names one',
+  )
+}

@@ -1,0 +1,17 @@
+// What the process of the demo is told of a turn, as one line of JSON.
+import type { Heard } from '../runtime.ts'
+
+export interface Task {
+  readonly turn: { readonly id: string; readonly fence: number }
+  readonly socket: string
+  readonly home: string
+  readonly folder: string
+  readonly jid: string
+  readonly sender: string
+  readonly session: string
+  readonly messages: readonly Heard[]
+  readonly said: number
+  readonly moneyCents?: number | undefined
+  /** Milliseconds since 1970, by the clock of the service. */
+  readonly now: number
+}

@@ -1,0 +1,21 @@
+// What the process of the runtime openai is told, as JSON on its stdin.
+export interface Task {
+  readonly turn: { readonly id: string; readonly fence: number }
+  readonly socket: string
+  readonly home: string
+  readonly folder: string
+  readonly prompt: string
+  readonly sessionId?: string | undefined
+  readonly parentSessionId?: string | undefined
+  readonly endpoint: Endpoint
+  readonly moneyCents?: number | undefined
+}
+
+export interface Endpoint {
+  readonly baseUrl: string
+  readonly model: string
+  readonly apiKey?: string | undefined
+  /** Cents for a million tokens. */
+  readonly priceInput: number
+  readonly priceOutput: number
+}

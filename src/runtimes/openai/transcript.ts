@@ -1,0 +1,55 @@
+// The session of the runtime openai: all messages so far, as JSON in the workspace. The oldest turns go when it grows too long.
+import { randomUUID } from 'node:crypto'
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { RunFault } from '../runtime.ts'
+import type { Message } from './completion.ts'
+import type { Task } from './task.ts'
+
+const CHARS_MAX = 400_000
+
+export interface Session {
+  readonly id: string
+  readonly messages: readonly Message[]
+}
+
+export async function openSession({ home, sessionId, parentSessionId }: Task): Promise<Session> {
+  if (sessionId !== undefined) {
+    const messages = await readMessages(home, sessionId)
+    if (!messages) throw new RunFault('session', 'its session is gone')
+    return { id: sessionId, messages }
+  }
+  const inherited = parentSessionId === undefined ? undefined : await readMessages(home, parentSessionId)
+  return { id: randomUUID(), messages: inherited ?? [] }
+}
+
+export async function keepSession(home: string, { id, messages }: Session): Promise<void> {
+  const folder = join(home, '.svc', 'sessions')
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const path = join(folder, `${id}.json`)
+  await writeFile(`${path}.new`, JSON.stringify({ messages: trimmed(messages) }), { mode: 0o600 })
+  await rename(`${path}.new`, path)
+}
+
+async function readMessages(home: string, id: string): Promise<readonly Message[] | undefined> {
+  if (!/^[A-Za-z0-9-]{1,64}$/.test(id)) return undefined
+  try {
+    const { messages } = JSON.parse(await readFile(join(home, '.svc', 'sessions', `${id}.json`), 'utf8'))
+    return Array.isArray(messages) ? messages : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Whole turns go, from the oldest on: a tool's answer without its question is refused by most endpoints. */
+export function trimmed(messages: readonly Message[], max = CHARS_MAX): readonly Message[] {
+  let size = messages.reduce((sum, message) => sum + JSON.stringify(message).length, 0)
+  let from = 0
+  while (size > max) {
+    const next = messages.findIndex(({ role }, at) => at > from && role === 'user')
+    if (next < 0) break
+    for (const message of messages.slice(from, next)) size -= JSON.stringify(message).length
+    from = next
+  }
+  return messages.slice(from)
+}
