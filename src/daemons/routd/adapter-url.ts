@@ -1,0 +1,39 @@
+// Where an adapter may be: on this machine or in a private network. Else whoever has the channel secret could have the
+// instance ask any server anything.
+import { lookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import { readTrustedProxies } from '../../lib/client-address.ts'
+import { refuse } from '../../lib/refusal.ts'
+
+/** Not 169.254.0.0/16: there, clouds tell their secrets. */
+const isPrivate =
+  readTrustedProxies('127.0.0.0/8, ::1, 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, fc00::/7') ?? (() => false)
+
+/** The address in one spelling, without a slash at the end. */
+export async function adapterUrl(text: string, isPublicAllowed: boolean): Promise<string> {
+  const url = URL.parse(text)
+  if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
+    refuse('invalid', 'url must start with http:// or https:// (bad_request)')
+  if (url.username || url.password || url.search || url.hash)
+    refuse('invalid', 'url must have no user, query or fragment (bad_request)')
+  if (!isPublicAllowed) await mustBePrivate(url.hostname.replace(/^\[|\]$/g, ''))
+  return url.href.replace(/\/+$/, '')
+}
+
+async function mustBePrivate(host: string): Promise<void> {
+  const addresses = isIP(host) ? [host] : await addressesOf(host)
+  if (addresses.every((address) => isPrivate(address.replace(/^::ffff:(?=\d+\.)/i, '')))) return
+  refuse(
+    'invalid',
+    'url must be on a loopback or private address (bad_request)',
+    'CHANNEL_REGISTER_ALLOW_PUBLIC=true in .env allows any',
+  )
+}
+
+async function addressesOf(host: string): Promise<string[]> {
+  try {
+    return (await lookup(host, { all: true })).map(({ address }) => address)
+  } catch {
+    return refuse('invalid', `the host of url, ${host.slice(0, 100)}, has no address (bad_request)`)
+  }
+}

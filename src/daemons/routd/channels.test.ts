@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { CHANNEL_SECRET, channelDoor } from '../../../test/support/channel-door.ts'
+import { fakeAdapter } from '../../../test/support/fake-adapter.ts'
+import { onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { issueBearer } from '../../core/bearers.ts'
+import { channelRegistrations } from '../../core/channel-registrations.ts'
+import { run } from '../../store/statement.ts'
+
+const REGISTER = 'POST /v1/channels/register'
+const wanted = (over: object = {}) => ({
+  name: 'teled',
+  url: 'http://127.0.0.1:9',
+  jid_prefixes: ['telegram:'],
+  capabilities: { send_text: true },
+  ...over,
+})
+
+onEveryEngine('the register of adapters', (engine) => {
+  test('an adapter registers, is listed, speaks with its token, and goes', async (t) => {
+    const at = await testHost(t, engine)
+    const door = await channelDoor(t, at)
+    const token = await door.register({ url: 'http://127.0.0.1:9/base/' })
+    assert.match(token, /^[0-9a-f]{48}$/)
+    const { body } = await door.ask('GET /v1/channels', undefined, token)
+    assert.deepEqual(body, {
+      ok: true,
+      channels: [
+        {
+          name: 'teled',
+          url: 'http://127.0.0.1:9/base',
+          jid_prefixes: ['telegram:'],
+          capabilities: { send_text: true },
+          health_fails: 0,
+          registered_at: '2026-01-01T00:00:00.000Z',
+          seen_at: '2026-01-01T00:00:00.000Z',
+        },
+      ],
+    })
+    assert.equal((await door.ask('POST /v1/channels/deregister', {}, token)).status, 200)
+    assert.equal((await door.ask('GET /v1/channels', undefined, token)).status, 401)
+    assert.deepEqual((await door.ask('GET /v1/channels')).body, { ok: true, channels: [] })
+  })
+
+  test('one that registers again keeps its token, and what it says is new counts', async (t) => {
+    const at = await testHost(t, engine)
+    const door = await channelDoor(t, at)
+    const token = await door.register()
+    at.clock.advance(180_000)
+    assert.equal(await door.register({ capabilities: { send_text: true, edit: true } }), token)
+    const row = await at.host.engine.read((tx) => channelRegistrations.find(tx, { name: 'teled' }))
+    assert.deepEqual(row?.capabilities, { send_text: true, edit: true })
+    assert.deepEqual([row?.registered_at, row?.seen_at], ['2026-01-01T00:00:00.000Z', '2026-01-01T00:03:00.000Z'])
+  })
+
+  test('a name that is held elsewhere is not given away', async (t) => {
+    const door = await channelDoor(t, await testHost(t, engine))
+    const token = await door.register()
+    const { status, detail } = await door.ask(REGISTER, wanted({ url: 'http://127.0.0.1:10' }))
+    assert.deepEqual([status, detail], [409, 'the name teled is held by an adapter elsewhere'])
+    assert.equal((await door.ask('GET /v1/channels', undefined, token)).status, 200)
+  })
+
+  test('the token is nowhere in the store', async (t) => {
+    const at = await testHost(t, engine)
+    const token = await (await channelDoor(t, at)).register()
+    const { rows } = await at.host.engine.read((tx) => run(tx, 'select * from channel_registrations'))
+    const dump = rows
+      .flatMap((row) => Object.values(row))
+      .map((value) => (value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : String(value)))
+      .join('\n')
+    assert.ok(!dump.includes(token) && !dump.includes(Buffer.from(token, 'hex').toString('latin1')))
+  })
+
+  test('health: three times no answer in a row, and it is forgotten; of several who ask one does', async (t) => {
+    const at = await testHost(t, engine)
+    const [door, other] = [await channelDoor(t, at), await channelDoor(t, at)]
+    const adapter = await fakeAdapter(t)
+    await door.register({ url: adapter.url })
+    const fails = async () =>
+      (await at.host.engine.read((tx) => channelRegistrations.find(tx, { name: 'teled' })))?.health_fails
+    const round = async () => {
+      at.clock.advance(30_000)
+      await Promise.all([door.checks.check(), other.checks.check()])
+    }
+    await door.checks.check()
+    assert.equal(adapter.requests.length, 0)
+    await round()
+    assert.deepEqual([adapter.requests.length, await fails()], [1, 0])
+    adapter.behave({ status: 500 })
+    await round()
+    await round()
+    assert.equal(await fails(), 2)
+    adapter.behave({ status: 503, body: { status: 'stale' } })
+    await round()
+    assert.equal(await fails(), 0)
+    adapter.behave('dropped before')
+    for (let at = 0; at < 3; at++) await round()
+    assert.equal(await fails(), undefined)
+  })
+})
+
+suite('who may speak the protocol', () => {
+  test('the secret, a token, a service bearer; nobody else', async (t) => {
+    const at = await testHost(t)
+    const door = await channelDoor(t, at)
+    const token = await door.register()
+    const [service, person] = [
+      await issueBearer(at.host, { sub: 'service:timed', kind: 'service' }),
+      await issueBearer(at.host, { sub: 'github:1' }),
+    ]
+    const asked = async (bearer: string) => (await door.ask('GET /v1/channels', undefined, bearer)).status
+    assert.deepEqual(await Promise.all([CHANNEL_SECRET, token, service, person].map(asked)), [200, 200, 200, 403])
+    assert.deepEqual(
+      await Promise.all(['', 'no', `${token}0`, 'a'.repeat(48), 'a.b.c'].map(asked)),
+      [401, 401, 401, 401, 401],
+    )
+  })
+})
+
+suite('an adapter cannot register', () => {
+  const cases: Record<string, [over: object, sentence: RegExp, status?: number]> = {
+    'without a name': [{ name: undefined }, /^name is required \(missing_field\)$/],
+    'without prefixes': [{ jid_prefixes: undefined }, /jid_prefixes is required \(missing_field\)/],
+    'with no prefix': [{ jid_prefixes: [] }, /jid_prefixes needs at least 1/],
+    'with a name that is none': [{ name: 'Tele Gram' }, /name must be 1 to 64 lower-case letters/],
+    'with a prefix that is none': [{ jid_prefixes: ['telegram'] }, /must look like platform:/],
+    'with chats of links': [{ jid_prefixes: ['web:'] }, /belongs to the instance itself/],
+    'with rooms of the sandbox': [{ jid_prefixes: ['sandbox:x'] }, /belongs to the instance itself/],
+    'with capabilities that are no yes or no': [{ capabilities: { send_text: 1 } }, /send_text must be true or false/],
+    'with a member that nobody knows': [{ tls: true }, /tls is not known here \(bad_request\)/],
+    'with an address that is none': [{ url: 'teled:8080' }, /must start with http/],
+    'with a file': [{ url: 'file:///etc/passwd' }, /must start with http/],
+    'with a password in the address': [{ url: 'http://a:b@127.0.0.1/' }, /must have no user/],
+    'with a public address': [{ url: 'http://8.8.8.8/' }, /must be on a loopback or private address/],
+    'with a public address in the long form': [{ url: 'http://[::ffff:808:808]/' }, /loopback or private/],
+    'with the address where clouds keep their secrets': [{ url: 'http://169.254.169.254/' }, /loopback or private/],
+    'with a number for an address': [{ url: 'http://134744072/' }, /loopback or private/],
+    'with a host that is nowhere': [{ url: 'http://nowhere.invalid/' }, /has no address/],
+  }
+  for (const [what, [over, sentence, expected = 400]] of Object.entries(cases))
+    test(what, async (t) => {
+      const door = await channelDoor(t, await testHost(t))
+      const { status, detail } = await door.ask(REGISTER, wanted(over))
+      assert.equal(status, expected)
+      assert.match(detail, sentence)
+      assert.deepEqual((await door.ask('GET /v1/channels')).body.channels, [])
+    })
+
+  test('under the name of another by its own token', async (t) => {
+    const door = await channelDoor(t, await testHost(t))
+    const token = await door.register()
+    assert.equal((await door.ask(REGISTER, wanted({ name: 'other' }), token)).status, 403)
+    assert.equal((await door.ask('POST /v1/channels/deregister', { name: 'other' }, token)).status, 403)
+    assert.equal((await door.ask('POST /v1/channels/deregister', { name: 'other' })).status, 404)
+    assert.match((await door.ask('POST /v1/channels/deregister', {})).detail, /name is required/)
+  })
+
+  test('unless public addresses are allowed, or it is private', async (t) => {
+    const open = await channelDoor(t, await testHost(t), { isPublicAllowed: true })
+    assert.match(await open.register({ url: 'https://8.8.8.8' }), /^[0-9a-f]{48}$/)
+    for (const url of [
+      'http://localhost:1',
+      'http://[::1]:1',
+      'http://10.1.2.3',
+      'http://172.31.0.1',
+      'http://[fd00::1]/',
+    ]) {
+      const door = await channelDoor(t, await testHost(t))
+      assert.match(await door.register({ url }), /^[0-9a-f]{48}$/, url)
+    }
+  })
+})

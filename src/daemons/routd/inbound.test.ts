@@ -1,0 +1,282 @@
+import assert from 'node:assert/strict'
+import { suite, type TestContext, test } from 'node:test'
+import fc from 'fast-check'
+import { channelDoor } from '../../../test/support/channel-door.ts'
+import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { chats } from '../../core/chat-state.ts'
+import { type Envelope, envelopes } from '../../core/envelopes.ts'
+import { type Message, messages, textOf } from '../../core/messages.ts'
+import { recordOut, settle } from '../../core/outbox.ts'
+import { TURN_RULES } from '../../core/turn-rules.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import { readInbound } from './inbound.ts'
+
+const jid = 'telegram:group/1'
+const MESSAGES = 'POST /v1/messages'
+
+async function opened(t: TestContext, engine: EngineName = 'sqlite') {
+  const at = await testHost(t, engine)
+  const door = await channelDoor(t, at)
+  const token = await door.register()
+  const tell = (over: object = {}, bearer = token, headers: Record<string, string> = {}) =>
+    door.ask(MESSAGES, { chat_jid: jid, content: 'hello', sender: 'telegram:user/7', ...over }, bearer, headers)
+  const all = () =>
+    at.host.engine.read(async (tx) => {
+      const told: { message: Message; text: string; envelope: Envelope | undefined }[] = []
+      for (const message of await messages.list(tx, { direction: 'in' })) {
+        const envelope = await envelopes.find(tx, { message_seq: message.seq })
+        told.push({ message, text: textOf(message.content), envelope })
+      }
+      return told
+    })
+  const last = async () => (await all()).at(-1) ?? assert.fail('there is none')
+  const speaking = { dialect: at.host.engine.dialect, clock: at.host.clock, random: at.host.random }
+  /** Something that the agent says, as its platform knows it. */
+  const said = (platform_id: string, topic = '') =>
+    at.host.engine.transaction(async (tx) => {
+      const out = { jid, topic, folder: 'team', content: 'an answer', leaseMs: 1000 }
+      const recorded = await recordOut(tx, speaking, TURN_RULES, out)
+      await settle(tx, speaking, recorded, { state: 'sent', platform_id })
+      return recorded.id
+    })
+  return { ...at, door, token, tell, all, last, said }
+}
+
+onEveryEngine('a message that an adapter tells', (engine) => {
+  test('is recorded with all that is known of it, and its chat is remembered', async (t) => {
+    const { tell, last, host } = await opened(t, engine)
+    let signals = 0
+    host.signals.on(() => signals++)
+    const attachments = [{ mime: 'image/png', filename: 'a.png', url: 'https://example.com/a.png' }]
+    const { status, body } = await tell({
+      id: '900',
+      sender_name: 'Mia',
+      timestamp: 1_700_000_000.5,
+      reply_to: '899',
+      reply_to_text: 'what was asked',
+      reply_to_sender: 'telegram:user/8',
+      forwarded_from: 'a channel',
+      topic: 'news',
+      verb: 'join',
+      is_group: true,
+      chat_name: 'The team',
+      link_context: 'read this',
+      attachments,
+      source: '',
+    })
+    const { message, text, envelope } = await last()
+    assert.deepEqual([status, body], [200, { ok: true, id: '900', message_id: message.id }])
+    assert.deepEqual(
+      [text, message.topic, message.sender, message.link_context],
+      ['hello', 'news', 'telegram:user/7', 'read this'],
+    )
+    const { message_seq: _, attachments: kept, ...rest } = envelope ?? assert.fail('no envelope')
+    assert.deepEqual(rest, {
+      jid,
+      platform_id: '900',
+      verb: 'join',
+      source: 'teled',
+      sender_name: 'Mia',
+      reply_to_id: '899',
+      reply_to_text: 'what was asked',
+      reply_to_sender: 'telegram:user/8',
+      forwarded_from: 'a channel',
+      chat_name: 'The team',
+      is_group: true,
+      depth: 0,
+      sent_at: '2023-11-14T22:13:20.500Z',
+    })
+    assert.deepEqual(JSON.parse(kept ?? ''), attachments)
+    assert.deepEqual(await host.engine.read((tx) => chats.find(tx, { jid })), {
+      jid,
+      source: 'teled',
+      name: 'The team',
+      is_group: true,
+    })
+    assert.equal(signals, 1)
+  })
+
+  test('is there once, by its id or by its key', async (t) => {
+    const { tell, all } = await opened(t, engine)
+    const first = await tell({ id: '1' })
+    const again = await tell({ id: '1', content: 'other words' })
+    assert.deepEqual(again.body, { ...first.body, duplicate: true })
+    const key = { 'X-Idempotency-Key': 'abc' }
+    assert.equal((await tell({}, undefined, key)).body.id, 'teled-abc')
+    assert.equal((await tell({}, undefined, key)).body.duplicate, true)
+    await tell({ chat_jid: 'telegram:group/2', id: '1' })
+    await tell()
+    await tell()
+    assert.equal((await all()).length, 5)
+  })
+
+  test('many at once under one id are one', async (t) => {
+    const { tell, all } = await opened(t, engine)
+    const told = await Promise.all(Array.from({ length: 8 }, () => tell({ id: '1' })))
+    assert.deepEqual(
+      told.map(({ status }) => status),
+      Array(8).fill(200),
+    )
+    assert.equal(new Set(told.map(({ body }) => body.message_id)).size, 1)
+    assert.equal((await all()).length, 1)
+  })
+
+  test('is a mention where it answers what the agent said, by our id or the platform’s, in its topic', async (t) => {
+    const { tell, last, said } = await opened(t, engine)
+    const id = await said('77', 'news')
+    for (const reply_to of ['77', id]) {
+      await tell({ reply_to })
+      const { envelope, message } = await last()
+      assert.deepEqual(
+        [envelope?.verb, message.topic, envelope?.reply_to_text, envelope?.reply_to_sender],
+        ['mention', 'news', 'an answer', 'team'],
+      )
+    }
+    // In another chat it tells nothing of what was said here.
+    for (const reply_to of ['77', id]) {
+      await tell({ chat_jid: 'telegram:group/2', reply_to })
+      const { envelope, message } = await last()
+      assert.deepEqual([envelope?.verb, message.topic, envelope?.reply_to_text], ['message', undefined, undefined])
+    }
+  })
+
+  test('is a mention in a topic where the agent has spoken', async (t) => {
+    const { tell, last, said } = await opened(t, engine)
+    await tell({ topic: 'news' })
+    assert.equal((await last()).envelope?.verb, 'message')
+    await said('77', 'news')
+    for (const [over, verb] of [
+      [{ topic: 'news' }, 'mention'],
+      [{ topic: 'other' }, 'message'],
+      [{}, 'message'],
+      [{ topic: 'news', verb: 'untrusted' }, 'untrusted'],
+      [{ topic: 'news', reaction: '👍', content: '' }, 'like'],
+    ] as const) {
+      await tell(over)
+      assert.equal((await last()).envelope?.verb, verb)
+    }
+  })
+
+  test('takes topic, words and sender of what it answers from what is known', async (t) => {
+    const { tell, last } = await opened(t, engine)
+    await tell({ id: '5', topic: 'news', content: 'a question' })
+    await tell({ reply_to: '5', sender: 'telegram:user/9' })
+    const { envelope, message } = await last()
+    assert.deepEqual(
+      [message.topic, envelope?.reply_to_text, envelope?.reply_to_sender, envelope?.verb],
+      ['news', 'a question', 'telegram:user/7', 'message'],
+    )
+  })
+
+  test('is left alone where the agent itself said it', async (t) => {
+    const { tell, all, said } = await opened(t, engine)
+    await said('77')
+    assert.equal((await tell({ id: '77' })).body.ignored, 'it was said by the agent')
+    assert.equal((await tell({ is_from_me: true })).body.ignored, 'it was said by the agent')
+    assert.equal((await all()).length, 0)
+  })
+})
+
+test('a reaction is a like or a dislike, whatever its platform calls it', async (t) => {
+  const { tell, last } = await opened(t)
+  for (const [reaction, verb] of [
+    ['👍', 'like'],
+    ['🎉', 'like'],
+    ['👎', 'dislike'],
+    ['👎🏽', 'dislike'],
+    [':-1:', 'dislike'],
+    ['thumbsdown', 'dislike'],
+    ['💩', 'dislike'],
+    ['+1', 'like'],
+  ]) {
+    await tell({ content: undefined, reaction, reply_to: '1' })
+    assert.deepEqual([(await last()).text, (await last()).envelope?.verb], [reaction, verb])
+  }
+})
+
+suite('a message is refused, and nothing has changed', () => {
+  const cases: Record<string, [over: object, status: number, sentence: RegExp]> = {
+    'without a chat': [{ chat_jid: undefined }, 400, /chat_jid is required \(missing_field\)/],
+    'without content': [{ content: undefined }, 400, /content is required \(missing_field\)/],
+    'with content that is no text': [{ content: 5 }, 400, /content must be text \(bad_request\)/],
+    'with a NUL': [{ content: 'a\u0000b' }, 400, /must not hold a NUL character/],
+    'with a chat that is none': [{ chat_jid: 'telegram' }, 400, /must look like platform:room/],
+    'with a member that nobody knows': [{ chatjid: 'x' }, 400, /chatjid is not known here \(bad_request\)/],
+    'of a chat that is not its own': [{ chat_jid: 'discord:1/2', sender: 'discord:3' }, 403, /jid_prefix_mismatch/],
+    'of a link': [{ chat_jid: 'web:main', sender: 'web:x' }, 403, /jid_prefix_mismatch/],
+    'from somebody of another platform': [{ sender: 'discord:3' }, 400, /sender_scheme_mismatch/],
+    'with a verb that is none': [{ verb: 'Do It' }, 400, /verb must be a word/],
+    'with an attachment that is none': [{ attachments: [{ url: 'file:///etc/passwd' }] }, 400, /http or https URL/],
+    'with a time that is none': [{ timestamp: 'now' }, 400, /timestamp must be a number/],
+  }
+  for (const [what, [over, status, sentence]] of Object.entries(cases))
+    test(what, async (t) => {
+      const { tell, all, host } = await opened(t)
+      const answer = await tell(over)
+      assert.match(answer.detail, sentence)
+      assert.equal(answer.status, status)
+      assert.deepEqual([await all(), await host.engine.read((tx) => chats.list(tx))], [[], []])
+    })
+
+  test('with an id and another key', async (t) => {
+    const { tell } = await opened(t)
+    const answer = await tell({ id: '1' }, undefined, { 'X-Idempotency-Key': '2' })
+    assert.match(answer.detail, /ambiguous_idempotency/)
+    assert.equal((await tell({ id: '1' }, undefined, { 'X-Idempotency-Key': '1' })).status, 200)
+    assert.match((await tell({}, undefined, { 'X-Idempotency-Key': 'a b' })).detail, /bad_request/)
+  })
+
+  test('as no JSON, and from a stranger', async (t) => {
+    const { door, all } = await opened(t)
+    assert.equal((await door.ask(MESSAGES, '{"chat_jid":')).status, 400)
+    assert.equal((await door.ask(MESSAGES, '[]')).status, 400)
+    assert.equal((await door.ask(MESSAGES, { chat_jid: jid, content: 'x' }, '')).status, 401)
+    assert.deepEqual(await all(), [])
+  })
+})
+
+test('who has the secret says which adapter it is, or none', async (t) => {
+  const { tell, last } = await opened(t)
+  const secret = 'the channel secret'
+  assert.equal((await tell({ chat_jid: 'discord:1/2', sender: 'anon:x' }, secret)).status, 200)
+  assert.equal((await last()).envelope?.source, undefined)
+  assert.equal((await tell({ source: 'teled' }, secret)).status, 200)
+  assert.equal((await last()).envelope?.source, 'teled')
+  assert.match((await tell({ source: 'nobody' }, secret)).detail, /names no adapter/)
+  assert.match((await tell({ source: 'teled', chat_jid: 'discord:1/2', sender: 'mia' }, secret)).detail, /jid_prefix/)
+})
+
+test('whatever is told is read or refused with a sentence', () => {
+  const member = fc.oneof(
+    fc.string(),
+    fc.integer(),
+    fc.boolean(),
+    fc.constant(null),
+    fc.array(fc.string()),
+    fc.object(),
+  )
+  const names = [
+    'chat_jid',
+    'content',
+    'id',
+    'sender',
+    'topic',
+    'verb',
+    'reaction',
+    'attachments',
+    'timestamp',
+    'other',
+  ]
+  const body = fc.dictionary(fc.constantFrom(...names), member)
+  fc.assert(
+    fc.property(body, (raw) => {
+      try {
+        const read = readInbound(raw)
+        assert.equal(typeof read.chat_jid, 'string')
+      } catch (error) {
+        assert.ok(error instanceof Refusal, String(error))
+        assert.match(error.message, /\((bad_request|missing_field)\)$/)
+      }
+    }),
+  )
+})

@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type Conversing, conversing } from '../../../test/support/conversation.ts'
+import { type EngineName, freshStore, onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { addLink, postOf } from '../../../test/support/rows.ts'
+import { until } from '../../../test/support/until.ts'
+import { conversations } from '../../core/conversations.ts'
+import { groups } from '../../core/groups.ts'
+import { type Inbound, receive } from '../../core/inbound.ts'
+import { inbox } from '../../core/inbox.ts'
+import { work } from '../../core/ingest.ts'
+import { filing, messages } from '../../core/messages.ts'
+import { outbox } from '../../core/outbox.ts'
+import { routes } from '../../core/routes.ts'
+import { Router, routePiece } from './router.ts'
+
+interface Routing extends Conversing {
+  route(): Promise<void>
+  /** A message of a platform's chat. */
+  hear(content: string, inbound?: Partial<Inbound>): Promise<string>
+  /** A message of a link, filed. */
+  post(link: string, content: string, hasRound?: boolean): Promise<string>
+}
+
+async function open(t: TestContext, engine: EngineName): Promise<Routing> {
+  const on = await conversing(t, engine)
+  const { host } = on
+  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  return {
+    ...on,
+    route: async () => {
+      for (let isMore = true; isMore; )
+        ({ isMore } = await on.write((tx) => routePiece(tx, { host, assistantName: 'svc' })))
+    },
+    hear: async (content, inbound = {}) =>
+      (
+        await on.write((tx) =>
+          receive(tx, speaking, { jid: 'sandbox:lobby', sender: 'sandbox:ann', content, ...inbound }),
+        )
+      ).id,
+    post: async (link, content, hasRound = false) => {
+      const post = postOf(on, link, { content: Buffer.from(content), hasRound })
+      await on.write((tx) => work.run(tx, host.engine.dialect, [post]))
+      await on.write((tx) => work.tidy(tx, host.engine.dialect))
+      return post.id
+    },
+  }
+}
+
+onEveryEngine('the router', (engine) => {
+  test('T1: a link’s message waits for a turn of the folder that stands on it, also when the link is gone', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main', 'team')
+    const link = await addLink(on, 'hook:main/ci', { target_folder: 'team' })
+    const ids = [await on.post(link, 'one'), await on.post(link, '/new is no command of a hook')]
+    await on.route()
+    for (const id of ids) {
+      const { folder, state, topic } = await on.state(id)
+      assert.deepEqual([folder, state, topic], ['team', 'waiting', ''])
+    }
+    const [conversation] = await on.read((tx) => conversations.list(tx))
+    assert.deepEqual([conversation?.folder, conversation?.waiting], ['team', 2])
+    assert.equal((await on.mustClaim()).turn.message_count, 2)
+  })
+
+  test('only what is filed is routed, and all of it, once', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    const link = await addLink(on, 'web:main')
+    const post = postOf(on, link, { hasRound: true })
+    await on.write((tx) => work.run(tx, on.host.engine.dialect, [post]))
+    await on.route()
+    assert.equal(await on.read((tx) => inbox.count(tx)), 0)
+    await on.write((tx) => work.tidy(tx, on.host.engine.dialect))
+    await Promise.all([on.route(), on.route(), on.route()])
+    assert.equal(await on.read((tx) => inbox.count(tx)), 1)
+    assert.equal((await on.read((tx) => conversations.list(tx)))[0]?.waiting, 1)
+  })
+
+  test('35: each row is routed on its own: a mention is not lost in the chatter after it', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main', 'team')
+    await on.write(async (tx) => {
+      await routes.add(tx, { seq: 0, match: 'room=lobby verb=mention', target: 'team' })
+      await routes.add(tx, { seq: 1, match: 'room=lobby', target: 'team#observe' })
+    })
+    const ids = [
+      await on.hear('chatter'),
+      await on.hear('hey svc', { envelope: { verb: 'mention' } }),
+      await on.hear('more chatter', { sender: 'sandbox:bob' }),
+    ]
+    await on.route()
+    assert.deepEqual(await Promise.all(ids.map(async (id) => (await on.state(id)).state)), [
+      'observed',
+      'waiting',
+      'observed',
+    ])
+  })
+
+  test('36: a command is answered and the question before it is not dropped', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    const link = await addLink(on, 'web:main')
+    const [question, ping] = [await on.post(link, 'why?', true), await on.post(link, '/ping', true)]
+    await on.route()
+    assert.deepEqual([(await on.state(question)).state, (await on.state(ping)).state], ['waiting', 'answered'])
+    assert.equal((await on.round(ping)).status, 'success')
+    assert.match((await on.frames(ping)).join(), /pong/)
+    assert.equal((await on.round(question)).status, 'pending')
+  })
+
+  test('a chat that nobody has is told so once, and its messages wait in onboarding', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    const ids = [await on.hear('hello?'), await on.hear('anybody?')]
+    await on.route()
+    for (const id of ids) assert.equal((await on.state(id)).state, 'onboarding')
+    assert.equal((await on.read((tx) => outbox.list(tx, { jid: 'sandbox:lobby' }))).length, 1)
+  })
+
+  test('a link whose folder is gone fails with a sentence, and so does its round', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main', 'gone')
+    const link = await addLink(on, 'web:gone', { target_folder: 'gone' })
+    const id = await on.post(link, 'hello', true)
+    await on.write((tx) => groups.remove(tx, { folder: 'gone' }))
+    await on.route()
+    const { status, error } = await on.round(id)
+    assert.equal(status, 'failed')
+    assert.match(error ?? '', /gone/)
+  })
+
+  test('history that was fetched has its row already and asks for nothing', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    const id = await on.hear('from long ago')
+    const [message] = await on.read((tx) => messages.list(tx, { id }))
+    assert.ok(message)
+    const row = {
+      message_seq: message.seq,
+      id,
+      jid: message.jid,
+      topic: '',
+      chat_topic: '',
+      sender: 'x',
+      verb: 'message',
+    }
+    await on.write((tx) =>
+      inbox.insert(tx, { ...row, state: 'observed', reason: 'history', updated_at: message.created_at }),
+    )
+    await on.route()
+    assert.equal((await on.state(id)).reason, 'history')
+  })
+
+  test('more than one piece is routed in order, whatever is said in between', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    const link = await addLink(on, 'hook:main/ci')
+    const posts = Array.from({ length: 1203 }, (_, at) => postOf(on, link, { content: Buffer.from(`${at}`) }))
+    await on.write((tx) => work.run(tx, on.host.engine.dialect, posts))
+    for (let isMore = true; isMore; ) ({ isMore } = await on.write((tx) => work.tidy(tx, on.host.engine.dialect)))
+    await on.route()
+    assert.equal((await on.read((tx) => conversations.list(tx)))[0]?.waiting, 1203)
+    const { last_seq } = (await on.read((tx) => filing.find(tx, { id: 1 }))) ?? assert.fail()
+    assert.ok(last_seq >= 1203)
+    const seen: string[] = []
+    for (let claimed = await on.claim(); claimed; claimed = await on.claim()) {
+      seen.push(...claimed.asked.map(({ message }) => Buffer.from(message.content).toString()))
+      await on.end(claimed.turn)
+    }
+    assert.deepEqual(
+      seen,
+      posts.map((_, at) => `${at}`),
+    )
+  })
+
+  test('what was taken by a process that is gone is filed and routed all the same', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    const link = await addLink(on, 'hook:main/ci')
+    const post = postOf(on, link)
+    await on.write((tx) => work.run(tx, on.host.engine.dialect, [post]))
+    const router = new Router({ host: on.host, assistantName: 'svc' })
+    t.after(() => router.close())
+    await until(async () => (await on.read((tx) => inbox.count(tx))) === 1)
+    assert.equal((await on.state(post.id)).state, 'waiting')
+  })
+
+  test('two routers on one store route each message once', async (t) => {
+    const store = await freshStore(t, engine)
+    const [one, two] = [await testHost(t, engine, store), await testHost(t, engine, store)]
+    two.host.random.bytes(777)
+    await one.groups('main')
+    const routers = [one, two].map(({ host }) => new Router({ host, assistantName: 'svc' }))
+    t.after(() => Promise.all(routers.map((router) => router.close())))
+    const link = await addLink(one, 'hook:main/ci')
+    const on = await conversing(t, engine, one)
+    for (let at = 0; at < 20; at++) {
+      const post = postOf(at % 2 ? one : two, link, { content: Buffer.from(`${at}`) })
+      await on.write((tx) => work.run(tx, one.host.engine.dialect, [post]))
+      await on.write((tx) => work.tidy(tx, one.host.engine.dialect))
+      one.host.signals.emit()
+      two.host.signals.emit()
+    }
+    await until(async () => (await on.read((tx) => inbox.count(tx))) === 20)
+    assert.equal((await on.read((tx) => conversations.list(tx)))[0]?.waiting, 20)
+  })
+})
