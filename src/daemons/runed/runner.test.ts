@@ -1,224 +1,349 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { type Conversing, conversing } from '../../../test/support/conversation.ts'
 import { type EngineName, freshStore, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
-import { addLink, postOf } from '../../../test/support/rows.ts'
 import { until } from '../../../test/support/until.ts'
-import { work } from '../../core/ingest.ts'
+import type { ClaimedTurn } from '../../core/claim.ts'
+import { conversations } from '../../core/conversations.ts'
+import { costLog } from '../../core/costs.ts'
 import { textOf } from '../../core/messages.ts'
-import { claimRounds, framesAfter, type Round, rounds } from '../../core/rounds.ts'
+import { outbox } from '../../core/outbox.ts'
+import { stopTurns, type Turn, turns } from '../../core/turns.ts'
 import { openLog } from '../../lib/log.ts'
-import { refuse } from '../../lib/refusal.ts'
-import type { Runtime, Turn } from '../../runtimes/runtime.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import { type Job, type Ran, RunFault } from '../../runtimes/runtime.ts'
 import { Runner } from './runner.ts'
 
-interface Running extends TestHost {
-  ask(content?: string): Promise<string>
+const LEASE_MS = 10_000
+
+interface Run extends Job {
+  readonly turn: Turn
+  readonly text: string
+}
+
+interface Running extends Conversing {
   /** A runner with this runtime; closed after the test at the latest. */
-  start(run: Runtime['run'], turnsMax?: number): Promise<Runner>
-  round(id: string): Promise<Round>
-  ended(id: string): Promise<Round>
-  said(id: string): Promise<string[]>
+  start(run: (job: Run) => Promise<Ran>): Promise<Runner>
+  /** Time passes while the turn waits to be tried again, until its round is over. */
+  passing(id: string): Promise<void>
+  ended(id: string): Promise<{ status: string; error?: string | undefined; said: string[]; state: string }>
   logged: string[]
 }
 
 async function open(t: TestContext, engine: EngineName, on?: TestHost): Promise<Running> {
-  const here = on ?? (await testHost(t, engine))
-  if (!on) await here.groups('main')
+  const here = await conversing(t, engine, on)
   const { host } = here
-  const link = await addLink(here, 'web:main')
   const logged: string[] = []
-  const round = async (id: string): Promise<Round> =>
-    (await host.engine.read((tx) => rounds.find(tx, { id }))) ?? assert.fail('no such round')
   return {
     ...here,
     logged,
-    round,
-    ask: async (content = 'why?') => {
-      const post = postOf(here, link, { content: Buffer.from(content), hasRound: true })
-      await host.engine.transaction((tx) => work.run(tx, host.engine.dialect, [post]))
-      await host.engine.transaction((tx) => work.tidy(tx, host.engine.dialect))
+    ask: async (...asked) => {
+      const id = await here.ask(...asked)
       host.signals.emit()
-      return post.id
+      return id
     },
-    start: async (run, turnsMax = 4) => {
+    start: async (run) => {
       const log = await openLog({ to: { write: (line) => logged.push(line) } })
-      const runner = new Runner({ host, log, runtime: { name: 'test', run }, turnsMax })
+      const prepare = async ({ turn, asked }: ClaimedTurn) => {
+        const text = asked.map(({ message }) => textOf(message.content)).join('\n')
+        const job = { ...jobOf(turn), turn, text }
+        const runtime = { name: 'test', run: (told: Job) => run({ ...job, ...told }), close: async () => {} }
+        return { runtime, job }
+      }
+      const runner = new Runner({ host, log, prepare, leaseMs: LEASE_MS })
       let closed: Promise<void> | undefined
       const close = runner.close.bind(runner)
       runner.close = () => (closed ??= close())
       t.after(() => runner.close())
       return runner
     },
+    passing: (id) =>
+      until(async () => {
+        const turn = await here.read((tx) => turns.find(tx, { id }))
+        // Not while it runs: then its lease would be over.
+        if (turn?.state === 'retrying') here.clock.advance(5000)
+        host.signals.emit()
+        return (await here.round(id)).status !== 'pending'
+      }),
     ended: async (id) => {
-      await until(async () => (await round(id)).status !== 'pending')
-      return round(id)
+      await until(async () => (await here.round(id)).status !== 'pending')
+      const { status, error } = await here.round(id)
+      return { status, error, said: await here.frames(id), state: (await here.state(id)).state }
     },
-    said: async (id) => (await host.engine.read((tx) => framesAfter(tx, id, 0, 100))).map(({ content }) => content),
   }
+}
+
+function jobOf(turn: Turn): Omit<Job, 'signal'> {
+  const { id, fence, folder, topic, jid, sender } = turn
+  const place = { socket: '', home: '', logFile: '', prompt: '', messages: [], env: {} }
+  return { turnId: id, fence, folder, topic, jid, sender, said: turn.replies, deadline: 0, hangMs: 0, ...place }
 }
 
 onEveryEngine('the runner', (engine) => {
   test('answers each message, and ends its round', async (t) => {
-    const { ask, start, ended, said } = await open(t, engine)
+    const { ask, start, ended, say } = await open(t, engine)
     const before = await ask('before it runs')
-    await start(async (turn: Turn) => {
-      assert.deepEqual([turn.folder, turn.jid, turn.messages.length, turn.said], ['main', 'web:main', 1, 0])
-      await turn.say('status', 'hm')
-      await turn.say('message', Buffer.from(turn.messages[0]?.content ?? []).toString())
+    await start(async ({ turn, text }) => {
+      assert.deepEqual([turn.folder, turn.jid], ['main', 'web:main'])
+      await say(turn, 'hm', { kind: 'status' })
+      return { result: text, sessionId: 's' }
+    })
+    assert.deepEqual(await ended(before), {
+      status: 'success',
+      error: undefined,
+      said: ['hm', 'before it runs'],
+      state: 'answered',
     })
     const after = await ask('while it runs')
-    assert.deepEqual([(await ended(before)).status, await said(before)], ['success', ['hm', 'before it runs']])
-    assert.deepEqual([(await ended(after)).status, await said(after)], ['success', ['hm', 'while it runs']])
+    assert.deepEqual((await ended(after)).said, ['hm', 'while it runs'])
   })
 
-  test('L14: what a runtime refuses is how the round failed; a bug is told to nobody but the log', async (t) => {
-    const { ask, start, ended, logged } = await open(t, engine)
-    await start(async ({ messages: [message] }) => {
-      if (message && textOf(message.content) === 'refuse') refuse('unavailable', 'the model is asleep')
+  test('a run that says nothing is silent, and one whose words are for nobody too', async (t) => {
+    const on = await open(t, engine)
+    await on.start(async ({ text }) => ({ result: text === 'filler' ? '<think>hm</think>' : undefined }))
+    for (const text of ['nothing', 'filler']) {
+      const { status, said, state } = await on.ended(await on.ask(text))
+      assert.deepEqual([status, said, state], ['success', [], 'silent'], text)
+    }
+  })
+
+  test('L14: a failure is tried again, and then is how the round failed; a bug is told to nobody but the log', async (t) => {
+    const on = await open(t, engine)
+    const runs: string[] = []
+    await on.start(async ({ text }) => {
+      runs.push(text)
+      if (text === 'fault') throw new RunFault('again', 'the model is asleep')
       throw new Error('secret of the code')
     })
-    const [refused, broken] = [await ask('refuse'), await ask('break')]
-    assert.deepEqual([(await ended(refused)).status, (await ended(refused)).error], ['failed', 'the model is asleep'])
-    const { status, error } = await ended(broken)
-    assert.deepEqual([status, error], ['failed', 'something went wrong while it was answered'])
-    assert.ok(logged.join('').includes('secret of the code'))
+    for (const [text, error] of [
+      ['fault', 'the model is asleep'],
+      ['bug', 'something went wrong while it was answered'],
+    ] as const) {
+      const id = await on.ask(text)
+      await on.passing(id)
+      const end = await on.ended(id)
+      assert.deepEqual([end.status, end.error, end.state], ['failed', error, 'failed'])
+      assert.equal(runs.filter((run) => run === text).length, 3)
+    }
+    assert.ok(on.logged.join('').includes('secret of the code'))
   })
 
-  test('T2: a round whose holder is gone is taken again, and given up after three tries', async (t) => {
-    const { ask, start, ended, said, host, clock } = await open(t, engine)
-    const [lost, hopeless] = [await ask(), await ask()]
-    const claim = (limit: number) =>
-      host.engine.transaction((tx) => claimRounds(tx, { now: clock.now(), forMs: 10_000 }, limit))
-    await claim(2)
-    for (let time = 0; time < 2; time++) {
-      clock.advance(10_001)
-      await claim(2)
-    }
-    // The third try of both is lost; of the first one, the counter is set back.
-    await host.engine.transaction((tx) => rounds.update(tx, { id: lost }, { attempts: 1 }))
-    clock.advance(10_001)
-    await start((turn) => turn.say('message', 'here I am'))
-    assert.deepEqual([(await ended(lost)).status, await said(lost)], ['success', ['here I am']])
-    const { status, error } = await ended(hopeless)
-    assert.deepEqual([status, error, await said(hopeless)], ['failed', 'given up after 3 tries', []])
-  })
-
-  test('a store that does not answer for a moment is no end of a round: it is tried again', async (t) => {
-    const { ask, start, ended, said, round, host, clock } = await open(t, engine)
-    const { transaction } = host.engine
-    const failing = (times: number): void => {
-      let left = times
-      const flaky: typeof transaction = async (work) => {
-        if (left-- > 0) refuse('unavailable', 'the store is busy')
-        return transaction.call(host.engine, work) as ReturnType<typeof work>
-      }
-      Object.assign(host.engine, { transaction: flaky })
-    }
-    t.after(() => Object.assign(host.engine, { transaction }))
+  test('what cannot even start is not tried again, and the chat of a platform is told', async (t) => {
+    const on = await open(t, engine)
     let runs = 0
-    await start(async (turn) => {
+    await on.start(async () => {
       runs++
-      for (const text of ['one', 'two'].slice(turn.said)) {
-        if (runs === 1 && text === 'two') failing(1)
-        await turn.say('message', text)
-      }
-      if (runs === 2) failing(1)
+      throw new RunFault('terminal', 'there is no such program')
     })
-    const id = await ask()
-    // The first try breaks at a frame, the second at the end.
-    for (let attempt = 1; attempt <= 3; attempt++) {
-      await until(async () => runs === attempt && (await round(id)).fence === attempt)
-      await new Promise((resolve) => setTimeout(resolve, 50))
-      if (attempt < 3) assert.equal((await round(id)).status, 'pending')
-      clock.advance(10_001)
-      host.signals.emit()
-    }
-    assert.equal((await ended(id)).status, 'success')
-    assert.deepEqual(await said(id), ['one', 'two'])
+    const id = await on.ask('hi', { jid: 'sandbox:a', hasRound: false, target_folder: undefined })
+    await until(async () => (await on.state(id)).state === 'failed')
+    assert.equal(runs, 1)
+    const [notice] = await on.read((tx) => outbox.list(tx))
+    assert.equal(notice?.jid, 'sandbox:a')
+    const { asked } = { asked: await on.read((tx) => turns.find(tx, { id })) }
+    assert.equal(asked?.reason, 'there is no such program')
   })
 
-  test('a stop breaks off, and the next one goes on where it was, once', async (t) => {
-    const { ask, start, ended, said, round } = await open(t, engine)
-    const id = await ask()
+  test('a session that is gone is started afresh, with a note', async (t) => {
+    const on = await open(t, engine)
+    const notes: (string | undefined)[] = []
+    await on.start(async ({ turn }) => {
+      const conversation = await on.read((tx) => conversations.find(tx, { folder: 'main', topic: '' }))
+      notes.push(conversation?.note)
+      if (turn.attempts === 1) throw new RunFault('session', 'no such session')
+      return { result: 'fresh' }
+    })
+    const id = await on.ask()
+    await until(async () => {
+      on.host.signals.emit()
+      return (await on.round(id)).status !== 'pending'
+    })
+    assert.deepEqual((await on.ended(id)).said, ['fresh'])
+    assert.equal(notes[0], undefined)
+    assert.match(notes[1] ?? '', /fresh/)
+  })
+
+  test('C9: what is missing around the agent is no failure of the agent', async (t) => {
+    const on = await open(t, engine)
+    let runs = 0
+    await on.start(async () => {
+      if (++runs <= 5) throw new RunFault('unavailable', 'the socket does not answer')
+      return { result: 'now' }
+    })
+    const id = await on.ask()
+    await on.passing(id)
+    const end = await on.ended(id)
+    assert.deepEqual([end.status, end.said, runs], ['success', ['now'], 6])
+  })
+
+  test('T2: a turn whose holder is gone is taken again, and given up after three tries', async (t) => {
+    const on = await open(t, engine)
+    const [lost, hopeless] = [await on.ask('lost', { topic: 'a' }), await on.ask('hopeless', { topic: 'b' })]
+    for (let time = 0; time < 3; time++) {
+      await on.mustClaim()
+      await on.mustClaim()
+      on.clock.advance(LEASE_MS + 1)
+    }
+    await on.write((tx) => turns.update(tx, { id: lost }, { attempts: 1 }))
+    await on.start(async () => ({ result: 'here I am' }))
+    assert.deepEqual((await on.ended(lost)).said, ['here I am'])
+    const { status, error, said } = await on.ended(hopeless)
+    assert.deepEqual([status, said], ['failed', []])
+    assert.match(error ?? '', /tried 3 times/)
+  })
+
+  test('a run that has said how it went is not run again when its end was lost', async (t) => {
+    const on = await open(t, engine)
+    const id = await on.ask()
+    const { turn } = await on.mustClaim()
+    await on.submit('main', { turn_id: id, fence: turn.fence, result: 'done' })
+    on.clock.advance(LEASE_MS + 1)
+    let runs = 0
+    await on.start(async () => {
+      runs++
+      return {}
+    })
+    const end = await on.ended(id)
+    assert.deepEqual([end.status, end.said, runs], ['success', ['done'], 0])
+  })
+
+  test('a store that does not answer for a moment does not keep a turn from its end', async (t) => {
+    const on = await open(t, engine)
+    const { transaction } = on.host.engine
+    t.after(() => Object.assign(on.host.engine, { transaction }))
+    await on.start(async () => {
+      let left = 3
+      Object.assign(on.host.engine, {
+        transaction: async (work: Parameters<typeof transaction>[0]) => {
+          if (left-- > 0 && left !== 2) refuse('unavailable', 'the store is busy')
+          return transaction.call(on.host.engine, work)
+        },
+      })
+      return { result: 'said' }
+    })
+    const end = await on.ended(await on.ask())
+    assert.deepEqual([end.status, end.said], ['success', ['said']])
+  })
+
+  test('a stop of the process breaks off, and the next one goes on where it was, once', async (t) => {
+    const on = await open(t, engine)
+    const id = await on.ask()
     const began = Promise.withResolvers<void>()
-    const first = await start(async (turn) => {
-      await turn.say('message', 'one')
+    const first = await on.start(async ({ turn, signal }) => {
+      await on.say(turn, 'one')
       began.resolve()
-      await new Promise((_, reject) => turn.signal.addEventListener('abort', () => reject(turn.signal.reason)))
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
     })
     await began.promise
     await first.close()
-    const { status, attempts, leased_until } = await round(id)
-    assert.deepEqual([status, attempts, leased_until], ['pending', 0, 0])
-    await start(async (turn) => {
-      assert.equal(turn.said, 1)
-      await turn.say('message', 'two')
+    const { state, attempts } = await on.turn(id)
+    assert.deepEqual([state, attempts], ['retrying', 0])
+    await on.start(async ({ turn, said }) => {
+      assert.equal(said, 1)
+      await on.say(turn, 'two')
+      return {}
     })
-    await ended(id)
-    assert.deepEqual(await said(id), ['one', 'two'])
+    assert.deepEqual((await on.ended(id)).said, ['one', 'two'])
   })
 
-  test('nothing is said in a turn that somebody else has', async (t) => {
-    const { ask, start, ended, said, host, clock } = await open(t, engine)
-    const id = await ask()
-    const taken = Promise.withResolvers<void>()
-    const tried = Promise.withResolvers<string>()
-    const runner = await start(async (turn) => {
-      await taken.promise
-      await turn.say('message', 'late').then(
-        () => tried.resolve('said'),
-        (error) => {
-          tried.resolve(error.code)
-          throw error
-        },
-      )
+  test('somebody who says stop stops it', async (t) => {
+    const on = await open(t, engine)
+    const began = Promise.withResolvers<void>()
+    await on.start(async ({ signal }) => {
+      began.resolve()
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
     })
-    await until(async () => (await host.engine.read((tx) => rounds.find(tx, { id })))?.fence === 1)
-    clock.advance(10_001)
-    const [held] = await host.engine.transaction((tx) => claimRounds(tx, { now: clock.now(), forMs: 60_000 }, 1))
+    const id = await on.ask()
+    await began.promise
+    await on.write((tx) => stopTurns(tx, { folder: 'main' }))
+    on.host.signals.emit()
+    const { status, error } = await on.ended(id)
+    assert.deepEqual([status, error], ['failed', 'it was stopped'])
+  })
+
+  test('a run whose turn somebody else has says nothing of it', async (t) => {
+    const on = await open(t, engine)
+    const id = await on.ask()
+    const [began, taken, tried] = [
+      Promise.withResolvers<void>(),
+      Promise.withResolvers<void>(),
+      Promise.withResolvers<string>(),
+    ]
+    const runner = await on.start(async ({ turnId, fence }) => {
+      began.resolve()
+      await taken.promise
+      await on.submit('main', { turn_id: turnId, fence, result: 'late' }).then(
+        () => tried.resolve('said'),
+        (error) => tried.resolve(error instanceof Refusal ? error.code : 'bug'),
+      )
+      return { result: 'late' }
+    })
+    await began.promise
+    // As another process would have it.
+    const leased_until = on.clock.now() + LEASE_MS
+    await on.write((tx) => turns.update(tx, { id }, { fence: 2, leased_until }))
     taken.resolve()
     assert.equal(await tried.promise, 'conflict')
     await runner.close()
-    assert.equal(held?.id, id)
-    assert.deepEqual(await said(id), [])
-    assert.equal((await host.engine.read((tx) => rounds.find(tx, { id })))?.status, 'pending')
-    clock.advance(60_001)
-    await start((turn) => turn.say('message', 'mine'))
-    await ended(id)
-    assert.deepEqual(await said(id), ['mine'])
+    assert.equal((await on.round(id)).status, 'pending')
+    on.clock.advance(LEASE_MS + 1)
+    await on.start(async () => ({ result: 'mine' }))
+    assert.deepEqual((await on.ended(id)).said, ['mine'])
   })
 
-  test('R3: every one of many messages gets its own end, and no more run at once than may', async (t) => {
-    const { ask, start, ended, said } = await open(t, engine)
-    let [running, most] = [0, 0]
-    await start(async (turn) => {
-      most = Math.max(most, ++running)
-      await turn.say('message', turn.id)
-      running--
-    }, 2)
-    const ids = await Promise.all(Array.from({ length: 9 }, () => ask()))
-    for (const id of ids) {
-      assert.equal((await ended(id)).status, 'success')
-      assert.deepEqual(await said(id), [id])
-    }
-    assert.ok(most <= 2)
+  test('a budget that is spent refuses, and says so', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    await on.write((tx) => tx.builder().updateTable('groups').set({ cost_cap_cents_per_day: 1 }).execute())
+    const models = [{ model: 'm', input_tokens: 0, output_tokens: 0, cost_cents: 2 }]
+    await on.start(async () => ({ result: 'ok', models }))
+    assert.equal((await on.ended(await on.ask('first'))).status, 'success')
+    const { status, error, state } = await on.ended(await on.ask('second'))
+    assert.deepEqual([status, state], ['failed', 'refused'])
+    assert.match(error ?? '', /budget is spent \(2 of 1 cents\)/)
   })
 
-  test('two runners on one store run each round once', async (t) => {
+  test('a try that failed has cost what it has cost', async (t) => {
+    const on = await open(t, engine)
+    const models = [{ model: 'm', input_tokens: 0, output_tokens: 0, cost_cents: 3 }]
+    await on.start(async ({ turn }) => {
+      if (turn.attempts === 1) throw new RunFault('again', 'it broke', models)
+      return { result: 'ok', models }
+    })
+    const id = await on.ask()
+    await on.passing(id)
+    const costs = await on.read((tx) => costLog.list(tx))
+    assert.deepEqual(
+      costs.map(({ cost_cents, folder }) => [cost_cents, folder]),
+      [
+        [3, 'main'],
+        [3, 'main'],
+      ],
+    )
+  })
+
+  test('two runners on one store run each turn once, and never two of one conversation', async (t) => {
     const store = await freshStore(t, engine)
     const on = await testHost(t, engine, store)
-    await on.groups('main')
     const also = await testHost(t, engine, store)
     also.host.random.bytes(777)
     const [one, other] = [await open(t, engine, on), await open(t, engine, also)]
     const runs: string[] = []
-    const run = async (turn: Turn): Promise<void> => {
-      runs.push(turn.id)
-      await turn.say('message', 'x')
+    const inside = new Set<string>()
+    const run = async ({ turn, text }: Run): Promise<Ran> => {
+      const place = `${turn.folder} ${turn.topic}`
+      assert.ok(!inside.has(place), 'two at once')
+      inside.add(place)
+      runs.push(...text.split('\n'))
+      await new Promise(setImmediate)
+      inside.delete(place)
+      return { result: 'x' }
     }
     await Promise.all([one.start(run), other.start(run)])
-    const ids = await Promise.all(Array.from({ length: 10 }, (_, at) => (at % 2 ? one : other).ask()))
-    for (const id of ids) await one.ended(id)
-    assert.deepEqual([...runs].sort(), [...ids].sort())
+    const ids = await Promise.all(
+      Array.from({ length: 10 }, (_, at) => (at % 2 ? one : other).ask(`${at}`, { folder: `f${at % 3}` })),
+    )
+    for (const id of ids) assert.equal((await one.ended(id)).status, 'success')
+    assert.deepEqual([...runs].sort(), ids.map((_, at) => `${at}`).sort())
   })
 })

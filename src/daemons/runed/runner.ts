@@ -1,164 +1,294 @@
-// Runs rounds: claims those that wait, has a runtime answer them, and sees to it that each comes to an end (decision L14).
+// Runs turns: claims what waits, has a runtime answer, and sees to it that each message comes to its end (decision L14).
 import { setTimeout as pause } from 'node:timers/promises'
-import { oldReading } from '../../core/resolve.ts'
+import { isLinkChat } from '../../core/channel.ts'
+import { ATTEMPTS_MAX, type ClaimedTurn, claimTurn, hasWaiting } from '../../core/claim.ts'
+import { conversations, resetSessions } from '../../core/conversations.ts'
+import { costLog } from '../../core/costs.ts'
+import { queueUp } from '../../core/messages.ts'
+import { filterOutput } from '../../core/output-filter.ts'
+import type { Speaking } from '../../core/rounds.ts'
 import {
-  type Claimed,
-  claimRounds,
-  type Ending,
-  endRound,
-  hasWaiting,
-  releaseRound,
-  renewRound,
-  say,
-} from '../../core/rounds.ts'
+  endTurn,
+  type ModelCost,
+  releaseTurn,
+  renewTurn,
+  retryTurn,
+  submitTurn,
+  type Turn,
+  type TurnEnd,
+  turns,
+} from '../../core/turns.ts'
+import { timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
-import type { Runtime, Turn } from '../../runtimes/runtime.ts'
+import { type Job, type Ran, RunFault, type Runtime } from '../../runtimes/runtime.ts'
+import type { Tx } from '../../store/engine.ts'
+import { Lookout } from '../lookout.ts'
 
-const LEASE_MS = 10_000
-const RENEW_MS = 3000
-const LOOK_MS = 1000
-const ATTEMPTS_MAX = 3
+const LEASE_MS = 30_000
+/** The pause before a turn is tried again; it doubles. */
+const RETRY_MS = 2000
 /** How long after a stop a turn may take to break off. */
-const STOP_MS = 2000
+const STOP_MS = 4000
+/** So often a turn that cannot run for want of its surroundings is put off without counting as a try. */
+const PUT_OFF_MS = 2000
+
+const WRITES_MAX = 5
+const WRITE_AGAIN_MS = 100
+
+/** A claimed turn, ready to run. */
+export interface Prepared {
+  readonly runtime: Runtime
+  readonly job: Omit<Job, 'signal'>
+}
 
 export interface RunnerOptions {
   readonly host: Host
   readonly log: Log
-  readonly runtime: Runtime
-  /** How many turns run at once. */
-  readonly turnsMax: number
+  /** Everything that a run is told, gathered when it starts. */
+  prepare(claimed: ClaimedTurn): Promise<Prepared>
+  /** How long a turn is held without a word of its process; it renews at a third of it. */
+  readonly leaseMs?: number
 }
+
+type Why = 'lost' | 'stopped' | 'closing'
 
 export class Runner {
   readonly #options: RunnerOptions
-  readonly #running = new Set<Promise<void>>()
-  readonly #stop = new AbortController()
-  readonly #stops: (() => void)[] = []
-  #looking: Promise<void> | undefined
-  #isStale = false
+  readonly #speaking: Speaking
+  readonly #leaseMs: number
+  readonly #running = new Map<string, { done: Promise<void>; abort: AbortController }>()
+  readonly #lookout: Lookout
 
   constructor(options: RunnerOptions) {
     this.#options = options
-    const { engine, signals } = options.host
-    const look = setInterval(() => this.#lookSoon(), LOOK_MS).unref()
-    this.#stops.push(
-      () => clearInterval(look),
-      signals.on(() => this.#lookSoon()),
-      engine.listen(() => this.#lookSoon()),
-    )
-    this.#lookSoon()
+    const { host } = options
+    this.#speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+    this.#leaseMs = options.leaseMs ?? LEASE_MS
+    this.#lookout = new Lookout({ host, look: () => this.#look() })
   }
 
   /** Breaks off what runs; it goes on in the next process. */
   async close(): Promise<void> {
-    for (const stop of this.#stops) stop()
-    this.#stop.abort()
-    await this.#looking
-    await Promise.race([Promise.all(this.#running), pause(STOP_MS, undefined, { ref: false })])
-  }
-
-  #lookSoon(): void {
-    this.#isStale = true
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined
-      if (this.#isStale && !this.#stop.signal.aborted && this.#running.size < this.#options.turnsMax) this.#lookSoon()
-    })
+    const closed = this.#lookout.close()
+    for (const { abort } of this.#running.values()) abort.abort('closing' satisfies Why)
+    await closed
+    // What the last look has begun.
+    for (const { abort } of this.#running.values()) abort.abort('closing' satisfies Why)
+    const all = Promise.all([...this.#running.values()].map(({ done }) => done))
+    await Promise.race([all, pause(STOP_MS, undefined, { ref: false })])
   }
 
   async #look(): Promise<void> {
-    this.#isStale = false
-    const { host, turnsMax } = this.#options
-    const room = turnsMax - this.#running.size
-    if (room <= 0 || this.#stop.signal.aborted) return
-    try {
-      const lease = { now: host.clock.now(), forMs: LEASE_MS }
-      const hasAny = await host.engine.read((tx) => hasWaiting(tx, lease.now))
-      if (!hasAny) return
-      const claimed = await host.engine.transaction((tx) => claimRounds(tx, lease, room))
-      for (const round of claimed) this.#start(round)
-      if (claimed.length === room) this.#isStale = true
-    } catch (error) {
-      if (!(error instanceof Refusal)) host.onStray?.(error)
+    const { host } = this.#options
+    if (this.#running.size > 0) await this.#breakOff()
+    while (!this.#lookout.isClosed && this.#running.size < host.rules.turnsMax) {
+      if (!(await host.engine.read((tx) => hasWaiting(tx, host.clock.now())))) return
+      const claimed = await host.engine.transaction((tx) => this.#claim(tx))
+      if (!claimed) return
+      this.#start(claimed)
     }
   }
 
-  #start(claimed: Claimed): void {
-    const running = this.#run(claimed)
+  async #claim(tx: Tx): Promise<ClaimedTurn | undefined> {
+    const { host } = this.#options
+    await queueUp(tx, this.#speaking.dialect)
+    return claimTurn(tx, host.rules, { now: host.clock.now(), forMs: this.#leaseMs })
+  }
+
+  /** What somebody has asked to stop. */
+  async #breakOff(): Promise<void> {
+    const stopping = await this.#options.host.engine.read((tx) =>
+      turns.list(tx, { state: 'running', is_stopping: true }),
+    )
+    for (const { id } of stopping) this.#running.get(id)?.abort.abort('stopped' satisfies Why)
+  }
+
+  #start(claimed: ClaimedTurn): void {
+    const abort = new AbortController()
+    const { id } = claimed.turn
+    // This process itself was too slow to renew, as after a sleep of the machine.
+    this.#running.get(id)?.abort.abort('lost' satisfies Why)
+    const done = this.#run(claimed, abort)
       .catch((error) => this.#options.host.onStray?.(error))
       .finally(() => {
-        this.#running.delete(running)
-        this.#lookSoon()
+        if (this.#running.get(id)?.abort === abort) this.#running.delete(id)
+        this.#lookout.soon()
       })
-    this.#running.add(running)
+    this.#running.set(id, { done, abort })
   }
 
-  async #run(claimed: Claimed): Promise<void> {
-    const { host, log, runtime } = this.#options
-    const { round } = claimed
-    if (round.attempts > ATTEMPTS_MAX)
-      return this.#end(claimed, { status: 'failed', error: `given up after ${ATTEMPTS_MAX} tries` })
-    const lost = new AbortController()
-    const renewal = setInterval(() => void this.#renew(claimed, lost), RENEW_MS).unref()
-    let ending: Ending = { status: 'success' }
+  async #run(claimed: ClaimedTurn, abort: AbortController): Promise<void> {
+    const { turn, refusal } = claimed
+    if (refusal !== undefined)
+      return this.#end(turn, { outcome: 'refused', reason: refusal, notice: sentence(refusal) })
+    if (turn.attempts > ATTEMPTS_MAX)
+      return this.#end(turn, failed(`it was tried ${ATTEMPTS_MAX} times and broke off each time`))
+    // A try before has said how it went, and broke off only after that.
+    if (turn.submitted !== undefined) return this.#end(turn, await this.#standing(turn))
+    const renewal = setInterval(() => void this.#renew(turn, abort), this.#leaseMs / 3).unref()
+    const typing = this.#typing(turn)
+    let end: TurnEnd | undefined
     try {
-      await runtime.run(this.#turn(claimed, lost))
+      const { runtime, job } = await this.#options.prepare(claimed)
+      const ran = await runtime.run({ ...job, signal: abort.signal })
+      end = await this.#returned(turn, ran)
     } catch (error) {
-      if (lost.signal.aborted) return
-      if (this.#stop.signal.aborted) return await host.engine.transaction((tx) => releaseRound(tx, claimed))
-      if (!(error instanceof Refusal)) log.error({ round: round.id, err: error }, 'internal error')
-      const sentence = error instanceof Refusal ? error.message : 'something went wrong while it was answered'
-      ending = { status: 'failed', error: sentence }
+      end = await this.#broke(turn, error, abort.signal)
     } finally {
       clearInterval(renewal)
+      typing.stop()
     }
-    await this.#end(claimed, ending)
+    if (end) await this.#end(turn, end)
   }
 
-  #turn(claimed: Claimed, lost: AbortController): Turn {
-    const { host, runtime } = this.#options
-    const { round, message } = claimed
-    const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
-    const signal = AbortSignal.any([lost.signal, this.#stop.signal])
-    return {
-      id: round.id,
-      folder: round.target_folder ?? oldReading(round.jid) ?? '',
-      jid: round.jid,
-      topic: round.topic,
-      messages: [message],
-      said: round.last_seq,
-      signal,
-      say: async (kind, content) => {
-        signal.throwIfAborted()
-        try {
-          await host.engine.transaction((tx) => say(tx, speaking, claimed, { kind, content, sender: runtime.name }))
-        } catch (error) {
-          // Somebody else has it, or the store does not answer: either way it is not for this try to say how it ended.
-          lost.abort()
-          if (!(error instanceof Refusal)) host.onStray?.(error)
-          throw error
-        }
-        host.signals.emit([round.id, round.jid])
-      },
-    }
+  /** The run is over: what it left to say is said, and its end is what the store knows of it. */
+  async #returned(turn: Turn, { result = '', sessionId, models }: Ran): Promise<TurnEnd | undefined> {
+    const { host } = this.#options
+    const { id, fence, folder } = turn
+    const { text, statuses } = filterOutput(result)
+    const submission = { turn_id: id, fence, session_id: sessionId, status: 'success' as const, result: text, models }
+    const keys = await host.engine.transaction((tx) => submitTurn(tx, this.#speaking, host.rules, folder, submission))
+    if (keys.length > 0) host.signals.emit(keys)
+    return this.#standing(turn, statuses.length > 0 ? 'it only said how far it is' : undefined)
   }
 
-  async #renew(claimed: Claimed, lost: AbortController): Promise<void> {
+  /** The end of a run that has returned, as the store knows it. */
+  async #standing({ id }: Turn, silence = 'the agent had nothing to say'): Promise<TurnEnd> {
+    const after = await this.#options.host.engine.read((tx) => turns.find(tx, { id }))
+    if (after?.submitted === 'error') return failed(after.submitted_error ?? 'the agent says that it failed')
+    if ((after?.replies ?? 0) > 0) return { outcome: 'answered' }
+    return { outcome: 'silent', reason: silence }
+  }
+
+  /** How a run that threw ends; nothing where the turn goes on elsewhere or later. */
+  async #broke(turn: Turn, error: unknown, signal: AbortSignal): Promise<TurnEnd | undefined> {
+    const { host, log } = this.#options
+    const why: Why | undefined = signal.aborted ? signal.reason : undefined
+    if (why === 'lost') return undefined
+    if (why === 'closing') {
+      await host.engine.transaction((tx) => releaseTurn(tx, turn))
+      return undefined
+    }
+    if (why === 'stopped') return { outcome: 'failed', reason: 'it was stopped' }
+    const fault = error instanceof RunFault ? error : undefined
+    if (!fault && !(error instanceof Refusal)) log.error({ turn: turn.id, err: error }, 'internal error')
+    const reason =
+      fault || error instanceof Refusal ? (error as Error).message : 'something went wrong while it was answered'
+    if (fault) await this.#recordCosts(turn, fault.models)
+    if (fault?.kind === 'session') return this.#afresh(turn, reason)
+    if (fault?.kind === 'unavailable') return this.#putOff(turn, reason)
+    if (fault?.kind === 'terminal') return failed(reason, `${sentence(reason)} Trying again will not help.`)
+    if (turn.attempts >= ATTEMPTS_MAX) return failed(reason, `${sentence(reason)} I tried ${turn.attempts} times.`)
+    const at = host.clock.now() + RETRY_MS * 2 ** (turn.attempts - 1)
+    log.warn({ turn: turn.id, folder: turn.folder, attempt: turn.attempts, reason }, 'the turn is tried again')
+    await host.engine.transaction((tx) => retryTurn(tx, turn, at, reason))
+    return undefined
+  }
+
+  /** A try that failed has cost what it has cost. */
+  async #recordCosts({ id, fence, folder, jid, user_sub }: Turn, models: readonly ModelCost[]): Promise<void> {
+    if (models.length === 0) return
+    const recorded_at = timestamp(this.#options.host.clock.now())
+    await this.#write(async (tx) => {
+      for (const { model, ...cost } of models)
+        await costLog.insertIfMissing(tx, {
+          folder,
+          // The turn itself stands for the try that succeeds.
+          turn_id: `${id}#${fence}`,
+          model,
+          user_sub,
+          chat_jid: jid,
+          ...cost,
+          recorded_at,
+        })
+    })
+  }
+
+  /** The session is gone: the same messages again, with a fresh one and a word about it. */
+  async #afresh(turn: Turn, reason: string): Promise<TurnEnd | undefined> {
+    const { host } = this.#options
+    const { folder, topic } = turn
+    await host.engine.transaction(async (tx) => {
+      await resetSessions(tx, folder, topic, timestamp(host.clock.now()))
+      const note = 'The session before could not be gone on with; this is a fresh one.'
+      await conversations.update(tx, { folder, topic }, { note })
+      await retryTurn(tx, turn, host.clock.now(), reason)
+    })
+    return undefined
+  }
+
+  /** Not the agent's failure: it is tried again later, and that is no try of the agent. */
+  async #putOff(turn: Turn, reason: string): Promise<TurnEnd | undefined> {
+    const { host, log } = this.#options
+    log.warn({ turn: turn.id, folder: turn.folder, reason }, 'the turn cannot run yet')
+    const at = host.clock.now() + PUT_OFF_MS
+    await host.engine.transaction(async (tx) => {
+      await turns.update(tx, { id: turn.id, fence: turn.fence, state: 'running' }, { attempts: turn.attempts - 1 })
+      await retryTurn(tx, turn, at, reason)
+    })
+    return undefined
+  }
+
+  async #renew(turn: Turn, abort: AbortController): Promise<void> {
     const { host } = this.#options
     try {
-      const until = host.clock.now() + LEASE_MS
-      if (!(await host.engine.transaction((tx) => renewRound(tx, claimed, until)))) lost.abort()
+      const until = host.clock.now() + this.#leaseMs
+      const held = await host.engine.transaction((tx) => renewTurn(tx, turn, until))
+      if (!held) abort.abort('lost' satisfies Why)
+      else if (held.is_stopping) abort.abort('stopped' satisfies Why)
     } catch (error) {
       // The lease runs on for a while, and the next renewal may succeed.
       if (!(error instanceof Refusal)) host.onStray?.(error)
     }
   }
 
-  async #end(claimed: Claimed, ending: Ending): Promise<void> {
+  /** Shows in the chat that somebody is at work, for as long as that is so. */
+  #typing({ jid, is_timed }: Turn): { stop(): void } {
     const { host } = this.#options
-    const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
-    const hasEnded = await host.engine.transaction((tx) => endRound(tx, speaking, claimed, ending))
-    if (hasEnded) host.signals.emit([claimed.id, claimed.round.jid])
+    if (isLinkChat(jid) || !jid.includes(':') || is_timed) return { stop: () => {} }
+    const show = async (on: boolean): Promise<void> => {
+      try {
+        const channel = await host.channels.of(jid)
+        await channel?.actions.typing?.({ jid, on })
+      } catch {
+        // A sign of life that does not get through is not worth a word.
+      }
+    }
+    void show(true)
+    return { stop: () => void show(false) }
   }
+
+  /** What has happened is written down, even where the store has no time for a moment. */
+  async #write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#options.host.engine.transaction(work)
+      } catch (error) {
+        const isBusy = error instanceof Refusal && error.code === 'unavailable'
+        if (!isBusy || attempt === WRITES_MAX) throw error
+        await pause(WRITE_AGAIN_MS * attempt, undefined, { ref: false })
+      }
+    }
+  }
+
+  async #end(turn: Turn, end: TurnEnd): Promise<void> {
+    const { host, log } = this.#options
+    const keys = await this.#write((tx) => endTurn(tx, this.#speaking, host.rules, turn, end))
+    if (!keys) return
+    const { id, folder, attempts } = turn
+    host.alive.delete(id)
+    log.info({ turn: id, folder, outcome: end.outcome, attempts, ...(end.reason ? { reason: end.reason } : {}) })
+    host.signals.emit(keys)
+  }
+}
+
+function failed(reason: string, notice = sentence(reason)): TurnEnd {
+  return { outcome: 'failed', reason, notice }
+}
+
+function sentence(reason: string): string {
+  const text = `${reason.slice(0, 1).toUpperCase()}${reason.slice(1)}`
+  return /[.!?]$/.test(text) ? text : `${text}.`
 }

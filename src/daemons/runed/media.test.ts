@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { conversing } from '../../../test/support/conversation.ts'
+import { onEveryEngine } from '../../../test/support/host.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import { envelopes } from '../../core/envelopes.ts'
+import { layout } from '../../core/layout.ts'
+import { keepAttachments } from './media.ts'
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
+
+onEveryEngine('files that come with a message', (engine) => {
+  async function open(t: TestContext, attachments: unknown) {
+    const on = await conversing(t, engine)
+    const places = layout(tempDir(t))
+    const home = join(places.groups, 'main')
+    mkdirSync(home, { recursive: true })
+    await on.ask('look', { jid: 'sandbox:a', hasRound: false, envelope: { attachments: JSON.stringify(attachments) } })
+    const claimed = await on.mustClaim()
+    return { on, home, keep: () => keepAttachments(on.host, places, claimed) }
+  }
+
+  test('lie in the workspace before the agent is told, and no longer in the store', async (t) => {
+    const { on, home, keep } = await open(t, [
+      { filename: 'a b.txt', mime: 'text/plain', data: base64('hello') },
+      { filename: 'later.png', url: 'https://example.com/later.png' },
+    ])
+    const { asked } = await keep()
+    const [kept, linked] = JSON.parse(asked[0]?.envelope?.attachments ?? '')
+    assert.match(kept.path, /^\/home\/node\/media\/\d{8}\/\d+-0-a_b\.txt$/)
+    assert.equal(readFileSync(join(home, kept.path.slice('/home/node/'.length)), 'utf8'), 'hello')
+    assert.deepEqual(
+      [kept.mime, kept.data, linked.url, linked.path],
+      ['text/plain', undefined, 'https://example.com/later.png', undefined],
+    )
+    const [row] = await on.read((tx) => envelopes.list(tx))
+    assert.equal(row?.attachments, asked[0]?.envelope?.attachments)
+  })
+
+  test('never leave the workspace, whatever they are called and whatever lies in the way', async (t) => {
+    const { home, keep } = await open(t, [{ filename: '../../../etc/x', data: base64('no') }])
+    const outside = tempDir(t)
+    symlinkSync(outside, join(home, 'media'))
+    const { asked } = await keep()
+    const [told] = JSON.parse(asked[0]?.envelope?.attachments ?? '')
+    assert.deepEqual(told, { filename: '../../../etc/x' })
+    assert.deepEqual(readdirSync(outside), [])
+    assert.ok(!existsSync(join(home, '..', 'etc')))
+  })
+})

@@ -1,0 +1,63 @@
+// Files that came with a message: put into the workspace before the agent is told of them, and taken out of the store then.
+import { join } from 'node:path'
+import { z } from 'zod'
+import type { Asked, ClaimedTurn } from '../../core/claim.ts'
+import { type Envelope, envelopes } from '../../core/envelopes.ts'
+import { realHome } from '../../core/home.ts'
+import type { Layout } from '../../core/layout.ts'
+import { makeDirs, writeMissing } from '../../core/products.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import type { Host } from '../../registry/context.ts'
+
+const HOME = '/home/node/'
+const BYTES_MAX = 20 * 1024 * 1024
+
+const Attachments = z.array(z.looseObject({ filename: z.string().optional(), data: z.string().optional() }))
+type Attachment = z.output<typeof Attachments>[number]
+
+/** The same turn, whose attachments lie in the workspace. What cannot be kept is told by its name alone. */
+export async function keepAttachments(host: Host, layout: Layout, claimed: ClaimedTurn): Promise<ClaimedTurn> {
+  if (!claimed.asked.some(({ envelope }) => envelope?.attachments?.includes('"data"'))) return claimed
+  const asked: Asked[] = []
+  for (const each of claimed.asked) {
+    const { envelope } = each
+    asked.push(envelope?.attachments ? { ...each, envelope: await kept(host, layout, claimed, envelope) } : each)
+  }
+  return { ...claimed, asked }
+}
+
+async function kept(host: Host, layout: Layout, { turn }: ClaimedTurn, envelope: Envelope): Promise<Envelope> {
+  const read = Attachments.safeParse(JSON.parse(envelope.attachments ?? '[]'))
+  if (!read.success) return envelope
+  const day = new Date(host.clock.now()).toISOString().slice(0, 10).replaceAll('-', '')
+  const all: Attachment[] = []
+  for (const [at, { data, ...known }] of read.data.entries()) {
+    const path = data === undefined ? undefined : join('media', day, `${envelope.message_seq}-${at}-${nameOf(known)}`)
+    const isKept = path !== undefined && (await keep(layout, turn.folder, path, data ?? ''))
+    all.push({ ...known, ...(isKept ? { path: `${HOME}${path}` } : {}) })
+  }
+  const attachments = JSON.stringify(all)
+  await host.engine.transaction((tx) => envelopes.update(tx, { message_seq: envelope.message_seq }, { attachments }))
+  return { ...envelope, attachments }
+}
+
+async function keep(layout: Layout, folder: string, path: string, base64: string): Promise<boolean> {
+  const bytes = Buffer.from(base64, 'base64')
+  if (bytes.byteLength > BYTES_MAX) return false
+  try {
+    const home = await realHome(layout, folder)
+    if (home === undefined) return false
+    await makeDirs(home, join(home, path, '..'))
+    await writeMissing(join(home, path), bytes, 0o644)
+    return true
+  } catch (error) {
+    if (error instanceof Refusal) return false
+    throw error
+  }
+}
+
+/** What a platform calls it, as one plain segment. */
+function nameOf({ filename = '' }: Attachment): string {
+  const plain = filename.replace(/[^\p{L}\p{N}._-]+/gu, '_').replace(/^[._]+/, '')
+  return plain.slice(-100) || 'file'
+}

@@ -1,0 +1,137 @@
+// Everything that a run is told, gathered when it starts: the prompt, the session, the money, the keys, the time.
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Asked, ClaimedTurn } from '../../core/claim.ts'
+import { type Conversation, conversations, findConversation, resetSessions } from '../../core/conversations.ts'
+import { groups } from '../../core/groups.ts'
+import { groupDirs, type Layout } from '../../core/layout.ts'
+import { textOf } from '../../core/messages.ts'
+import { renderPrompt } from '../../core/prompt.ts'
+import { promptParts } from '../../core/prompt-parts.ts'
+import { providerKeys } from '../../core/run-secrets.ts'
+import { bodyOf, maySteer } from '../../core/steering.ts'
+import type { Turn } from '../../core/turns.ts'
+import { timestamp } from '../../lib/clock.ts'
+import type { Host } from '../../registry/context.ts'
+import type { Runtimes } from '../../runtimes/index.ts'
+import type { Heard } from '../../runtimes/runtime.ts'
+import type { RuntimeSettings } from '../../runtimes/settings.ts'
+import type { Tx } from '../../store/engine.ts'
+import { run } from '../../store/statement.ts'
+import { keepAttachments } from './media.ts'
+import type { Prepared } from './runner.ts'
+import { workspaceFiles } from './workspace-files.ts'
+
+export interface PreparationOptions {
+  readonly host: Host
+  readonly layout: Layout
+  readonly runtimes: Runtimes
+  readonly settings: RuntimeSettings & { readonly ASSISTANT_NAME: string }
+}
+
+/** A session that nobody has spoken in for so long is not gone on with. */
+const SESSION_IDLE_MS = 2 * 24 * 3_600_000
+const SOCKET_WAIT_MS = 5000
+const SOCKET_LOOK_MS = 25
+
+export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) => Promise<Prepared> {
+  const { host, layout, runtimes, settings } = options
+  const { engine, clock, keyring, instance, timeZone, rules } = host
+  const { ASSISTANT_NAME: assistantName } = settings
+  return async (waiting) => {
+    const claimed = await keepAttachments(host, layout, waiting)
+    const { turn, asked } = claimed
+    const { folder, id } = turn
+    const dirs = groupDirs(layout, folder)
+    await socketOf(dirs.socket)
+    const files = await workspaceFiles(layout, folder)
+    const now = clock.now()
+    await forgetIdle(host, turn, now)
+    const told = await engine.read(async (tx) => {
+      const world = { instance, now, timeZone, rules, routes: await host.routes.read(tx), assistantName, files }
+      return {
+        ...(await promptParts(tx, world, claimed)),
+        conversation: await findConversation(tx, folder, turn.topic),
+        config: configOf((await groups.find(tx, { folder }))?.config),
+        env: await providerKeys(tx, keyring, { folder, sub: turn.user_sub }),
+      }
+    })
+    const { conversation, config } = told
+    const sessionId = turn.is_isolated ? undefined : conversation?.session_id
+    await noteShown(engine.transaction.bind(engine), conversation, told.observed_seq)
+    return {
+      runtime: await runtimes.runtimeFor(config),
+      job: {
+        turnId: id,
+        fence: turn.fence,
+        folder,
+        topic: turn.topic,
+        jid: turn.jid,
+        sender: turn.sender,
+        prompt: renderPrompt(told.parts),
+        messages: asked.map((each) => heard(each, { folder, topic: turn.topic, assistantName })),
+        said: turn.replies,
+        sessionId,
+        parentSessionId: sessionId === undefined ? conversation?.parent_session : undefined,
+        socket: dirs.socket,
+        home: dirs.home,
+        logFile: join(dirs.logs, 'turns', `${timestamp(now).slice(0, 10)}-${id}.log`),
+        moneyCents: turn.money_cents,
+        deadline: now + settings.TURN_DEADLINE,
+        hangMs: settings.TURN_HANG,
+        env: told.env,
+        config,
+        seenAt: () => host.alive.get(id),
+      },
+    }
+  }
+}
+
+/** The socket of a group that was just made comes at once, but a message may be quicker. */
+async function socketOf(path: string): Promise<void> {
+  for (let waited = 0; waited < SOCKET_WAIT_MS && !existsSync(path); waited += SOCKET_LOOK_MS)
+    await pause(SOCKET_LOOK_MS)
+}
+
+/** What the last turn here has ended long ago is not gone on with. */
+async function forgetIdle({ engine }: Host, { folder, topic }: Turn, now: number): Promise<void> {
+  const isIdle = await engine.read(async (tx) => {
+    if ((await findConversation(tx, folder, topic))?.session_id === undefined) return false
+    const { rows } = await run(
+      tx,
+      `select ended_at from session_log where folder = $1 and topic = $2 order by id desc limit 1`,
+      [folder, topic],
+    )
+    return Date.parse(String(rows[0]?.ended_at ?? '')) < now - SESSION_IDLE_MS
+  })
+  if (!isIdle) return
+  await engine.transaction(async (tx) => {
+    await resetSessions(tx, folder, topic, timestamp(now))
+    const note = 'The session before was long ago; this is a fresh one.'
+    await conversations.update(tx, { folder, topic }, { note })
+  })
+}
+
+/** What the agent is shown once is written down before it is shown; mostly there is nothing. */
+async function noteShown(
+  write: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>,
+  conversation: Conversation | undefined,
+  observed_seq: number,
+): Promise<void> {
+  if (!conversation || (conversation.observed_seq === observed_seq && conversation.note === undefined)) return
+  const { folder, topic } = conversation
+  await write((tx) => conversations.update(tx, { folder, topic }, { observed_seq, note: undefined }))
+}
+
+function heard({ message, envelope }: Asked, taken: Parameters<typeof bodyOf>[1]): Heard {
+  const { id, sender, content, jid } = message
+  const text = textOf(content)
+  return { id, sender, text: maySteer({ jid, sender, envelope }) ? bodyOf(text, taken) : text, jid }
+}
+
+/** What is no JSON object was refused when it was written. */
+function configOf(text: string | undefined): Readonly<Record<string, unknown>> {
+  const value: unknown = text === undefined ? {} : JSON.parse(text)
+  return typeof value === 'object' && value !== null ? { ...value } : {}
+}
