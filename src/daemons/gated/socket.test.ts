@@ -1,0 +1,99 @@
+// Who gets in: the owner of a socket, and nobody else.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, statSync } from 'node:fs'
+import { connect } from 'node:net'
+import { dirname, join } from 'node:path'
+import { suite, test } from 'node:test'
+import { promisify } from 'node:util'
+import { type Gated, openGate, openWire } from '../../../test/support/gate.ts'
+import { testHost } from '../../../test/support/host.ts'
+import { needs } from '../../../test/support/needs.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import { until } from '../../../test/support/until.ts'
+import { groupDirs, layout } from '../../core/layout.ts'
+import { toolList } from '../../faces/mcp.ts'
+import { FolderSocket, makingPlace, type SocketOptions } from './socket.ts'
+
+const NOBODY = 65_534
+const SOMEBODY = 65_533
+
+/** What a process of this user gets from a socket: the first line, `closed`, or why it could not connect. */
+async function asUser(uid: number, path: string): Promise<string> {
+  const script = `
+    process.setgroups([]); process.setgid(${uid}); process.setuid(${uid})
+    const socket = require('node:net').connect(process.argv[1])
+    let said = ''
+    socket.on('error', (error) => { said ||= error.code })
+    socket.on('data', (data) => { said += data; socket.destroy() })
+    socket.on('close', () => console.log(said || 'closed'))
+    socket.write(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }) + '\\n')`
+  const { stdout } = await promisify(execFile)(process.execPath, ['-e', script, path])
+  return stdout.trim()
+}
+
+const PONG = '{"result":{},"jsonrpc":"2.0","id":1}'
+
+/** As far as the place goes, anybody may come by. */
+function openUp(s: Gated, folder: string): void {
+  const root = s.host.layout?.root ?? ''
+  for (const place of [root, join(root, 'ipc'), dirname(s.path(folder))]) chmodSync(place, 0o755)
+}
+
+suite('another user', needs('root'), () => {
+  test('cannot connect, by the rights of the directory and by those of the socket', async (t) => {
+    const s = await openGate(t)
+    chmodSync(s.host.layout?.root ?? '', 0o755)
+    assert.equal(await asUser(NOBODY, s.path('main')), 'EACCES')
+    openUp(s, 'main')
+    assert.equal(await asUser(NOBODY, s.path('main')), 'EACCES')
+    assert.equal(await asUser(0, s.path('main')), PONG)
+  })
+
+  test('is known by its number even where the rights were given away, and told nothing', async (t) => {
+    const s = await openGate(t)
+    openUp(s, 'main')
+    chmodSync(s.path('main'), 0o666)
+    assert.match(await asUser(NOBODY, s.path('main')), /^(closed|EPIPE|ECONNRESET)$/)
+    await until(() => s.logged().some(({ uid, folder }) => uid === NOBODY && folder === 'main'))
+  })
+
+  test('is let in where agents run as that user, and a third is not', async (t) => {
+    const s = await openGate(t, { settings: { AGENT_UID: `${NOBODY}` } })
+    const path = s.path('team/sub')
+    const { mode, uid } = statSync(path)
+    assert.deepEqual([(mode & 0o777).toString(8), uid], ['660', NOBODY])
+    chmodSync(s.host.layout?.root ?? '', 0o755)
+    assert.equal(await asUser(NOBODY, path), PONG)
+    assert.equal(await asUser(SOMEBODY, path), 'EACCES')
+  })
+})
+
+suite('a connection that says nothing', () => {
+  test('is closed after a while, and one that has said something stays', async (t) => {
+    const { host } = await testHost(t)
+    const place = layout(tempDir(t))
+    mkdirSync(makingPlace(place), { recursive: true })
+    const options: SocketOptions = {
+      host,
+      layout: place,
+      list: toolList([]),
+      onError: assert.fail,
+      onStranger: assert.fail,
+      silenceMs: 300,
+    }
+    const socket = await FolderSocket.open('main', options)
+    t.after(() => socket.close())
+    const { socket: path } = groupDirs(place, 'main')
+    const talking = await openWire(t, path)
+    talking.send({ jsonrpc: '2.0', id: 1, method: 'ping' })
+    assert.equal((await talking.next())?.id, 1)
+    const half = await openWire(t, path)
+    half.send('{"jsonrpc"')
+    const silent = connect(path).resume()
+    await Promise.all([once(silent, 'close'), half.closed])
+    talking.send({ jsonrpc: '2.0', id: 2, method: 'ping' })
+    assert.equal((await talking.next())?.id, 2)
+  })
+})

@@ -1,0 +1,184 @@
+// The sockets of all groups: there as long as their groups are, and as long as the process runs.
+import assert from 'node:assert/strict'
+import { existsSync, lstatSync, mkdirSync, readdirSync, realpathSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { suite, test } from 'node:test'
+import { type Gated, openGate, openWire } from '../../../test/support/gate.ts'
+import { onEveryEngine, refused, testHost } from '../../../test/support/host.ts'
+import { serving } from '../../../test/support/serve.ts'
+import { openTools } from '../../../test/support/socket-client.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import { until } from '../../../test/support/until.ts'
+import { layout } from '../../core/layout.ts'
+import { groupsResource } from '../../resources/groups.ts'
+import { run } from '../../store/statement.ts'
+
+const isThere = (s: Gated, folder: string) => () => existsSync(s.path(folder))
+
+onEveryEngine('the sockets of the groups', (engine) => {
+  test('come and go with their groups, whoever makes and removes them', async (t) => {
+    const s = await openGate(t, { engine })
+    for (const folder of ['main', 'team', 'team/sub', 'other']) assert.ok(isThere(s, folder)())
+    await s.groups('team/new', 'team/new/deep')
+    await until(isThere(s, 'team/new/deep'))
+    const tools = await s.open('team/new')
+    assert.match((await tools.call('refresh_groups')).text, /team\/new/)
+    const wire = await s.wire('team/new/deep')
+    await s.cli.call(groupsResource.verbs.remove, { folder: 'team/new/deep' })
+    await s.cli.call(groupsResource.verbs.remove, { folder: 'team/new' })
+    await until(() => !isThere(s, 'team/new')() && !isThere(s, 'team/new/deep')())
+    await wire.closed
+    assert.ok(!existsSync(dirname(s.path('team/new'))))
+    assert.ok(isThere(s, 'team/sub')() && isThere(s, 'team')())
+    // One for another, with the same date: only that something was written tells.
+    await s.write(async (tx) => {
+      await run(tx, `update groups set folder = 'renamed' where folder = 'other'`)
+    })
+    await until(() => isThere(s, 'renamed')() && !isThere(s, 'other')())
+  })
+})
+
+suite('the place of a socket', () => {
+  test('is for its owner alone', async (t) => {
+    const s = await openGate(t)
+    const path = s.path('team/sub')
+    const mode = (place: string): string => (statSync(place).mode & 0o777).toString(8)
+    assert.deepEqual([path, dirname(path), dirname(dirname(path))].map(mode), ['600', '700', '700'])
+    assert.equal(mode(join(s.host.layout?.root ?? '', 'ipc')), '700')
+  })
+
+  test('is taken over from a process that died, whatever it left', async (t) => {
+    const root = tempDir(t)
+    const ipc = join(root, 'ipc')
+    mkdirSync(join(ipc, 'main'), { recursive: true })
+    writeFileSync(join(ipc, 'main', 'gated.sock'), 'left')
+    writeFileSync(join(ipc, '.gated'), 'left')
+    mkdirSync(join(ipc, '.new'))
+    writeFileSync(join(ipc, '.new', '1'), 'left')
+    const s = await openGate(t, { root })
+    assert.ok((await (await s.open('main')).list()).length > 0)
+  })
+
+  test('is left without sockets when the process stops, and others take it then', async (t) => {
+    const s = await openGate(t)
+    const root = s.host.layout?.root ?? ''
+    await s.close()
+    assert.deepEqual(
+      readdirSync(join(root, 'ipc'), { recursive: true }).filter((name) => String(name).endsWith('.sock')),
+      [],
+    )
+    const free = await testHost(t)
+    await serving(t, { on: { ...free, host: { ...free.host, layout: layout(root) } }, daemons: ['gated'] })
+  })
+
+  test('that is too long for a socket is a link to a short one', async (t) => {
+    const [upper, lower] = ['u'.repeat(50), 'l'.repeat(50)]
+    const long = `${upper}/${lower}`
+    const s = await openGate(t, { before: (on) => on.groups('main', upper, long) })
+    const path = s.path(long)
+    assert.ok(Buffer.byteLength(path) > 107 && lstatSync(path).isSymbolicLink())
+    const short = realpathSync(path)
+    assert.equal(dirname(short), join(realpathSync(s.host.layout?.root ?? ''), 'ipc'))
+    const tools = await openTools(t, short)
+    assert.match((await tools.call('refresh_groups')).text, /lll/)
+    await s.cli.call(groupsResource.verbs.remove, { folder: long })
+    await until(() => !existsSync(short) && !readdirSync(dirname(dirname(path))).includes(lower))
+  })
+
+  test('in an instance whose own path is too long is refused in a sentence', async (t) => {
+    const root = join(tempDir(t), 'd'.repeat(100))
+    await assert.rejects(openGate(t, { root }), refused('invalid', /is too long for the sockets of the agents/))
+  })
+
+  test('that cannot be made is told once, and made when it can be', async (t) => {
+    const root = tempDir(t)
+    mkdirSync(join(root, 'ipc'))
+    // Where the directory of a folder should be, there is a file.
+    for (const name of ['team', 'other']) writeFileSync(join(root, 'ipc', name), '')
+    const s = await openGate(t, { root, before: (on) => on.groups('main', 'team', 'other') })
+    assert.ok(isThere(s, 'main')())
+    const complaints = s.logged().filter(({ msg }) => msg === 'a tool socket could not be bound')
+    assert.equal(complaints.length, 2)
+  })
+})
+
+suite('the connections of a socket', () => {
+  test('are eight at most; the ninth is told so, and when one goes there is room', async (t) => {
+    const s = await openGate(t)
+    const wires = []
+    for (let count = 0; count < 8; count++) {
+      const wire = await s.wire('main')
+      wire.send({ jsonrpc: '2.0', id: count, method: 'ping' })
+      assert.equal((await wire.next())?.id, count)
+      wires.push(wire)
+    }
+    const ninth = await s.wire('main')
+    ninth.send({ jsonrpc: '2.0', id: 9, method: 'ping' })
+    const said = await ninth.next()
+    assert.deepEqual([said?.id, said?.error?.code], [null, -32000])
+    assert.match(said?.error?.message ?? '', /has 8 connections already/)
+    assert.equal(await ninth.next(), undefined)
+    assert.ok((await (await s.open('team')).list()).length > 0)
+    wires[0]?.socket.destroy()
+    await wires[0]?.closed
+    await until(async () => {
+      const wire = await openWire(t, s.path('main'))
+      wire.send({ jsonrpc: '2.0', id: 1, method: 'ping' })
+      const isIn = (await wire.next())?.id === 1
+      wire.socket.destroy()
+      return isIn
+    })
+  })
+
+  test('a thousand at once hurt nobody else', async (t) => {
+    const s = await openGate(t)
+    const others = await s.open('team')
+    const wires = await Promise.all(Array.from({ length: 1000 }, () => s.wire('main').catch(() => undefined)))
+    assert.equal((await others.call('refresh_groups')).isError, false)
+    for (const wire of wires) wire?.socket.destroy()
+    await until(
+      async () =>
+        (
+          await s.open('main').then(
+            (tools) => tools.list(),
+            () => [],
+          )
+        ).length > 0,
+    )
+  })
+
+  test('ten thousand requests that nobody reads the answers of stop being read, and others are served', async (t) => {
+    const s = await openGate(t)
+    const wire = await s.wire('main')
+    wire.socket.pause()
+    const sent = Array.from({ length: 10_000 }, (_, id) => JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/list' }))
+    const hasRoom = wire.socket.write(`${sent.join('\n')}\n`)
+    assert.equal(hasRoom, false)
+    const others = await s.open('team')
+    for (let count = 0; count < 20; count++) assert.equal((await others.call('refresh_groups')).isError, false)
+    assert.ok(wire.socket.writableLength > 0, 'it is still being written')
+    wire.socket.destroy()
+  })
+
+  test('answer what was asked before the other side ended', async (t) => {
+    const s = await openGate(t)
+    const wire = await s.wire('main')
+    for (let id = 0; id < 100; id++)
+      wire.send({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'refresh_groups' } })
+    wire.socket.end()
+    await wire.closed
+    assert.equal(wire.lines.length, 100)
+  })
+})
+
+test('a server that does not answer its lock in time is still a server', async (t) => {
+  const root = tempDir(t)
+  mkdirSync(join(root, 'ipc'))
+  const foreign = createServer(() => {})
+  foreign.listen(join(root, 'ipc', '.gated'))
+  t.after(() => foreign.close())
+  const s = await openGate(t, { root })
+  assert.ok(!existsSync(join(root, 'ipc', 'main', 'gated.sock')))
+  assert.ok(s.logged().some(({ msg }) => /takes over when it ends/.test(String(msg))))
+})
