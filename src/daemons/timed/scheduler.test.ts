@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type EngineName, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
+import { serving } from '../../../test/support/serve.ts'
+import { until } from '../../../test/support/until.ts'
+import { messages, textOf } from '../../core/messages.ts'
+import { type ScheduledTask, scheduledTasks, taskRunLogs } from '../../core/tasks.ts'
+import { timestamp } from '../../lib/clock.ts'
+import { openLog } from '../../lib/log.ts'
+import { refuse } from '../../lib/refusal.ts'
+import type { Engine } from '../../store/engine.ts'
+import { run } from '../../store/statement.ts'
+import { Scheduler } from './scheduler.ts'
+
+interface Timing extends TestHost {
+  readonly logged: string[]
+  add(prompt: string, task?: Partial<ScheduledTask>): Promise<string>
+  task(id: string): Promise<ScheduledTask | undefined>
+  said(): Promise<string[]>
+  start(): Promise<Scheduler>
+}
+
+async function open(t: TestContext, engine: EngineName = 'sqlite'): Promise<Timing> {
+  const here = await testHost(t, engine)
+  await here.groups('main')
+  const { host, clock } = here
+  await host.engine.transaction((tx) => run(tx, 'delete from scheduled_tasks'))
+  const logged: string[] = []
+  return {
+    ...here,
+    logged,
+    add: async (prompt, task = {}) => {
+      const now = timestamp(clock.now())
+      const row = { id: `task-${prompt}`, owner: 'main', chat_jid: 'main', context_mode: 'group' } as const
+      await host.engine.transaction((tx) =>
+        scheduledTasks.insert(tx, { ...row, prompt, next_run: now, status: 'active', created_at: now, ...task }),
+      )
+      return row.id
+    },
+    task: (id) => host.engine.read((tx) => scheduledTasks.find(tx, { id })),
+    said: async () => (await host.engine.read((tx) => messages.list(tx))).map(({ content }) => textOf(content)),
+    start: async () => {
+      const log = await openLog({ to: { write: (line) => logged.push(line) } })
+      const scheduler = new Scheduler({ host, log })
+      t.after(() => scheduler.close())
+      return scheduler
+    },
+  }
+}
+
+onEveryEngine('the scheduler', (engine) => {
+  test('fires what is due when it starts, and later what has become due, in the order of the slots', async (t) => {
+    const { add, said, start, clock, host } = await open(t, engine)
+    await add('late', { next_run: timestamp(clock.now() - 1000) })
+    await add('later', { next_run: timestamp(clock.now() - 500) })
+    await add('soon', { next_run: timestamp(clock.now() + 60_000), cron: '60000' })
+    await start()
+    await until(async () => (await said()).length === 2)
+    assert.deepEqual(await said(), ['late', 'later'])
+    clock.advance(60_000)
+    host.signals.emit()
+    await until(async () => (await said()).length === 3)
+    clock.advance(600_000)
+    // Nobody says so: it looks by itself.
+    await until(async () => (await said()).length === 4)
+    assert.deepEqual(await said(), ['late', 'later', 'soon', 'soon'])
+  })
+
+  test('tells the router at once', async (t) => {
+    const { add, start, host } = await open(t, engine)
+    const heard: string[] = []
+    host.signals.on((keys) => heard.push(...keys))
+    await add('now', { chat_jid: 'telegram:1' })
+    await start()
+    await until(() => heard.includes('telegram:1'))
+  })
+
+  test('fires many that are due at once', async (t) => {
+    const { add, said, start } = await open(t, engine)
+    for (let at = 0; at < 50; at++) await add(`p${at}`)
+    await start()
+    await until(async () => (await said()).length === 50)
+    assert.equal(new Set(await said()).size, 50)
+  })
+})
+
+test('a store that does not answer for a moment is asked again, and nothing is lost or doubled', async (t) => {
+  const { add, said, start, host } = await open(t)
+  const { transaction } = host.engine
+  let left = 2
+  const flaky: Engine['transaction'] = async (work) => {
+    if (left-- > 0) refuse('unavailable', 'the store is busy')
+    return transaction.call(host.engine, work) as ReturnType<typeof work>
+  }
+  t.after(() => Object.assign(host.engine, { transaction }))
+  await add('patience')
+  Object.assign(host.engine, { transaction: flaky })
+  await start()
+  await until(async () => (await said()).length === 1)
+  assert.deepEqual(await said(), ['patience'])
+})
+
+test('a task that cannot be fired stops no other; the log and its own say so', async (t) => {
+  const { add, said, start, host, logged, task } = await open(t)
+  await host.engine.transaction((tx) =>
+    run(
+      tx,
+      `create trigger broken before insert on messages when new.sender = 'timed-isolated:task-broken'
+       begin select raise(abort, 'a bug of the code'); end`,
+    ),
+  )
+  const next_run = timestamp(host.clock.now() - 60_000)
+  const id = await add('broken', { next_run, context_mode: 'isolated', cron: '3600000' })
+  await add('one')
+  await add('two')
+  await start()
+  await until(async () => (await said()).length === 2)
+  await until(async () => ((await task(id))?.next_run ?? '') > timestamp(host.clock.now()))
+  const [log] = await host.engine.read((tx) => taskRunLogs.list(tx, { task_id: id }))
+  assert.deepEqual([log?.status, log?.error], ['error', 'it could not be fired; the log knows more'])
+  assert.ok(logged.join('').includes('a bug of the code'))
+})
+
+test('closed, fires nothing more', async (t) => {
+  const { add, said, start, host } = await open(t)
+  const scheduler = await start()
+  await scheduler.close()
+  await add('never')
+  host.signals.emit()
+  await scheduler.close()
+  assert.deepEqual(await said(), [])
+})
+
+test('the daemon timed fires what is due', async (t) => {
+  const here = await open(t)
+  await here.add('served')
+  await serving(t, { on: here, daemons: ['timed'] })
+  await until(async () => (await here.said()).length === 1)
+})
