@@ -2,14 +2,19 @@
 import { PolicyReader } from '../core/acl.ts'
 import { coreTables } from '../core/index.ts'
 import type { Layout } from '../core/layout.ts'
+import { openSearch } from '../core/message-search.ts'
+import { RouteReader } from '../core/routing.ts'
 import { timeZoneOf } from '../core/schedule.ts'
 import { openKeyring } from '../core/seal.ts'
+import type { Speech } from '../core/speech.ts'
+import { TURN_RULES, type TurnRules } from '../core/turn-rules.ts'
 import { type Clock, type Random, systemClock, systemRandom, timestamp } from '../lib/clock.ts'
 import { Signals } from '../lib/signals.ts'
 import type { Host } from '../registry/context.ts'
 import { resources } from '../resources/index.ts'
 import { type Address, openEngine } from '../store/index.ts'
 import { migrate, type Stored } from '../store/migrate.ts'
+import { openChannels } from './channel-book.ts'
 
 export interface HostOptions {
   instance: string
@@ -18,6 +23,8 @@ export interface HostOptions {
   webBase: string
   layout?: Layout | undefined
   timeZone?: string | undefined
+  rules?: TurnRules | undefined
+  speech?: Speech | undefined
   clock?: Clock
   random?: Random
   onStray?(error: unknown): void
@@ -38,6 +45,8 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     webBase,
     layout,
     timeZone,
+    rules = TURN_RULES,
+    speech,
     clock = systemClock,
     random = systemRandom,
     onStray,
@@ -50,18 +59,28 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     await engine.close()
     throw error
   }
+  const [signals, keyring] = [new Signals(), openKeyring(secretsKey)]
+  const search = layout && openSearch(engine, layout.search, { onStray })
   return {
     instance,
     engine,
+    rules,
+    channels: openChannels({ engine, signals, keyring, clock, random }),
     policies: new PolicyReader(),
-    signals: new Signals(),
+    routes: new RouteReader(),
+    alive: new Map(),
+    signals,
     clock,
     random,
-    keyring: openKeyring(secretsKey),
+    keyring,
     webBase,
     timeZone: zone,
-    ...(layout ? { layout } : {}),
+    ...(layout && search ? { layout, search } : {}),
+    ...(speech ? { speech } : {}),
     ...(onStray ? { onStray } : {}),
-    close: () => engine.close(),
+    close: async () => {
+      await search?.close()
+      await engine.close()
+    },
   }
 }

@@ -1,18 +1,23 @@
 // What an instance can be told, in its .env or in the environment. Each daemon's own settings stand with the daemon.
 
 import { z } from 'zod'
+import type { TurnRules } from '../core/turn-rules.ts'
 import { readTrustedProxies, type Trusts } from '../lib/client-address.ts'
 import {
   BooleanSetting,
   BytesSetting,
   CountSetting,
   type Declared,
+  DurationSetting,
   ListenSetting,
+  readSettings,
   type Settings,
+  type Source,
   setting,
   TextSetting,
   UrlSetting,
 } from '../lib/settings.ts'
+import { RUNTIME_SETTINGS } from '../runtimes/settings.ts'
 
 export const DAEMON_NAMES = ['proxyd', 'routd', 'webd', 'gated', 'runed', 'authd', 'onbod', 'timed', 'dashd'] as const
 export type DaemonName = (typeof DAEMON_NAMES)[number]
@@ -80,8 +85,70 @@ export const LINK_SETTINGS = {
   STREAMS_PER_LINK: setting(CountSetting, '1000', 'how many event streams of one link may be open; 0 is no limit'),
 } satisfies Declared
 
+/** Of the adapters of platforms. */
+export const CHANNEL_SETTINGS = {
+  CHANNEL_SECRET: INSTANCE_SETTINGS.CHANNEL_SECRET,
+  CHANNEL_REGISTER_ALLOW_PUBLIC: setting(
+    BooleanSetting,
+    'false',
+    'whether an adapter may register a public address; else it must be loopback or private',
+  ),
+} satisfies Declared
+
+/** Of the turns of the agents (decisions T2 and T6). */
+export const TURN_SETTINGS = {
+  ENGAGEMENT_TTL: setting(DurationSetting, '30m', 'how long a chat stays with the folder that spoke in it'),
+  OBSERVE_WINDOW_MESSAGES: setting(CountSetting, '10', 'how many observed messages a prompt shows at most'),
+  OBSERVE_WINDOW_CHARS: setting(
+    CountSetting,
+    '4000',
+    'how many characters of observed messages a prompt shows at most',
+  ),
+  MAX_CONCURRENT_TURNS: setting(CountSetting, '4', 'how many turns of the instance run at once'),
+  MAX_TURNS_PER_FOLDER: setting(CountSetting, '2', 'how many turns of one folder run at once'),
+  TURN_LEASE: setting(DurationSetting, '30s', 'how long after its process died a turn is taken up by another'),
+} satisfies Declared
+
+/** Of the sockets of the agents. */
+export const GATE_SETTINGS = {
+  AGENT_UID: setting(CountSetting, undefined, 'the user number that agents run as, where it is another one'),
+} satisfies Declared
+
+/** Of the speech that `send_voice` sends. */
+export const SPEECH_SETTINGS = {
+  TTS_URL: setting(
+    UrlSetting,
+    undefined,
+    'a speech service that speaks the OpenAI protocol; without it no voice is sent',
+  ),
+  TTS_MODEL: setting(TextSetting, 'kokoro', 'the model that the speech service is asked for'),
+  TTS_VOICE: setting(TextSetting, 'alloy', 'who speaks where neither the tool nor PERSONA.md names a voice'),
+  TTS_KEY: setting(TextSetting, undefined, 'the bearer that the speech service wants, where it wants one'),
+} satisfies Declared
+
+export function turnRules(sources: readonly Source[]): TurnRules {
+  const read = readSettings(TURN_SETTINGS, sources)
+  return {
+    engagementMs: read.ENGAGEMENT_TTL,
+    observeMessages: read.OBSERVE_WINDOW_MESSAGES,
+    observeChars: read.OBSERVE_WINDOW_CHARS,
+    turnsMax: Math.max(1, read.MAX_CONCURRENT_TURNS),
+    turnsPerFolder: Math.max(1, read.MAX_TURNS_PER_FOLDER),
+  }
+}
+
 /** Everything that a .env of an instance may hold. */
-export const ALL_SETTINGS: Declared = { ...INSTANCE_SETTINGS, ...DOOR_SETTINGS, ...LINK_SETTINGS, ...perDaemon }
+export const ALL_SETTINGS: Declared = {
+  ...INSTANCE_SETTINGS,
+  ...DOOR_SETTINGS,
+  ...LINK_SETTINGS,
+  ...CHANNEL_SETTINGS,
+  ...TURN_SETTINGS,
+  ...SPEECH_SETTINGS,
+  ...GATE_SETTINGS,
+  ...RUNTIME_SETTINGS,
+  ...perDaemon,
+}
 
 export type InstanceSettings = Settings<typeof INSTANCE_SETTINGS>
 

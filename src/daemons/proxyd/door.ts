@@ -1,7 +1,7 @@
 // What the rows make of a path: decided once, by the longest prefix, from one picture of all of them.
 import { isFrontPath } from '../../core/front-paths.ts'
-import { readFrontStamp } from '../../core/front-stamp.ts'
 import { type ProxydRoute, proxydRoutes } from '../../core/proxyd-routes.ts'
+import { frontStamp } from '../../core/stamp.ts'
 import { webHosts } from '../../core/web-hosts.ts'
 import { type WebRoute, webRoutes } from '../../core/web-routes.ts'
 import type { Tx } from '../../store/engine.ts'
@@ -121,7 +121,7 @@ export class DoorReader {
   }
 
   async read(tx: Tx): Promise<Door> {
-    const stamp = await readFrontStamp(tx)
+    const stamp = await frontStamp.read(tx)
     if (this.#door && stamp === this.#stamp) return this.#door
     const [routes, published, hosts] = [await proxydRoutes.list(tx), await webRoutes.list(tx), await webHosts.list(tx)]
     this.#door = compileDoor({

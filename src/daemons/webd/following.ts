@@ -1,6 +1,6 @@
 // What can be followed at a link, as events: a round with its frames and its end, and a whole chat.
 import { type ChatEvent, eventsAfter, lastEvents } from '../../core/chats.ts'
-import { textOf } from '../../core/messages.ts'
+import { type Message, textOf } from '../../core/messages.ts'
 import { type Frame, framesAfter, type Round, rounds } from '../../core/rounds.ts'
 import { eventText } from '../../lib/event-stream.ts'
 import type { Tx } from '../../store/engine.ts'
@@ -58,12 +58,17 @@ async function happenings(tx: Tx, events: readonly ChatEvent[]): Promise<Happeni
       if (!round) continue
       const data = { ...endOf(round), ...(topic === undefined ? {} : { topic }) }
       all.push({ seq, topic, folder: round.target_folder, text: eventText(seq, 'round_done', data) })
-    } else if (event.message) {
+    } else if (event.message && !isOwnPrompt(event.message)) {
       const folder = event.message.target_folder
       all.push({ seq, topic, folder, text: eventText(seq, kind, chatFrame(event)) })
     }
   }
   return all
+}
+
+/** What a schedule tells the agent is not for whoever reads the chat; what the agent says to it is. */
+function isOwnPrompt({ jid, direction, sender }: Message): boolean {
+  return direction === 'in' && jid.startsWith('web:') && /^timed(-isolated:|$)/.test(sender)
 }
 
 function chatFrame({ seq, kind, turn_id, topic, message }: ChatEvent) {

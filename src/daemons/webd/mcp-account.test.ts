@@ -19,7 +19,7 @@ interface Opened extends Serving {
 async function opened(t: TestContext, engine: EngineName = 'sqlite', settings = {}): Promise<Opened> {
   const on = await testHost(t, engine)
   await on.groups('main', 'team', 'team/sub', 'other')
-  const s = await serving(t, { on, daemons: ['proxyd', 'webd', 'runed'], settings })
+  const s = await serving(t, { on, daemons: ['proxyd', 'webd', 'routd', 'gated', 'runed'], settings })
   return {
     ...s,
     open: async (sub, { generation = 'handshake', folder, through = 'proxyd' } = {}) => {

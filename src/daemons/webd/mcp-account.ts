@@ -5,11 +5,10 @@ import { judge } from '../../core/access.ts'
 import { claimsOf } from '../../core/caller.ts'
 import { groups } from '../../core/groups.ts'
 import { readHistory } from '../../core/history.ts'
+import { receive } from '../../core/inbound.ts'
 import { queueUp } from '../../core/messages.ts'
-import { appendOwn } from '../../core/own-post.ts'
 import { routeTokens } from '../../core/route-tokens.ts'
 import { serverOf, toolList, toolsOf } from '../../faces/mcp.ts'
-import { timestamp, uuidv7 } from '../../lib/clock.ts'
 import { problem, readBytes } from '../../lib/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Asking, Host } from '../../registry/context.ts'
@@ -97,6 +96,7 @@ function forOperators(tool: Tool): Tool<Personal> {
 function speakerOf(asking: Personal): Speaker {
   const { host, caller } = asking
   const { engine, clock, random, signals } = host
+  const speaking = { dialect: engine.dialect, clock, random }
 
   /** The folder that is meant; what is out of reach is refused whether it is there or not. */
   async function mustReach(tx: Tx, named: string | undefined): Promise<string> {
@@ -117,26 +117,24 @@ function speakerOf(asking: Personal): Speaker {
       }),
 
     send: async (named, { content, topic, content_type }) => {
-      const id = uuidv7(clock, random)
-      const { folder, filed } = await engine.transaction(async (tx) => {
+      const { folder, received } = await engine.transaction(async (tx) => {
         // Before anything is read: what was read while others stood in line would be out of date.
         await queueUp(tx, engine.dialect)
         const folder = await mustReach(tx, named)
         await mustBeItsOwn(tx, folder)
-        const filed = await appendOwn(tx, {
-          id,
+        const received = await receive(tx, speaking, {
           jid: chatOf(folder),
           target_folder: folder,
           sender: caller.sub,
           topic: topic ?? undefined,
           content,
           content_type: content_type ?? undefined,
-          created_at: timestamp(clock.now()),
+          hasRound: true,
         })
-        return { folder, filed }
+        return { folder, received }
       })
-      signals.emit(filed.keys)
-      return { turn_id: id, folder }
+      signals.emit(received.keys)
+      return { turn_id: received.id, folder }
     },
 
     history: (named, request) =>

@@ -20,7 +20,7 @@ async function opened(
 ): Promise<Opened> {
   const on = await testHost(t, engine)
   await on.groups('main', 'team')
-  const s = await serving(t, { on, daemons: ['webd', 'runed'], settings })
+  const s = await serving(t, { on, daemons: ['webd', 'routd', 'gated', 'runed'], settings })
   const at = (token: string): string => `${s.url('webd')}/chat/${token}/mcp`
   return {
     ...s,

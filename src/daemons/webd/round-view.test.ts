@@ -8,7 +8,7 @@ import { readAfter, readQuery } from './round-view.ts'
 
 onEveryEngine('polling', (engine) => {
   test('polling a round', async (t) => {
-    const s = await links(t, { engine, daemons: ['webd', 'runed'] })
+    const s = await links(t, { engine, daemons: ['webd', 'routd', 'gated', 'runed'] })
     const link = await s.mintChat()
 
     await t.test('L12: status, frames after a number, the last number; ids that stay the same (R5)', async () => {
@@ -102,14 +102,13 @@ onEveryEngine('polling', (engine) => {
       },
     )
 
-    await t.test('R8: rounds of one topic at the same time each have their own frames', async () => {
+    await t.test('R8, L14: rounds of one topic at the same time each show the turn that answered them', async () => {
       const turns = await Promise.all(['a', 'b', 'c'].map((word) => s.speak(link, `/wait 20ms\n/say ${word}`, 'same')))
       for (const [at, turn] of turns.entries()) {
         const { frames } = await s.ended(link, turn)
-        assert.deepEqual(
-          (frames as { content: string }[]).map(({ content }) => content),
-          [['a', 'b', 'c'][at]],
-        )
+        const said = (frames as { content: string }[]).map(({ content }) => content)
+        assert.ok(said.includes(['a', 'b', 'c'][at] ?? ''), said.join())
+        assert.deepEqual(said, [...new Set(said)].sort(), 'each once, in the order of arrival')
       }
     })
 

@@ -32,7 +32,7 @@ onEveryEngine('secrecy', (engine) => {
     const store = await freshStore(t, engine)
     const on = await testHost(t, engine, store)
     await on.groups('main')
-    const s = await links(t, { on, daemons: ['webd', 'runed', 'proxyd', 'routd'] })
+    const s = await links(t, { on, daemons: ['webd', 'runed', 'gated', 'proxyd', 'routd'] })
     const [chat, hook] = [await s.mintChat(), await s.mintHook()]
     const proof = proofOf(hashToken(chat.token), s.host.keyring)
     const canaries = [chat.token, hook.token, proof]

@@ -11,7 +11,7 @@ import { until } from '../../../test/support/until.ts'
 import { followChat } from './following.ts'
 import { type Followed, Streams } from './streams.ts'
 
-const BOTH = ['webd', 'runed']
+const BOTH = ['webd', 'routd', 'gated', 'runed']
 
 function opener(t: TestContext, s: Links) {
   return (link: Minted, rest: string, lastId?: string): Promise<OpenStream> =>
@@ -111,7 +111,7 @@ onEveryEngine('streams', (engine) => {
     })
 
     await t.test('a frame that is larger than what may wait unsent arrives all the same', async () => {
-      const large = '\u0001'.repeat(700_000)
+      const large = '\u0001'.repeat(600_000)
       // Once it is there already, and once it happens while somebody follows.
       for (const script of [`/say ${large}`, `/wait 300ms\n/say ${large}`]) {
         const { body } = await s.to(`POST ${link.chat}`, { body: script })
@@ -267,6 +267,8 @@ async function two(t: TestContext, engine: EngineName): Promise<{ here: Links; t
   const also = await testHost(t, engine, store)
   // So that the two do not make the same ids.
   also.host.random.bytes(1001)
+  // Each has its own files.
+  await also.groups('main')
   return { here: await links(t, { on }), there: await links(t, { on: also, daemons: BOTH }) }
 }
 
@@ -457,7 +459,7 @@ test('R9: whoever joins while others are being told gets nothing twice, and miss
 })
 
 test('a chat that has become another folder’s tells nothing of the one before', async (t) => {
-  const s = await links(t, { daemons: ['webd', 'runed'] })
+  const s = await links(t, { daemons: ['webd', 'routd', 'gated', 'runed'] })
   await s.groups('team')
   const before = await s.mintChat({ folder: 'team', jid_suffix: 'sub' })
   const turn = await s.speak(before, 'a secret of team')
