@@ -14,6 +14,7 @@ const LIST = line('token <instance> list <folder> [--json]')
 const TOKEN = [ISSUE, HOOK, LIST]
 const BUDGET = [line('budget <instance> set <target> --daily|-d <cents>')]
 const APPLY = [line('apply <instance> <file> [--force|-f] [--dry-run]')]
+const MESSAGES = [line('messages <instance> [<folder>] [--json]'), line('messages <instance> show <id>')]
 const SERVE = [line('serve <instance> [<daemon>…]')]
 
 function run(reading: Reading<Described>): Given {
@@ -57,6 +58,13 @@ suite('words', () => {
   test('or not', () => assert.equal('suffix' in run(readArguments(TOKEN, ['demo', 'issue', 'chat', 'main'])), false))
   test('behind -- a dash is no flag', () => assert.equal(run(readArguments(APPLY, ['demo', '--', '-f'])).file, '-f'))
   test('a lone dash is a word', () => assert.equal(run(readArguments(APPLY, ['demo', '-'])).file, '-'))
+  test('where one line has a word and another takes anything, the word wins', () => {
+    assert.deepEqual(run(readArguments(MESSAGES, ['demo', 'show', 'x'])), { instance: 'demo', id: 'x' })
+    assert.deepEqual(run(readArguments(MESSAGES, ['demo', 'main'])), { instance: 'demo', folder: 'main', json: false })
+    assert.deepEqual(run(readArguments(MESSAGES, ['demo'])), { instance: 'demo', json: false })
+    assert.equal(fault(MESSAGES, 'demo', 'show'), '<id> is missing')
+    assert.equal(fault(MESSAGES, 'demo', 'main', 'more'), 'too many arguments')
+  })
   test('the rest may be many', () =>
     assert.deepEqual(run(readArguments(SERVE, ['demo', 'webd', 'timed'])).daemon, ['webd', 'timed']))
   test('or none', () => assert.deepEqual(run(readArguments(SERVE, ['demo'])).daemon, []))

@@ -95,7 +95,10 @@ interface Choice<C> {
   readonly fault?: string
 }
 
-/** The one line whose words stand where they were typed; where there is none, the lines that came nearest. */
+/**
+ * The one line whose words stand where they were typed, else one that takes anything there; where there is none, the lines
+ * that came nearest.
+ */
 function choose<C>(shapes: ReadonlyMap<C, Shape>, words: readonly string[]): Choice<C> {
   let among = [...shapes.keys()]
   const wordAt = (command: C, at: number): string | undefined => {
@@ -107,12 +110,19 @@ function choose<C>(shapes: ReadonlyMap<C, Shape>, words: readonly string[]): Cho
     const known = [...new Set(among.flatMap((command) => wordAt(command, at) ?? []))]
     if (known.length === 0) continue
     const word = words[at]
+    const others = among.filter((command) => wordAt(command, at) === undefined)
+    const ending = others.filter((command) => isOptional(shapes.get(command)?.places[at]))
+    if (word === undefined && ending.length > 0) return { among: ending }
     if (word === undefined) {
       // `token` alone lacks its instance before it lacks its action.
       const before = [...shapes.values()][0]?.places[words.length]
       return { among, fault: before?.kind === 'value' ? missing(before) : `one of ${known.join(', ')} is missing` }
     }
     const fitting = among.filter((command) => wordAt(command, at) === word)
+    if (fitting.length === 0 && others.length > 0) {
+      among = others
+      continue
+    }
     if (fitting.length === 0) {
       const meant = nearest(word, known)
       return {
@@ -123,6 +133,10 @@ function choose<C>(shapes: ReadonlyMap<C, Shape>, words: readonly string[]): Cho
     among = fitting
   }
   return { among }
+}
+
+function isOptional(place: Place | undefined): boolean {
+  return place === undefined || (place.kind === 'value' && place.optional)
 }
 
 function missing({ name }: Extract<Place, { kind: 'value' }>): string {

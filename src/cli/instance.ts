@@ -1,10 +1,20 @@
 // Finds an instance on the disk, reads what it is told, and opens its store. Nothing here changes an instance: a wrong data
 // directory, a wrong setting or a wrong store is one sentence, and all is as it was.
 import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { dataDir, type Layout, layout } from '../core/layout.ts'
 import { bundledProducts, listProducts } from '../core/products.ts'
+import type { Speech } from '../core/speech.ts'
 import { type OpenHost, openHost } from '../daemons/host.ts'
-import { ALL_SETTINGS, INSTANCE_SETTINGS, type InstanceSettings, webBase } from '../daemons/settings.ts'
+import {
+  ALL_SETTINGS,
+  INSTANCE_SETTINGS,
+  type InstanceSettings,
+  SPEECH_SETTINGS,
+  turnRules,
+  webBase,
+} from '../daemons/settings.ts'
+import { openSpeech } from '../daemons/speech.ts'
 import { diskCode, readText, refuseDisk } from '../lib/atomic-file.ts'
 import type { Clock } from '../lib/clock.ts'
 import { parseDotenv } from '../lib/dotenv.ts'
@@ -85,8 +95,16 @@ export function openInstance(configured: Configured, opening: Opening): Promise<
     secretsKey: settings.SECRETS_KEY,
     webBase: linkBase(configured),
     timeZone: settings.TZ,
+    rules: turnRules(configured.sources),
+    speech: speechOf(configured),
     ...opening,
   })
+}
+
+/** Who speaks, where the instance names a service. */
+function speechOf({ layout, sources }: Configured): Speech | undefined {
+  const { TTS_URL: url, TTS_MODEL: model, TTS_VOICE: voice, TTS_KEY: key } = readSettings(SPEECH_SETTINGS, sources)
+  return url === undefined ? undefined : openSpeech({ url, model, voice, key, dir: join(layout.root, 'speech') })
 }
 
 /** A container has no such file and is set by its environment. */

@@ -13,6 +13,8 @@ export async function runProcess(): Promise<void> {
   const code = await main(process.argv.slice(2), processIo())
   // A write that failed has said so already.
   process.exitCode ||= code
+  // At once: after a failure of the disk, a store that is still open must not be closed.
+  if (process.exitCode !== 0) process.exit()
 }
 
 function processIo(): Io {
@@ -42,7 +44,7 @@ async function ask(question: string): Promise<string> {
 
 function outOf(stream: NodeJS.WriteStream, name: string): Out {
   stream.on('error', (error) => failed(error, name))
-  return { write: (text) => void stream.write(text), isTerminal: stream.isTTY === true }
+  return { write: (text) => void stream.write(text), isTerminal: stream.isTTY === true, width: stream.columns }
 }
 
 /** A reader who has seen enough is fine; a disk that is full is not. */

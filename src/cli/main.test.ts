@@ -11,8 +11,8 @@ suite('what is typed wrongly', () => {
       'svc: unknown command "gaet"; did you mean gate?\nhint: svc help lists every command\n',
     ],
     'a command of a later version': [
-      ['chat', 'demo'],
-      'svc: unknown command "chat"\nhint: svc help lists every command\n',
+      ['generate', 'demo'],
+      'svc: unknown command "generate"\nhint: svc help lists every command\n',
     ],
     'nothing but a flag': [['--wat=s3cret'], 'svc: unknown flag "--wat"\nhint: svc help lists every command\n'],
     'a name of every object': [

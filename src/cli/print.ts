@@ -4,6 +4,8 @@
 export interface Out {
   write(text: string): void
   readonly isTerminal: boolean
+  /** How many columns a terminal has, where it says so. */
+  readonly width?: number | undefined
 }
 
 export interface PrintOptions {

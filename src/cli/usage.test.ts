@@ -61,7 +61,7 @@ suite('every declared command', async () => {
   }
 
   test('what lists, shows or answers can do so with JSON', async () => {
-    const reading = /(?: list| grants| show | resolve|^doctor|^send )/
+    const reading = /(?: list| grants| show | resolve| rooms|^doctor|^send |^messages | say | react )/
     for (const { usage } of (await loadAll(commands)).flat())
       assert.equal(reading.test(usage), usage.includes('[--json]'), usage)
   })

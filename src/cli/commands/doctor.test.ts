@@ -6,6 +6,7 @@ import { suite, test } from 'node:test'
 import { type Cli, demoCli, demoCliOn, testCli } from '../../../test/support/cli.ts'
 import { fakeClock } from '../../../test/support/clock.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
+import { needs } from '../../../test/support/needs.ts'
 
 interface Finding {
   readonly check: string
@@ -16,7 +17,8 @@ interface Finding {
 
 async function examine(cli: Cli): Promise<{ code: number; wrong: Finding[]; all: Finding[] }> {
   const { code, stdout } = await cli.run('doctor demo --json')
-  const all: Finding[] = JSON.parse(stdout)
+  // Whether bubblewrap is here is the machine's matter, and has a test of its own.
+  const all = (JSON.parse(stdout) as Finding[]).filter(({ check }) => check !== 'sandbox')
   return { code, wrong: all.filter(({ status }) => status === 'wrong'), all }
 }
 
@@ -30,7 +32,7 @@ onEveryEngine('svc doctor', (engine) => {
       [['operators', "svc group demo grant <provider>:<id> '**'"]],
     )
     await cli.ok('group demo grant github:1 **')
-    const said = await cli.run('doctor demo')
+    const said = await cli.run('doctor demo', { env: { SANDBOX: 'none' } })
     assert.equal(said.code, 0)
     assert.doesNotMatch(said.stdout, /^[^✓]/m)
   })
@@ -201,4 +203,32 @@ test('svc doctor of an instance that is set by its environment', async (t) => {
   rmSync(join(cli.root, '.env'))
   const { stdout } = await cli.run('doctor demo', { env: { SECRETS_KEY: 'x' } })
   assert.match(stdout, /^! \.env: there is no \S+: all is set by the environment$/m)
+})
+
+suite('svc doctor and bubblewrap', () => {
+  const sandbox = async (cli: Cli, SANDBOX?: string): Promise<Finding | undefined> => {
+    const { stdout } = await cli.run('doctor demo --json', { env: SANDBOX === undefined ? {} : { SANDBOX } })
+    return (JSON.parse(stdout) as Finding[]).find(({ check }) => check === 'sandbox')
+  }
+
+  test('it says what agents see', needs('bubblewrap'), async (t) => {
+    const cli = await demoCli(t)
+    for (const setting of [undefined, 'bwrap']) {
+      const { status, detail } = (await sandbox(cli, setting)) ?? {}
+      assert.deepEqual([status, detail], ['ok', 'each agent sees only its own workspace (bubblewrap)'])
+    }
+    assert.match((await sandbox(cli, 'none'))?.detail ?? '', /^none, as SANDBOX says/)
+  })
+
+  test('where it is missing, that is worth knowing, and wrong where it is asked for', async (t) => {
+    const cli = await demoCli(t)
+    const { PATH } = process.env
+    process.env.PATH = '/nowhere'
+    t.after(() => {
+      process.env.PATH = PATH
+    })
+    const [unsaid, asked] = [await sandbox(cli), await sandbox(cli, 'bwrap')]
+    assert.deepEqual([unsaid?.status, asked?.status], ['note', 'wrong'])
+    assert.match(asked?.next ?? '', /apt-get install bubblewrap/)
+  })
 })

@@ -4,6 +4,7 @@ import { ALL_SETTINGS } from '../../daemons/settings.ts'
 import { readText } from '../../lib/atomic-file.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { readSettings } from '../../lib/settings.ts'
+import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import type { Engine } from '../../store/engine.ts'
 import { checkContents, type Finding, readContents } from '../checks.ts'
 import { command, type Svc } from '../command.ts'
@@ -44,6 +45,7 @@ async function examine(svc: Svc, place: Place): Promise<Finding[]> {
   const settings = await attempt('settings', () => checkSettings(place, svc))
   findings.push(settings, await checkDescriptors())
   if (settings.status === 'wrong') return findings
+  findings.push(await checkSandbox(place, svc))
   return [...findings, ...(await examineStore(await configure(place, svc.io.environment), svc.io.clock.now()))]
 }
 
@@ -101,6 +103,21 @@ async function checkDescriptors(): Promise<Finding> {
   if (isEnough) return { check: 'descriptors', status: 'ok', detail: limit ?? 'not known here' }
   const detail = `only ${limit} files may be open at once; ${DESCRIPTORS} are better`
   return { check: 'descriptors', status: 'note', detail, next: `ulimit -Hn ${DESCRIPTORS}` }
+}
+
+/** Whether agents see only their own workspace. */
+async function checkSandbox(place: Place, svc: Svc): Promise<Finding> {
+  const { sources } = await configure(place, svc.io.environment)
+  const { SANDBOX } = readSettings({ SANDBOX: RUNTIME_SETTINGS.SANDBOX }, sources)
+  if (SANDBOX === 'none')
+    return { check: 'sandbox', status: 'ok', detail: 'none, as SANDBOX says: agents can read what svc can' }
+  const { bwrapFault } = await import('../../runtimes/cell.ts')
+  const fault = await bwrapFault()
+  if (fault === undefined)
+    return { check: 'sandbox', status: 'ok', detail: 'each agent sees only its own workspace (bubblewrap)' }
+  const status = SANDBOX === 'bwrap' ? 'wrong' : 'note'
+  const detail = SANDBOX === 'bwrap' ? `SANDBOX is bwrap, and ${fault}` : `agents can read what svc can: ${fault}`
+  return { check: 'sandbox', status, detail, next: 'apt-get install bubblewrap, or SANDBOX=none in .env' }
 }
 
 async function examineStore(configured: Configured, nowMs: number): Promise<Finding[]> {

@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import { after, suite, test } from 'node:test'
 import { type Cli, demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
+import { secretContext } from '../../core/secrets.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { sourceOf } from '../../lib/settings.ts'
-import { secretContext, secretsResource } from '../../resources/secrets.ts'
+import { secretsResource } from '../../resources/secrets.ts'
 import { findInstance, openInstance } from '../instance.ts'
 
 /** What the store holds, opened: no command shows it. */

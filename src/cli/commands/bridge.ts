@@ -1,0 +1,123 @@
+// Joins stdin and stdout to a tool socket, for clients that start a program and speak with it. It says which turn that is for.
+import { once } from 'node:events'
+import { realpath } from 'node:fs/promises'
+import { connect, type Socket } from 'node:net'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { diskCode } from '../../lib/atomic-file.ts'
+import { refuse } from '../../lib/refusal.ts'
+import type { Source } from '../../lib/settings.ts'
+import { command } from '../command.ts'
+
+/** What the kernel keeps of the path of a socket. */
+const PATH_MAX_BYTES = 107
+const NEWLINE = 10
+
+export const bridgeCommands = [
+  command({
+    usage: 'bridge <socket>',
+    about: "join stdin and stdout to a folder's tool socket, for programs that speak the Model Context Protocol",
+    example: 'bridge /srv/data/svc_demo/ipc/main/gated.sock',
+    run: async ({ io, print }, { socket: path }) => {
+      const socket = await open(path)
+      const input = io.stdin instanceof Readable ? io.stdin : Readable.from(io.stdin)
+      const decoder = new TextDecoder()
+      socket.on('data', (chunk: Buffer) => io.stdout.write(decoder.decode(chunk, { stream: true })))
+      // Where nothing more comes, nothing more is asked.
+      socket.on('end', () => socket.destroySoon())
+      socket.on('error', () => socket.destroy())
+      // The end of stdin ends only that way: answers still come.
+      void forward(input, socket, turnOf(io.environment))
+      await once(socket, 'close')
+      const hasEnded = input.readableEnded
+      input.destroy()
+      if (hasEnded) return 0
+      print.say('svc: the other side closed the connection')
+      return 1
+    },
+  }),
+]
+
+async function open(path: string): Promise<Socket> {
+  try {
+    // A path that is too long for a socket is a link to one that is not.
+    const place = Buffer.byteLength(path) > PATH_MAX_BYTES ? await realpath(path) : path
+    const socket = connect({ path: place, allowHalfOpen: true })
+    await once(socket, 'connect')
+    return socket
+  } catch (error) {
+    return refuseSocket(error, path)
+  }
+}
+
+function refuseSocket(error: unknown, path: string): never {
+  const hint = 'svc serve <instance> opens the sockets of its folders'
+  switch (diskCode(error)) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return refuse('not_found', `there is no socket ${path}`, hint)
+    case 'ECONNREFUSED':
+      return refuse('unavailable', `nobody listens at ${path}`, hint)
+    case 'EACCES':
+    case 'EPERM':
+      return refuse('forbidden', `this user may not use ${path}`)
+    default:
+      return refuse('unavailable', `cannot use ${path}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+async function forward(input: Readable, socket: Socket, named: Named | undefined): Promise<void> {
+  try {
+    await (named ? pipeline(input, (source) => naming(source, named), socket) : pipeline(input, socket))
+  } catch {
+    socket.destroy()
+  }
+}
+
+type Named = Readonly<Record<string, string | number>>
+
+/** The turn that the environment names, as `_meta` has it. */
+function turnOf(environment: Source): Named | undefined {
+  const [turn, fence] = [environment.get('SVC_TURN'), environment.get('SVC_FENCE')]
+  if (!turn) return undefined
+  return { 'svc/turn': turn, ...(fence && /^\d{1,15}$/.test(fence) ? { 'svc/fence': Number(fence) } : {}) }
+}
+
+/** Lines as they come; those that open a session, or stand for themselves, say which turn they are of. */
+async function* naming(source: AsyncIterable<Buffer>, named: Named): AsyncGenerator<Uint8Array | string> {
+  let rest: Buffer[] = []
+  for await (const chunk of source) {
+    let at = 0
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, at)) {
+      yield withTurn(Buffer.concat([...rest, chunk.subarray(at, end + 1)]), named)
+      rest = []
+      at = end + 1
+    }
+    rest.push(chunk.subarray(at))
+  }
+  yield Buffer.concat(rest)
+}
+
+function withTurn(line: Buffer, named: Named): Uint8Array | string {
+  const message = objectIn(line.toString())
+  const params = message?.params ?? {}
+  if (typeof message?.method !== 'string' || !isObject(params)) return line
+  const meta = isObject(params._meta) ? params._meta : {}
+  // The generation without a handshake has its version, and so its turn, in each request.
+  const stands = Object.keys(meta).some((key) => key.endsWith('/protocolVersion'))
+  if (message.method !== 'initialize' && !stands) return line
+  return `${JSON.stringify({ ...message, params: { ...params, _meta: { ...meta, ...named } } })}\n`
+}
+
+function objectIn(line: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(line)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { type Cli, demoCliOn } from '../../../test/support/cli.ts'
+import { onEveryEngine } from '../../../test/support/host.ts'
+import { receive } from '../../core/inbound.ts'
+import { type InboxState, inbox } from '../../core/inbox.ts'
+import { openHost } from '../../daemons/host.ts'
+import { systemClock, systemRandom, timestamp } from '../../lib/clock.ts'
+import { parseDotenv } from '../../lib/dotenv.ts'
+import { run } from '../../store/statement.ts'
+
+/** Puts messages into the store of `demo`; their ids. */
+async function arrive(
+  { root }: Cli,
+  ...all: readonly { text: string; state?: InboxState; reason?: string; folder?: string }[]
+): Promise<string[]> {
+  const env = parseDotenv(readFileSync(join(root, '.env'), 'utf8'), '.env')
+  const url = env.get('DATABASE_URL')
+  const store = url ? { url } : { path: join(root, 'store', 'svc.db') }
+  const host = await openHost({ instance: 'demo', store, webBase: 'http://localhost' })
+  const speaking = { dialect: host.engine.dialect, clock: systemClock, random: systemRandom }
+  const ids: string[] = []
+  try {
+    for (const { text, state, reason, folder = 'main' } of all)
+      await host.engine.transaction(async (tx) => {
+        const { id, seq } = await receive(tx, speaking, {
+          jid: 'telegram:1',
+          sender: 'telegram:7',
+          content: text,
+          ...(state ? {} : { target_folder: folder }),
+        })
+        ids.push(id)
+        if (!state) return
+        const place = { jid: 'telegram:1', topic: '', chat_topic: '', sender: 'telegram:7', verb: 'message' }
+        const updated_at = timestamp(Date.now())
+        await inbox.insert(tx, { message_seq: seq, id, folder, ...place, state, reason, updated_at })
+        await run(tx, 'update routing set last_seq = $1 where id = 1', [seq])
+      })
+  } finally {
+    await host.close()
+  }
+  return ids
+}
+
+async function demoWith(t: TestContext, engine: 'sqlite' | 'postgres'): Promise<{ cli: Cli; ids: string[] }> {
+  const cli = await demoCliOn(t, engine)
+  const ids = await arrive(
+    cli,
+    { text: 'what is\nnew?', state: 'answered' },
+    { text: 'and now?', state: 'failed', reason: 'the model is asleep' },
+    { text: 'hello' },
+  )
+  return { cli, ids }
+}
+
+onEveryEngine('svc messages', (engine) => {
+  test('shows what became of each message, newest last, on one line each', async (t) => {
+    const { cli } = await demoWith(t, engine)
+    const lines = (await cli.ok('messages demo')).trimEnd().split('\n')
+    assert.deepEqual(
+      lines.map((line) => line.split('\t').slice(1)),
+      [
+        ['STATE', 'FOLDER', 'CHAT', 'SENDER', 'TEXT', 'REASON'],
+        ['answered', 'main', 'telegram:1', 'telegram:7', 'what is new?', '-'],
+        ['failed', 'main', 'telegram:1', 'telegram:7', 'and now?', 'the model is asleep'],
+        ['waiting', 'main', 'telegram:1', 'telegram:7', 'hello', '-'],
+      ],
+    )
+    assert.match(await cli.ok('messages demo main --state failed'), /and now\?\tthe model is asleep\n$/)
+    assert.equal((await cli.ok('messages demo --limit 1')).trimEnd().split('\n').length, 2)
+    const rows: { id: string; state: string }[] = JSON.parse(await cli.ok('messages demo --json'))
+    assert.deepEqual(
+      rows.map(({ state }) => state),
+      ['answered', 'failed', 'waiting'],
+    )
+  })
+
+  test('shows one message whole, and says when none of that id arrived', async (t) => {
+    const { cli, ids } = await demoWith(t, engine)
+    const shown = await cli.ok(['messages', 'demo', 'show', ids[1] ?? ''])
+    assert.match(shown, /^state: failed$/m)
+    assert.match(shown, /^reason: the model is asleep$/m)
+    assert.match(shown, /^text: and now\?$/m)
+    assert.equal(JSON.parse(await cli.ok(['messages', 'demo', 'show', ids[2] ?? '', '--json'])).state, 'waiting')
+    const { code, stderr } = await cli.run('messages demo show nobody')
+    assert.deepEqual([code, stderr.includes('no message nobody arrived here')], [1, true])
+  })
+
+  test('--follow shows what is there, goes on until it is told to stop, and with --json says a line for each', async (t) => {
+    const { cli } = await demoWith(t, engine)
+    const lines = (await cli.ok('messages demo --follow --json')).trimEnd().split('\n')
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line).text),
+      ['what is\nnew?', 'and now?', 'hello'],
+    )
+  })
+})
+
+suite('svc messages, wrongly asked', () => {
+  test('names the states there are, the folder that is not, and what is missing', async (t) => {
+    const cli = await demoCliOn(t, 'sqlite')
+    const refusals: Record<string, RegExp> = {
+      'messages demo --state lost': /state must be one of waiting, running, delegated, answered, silent, failed, /,
+      'messages demo nowhere': /there is no group nowhere/,
+      'messages demo --limit many': /--limit must be a whole number/,
+      'messages demo show': /<id> is missing/,
+      messages: /<instance> is missing/,
+      'messages demo main twice': /too many arguments/,
+    }
+    for (const [line, sentence] of Object.entries(refusals)) {
+      const { code, stderr } = await cli.run(line)
+      assert.deepEqual([line, code], [line, 1])
+      assert.match(stderr, sentence)
+    }
+  })
+
+  test('says on stderr that there are none', async (t) => {
+    const cli = await demoCliOn(t, 'sqlite')
+    assert.deepEqual(await cli.run('messages demo main --state failed'), {
+      code: 0,
+      stdout: '',
+      stderr: 'no messages of main that are failed\n',
+    })
+  })
+
+  test('on a terminal, cuts what is long and lets nothing repaint it', async (t) => {
+    const cli = await demoCliOn(t, 'sqlite')
+    await arrive(cli, { text: `\u001b[31m${'long '.repeat(200)}`, state: 'silent' })
+    const shown = await cli.ok('messages demo', { terminal: true })
+    assert.ok(!shown.includes('\u001b'))
+    for (const line of shown.trimEnd().split('\n')) assert.ok([...line].length < 150)
+  })
+})

@@ -1,0 +1,125 @@
+// Rooms to try things in: whoever types is the people there, and the agents answer as on any platform.
+import { entriesOf, reactInRoom, roomJid, type Said, sandboxRooms, sayInRoom } from '../../core/sandbox.ts'
+import { run as query } from '../../store/statement.ts'
+import { command, type Svc } from '../command.ts'
+import { wholeNumber } from '../number.ts'
+import { entryLines, entryRecord, type Following, followAnswer, followRoom } from '../sandbox-room.ts'
+
+const SHOWN = '100'
+const SHOWN_MAX = 10_000
+const INTERRUPTED = 130
+const ENDED_WELL: readonly string[] = ['answered', 'silent', 'observed']
+
+export const sandboxCommands = [
+  command({
+    usage:
+      'sandbox <instance> say <room> <person> <text> [--topic|-t <id>] [--mention|-m] [--reply-to|-r <id>] [--wait|-w] [--json]',
+    about: 'be somebody in a room and say something; --wait prints what the agent answers',
+    example: "sandbox demo say lobby mia 'What is new?' --wait",
+    run: async (svc, { room, person, text, topic, mention, replyTo, wait }) => {
+      const said = await spoken(svc, (tx, speaking) =>
+        sayInRoom(tx, speaking, { room, person, content: text, topic, isMention: mention, replyTo }),
+      )
+      if (wait) return waited(svc, said)
+      const { id, room: jid } = entryRecord(said.entry)
+      if (svc.print.json) svc.print.record({}, { id, room: jid, message_id: said.messageId })
+      else svc.print.line(`${person} said ${id} in ${jid}`)
+      return 0
+    },
+  }),
+  command({
+    usage: 'sandbox <instance> react <room> <person> <id> <emoji> [--json]',
+    about: 'be somebody in a room and react to a message of it',
+    example: 'sandbox demo react lobby mia s2 👍',
+    run: async (svc, { room, person, id, emoji }) => {
+      const said = await spoken(svc, (tx, speaking) => reactInRoom(tx, speaking, { room, person, id, emoji }))
+      if (svc.print.json) svc.print.record({}, { ...entryRecord(said.entry), message_id: said.messageId })
+      else svc.print.line(`${person} gave ${emoji} to ${id}`)
+    },
+  }),
+  command({
+    usage: 'sandbox <instance> show <room> [--limit|-n <count>] [--follow|-f] [--json]',
+    about: 'print what was said in a room, with ids, reactions, pins and edits; --follow goes on until Ctrl-C',
+    example: 'sandbox demo show lobby --follow',
+    run: async (svc, { room, limit = SHOWN, follow }) => {
+      const [jid, { host }] = [roomJid(room), await svc.open()]
+      const count = Math.min(Math.max(wholeNumber('--limit', limit), 1), SHOWN_MAX)
+      const { entries, about } = await host.engine.read(async (tx) => ({
+        entries: await entriesOf(tx, jid, { limit: count }),
+        about: await sandboxRooms.find(tx, { jid }),
+      }))
+      if (svc.print.json && !follow) svc.print.record({}, entries.map(entryRecord))
+      else for (const entry of entries) shower(svc)(entry)
+      if (about?.title !== undefined && !svc.print.json) svc.print.say(`pane: ${about.title}`)
+      for (const prompt of svc.print.json ? [] : (about?.prompts ?? [])) svc.print.say(`prompt: ${prompt.title}`)
+      if (about?.is_typing && !svc.print.json) svc.print.say('… the agent is typing')
+      if (entries.length === 0 && !svc.print.json) svc.print.say(`nothing was said in ${jid}`)
+      if (follow) await followRoom(host, jid, entries.at(-1)?.seq ?? 0, following(svc))
+    },
+  }),
+  command({
+    usage: 'sandbox <instance> rooms [--json]',
+    about: 'list the rooms in which something was said',
+    example: 'sandbox demo rooms',
+    run: async (svc) => {
+      const { host } = await svc.open()
+      const { rows } = await host.engine.read((tx) =>
+        query(tx, 'select jid, count(*) as said, max(created_at) as at from sandbox_entries group by jid order by jid'),
+      )
+      svc.print.table({
+        rows: rows.map(({ jid, said, at }) => ({ room: String(jid), messages: Number(said), last_at: String(at) })),
+        columns: {
+          ROOM: ({ room }) => room,
+          MESSAGES: ({ messages }) => messages,
+          LAST_AT: ({ last_at }) => last_at,
+        },
+        empty: 'no rooms; svc sandbox <instance> say lobby mia hello opens one',
+      })
+    },
+  }),
+]
+
+type Speak = (
+  tx: Parameters<typeof sayInRoom>[0],
+  speaking: Parameters<typeof sayInRoom>[1],
+) => ReturnType<typeof sayInRoom>
+
+async function spoken(svc: Svc, speak: Speak): Promise<Said> {
+  const { host } = await svc.open()
+  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  const said = await host.engine.transaction((tx) => speak(tx, speaking))
+  host.signals.emit()
+  return said
+}
+
+/** Exit code 0 where it came to a good end. */
+async function waited(svc: Svc, said: Said): Promise<number> {
+  const { host, name } = await svc.open()
+  const answers: object[] = []
+  const { signal, show } = following(svc)
+  const end = await followAnswer(host, said, {
+    signal,
+    show: (entry) => (svc.print.json ? void answers.push(entryRecord(entry)) : show(entry)),
+    onIdle: () => svc.print.say(`… nobody has taken it up yet; svc serve ${name} starts the server`),
+  })
+  if (!end) {
+    svc.print.say(`stopped waiting; svc sandbox ${name} show ${said.entry.jid} shows what comes of it`)
+    return INTERRUPTED
+  }
+  const { state, reason } = end
+  if (svc.print.json) {
+    const { id, room } = entryRecord(said.entry)
+    svc.print.record({}, { id, room, message_id: said.messageId, state, ...(reason ? { reason } : {}), answers })
+  } else if (state !== 'answered') svc.print.say(`${state}${reason === undefined ? '' : `: ${reason}`}`)
+  return ENDED_WELL.includes(state) ? 0 : 1
+}
+
+function shower(svc: Svc): Following['show'] {
+  return (entry) => svc.print.line(svc.print.json ? JSON.stringify(entryRecord(entry)) : entryLines(entry))
+}
+
+function following(svc: Svc): Following {
+  const stop = new AbortController()
+  void svc.io.stopped().then(() => stop.abort())
+  return { signal: stop.signal, show: shower(svc) }
+}

@@ -1,0 +1,105 @@
+// Messages as they come, and again when they have come to their end, until Ctrl-C.
+import { type MessageState, OPEN_STATES } from '../core/message-states.ts'
+import { inboxResource } from '../resources/inbox.ts'
+import type { Svc } from './command.ts'
+import { lineByLine, type Only } from './message-table.ts'
+
+const LOOK_MS = 1000
+/** So many are asked for at once. */
+const PIECE = 1000
+
+/** Each message when it arrives, and again when it has come to its end. */
+export async function followMessages(svc: Svc, only: Only): Promise<void> {
+  const stop = new AbortController()
+  void svc.io.stopped().then(() => stop.abort())
+  const { host } = await svc.open()
+  let hint = Promise.withResolvers<void>()
+  const unheard = host.engine.listen(() => hint.resolve())
+  stop.signal.addEventListener('abort', () => hint.resolve())
+  try {
+    const following = await Following.begin(svc, only)
+    while (!stop.signal.aborted) {
+      const timer = setTimeout(() => hint.resolve(), LOOK_MS)
+      await hint.promise
+      clearTimeout(timer)
+      hint = Promise.withResolvers()
+      if (!stop.signal.aborted) await following.look()
+    }
+  } finally {
+    unheard()
+  }
+}
+
+/** What has been shown, and what has not come to its end. */
+class Following {
+  readonly #svc: Svc
+  readonly #only: Only
+  readonly #show: (messages: readonly MessageState[]) => void
+  readonly #open = new Set<number>()
+  /** What was shown of those behind `#from`. */
+  #seen = new Set<number>()
+  /** What is not routed has no folder yet, so all behind the last one that is are asked for again. */
+  #from = 0
+
+  private constructor(svc: Svc, only: Only) {
+    this.#svc = svc
+    this.#only = only
+    this.#show = lineByLine(svc, only)
+  }
+
+  static async begin(svc: Svc, only: Only): Promise<Following> {
+    const following = new Following(svc, only)
+    await following.#findOpen()
+    const { messages } = await svc.call(inboxResource.verbs.states, only)
+    following.#note(messages)
+    following.#show(messages)
+    return following
+  }
+
+  async look(): Promise<void> {
+    const { folder, state } = this.#only
+    const fits = (message: MessageState): boolean => state === undefined || message.state === state
+    for (let isMore = true; isMore; ) {
+      const asked = { folder, after: this.#from, limit: PIECE }
+      const { messages, routed } = await this.#svc.call(inboxResource.verbs.states, asked)
+      const fresh = messages.filter(({ seq }) => !this.#seen.has(seq))
+      this.#note(fresh)
+      this.#show(fresh.filter(fits))
+      isMore = messages.length === PIECE
+      this.#from = isMore ? (messages.at(-1)?.seq ?? routed) : Math.max(this.#from, routed)
+      this.#seen = new Set([...this.#seen].filter((seq) => seq > this.#from))
+    }
+    this.#show((await this.#ended()).filter(fits))
+  }
+
+  /** First of all: what arrives or ends from now on is found by `look`. */
+  async #findOpen(): Promise<void> {
+    const { folder } = this.#only
+    for (const state of OPEN_STATES) {
+      const page = await this.#svc.call(inboxResource.verbs.states, { folder, state, limit: PIECE })
+      this.#note(page.messages)
+      this.#from ||= page.routed
+    }
+    this.#seen.clear()
+  }
+
+  #note(messages: readonly MessageState[]): void {
+    for (const { seq, state } of messages) {
+      this.#seen.add(seq)
+      if (OPEN_STATES.includes(state)) this.#open.add(seq)
+    }
+  }
+
+  /** Those that have come to their end since; they are open no more. */
+  async #ended(): Promise<MessageState[]> {
+    const over: MessageState[] = []
+    const open = [...this.#open]
+    for (let at = 0; at < open.length; at += PIECE) {
+      const asked = { seqs: open.slice(at, at + PIECE), limit: PIECE }
+      const { messages } = await this.#svc.call(inboxResource.verbs.states, asked)
+      over.push(...messages.filter(({ state }) => !OPEN_STATES.includes(state)))
+    }
+    for (const { seq } of over) this.#open.delete(seq)
+    return over
+  }
+}

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { onEveryEngine, testHost } from '../../test/support/host.ts'
+import { until } from '../../test/support/until.ts'
+import { deliver } from '../core/delivery.ts'
+import { type InboxState, inbox } from '../core/inbox.ts'
+import { recordOut } from '../core/outbox.ts'
+import { sayInRoom } from '../core/sandbox.ts'
+import { TURN_RULES } from '../core/turn-rules.ts'
+import { timestamp } from '../lib/clock.ts'
+import { followAnswer, followRoom } from './sandbox-room.ts'
+
+onEveryEngine('a room that is followed', (engine) => {
+  test('shows what the agent says, until the question has come to its end', async (t) => {
+    const { host, clock } = await testHost(t, engine)
+    const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+    const jid = 'sandbox:lobby'
+    const room: string[] = []
+    const stop = new AbortController()
+    const following = followRoom(host, jid, 0, { signal: stop.signal, show: ({ content }) => room.push(content) })
+    const said = await host.engine.transaction((tx) =>
+      sayInRoom(tx, speaking, { room: 'lobby', person: 'mia', content: 'what is new?' }),
+    )
+    const shown: string[] = []
+    let idle = 0
+    const end = followAnswer(host, said, {
+      signal: stop.signal,
+      show: ({ content }) => shown.push(content),
+      onIdle: () => idle++,
+    })
+    await until(() => idle === 1)
+    const become = (state: InboxState) =>
+      host.engine.transaction(async (tx) => {
+        const row = {
+          topic: '',
+          chat_topic: '',
+          sender: 'sandbox:mia',
+          verb: 'message',
+          updated_at: timestamp(clock.now()),
+        }
+        const where = { id: said.messageId, jid, folder: 'team', message_seq: said.entry.seq }
+        await inbox.upsert(tx, { ...row, ...where, state })
+      })
+    await become('running')
+    for (const content of ['looking', 'nothing much']) {
+      const out = { jid, topic: '', folder: 'team', content, leaseMs: 60_000 }
+      const recorded = await host.engine.transaction((tx) => recordOut(tx, speaking, TURN_RULES, out))
+      assert.equal((await deliver(host, recorded)).state, 'sent')
+    }
+    await become('answered')
+    assert.equal((await end)?.state, 'answered')
+    assert.deepEqual(shown, ['looking', 'nothing much'])
+    await until(() => room.length === 3)
+    assert.deepEqual(room, ['what is new?', 'looking', 'nothing much'])
+    stop.abort()
+    await following
+    assert.equal(idle, 1)
+  })
+})
