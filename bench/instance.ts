@@ -13,6 +13,8 @@ import { openServer, type Server, SVC } from './server.ts'
 const NAME = 'bench'
 
 export interface Instance {
+  /** Where its files are. */
+  readonly root: string
   /** The file of a SQLite store. */
   readonly store: string
   /** Gives its store to `work`, in this process. */
@@ -36,6 +38,7 @@ export async function openBenchInstance(folder: string, settings: Record<string,
   const place = placeOf(NAME, environment)
   const { configured } = await makeInstance(place, product, { environment, clock: systemClock })
   return {
+    root: place.layout.root,
     store: place.layout.store,
     open: (work) => withHost(configured, work),
     serve: (nodeOptions = []) =>

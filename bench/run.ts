@@ -7,7 +7,11 @@ import { benchExport } from './export.ts'
 import { benchIngestBigStore, benchIngestMemory, benchIngestPostgres, benchIngestRate } from './ingest.ts'
 import { benchList } from './list.ts'
 import { Missing, type Result } from './result.ts'
+import { benchSearch } from './search.ts'
+import { benchSockets } from './sockets.ts'
 import { benchStreams } from './streams.ts'
+import { benchToolCalls } from './tool-calls.ts'
+import { benchFairness, benchFirstFrame } from './turns.ts'
 import { benchVerbs } from './verbs.ts'
 
 const BENCHES: Record<string, () => Promise<Result[]>> = {
@@ -21,6 +25,11 @@ const BENCHES: Record<string, () => Promise<Result[]>> = {
   'ingest-postgres': benchIngestPostgres,
   'ingest-big-store': benchIngestBigStore,
   streams: benchStreams,
+  'tool-calls': benchToolCalls,
+  sockets: benchSockets,
+  search: benchSearch,
+  'first-frame': benchFirstFrame,
+  fairness: benchFairness,
 }
 
 /** What else the machine did while it measured belongs beside the figures. */

@@ -1,0 +1,34 @@
+// The baseline of tool calls: an official server with one tool that gives back what it is told, on a unix socket and over the
+// same transport as a folder's. Told a file as well, it keeps each text there for good before it answers.
+import { createServer } from 'node:net'
+import { DatabaseSync } from 'node:sqlite'
+import { Server } from '@modelcontextprotocol/server'
+import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import { LineTransport } from '../src/daemons/gated/line-transport.ts'
+
+const [path = '', store] = process.argv.slice(2)
+const keep = store === undefined ? () => {} : keeper(store)
+
+function keeper(file: string): (text: string) => void {
+  const db = new DatabaseSync(file)
+  db.exec('pragma journal_mode = wal; pragma synchronous = full; create table kept (id integer primary key, text text)')
+  const insert = db.prepare('insert into kept (text) values (?)')
+  return (text) => void insert.run(text)
+}
+
+function echoServer(): Server {
+  const server = new Server({ name: 'echo', version: '0' }, { capabilities: { tools: {} } })
+  server.setRequestHandler('tools/list', () => ({ tools: [{ name: 'echo', inputSchema: { type: 'object' } }] }))
+  server.setRequestHandler('tools/call', ({ params }) => {
+    const text = String(params.arguments?.text)
+    keep(text)
+    return { content: [{ type: 'text', text }] }
+  })
+  return server
+}
+
+const listener = createServer({ allowHalfOpen: true }, (socket) => {
+  serveStdio(echoServer, { transport: new LineTransport(socket) })
+})
+listener.listen(path, () => process.stdout.write(`echo ${path}\nready\n`))
+process.once('SIGTERM', () => process.exit(0))
