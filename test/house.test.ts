@@ -21,7 +21,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   web: ['lib'],
   egress: ['lib'],
   daemons: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'channels', 'runtimes', 'web'],
-  cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'daemons'],
+  cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'runtimes', 'daemons'],
 }
 
 /** Each list and what must stand in it. */

@@ -13,7 +13,7 @@ import { audit } from '../src/registry/audit.ts'
 import { call } from '../src/registry/call.ts'
 import { groupsResource } from '../src/resources/groups.ts'
 import type { Address } from '../src/store/index.ts'
-import { freshStore, onEveryEngine, refused } from './support/host.ts'
+import { emptyStore, onEveryEngine, refused } from './support/host.ts'
 import { tempDir } from './support/temp.ts'
 
 const CHILD = join(import.meta.dirname, 'store-child.ts')
@@ -55,7 +55,7 @@ const open = (store: Address) => openHost({ instance: 'test', store, webBase: 'h
 
 onEveryEngine('two processes that write', (engine) => {
   test('lose nothing, and nobody sees a lock', async (t) => {
-    const address = await freshStore(t, engine)
+    const address = await emptyStore(t, engine)
     await (await open(address)).close()
     const folders = ['one', 'two']
     const answers = await race(
@@ -80,7 +80,7 @@ onEveryEngine('two processes that write', (engine) => {
   })
 
   test('make one store when several start at the same time', async (t) => {
-    const address = await freshStore(t, engine)
+    const address = await emptyStore(t, engine)
     const answers = await race(
       t,
       Array.from({ length: 8 }, () => ['open', address]),

@@ -85,26 +85,26 @@ suite('a disk that fails', needs('compiler'), () => {
     }
   })
 
-  // SQLite keeps this to itself: what the file should have is still in the log, and it tries again.
-  test('to sync the file behind the log loses nothing', async (t) => {
+  test('to sync the file behind the log ends the process, and what was acknowledged is still in the log', async (t) => {
     const [by, shim] = [chance(t), buildShim(t)]
     const demo = await linked(t)
     const link = await demo.mintHook('load')
     const root = demo.copy()
-    const disk = watchDisk(t, shim, root, { fail: { ending: '.db', at: by.between(1, 3) } })
+    const disk = watchDisk(t, shim, root, { fail: { ending: 'svc.db', at: by.between(1, 3) } })
     const served = await demo.start({ root, env: disk.env })
     const running = load(served.hook(link), {
       clients: CLIENTS,
       padding: () => by.between(32, 64) * 1024,
-      messages: 600,
     })
+    const { code, stderr } = await served.ended
     await running.ended
-    await served.kill()
-    for (const left of [disk.cut('none', by), root]) {
-      const stored = (await demo.inbound(link, left)).map(({ content }) => content)
-      const { lost, doubled, foreign, acknowledged } = compare([running], stored)
-      assert.deepEqual([lost, doubled, foreign], [[], [], []])
-      assert.equal(acknowledged, 600)
-    }
+    assert.ok(code !== null && code > 0, `it ended with ${code}: ${stderr}`)
+    assert.match(stderr, /the disk under .* answered with an error/)
+    // What the disk has forgotten is still in the memory of the machine, and in the log. That a power cut in this very
+    // moment loses nothing either is not promised: of pages that were brought over before, nobody is told.
+    const stored = (await demo.inbound(link, root)).map(({ content }) => content)
+    const { lost, doubled, foreign, acknowledged } = compare([running], stored)
+    assert.deepEqual([lost, doubled, foreign], [[], [], []])
+    assert.ok(acknowledged > 0)
   })
 })

@@ -2,8 +2,12 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { claimRounds, endRound, type Held, say } from '../../src/core/rounds.ts'
+import { claimTurn } from '../../src/core/claim.ts'
+import { queueUp } from '../../src/core/messages.ts'
+import { recordOut } from '../../src/core/outbox.ts'
+import { endTurn, type Turn } from '../../src/core/turns.ts'
 import { openHost } from '../../src/daemons/host.ts'
+import { routePiece } from '../../src/daemons/routd/router.ts'
 import { type Chance, chance } from '../support/chance.ts'
 import { type Reading, readEvents, type StreamEvent } from '../support/event-reader.ts'
 import { onEveryEngine } from '../support/host.ts'
@@ -28,19 +32,23 @@ function randomText(by: Chance): string {
 async function openSpeaker(t: TestContext, demo: Linked) {
   const host = await openHost({ instance: 'demo', store: demo.address, webBase: 'http://localhost' })
   t.after(() => host.close())
-  const speaking = { ...host, dialect: host.engine.dialect }
+  const { engine, rules } = host
+  const speaking = { ...host, dialect: engine.dialect }
   return {
-    claim: async (): Promise<Held> => {
+    claim: async (): Promise<Turn> => {
       for (;;) {
-        const lease = { now: Date.now(), forMs: 600_000 }
-        const [claimed] = await host.engine.transaction((tx) => claimRounds(tx, lease, 1))
-        if (claimed) return claimed
+        await engine.transaction((tx) => routePiece(tx, { host, assistantName: 'svc' }))
+        const claimed = await engine.transaction(async (tx) => {
+          await queueUp(tx, engine.dialect)
+          return claimTurn(tx, rules, { now: Date.now(), forMs: 600_000 })
+        })
+        if (claimed) return claimed.turn
         await turn()
       }
     },
-    say: (held: Held, content: string, kind: 'message' | 'status') =>
-      host.engine.transaction((tx) => say(tx, speaking, held, { kind, content, sender: 'test' })),
-    end: (held: Held) => host.engine.transaction((tx) => endRound(tx, speaking, held, { status: 'success' })),
+    say: ({ id: turn_id, jid, folder }: Turn, content: string, kind: 'message' | 'status') =>
+      engine.transaction((tx) => recordOut(tx, speaking, rules, { jid, topic: '', folder, turn_id, content, kind })),
+    end: (held: Turn) => engine.transaction((tx) => endTurn(tx, speaking, rules, held, { outcome: 'answered' })),
   }
 }
 

@@ -38,7 +38,7 @@ export interface Linked {
   readonly root: string
   readonly address: Address
   readonly run: Instance['run']
-  mintHook(source: string): Promise<Link>
+  mintHook(source: string, folder?: string): Promise<Link>
   mintChat(suffix: string): Promise<Link>
   /** One more process on the store, all daemons or some; `env` is for this one only. */
   start(options?: { daemons?: readonly string[]; env?: Record<string, string>; root?: string }): Promise<Served>
@@ -78,7 +78,7 @@ export async function linked(
     address: database.DATABASE_URL ? { url: database.DATABASE_URL } : { path: join(root, 'store', 'svc.db') },
     run,
     query,
-    mintHook: (source) => mint('webhook', 'main', source),
+    mintHook: (source, folder = 'main') => mint('webhook', folder, source),
     mintChat: (suffix) => mint('chat', 'main', suffix),
     start: async ({ daemons = [], env = {}, root: elsewhere } = {}) => {
       const served = await serve(daemons, { ...env, ...(elsewhere ? { SVC_DATA_DIR: dirname(elsewhere) } : {}) })

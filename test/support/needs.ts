@@ -20,6 +20,7 @@ const PARTS = {
   browser: { missing: () => commandMissing('chromium'), remedy: 'apt-get install chromium' },
   compiler: { missing: () => commandMissing('cc'), remedy: 'apt-get install gcc libc6-dev' },
   curl: { missing: () => commandMissing('curl'), remedy: 'apt-get install curl' },
+  bubblewrap: { missing: bubblewrapMissing, remedy: 'apt-get install bubblewrap' },
   zsh: { missing: () => commandMissing('zsh'), remedy: 'apt-get install zsh' },
   fish: { missing: () => commandMissing('fish'), remedy: 'apt-get install fish' },
   'old node': {
@@ -56,6 +57,13 @@ function commandMissing(command: string): string | undefined {
 export function oldNode(): string | undefined {
   const { status, stdout } = spawnSync('/usr/bin/node', ['--version'], { encoding: 'utf8' })
   return status === 0 && Number(/^v(\d+)/.exec(stdout)?.[1]) < 24 ? '/usr/bin/node' : undefined
+}
+
+function bubblewrapMissing(): string | undefined {
+  const reason = commandMissing('bwrap')
+  if (reason) return reason
+  const { status, stderr } = spawnSync('bwrap', ['--ro-bind', '/', '/', '--unshare-pid', 'true'], { encoding: 'utf8' })
+  return status === 0 ? undefined : `bwrap does not work here: ${stderr.trim()}`
 }
 
 function engineMissing(): string | undefined {

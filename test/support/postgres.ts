@@ -19,6 +19,8 @@ export interface Postgres {
   url(database?: string): string
   /** Makes a new, empty database and answers its address. */
   createDatabase(): Promise<string>
+  /** The same as a copy of one that `fill` has filled, once for this server and this name. */
+  copyDatabase(name: string, fill: (url: string) => Promise<void>): Promise<string>
   /** Ends the server; of a shared one, only the databases made here. Connections still open are cut. */
   stop(): Promise<void>
 }
@@ -132,13 +134,38 @@ function databases(address: string, made: string[] = []): Omit<Postgres, 'stop'>
     other.pathname = database
     return other.href
   }
-  const createDatabase = async (): Promise<string> => {
+  const create = async (template: string): Promise<string> => {
     const name = `t_${randomBytes(8).toString('hex')}`
-    await query(address, `create database ${name} template template0`)
+    await query(address, `create database ${name} template ${template}`)
     made.push(name)
     return url(name)
   }
-  return { url, createDatabase }
+  const copyDatabase = async (name: string, fill: (url: string) => Promise<void>): Promise<string> => {
+    // Test files run side by side: one of them fills it, and the others wait.
+    await locked(address, async (run) => {
+      if ((await run(`select 1 from pg_database where datname = '${name}'`)).length > 0) return
+      await run(`create database ${name}_filling template template0`)
+      await fill(url(`${name}_filling`))
+      await run(`alter database ${name}_filling rename to ${name}`)
+    })
+    return create(name)
+  }
+  return { url, createDatabase: () => create('template0'), copyDatabase }
+}
+
+async function locked(
+  address: string,
+  work: (run: (sql: string) => Promise<unknown[]>) => Promise<void>,
+): Promise<void> {
+  const { Client } = await import('pg')
+  const client = new Client({ connectionString: address })
+  await client.connect()
+  try {
+    await client.query('select pg_advisory_lock(1)')
+    await work(async (sql) => (await client.query(sql)).rows)
+  } finally {
+    await client.end()
+  }
 }
 
 async function query(address: string, sql: string): Promise<void> {

@@ -7,9 +7,11 @@ import type { TestHost } from './host.ts'
 
 /** A link in the store: the hash of its token as posts name it, a letter for each byte. */
 export async function addLink(
-  { host, clock }: TestHost,
+  { host, clock }: Pick<TestHost, 'host' | 'clock'>,
   jid: string,
-  row: { target_folder?: string; source_label?: string; context?: string } = { target_folder: 'main' },
+  row: { owner_folder?: string; target_folder?: string; source_label?: string; context?: string } = {
+    target_folder: 'main',
+  },
 ): Promise<string> {
   const token_hash = hashToken(`token of ${jid} ${Math.random()}`)
   await host.engine.transaction((tx) =>
@@ -18,7 +20,7 @@ export async function addLink(
   return Buffer.from(token_hash).toString('latin1')
 }
 
-export function postOf({ host }: TestHost, link: string, rest: Partial<Post> = {}): Post {
+export function postOf({ host }: Pick<TestHost, 'host'>, link: string, rest: Partial<Post> = {}): Post {
   return {
     id: uuidv7(host.clock, host.random),
     link,

@@ -4,18 +4,22 @@ import type { TestContext } from 'node:test'
 import { Client, InMemoryTransport, StreamableHTTPClientTransport, type Tool } from '@modelcontextprotocol/client'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import type { Caller } from '../../src/core/caller.ts'
-import { type ToolList, toolList, toolServer, toolsOf } from '../../src/faces/mcp.ts'
-import type { Host } from '../../src/registry/context.ts'
+import { hotToolsOf, type ToolList, toolList, toolServer, toolsOf } from '../../src/faces/mcp.ts'
+import type { Asking, Host } from '../../src/registry/context.ts'
 import type { NamedVerb } from '../../src/registry/resource.ts'
 import { aclResource } from '../../src/resources/acl.ts'
 import { aclMembershipResource } from '../../src/resources/acl-membership.ts'
 import { resources } from '../../src/resources/index.ts'
+import { tools } from '../../src/tools/index.ts'
 import type { TestHost } from './host.ts'
 
-/** Every tool of the product. */
-export const PRODUCT_TOOLS: ToolList = toolList(toolsOf(resources))
+/** Those that are a row's. */
+export const ROW_TOOLS: ToolList = toolList(toolsOf(resources))
 
-/** The verb behind each of them. */
+/** Every tool of the product. */
+export const PRODUCT_TOOLS: ToolList = toolList([...toolsOf(resources), ...hotToolsOf(tools)])
+
+/** The verb behind each of those that are a row's. */
 export const TOOL_VERBS: ReadonlyMap<string, NamedVerb> = new Map(
   resources.flatMap(({ verbs }) =>
     Object.values(verbs).flatMap((verb) => (verb.when === undefined ? [] : [[verb.toolName, verb]])),
@@ -39,6 +43,8 @@ export interface ToolSession {
 export interface SessionOptions {
   list?: ToolList
   generation?: Generation
+  /** The turn that the connection names. */
+  turn?: Asking['turn']
   onError?(error: unknown, what: string): void
 }
 
@@ -49,9 +55,9 @@ export async function openTools(
   caller: Caller,
   options: SessionOptions = {},
 ): Promise<ToolSession> {
-  const { list = PRODUCT_TOOLS, generation = 'handshake', onError = rethrow } = options
+  const { list = PRODUCT_TOOLS, generation = 'handshake', turn, onError = rethrow } = options
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
-  const asking = () => ({ host, caller, face: 'tool' as const })
+  const asking = () => ({ host, caller, face: 'tool' as const, ...(turn ? { turn } : {}) })
   // The official entry for sockets: it decides which generation a connection speaks.
   const served = serveStdio(() => toolServer({ list, version: '0', asking, onError }), { transport: theirs })
   const client = clientOf(generation)

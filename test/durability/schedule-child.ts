@@ -1,0 +1,52 @@
+// A scheduler as a process of its own: `node schedule-child.ts <mode> <address> <began>`, address as JSON. It runs until it is
+// killed. Mode `careless` is what must not be: it looks at what is due, and takes it afterwards.
+import { setTimeout as pause } from 'node:timers/promises'
+import { dueTasks, following } from '../../src/core/firing.ts'
+import { receive } from '../../src/core/inbound.ts'
+import { scheduledTasks } from '../../src/core/tasks.ts'
+import { openHost } from '../../src/daemons/host.ts'
+import { Scheduler } from '../../src/daemons/timed/scheduler.ts'
+import type { Clock } from '../../src/lib/clock.ts'
+import { openLog } from '../../src/lib/log.ts'
+import { Refusal } from '../../src/lib/refusal.ts'
+
+const HOUR_MS = 3_600_000
+/** How the clock of the machine is set, for three seconds each. */
+const STEPS = [0, 1, 0, -1]
+const STEP_MS = 3000
+
+const [mode = '', address = '', began = ''] = process.argv.slice(2)
+const jumping: Clock = {
+  now: () => {
+    const real = Date.now()
+    return real + HOUR_MS * (STEPS[Math.floor((real - Number(began)) / STEP_MS) % STEPS.length] ?? 0)
+  },
+}
+const host = await openHost({
+  instance: 'test',
+  store: JSON.parse(address),
+  webBase: 'http://localhost',
+  ...(mode === 'jumping' ? { clock: jumping } : {}),
+})
+process.stdout.write('ready\n')
+if (mode === 'careless') await fireCarelessly()
+else new Scheduler({ host, log: await openLog() })
+// Its timers keep nothing alive.
+process.stdin.resume()
+
+async function fireCarelessly(): Promise<never> {
+  const { engine, clock, random } = host
+  const speaking = { dialect: engine.dialect, clock, random }
+  for (;;) {
+    const due = await engine.read((tx) => dueTasks(tx, clock.now(), 100))
+    for (const task of due) {
+      const next = following(task, clock.now(), 'UTC')
+      if (next instanceof Refusal) throw next
+      await engine.transaction(async (tx) => {
+        await receive(tx, speaking, { jid: task.chat_jid, sender: 'timed', content: task.next_run ?? '' })
+        await scheduledTasks.update(tx, { id: task.id }, next)
+      })
+    }
+    await pause(10)
+  }
+}

@@ -1,0 +1,36 @@
+// Messages, turns, deaths and clocks in any order: whatever happens, the store is what a simple model of the rules says, and
+// in the end every message has come to its one end (decisions T1, T2, T4, T5, L14).
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { onEveryEngine } from './support/host.ts'
+import { ACT, drain, setTheStage, tally } from './support/model-acts.ts'
+import { Stage } from './support/model-stage.ts'
+
+/** SVC_TEST_RUNS=<n> has more of them, SVC_TEST_SEED=<seed> the same again. */
+const { SVC_TEST_RUNS: runs, SVC_TEST_SEED: seed } = process.env
+const LIMIT_MS = 120_000
+const ACTS_MAX = 200
+const RUNS = { sqlite: 70, postgres: 12 }
+
+onEveryEngine('an instance', (engine) => {
+  test('is what the rules say after whatever happens, and answers everything in the end', async (t) => {
+    const stage = await Stage.open(t, engine)
+    await fc.assert(
+      fc.asyncProperty(fc.commands([ACT], { maxCommands: ACTS_MAX, size: 'max' }), async (acts) => {
+        const model = await setTheStage(stage)
+        await fc.asyncModelRun(() => ({ model, real: stage }), acts)
+        await drain(model, stage)
+      }),
+      {
+        unbiased: true,
+        // Also for the search for the shortest way to a failure, which takes long where the store is slow.
+        ...(runs === undefined ? { interruptAfterTimeLimit: LIMIT_MS, markInterruptAsFailure: true } : {}),
+        numRuns: runs === undefined ? RUNS[engine] : Number(runs),
+        ...(seed === undefined ? {} : { seed: Number(seed) }),
+      },
+    )
+    const never = [...tally].filter(([, times]) => times === 0)
+    if (engine === 'sqlite' && runs === undefined) assert.deepEqual(never, [], 'what has never happened is not tested')
+  })
+})

@@ -1,0 +1,75 @@
+// The protocol of the channels over a test's host, without a port.
+import type { TestContext } from 'node:test'
+import { Hono } from 'hono'
+import { mountChannels } from '../../src/daemons/routd/channels.ts'
+import type { HealthChecks } from '../../src/daemons/routd/health.ts'
+import { answerErrors, answerNotFound } from '../../src/lib/http.ts'
+import { openLog } from '../../src/lib/log.ts'
+import type { TestHost } from './host.ts'
+
+export interface ChannelDoor {
+  readonly checks: HealthChecks
+  /** `ask('POST /v1/messages', body, token)`; the channel secret unless another is given. */
+  ask(request: string, body?: unknown, bearer?: string, headers?: Record<string, string>): Promise<DoorAnswer>
+  /** Its token. */
+  register(over?: object): Promise<string>
+}
+
+export interface DoorAnswer {
+  readonly status: number
+  readonly body: Record<string, unknown>
+  /** The sentence of a refusal. */
+  readonly detail: string
+}
+
+export const CHANNEL_SECRET = 'the channel secret'
+
+export async function channelDoor(
+  t: TestContext,
+  { host }: TestHost,
+  settings: { isPublicAllowed?: boolean; secret?: string | undefined } = {},
+): Promise<ChannelDoor> {
+  const app = new Hono()
+  app.onError(
+    answerErrors((_, error) => {
+      // In a test nobody waits for a log.
+      console.error(error)
+    }),
+  )
+  app.notFound(answerNotFound(app))
+  const log = await openLog({ to: { write: () => {} } })
+  const secret = 'secret' in settings ? settings.secret : CHANNEL_SECRET
+  const checks = mountChannels(
+    { host, app, log, defer: (close) => t.after(close) },
+    { CHANNEL_SECRET: secret, CHANNEL_REGISTER_ALLOW_PUBLIC: settings.isPublicAllowed ?? false },
+  )
+  const ask: ChannelDoor['ask'] = async (request, body, bearer = CHANNEL_SECRET, headers = {}) => {
+    const [method = '', path = ''] = request.split(' ')
+    const answer = await app.request(path, {
+      method,
+      headers: {
+        ...(bearer === '' ? {} : { Authorization: `Bearer ${bearer}` }),
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+    const read = JSON.parse(await answer.text())
+    return { status: answer.status, body: read, detail: String(read.detail ?? '') }
+  }
+  return {
+    checks,
+    ask,
+    register: async (over = {}) => {
+      const { status, body, detail } = await ask('POST /v1/channels/register', {
+        name: 'teled',
+        url: 'http://127.0.0.1:9/',
+        jid_prefixes: ['telegram:'],
+        capabilities: { send_text: true },
+        ...over,
+      })
+      if (status !== 200) throw new Error(detail)
+      return String(body.token)
+    },
+  }
+}

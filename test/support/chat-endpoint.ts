@@ -1,0 +1,114 @@
+// An endpoint that speaks OpenAI's chat completions, on this machine: each request gets the next answer of the test.
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import type { Ending } from './temp.ts'
+
+export interface Asked {
+  readonly url: string
+  readonly headers: IncomingHttpHeaders
+  readonly body: {
+    readonly model: string
+    readonly stream: boolean
+    readonly tools?: readonly { function: { name: string } }[]
+    readonly tool_choice?: string
+    readonly messages: readonly { role: string; content: string | null; tool_calls?: unknown; tool_call_id?: string }[]
+  }
+}
+
+export type Reply = (response: ServerResponse, asked: Asked) => unknown
+
+export interface ChatEndpoint {
+  readonly url: string
+  readonly asked: Asked[]
+  /** What is answered next, one after the other; the last one again and again. */
+  answer(...replies: Reply[]): void
+}
+
+export async function chatEndpoint(t: Ending): Promise<ChatEndpoint> {
+  const asked: Asked[] = []
+  let replies: Reply[] = []
+  const server = createServer(async (request, response) => {
+    const { url = '', headers } = request
+    const one = { url, headers, body: JSON.parse(await text(request)) }
+    asked.push(one)
+    const reply = replies.length > 1 ? replies.shift() : replies[0]
+    await reply?.(response, one)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}/v1`,
+    asked,
+    answer: (...next) => {
+      replies = next
+    },
+  }
+}
+
+const USAGE = { prompt_tokens: 1000, completion_tokens: 100, total_tokens: 1100 }
+
+export function events(response: ServerResponse, chunks: readonly unknown[], isEnded = true): void {
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  for (const chunk of chunks) response.write(`data: ${typeof chunk === 'string' ? chunk : JSON.stringify(chunk)}\n\n`)
+  if (isEnded) response.end('data: [DONE]\n\n')
+}
+
+const delta = (piece: object, finish_reason: string | null = null): object => ({
+  choices: [{ index: 0, delta: piece, finish_reason }],
+})
+
+/** Words, in pieces of a few letters; the bytes are cut without regard to letters. */
+export function saying(words: string, usage: object | null = USAGE): Reply {
+  return (response) => {
+    const pieces = words.match(/.{1,3}/gsu) ?? []
+    const chunks = [
+      delta({ role: 'assistant', content: '' }),
+      ...pieces.map((content) => delta({ content })),
+      delta({}, 'stop'),
+      ...(usage ? [{ choices: [], usage }] : []),
+    ]
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    const bytes = Buffer.from(
+      `: hello\r\n\r\n${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\r\n\r\n`).join('')}data: [DONE]\r\n\r\n`,
+    )
+    for (let at = 0; at < bytes.length; at += 7) response.write(bytes.subarray(at, at + 7))
+    response.end()
+  }
+}
+
+/** Tool calls whose arguments come in pieces, mixed with each other. */
+export function calling(...calls: readonly { readonly name: string; readonly args: string }[]): Reply {
+  return (response) => {
+    const first = calls.map(({ name }, index) =>
+      delta({ tool_calls: [{ index, id: `call-${index}`, type: 'function', function: { name, arguments: '' } }] }),
+    )
+    const longest = Math.max(...calls.map(({ args }) => args.length))
+    const pieces = Array.from({ length: Math.ceil(longest / 2) }, (_, at) =>
+      calls.flatMap(({ args }, index) => {
+        const piece = args.slice(at * 2, at * 2 + 2)
+        return piece === '' ? [] : [delta({ tool_calls: [{ index, function: { arguments: piece } }] })]
+      }),
+    ).flat()
+    events(response, [...first, ...pieces, delta({}, 'tool_calls'), { choices: [], usage: USAGE }])
+  }
+}
+
+export function refusing(status: number, error: unknown, headers: Record<string, string> = {}): Reply {
+  return (response) => {
+    response.writeHead(status, { 'content-type': 'application/json', ...headers })
+    response.end(typeof error === 'string' ? error : JSON.stringify({ error }))
+  }
+}
+
+/** A stream that breaks off in the middle of a word. */
+export const cut: Reply = (response) => {
+  events(response, [delta({ content: 'never se' })], false)
+  setImmediate(() => response.destroy())
+}

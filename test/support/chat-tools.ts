@@ -1,0 +1,76 @@
+// An instance with two folders, a room for each on a platform that the test holds in its hand, and an agent at its tools.
+import type { TestContext } from 'node:test'
+import { layout } from '../../src/core/layout.ts'
+import { messages, textOf } from '../../src/core/messages.ts'
+import { type Outbox, outbox } from '../../src/core/outbox.ts'
+import { setUpFolder } from '../../src/core/products.ts'
+import type { Speech } from '../../src/core/speech.ts'
+import type { OpenHost } from '../../src/daemons/host.ts'
+import { hotToolsOf, toolList } from '../../src/faces/mcp.ts'
+import type { NamedVerb } from '../../src/registry/resource.ts'
+import { routesResource } from '../../src/resources/routes.ts'
+import { type FakeChannel, type FakeOptions, fakeChannel, withChannel } from './fake-channel.ts'
+import { agent, type EngineName, type TestHost, testHost } from './host.ts'
+import { tempDir } from './temp.ts'
+import { openTools, type ToolSession } from './tools.ts'
+
+/** The room of `team`, and the one of `other`. */
+export const ROOM = 'fake:room/1'
+export const OTHER_ROOM = 'fake:room/2'
+
+export interface ChatTools extends TestHost {
+  readonly host: OpenHost
+  readonly fake: FakeChannel
+  /** The home of `team`. */
+  readonly home: string
+  /** The tools in the hands of the agent of `team`, or of another folder. */
+  tools(folder?: string): Promise<ToolSession>
+  /** All that was said, oldest first, with its text. */
+  said(): Promise<(Outbox & { readonly content: string })[]>
+}
+
+export interface ChatToolsOptions extends FakeOptions {
+  readonly speech?: Speech
+}
+
+export async function chatTools(
+  t: TestContext,
+  engine: EngineName,
+  verbs: readonly NamedVerb[],
+  options: ChatToolsOptions = {},
+): Promise<ChatTools> {
+  const here = await testHost(t, engine)
+  await here.groups('team', 'team/sub', 'other')
+  for (const [room, target] of [
+    ['room/1', 'team'],
+    ['room/2', 'other'],
+  ])
+    await here.cli.call(routesResource.verbs.create, { seq: 0, match: `room=${room}`, target })
+  const fake = fakeChannel(options)
+  const places = layout(tempDir(t))
+  await setUpFolder(places, 'team')
+  const host: OpenHost = {
+    ...here.host,
+    layout: places,
+    channels: withChannel(here.host.channels, fake),
+    ...(options.speech ? { speech: options.speech } : {}),
+  }
+  const list = toolList(hotToolsOf(verbs))
+  return {
+    ...here,
+    host,
+    fake,
+    home: `${places.groups}/team`,
+    tools: (folder = 'team') => openTools(t, host, agent(folder), { list }),
+    said: () =>
+      host.engine.read(async (tx) => {
+        const rows = await outbox.list(tx)
+        const found: (Outbox & { content: string })[] = []
+        for (const row of rows) {
+          const message = await messages.find(tx, { seq: row.message_seq })
+          found.push({ ...row, content: textOf(message?.content ?? new Uint8Array()) })
+        }
+        return found
+      }),
+  }
+}

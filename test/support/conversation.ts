@@ -1,0 +1,115 @@
+// Messages and turns for tests that look at the tables alone: what the router would do is done here by hand.
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import { type ClaimedTurn, claimTurn } from '../../src/core/claim.ts'
+import { ensureConversation } from '../../src/core/conversations.ts'
+import { envelopes } from '../../src/core/envelopes.ts'
+import { type Inbound, receive } from '../../src/core/inbound.ts'
+import { type Inbox, inbox } from '../../src/core/inbox.ts'
+import { messages, queueUp } from '../../src/core/messages.ts'
+import { type Outbound, type Recorded, recordOut } from '../../src/core/outbox.ts'
+import { framesAfter, type Round, rounds } from '../../src/core/rounds.ts'
+import type { TurnRules } from '../../src/core/turn-rules.ts'
+import { endTurn, type Submission, submitTurn, type Turn, type TurnEnd, turns } from '../../src/core/turns.ts'
+import { timestamp } from '../../src/lib/clock.ts'
+import type { Tx } from '../../src/store/engine.ts'
+import { run } from '../../src/store/statement.ts'
+import { type EngineName, type TestHost, testHost } from './host.ts'
+
+export const LEASE_MS = 10_000
+
+export interface Asking extends Partial<Omit<Inbound, 'content'>> {
+  readonly folder?: string
+  /** The conversation, where it is not the topic of the chat. */
+  readonly conversation?: string
+}
+
+export interface Conversing extends TestHost {
+  /** A message that was routed and waits; its id. A round unless said otherwise. */
+  ask(content?: string, asking?: Asking): Promise<string>
+  claim(rules?: Partial<TurnRules>): Promise<ClaimedTurn | undefined>
+  mustClaim(rules?: Partial<TurnRules>): Promise<ClaimedTurn>
+  say(turn: Turn, content: string, out?: Partial<Outbound>): Promise<Recorded>
+  submit(folder: string, submission: Submission): Promise<readonly string[]>
+  end(turn: Pick<Turn, 'id' | 'fence'>, end?: Partial<TurnEnd>): Promise<boolean>
+  state(id: string): Promise<Inbox>
+  round(id: string): Promise<Round>
+  turn(id: string): Promise<Turn>
+  frames(id: string): Promise<string[]>
+  write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+}
+
+export async function conversing(t: TestContext, engine: EngineName, on?: TestHost): Promise<Conversing> {
+  const here = on ?? (await testHost(t, engine))
+  const { host, clock } = here
+  const { engine: store, rules } = host
+  const speaking = { dialect: store.dialect, clock: host.clock, random: host.random }
+  const claim = (changes: Partial<TurnRules> = {}) =>
+    store.transaction(async (tx) => {
+      await queueUp(tx, store.dialect)
+      return claimTurn(tx, { ...rules, ...changes }, { now: clock.now(), forMs: LEASE_MS })
+    })
+  return {
+    ...here,
+    claim,
+    mustClaim: async (changes) => (await claim(changes)) ?? assert.fail('nothing to claim'),
+    ask: (content = 'why?', { folder = 'main', conversation, ...inbound } = {}) =>
+      store.transaction(async (tx) => {
+        const { id, seq } = await receive(tx, speaking, {
+          jid: `web:${folder}`,
+          sender: 'anon:1',
+          target_folder: folder,
+          hasRound: true,
+          content,
+          ...inbound,
+        })
+        await routeByHand(tx, { seq, folder, topic: conversation ?? inbound.topic ?? '', now: timestamp(clock.now()) })
+        return id
+      }),
+    say: (turn, content, out = {}) =>
+      store.transaction((tx) =>
+        recordOut(tx, speaking, rules, {
+          jid: turn.jid,
+          topic: turn.chat_topic,
+          folder: turn.folder,
+          turn_id: turn.id,
+          content,
+          ...out,
+        }),
+      ),
+    submit: (folder, submission) => store.transaction((tx) => submitTurn(tx, speaking, rules, folder, submission)),
+    end: async (turn, end = {}) =>
+      (await store.transaction((tx) => endTurn(tx, speaking, rules, turn, { outcome: 'answered', ...end }))) !==
+      undefined,
+    state: async (id) => (await store.read((tx) => inbox.find(tx, { id }))) ?? assert.fail('no such message'),
+    round: async (id) => (await store.read((tx) => rounds.find(tx, { id }))) ?? assert.fail('no such round'),
+    turn: async (id) => (await store.read((tx) => turns.find(tx, { id }))) ?? assert.fail('no such turn'),
+    frames: async (id) => (await store.read((tx) => framesAfter(tx, id, 0, 200))).map(({ content }) => content),
+    write: (work) => store.transaction(work),
+    read: (work) => store.read(work),
+  }
+}
+
+async function routeByHand(
+  tx: Tx,
+  { seq, folder, topic, now }: { seq: number; folder: string; topic: string; now: string },
+): Promise<void> {
+  const message = (await messages.find(tx, { seq })) ?? assert.fail('no such message')
+  const envelope = await envelopes.find(tx, { message_seq: seq })
+  await inbox.insert(tx, {
+    message_seq: seq,
+    id: message.id,
+    jid: message.jid,
+    folder,
+    topic,
+    chat_topic: message.topic ?? '',
+    sender: message.sender,
+    verb: envelope?.verb ?? 'message',
+    state: 'waiting',
+    updated_at: now,
+  })
+  await ensureConversation(tx, folder, topic, now)
+  await run(tx, 'update conversations set waiting = waiting + 1 where folder = $1 and topic = $2', [folder, topic])
+  await run(tx, 'update routing set last_seq = $1 where id = 1', [seq])
+}

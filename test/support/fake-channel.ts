@@ -1,0 +1,76 @@
+// A platform that a test holds in its hand: it keeps what it was asked for, and fails when it is told to.
+import type { ActionName, Actions, Channel, Channels } from '../../src/core/channel.ts'
+
+export interface FakeCall {
+  readonly action: ActionName
+  /** What the action was given. */
+  readonly given: Record<string, unknown>
+}
+
+export interface FakeChannel extends Channel {
+  readonly calls: FakeCall[]
+  /** The next call throws this, or does this first. */
+  next(what: Error | ((call: FakeCall) => void | Promise<void>)): void
+}
+
+export interface FakeOptions {
+  readonly platform?: string
+  readonly isKeyed?: boolean
+  readonly lacks?: readonly ActionName[]
+  /** Whether it tells the id of what it was given. */
+  readonly tellsIds?: boolean
+}
+
+const ACTIONS: readonly ActionName[] = [
+  'send',
+  'send_file',
+  'send_voice',
+  'post',
+  'forward',
+  'quote',
+  'repost',
+  'like',
+  'dislike',
+  'edit',
+  'delete',
+  'pin_message',
+  'unpin_message',
+  'unpin_all',
+  'pane_set_prompts',
+  'pane_set_title',
+]
+
+export function fakeChannel(options: FakeOptions = {}): FakeChannel {
+  const { platform = 'fake', isKeyed = true, lacks = [], tellsIds = true } = options
+  const calls: FakeCall[] = []
+  const coming: (Error | ((call: FakeCall) => void | Promise<void>))[] = []
+  const does = (action: ActionName) => async (given: object) => {
+    const call = { action, given: { ...given } }
+    calls.push(call)
+    const next = coming.shift()
+    if (next instanceof Error) throw next
+    await next?.(call)
+    return tellsIds ? { id: `${platform}-${calls.length}` } : {}
+  }
+  const has = ACTIONS.filter((action) => !lacks.includes(action)).map((action) => [action, does(action)] as const)
+  return {
+    name: platform,
+    platform,
+    isInternal: false,
+    isKeyed,
+    // One function serves all: each is given an object, and what it answers with is more than some need.
+    actions: Object.fromEntries(has) as Partial<Actions>,
+    hint: (action) => `instead of ${action}, use send(chatJid, text)`,
+    calls,
+    next: (what) => {
+      coming.push(what)
+    },
+  }
+}
+
+/** The chats of its platform are the fake's, all others as before. */
+export function withChannel(channels: Channels, fake: Channel): Channels {
+  return {
+    of: async (jid, source) => (jid.startsWith(`${fake.platform}:`) ? fake : channels.of(jid, source)),
+  }
+}

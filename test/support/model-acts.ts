@@ -1,0 +1,623 @@
+// What may happen to an instance, in any order: each act is done to the real one and told to the model, and then all laws
+// are asked.
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import { ATTEMPTS_MAX, type ClaimedTurn } from '../../src/core/claim.ts'
+import type { InboxEnd } from '../../src/core/inbox.ts'
+import { Refusal } from '../../src/lib/refusal.ts'
+import { groupsResource } from '../../src/resources/groups.ts'
+import { routesResource } from '../../src/resources/routes.ts'
+import { scheduledTasksResource } from '../../src/resources/scheduled-tasks.ts'
+import { usersResource } from '../../src/resources/users.ts'
+import { run } from '../../src/store/statement.ts'
+import { type Held, LEASE_MS, Model, type OpenTurn, type Task } from './model.ts'
+import { checkLaws } from './model-laws.ts'
+import { RULES, type Stage } from './model-stage.ts'
+
+const FOLDERS = ['main', 'team', 'team/a'] as const
+const CHILDREN: Readonly<Record<string, string>> = { main: 'team', team: 'team/a' }
+const LINKS = [
+  ['web:main', 'main'],
+  ['web:team', 'team'],
+  ['hook:main/ci', 'main'],
+  ['hook:team/ci', 'team'],
+] as const
+const ACCOUNT = 'github:7'
+const ENDS = ['answered', 'silent', 'silent', 'silent', 'failed', 'refused', 'observed'] as const
+const MINUTE_MS = 60_000
+const DAY_MS = 24 * 60 * MINUTE_MS
+
+export async function setTheStage(stage: Stage): Promise<Model> {
+  await stage.reset()
+  const model = new Model(RULES)
+  for (const folder of FOLDERS) await addGroup(model, stage, folder)
+  const lobby = { seq: 2, match: 'room=lobby', target: 'team' }
+  const { id } = await stage.do(routesResource.verbs.create, lobby)
+  model.routes.push({ id, seq: lobby.seq, room: 'lobby', target: lobby.target })
+  await checkLaws(model, stage)
+  return model
+}
+
+/** Of the tasks that every group has, one is enough here. */
+async function addGroup(model: Model, stage: Stage, folder: string): Promise<void> {
+  await stage.do(groupsResource.verbs.add, { folder })
+  for (const number of [1, 2, 3, 4])
+    await stage.do(scheduledTasksResource.verbs.delete, { id: `${folder}-mem-${number}` })
+  for (const [jid, target] of LINKS) if (target === folder) await stage.link(jid, target)
+  model.groups.set(folder, undefined)
+  const id = `${folder}-mem-0`
+  const daily = { id, owner: folder, jid: folder, cron: '0 2 * * *', isIsolated: true } as const
+  model.tasks.set(id, { ...daily, status: 'active', next: following(daily.cron, stage.clock.now()) })
+}
+
+function following(cron: string, after: number, slot: number = after): number {
+  const from = Math.max(after, slot)
+  if (cron === '* * * * *') return (Math.floor(from / MINUTE_MS) + 1) * MINUTE_MS
+  if (cron === '0 2 * * *') return (Math.floor((from - 120 * MINUTE_MS) / DAY_MS) + 1) * DAY_MS + 120 * MINUTE_MS
+  return slot + (Math.floor((from - slot) / Number(cron)) + 1) * Number(cron)
+}
+
+type Act = fc.AsyncCommand<Model, Stage>
+
+/** How often each act has happened: what never does is not tested. */
+export const tally = new Map<string, number>()
+
+function act<A>(
+  name: string,
+  args: fc.Arbitrary<A>,
+  does: (model: Model, stage: Stage, args: A) => Promise<void>,
+  may: (model: Readonly<Model>, args: A) => boolean = () => true,
+): fc.Arbitrary<Act> {
+  tally.set(name, 0)
+  return args.map((given) => ({
+    check: (model) => may(model, given),
+    run: async (model, stage) => {
+      tally.set(name, (tally.get(name) ?? 0) + 1)
+      await does(model, stage, given)
+      await checkLaws(model, stage)
+    },
+    toString: () => `${name} ${JSON.stringify(given)}`,
+  }))
+}
+
+const at = fc.nat(9)
+const folder = fc.constantFrom(...FOLDERS)
+
+function pick<T>(list: readonly T[], at: number): T {
+  const found = list[at % Math.max(list.length, 1)]
+  if (found === undefined) throw new Error('there is nothing to choose from')
+  return found
+}
+
+// What is said
+
+/** How far a message gets at once: the steps between may be taken much later, or by another process. */
+const goes = fc.constantFrom('nowhere', 'filed', 'routed', 'routed')
+
+async function go(model: Model, stage: Stage, goes: string): Promise<void> {
+  if (goes === 'nowhere') return
+  await stage.file()
+  model.fileAll()
+  if (goes === 'routed') await routeAll(model, stage)
+}
+
+const postHook = act(
+  'a hook posts',
+  fc.record({ jid: fc.constantFrom('hook:main/ci', 'hook:team/ci'), goes }),
+  async (model, stage, { jid, goes }) => {
+    const said = { sender: 'ci', text: '/ping is no command here' }
+    const id = await stage.post(jid, { ...said, topic: '' })
+    model.hear({ id, jid, ...said, chatTopic: '', to: targetOf(jid), hasRound: false })
+    await go(model, stage, goes)
+  },
+  isLinked,
+)
+
+const WORDS = fc.oneof(
+  { weight: 5, arbitrary: fc.constant('hello') },
+  { weight: 3, arbitrary: fc.constantFrom('/ping', '/new', '/new', '/new again', '/stop', '#bills hello') },
+)
+
+const postChat = act(
+  'a person asks at a link',
+  fc.record({
+    jid: fc.constantFrom('web:main', 'web:team'),
+    topic: fc.constantFrom('', 'bills'),
+    sender: fc.constantFrom('anon:1', ACCOUNT),
+    text: WORDS,
+    goes,
+  }),
+  async (model, stage, { jid, topic, sender, text, goes }) => {
+    const id = await stage.post(jid, { sender, topic, text })
+    model.hear({ id, jid, chatTopic: topic, sender, text, to: targetOf(jid), hasRound: true })
+    await go(model, stage, goes)
+  },
+  isLinked,
+)
+
+function isLinked(model: Readonly<Model>, { jid }: { readonly jid: string }): boolean {
+  return model.groups.has(targetOf(jid))
+}
+
+function targetOf(jid: string): string {
+  return LINKS.find(([link]) => link === jid)?.[1] ?? ''
+}
+
+const speakInRoom = act(
+  'a person speaks in a room',
+  fc.record({
+    jid: fc.constantFrom('sandbox:lobby', 'sandbox:den'),
+    sender: fc.constantFrom('sandbox:ann', 'sandbox:bob'),
+    text: WORDS,
+    goes,
+  }),
+  async (model, stage, { text, goes, ...said }) => {
+    const { id } = await stage.receive({ ...said, content: text })
+    model.hear({ id, ...said, text, chatTopic: '', hasRound: false })
+    model.fileAll()
+    await go(model, stage, goes)
+  },
+)
+
+const goOn = act('messages get further', fc.record({ goes }), (model, stage, { goes }) => go(model, stage, goes))
+
+async function routeAll(model: Model, stage: Stage): Promise<void> {
+  await stage.route()
+  model.routeAll(stage.clock.now())
+}
+
+// Time
+
+const advance = act(
+  'time goes by',
+  fc.constantFrom(1000, 5000, 30_000, MINUTE_MS, 3_600_000, DAY_MS),
+  async (_model, stage, ms) => stage.clock.advance(ms),
+)
+
+const setBack = act('the clock is set back', fc.constantFrom(1000, 3_600_000, DAY_MS), async (model, stage, ms) => {
+  stage.clock.advance(-ms)
+  model.setBack()
+})
+
+const schedule = act(
+  'a task is scheduled',
+  fc.record({
+    jid: fc.constantFrom('web:team', 'hook:main/ci', 'team/a', 'main'),
+    when: fc.constantFrom('minute', 'interval', 'past', 'future', 'now'),
+    contextMode: fc.constantFrom('group', 'isolated'),
+  }),
+  async (model, stage, { jid, when, contextMode }) => {
+    const now = stage.clock.now()
+    const time = (ms: number): string => new Date(now + ms).toISOString()
+    const crons = { minute: '* * * * *', interval: '45000', past: time(-DAY_MS), future: time(90_000), now: undefined }
+    const given = crons[when]
+    const { taskId: id } = await stage.do(scheduledTasksResource.verbs.schedule, {
+      ...{ targetJid: jid, prompt: `${when} in ${jid}`, contextMode },
+      ...(given === undefined ? {} : { cron: given }),
+    })
+    // The same again is the same task.
+    if (model.tasks.has(id)) return
+    const cron = when === 'minute' || when === 'interval' ? given : undefined
+    const next = cron === undefined ? (given === undefined ? now : Date.parse(given)) : following(cron, now)
+    const isIsolated = contextMode === 'isolated'
+    model.tasks.set(id, { id, owner: ownerOf(jid), jid, cron, isIsolated, status: 'active', next })
+  },
+  (model, { jid }) => model.groups.has(ownerOf(jid)),
+)
+
+function ownerOf(jid: string): string {
+  return jid.includes(':') ? targetOf(jid) : jid
+}
+
+/** Missed slots are one, no slot is fired twice, and what has fired is in the future or over. */
+async function fireAll(model: Model, stage: Stage): Promise<void> {
+  const now = stage.clock.now()
+  const fired: Task[] = []
+  const due = model.due(now).toSorted((a, b) => (a.next ?? 0) - (b.next ?? 0) || (a.id < b.id ? -1 : 1))
+  await stage.fire()
+  for (const task of due) {
+    const { id, cron, owner, next: slot = 0 } = task
+    if (!model.groups.has(owner)) {
+      task.status = 'paused'
+      continue
+    }
+    const name = `sched-${id}-${slot}`
+    if (!model.slots.has(name)) fired.push(task)
+    model.slots.add(name)
+    task.status = cron === undefined ? 'completed' : 'active'
+    task.next = cron === undefined ? undefined : following(cron, now, slot)
+    assert.ok(task.next === undefined || task.next > now)
+  }
+  const arrived = await unheardOf(model, stage)
+  assert.deepEqual(
+    arrived.map(({ task_id }) => task_id),
+    fired.map(({ id }) => id),
+    'what was fired',
+  )
+  for (const [index, { id, isIsolated, owner, jid }] of fired.entries()) {
+    const heard = { id: arrived[index]?.id ?? '', jid, chatTopic: '', to: owner, text: '', hasRound: false }
+    const sender = isIsolated ? `timed-isolated:${id}` : 'timed'
+    model.hear({ ...heard, sender, task: { id, isIsolated } })
+    model.fileAll()
+  }
+}
+
+const fire = act('tasks are fired', fc.constant({}), fireAll)
+
+/** What tools and schedules have said, and the model has not been told. */
+async function unheardOf(model: Model, stage: Stage): Promise<{ id: string; task_id: string | undefined }[]> {
+  const { rows } = await stage.read((tx) =>
+    run(
+      tx,
+      `select m.id, e.task_id from messages m join envelopes e on e.message_seq = m.seq
+       where m.direction = 'in' order by m.seq`,
+    ),
+  )
+  const known = new Set(model.messages.map(({ id }) => id))
+  return rows
+    .filter(({ id }) => !known.has(String(id)))
+    .map(({ id, task_id }) => ({ id: String(id), task_id: task_id === null ? undefined : String(task_id) }))
+}
+
+// Turns
+
+/** So many ask at once; how many were given one. */
+async function claimAll(model: Model, stage: Stage, askers: number): Promise<number> {
+  const now = stage.clock.now()
+  let count = 0
+  for (const claimed of await stage.claim(askers)) {
+    const { again, fresh } = model.claimable(now)
+    const mayStart = [...again, ...fresh].map(({ folder, topic }) => JSON.stringify([folder, topic]))
+    const starts = claimed && JSON.stringify([claimed.turn.folder, claimed.turn.topic])
+    if (starts === undefined) assert.deepEqual(mayStart, [], 'something may start, and nothing does')
+    else assert.ok(mayStart.includes(starts), `${starts} starts, and not one of ${mayStart.join(' ') || 'none'}`)
+    if (!claimed) continue
+    begin(model, claimed, now)
+    count++
+  }
+  return count
+}
+
+function begin(model: Model, { turn, asked, refusal }: ClaimedTurn, now: number): void {
+  const known = model.turns.get(turn.id)
+  if (known) model.beginAgain(known, now)
+  const open = known ?? model.begin(model.conversation(turn.folder, turn.topic), now)
+  assert.deepEqual(
+    asked.map(({ row }) => row.id),
+    open.ids,
+    'the messages of a turn, in the order of arrival',
+  )
+  assert.equal(refusal !== undefined, open.isRefused, `a refusal: ${refusal}`)
+  if (!open.isRefused) assert.equal(turn.money_cents, model.money(open.folder, open.person, now), 'what it may cost')
+}
+
+const claim = act(
+  'turns are claimed',
+  fc.record({ goes, askers: fc.constantFrom(1, 1, 2, 3) }),
+  async (model, stage, { goes, askers }) => {
+    await go(model, stage, goes)
+    await claimAll(model, stage, askers)
+  },
+)
+
+/** Whoever holds one and may run it. */
+function atWork(model: Readonly<Model>): OpenTurn[] {
+  return model.holders().filter(({ isRefused, folder }) => !isRefused && model.groups.has(folder))
+}
+
+const isAtWork = (model: Readonly<Model>): boolean => atWork(model).length > 0
+const isHeld = (model: Readonly<Model>): boolean => model.holders().length > 0
+
+let words = 0
+
+const say = act(
+  'a turn says something',
+  fc.record({ at, isStatus: fc.boolean() }),
+  async (model, stage, given) => {
+    const turn = pick(atWork(model).filter(isHeard), given.at)
+    const text = `words ${++words}`
+    const isStatus = given.isStatus && turn.jid.startsWith('web:')
+    if (isStatus) await stage.status(turn, text)
+    else await stage.use(turn, 'reply', { chatJid: turn.jid, text })
+    model.say(turn, text, { isStatus, now: stage.clock.now() })
+  },
+  (model) => atWork(model).some(isHeard),
+)
+
+/** A bare folder is no chat. */
+function isHeard({ jid }: OpenTurn): boolean {
+  return jid.includes(':')
+}
+
+const submit = act(
+  'a turn is submitted',
+  fc.record({
+    at,
+    status: fc.constantFrom('success', 'error'),
+    hasResult: fc.boolean(),
+    cents: fc.constantFrom(0, 3, 40),
+    times: fc.integer({ min: 1, max: 2 }),
+  }),
+  async (model, stage, { status, hasResult, cents, times, ...given }) => {
+    const turn = pick(atWork(model), given.at)
+    const now = stage.clock.now()
+    const session = `session ${++words}`
+    const result = hasResult && status === 'success' ? `result ${words}` : ''
+    const models = cents === 0 ? {} : { models: { m: { cost_cents: cents } } }
+    const isFirst = turn.submitted === undefined
+    for (let time = 0; time < times; time++)
+      await stage.submit(turn, { status, result, session_id: session, ...models })
+    model.submit(turn, { status, result, session, now })
+    if (isFirst && cents > 0) spendIn(model, turn, cents, now)
+  },
+  isAtWork,
+)
+
+const spend = act(
+  'a turn spends money elsewhere',
+  fc.record({ at, cents: fc.constantFrom(1, 20, 60) }),
+  async (model, stage, { cents, ...given }) => {
+    const turn = pick(atWork(model), given.at)
+    await stage.use(turn, 'log_external_cost', { provider: 'openai', model: 'm', cost_usd: cents / 100 })
+    spendIn(model, turn, cents, stage.clock.now())
+  },
+  isAtWork,
+)
+
+/** T5: all that was spent besides this turn is within the cap that let it start. */
+function spendIn(model: Model, turn: OpenTurn, cents: number, now: number): void {
+  model.spend(turn, cents, now)
+  if (turn.day !== new Date(now).toISOString().slice(0, 10)) return
+  for (const standing of turn.standings)
+    assert.ok(model.spent(standing, now, turn.id) <= standing.cap, `others have spent more than ${standing.who} has`)
+}
+
+async function endOne(model: Model, stage: Stage, turn: OpenTurn, wish: InboxEnd): Promise<void> {
+  const outcome = turn.isRefused ? 'refused' : turn.attempts > ATTEMPTS_MAX ? 'failed' : wish
+  const isBad = outcome === 'failed' || outcome === 'refused'
+  const why = isBad ? { reason: 'it did not work', notice: 'It did not work.' } : {}
+  assert.ok(await stage.end(turn, { outcome, ...why }), 'whoever holds it ends it')
+  model.end(turn, outcome, stage.clock.now())
+}
+
+const end = act(
+  'a turn ends',
+  fc.record({ at, outcome: fc.constantFrom(...ENDS) }),
+  (model, stage, { outcome, ...given }) => endOne(model, stage, pick(model.holders(), given.at), outcome),
+  isHeld,
+)
+
+const retry = act(
+  'a turn fails and is tried again',
+  fc.record({ at, afterMs: fc.constantFrom(0, 2000) }),
+  async (model, stage, { afterMs, ...given }) => {
+    const turn = pick(model.holders(), given.at)
+    const runAfter = stage.clock.now() + afterMs
+    assert.ok(await stage.retry(turn, runAfter))
+    Object.assign(turn, { state: 'retrying', runAfter, leasedUntil: 0 })
+  },
+  isHeld,
+)
+
+const renew = act(
+  'a turn is held for longer',
+  fc.record({ at }),
+  async (model, stage, given) => {
+    const turn = pick(model.holders(), given.at)
+    assert.ok(await stage.renew(turn))
+    turn.leasedUntil = stage.clock.now() + LEASE_MS
+  },
+  isHeld,
+)
+
+function mayDelegate(model: Readonly<Model>): OpenTurn[] {
+  return atWork(model).filter(({ depth, folder }) => depth === 0 && model.groups.has(CHILDREN[folder] ?? ''))
+}
+
+const delegate = act(
+  'a turn hands its question on',
+  fc.record({ at, endsAfter: fc.boolean() }),
+  async (model, stage, { endsAfter, ...given }) => {
+    const turn = pick(mayDelegate(model), given.at)
+    const group = CHILDREN[turn.folder] ?? ''
+    await stage.use(turn, 'delegate_group', { group, prompt: 'please', chatJid: turn.jid })
+    const [asked, ...more] = await unheardOf(model, stage)
+    assert.equal(more.length, 0)
+    const delegated = { from: turn.id, jid: turn.jid, topic: turn.chatTopic }
+    const heard = { id: asked?.id ?? '', jid: group, chatTopic: '', sender: 'delegate', text: 'please', to: group }
+    model.hear({ ...heard, hasRound: false, delegated })
+    model.fileAll()
+    if (endsAfter) await endOne(model, stage, turn, 'silent')
+  },
+  (model) => mayDelegate(model).length > 0,
+)
+
+const die = act(
+  'all holders die',
+  fc.record({ askers: fc.nat(2) }),
+  async (model, stage, { askers }) => {
+    stage.clock.advance(LEASE_MS)
+    await claimAll(model, stage, askers)
+  },
+  isHeld,
+)
+
+const LATE = ['say', 'status', 'submit', 'end', 'retry', 'release', 'renew', 'delegate', 'spend'] as const
+
+/** Whoever has lost its turn is refused, and the laws see that nothing has changed. */
+async function tryLate(stage: Stage, late: Held, what: (typeof LATE)[number]): Promise<boolean> {
+  if (what === 'end') return stage.end(late, { outcome: 'failed', reason: 'late', notice: 'Late.' })
+  if (what === 'retry') return stage.retry(late, stage.clock.now())
+  if (what === 'renew') return stage.renew(late)
+  if (what === 'release') await stage.release(late)
+  if (what === 'status') await stage.status(late, 'late')
+  if (what === 'release' || what === 'status') return false
+  try {
+    if (what === 'say') await stage.use(late, 'reply', { chatJid: 'web:team', text: 'late' })
+    if (what === 'delegate')
+      await stage.use(late, 'delegate_group', { group: 'team/a', prompt: 'late', chatJid: 'web:team' })
+    if (what === 'spend') await stage.use(late, 'log_external_cost', { provider: 'openai', model: 'm', cost_usd: 1 })
+    if (what === 'submit')
+      await stage.submit(late, { result: 'late', session_id: 'late', models: { late: { cost_cents: 9 } } })
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'conflict') return false
+    throw error
+  }
+  // A repeated submission is passed over, whoever makes it.
+  return what !== 'submit'
+}
+
+const comeLate = act(
+  'one who has lost its turn',
+  fc.record({ at: fc.nat(30), what: fc.constantFrom(...LATE), isOver: fc.boolean() }),
+  async (model, stage, { what, isOver, ...given }) => {
+    const lost = model.lost()
+    const goesOn = lost.filter(({ id }) => model.turns.has(id))
+    const late = pick(isOver || goesOn.length === 0 ? lost : goesOn, given.at)
+    assert.equal(await tryLate(stage, late, what), false, `${what} was taken from one who has lost its turn`)
+  },
+  (model) => model.lost().length > 0,
+)
+
+// The instance
+
+const TARGETS = [
+  'team',
+  'main',
+  'team#observe',
+  'team#plans',
+  'gone',
+  'gone#observe',
+  'builtin:drop',
+  'daemon:mail',
+] as const
+
+const addRoute = act(
+  'a route is added',
+  fc.record({ seq: fc.nat(3), room: fc.constantFrom('lobby', 'den', undefined), target: fc.constantFrom(...TARGETS) }),
+  async (model, stage, { seq, room, target }) => {
+    const match = room === undefined ? '' : `room=${room}`
+    const { id } = await stage.do(routesResource.verbs.create, { seq, match, target })
+    model.routes.push({ id, seq, room, target })
+  },
+  (model, { seq, room, target }) =>
+    !model.routes.some((each) => each.seq === seq && each.room === room && each.target === target),
+)
+
+const removeRoute = act(
+  'a route is removed',
+  fc.record({ at }),
+  async (model, stage, given) => {
+    const { id } = pick(model.routes, given.at)
+    await stage.do(routesResource.verbs.delete, { id })
+    model.routes = model.routes.filter((each) => each.id !== id)
+  },
+  (model) => model.routes.length > 0,
+)
+
+const daily = fc.constantFrom(0, 5, 50)
+
+const capFolder = act(
+  'a budget is set',
+  fc.record({ folder, daily }),
+  async (model, stage, { folder, daily }) => {
+    await stage.do(groupsResource.verbs.set_budget, { folder, daily })
+    model.groups.set(folder, daily === 0 ? undefined : daily)
+    model.forgetStandings()
+  },
+  (model, { folder }) => model.groups.has(folder),
+)
+
+const capPerson = act('a budget of a person is set', fc.record({ daily }), async (model, stage, { daily }) => {
+  await stage.do(usersResource.verbs.set_budget, { sub: ACCOUNT, daily })
+  if (daily === 0) model.people.delete(ACCOUNT)
+  else model.people.set(ACCOUNT, daily)
+  model.forgetStandings()
+})
+
+const removeGroup = act(
+  'a group is removed',
+  fc.record({ folder }),
+  async (model, stage, { folder }) => {
+    await stage.do(groupsResource.verbs.remove, { folder })
+    model.groups.delete(folder)
+    model.forgetStandings()
+  },
+  (model, { folder }) => model.groups.has(folder),
+)
+
+const missing = (model: Readonly<Model>): string[] => FOLDERS.filter((each) => !model.groups.has(each))
+
+const addAgain = act(
+  'a group is made again',
+  fc.record({ at }),
+  async (model, stage, given) => {
+    model.forgetStandings()
+    await addGroup(model, stage, pick(missing(model), given.at))
+  },
+  (model) => missing(model).length > 0,
+)
+
+/** In good order, what runs is given back; else its lease is left to run out. */
+const restart = act(
+  'the process is restarted',
+  fc.record({ inOrder: fc.boolean() }),
+  async (model, stage, { inOrder }) => {
+    for (const turn of inOrder ? model.holders() : []) {
+      await stage.release(turn)
+      Object.assign(turn, { state: 'retrying', runAfter: 0, leasedUntil: 0, attempts: turn.attempts - 1 })
+    }
+    await stage.restart()
+  },
+)
+
+const weighted = (weight: number, arbitrary: fc.Arbitrary<Act>): fc.WeightedArbitrary<Act> => ({ weight, arbitrary })
+
+export const ACT: fc.Arbitrary<Act> = fc.oneof(
+  weighted(3, postHook),
+  weighted(16, postChat),
+  weighted(7, speakInRoom),
+  weighted(4, goOn),
+  weighted(4, advance),
+  weighted(1, setBack),
+  weighted(2, schedule),
+  weighted(3, fire),
+  weighted(12, claim),
+  weighted(10, say),
+  weighted(8, submit),
+  weighted(5, spend),
+  weighted(8, end),
+  weighted(4, retry),
+  weighted(2, renew),
+  weighted(12, delegate),
+  weighted(8, die),
+  weighted(12, comeLate),
+  weighted(4, addRoute),
+  weighted(1, removeRoute),
+  weighted(2, capFolder),
+  weighted(2, capPerson),
+  weighted(2, removeGroup),
+  weighted(6, addAgain),
+  weighted(1, restart),
+)
+
+/** Whatever has happened: when all that waits is answered, nothing is left, and every message has come to its end. */
+export async function drain(model: Model, stage: Stage): Promise<void> {
+  await stage.file()
+  model.fileAll()
+  await fireAll(model, stage)
+  await routeAll(model, stage)
+  await checkLaws(model, stage)
+  const isLeft = (): boolean =>
+    model.turns.size > 0 || [...model.conversations.values()].some(({ waiting }) => waiting.length > 0)
+  while (isLeft()) {
+    const open = [...model.turns.values()]
+    const over = Math.max(0, ...open.map(({ leasedUntil, runAfter }) => Math.max(leasedUntil, runAfter)))
+    stage.clock.advance(Math.max(0, over - stage.clock.now()))
+    assert.ok((await claimAll(model, stage, RULES.turnsMax)) > 0, 'something waits, and nobody is given it')
+    for (const turn of model.holders()) await endOne(model, stage, turn, 'answered')
+  }
+  await checkLaws(model, stage)
+  for (const { id, state } of model.messages)
+    assert.match(state, /^(answered|silent|failed|refused|observed|onboarding)$/, `the end of ${id}`)
+}

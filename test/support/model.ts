@@ -1,0 +1,470 @@
+// What must be of an instance in which things are said, as plain data: messages on their way to one end, conversations that
+// have one turn at a time, turns that are held, tasks, money. It knows the rules, not how the product keeps them.
+import type { InboxEnd, InboxState } from '../../src/core/inbox.ts'
+
+export const LEASE_MS = 10_000
+const ENGAGED_MS = 30 * 60_000
+const BREAK_MS = 60_000
+
+/** A message that arrived. */
+export interface Heard {
+  readonly id: string
+  readonly jid: string
+  /** The topic of the chat. */
+  readonly chatTopic: string
+  readonly sender: string
+  readonly text: string
+  /** The folder that it is addressed to; absent in a room. */
+  readonly to?: string | undefined
+  readonly hasRound: boolean
+  readonly task?: { readonly id: string; readonly isIsolated: boolean } | undefined
+  readonly delegated?: { readonly from: string; readonly jid: string; readonly topic: string } | undefined
+  state: 'unfiled' | 'unrouted' | InboxState
+  folder?: string | undefined
+  topic: string
+  turn?: string | undefined
+  waitsFor?: string | undefined
+  /** What was said to whoever waits for it; nothing where the words are the product's own. */
+  readonly frames: (string | undefined)[]
+}
+
+export interface Conversation {
+  readonly folder: string
+  readonly topic: string
+  /** Ids of what waits, oldest first. */
+  readonly waiting: string[]
+  turn?: string | undefined
+  session?: string | undefined
+  resetTurn?: string | undefined
+}
+
+export interface Standing {
+  readonly by: 'folder' | 'person'
+  readonly who: string
+  readonly cap: number
+}
+
+/** A turn that is not over. */
+export interface OpenTurn {
+  readonly id: string
+  readonly folder: string
+  readonly topic: string
+  readonly jid: string
+  readonly chatTopic: string
+  readonly ids: readonly string[]
+  readonly depth: number
+  readonly isTimed: boolean
+  readonly isIsolated: boolean
+  readonly person?: string | undefined
+  state: 'running' | 'retrying'
+  fence: number
+  attempts: number
+  leasedUntil: number
+  runAfter: number
+  replies: number
+  submitted?: 'success' | 'error' | undefined
+  isRefused: boolean
+  isStopping: boolean
+  /** What it was let start under; dropped where that is not comparable any more. */
+  standings: readonly Standing[]
+  readonly day: string
+}
+
+export interface Task {
+  readonly id: string
+  readonly owner: string
+  readonly jid: string
+  readonly cron?: string | undefined
+  readonly isIsolated: boolean
+  status: 'active' | 'paused' | 'completed'
+  next?: number | undefined
+}
+
+export interface Route {
+  readonly id: number
+  readonly seq: number
+  /** The rooms that it takes; all where absent. */
+  readonly room?: string | undefined
+  readonly target: string
+}
+
+interface Cost {
+  readonly folder: string
+  readonly person?: string | undefined
+  readonly turn: string
+  readonly cents: number
+  readonly at: number
+}
+
+export interface Held {
+  readonly id: string
+  readonly fence: number
+  readonly folder: string
+}
+
+export const isEnd = (state: Heard['state']): state is InboxEnd =>
+  !['unfiled', 'unrouted', 'waiting', 'running', 'delegated'].includes(state)
+export const isLink = (jid: string): boolean => /^(web|hook):/.test(jid)
+const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10)
+const ACCOUNT = /^github:/
+
+export class Model {
+  readonly turnsMax: number
+  readonly turnsPerFolder: number
+  readonly messages: Heard[] = []
+  readonly conversations = new Map<string, Conversation>()
+  readonly turns = new Map<string, OpenTurn>()
+  readonly over = new Set<string>()
+  /** All that was ever held, with the number that it was given. */
+  readonly held: Held[] = []
+  /** Registered folders and their caps. */
+  readonly groups = new Map<string, number | undefined>()
+  readonly people = new Map<string, number>()
+  readonly costs: Cost[] = []
+  readonly tasks = new Map<string, Task>()
+  readonly slots = new Set<string>()
+  routes: Route[] = []
+  wasSetBack = false
+  readonly #engaged = new Map<string, { folder: string; until: number }>()
+  readonly #failures = new Map<string, { count: number; openUntil: number }>()
+  readonly #served = new Map<string, number>()
+  #turnsStarted = 0
+
+  constructor({ turnsMax, turnsPerFolder }: { turnsMax: number; turnsPerFolder: number }) {
+    this.turnsMax = turnsMax
+    this.turnsPerFolder = turnsPerFolder
+  }
+
+  message(id: string): Heard {
+    const found = this.messages.find((each) => each.id === id)
+    if (!found) throw new Error(`the model knows no message ${id}`)
+    return found
+  }
+
+  hear(heard: Omit<Heard, 'frames' | 'topic' | 'state'>): void {
+    this.messages.push({ ...heard, topic: '', state: 'unfiled', frames: [] })
+  }
+
+  fileAll(): void {
+    for (const each of this.messages) if (each.state === 'unfiled') each.state = 'unrouted'
+  }
+
+  conversation(folder: string, topic: string): Conversation {
+    const key = JSON.stringify([folder, topic])
+    const known = this.conversations.get(key) ?? { folder, topic, waiting: [] }
+    this.conversations.set(key, known)
+    return known
+  }
+
+  // Routing (decision T1)
+
+  routeAll(now: number): void {
+    for (const each of this.messages) if (each.state === 'unrouted') this.#route(each, now)
+  }
+
+  #route(heard: Heard, now: number): Heard {
+    if (heard.to === undefined) return this.#routeRoom(heard, now)
+    if (!this.groups.has(heard.to)) {
+      if (heard.jid.startsWith('web:')) this.#frame(heard, undefined)
+      return this.#end(heard, 'failed')
+    }
+    const topic = heard.task?.isIsolated ? `timed:${heard.task.id}` : heard.chatTopic
+    if (!heard.jid.startsWith('web:') || heard.task) return this.#wait(heard, heard.to, topic)
+    return this.#steer(heard, heard.to, topic)
+  }
+
+  #routeRoom(heard: Heard, now: number): Heard {
+    const route = this.routes
+      .toSorted((a, b) => a.seq - b.seq || a.id - b.id)
+      .find(({ room }) => room === undefined || heard.jid === `sandbox:${room}`)
+    const [target = '', fragment] = route?.target.split('#') ?? []
+    const engaged = this.#engaged.get(heard.jid)
+    const isEngaged = engaged !== undefined && engaged.until > now && this.groups.has(engaged.folder)
+    const holder = isEngaged ? engaged.folder : this.groups.has(target) ? target : undefined
+    if (holder === undefined) {
+      if (!route) return this.#end(heard, 'onboarding')
+      if (target === 'daemon:mail') return this.#end(heard, 'observed')
+      return this.#end(heard, target === 'builtin:drop' ? 'silent' : 'failed')
+    }
+    const topic = fragment !== undefined && fragment !== 'observe' && target === holder ? fragment : ''
+    if (isEngaged || fragment !== 'observe') return this.#steer(heard, holder, topic)
+    if (heard.text.startsWith('/')) return this.#steer(heard, holder, topic)
+    heard.folder = holder
+    heard.topic = topic
+    return this.#end(heard, 'observed')
+  }
+
+  /** What it says of itself: a command, or another topic. */
+  #steer(heard: Heard, folder: string, topic: string): Heard {
+    const [word = '', ...rest] = heard.text.split(' ')
+    if (word.startsWith('#')) return this.#wait(heard, folder, word.slice(1))
+    if (!word.startsWith('/')) return this.#wait(heard, folder, topic)
+    if (word === '/new') {
+      const conversation = this.conversation(folder, topic)
+      conversation.session = undefined
+      conversation.resetTurn = conversation.turn
+      if (rest.length > 0) return this.#wait(heard, folder, topic)
+    }
+    if (word === '/stop')
+      for (const turn of this.turns.values())
+        if (turn.state === 'running' && turn.jid === heard.jid && turn.chatTopic === heard.chatTopic)
+          turn.isStopping = true
+    heard.folder = folder
+    heard.topic = topic
+    this.#frame(heard, undefined)
+    return this.#end(heard, 'answered')
+  }
+
+  #wait(heard: Heard, folder: string, topic: string): Heard {
+    Object.assign(heard, { folder, topic, state: 'waiting' })
+    this.conversation(folder, topic).waiting.push(heard.id)
+    return heard
+  }
+
+  /** An end is an end of whoever waits for it, too. */
+  #end(heard: Heard, outcome: InboxEnd): Heard {
+    heard.state = outcome
+    heard.waitsFor = undefined
+    for (const each of this.messages) if (each.waitsFor === heard.id) this.#end(each, outcome)
+    return heard
+  }
+
+  #frame(heard: Heard, text: string | undefined): void {
+    if (heard.hasRound && !isEnd(heard.state)) heard.frames.push(text)
+  }
+
+  // Turns (decisions T2 and T5)
+
+  /** Which turns may be taken now: those to be tried again first, else new ones, by the first of their messages. */
+  claimable(now: number): { readonly again: readonly OpenTurn[]; readonly fresh: readonly Conversation[] } {
+    const open = [...this.turns.values()]
+    const live = open.filter((turn) => turn.state === 'running' && turn.leasedUntil > now)
+    const isFull = (folder: string): boolean =>
+      live.filter((turn) => turn.folder === folder).length >= this.turnsPerFolder
+    if (live.length >= this.turnsMax) return { again: [], fresh: [] }
+    const again = open.filter(
+      (turn) => !isFull(turn.folder) && (turn.state === 'retrying' ? turn.runAfter : turn.leasedUntil) <= now,
+    )
+    if (again.length > 0) return { again, fresh: [] }
+    const waiting = [...this.conversations.values()].filter(
+      ({ folder, waiting, turn }) => waiting.length > 0 && turn === undefined && !isFull(folder),
+    )
+    const free = [...Map.groupBy(waiting, ({ folder }) => folder).values()].flatMap((of) => this.#firstFree(of, now))
+    const served = Math.min(...free.map(({ folder }) => this.served(folder)))
+    return { again, fresh: free.filter(({ folder }) => this.served(folder) === served) }
+  }
+
+  /** Of one folder the conversation that waits longest, and not for money: one person's money holds up no other. */
+  #firstFree(of: readonly Conversation[], now: number): Conversation[] {
+    const order = ({ waiting: [id] }: Conversation): number => this.messages.findIndex((each) => each.id === id)
+    for (const conversation of of.toSorted((one, other) => order(one) - order(other))) {
+      const reserved = this.#reservedBy(conversation, now)
+      if (reserved === undefined) return [conversation]
+      if (reserved === 'folder') return []
+    }
+    return []
+  }
+
+  served(folder: string): number {
+    return this.#served.get(folder) ?? 0
+  }
+
+  /** What of a conversation is one turn. */
+  group({ waiting }: Conversation): Heard[] {
+    const all = waiting.map((id) => this.message(id))
+    const [first] = all
+    if (!first) return []
+    const isAlone = (heard: Heard): boolean => heard.task !== undefined || heard.delegated !== undefined
+    const end = all.findIndex(
+      (next, at) =>
+        at > 0 &&
+        (isAlone(first) ||
+          isAlone(next) ||
+          next.jid !== first.jid ||
+          next.chatTopic !== first.chatTopic ||
+          (!isLink(first.jid) && next.sender !== first.sender)),
+    )
+    return end < 0 ? all : all.slice(0, end)
+  }
+
+  personOf(conversation: Conversation): string | undefined {
+    const sender = this.group(conversation).at(-1)?.sender
+    return sender !== undefined && ACCOUNT.test(sender) ? sender : undefined
+  }
+
+  standings(folder: string, person: string | undefined): Standing[] {
+    const [cap, own] = [this.groups.get(folder), person === undefined ? undefined : this.people.get(person)]
+    return [
+      ...(cap === undefined ? [] : [{ by: 'folder' as const, who: folder, cap }]),
+      ...(own === undefined || person === undefined ? [] : [{ by: 'person' as const, who: person, cap: own }]),
+    ]
+  }
+
+  spent({ by, who }: Pick<Standing, 'by' | 'who'>, now: number, except?: string): number {
+    return this.costs
+      .filter((cost) => cost[by] === who && cost.turn !== except && dayOf(cost.at) >= dayOf(now))
+      .reduce((sum, { cents }) => sum + cents, 0)
+  }
+
+  isExhausted(folder: string, person: string | undefined, now: number): boolean {
+    return this.standings(folder, person).some((standing) => this.spent(standing, now) > standing.cap)
+  }
+
+  money(folder: string, person: string | undefined, now: number): number | undefined {
+    const left = this.standings(folder, person).map((standing) => standing.cap - this.spent(standing, now))
+    return left.length === 0 ? undefined : Math.min(...left)
+  }
+
+  isBroken(folder: string, now: number): boolean {
+    return (this.#failures.get(folder)?.openUntil ?? 0) > now
+  }
+
+  #reservedBy(conversation: Conversation, now: number): Standing['by'] | undefined {
+    const { folder } = conversation
+    const person = this.personOf(conversation)
+    if (this.isExhausted(folder, person, now)) return undefined
+    const open = [...this.turns.values()]
+    return this.standings(folder, person).find(({ by, who }) => open.some((turn) => turn[by] === who))?.by
+  }
+
+  begin(conversation: Conversation, now: number): OpenTurn {
+    const { folder, topic } = conversation
+    const asked = this.group(conversation)
+    const person = this.personOf(conversation)
+    const last = asked.at(-1)
+    if (!last) throw new Error('nothing waits there')
+    const isRefused = this.isExhausted(folder, person, now) || this.isBroken(folder, now)
+    const turn: OpenTurn = {
+      id: last.id,
+      folder,
+      topic,
+      jid: last.delegated?.jid ?? last.jid,
+      chatTopic: last.delegated ? last.delegated.topic : last.chatTopic,
+      ids: asked.map(({ id }) => id),
+      depth: last.delegated ? 1 : 0,
+      isTimed: last.task !== undefined,
+      isIsolated: last.task?.isIsolated ?? false,
+      person,
+      state: 'running',
+      fence: 1,
+      attempts: 1,
+      leasedUntil: now + LEASE_MS,
+      runAfter: 0,
+      replies: 0,
+      isRefused,
+      isStopping: false,
+      standings: this.standings(folder, person),
+      day: dayOf(now),
+    }
+    for (const heard of asked) {
+      heard.state = 'running'
+      heard.turn = turn.id
+      for (const each of this.messages) if (each.waitsFor === heard.id) each.turn = turn.id
+    }
+    conversation.waiting.splice(0, asked.length)
+    conversation.turn = turn.id
+    this.turns.set(turn.id, turn)
+    this.#served.set(folder, ++this.#turnsStarted)
+    this.#engage(turn, now)
+    this.held.push(turn)
+    return turn
+  }
+
+  beginAgain(turn: OpenTurn, now: number): void {
+    turn.state = 'running'
+    turn.fence++
+    turn.attempts++
+    turn.leasedUntil = now + LEASE_MS
+    turn.isRefused = this.isExhausted(turn.folder, turn.person, now)
+    this.held.push({ id: turn.id, fence: turn.fence, folder: turn.folder })
+  }
+
+  /** Those that are held still, by whoever took them last. */
+  holders(): OpenTurn[] {
+    return [...this.turns.values()].filter(({ state }) => state === 'running')
+  }
+
+  /** Those who think that they hold something, and do not. */
+  lost(): Held[] {
+    return this.held.filter(({ id, fence }) => {
+      const turn = this.turns.get(id)
+      return turn?.state !== 'running' || turn.fence !== fence
+    })
+  }
+
+  say(turn: OpenTurn, text: string, { isStatus = false, now }: { isStatus?: boolean; now: number }): void {
+    this.#frames(turn, text)
+    if (!isStatus) turn.replies++
+    if (!isStatus) this.#engage(turn, now)
+  }
+
+  /** Whoever handed the question on may have its rounds still. */
+  #frames(turn: OpenTurn, text: string | undefined): void {
+    const askers = turn.ids.map((id) => this.message(id).delegated?.from)
+    for (const heard of this.messages)
+      if (heard.jid === turn.jid && (heard.turn === turn.id || (heard.turn && askers.includes(heard.turn))))
+        this.#frame(heard, text)
+  }
+
+  /** A room stays with whoever speaks there; not with a schedule, nor with one who was only asked by another. */
+  #engage({ jid, folder, isTimed, depth }: OpenTurn, now: number): void {
+    if (!isTimed && depth === 0 && !isLink(jid) && jid.includes(':'))
+      this.#engaged.set(jid, { folder, until: now + ENGAGED_MS })
+  }
+
+  submit(turn: OpenTurn, { status, result, session, now }: Submitted): void {
+    if (turn.submitted !== undefined) return
+    turn.submitted = status
+    const conversation = this.conversation(turn.folder, turn.topic)
+    if (conversation.resetTurn !== turn.id) conversation.session = session
+    if (status === 'success' && result !== '' && turn.replies === 0 && !turn.isIsolated) this.say(turn, result, { now })
+  }
+
+  spend({ id, folder, person }: OpenTurn, cents: number, at: number): void {
+    this.costs.push({ folder, person, turn: id, cents, at })
+  }
+
+  /** A lease that had run out may hold again, and what counted as yesterday's is today's. */
+  setBack(): void {
+    this.wasSetBack = true
+    this.forgetStandings()
+  }
+
+  /** Money is counted anew: what was let start before may not be measured by it. */
+  forgetStandings(): void {
+    for (const turn of this.turns.values()) turn.standings = []
+  }
+
+  end(turn: OpenTurn, outcome: InboxEnd, now: number): void {
+    const own = this.messages.filter((each) => each.turn === turn.id && !isEnd(each.state))
+    // Who waits for it reads there how it ended; else the chat is told.
+    const isTold = outcome === 'failed' || outcome === 'refused'
+    if (isTold && !(isLink(turn.jid) && own.some(({ hasRound }) => hasRound))) this.#frames(turn, undefined)
+    const heir = this.messages.findLast(({ delegated, state }) => delegated?.from === turn.id && !isEnd(state))
+    if (outcome === 'silent' && heir) {
+      const adopter = heir.state === 'running' ? heir.turn : undefined
+      for (const each of own) Object.assign(each, { state: 'delegated', waitsFor: heir.id, turn: adopter })
+    } else for (const each of own) if (!isEnd(each.state)) this.#end(each, outcome)
+    this.conversation(turn.folder, turn.topic).turn = undefined
+    this.turns.delete(turn.id)
+    this.over.add(turn.id)
+    if (outcome === 'refused') return
+    const count = outcome === 'failed' ? (this.#failures.get(turn.folder)?.count ?? 0) + 1 : 0
+    this.#failures.set(turn.folder, { count, openUntil: count >= 3 ? now + BREAK_MS : 0 })
+  }
+
+  // Tasks (decision T4)
+
+  due(now: number): Task[] {
+    return [...this.tasks.values()].filter(
+      ({ status, next }) => status === 'active' && next !== undefined && next <= now,
+    )
+  }
+}
+
+export interface Submitted {
+  readonly status: 'success' | 'error'
+  readonly result: string
+  readonly session: string
+  readonly now: number
+}

@@ -1,0 +1,19 @@
+// A process that sends what is in the outbox of a store, until it is killed. Prints `ready`.
+
+import { openHost } from '../../src/daemons/host.ts'
+import { OutboxWorker } from '../../src/daemons/routd/outbox.ts'
+import type { Address } from '../../src/store/index.ts'
+import { fakeClock } from './clock.ts'
+
+const { store, now }: { store: Address; now: number } = JSON.parse(process.argv[2] ?? '')
+const host = await openHost({
+  instance: 'test',
+  store,
+  secretsKey: 'a key of the tests',
+  webBase: 'http://localhost:8080',
+  clock: fakeClock(now),
+})
+new OutboxWorker({ host, log: { warn: () => {} } })
+console.log('ready')
+// The worker's own timers hold no process.
+setInterval(() => {}, 1000)

@@ -1,0 +1,33 @@
+// A runtime with the settings of a test, on a tool socket of its own.
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import { systemClock } from '../../src/lib/clock.ts'
+import { readSettings, sourceOf } from '../../src/lib/settings.ts'
+import { openRuntimes } from '../../src/runtimes/index.ts'
+import { RunFault, type Runtime } from '../../src/runtimes/runtime.ts'
+import { RUNTIME_SETTINGS, type RuntimeName } from '../../src/runtimes/settings.ts'
+
+export async function openRuntime(
+  t: TestContext,
+  runtime: RuntimeName,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Runtime> {
+  const source = sourceOf('the test', new Map(Object.entries({ SANDBOX: 'none', ...settings })))
+  const runtimes = await openRuntimes({
+    settings: readSettings(RUNTIME_SETTINGS, [source]),
+    clock: systemClock,
+    warn: (sentence) => assert.fail(sentence),
+  })
+  t.after(() => runtimes.close())
+  return runtimes.runtimeFor({ runtime })
+}
+
+/** For assert.rejects. */
+export function fault(kind: RunFault['kind'], words: RegExp) {
+  return (error: unknown): boolean => {
+    assert.ok(error instanceof RunFault, String(error))
+    assert.match(error.message, words)
+    assert.equal(error.kind, kind)
+    return true
+  }
+}

@@ -1,0 +1,131 @@
+// A folder's tool socket as a runtime meets it: JSON-RPC by lines, with the tools that a test gives it. It writes down what
+// was asked.
+import { once } from 'node:events'
+import { rmSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { Lines } from '../../src/runtimes/lines.ts'
+import type { Job } from '../../src/runtimes/runtime.ts'
+import { type Ending, tempDir } from './temp.ts'
+
+type Args = Readonly<Record<string, unknown>>
+
+/** What a tool answers: text, an object as JSON, or a refusal. */
+export type FakeTool = (args: Args) => unknown
+
+export class ToolRefusal extends Error {}
+
+export interface ToolSocket {
+  readonly home: string
+  readonly path: string
+  /** `reply {"chatJid": …}`, `submit_status …`, in their order. */
+  readonly asked: string[]
+  /** The texts that were replied. */
+  readonly said: string[]
+  /** What each connection has named as its turn. */
+  readonly turns: unknown[]
+  /** Closes every connection, as a gated that ends does. */
+  drop(): void
+  job(given?: Partial<Job>): Job
+}
+
+interface Request {
+  readonly id?: number
+  readonly method: string
+  readonly params?: { name?: string; arguments?: Args; _meta?: unknown } & Record<string, unknown>
+}
+
+export async function toolSocket(t: Ending, tools: Readonly<Record<string, FakeTool>> = {}): Promise<ToolSocket> {
+  const home = tempDir(t)
+  const path = join(tempDir(t), 'gated.sock')
+  const [asked, said, turns]: [string[], string[], unknown[]] = [[], [], []]
+  const sockets = new Set<Socket>()
+  const known: Record<string, FakeTool> = {
+    reply: ({ text }) => {
+      said.push(String(text))
+      return 'ok'
+    },
+    ...tools,
+  }
+  const answer = async ({ method, params = {} }: Request): Promise<unknown> => {
+    if (method === 'initialize') {
+      turns.push(params._meta)
+      return { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'test', version: '1' } }
+    }
+    if (method === 'tools/list')
+      return {
+        tools: Object.keys(known).map((name) => ({
+          name,
+          description: `does ${name}`,
+          inputSchema: { type: 'object', properties: {} },
+        })),
+      }
+    if (method !== 'tools/call') {
+      asked.push(`${method} ${JSON.stringify(params)}`)
+      return { ok: true }
+    }
+    const { name = '', arguments: args = {} } = params
+    asked.push(`${name} ${JSON.stringify(args)}`)
+    const tool = known[name]
+    if (!tool) throw new Error(`Tool ${name} not found`)
+    try {
+      const result = await tool(args)
+      return { content: [{ type: 'text', text: typeof result === 'string' ? result : JSON.stringify(result) }] }
+    } catch (error) {
+      if (error instanceof ToolRefusal) return { content: [{ type: 'text', text: error.message }], isError: true }
+      throw error
+    }
+  }
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket)).on('error', () => undefined)
+    const lines = new Lines((line) => {
+      const request: Request = JSON.parse(line)
+      if (request.id === undefined) return
+      void answer(request).then(
+        (result) => socket.write(`${JSON.stringify({ jsonrpc: '2.0', id: request.id, result })}\n`),
+        ({ message }) =>
+          socket.write(`${JSON.stringify({ jsonrpc: '2.0', id: request.id, error: { code: -32602, message } })}\n`),
+      )
+    })
+    socket.setEncoding('utf8').on('data', (text: string) => lines.push(text))
+  })
+  server.listen(path)
+  await once(server, 'listening')
+  const drop = (): void => {
+    for (const socket of sockets) socket.destroy()
+  }
+  t.after(() => {
+    drop()
+    server.close()
+    rmSync(path, { force: true })
+  })
+  return { home, path, asked, said, turns, drop, job: (given) => jobOf(home, path, given) }
+}
+
+function jobOf(home: string, socket: string, given: Partial<Job> = {}): Job {
+  return {
+    turnId: 't1',
+    fence: 7,
+    folder: 'main',
+    topic: '',
+    jid: 'web:main',
+    sender: 'anon:1',
+    prompt: '<messages>…</messages>',
+    messages: [],
+    said: 0,
+    socket,
+    home,
+    logFile: join(home, 'logs', 't1.log'),
+    deadline: Date.now() + 60_000,
+    hangMs: 60_000,
+    env: {},
+    signal: new AbortController().signal,
+    ...given,
+  }
+}
+
+/** One message, as the turn hears it. */
+export function heard(text: string): Pick<Job, 'messages'> {
+  return { messages: [{ id: 'm1', sender: 'anon:1', text, jid: 'web:main' }] }
+}
