@@ -8,6 +8,7 @@ import { type Actions, type Channel, ChannelFault, type ChannelGround, type Chan
 import type { Layout } from './layout.ts'
 import { messages, textOf } from './messages.ts'
 import { type Outbox, type OutboxState, outbox, type Recorded, type Settled, settle } from './outbox.ts'
+import { speakingOf } from './rounds.ts'
 import { unstage } from './staging.ts'
 
 /** How long whoever sends holds the row. Longer than any channel waits for an answer. */
@@ -117,7 +118,7 @@ async function tried(host: DeliveryHost, row: Outbox, content: string, isUnclear
 async function conclude(host: DeliveryHost, row: Outbox, verdict: Verdict): Promise<Delivery> {
   const { hint, isUnsupported, ...settled } = verdict
   const held = { seq: row.message_seq, fence: row.fence }
-  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  const speaking = speakingOf(host)
   const isOurs =
     settled.state === 'held'
       ? await hold(host, row, settled)

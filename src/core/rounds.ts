@@ -1,7 +1,7 @@
 // Rounds (decisions L12 to L14): a message that waits for an answer, what was said to it, and how it ended.
 import { z } from 'zod'
 import { type Clock, type Random, timestamp } from '../lib/clock.ts'
-import type { Dialect, Tx } from '../store/engine.ts'
+import type { Dialect, Engine, Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 import { enterEvent } from './chats.ts'
@@ -87,6 +87,15 @@ export interface Speaking {
   readonly dialect: Dialect
   readonly clock: Clock
   readonly random: Random
+}
+
+/** What a host has of it. */
+export function speakingOf({
+  engine,
+  clock,
+  random,
+}: Omit<Speaking, 'dialect'> & { engine: Pick<Engine, 'dialect'> }): Speaking {
+  return { dialect: engine.dialect, clock, random }
 }
 
 /** How far each of these rounds is. */

@@ -1,4 +1,6 @@
 // Rooms to try things in: whoever types is the people there, and the agents answer as on any platform.
+
+import { speakingOf } from '../../core/rounds.ts'
 import { entriesOf, reactInRoom, roomJid, type Said, sandboxRooms, sayInRoom } from '../../core/sandbox.ts'
 import { run as query } from '../../store/statement.ts'
 import { command, type Svc } from '../command.ts'
@@ -86,7 +88,7 @@ type Speak = (
 
 async function spoken(svc: Svc, speak: Speak): Promise<Said> {
   const { host } = await svc.open()
-  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  const speaking = speakingOf(host)
   const said = await host.engine.transaction((tx) => speak(tx, speaking))
   host.signals.emit()
   return said

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { type Channel, ChannelFault, isLinkChat } from '../../core/channel.ts'
 import { queueUp } from '../../core/messages.ts'
 import { type Outbox, outbox, type Recorded, recordOut } from '../../core/outbox.ts'
-import type { Speaking } from '../../core/rounds.ts'
+import { speakingOf } from '../../core/rounds.ts'
 import { type Turn, turnOf, turns } from '../../core/turns.ts'
 import { line, prose } from '../../core/values.ts'
 import { parse } from '../../lib/parse.ts'
@@ -17,10 +17,6 @@ const Status = z.object({ turn_id: z.literal('').or(line(256)).optional(), text:
 
 /** Where no frame says that it is only about how far it is, a sign does. */
 const HOURGLASS = '⏳'
-
-export function speakingOf({ engine, clock, random }: Host): Speaking {
-  return { dialect: engine.dialect, clock, random }
-}
 
 /** A turn that is over, or an empty text, is nobody's news. */
 export async function takeStatus(

@@ -1,13 +1,14 @@
 // The hidden method submit_turn: what a run says of itself at its end.
 import { z } from 'zod'
 import { filterOutput } from '../../core/output-filter.ts'
+import { speakingOf } from '../../core/rounds.ts'
 import { type Submission, submitTurn, turns } from '../../core/turns.ts'
 import { line, prose } from '../../core/values.ts'
 import { parse } from '../../lib/parse.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 import type { NamedTurn } from './naming.ts'
-import { sayStatus, speakingOf } from './status.ts'
+import { sayStatus } from './status.ts'
 
 const TEXT_MAX = 4 * 1024 * 1024
 const Tokens = z.int().min(0).max(1_000_000_000_000).default(0)

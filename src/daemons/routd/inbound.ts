@@ -4,6 +4,7 @@ import { type Arriving, arrive, reactionVerb } from '../../core/arrival.ts'
 import { platformOf } from '../../core/channel.ts'
 import { BUILT_IN_PLATFORMS, channelRegistrations, ownedPrefix } from '../../core/channel-registrations.ts'
 import { Topic } from '../../core/messages.ts'
+import { speakingOf } from '../../core/rounds.ts'
 import { Jid, line, prose, text } from '../../core/values.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { sentences } from '../../lib/parse.ts'
@@ -111,7 +112,7 @@ export async function acceptInbound(
     attachments: attachments?.length ? JSON.stringify(attachments) : undefined,
     sent_at: seconds === undefined ? undefined : timestamp(Math.round(seconds * 1000)),
   }
-  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  const speaking = speakingOf(host)
   const received = await host.engine.transaction((tx) => arrive(tx, speaking, arriving))
   if (!received) return { ok: true, id: platform_id, ignored: 'it was said by the agent' }
   if (received.isNew) host.signals.emit([jid])

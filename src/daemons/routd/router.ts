@@ -10,6 +10,7 @@ import { groups } from '../../core/groups.ts'
 import { inbox } from '../../core/inbox.ts'
 import { type Message, messages, queueUp } from '../../core/messages.ts'
 import { recordOut } from '../../core/outbox.ts'
+import { speakingOf } from '../../core/rounds.ts'
 import { conversationOf } from '../../core/routed.ts'
 import { endMessages } from '../../core/turns.ts'
 import { timestamp } from '../../lib/clock.ts'
@@ -101,7 +102,7 @@ interface Routed {
 }
 
 export async function routePiece(tx: Tx, { host, assistantName }: RouterOptions): Promise<Routed> {
-  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  const speaking = speakingOf(host)
   await queueUp(tx, speaking.dialect)
   const { rows: cursors } = await run(tx, CURSORS)
   const [routed, filed] = [Number(cursors[0]?.routed ?? 0), Number(cursors[0]?.filed ?? 0)]
@@ -240,7 +241,7 @@ class Piece {
   async #look(): Promise<RoutingWorld> {
     const { host, assistantName } = this.#options
     return {
-      speaking: { dialect: host.engine.dialect, clock: host.clock, random: host.random },
+      speaking: speakingOf(host),
       rules: host.rules,
       policy: await host.policies.read(this.#tx),
       routes: await host.routes.read(this.#tx),
@@ -255,7 +256,7 @@ class Piece {
     const { message } = arrived
     this.#row(arrived, { folder, topic, chat_topic, verb, state: outcome, reason })
     await this.write()
-    const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+    const speaking = speakingOf(host)
     if (say !== undefined) {
       // In the round of whoever asked, as if it were a turn.
       await inbox.update(this.#tx, { id: message.id }, { turn_id: message.id })
@@ -269,7 +270,7 @@ class Piece {
     if (message.turn_id === undefined) return
     const { host } = this.#options
     await this.write()
-    const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+    const speaking = speakingOf(host)
     this.keys.push(...(await endMessages(this.#tx, speaking, [message.id], { outcome })))
   }
 

@@ -6,7 +6,7 @@ import { conversations, resetSessions } from '../../core/conversations.ts'
 import { costLog } from '../../core/costs.ts'
 import { queueUp } from '../../core/messages.ts'
 import { filterOutput } from '../../core/output-filter.ts'
-import type { Speaking } from '../../core/rounds.ts'
+import { type Speaking, speakingOf } from '../../core/rounds.ts'
 import {
   endTurn,
   type ModelCost,
@@ -64,7 +64,7 @@ export class Runner {
   constructor(options: RunnerOptions) {
     this.#options = options
     const { host } = options
-    this.#speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+    this.#speaking = speakingOf(host)
     this.#leaseMs = options.leaseMs ?? LEASE_MS
     this.#lookout = new Lookout({ host, look: () => this.#look() })
   }

@@ -7,6 +7,7 @@ import { groups } from '../../core/groups.ts'
 import { readHistory } from '../../core/history.ts'
 import { receive } from '../../core/inbound.ts'
 import { queueUp } from '../../core/messages.ts'
+import { speakingOf } from '../../core/rounds.ts'
 import { routeTokens } from '../../core/route-tokens.ts'
 import { serverOf, toolList, toolsOf } from '../../faces/mcp.ts'
 import { problem, readBytes } from '../../lib/http.ts'
@@ -95,8 +96,8 @@ function forOperators(tool: Tool): Tool<Personal> {
 
 function speakerOf(asking: Personal): Speaker {
   const { host, caller } = asking
-  const { engine, clock, random, signals } = host
-  const speaking = { dialect: engine.dialect, clock, random }
+  const { engine, signals } = host
+  const speaking = speakingOf(host)
 
   /** The folder that is meant; what is out of reach is refused whether it is there or not. */
   async function mustReach(tx: Tx, named: string | undefined): Promise<string> {
