@@ -59,6 +59,16 @@ async function open(t: TestContext, engine: EngineName = 'sqlite', timeZone = 'U
 }
 
 onEveryEngine('a task that is due', (engine) => {
+  test('is logged as of when its slot was taken, however long the saying takes', async (t) => {
+    const { add, firing, host, task } = await open(t, engine)
+    const id = await add({ cron: '1000', next_run: timestamp(START) })
+    let now = START
+    const slow = { now: () => (now += 700) }
+    await host.engine.transaction((tx) => fireDue(tx, { ...firing, clock: slow }, 1))
+    const [log] = await host.engine.read((tx) => taskRunLogs.list(tx))
+    assert.equal((await task(id)).next_run, nextRun('1000', Date.parse(log?.run_at ?? ''), 'UTC', START))
+  })
+
   test('is said to its folder once, in its chat, under the name of the schedule', async (t) => {
     const { add, fire, host, task } = await open(t, engine)
     const id = await add({ chat_jid: 'telegram:1', prompt: 'water the plants', cron: '0 * * * *' })

@@ -53,23 +53,27 @@ export async function fireDue(tx: Tx, firing: Firing, limit: number): Promise<Fi
   await expireLeases(tx, now)
   const keys: string[] = []
   const due = await dueTasks(tx, now, limit)
-  for (const task of due) if (await fire(tx, firing, task)) keys.push(task.chat_jid)
+  for (const task of due) if (await fire(tx, firing, task, now)) keys.push(task.chat_jid)
   return { count: due.length, keys }
 }
 
 /** The next slot is computed before this one is spent: what cannot go on is set aside, and says why. */
-async function fire(tx: Tx, firing: Firing, task: ScheduledTask): Promise<boolean> {
+async function fire(tx: Tx, firing: Firing, task: ScheduledTask, now: number): Promise<boolean> {
   const { id, owner, next_run: slot = '' } = task
-  const now = firing.clock.now()
   const next = following(task, now, firing.timeZone)
   if (next instanceof Refusal) return setAside(tx, firing, task, next.message)
   if (!(await groups.find(tx, { folder: owner }))) return setAside(tx, firing, task, `there is no group ${owner}`)
   if ((await scheduledTasks.update(tx, { id, status: 'active', next_run: slot }, next)) === 0) return false
-  return (await sayPrompt(tx, firing, task)).isNew
+  return (await sayPrompt(tx, firing, task, now)).isNew
 }
 
-/** Says the prompt of the task's slot, once, and logs the run. Whoever calls this has the slot. */
-export async function sayPrompt(tx: Tx, firing: Firing, task: ScheduledTask): Promise<Received> {
+/** Says the prompt of the task's slot, once, and logs the run as of when the slot was taken. Whoever calls this has the slot. */
+export async function sayPrompt(
+  tx: Tx,
+  firing: Firing,
+  task: ScheduledTask,
+  now: number = firing.clock.now(),
+): Promise<Received> {
   const { id, owner, chat_jid, prompt, context_mode } = task
   const is_isolated = context_mode === 'isolated'
   const message = await receive(tx, firing, {
@@ -83,7 +87,7 @@ export async function sayPrompt(tx: Tx, firing: Firing, task: ScheduledTask): Pr
     // The turn of the message has the same id, and tells here how it went.
     id: message.id,
     task_id: id,
-    run_at: timestamp(firing.clock.now()),
+    run_at: timestamp(now),
     duration_ms: 0,
     status: 'success',
     result: ENQUEUED,
