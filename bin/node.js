@@ -2,7 +2,7 @@
 // platform package; some versions of npm do not link its command, so it is looked up by its folder.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const args = process.argv.slice(2)
@@ -17,13 +17,14 @@ const own = [join(root, 'node_modules'), join(root, '..')]
   .flatMap((modules) => names.map((name) => join(modules, name, 'bin', 'node')))
   .find((path) => existsSync(path))
 if (!own) {
+  const program = basename(args[0] || '') === 'egress-proxy.js' ? 'egress-proxy' : 'svc'
   process.stderr.write(
-    `svc needs Node 24 or newer, and this is ${process.version}: run npm ci, or install a newer Node\n`,
+    `${program} needs Node 24 or newer, and this is ${process.version}: run npm ci, or install a newer Node\n`,
   )
   process.exit(1)
 }
 const child = spawn(own, args, { stdio: 'inherit' })
-// A terminal sends Ctrl-C to both; a supervisor sends SIGTERM to this process alone.
+// A terminal sends Ctrl-C to both; a supervisor sends the others to this process alone.
 process.on('SIGINT', () => {})
-process.on('SIGTERM', () => child.kill('SIGTERM'))
+for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
 child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)))

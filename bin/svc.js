@@ -1,41 +1,4 @@
 #!/usr/bin/env node
-// The front of `svc`, in JavaScript that an old Node can read: help and version at once, everything else is loaded after it.
-import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
-import module from 'node:module'
-import { homedir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { start } from './front.js'
 
-const here = (path) => fileURLToPath(new URL(path, import.meta.url))
-const args = process.argv.slice(2)
-const [first] = args
-
-if (first === undefined || (args.length === 1 && ['help', '--help', '-h'].includes(first))) {
-  const out = first === undefined ? process.stderr : process.stdout
-  out.on('error', () => {})
-  out.write(readFileSync(here('help.txt')))
-  process.exitCode = first === undefined ? 1 : 0
-} else if (first === '--version') {
-  process.stdout.write(`svc ${JSON.parse(readFileSync(here('../package.json'), 'utf8')).version}\n`)
-} else if (Number(process.versions.node.split('.')[0]) < 24) {
-  // The project's own Node, when npm has brought it; else a sentence.
-  process.argv.splice(2, 0, here('svc.js'))
-  await import('./node.js')
-} else {
-  keepCompiled()
-  const built = here('../dist/cli/io.js')
-  const { runProcess } = await import(existsSync(built) ? '../dist/cli/io.js' : '../src/cli/io.ts')
-  await runProcess()
-}
-
-/** Compiled code is kept where nobody else can put some: it is run without being looked at. */
-function keepCompiled() {
-  try {
-    const folder = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'svc', 'compiled')
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const { uid, mode } = statSync(folder)
-    if (uid === process.getuid() && (mode & 0o077) === 0) module.enableCompileCache(folder)
-  } catch {
-    // Without a home there is no cache, and all works as well, only later.
-  }
-}
+await start({ name: 'svc', help: 'help.txt', entry: 'cli/io', misuse: 1 })

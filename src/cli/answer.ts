@@ -1,9 +1,9 @@
 // The answer to what was sent, shown as it comes: what the agent says to stdout, what it is doing to whoever watches.
 import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
+import { cell } from '../lib/print.ts'
 import type { Svc } from './command.ts'
 import { Frame, type LinkClient, type Round, TransportFault } from './link-client.ts'
-import { cell } from './print.ts'
 
 const POLL_MS = 1000
 

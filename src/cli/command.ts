@@ -4,12 +4,17 @@ import type { z } from 'zod'
 import type { Caller } from '../core/caller.ts'
 import type { OpenHost } from '../daemons/host.ts'
 import type { Clock } from '../lib/clock.ts'
+import { isPlain, type Out, type Printer, printer } from '../lib/print.ts'
+import {
+  type DeclaredCommand,
+  type Command as ProgramCommand,
+  type Commands as ProgramCommands,
+  command as programCommand,
+} from '../lib/program.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Source } from '../lib/settings.ts'
 import type { NamedVerb } from '../registry/resource.ts'
 import type { Configured } from './instance.ts'
-import { type Out, type Printer, printer } from './print.ts'
-import type { Args, Described, Given } from './usage.ts'
 
 /** The process as a command sees it; tests pass their own. */
 export interface Io {
@@ -24,28 +29,11 @@ export interface Io {
   stopped(): Promise<void>
 }
 
-/** Where it is not 0, the exit code. */
-type Ended = Promise<void> | Promise<number>
+export type Command = ProgramCommand<Svc>
+export type Commands = ProgramCommands<Command>
 
-export interface Command extends Described {
-  run(svc: Svc, args: Given): Ended
-}
-
-export interface DeclaredCommand<U extends string> extends Described {
-  readonly usage: U
-  run(svc: Svc, args: Args<U>): Ended
-}
-
-export function command<const U extends string>(declared: DeclaredCommand<U>): Command {
-  // Whoever reads argv fills in just what the usage line names, which is what Args says of it.
-  return { ...declared, run: (svc, args) => declared.run(svc, args as Args<U>) }
-}
-
-/** The commands by their first word, each loaded when it is asked for. */
-export type Commands = Readonly<Record<string, () => Promise<readonly Command[]>>>
-
-export function loadAll(commands: Commands): Promise<(readonly Command[])[]> {
-  return Promise.all(Object.values(commands).map((load) => load()))
+export function command<const U extends string>(declared: DeclaredCommand<Svc, U>): Command {
+  return programCommand(declared)
 }
 
 /** An instance with its store open. */
@@ -124,8 +112,4 @@ export function hostCaller(): Caller {
   } catch {
     return { kind: 'host', sub: `cli:${process.getuid?.() ?? 'unknown'}` }
   }
-}
-
-export function isPlain(environment: Source): boolean {
-  return Boolean(environment.get('NO_COLOR')) || environment.get('TERM') === 'dumb'
 }

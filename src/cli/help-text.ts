@@ -1,8 +1,8 @@
 // The page of help: bin/help.txt holds it, so that the front can print it without loading anything.
-import { loadAll } from './command.ts'
+import { helpOn } from '../lib/help.ts'
 import { commands } from './commands/index.ts'
-import { helpPage } from './help.ts'
+import { SVC_PAGE } from './help-page.ts'
 
-export async function helpText(): Promise<string> {
-  return helpPage(await loadAll(commands))
+export function helpText(): Promise<string> {
+  return helpOn(SVC_PAGE, commands, undefined)
 }

@@ -1,8 +1,8 @@
 // Messages as lines: what became of each, at most one line high.
 import type { InboxState } from '../core/inbox.ts'
 import type { MessageState } from '../core/message-states.ts'
+import type { Table } from '../lib/print.ts'
 import type { Svc } from './command.ts'
-import type { Table } from './print.ts'
 
 /** Which messages are shown. */
 export interface Only {

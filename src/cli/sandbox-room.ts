@@ -1,9 +1,9 @@
 // A room of the sandbox as it is shown, and what is said there as it comes.
 import { type Inbox, type InboxState, inbox } from '../core/inbox.ts'
 import { entriesOf, entryId, type Said, type SandboxEntry } from '../core/sandbox.ts'
+import { cell } from '../lib/print.ts'
 import type { Host } from '../registry/context.ts'
 import { run } from '../store/statement.ts'
-import { cell } from './print.ts'
 
 const LOOK_MS = 500
 const PIECE = 200

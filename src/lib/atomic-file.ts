@@ -5,11 +5,19 @@ import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type RefusalCode, refuse } from './refusal.ts'
 
-/** Replaces `path` by a file with exactly this content and mode. After it returns, the file survives a power cut. */
-export async function writeAtomic(path: string, data: string | Uint8Array, mode: number): Promise<void> {
+/**
+ * Replaces `path` by a file with exactly this content and mode. After it returns, the file survives a power cut. A kill may
+ * leave a file behind whose name is `prefix` and 16 hex digits; whoever sweeps those up needs a prefix of his own.
+ */
+export async function writeAtomic(
+  path: string,
+  data: string | Uint8Array,
+  mode: number,
+  prefix = '.tmp-',
+): Promise<void> {
   const directory = dirname(path)
   // Same directory, because a rename does not cross file systems; a short name, because `path` may use all 255 bytes.
-  const temporary = join(directory, `.tmp-${randomBytes(8).toString('hex')}`)
+  const temporary = join(directory, `${prefix}${randomBytes(8).toString('hex')}`)
   try {
     await using file = await open(temporary, 'wx', 0o600)
     await file.writeFile(data)

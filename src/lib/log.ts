@@ -21,21 +21,59 @@ const REASON_MAX = 512
 /** How long lines are gathered while many come. */
 const GATHER_MS = 5
 
-export async function openLog({ level = 'info', pretty = process.stderr.isTTY, to }: LogOptions = {}): Promise<Log> {
-  const options = {
-    level,
-    base: null,
-    timestamp: () => `,"time":"${new Date().toISOString()}"`,
-    formatters: { level: (label: string) => ({ level: label }) },
-  }
-  if (to) return pino(options, to)
-  // While one write is under way the lines behind it are joined, and go as one; at the exit what is left is written.
-  if (!pretty) return pino(options, destination({ dest: STDERR, sync: false }))
-  const { PinoPretty } = await import('pino-pretty')
+export async function openLog(options: LogOptions = {}): Promise<Log> {
+  const { level = 'info', to = await openLogStream(options) } = options
   return pino(
-    options,
-    PinoPretty({ destination: STDERR, sync: true, translateTime: 'SYS:HH:MM:ss.l', singleLine: true }),
+    {
+      level,
+      base: null,
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label: string) => ({ level: label }) },
+    },
+    to,
   )
+}
+
+export interface LogStreamOptions extends Pick<LogOptions, 'pretty'> {
+  /** Of lines that wait to be written. What comes on top of them is dropped; unsaid: nothing is. */
+  readonly maxBytes?: number
+  /** Told how many lines were dropped, when some can be written again. Without it a failure to write ends the process. */
+  onDropped?(count: number): void
+}
+
+/** Takes lines of JSON, to stderr; for whoever puts them together by himself. */
+export async function openLogStream(options: LogStreamOptions = {}): Promise<DestinationStream> {
+  const { pretty = process.stderr.isTTY, maxBytes = 0, onDropped } = options
+  if (pretty) {
+    const { PinoPretty } = await import('pino-pretty')
+    return PinoPretty({ destination: STDERR, sync: true, translateTime: 'SYS:HH:MM:ss.l', singleLine: true })
+  }
+  // While one write is under way the lines behind it are joined, and go as one; at the exit what is left is written.
+  const stream = destination({ dest: STDERR, sync: false, maxLength: maxBytes })
+  if (!onDropped) return stream
+  let dropped = 0
+  stream.on('drop', (lines) => {
+    dropped += String(lines).split('\n').length - 1
+  })
+  stream.on('drain', () => {
+    const count = dropped
+    dropped = 0
+    if (count > 0) onDropped(count)
+  })
+  // A full disk, for one: what was to be written is kept, and tried again with the next line.
+  let isFailing = false
+  stream.on('error', () => {
+    isFailing = true
+  })
+  stream.on('write', () => {
+    isFailing = false
+  })
+  // At the exit it would try for ever.
+  const flush = stream.flushSync.bind(stream)
+  stream.flushSync = () => {
+    if (!isFailing) flush()
+  }
+  return stream
 }
 
 /** A request that was answered. */

@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { helpText } from '../../src/cli/help-text.ts'
 import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
+import { helpText as egressHelpText } from '../../src/egress/help-text.ts'
 import { openapiText } from '../../src/faces/openapi.ts'
 import { servedBy } from '../../src/faces/operations.ts'
 import { resources } from '../../src/resources/index.ts'
@@ -19,8 +20,9 @@ export const GOLDEN: readonly Golden[] = [
   ),
   ['tools.json', toolsText],
   ['export.yaml', exportGolden],
-  // Beside the program's front, which prints it without loading anything.
+  // Beside each program's front, which prints it without loading anything.
   ['../../bin/help.txt', helpText],
+  ['../../bin/help-egress-proxy.txt', egressHelpText],
 ]
 
 async function write(): Promise<void> {

@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs'
 import { groupDirs } from '../../core/layout.ts'
 import { readBytes } from '../../lib/atomic-file.ts'
+import { cell } from '../../lib/print.ts'
 import { command, type Svc } from '../command.ts'
-import { cell } from '../print.ts'
 import { stdinBytes } from '../stdin.ts'
 
 /** The exit code where the manifest is of another version than the store (decision E6). */

@@ -1,7 +1,10 @@
 // Completions for the shell, made from the usage lines: what may be typed after the words that are there.
+import { completionScript, isShell, SHELLS } from '../../lib/completion.ts'
+import { loadAll } from '../../lib/program.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { command, loadAll } from '../command.ts'
-import { completionScript, isShell, SHELLS } from '../completion.ts'
+import { command } from '../command.ts'
+import { SVC_PAGE } from '../help-page.ts'
+import { INSTANCE_LISTING } from '../instance-listing.ts'
 
 export const completionCommands = [
   command({
@@ -10,7 +13,9 @@ export const completionCommands = [
     example: 'completion bash > ~/.local/share/bash-completion/completions/svc',
     run: async ({ commands, print }, { shell }) => {
       if (!isShell(shell)) refuse('invalid', `there are completions for ${SHELLS.join(', ')}`)
-      print.raw(completionScript(shell, (await loadAll(commands)).flat()))
+      const { name } = SVC_PAGE
+      const all = (await loadAll(commands)).flat()
+      print.raw(completionScript(shell, { name, commands: all, instances: INSTANCE_LISTING }))
     },
   }),
 ]

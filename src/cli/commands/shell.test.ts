@@ -1,6 +1,5 @@
 // help and completion: what is made from the usage lines alone. bearer and serve: what is only wired here.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -8,6 +7,7 @@ import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { demoCli, testCli } from '../../../test/support/cli.ts'
 import { needs } from '../../../test/support/needs.ts'
+import { completed, SHELLS } from '../../../test/support/shell-completion.ts'
 import { DAEMON_NAMES } from '../../daemons/settings.ts'
 import { helpText } from '../help-text.ts'
 import { commands } from './index.ts'
@@ -42,38 +42,16 @@ suite('completion', () => {
     'svc completion ': 'bash fish zsh',
     'svc help us': 'user-secret',
   }
-  const shells: Record<string, (script: string, line: string) => string> = {
-    bash: (script, line) => {
-      const words = line.split(' ').map((word) => `'${word}'`)
-      const ask = `source ${script}; COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _svc; printf '%s\\n' "\${COMPREPLY[@]}"`
-      return run('bash', ['--norc', '-c', ask], script)
-    },
-    zsh: (script, line) => {
-      const words = line.split(' ').map((word) => `'${word}'`)
-      const last = words.at(-1)
-      const ask = `compdef() { : }; compadd() { shift; for w in "$@"; do [[ $w == ${last}* ]] && print -- $w; done }
-        source ${script}; words=(${words.join(' ')}); CURRENT=${words.length}; _svc; true`
-      return run('zsh', ['-f', '-c', ask], script)
-    },
-    fish: (script, line) => run('fish', ['--no-config', '-c', `source ${script}; complete -C '${line}'`], script),
-  }
-  const run = (shell: string, args: string[], script: string): string =>
-    execFileSync(shell, args, { encoding: 'utf8', env: { PATH: process.env.PATH, SVC_DATA_DIR: join(script, '..') } })
-
-  for (const [shell, complete] of Object.entries(shells)) {
-    test(`works in ${shell}`, shell === 'zsh' || shell === 'fish' ? needs(shell) : {}, async (t) => {
+  for (const shell of SHELLS) {
+    test(`works in ${shell}`, shell === 'bash' ? {} : needs(shell), async (t) => {
       const cli = testCli(t)
       await cli.ok('create demo')
       await cli.ok('create other')
       const script = join(cli.dir, 'script')
       writeFileSync(script, await cli.ok(`completion ${shell}`))
-      for (const [line, words] of Object.entries(asked)) {
-        const found = complete(script, line)
-          .split('\n')
-          .map((word) => word.split('\t')[0])
-          .filter(Boolean)
-        assert.equal(found.sort().join(' '), words, line)
-      }
+      const env = { SVC_DATA_DIR: cli.dir }
+      for (const [line, words] of Object.entries(asked))
+        assert.equal(completed(shell, line, { script, fn: '_svc', env }), words, line)
     })
   }
   test('of another shell is refused', async (t) => {

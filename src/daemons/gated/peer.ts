@@ -3,6 +3,7 @@
 
 import type { Socket } from 'node:net'
 import { endianness } from 'node:os'
+import { loadFfi } from '../../lib/c-library.ts'
 
 /** As Linux has them. */
 const SOL_SOCKET = 1
@@ -33,9 +34,11 @@ function openReader(): ReadPeer {
   const nobodyKnows: ReadPeer = () => undefined
   if (process.platform !== 'linux' || endianness() !== 'LE') return nobodyKnows
   try {
-    const { getsockopt } = quietly(() => process.getBuiltinModule('node:ffi')).dlopen(null, {
+    const library = loadFfi()?.dlopen(null, {
       getsockopt: { arguments: ['int32', 'int32', 'int32', 'buffer', 'buffer'], return: 'int32' },
-    }).functions
+    })
+    if (!library) return nobodyKnows
+    const { getsockopt } = library.functions
     return (descriptor) => {
       const [credentials, length] = [Buffer.alloc(CREDENTIALS_BYTES), Buffer.alloc(4)]
       length.writeUInt32LE(CREDENTIALS_BYTES)
@@ -44,16 +47,5 @@ function openReader(): ReadPeer {
     }
   } catch {
     return nobodyKnows
-  }
-}
-
-/** That the module is young is said at its first use, in between the lines of the log. */
-function quietly<T>(load: () => T): T {
-  const { emitWarning } = process
-  process.emitWarning = () => {}
-  try {
-    return load()
-  } finally {
-    process.emitWarning = emitWarning
   }
 }

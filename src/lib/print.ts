@@ -1,4 +1,5 @@
 // What a command prints: data to stdout, talk to stderr. Tables are aligned for eyes and tab-separated for pipes.
+import type { Source } from './settings.ts'
 
 /** Where text goes. Never throws: a reader who left is no error of the command. */
 export interface Out {
@@ -101,4 +102,8 @@ export function cell(value: string | number): string {
 
 function escaped(character: string): string {
   return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`
+}
+
+export function isPlain(environment: Source): boolean {
+  return Boolean(environment.get('NO_COLOR')) || environment.get('TERM') === 'dumb'
 }

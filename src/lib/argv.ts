@@ -1,5 +1,5 @@
 // Reads what was typed against the usage lines. Answers with what to run, what to explain, or what is wrong.
-import { nearest } from '../lib/nearest.ts'
+import { nearest } from './nearest.ts'
 import { type Described, type Flag, type Given, type Place, type Shape, shapeOf } from './usage.ts'
 
 export type Reading<C extends Described> =
@@ -10,6 +10,8 @@ export type Reading<C extends Described> =
 
 interface Scan {
   readonly words: readonly string[]
+  /** How many of the words stand before `--`. */
+  readonly before: number
   /** By the flag's long name. */
   readonly flags: ReadonlyMap<string, string | true>
   readonly help: boolean
@@ -44,11 +46,13 @@ export function readArguments<C extends Described>(commands: readonly C[], argv:
 function scanArguments(known: readonly Flag[], argv: readonly string[]): Scan {
   const words: string[] = []
   const flags = new Map<string, string | true>()
+  let before: number | undefined
   let help = false
   let fault: Scan['fault']
   for (let at = 0; at < argv.length; at++) {
     const token = argv[at] ?? ''
     if (token === '--') {
+      before = words.length
       words.push(...argv.slice(at + 1))
       break
     }
@@ -73,7 +77,7 @@ function scanArguments(known: readonly Flag[], argv: readonly string[]): Scan {
     else if (flags.has(flag.name)) fault ??= { text: `--${flag.name} is given twice` }
     else flags.set(flag.name, value)
   }
-  return { words, flags, help, ...(fault ? { fault } : {}) }
+  return { words, before: before ?? words.length, flags, help, ...(fault ? { fault } : {}) }
 }
 
 /** Names the flag and never what came with it, which may be a secret. */
@@ -116,7 +120,8 @@ function choose<C>(shapes: ReadonlyMap<C, Shape>, words: readonly string[]): Cho
     if (word === undefined) {
       // `token` alone lacks its instance before it lacks its action.
       const before = [...shapes.values()][0]?.places[words.length]
-      return { among, fault: before?.kind === 'value' ? missing(before) : `one of ${known.join(', ')} is missing` }
+      const lacking = known.length > 1 ? `one of ${known.join(', ')}` : known.join()
+      return { among, fault: before?.kind === 'value' ? missing(before) : `${lacking} is missing` }
     }
     const fitting = among.filter((command) => wordAt(command, at) === word)
     if (fitting.length === 0 && others.length > 0) {
@@ -139,8 +144,8 @@ function isOptional(place: Place | undefined): boolean {
   return place === undefined || (place.kind === 'value' && place.optional)
 }
 
-function missing({ name }: Extract<Place, { kind: 'value' }>): string {
-  return `<${name}> is missing`
+function missing({ name, behind }: Extract<Place, { kind: 'value' }>): string {
+  return `<${name}> is missing${behind ? ' behind --' : ''}`
 }
 
 function fill({ places, flags }: Shape, scan: Scan): { args: Given; fault?: string } {
@@ -148,6 +153,10 @@ function fill({ places, flags }: Shape, scan: Scan): { args: Given; fault?: stri
   for (const [at, place] of places.entries()) {
     if (place.kind === 'word') continue
     const word = scan.words[at]
+    // A word too many before it is a slip, such as a list with blanks, and must not become part of it.
+    if (place.behind && scan.before > at)
+      return { args, fault: `too many words before --: <${place.name}> goes behind it` }
+    if (place.many && word === undefined && !place.optional) return { args, fault: missing(place) }
     if (place.many) args[place.name] = scan.words.slice(at)
     else if (word !== undefined) args[place.name] = word
     else if (!place.optional) return { args, fault: missing(place) }

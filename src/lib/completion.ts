@@ -1,4 +1,4 @@
-// The scripts of three shells over one table: a key is the words typed so far, without the instance and without flags.
+// Completions for three shells over one table: a key is the words typed so far, without the instance and without flags.
 import { type Described, shapeOf } from './usage.ts'
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const
@@ -6,6 +6,14 @@ export type Shell = (typeof SHELLS)[number]
 
 export function isShell(text: string): text is Shell {
   return SHELLS.some((shell) => shell === text)
+}
+
+/** Whose commands are completed. */
+export interface Completed {
+  readonly name: string
+  readonly commands: readonly Described[]
+  /** How each kind of shell finds the instances, where commands name one: the body of a function that prints them. */
+  readonly instances?: { readonly posix: string; readonly fish: string }
 }
 
 interface Choices {
@@ -51,9 +59,13 @@ export function choicesOf(commands: readonly Described[]): Choices {
   return { words: plain(words), flags: plain(flags), instanced: [...instanced], valued: [...valued] }
 }
 
-export function completionScript(shell: Shell, commands: readonly Described[]): string {
-  const choices = choicesOf(commands)
-  return shell === 'fish' ? fishScript(choices) : posixScript(shell, choices)
+export function completionScript(shell: Shell, completed: Completed): string {
+  return shell === 'fish' ? fishScript(completed) : posixScript(shell, completed)
+}
+
+/** What the script's functions are called; a dash is no part of a name everywhere. */
+function functionOf({ name }: Completed): string {
+  return `_${name.replaceAll('-', '_')}`
 }
 
 /** The arms of a `case` over keys. */
@@ -67,35 +79,31 @@ const value = (name: string): string => `"\${${name}}"`
 /** How the two number the words and take the answers. */
 const POSIX = {
   bash: {
-    head: '',
     first: 'i = 1; i < COMP_CWORD',
     word: value('COMP_WORDS[i]'),
     current: value('COMP_WORDS[COMP_CWORD]'),
     give: `COMPREPLY=($(compgen -W ${value('found[*]')} -- "$cur"))`,
-    tail: 'complete -F _svc svc',
+    bind: 'complete -F',
   },
   zsh: {
-    head: '#compdef svc\n',
     first: 'i = 2; i < CURRENT',
     word: value('words[i]'),
     current: value('words[CURRENT]'),
     give: `compadd -- ${value('found[@]')}`,
-    tail: 'compdef _svc svc',
+    bind: 'compdef',
   },
 } as const
 
-function posixScript(shell: 'bash' | 'zsh', { words, flags, instanced, valued }: Choices): string {
-  const { head, first, word, current, give, tail } = POSIX[shell]
-  return `${head}# made by: svc completion ${shell}
-_svc_instances() {
-  local dir
-  for dir in "\${SVC_DATA_DIR:-\${PREFIX:-/srv}/data}"/svc_*/; do
-    dir=\${dir%/}
-    [[ -d $dir ]] && printf '%s\n' "\${dir##*/svc_}"
-  done 2>/dev/null
+function posixScript(shell: 'bash' | 'zsh', completed: Completed): string {
+  const { words, flags, instanced, valued } = choicesOf(completed.commands)
+  const { first, word, current, give, bind } = POSIX[shell]
+  const [{ name, instances }, fn] = [completed, functionOf(completed)]
+  return `${shell === 'zsh' ? `#compdef ${name}\n` : ''}# made by: ${name} completion ${shell}
+${fn}_instances() {
+${instances?.posix ?? '  :'}
 }
-_svc() {
-  local cur=${current} instanced=' ${instanced.join(' ')} ' key='' instance='' word i
+${fn}() {
+  local cur=${current} instanced=' ${instanced.map((noun) => `${noun} `).join('')}' key='' instance='' word i
   local -a found
   found=()
   for ((${first}; i++)); do
@@ -121,7 +129,7 @@ ${arms(flags)}
     done
     found+=(--help)
   elif [[ -z $instance && $instanced == *" $key "* ]]; then
-    found=($(_svc_instances))
+    found=($(${fn}_instances))
   else
     case $key in
 ${arms(words)}
@@ -129,22 +137,24 @@ ${arms(words)}
   fi
   ${give}
 }
-${tail}
+${bind} ${fn} ${name}
 `
 }
 
-function fishScript({ words, flags, instanced, valued }: Choices): string {
+function fishScript(completed: Completed): string {
+  const { words, flags, instanced, valued } = choicesOf(completed.commands)
+  const [{ name, instances }, fn] = [completed, functionOf(completed)]
   const wordLines = [...words].map(
-    ([key, list]) => `complete -c svc -n "test (_svc_key) = '${key}'" -a '${list.join(' ')}'`,
+    ([key, list]) => `complete -c ${name} -n "test (${fn}_key) = '${key}'" -a '${list.join(' ')}'`,
   )
   const flagLines = [...flags].flatMap(([key, list]) =>
     list.map((flag) => {
       const takes = valued.includes(flag) ? ' -r' : ''
-      return `complete -c svc -n "string match -q -- '${key}*' (_svc_key)" -l ${flag.slice(2)}${takes}`
+      return `complete -c ${name} -n "string match -q -- '${key}*' (${fn}_key)" -l ${flag.slice(2)}${takes}`
     }),
   )
-  return `# made by: svc completion fish
-function _svc_key
+  return `# made by: ${name} completion fish
+function ${fn}_key
   set -l key
   set -l instance
   set -l skip 0
@@ -167,16 +177,12 @@ function _svc_key
   end
   echo "$key"
 end
-function _svc_instances
-  set -l root $SVC_DATA_DIR
-  test -n "$root"; or set root (test -n "$PREFIX"; and echo $PREFIX; or echo /srv)/data
-  for dir in $root/svc_*/
-    string replace -r '.*/svc_(.*)/$' '$1' -- $dir
-  end
+function ${fn}_instances
+${instances?.fish ?? '  true'}
 end
-complete -c svc -f
-complete -c svc -n "string match -q -- '* <instance>' (_svc_key)" -a '(_svc_instances)'
-complete -c svc -l help -d 'explain the command'
+complete -c ${name} -f
+complete -c ${name} -n "string match -q -- '* <instance>' (${fn}_key)" -a '(${fn}_instances)'
+complete -c ${name} -l help -d 'explain the command'
 ${[...wordLines, ...flagLines].join('\n')}
 `
 }

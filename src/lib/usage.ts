@@ -1,5 +1,6 @@
 // The usage line is the declaration of a command: its parser, its help, its completion and the types of its arguments are
-// read from it. `<x>` must be given, `[<x>]` may be, `[<x>…]` takes the rest, `--flag|-f <v>` takes a value.
+// read from it. `<x>` must be given, `[<x>]` may be, `[<x>…]` takes the rest, `--flag|-f <v>` takes a value, and what
+// stands behind `--` is typed behind it.
 
 /** What `run` is given for a usage line: `'gate <instance> rm <spec>'` gives `{ instance: string; spec: string }`. */
 export type Args<U extends string> = string extends U ? Given : Read<Words<U>>
@@ -14,19 +15,21 @@ type Read<W extends readonly string[]> = W extends readonly [
   infer H extends string,
   ...infer T extends readonly string[],
 ]
-  ? H extends `[--${infer F}]`
-    ? { readonly [K in Key<F>]: boolean } & Read<T>
-    : H extends `[--${infer F}`
-      ? { readonly [K in Key<F>]?: string } & Read<Rest<T>>
-      : H extends `--${infer F}`
-        ? { readonly [K in Key<F>]: string } & Read<Rest<T>>
-        : H extends `[<${infer P}>…]`
-          ? { readonly [K in P]: readonly string[] } & Read<T>
-          : H extends `[<${infer P}>]`
-            ? { readonly [K in P]?: string } & Read<T>
-            : H extends `<${infer P}>`
-              ? { readonly [K in P]: string } & Read<T>
-              : Read<T>
+  ? H extends '--'
+    ? Read<T>
+    : H extends `[--${infer F}]`
+      ? { readonly [K in Key<F>]: boolean } & Read<T>
+      : H extends `[--${infer F}`
+        ? { readonly [K in Key<F>]?: string } & Read<Rest<T>>
+        : H extends `--${infer F}`
+          ? { readonly [K in Key<F>]: string } & Read<Rest<T>>
+          : H extends `[<${infer P}>…]` | `<${infer P}>…`
+            ? { readonly [K in P]: readonly string[] } & Read<T>
+            : H extends `[<${infer P}>]`
+              ? { readonly [K in P]?: string } & Read<T>
+              : H extends `<${infer P}>`
+                ? { readonly [K in P]: string } & Read<T>
+                : Read<T>
   : unknown
 
 /** Without the placeholder that follows a flag. */
@@ -42,7 +45,14 @@ export interface Described {
 /** One place of the line that is no flag: a word as it must be typed, or something to fill in. */
 export type Place =
   | { readonly kind: 'word'; readonly text: string }
-  | { readonly kind: 'value'; readonly name: string; readonly optional: boolean; readonly many: boolean }
+  | {
+      readonly kind: 'value'
+      readonly name: string
+      readonly optional: boolean
+      readonly many: boolean
+      /** It is typed behind `--`. */
+      readonly behind: boolean
+    }
 
 export interface Flag {
   readonly name: string
@@ -60,18 +70,20 @@ export interface Shape {
 }
 
 const TOKEN =
-  /(?<flag>\[?--(?<long>[a-z-]+)(?:\|-(?<short>[a-z]))?(?<takes> <[^>]+>)?\]?)|(?<value>\[?<(?<name>[^>]+)>(?<many>…)?\]?)|(?<word>[a-z-]+)/g
+  /(?<end>--(?= ))|(?<flag>\[?--(?<long>[a-z-]+)(?:\|-(?<short>[a-z]))?(?<takes> <[^>]+>)?\]?)|(?<value>\[?<(?<name>[^>]+)>(?<many>…)?\]?)|(?<word>[a-z-]+)/g
 
 export function shapeOf(usage: string): Shape {
   const places: Place[] = []
   const flags: Flag[] = []
+  let behind = false
   for (const { groups = {} } of usage.matchAll(TOKEN)) {
-    const { flag, long, short, takes, value, name, many, word } = groups
-    if (flag !== undefined && long !== undefined) {
+    const { end, flag, long, short, takes, value, name, many, word } = groups
+    if (end !== undefined) behind = true
+    else if (flag !== undefined && long !== undefined) {
       const key = long.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
       flags.push({ name: long, key, short, takesValue: takes !== undefined, required: !flag.startsWith('[') })
     } else if (value !== undefined && name !== undefined) {
-      places.push({ kind: 'value', name, optional: value.startsWith('['), many: many !== undefined })
+      places.push({ kind: 'value', name, optional: value.startsWith('['), many: many !== undefined, behind })
     } else if (word !== undefined) places.push({ kind: 'word', text: word })
   }
   return { places: places.slice(1), flags }

