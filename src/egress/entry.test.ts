@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { parseEntry } from './entry.ts'
+import { parseHost } from './host.ts'
+
+const FAULTS: Readonly<Record<string, string>> = {
+  // E5, N14: what would match everything, or nearly.
+  '': '"" is empty; an entry is a host name.',
+  '.': '"." starts with a dot; a name stands for all names below it already.',
+  '*': '"*" would allow every host; name each host that is needed.',
+  com: '"com" would allow every name that ends in .com; write the host itself, such as example.com.',
+  'COM.': '"COM." would allow every name that ends in .com; write the host itself, such as example.com.',
+  uk: '"uk" would allow every name that ends in .uk; write the host itself, such as example.uk.',
+  'xn--p1ai':
+    '"xn--p1ai" would allow every name that ends in .xn--p1ai; write the host itself, such as example.xn--p1ai.',
+  '*.com': '"*.com" has a wildcard; a name stands for all names below it already.',
+  // N15: what would silently never match.
+  '*.example.com': '"*.example.com" has a wildcard; a name stands for all names below it already: write example.com.',
+  'api.*.example.com': '"api.*.example.com" has a wildcard; a name stands for all names below it already.',
+  '.example.com': '".example.com" starts with a dot; a name stands for all names below it already: write example.com.',
+  'https://Example.com': '"https://Example.com" is a URL; an entry is a host name alone: write example.com.',
+  'https://a@example.com:8443/x':
+    '"https://a@example.com:8443/x" is a URL; an entry is a host name alone: write example.com.',
+  'https://1.2.3.4/': '"https://1.2.3.4/" is a URL; an entry is a host name alone.',
+  'https://com/': '"https://com/" is a URL; an entry is a host name alone.',
+  'example.com:443': '"example.com:443" has a port; an entry is a host name alone, at any port: write example.com.',
+  'example.com/path': '"example.com/path" has a path; an entry is a host name alone: write example.com.',
+  '10.0.0.0/8': '"10.0.0.0/8" is a range of IP addresses; an entry is a host name.',
+  'fd00::/8': '"fd00::/8" is a range of IP addresses; an entry is a host name.',
+  '1.2.3.4': '"1.2.3.4" is an IP address; an entry is a host name.',
+  '127.1': '"127.1" is an IP address; an entry is a host name.',
+  '2130706433': '"2130706433" is an IP address; an entry is a host name.',
+  '::1': '"::1" is an IP address; an entry is a host name.',
+  '[::1]': '"[::1]" is an IP address; an entry is a host name.',
+  '1.2.3.4:80': '"1.2.3.4:80" has a port; an entry is a host name alone, at any port.',
+  ' example.com': '" example.com" has a blank or a control character in it: write example.com.',
+  'example.com\n': '"example.com\\n" has a blank or a control character in it: write example.com.',
+  'a.com b.com': '"a.com b.com" has a blank or a control character in it.',
+  'example.com\0': '"example.com\\u0000" has a blank or a control character in it.',
+  // N9: the spelling that is looked up.
+  'Bücher.example':
+    '"Bücher.example" is not ASCII; names are compared as they are looked up: write xn--bcher-kva.example.',
+  'example。com': '"example。com" is not ASCII; names are compared as they are looked up: write example.com.',
+  '\u212aernel.org': '"\u212aernel.org" is not ASCII; names are compared as they are looked up: write kernel.org.',
+  '１.2.3.4': '"１.2.3.4" is not ASCII; names are compared as they are looked up.',
+  // Nothing of it may turn a terminal's text round, or hide in it.
+  'a\u202eb.com': '"a\\u{202e}b.com" is not ASCII; names are compared as they are looked up.',
+}
+
+const NOT_NAMES = [
+  'a..b',
+  'a.com..',
+  'a@b.com',
+  'a%2eb.com',
+  'a,b',
+  '[example.com]',
+  'a.com:x',
+  `${'a'.repeat(64)}.com`,
+  '1.2.3.4.5',
+]
+
+suite('E5, N9, N14, N15: an entry that would match nothing, or everything, is refused by name', () => {
+  for (const [text, fault] of Object.entries(FAULTS)) {
+    test(JSON.stringify(text), () => assert.deepEqual(parseEntry(text), { fault }))
+  }
+  for (const text of NOT_NAMES) {
+    test(JSON.stringify(text), () => {
+      const entry = parseEntry(text)
+      assert.ok('fault' in entry && entry.fault.startsWith(`"${text}" is not a host name, which has labels`))
+    })
+  }
+})
+
+test('an entry is stored in its canonical spelling', () => {
+  for (const [text, host] of Object.entries({
+    'example.com': 'example.com',
+    'GITHUB.com.': 'github.com',
+    'XN--BCHER-KVA.example': 'xn--bcher-kva.example',
+    '_acme-challenge.foo_bar.org': '_acme-challenge.foo_bar.org',
+    '1.2.3.4.example.com': '1.2.3.4.example.com',
+    'constructor.example': 'constructor.example',
+  })) {
+    assert.deepEqual(parseEntry(text), { host }, text)
+  }
+})
+
+test('N14, N16: a single label is accepted, with a warning of what else it allows', () => {
+  for (const text of ['localhost', 'intranet', 'Registry.', '__proto__', 'constructor', 'internal']) {
+    const entry = parseEntry(text)
+    const host = text.toLowerCase().replace('.', '')
+    const warning = `${JSON.stringify(text)} has a single label; it also allows every name that ends in .${host}.`
+    assert.deepEqual(entry, { host, warning })
+  }
+})
+
+test('N14: names below which anybody gets one are accepted, with a warning', () => {
+  for (const text of ['co.uk', 'com.au', 'github.io', 'workers.dev', 's3.amazonaws.com']) {
+    assert.deepEqual(parseEntry(text), {
+      host: text,
+      warning: `"${text}" allows every name below it, and anybody can get one.`,
+    })
+  }
+  for (const text of ['bbc.co.uk', 'me.github.io', 'co.example.uk', 'uk.co.test']) {
+    assert.deepEqual(parseEntry(text), { host: text })
+  }
+})
+
+test('a long entry is not repeated at length', () => {
+  const entry = parseEntry('ü'.repeat(1_000_000))
+  assert.ok('fault' in entry && entry.fault.length < 300)
+})
+
+test('any text is either an entry that is canonical, or a fault that is one printable sentence', () => {
+  const piece = fc.constantFrom(
+    ...['a', 'B', '.', '*', ':', '/', '://', '@', '1', '443', 'com', 'é', '\u202e', '\0', '\x9b', ' ', '[', '::'],
+  )
+  const text = fc.oneof(
+    fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join('')),
+    fc.string({ unit: 'binary' }),
+  )
+  fc.assert(
+    fc.property(text, (given) => {
+      const entry = parseEntry(given)
+      if ('fault' in entry) return assert.match(entry.fault, /^"\P{C}*" \P{C}+\.$/u)
+      assert.deepEqual(parseHost(given), { kind: 'name', text: entry.host })
+      const again = parseEntry(entry.host)
+      assert.ok('host' in again && again.host === entry.host)
+    }),
+    { numRuns: 5_000 },
+  )
+})

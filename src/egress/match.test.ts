@@ -1,0 +1,383 @@
+// What the parsers and the decision do together, attack by attack; each row is asked as a CONNECT and as a plain request.
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { parseEntry } from './entry.ts'
+import { type Host, parseHost } from './host.ts'
+import { parseAbsolute, parseAuthority } from './host-port.ts'
+import { compileSource, decide, explain, type Source } from './match.ts'
+
+type Outcome = 'allow' | 'deny' | 'address' | 'malformed'
+
+interface Case {
+  readonly allowlist: readonly string[]
+  readonly outcomes: Readonly<Record<string, Outcome>>
+}
+
+const GITHUB = ['github.com']
+const EXAMPLE = ['example.com']
+const label = (length: number): string => 'a'.repeat(length)
+/** A name of so many characters, in labels of one or two. */
+const nameOf = (length: number): string => `${'a.'.repeat((length - 3) >> 1)}${length % 2 === 0 ? 'b' : ''}com`
+
+const CASES: Readonly<Record<string, Case>> = {
+  'a listed name, the names below it, however deep, and no other': {
+    allowlist: GITHUB,
+    outcomes: {
+      'github.com': 'allow',
+      'api.github.com': 'allow',
+      'a.b.c.d.e.github.com': 'allow',
+      'GITHUB.com': 'allow',
+      'github.com.': 'allow',
+      'evil.com': 'deny',
+    },
+  },
+  'an entry in capitals': { allowlist: ['GitHub.COM'], outcomes: { 'github.com': 'allow', 'api.github.com': 'allow' } },
+  'an empty list': { allowlist: [], outcomes: { 'github.com': 'deny', localhost: 'deny' } },
+  'several entries': {
+    allowlist: ['foo.com', 'bar.org', 'baz.net'],
+    outcomes: { 'api.bar.org': 'allow', 'baz.net': 'allow', 'foo.org': 'deny', 'bar.org.foo.net': 'deny' },
+  },
+  'N1: a suffix that does not start at a dot': {
+    allowlist: ['hub.com'],
+    outcomes: { 'github.com': 'deny', 'hub.com': 'allow', 'git.hub.com': 'allow' },
+  },
+  'N2: capitals and one final dot, on either side': {
+    allowlist: ['GITHUB.com.'],
+    outcomes: { 'GitHub.COM.': 'allow', 'github.com': 'allow', 'API.GitHub.com.': 'allow' },
+  },
+  'N3: empty labels, leading and doubled dots, nothing at all': {
+    allowlist: ['a.com', 'b.com', 'x.com'],
+    outcomes: {
+      'a..b.com': 'malformed',
+      'a..com': 'malformed',
+      '.a.com': 'malformed',
+      'a.com..': 'malformed',
+      'a.com...': 'malformed',
+      'x..': 'malformed',
+      '.': 'malformed',
+      '..': 'malformed',
+      '': 'malformed',
+    },
+  },
+  'N4: characters that end or bend a name elsewhere': {
+    allowlist: EXAMPLE,
+    outcomes: Object.fromEntries(
+      [
+        '\0',
+        '\r',
+        '\n',
+        '\r\n',
+        ' ',
+        '\t',
+        '\\',
+        '@',
+        '%',
+        '\x7f',
+        '\x0b',
+        '|',
+        ',',
+        ';',
+        '"',
+        '<',
+        '^',
+        '&',
+        '=',
+      ].flatMap((bad) => [
+        [`evil.test${bad}.example.com`, 'malformed'],
+        [`${bad}example.com`, 'malformed'],
+        [`example.com${bad}`, 'malformed'],
+      ]),
+    ),
+  },
+  'N5: a zone behind an IPv6 address that ends in an allowed name': {
+    allowlist: EXAMPLE,
+    outcomes: {
+      '[::ffff:1.2.3.4%x.example.com]': 'malformed',
+      '[::1%25x.example.com]': 'malformed',
+      '[fe80::1%eth0]': 'malformed',
+      '[::1].example.com': 'malformed',
+      '[::1]example.com': 'malformed',
+    },
+  },
+  'N6: an IPv4 address in the spellings of inet_aton': {
+    allowlist: EXAMPLE,
+    outcomes: {
+      '127.1': 'address',
+      '127.0.1': 'address',
+      '0x7f.1': 'address',
+      '0X7F.0X1': 'address',
+      '2130706433': 'address',
+      '017700000001': 'address',
+      '0177.0.0.01': 'address',
+      '127.0.0.1.': 'address',
+      '0x7f000001': 'address',
+      '0': 'address',
+      '0x': 'address',
+      '1.2.3.4.5': 'malformed',
+      '256.1.1.1': 'malformed',
+      '1.2.3.256': 'malformed',
+      '4294967296': 'malformed',
+      '08.1.1.1': 'malformed',
+      '1.2.3.0x': 'address',
+      'example.com.1': 'malformed',
+      'example.0x1f': 'malformed',
+      '1.2.3.4.example.com': 'allow',
+    },
+  },
+  'N7: brackets around a name': {
+    allowlist: EXAMPLE,
+    outcomes: {
+      '[example.com]': 'malformed',
+      '[example.com': 'malformed',
+      'example.com]': 'malformed',
+      '[[::1]]': 'malformed',
+      '[]': 'malformed',
+      '[127.0.0.1]': 'malformed',
+      '[v1.example.com]': 'malformed',
+    },
+  },
+  'N8: characters that Unicode folds into ASCII, and percent signs': {
+    allowlist: ['example.com', 'kernel.org', 'info.test'],
+    outcomes: {
+      'exa%6dple.com': 'malformed',
+      '\uff45xample.com': 'malformed',
+      'example\u3002com': 'malformed',
+      'example\uff0ecom': 'malformed',
+      'exam\u00adple.com': 'malformed',
+      '\u212aernel.org': 'malformed',
+      '\u0130nfo.test': 'malformed',
+      '\u0131nfo.test': 'malformed',
+      'ex\u200dample.com': 'malformed',
+      '\u017fexample.com': 'malformed',
+      'example.com\u00a0': 'malformed',
+      // The same as they come off the wire, a character a byte.
+      'example\xe3\x80\x82com': 'malformed',
+      '\xe2\x84\xaaernel.org': 'malformed',
+    },
+  },
+  'N9: an entry in punycode is compared as it is written': {
+    allowlist: ['xn--bcher-kva.example'],
+    outcomes: {
+      'XN--BCHER-KVA.example': 'allow',
+      'www.xn--bcher-kva.example': 'allow',
+      'b\xfccher.example': 'malformed',
+      'bucher.example': 'deny',
+    },
+  },
+  'N10: labels of 63 and names of 253 characters are the longest': {
+    allowlist: EXAMPLE,
+    outcomes: {
+      [`${label(63)}.example.com`]: 'allow',
+      [`${label(64)}.example.com`]: 'malformed',
+      [`example.${label(63)}`]: 'deny',
+      [`example.${label(64)}`]: 'malformed',
+      [nameOf(253)]: 'deny',
+      [`${nameOf(253)}.`]: 'deny',
+      [nameOf(254)]: 'malformed',
+      [`${nameOf(254)}.`]: 'malformed',
+    },
+  },
+  'N11: underscores are in use': {
+    allowlist: ['example.com', '_tcp.x.org'],
+    outcomes: { '_acme-challenge.example.com': 'allow', 'foo_bar.example.com': 'allow', '_sip._tcp.x.org': 'allow' },
+  },
+  'N12: a user before the host': {
+    allowlist: EXAMPLE,
+    outcomes: {
+      'a@example.com': 'malformed',
+      'a:b@example.com': 'malformed',
+      'example.com:1@evil.test': 'malformed',
+      'example.com@evil.test': 'malformed',
+      '@example.com': 'malformed',
+      'example.com%40evil.test': 'malformed',
+      'example.com:80:80': 'malformed',
+    },
+  },
+  'N16: names that a plain object already has': {
+    allowlist: ['example.com', '__proto__.test'],
+    outcomes: {
+      // In capitals, as this very table is a plain object.
+      __PROTO__: 'deny',
+      CONSTRUCTOR: 'deny',
+      hasownproperty: 'deny',
+      'tostring.com': 'deny',
+      '__proto__.test': 'allow',
+      'constructor.example.com': 'allow',
+    },
+  },
+  'E2: a parent, a sibling, a name that only looks alike': {
+    allowlist: ['www.example.com'],
+    outcomes: {
+      'example.com': 'deny',
+      com: 'deny',
+      'ftp.example.com': 'deny',
+      'notwww.example.com': 'deny',
+      'www.notexample.com': 'deny',
+      'www.example.com.evil.test': 'deny',
+      'www-example.com': 'deny',
+      'wwwxexample.com': 'deny',
+    },
+  },
+  'E3: capitals and one dot are the same name, two dots and blanks are none': {
+    allowlist: EXAMPLE,
+    outcomes: {
+      'EXAMPLE.com': 'allow',
+      'example.com.': 'allow',
+      'example.com..': 'malformed',
+      '.example.com': 'malformed',
+      ' example.com': 'malformed',
+    },
+  },
+  'E4: below a listed name': { allowlist: EXAMPLE, outcomes: { 'a.b.example.com': 'allow' } },
+  'E6: addresses, however they are written': {
+    allowlist: EXAMPLE,
+    outcomes: {
+      '127.0.0.1': 'address',
+      '1.2.3.4': 'address',
+      '[::1]': 'address',
+      '[::]': 'address',
+      '[::ffff:127.0.0.1]': 'address',
+      '[::FFFF:7F00:1]': 'address',
+      '[2001:db8::1]': 'address',
+      '[fe80::1%25eth0]': 'malformed',
+      '::1': 'malformed',
+    },
+  },
+  'E19: line ends, NUL and Unicode dots, raw or escaped': {
+    allowlist: EXAMPLE,
+    outcomes: {
+      'example.com\0.evil.test': 'malformed',
+      'evil.test\r\nHost:example.com': 'malformed',
+      'evil.test%00.example.com': 'malformed',
+      'evil.test%0d%0a.example.com': 'malformed',
+      'example\uff61com': 'malformed',
+    },
+  },
+}
+
+function sourceOf(allowlist: readonly string[]): Source {
+  const names = allowlist.map((text) => {
+    const entry = parseEntry(text)
+    assert.ok('host' in entry, `${text} must be an entry`)
+    return entry.host
+  })
+  return compileSource({ ip: '10.0.0.5', id: 'team', allowlist: names })
+}
+
+function outcomeOf(source: Source, host: Host | undefined): Outcome {
+  if (!host) return 'malformed'
+  const { allow, reason } = decide(source, host)
+  if (allow) return 'allow'
+  return reason === 'ip-literal' ? 'address' : 'deny'
+}
+
+function askPlain(target: string): Host | undefined {
+  const parsed = parseAbsolute(target)
+  return parsed.kind === 'target' ? parsed.host : undefined
+}
+
+for (const [sentence, { allowlist, outcomes }] of Object.entries(CASES)) {
+  suite(sentence, () => {
+    const source = sourceOf(allowlist)
+    for (const [text, outcome] of Object.entries(outcomes)) {
+      test(`${JSON.stringify(text)} is ${outcome}`, () => {
+        assert.equal(outcomeOf(source, parseAuthority(`${text}:443`)?.host), outcome, 'in a CONNECT')
+        assert.equal(outcomeOf(source, askPlain(`http://${text}/`)), outcome, 'in a plain request')
+        assert.equal(outcomeOf(source, askPlain(`http://${text}`)), outcome, 'in a plain request without a path')
+      })
+    }
+  })
+}
+
+test('N4: a slash, a question mark or a number sign ends the host of a plain request, and has no place in a CONNECT', () => {
+  for (const mark of ['/', '?', '#']) {
+    assert.equal(parseAuthority(`evil.test${mark}.example.com:443`), undefined)
+    assert.equal(parseAuthority(`example.com:443${mark}`), undefined)
+  }
+  const source = sourceOf(EXAMPLE)
+  assert.equal(outcomeOf(source, askPlain('http://evil.test/.example.com/')), 'deny')
+  assert.equal(outcomeOf(source, askPlain('http://evil.test?.example.com/')), 'deny')
+  assert.equal(outcomeOf(source, askPlain('http://evil.test/@example.com/')), 'deny')
+  assert.equal(outcomeOf(source, askPlain('http://evil.test#.example.com/')), 'malformed')
+  assert.equal(outcomeOf(source, askPlain('http://evil.test\\.example.com/')), 'malformed')
+})
+
+test('N6: no entry allows an address, as an entry that is one is refused', () => {
+  for (const text of ['1.2.3.4', '127.1', '::1', '10.0.0.0/8', '*', '*.com']) {
+    assert.ok('fault' in parseEntry(text), text)
+  }
+  // Even if one were stored, by an older version or by hand.
+  const source = compileSource({ ip: '10.0.0.5', id: 'team', allowlist: ['1.2.3.4', '*', ''] })
+  for (const text of ['1.2.3.4', 'github.com', '[::1]']) {
+    assert.equal(decide(source, mustParse(text)).allow, false, text)
+  }
+})
+
+test('a source that is not registered reaches nothing, and is told no more than that', () => {
+  for (const text of ['github.com', '127.0.0.1']) {
+    assert.deepEqual(decide(undefined, mustParse(text)), { allow: false, reason: 'unregistered-source' })
+  }
+})
+
+test('the rule is the longest entry that allows', () => {
+  const source = sourceOf(['example.com', 'api.example.com', 'b.api.example.com'])
+  assert.equal(decide(source, mustParse('a.api.example.com')).rule, 'api.example.com')
+  assert.equal(decide(source, mustParse('www.example.com')).rule, 'example.com')
+  assert.equal(decide(source, mustParse('example.org')).rule, undefined)
+})
+
+test('every verdict can be said in a sentence', () => {
+  const source = sourceOf(EXAMPLE)
+  const say = (text: string, from: Source | undefined = source, id?: string): string => {
+    const host = mustParse(text)
+    return explain(decide(from, host), host, id)
+  }
+  assert.equal(say('example.com'), 'example.com is allowed: it is in the allowlist.')
+  assert.equal(say('a.example.com'), 'a.example.com is allowed: it is below example.com, which is in the allowlist.')
+  assert.equal(
+    say('evil.test', source, 'team'),
+    'evil.test is denied: neither it nor a name above it is in the allowlist of team.',
+  )
+  assert.equal(say('127.1'), '127.0.0.1 is denied: it is an IP address, and only host names can be allowed.')
+  const host = mustParse('example.com')
+  assert.equal(
+    explain(decide(undefined, host), host),
+    'example.com is denied: the source is not registered, so it may reach nothing.',
+  )
+})
+
+/** The second implementation: labels as arrays, entry by entry. */
+function findRule(allowlist: readonly string[], name: string): string | undefined {
+  const labels = name.split('.')
+  const rules = allowlist.filter((entry) => {
+    const wanted = entry.split('.')
+    const tail = labels.slice(Math.max(labels.length - wanted.length, 0))
+    return tail.length === wanted.length && tail.every((part, at) => part === wanted[at])
+  })
+  return rules.sort((a, b) => b.length - a.length)[0]
+}
+
+test('the decision agrees with a second one that compares labels one by one', () => {
+  const part = fc.constantFrom('a', 'b', 'aa', 'a-b', '_a', 'com', 'acom', 'example', 'notexample')
+  const name = fc.array(part, { minLength: 1, maxLength: 6 }).map((parts) => parts.join('.'))
+  let allowed = 0
+  fc.assert(
+    fc.property(fc.array(name, { maxLength: 12 }), name, (allowlist, text) => {
+      const source = compileSource({ ip: '10.0.0.5', id: 'team', allowlist })
+      const { allow, reason, rule } = decide(source, { kind: 'name', text })
+      assert.equal(rule, findRule(allowlist, text))
+      assert.equal(allow, rule !== undefined)
+      assert.equal(reason, allow ? 'allowed' : 'blocked-by-allowlist')
+      if (allow) allowed++
+    }),
+    { numRuns: 20_000 },
+  )
+  assert.ok(allowed > 1_000 && allowed < 19_000, `${allowed} of 20000 were allowed, so one side was hardly tried`)
+})
+
+function mustParse(text: string): Host {
+  const host = parseHost(text)
+  assert.ok(host, `${text} must be a host`)
+  return host
+}
