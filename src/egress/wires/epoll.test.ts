@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { EpollWires } from './epoll.ts'
+import { openKernel } from './kernel.ts'
+
+const ENOSPC = 28
+const kernel = openKernel()
+
+test('where the kernel watches no more connections, those fail that come, and the loop goes on', {
+  skip: kernel ? false : 'this Node cannot call the kernel',
+}, () => {
+  if (!kernel) return
+  const faults: unknown[] = []
+  let refused = 0
+  let watches = Number.POSITIVE_INFINITY
+  const full = {
+    ...kernel,
+    epoll_ctl: (...all: Parameters<typeof kernel.epoll_ctl>) => (watches-- > 0 ? kernel.epoll_ctl(...all) : -1),
+    errno: () => (watches < 0 ? ENOSPC : kernel.errno()),
+  }
+  const wires = new EpollWires(full, {
+    woken: () => {},
+    starved: () => {},
+    failed: (error) => void faults.push(error),
+  })
+  const told: string[] = []
+  const owner = (name: string) => ({
+    bytes: () => {},
+    ended: () => {},
+    drained: () => {},
+    connected: () => void told.push(`${name} connected`),
+    closed: (error?: string) => void told.push(`${name} closed ${error}`),
+  })
+  const bound = wires.listenNow({ host: '127.0.0.1', port: 0 }, (wire) => {
+    refused++
+    wire.owner = owner('accepted')
+  })
+  watches = 1
+  wires.connect(bound, owner('watched'))
+  wires.connect(bound, owner('unwatched'))
+  wires.after(300, () => wires.stop())
+  wires.run()
+  wires.close()
+  assert.deepEqual(faults, [])
+  assert.ok(refused >= 1)
+  for (const expected of ['watched connected', 'unwatched closed ENOSPC', 'accepted closed ENOSPC'])
+    assert.ok(told.includes(expected), `${expected}: ${told}`)
+})

@@ -1,0 +1,49 @@
+// Pipes through which the kernel moves bytes from one connection to another without copying them. A tunnel has one only while
+// bytes are on their way, so that thousands of idle ones cost none.
+import { F_SETPIPE_SZ, type Kernel, SOCK_CLOEXEC, SOCK_NONBLOCK } from './kernel.ts'
+
+export interface Pipe {
+  readonly from: number
+  readonly to: number
+}
+
+/** As much as a tunnel whose reader has stopped may hold; more would move no quicker. The kernel may grant less. */
+const PIPE_BYTES = 262_144
+const SPARE_MAX = 64
+
+export class Pipes {
+  readonly #kernel: Kernel
+  readonly #spare: Pipe[] = []
+  readonly #ends = new Int32Array(2)
+  readonly #endsAt: bigint
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+    this.#endsAt = kernel.pointerTo(new Uint8Array(this.#ends.buffer))
+  }
+
+  /** Nothing when no more files can be opened: then bytes are copied. */
+  take(): Pipe | undefined {
+    const spare = this.#spare.pop()
+    if (spare) return spare
+    if (this.#kernel.pipe2(this.#endsAt, SOCK_NONBLOCK | SOCK_CLOEXEC) !== 0) return undefined
+    const [from = -1, to = -1] = this.#ends
+    this.#kernel.fcntl(to, F_SETPIPE_SZ, PIPE_BYTES)
+    return { from, to }
+  }
+
+  /** Back, when it is empty. */
+  give(pipe: Pipe): void {
+    if (this.#spare.length < SPARE_MAX) this.#spare.push(pipe)
+    else this.drop(pipe)
+  }
+
+  drop({ from, to }: Pipe): void {
+    this.#kernel.close(from)
+    this.#kernel.close(to)
+  }
+
+  close(): void {
+    for (const pipe of this.#spare.splice(0)) this.drop(pipe)
+  }
+}
