@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { HEAD_MAX, readRequestHead, readResponseHead } from './head.ts'
+
+const read = (text: string) => readRequestHead(Buffer.from(text, 'latin1'))
+
+/** Each rule as one expression over the whole text: slow, and with no code in common with the reader. */
+function isStrict(text: string): boolean {
+  const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+  const line = `${token} [\\x21-\\x7e\\x80-\\xff]+ HTTP/1\\.[01]\\r\\n`
+  const field = `${token}:[\\t\\x20-\\x7e\\x80-\\xff]*\\r\\n`
+  const [head = ''] = new RegExp(`^(?:\\r\\n)?${line}(?:${field})*\\r\\n`).exec(text) ?? []
+  if (head === '' || head.length > 65_536) return false
+  const all = (name: string): string[] =>
+    [...head.matchAll(new RegExp(`^${name}:(.*)\\r$`, 'gim'))].map(([, v]) => v ?? '')
+  const [lengths, codings, hosts] = [all('content-length'), all('transfer-encoding'), all('host')]
+  const isOld = head.includes(' HTTP/1.0\r\n')
+  const connection = all('connection').join(',')
+  return (
+    lengths.length + codings.length < 2 &&
+    lengths.every((value) => /^ ?(?:0|[1-9]\d*)$/.test(value) && Number.isSafeInteger(Number(value))) &&
+    codings.every((value) => /^ ?chunked$/i.test(value)) &&
+    !(isOld && codings.length > 0) &&
+    (isOld ? hosts.length < 2 : hosts.length === 1) &&
+    new RegExp(`^[\\s,]*(?:${token}[\\s,]*(?:,[\\s,]*|$))*$`).test(connection) &&
+    !/(?:^|,)\s*(?:host|content-length|transfer-encoding)\s*(?:,|$)/i.test(connection) &&
+    (head.match(/\r\n/g)?.length ?? 0) < 1003
+  )
+}
+
+suite('the head of a request', () => {
+  test('is read with its fields as they are', () => {
+    const result = read('GET http://a/ HTTP/1.1\r\nHost: a\r\nX-Y: \t v w\t \r\nx-y:\r\nTE: trailers\r\n\r\nrest')
+    assert.equal(result.kind, 'head')
+    const { head, end } = result
+    assert.equal(end, 'GET http://a/ HTTP/1.1\r\nHost: a\r\nX-Y: \t v w\t \r\nx-y:\r\nTE: trailers\r\n\r\n'.length)
+    assert.deepEqual(
+      head.fields.map(({ name, value }) => [name, value]),
+      [
+        ['Host', 'a'],
+        ['X-Y', 'v w'],
+        ['x-y', ''],
+        ['TE', 'trailers'],
+      ],
+    )
+    assert.equal(head.wantsTrailers, true)
+    assert.equal(head.keepAlive, true)
+  })
+
+  test('one empty line before it is forgiven, two are not', () => {
+    const head = 'GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n'
+    assert.equal(read(`\r\n${head}`).kind, 'head')
+    assert.equal(read(`\r\n\r\n${head}`).kind, 'bad')
+    assert.equal(read('\r').kind, 'more')
+    assert.equal(read('\r\n').kind, 'more')
+  })
+
+  test('cut at any place it is not there yet, and the rest makes it whole', () => {
+    const text = '\r\nPOST http://a/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n'
+    for (let at = 0; at < text.length; at++) {
+      assert.equal(read(text.slice(0, at)).kind, 'more', `${at}`)
+      assert.equal(readRequestHead(Buffer.from(text), at).kind, 'head', `${at}`)
+    }
+  })
+
+  test('H19: it is at most 64 KiB, and one of exactly that is read', () => {
+    const head = (size: number): string => {
+      const start = 'GET http://a/ HTTP/1.1\r\nHost: a\r\nX: '
+      return `${start}${'x'.repeat(size - start.length - 4)}\r\n\r\n`
+    }
+    assert.equal(read(head(HEAD_MAX)).kind, 'head')
+    for (const text of [head(HEAD_MAX + 1), head(HEAD_MAX + 100).slice(0, HEAD_MAX), head(1_000_000)]) {
+      const result = read(text)
+      assert.equal(result.kind === 'bad' && result.status, 431)
+    }
+  })
+
+  test('what cannot become a head is refused before it is whole', () => {
+    for (const text of ['\x16\x03', ' GET', 'GET /\n', 'GET /\r\n', 'GET / HTTP/3.0\r\n', 'GET / HTTP/1.1\r\nA: b\n'])
+      assert.equal(read(text).kind, 'bad', JSON.stringify(text))
+  })
+
+  test('100,000 made-up heads: none throws, and none is taken that a second reader refuses', () => {
+    const odd = fc.constantFrom('\r', '\n', '\0', '\t', ' ', '\x0b', '\x7f', '\x80', '\xff', ':', ',', ';', '"', '\r\n')
+    const name = fc.constantFrom(
+      'Host',
+      'host',
+      'Content-Length',
+      'CONTENT-LENGTH',
+      'Transfer-Encoding',
+      'transfer-encoding',
+      'Connection',
+      'Upgrade',
+      'TE',
+      'Expect',
+      'X-A',
+      'Content-Length ',
+      ' X-B',
+      '',
+    )
+    const value = fc.constantFrom(
+      ...[
+        'a',
+        'a:80',
+        '5',
+        '0',
+        '05',
+        '5, 5',
+        '+5',
+        '5 ',
+        '0x5',
+        'chunked',
+        'Chunked',
+        'identity, chunked',
+        'xchunked',
+      ],
+      ...[
+        'close',
+        'keep-alive, upgrade',
+        'host',
+        'X-A, content-length',
+        'a b',
+        '',
+        '\tchunked',
+        '99999999999999999999',
+      ],
+      ...['100-continue', 'websocket', 'trailers'],
+    )
+    const blank = fc.constantFrom(' ', ' ', ' ', '', '\t', '  ')
+    const field = fc.tuple(name, blank, value).map(([n, b, v]) => `${n}:${b}${v}\r\n`)
+    const line = fc.constantFrom(
+      ...Array.from({ length: 6 }, () => 'GET http://a/ HTTP/1.1\r\n'),
+      ...[
+        'GET http://a/ HTTP/1.1\r\n',
+        'GET http://a/ HTTP/1.1\r\n',
+        'POST http://a/ HTTP/1.0\r\n',
+        'GET  / HTTP/1.1\r\n',
+      ],
+      ...['GET / HTTP/1.2\r\n', 'GET /\r\n', '\r\nGET / HTTP/1.1\r\n', 'G@T / HTTP/1.1\r\n', 'PRI * HTTP/2.0\r\n'],
+    )
+    const host = fc.constantFrom('Host: a\r\n', 'Host: a\r\n', 'Host: a\r\n', '')
+    const made = fc
+      .tuple(line, host, fc.array(field, { maxLength: 3 }), fc.constantFrom('\r\n', '\r\n', '\r\n', '\r\n', '\n', ''))
+      .map(([first, second, fields, end]) => `${first}${second}${fields.join('')}${end}`)
+    const broken = fc.tuple(made, fc.nat(), fc.nat({ max: 2 }), odd).map(([text, at, cut, put]) => {
+      const place = at % (text.length + 1)
+      return text.slice(0, place) + put + text.slice(place + cut)
+    })
+    const anything = fc.string({ unit: 'binary', maxLength: 60 })
+    let taken = 0
+    const check = fc.property(
+      fc.oneof({ arbitrary: made, weight: 5 }, { arbitrary: broken, weight: 5 }, { arbitrary: anything, weight: 1 }),
+      (text) => {
+        const result = read(text)
+        if (result.kind !== 'head') return
+        taken++
+        assert.ok(isStrict(text), JSON.stringify(text))
+        assert.ok(text.slice(0, result.end).endsWith('\r\n\r\n'))
+      },
+    )
+    fc.assert(check, { numRuns: 100_000 })
+    assert.ok(taken > 5000, `${taken} were taken`)
+  })
+})
+
+suite('the head of an answer', () => {
+  test('is read with its reason, or without', () => {
+    for (const [line, reason] of [
+      ['HTTP/1.1 200 All right', 'All right'],
+      ['HTTP/1.1 200 ', ''],
+      ['HTTP/1.0 200', ''],
+    ]) {
+      const result = readResponseHead(Buffer.from(`${line}\r\n\r\n`), 'GET')
+      assert.equal(result.kind === 'head' && result.head.reason, reason)
+    }
+  })
+
+  test('100,000 made-up answers: none throws, and what is taken ends in one way only', () => {
+    const piece = fc.constantFrom(
+      ...[
+        'HTTP/1.1 200 OK\r\n',
+        'HTTP/1.0 304\r\n',
+        'HTTP/1.1 099 x\r\n',
+        'HTTP/1.1 ',
+        '\r\n',
+        '\n',
+        '\r',
+        ' ',
+        '\0',
+        'x',
+      ],
+      ...[
+        'Content-Length: 5\r\n',
+        'Content-Length: 6\r\n',
+        'Transfer-Encoding: chunked\r\n',
+        'Connection: a b\r\n',
+        ':',
+      ],
+    )
+    const made = fc.array(piece, { maxLength: 8 }).map((pieces) => `HTTP/1.1 200 OK\r\n${pieces.join('')}\r\n`)
+    const other = fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join(''))
+    const check = fc.property(fc.oneof(made, other), (text) => {
+      const result = readResponseHead(Buffer.from(text, 'latin1'), 'GET')
+      if (result.kind !== 'head') return
+      const framing = result.head.fields.filter(({ key }) => key === 'content-length' || key === 'transfer-encoding')
+      assert.ok(framing.length < 2, JSON.stringify(text))
+    })
+    fc.assert(check, { numRuns: 100_000 })
+  })
+})
