@@ -1,0 +1,97 @@
+// One request of the admin listener, judged in this order: path, method, where it comes from, secret, kind of body, body.
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { BODY_MAX, contentType, type Problem, parseJson, problemOf, utf8 } from '../../lib/http.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import { showsSecret } from './bearer.ts'
+import { type AdminParts, type Answer, ROUTES, type Route } from './routes.ts'
+
+/** Told of what nobody refused on purpose. */
+export type OnFault = (incident: string, error: unknown) => void
+
+/** Answers in any case, and never throws. */
+export async function answerRequest(
+  request: IncomingMessage,
+  response: ServerResponse,
+  parts: AdminParts,
+  onFault: OnFault,
+): Promise<void> {
+  try {
+    const route = routeOf(request)
+    send(response, await run(route, request, parts))
+  } catch (error) {
+    if (error instanceof Refusal) return sendRefusal(response, error, allowOf(request))
+    const incident = randomUUID()
+    onFault(incident, error)
+    const detail = `something went wrong here; the log knows it as ${incident}`
+    const title = 'Internal error'
+    const problem = { type: 'urn:problem:internal', title, status: 500, detail, code: 'internal', incident } as const
+    sendProblem(response, problem, {})
+  }
+}
+
+function pathOf({ url = '' }: IncomingMessage): string {
+  return url.split('?', 1)[0] ?? ''
+}
+
+/** What a path takes, as a 405 says it. */
+function allowOf(request: IncomingMessage): string {
+  return ROUTES.get(pathOf(request))?.method === 'POST' ? 'POST' : 'GET, HEAD'
+}
+
+function routeOf(request: IncomingMessage): Route {
+  const route = ROUTES.get(pathOf(request)) ?? refuse('not_found', 'there is nothing at this path')
+  const method = request.method === 'HEAD' ? 'GET' : request.method
+  if (method !== route.method) refuse('not_allowed', `this path takes ${allowOf(request)}`)
+  return route
+}
+
+async function run(route: Route, request: IncomingMessage, parts: AdminParts): Promise<Answer> {
+  // A page in some browser must not reach what only this machine is meant to.
+  if (request.headers.origin !== undefined) refuse('forbidden', 'this is not for web pages: the request has an Origin')
+  if (route.method === 'GET') return route.answer(parts)
+  if (parts.secret && !showsSecret(request.rawHeaders, parts.secret)) {
+    refuse('unauthenticated', 'this needs the secret of the proxy', 'send Authorization: Bearer <secret>')
+  }
+  const { type, charset } = contentType(request.headers['content-type'] ?? '')
+  if (type !== 'application/json' || charset !== 'utf-8') {
+    refuse('wrong_type', 'the body must be JSON in UTF-8', 'send Content-Type: application/json')
+  }
+  return route.answer(parts, parseJson(utf8(await readBody(request))))
+}
+
+/** At most a mebibyte; the rest of a larger one is left to Node, which drops it until the time of the request is over. */
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let length = 0
+  const tooLarge = new Refusal('too_large', `the body is larger than ${BODY_MAX} bytes`)
+  if (Number(request.headers['content-length']) > BODY_MAX) throw tooLarge
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+  request.on('data', (chunk: Buffer) => {
+    length += chunk.length
+    if (length <= BODY_MAX) chunks.push(chunk)
+    else reject(tooLarge)
+  })
+  request.on('end', () => resolve(Buffer.concat(chunks)))
+  // Nobody is there any more to read the answer, but the wait has to end.
+  request.on('close', () => reject(new Refusal('invalid', 'the body broke off')))
+  return promise
+}
+
+const NO_STORE = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' }
+
+function send(response: ServerResponse, { status, type = 'application/json', text }: Answer): void {
+  const headers = { ...NO_STORE, 'Content-Type': type, 'Content-Length': Buffer.byteLength(text) }
+  response.writeHead(status, headers).end(text)
+}
+
+function sendRefusal(response: ServerResponse, refusal: Refusal, allow: string): void {
+  const { problem, headers } = problemOf(refusal)
+  sendProblem(response, problem, refusal.code === 'not_allowed' ? { ...headers, Allow: allow } : headers)
+}
+
+function sendProblem(response: ServerResponse, problem: Problem, headers: Record<string, string>): void {
+  const text = `${JSON.stringify(problem)}\n`
+  const own = { ...NO_STORE, 'Content-Type': 'application/problem+json', 'Content-Length': Buffer.byteLength(text) }
+  response.writeHead(problem.status, { ...own, ...headers }).end(text)
+}

@@ -1,0 +1,41 @@
+// Now and then, one line with the hosts that were asked for and denied since the last one: what an operator may want to allow.
+import type { DeniedHost, Snapshot } from './snapshot.ts'
+
+const EVERY_MS = 60_000
+const HOSTS_MAX = 50
+
+export interface Summary {
+  /** Says what is left to say. */
+  close(): Promise<void>
+}
+
+export function summarizeDenied(snapshot: () => Promise<Snapshot>, log: (line: string) => void): Summary {
+  let since = Date.now()
+  const say = async (): Promise<void> => {
+    const from = since
+    since = Date.now()
+    const denied = (await snapshot()).denied.filter(({ lastMs }) => lastMs >= from)
+    if (denied.length > 0) log(summaryLine(denied, since))
+  }
+  const timer = setInterval(() => void say().catch(() => {}), EVERY_MS)
+  timer.unref()
+  return {
+    close: () => {
+      clearInterval(timer)
+      return say().catch(() => {})
+    },
+  }
+}
+
+export function summaryLine(denied: readonly DeniedHost[], nowMs: number): string {
+  const shown = denied.slice(0, HOSTS_MAX).map(({ id, host, port, count }) => ({ id, host, port, count }))
+  const more = denied.length - shown.length
+  const line = {
+    level: 'info',
+    time: new Date(nowMs).toISOString(),
+    msg: 'denied hosts',
+    hosts: shown,
+    ...(more > 0 ? { more } : {}),
+  }
+  return `${JSON.stringify(line)}\n`
+}

@@ -1,0 +1,200 @@
+// The settings file: the first of four places that has one, in TOML. A missing file is fine, one that cannot be read or
+// understood is not (decision X6). Values are never repeated where they may be secret.
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parse, TomlError } from 'smol-toml'
+import { diskCode, readText } from '../lib/atomic-file.ts'
+import { nearest } from '../lib/nearest.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
+import { readSettings, type Setting, sourceOf } from '../lib/settings.ts'
+import { findKeyLine } from './toml-lines.ts'
+
+/** Where to look, in this order. */
+export interface Places {
+  /** What `--config` says. */
+  readonly config?: string | undefined
+  /** $XDG_CONFIG_HOME; unset, empty or relative it is `.config` of the home directory. */
+  readonly configHome?: string | undefined
+  /** None: the user has none. */
+  readonly home?: string | undefined
+  /** `/etc`, but for tests. */
+  readonly etc?: string
+}
+
+export interface SettingsFile {
+  readonly path: string | undefined
+  /** Texts by the name of the setting. */
+  readonly values: ReadonlyMap<string, string>
+  readonly warnings: readonly string[]
+}
+
+const BYTES_MAX = 65_536
+const SHOWN_MAX = 80
+/** So many unknown keys are told one by one. */
+const TOLD_MAX = 20
+
+type Kind = 'text' | 'boolean' | 'count' | 'list'
+
+/** `[table] key`, the setting it stands for, and how it is written. */
+const KEYS: ReadonlyMap<string, readonly [key: string, kind: Kind]> = new Map([
+  ['[proxy] listen', ['EGRESS_PROXY_ADDR', 'text']],
+  ['[proxy] admin_listen', ['EGRESS_ADMIN_ADDR', 'text']],
+  ['[proxy] transparent_listen', ['EGRESS_TRANSPARENT_ADDR', 'text']],
+  ['[proxy] deny_private', ['EGRESS_DENY_PRIVATE', 'boolean']],
+  ['[proxy] verify_sni', ['EGRESS_VERIFY_SNI', 'boolean']],
+  ['[proxy] idle_timeout', ['EGRESS_IDLE_TIMEOUT', 'text']],
+  ['[proxy] max_per_source', ['EGRESS_MAX_PER_SOURCE', 'count']],
+  ['[proxy] max_connections', ['EGRESS_MAX_CONNECTIONS', 'count']],
+  ['[proxy] deny_message', ['EGRESS_DENY_MESSAGE', 'text']],
+  ['[proxy] dns_servers', ['EGRESS_DNS_SERVERS', 'list']],
+  ['[proxy] io', ['EGRESS_IO', 'text']],
+  ['[admin] secret', ['EGRESS_ADMIN_SECRET', 'text']],
+  ['[state] path', ['EGRESS_STATE_PATH', 'text']],
+])
+const TABLES = ['proxy', 'admin', 'state']
+
+const KIND_SENTENCES: Readonly<Record<Kind, string>> = {
+  text: 'must be text in quotes',
+  boolean: 'must be true or false, without quotes',
+  count: 'must be a whole number of at least 0, without quotes',
+  list: 'must be a list of texts, or one text with commas',
+}
+
+type Declared = Readonly<Record<string, Setting>>
+
+export async function findSettingsFile(places: Places, declared: Declared): Promise<SettingsFile> {
+  const warnings: string[] = []
+  for (const path of pathsOf(places)) {
+    if (await isThere(path)) {
+      const read = readToml(await readText(path, BYTES_MAX), path, declared)
+      return { path, values: read.values, warnings: [...warnings, ...read.warnings] }
+    }
+    if (path === places.config) warnings.push(`there is no file ${shown(path)}, which --config names`)
+  }
+  return { path: undefined, values: new Map(), warnings }
+}
+
+function pathsOf({ config, configHome, home, etc = '/etc' }: Places): string[] {
+  const base = configHome?.startsWith('/') ? configHome : home && join(home, '.config')
+  return [
+    ...(config === undefined ? [] : [config]),
+    ...(base ? [join(base, 'egress-proxy', 'egress-proxy.toml')] : []),
+    ...(home ? [join(home, '.egress-proxyrc')] : []),
+    join(etc, 'egress-proxy.toml'),
+  ]
+}
+
+/** A home directory such as /dev/null has no files either. Whatever else is wrong, reading says it. */
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path)
+    return true
+  } catch (error) {
+    return !['ENOENT', 'ENOTDIR'].includes(diskCode(error) ?? '')
+  }
+}
+
+/** The texts of the known keys. Every fault of the file comes in one refusal. */
+export function readToml(text: string, path: string, declared: Declared): Omit<SettingsFile, 'path'> {
+  const named = flatten(parseToml(text, path))
+  const placeOf = (name: string): string => {
+    const line = findKeyLine(text, name)
+    return line === undefined ? path : `${path} line ${line}`
+  }
+  const values = new Map<string, string>()
+  const faults: string[] = []
+  for (const { name, value } of named) {
+    const known = KEYS.get(name)
+    if (TABLES.includes(name)) faults.push(`[${name}] in ${placeOf(name)} must be a table`)
+    if (known === undefined) continue
+    const [key, kind] = known
+    const said = textOf(value, kind)
+    const fault = said === undefined ? KIND_SENTENCES[kind] : undefined
+    if (fault !== undefined) faults.push(`${name} in ${placeOf(name)} ${fault}`)
+    else if (said !== undefined) faults.push(...faultsOf(said, name, placeOf, declared[key]))
+    if (said !== undefined) values.set(key, said)
+  }
+  if (faults.length > 0) refuse('invalid', faults.join('; '))
+  const unknown = named.flatMap(({ name }) => (KEYS.has(name) ? [] : [name]))
+  return { values, warnings: unknownWarnings(unknown, path, placeOf) }
+}
+
+function unknownWarnings(names: readonly string[], path: string, placeOf: (name: string) => string): string[] {
+  const more = names.length - TOLD_MAX
+  return [
+    ...names.slice(0, TOLD_MAX).map((name) => `${shown(name)} in ${placeOf(name)} is not known${hintOf(name)}`),
+    ...(more > 0 ? [`${path} has ${more} more keys that are not known`] : []),
+  ]
+}
+
+function parseToml(text: string, path: string): Readonly<Record<string, unknown>> {
+  try {
+    return parse(text, { integersAsBigInt: 'asNeeded' })
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error
+    // Behind the first line the parser quotes the file.
+    const [reason = ''] = error.message.replace(/^Invalid TOML document: /, '').split('\n')
+    return refuse('invalid', `${path} line ${error.line} is not TOML: ${reason}`)
+  }
+}
+
+interface Named {
+  readonly name: string
+  readonly value: unknown
+}
+
+/** The keys of all tables as `[table] key`; what stands outside of tables has its bare name. */
+function flatten(document: Readonly<Record<string, unknown>>): Named[] {
+  return Object.entries(document).flatMap(([table, value]) => {
+    if (!isTable(value)) return [{ name: table, value }]
+    if (!TABLES.includes(table)) return [{ name: `[${table}]`, value }]
+    return Object.entries(value).map(([key, inner]) => ({ name: `[${table}] ${key}`, value: inner }))
+  })
+}
+
+function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date)
+}
+
+/** A value as the environment would say it. */
+function textOf(value: unknown, kind: Kind): string | undefined {
+  if (typeof value === 'string') return kind === 'text' || kind === 'list' ? value : undefined
+  if (kind === 'boolean') return typeof value === 'boolean' ? String(value) : undefined
+  if (kind === 'count') return Number.isSafeInteger(value) && Number(value) >= 0 ? String(value) : undefined
+  if (kind !== 'list' || !Array.isArray(value)) return undefined
+  return value.every((item) => typeof item === 'string') ? value.join(',') : undefined
+}
+
+/** The sentence of the setting's own rule, under the name it has in the file. */
+function faultsOf(
+  text: string,
+  name: string,
+  placeOf: (name: string) => string,
+  declared: Setting | undefined,
+): readonly string[] {
+  // Only a fault is worth the search for its line.
+  if (!declared || declared.schema.safeParse(text).success) return []
+  try {
+    readSettings({ [name]: declared }, [sourceOf(placeOf(name), new Map([[name, text]]))])
+    return []
+  } catch (error) {
+    if (error instanceof Refusal) return [error.message]
+    throw error
+  }
+}
+
+/** Also for a key that stands in the wrong table, or in none. */
+function hintOf(name: string): string {
+  const names = [...KEYS.keys()]
+  const bare = (text: string): string => text.replace(/^\[[^\]]*\] /, '')
+  const table = /^\[([^\]]*)\]$/.exec(name)?.[1]
+  const meant =
+    table === undefined
+      ? (names.find((known) => bare(known) === bare(name)) ?? nearest(name, names))
+      : nearest(table, TABLES)?.replace(/.*/s, '[$&]')
+  return meant === undefined ? '' : `; did you mean ${meant}?`
+}
+
+function shown(text: string): string {
+  return /^[\x20-\x7e]*$/.test(text) && text.length <= SHOWN_MAX ? text : JSON.stringify(text.slice(0, SHOWN_MAX))
+}

@@ -1,0 +1,474 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import fc from 'fast-check'
+import { tempDir } from '../../test/support/temp.ts'
+import { Refusal } from '../lib/refusal.ts'
+import { sourceOf } from '../lib/settings.ts'
+import { readClientSettings, readServeSettings, SERVE, type ServeFlags } from './settings.ts'
+import { readToml } from './settings-file.ts'
+
+const variables = (entries: Record<string, string> = {}) =>
+  sourceOf('the environment', new Map(Object.entries(entries)))
+
+/** The four places, all of them in an empty folder. */
+function fourPlaces(t: TestContext) {
+  const root = tempDir(t)
+  const places = {
+    config: join(root, 'given.toml'),
+    configHome: join(root, 'xdg'),
+    home: join(root, 'home'),
+    etc: join(root, 'etc'),
+  }
+  const files = [
+    places.config,
+    join(places.configHome, 'egress-proxy', 'egress-proxy.toml'),
+    join(places.home, '.egress-proxyrc'),
+    join(places.etc, 'egress-proxy.toml'),
+  ]
+  for (const file of files) mkdirSync(dirname(file), { recursive: true })
+  const { config, ...others } = places
+  return { root, config, others, files }
+}
+
+async function readFile(t: TestContext, text: string | Uint8Array, flags: ServeFlags = {}, env = {}) {
+  const { config, others } = fourPlaces(t)
+  writeFileSync(config, text)
+  return { config, ...(await readServeSettings(flags, { config, ...others }, variables(env))) }
+}
+
+/** Root may read everything. */
+async function asNobody<T>(work: () => Promise<T>): Promise<T> {
+  if (process.geteuid?.() !== 0) return work()
+  process.seteuid?.(65_534)
+  try {
+    return await work()
+  } finally {
+    process.seteuid?.(0)
+  }
+}
+
+const sentenceOf = (error: unknown): string => {
+  assert.ok(error instanceof Refusal, String(error))
+  return error.message
+}
+
+async function refusalOf(work: Promise<unknown>): Promise<string> {
+  return work.then(() => assert.fail('nothing was refused'), sentenceOf)
+}
+
+test('without a word from anybody the defaults of the manual hold', async (t) => {
+  const { others } = fourPlaces(t)
+  const { settings, warnings, path } = await readServeSettings({}, others, variables())
+  assert.deepEqual(settings, {
+    listen: { host: '::', port: 3128 },
+    admin: [
+      { host: '127.0.0.1', port: 3129 },
+      { host: '::1', port: 3129 },
+    ],
+    transparent: { host: '::', port: 3127 },
+    denyPrivate: false,
+    verifySni: true,
+    limits: { idleMs: 3_600_000, maxPerSource: 4096, maxConnections: 0 },
+    dns: {},
+    io: 'auto',
+  })
+  assert.equal(path, undefined)
+  assert.equal(warnings.length, 1)
+  assert.match(warnings[0] ?? '', /EGRESS_ADMIN_SECRET is not set/)
+})
+
+interface Key {
+  readonly toml: string
+  readonly flag?: keyof ServeFlags
+  /** What flag, environment and file say, each something else, and how the file writes it. */
+  readonly values: readonly [string, string, string]
+  readonly bare?: true
+}
+
+const LISTENERS = ['127.0.0.1:1001', ':1002', '[::1]:1003'] as const
+
+const KEYS: Record<keyof typeof SERVE, Key> = {
+  EGRESS_PROXY_ADDR: { toml: 'proxy.listen', flag: 'listen', values: LISTENERS },
+  EGRESS_ADMIN_ADDR: { toml: 'proxy.admin_listen', flag: 'admin', values: LISTENERS },
+  EGRESS_TRANSPARENT_ADDR: { toml: 'proxy.transparent_listen', flag: 'transparent', values: LISTENERS },
+  EGRESS_ADMIN_SECRET: { toml: 'admin.secret', values: ['a', 'b', 'c'] },
+  EGRESS_STATE_PATH: { toml: 'state.path', values: ['/a', '/b', '/c'] },
+  EGRESS_DENY_PRIVATE: {
+    toml: 'proxy.deny_private',
+    flag: 'deny-private',
+    values: ['true', 'false', 'true'],
+    bare: true,
+  },
+  EGRESS_VERIFY_SNI: { toml: 'proxy.verify_sni', values: ['true', 'true', 'false'], bare: true },
+  EGRESS_IDLE_TIMEOUT: { toml: 'proxy.idle_timeout', values: ['1m', '2m', '3m'] },
+  EGRESS_MAX_PER_SOURCE: { toml: 'proxy.max_per_source', values: ['1', '2', '3'], bare: true },
+  EGRESS_MAX_CONNECTIONS: { toml: 'proxy.max_connections', values: ['1', '2', '3'], bare: true },
+  EGRESS_DENY_MESSAGE: { toml: 'proxy.deny_message', values: ['Ask a.', 'Ask b.', 'Ask c.'] },
+  EGRESS_DNS_SERVERS: { toml: 'proxy.dns_servers', values: ['10.0.0.1', '10.0.0.2:5353', '[::1]:53,::2'] },
+  EGRESS_IO: { toml: 'proxy.io', values: ['auto', 'epoll', 'net'] },
+}
+
+suite('precedence: flag, then environment, then file, then default, and an empty text is a word', () => {
+  for (const [key, { toml, flag, values, bare }] of Object.entries(KEYS)) {
+    test(`${key}, with every combination of who says what`, async (t) => {
+      const { config, others } = fourPlaces(t)
+      const [byFlag, byVariable, byFile] = values
+      const read = async (said: readonly (string | undefined)[]) => {
+        const [onFlag, inEnvironment, inFile] = said
+        const quoted = bare && inFile !== '' ? inFile : JSON.stringify(inFile)
+        writeFileSync(config, inFile === undefined ? '' : `${toml} = ${quoted}\n`)
+        const flags = flag && onFlag !== undefined ? { [flag]: onFlag } : {}
+        const entries = inEnvironment === undefined ? {} : { [key]: inEnvironment }
+        const result = readServeSettings(flags, { config, ...others }, variables(entries))
+        return result.then(({ settings }) => settings, sentenceOf)
+      }
+      for (const onFlag of flag ? [undefined, byFlag, ''] : [undefined])
+        for (const inEnvironment of [undefined, byVariable, ''])
+          for (const inFile of [undefined, byFile, '']) {
+            const winner = onFlag ?? inEnvironment ?? inFile
+            const got = await read([onFlag, inEnvironment, inFile])
+            const alone = await read([undefined, winner, undefined])
+            const combination = JSON.stringify([onFlag, inEnvironment, inFile])
+            // A file with a bad value is refused whoever overrides it; so is a bad value that nobody overrides.
+            const isBadFile = inFile === '' && typeof (await read([undefined, undefined, ''])) === 'string'
+            if (isBadFile || typeof alone === 'string') assert.equal(typeof got, 'string', combination)
+            else assert.deepEqual(got, alone, combination)
+          }
+    })
+  }
+
+  test('an empty address switches each listener off, whoever says it', async (t) => {
+    const off = { listen: undefined, admin: [], transparent: undefined }
+    const seen = ({ settings: { listen, admin, transparent } }: Awaited<ReturnType<typeof readServeSettings>>) => ({
+      listen,
+      admin,
+      transparent,
+    })
+    const all = { EGRESS_PROXY_ADDR: '', EGRESS_ADMIN_ADDR: '', EGRESS_TRANSPARENT_ADDR: '' }
+    const { others } = fourPlaces(t)
+    assert.deepEqual(seen(await readServeSettings({}, others, variables(all))), off)
+    assert.deepEqual(
+      seen(await readServeSettings({ listen: '', admin: '', transparent: '' }, others, variables())),
+      off,
+    )
+    const toml = '[proxy]\nlisten = ""\nadmin_listen = ""\ntransparent_listen = ""\n'
+    const { warnings, ...read } = await readFile(t, toml)
+    assert.deepEqual(seen({ warnings, ...read }), off)
+    assert.deepEqual(warnings, [], 'without an admin listener nobody needs a secret')
+  })
+})
+
+suite('the four places of the file', () => {
+  test('the first that has one is read, and no other', async (t) => {
+    const { config, others, files } = fourPlaces(t)
+    for (const [index, file] of files.entries()) writeFileSync(file, `[proxy]\nlisten = ":${index + 1}"\n`)
+    for (const [index, file] of files.entries()) {
+      const { settings, path, warnings } = await readServeSettings({}, { config, ...others }, variables())
+      assert.equal(settings.listen?.port, index + 1)
+      assert.equal(path, file)
+      assert.equal(
+        warnings.some((warning) => warning.includes('--config')),
+        index > 0,
+      )
+      execFileSync('rm', [file])
+    }
+    const { settings, path } = await readServeSettings({}, { config, ...others }, variables())
+    assert.equal(settings.listen?.port, 3128)
+    assert.equal(path, undefined)
+  })
+
+  test('a missing --config is a warning that names it, also an empty one', async (t) => {
+    const { others, root } = fourPlaces(t)
+    for (const config of [join(root, 'nowhere.toml'), join(root, 'given.toml', 'below'), '']) {
+      const { warnings } = await readServeSettings({}, { config, ...others }, variables())
+      assert.ok(
+        warnings.some((warning) => warning.includes('--config') && warning.includes(config)),
+        warnings.join(),
+      )
+    }
+  })
+
+  test('without XDG_CONFIG_HOME, or with a relative one, it is .config of the home directory', async (t) => {
+    const { others, root } = fourPlaces(t)
+    const file = join(others.home, '.config', 'egress-proxy', 'egress-proxy.toml')
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, '[proxy]\nlisten = ":77"\n')
+    for (const configHome of [undefined, '', 'relative']) {
+      const { settings } = await readServeSettings({}, { ...others, configHome }, variables())
+      assert.equal(settings.listen?.port, 77)
+    }
+    for (const home of [undefined, '', '/dev/null']) {
+      const nobody = await readServeSettings({}, { home, etc: root }, variables())
+      assert.equal(nobody.path, undefined)
+    }
+  })
+})
+
+suite('a file that cannot be read or understood stops the start', () => {
+  const FAULTS: Record<string, readonly [text: string | Uint8Array, sentence: RegExp]> = {
+    'no TOML': ['[proxy]\nlisten = :3128\n', /FILE line 2 is not TOML: invalid value$/],
+    'a text that does not end': ['[admin]\nsecret = "hunter2\n', /FILE line 2 is not TOML: /],
+    'a key twice': ['[proxy]\nio = "net"\nio = "auto"\n', /FILE line 3 is not TOML: .*redefine/],
+    'no UTF-8': [Uint8Array.of(0x61, 0xff, 0xfe), /cannot read FILE: it is not UTF-8 text/],
+    'too large': [`# ${'x'.repeat(70_000)}`, /cannot read FILE: it is larger than 65536 bytes/],
+    'a number for an address': [
+      '[proxy]\n\nlisten = 3128\n',
+      /^\[proxy\] listen in FILE line 3 must be text in quotes$/,
+    ],
+    'a text for a switch': [
+      '[proxy]\ndeny_private = "yes"\n',
+      /^\[proxy\] deny_private in FILE line 2 must be true or false, without quotes$/,
+    ],
+    'a text for a number': [
+      '[proxy]\nmax_per_source = "5"\n',
+      /^\[proxy\] max_per_source in FILE line 2 must be a whole/,
+    ],
+    'a negative number': [
+      '[proxy]\nmax_connections = -1\n',
+      /^\[proxy\] max_connections in FILE line 2 must be a whole/,
+    ],
+    'a number beyond all': ['[proxy]\nmax_connections = 99999999999999999999\n', /FILE line 2 /],
+    'a list of numbers': [
+      '[proxy]\ndns_servers = [1]\n',
+      /^\[proxy\] dns_servers in FILE line 2 must be a list of texts/,
+    ],
+    'a date': ['[state]\npath = 1979-05-27\n', /^\[state\] path in FILE line 2 must be text in quotes$/],
+    'a table for a key': ['[proxy.listen]\nport = 1\n', /^\[proxy\] listen in FILE must be text in quotes$/],
+    'a key for a table': ['proxy = 5\n', /^\[proxy\] in FILE line 1 must be a table$/],
+    'a list for a table': ['[[proxy]]\nlisten = ":1"\n', /^\[proxy\] in FILE must be a table$/],
+    'an address that is none': [
+      'proxy.listen = "localhost"\n',
+      /^\[proxy\] listen in FILE line 1 must be host:port such as .*, not "localhost"$/,
+    ],
+    'a port beyond all': ['[proxy]\nlisten = ":65536"\n', /^\[proxy\] listen in FILE line 2 must be host:port/],
+    'a duration that is none': [
+      '[proxy]\nidle_timeout = "1 hour"\n',
+      /^\[proxy\] idle_timeout in FILE line 2 must be a dur/,
+    ],
+    'an unknown way to move bytes': [
+      '[proxy]\nio = "magic"\n',
+      /^\[proxy\] io in FILE line 2 must be one of auto, epoll, net/,
+    ],
+    'a name for a DNS server': [
+      '[proxy]\ndns_servers = ["dns.example"]\n',
+      /^\[proxy\] dns_servers in FILE line 2 must be IP/,
+    ],
+    'a secret that no header can carry': [
+      '[admin]\nsecret = "hunter2 hunter2"\n',
+      /^\[admin\] secret in FILE line 2 must be of vis/,
+    ],
+    'a secret that is a number': [
+      '[admin]\nsecret = 4815162342\n',
+      /^\[admin\] secret in FILE line 2 must be text in quotes$/,
+    ],
+    'a path with a zero byte': [
+      '[state]\npath = "a\\u0000b"\n',
+      /^\[state\] path in FILE line 2 must not have a zero byte/,
+    ],
+    'a message of two lines': [
+      '[proxy]\ndeny_message = "a\\nb"\n',
+      /^\[proxy\] deny_message in FILE line 2 must be one line/,
+    ],
+  }
+  for (const [what, [text, sentence]] of Object.entries(FAULTS)) {
+    test(`${what} is a sentence with file, line and key, and without a secret`, async (t) => {
+      const { config, others } = fourPlaces(t)
+      writeFileSync(config, text)
+      const said = await refusalOf(readServeSettings({}, { config, ...others }, variables()))
+      assert.match(said.replaceAll(config, 'FILE'), sentence)
+      assert.doesNotMatch(said, /hunter2|4815162342/)
+    })
+  }
+
+  test('all faults come at once', async (t) => {
+    const said = await refusalOf(readFile(t, '[proxy]\nlisten = 1\nio = "x"\n[state]\npath = 2\n'))
+    assert.match(said, /line 2 .*line 3 .*line 5 /s)
+  })
+
+  test('a directory and a pipe that nobody writes to are refused, and nobody waits', async (t) => {
+    const { others, root } = fourPlaces(t)
+    const pipe = join(root, 'pipe')
+    execFileSync('mkfifo', [pipe])
+    assert.match(await refusalOf(readServeSettings({}, { config: pipe, ...others }, variables())), /not a regular file/)
+    assert.match(await refusalOf(readServeSettings({}, { config: root, ...others }, variables())), /it is a directory/)
+  })
+
+  test('a file that may not be read is refused, and no other is looked for', async (t) => {
+    const { config, others } = fourPlaces(t)
+    writeFileSync(config, '')
+    chmodSync(config, 0)
+    const said = await asNobody(() => refusalOf(readServeSettings({}, { config, ...others }, variables())))
+    assert.match(said, /permission denied/)
+  })
+
+  test('flags and variables are named as they are written, and a secret is not repeated', async (t) => {
+    const { others } = fourPlaces(t)
+    const byFlag = readServeSettings({ listen: 'x' }, others, variables())
+    assert.match(await refusalOf(byFlag), /^--listen in the flags must be host:port.*, not "x"$/)
+    const byVariable = readServeSettings({}, others, variables({ EGRESS_IO: 'x', EGRESS_ADMIN_SECRET: 'hunter2\n' }))
+    const said = await refusalOf(byVariable)
+    assert.match(said, /EGRESS_IO in the environment must be one of/)
+    assert.match(said, /EGRESS_ADMIN_SECRET in the environment must be of visible ASCII/)
+    assert.doesNotMatch(said, /hunter2/)
+  })
+})
+
+test('unknown keys and tables are warnings that name what was probably meant', async (t) => {
+  const { config, warnings } = await readFile(
+    t,
+    [
+      'listen = ":1"',
+      'nonsense = 1',
+      '"bad\\u001bkey" = 1',
+      '[proxy]',
+      'lissten = ":2"',
+      'secret = "hunter2"',
+      '[prxy]',
+      'listen = ":3"',
+      '[admin]',
+      'secret = "s"',
+      '[__proto__]',
+      'polluted = true',
+    ].join('\n'),
+  )
+  assert.deepEqual(
+    warnings.map((warning) => warning.replaceAll(config, 'FILE')),
+    [
+      'listen in FILE line 1 is not known; did you mean [proxy] listen?',
+      'nonsense in FILE line 2 is not known',
+      '"bad\\u001bkey" in FILE is not known',
+      '[proxy] lissten in FILE line 5 is not known; did you mean [proxy] listen?',
+      '[proxy] secret in FILE line 6 is not known; did you mean [admin] secret?',
+      '[prxy] in FILE line 7 is not known; did you mean [proxy]?',
+      '[__proto__] in FILE line 11 is not known',
+    ],
+  )
+  assert.equal(Reflect.get({}, 'polluted'), undefined)
+})
+
+test('thousands of unknown keys are told in a few words, and soon', async (t) => {
+  const { warnings } = await readFile(t, Array.from({ length: 8000 }, (_, at) => `k${at}=1`).join('\n'))
+  assert.equal(warnings.length, 22)
+  assert.match(warnings[20] ?? '', /7980 more keys/)
+})
+
+suite('the admin listener', () => {
+  const adminOf = async (t: TestContext, entries: Record<string, string>) => {
+    const { others } = fourPlaces(t)
+    const { settings, warnings } = await readServeSettings({}, others, variables(entries))
+    return { admin: settings.admin.map(({ host, port }) => `${host} ${port}`), warnings }
+  }
+
+  test('A1: without a secret `:port` is loopback alone, with one it is everywhere; an explicit host is obeyed', async (t) => {
+    const open = await adminOf(t, { EGRESS_ADMIN_ADDR: ':9' })
+    assert.deepEqual(open.admin, ['127.0.0.1 9', '::1 9'])
+    assert.match(open.warnings.join(), /asks for no secret, and serves this machine alone/)
+    const closed = await adminOf(t, { EGRESS_ADMIN_ADDR: ':9', EGRESS_ADMIN_SECRET: 's' })
+    assert.deepEqual(closed, { admin: [':: 9'], warnings: [] })
+    const told = await adminOf(t, { EGRESS_ADMIN_ADDR: '0.0.0.0:9', EGRESS_ADMIN_SECRET: '' })
+    assert.deepEqual(told.admin, ['0.0.0.0 9'])
+    assert.match(told.warnings.join(), /asks for no secret, and serves whoever reaches 0\.0\.0\.0 port 9/)
+  })
+})
+
+test('the settings of run and state have their defaults, and refuse what cannot be', () => {
+  assert.deepEqual(readClientSettings(variables()), {
+    EGRESS_IMAGE: 'egress-proxy:latest',
+    EGRESS_SUBNET: undefined,
+    EGRESS_ADMIN: 'http://localhost:3129',
+  })
+  const read = readClientSettings(variables({ EGRESS_SUBNET: '10.9.0.0/24', EGRESS_ADMIN: 'http://10.0.0.1:1' }))
+  assert.equal(read.EGRESS_SUBNET, '10.9.0.0/24')
+  for (const entries of [
+    { EGRESS_SUBNET: '10.9.0.0' },
+    { EGRESS_SUBNET: '10.9.0.0/31' },
+    { EGRESS_SUBNET: '' },
+    { EGRESS_ADMIN: 'localhost:3129' },
+    { EGRESS_ADMIN: 'ftp://localhost' },
+    { EGRESS_IMAGE: '' },
+  ])
+    assert.throws(() => readClientSettings(variables(entries)), Refusal, JSON.stringify(entries))
+})
+
+test('100,000 texts that may be TOML are settings or a refusal, and never show the secret', () => {
+  const piece = fc.constantFrom(
+    ...[
+      '[',
+      ']',
+      '[[',
+      ']]',
+      '=',
+      ' = ',
+      '.',
+      ',',
+      '{',
+      '}',
+      '"',
+      "'",
+      '"""',
+      "'''",
+      '#',
+      '\n',
+      '\r\n',
+      ' ',
+      '\t',
+      '\0',
+    ],
+    ...['proxy', 'admin', 'state', 'listen', 'secret', 'path', 'io', 'dns_servers', '__proto__', 'constructor'],
+    ...['[proxy]\n', '[admin]\n', 'listen = ":1"\n', 'io = "net"\n', 'secret = "hunter2"\n', 'max_connections = 5\n'],
+    ...[
+      'true',
+      'false',
+      '0',
+      '-1',
+      '0x',
+      '1e999',
+      'nan',
+      'inf',
+      '1979-05-27',
+      '07:32:00',
+      '\\u0000',
+      '\\',
+      '\uFEFF',
+      'é',
+    ],
+  )
+  const text = fc.oneof(
+    { weight: 4, arbitrary: fc.array(piece, { maxLength: 14 }).map((pieces) => pieces.join('')) },
+    { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 30 }) },
+  )
+  fc.assert(
+    fc.property(text, (toml) => {
+      try {
+        for (const value of readToml(toml, 'the file', SERVE).values.values()) assert.equal(typeof value, 'string')
+      } catch (error) {
+        assert.ok(error instanceof Refusal, String(error))
+        assert.ok(!error.message.includes('hunter2'), error.message)
+      }
+    }),
+    { numRuns: 100_000 },
+  )
+})
+
+test('TOML that is nested or repeated without end is settings or a refusal, and soon', () => {
+  const deep = 32_000
+  for (const toml of [
+    `a = ${'['.repeat(deep)}`,
+    `a = ${'['.repeat(deep)}${']'.repeat(deep)}`,
+    `a = ${'{a='.repeat(20_000)}`,
+    `${'a.'.repeat(deep)}a = 1`,
+    `[${'a.'.repeat(30_000)}a]`,
+    `a = "${'\\u0041'.repeat(10_000)}"`,
+    ' '.repeat(65_000),
+    `[proxy]\nlisten = 5\n${' '.repeat(65_000)}`,
+    `[proxy]\nlisten = 5\n# ${'['.repeat(65_000)}`,
+  ])
+    try {
+      readToml(toml, 'the file', SERVE)
+    } catch (error) {
+      assert.ok(error instanceof Refusal, String(error))
+    }
+})

@@ -1,0 +1,164 @@
+// The registry's file when the process dies in the middle of writing it, at any call to the system.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { suite, test } from 'node:test'
+import { needs } from '../../test/support/needs.ts'
+import type { SourcesOrders } from '../../test/support/sources-child.ts'
+import { tempDir } from '../../test/support/temp.ts'
+import { until } from '../../test/support/until.ts'
+import { Sources } from './sources.ts'
+
+const CHILD = join(import.meta.dirname, '../../test/support/sources-child.ts')
+
+interface Child {
+  readonly process: ChildProcess
+  readonly lines: readonly string[]
+  readonly errors: readonly string[]
+  /** Lets it begin. */
+  go(): void
+  /** Resolves when it is dead and all that it said has been heard. */
+  readonly gone: Promise<void>
+}
+
+/** One thread for files: its calls come in one order, and each count belongs to one of them. */
+const ENVIRONMENT = { ...process.env, UV_THREADPOOL_SIZE: '1', UV_USE_IO_URING: '0' }
+
+async function startChild(orders: SourcesOrders): Promise<Child> {
+  const child = spawn(process.execPath, [CHILD, JSON.stringify(orders)], { env: ENVIRONMENT })
+  const lines: string[] = []
+  const errors: string[] = []
+  const { promise: ready, resolve, reject } = Promise.withResolvers<void>()
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    if (line === 'ready') resolve()
+    else lines.push(line)
+  })
+  createInterface({ input: child.stderr }).on('line', (line) => errors.push(line))
+  child.stdin.on('error', () => {})
+  const gone = once(child, 'close').then(() => reject(new Error(`it died at the start: ${errors.join()}`)))
+  await ready
+  return { process: child, lines, errors, go: () => void child.stdin.write('\n'), gone: gone.then(() => {}) }
+}
+
+/** Has strace do something to one call of the process; resolves when it watches. */
+async function inject(child: Child, what: string): Promise<{ over: Promise<unknown> }> {
+  const strace = spawn('strace', [
+    '-f',
+    '-q',
+    '-p',
+    String(child.process.pid),
+    '-e',
+    `inject=${what}`,
+    '-o',
+    '/dev/null',
+  ])
+  const over = once(strace, 'close')
+  const tasks = `/proc/${child.process.pid}/task`
+  const isWatched = (task: string): boolean =>
+    !/^TracerPid:\t0$/m.test(readFileSync(join(tasks, task, 'status'), 'utf8'))
+  while (!readdirSync(tasks).every(isWatched)) {
+    if (strace.exitCode !== null) throw new Error('strace has ended')
+    await new Promise(setImmediate)
+  }
+  return { over }
+}
+
+const OLD = { ip: '10.9.9.9', id: 'old', allowlist: ['old.example'] }
+/** Large enough to be written in three parts. */
+const HOSTS = 10_000
+
+/** How the file reads after a kill at the `count`th `call`; nothing when the change was over before that. */
+async function killAt(path: string, call: string, count: number, inPlace: boolean): Promise<string | undefined> {
+  writeFileSync(path, `${JSON.stringify([OLD])}\n`)
+  const child = await startChild({ path, count: 1, hosts: HOSTS, inPlace })
+  const { over } = await inject(child, `${call}:signal=SIGKILL:when=${count}`)
+  child.go()
+  await Promise.all([child.gone, over])
+  if (child.lines.includes('over')) return undefined
+  const text = readFileSync(path, 'utf8')
+  try {
+    const list: unknown = JSON.parse(text)
+    return Array.isArray(list) ? `${list.length} entries` : 'torn'
+  } catch {
+    return 'torn'
+  }
+}
+
+const CALLS = ['write', 'fsync', 'rename']
+
+suite('P22: killed at each call to the system of a rewrite', needs('strace'), () => {
+  for (const call of CALLS)
+    test(`${call}: the file is the old one or the new one, never a part`, async (t) => {
+      const path = join(tempDir(t), 'state.json')
+      const seen: string[] = []
+      for (let count = 1; count < 60; count++) {
+        const found = await killAt(path, call, count, false)
+        if (found === undefined) break
+        seen.push(found)
+        const { size } = await Sources.open(path, (sentence) => assert.fail(sentence))
+        assert.ok(size === 1 || size === 2)
+      }
+      t.diagnostic(`${call}: ${seen.join(', ')}`)
+      assert.ok(seen.length > 0, 'nothing was killed')
+      assert.ok(
+        seen.every((found) => found === '1 entries' || found === '2 entries'),
+        seen.join(),
+      )
+    })
+
+  test('control: writing into the file itself is caught', async (t) => {
+    const path = join(tempDir(t), 'state.json')
+    const seen: (string | undefined)[] = []
+    for (let count = 1; count < 60 && !seen.includes(undefined) && !seen.includes('torn'); count++)
+      seen.push(await killAt(path, 'write', count, true))
+    assert.ok(seen.includes('torn'), seen.join())
+  })
+})
+
+suite('E26: a disk that reports an error', needs('strace'), () => {
+  const failAt = async (path: string, count: number): Promise<string | undefined> => {
+    writeFileSync(path, `${JSON.stringify([OLD])}\n`)
+    const child = await startChild({ path, count: 1, hosts: 1 })
+    const { over } = await inject(child, `fsync:error=EIO:when=${count}`)
+    child.go()
+    await Promise.all([child.gone, over])
+    assert.match(child.errors.join(), /the disk reports an error/)
+    return child.lines[0]
+  }
+
+  test('before the file is replaced: nothing has changed, in memory and on the disk', async (t) => {
+    const dir = tempDir(t)
+    const path = join(dir, 'state.json')
+    assert.equal(await failAt(path, 1), 'refused: the registry could not be stored, so nothing has changed (1)')
+    assert.deepEqual(JSON.parse(readFileSync(path, 'utf8')), [OLD])
+    assert.deepEqual(readdirSync(dir), ['state.json'])
+  })
+
+  test('after it is replaced: the change is in both, and the answer says that it may not last', async (t) => {
+    const path = join(tempDir(t), 'state.json')
+    assert.equal(await failAt(path, 2), 'refused: the change is in effect, but may not outlive a power cut (2)')
+    assert.equal(JSON.parse(readFileSync(path, 'utf8')).length, 2)
+  })
+})
+
+test('A8: killed anywhere in a loop of registers, the file is whole and has the last one that was answered', async (t) => {
+  const path = join(tempDir(t), 'state.json')
+  for (let round = 0; round < 12; round++) {
+    writeFileSync(path, '[]')
+    const child = await startChild({ path, count: 60_000, hosts: 20 })
+    child.go()
+    const enough = 1 + Math.floor(Math.random() * 60)
+    await until(() => child.lines.length >= enough)
+    child.process.kill('SIGKILL')
+    await child.gone
+    const { lines } = child
+    assert.ok(!lines.some((line) => line.startsWith('refused')), lines.join())
+    const sources = await Sources.open(path, (sentence) => assert.fail(sentence))
+    // The last one may have been written and not yet answered.
+    assert.ok(sources.size === lines.length || sources.size === lines.length + 1, `${sources.size} of ${lines.length}`)
+    assert.ok(sources.find(lines.at(-1) ?? ''), `round ${round}: ${lines.at(-1)} is lost`)
+  }
+})

@@ -1,0 +1,34 @@
+// A registry in a process of its own, to be killed. Speaks in lines: `ready`, then waits for one; then it registers
+// `10.0.0.1`, `10.0.0.2`, … and says each as soon as it is answered, or `refused: …` and what it has then; `over` at the end.
+import { writeFile } from 'node:fs/promises'
+import { createInterface } from 'node:readline'
+import { Sources } from '../../src/egress/sources.ts'
+
+export interface SourcesOrders {
+  readonly path: string
+  readonly count: number
+  /** Of each entry: a large file is written in several parts. */
+  readonly hosts: number
+  /** The control: writes into the file itself, as the promise forbids. */
+  readonly inPlace?: boolean
+}
+
+const { path, count, hosts, inPlace = false }: SourcesOrders = JSON.parse(process.argv[2] ?? '')
+const sources = await Sources.open(path, (sentence) => console.error(sentence))
+const allowlist = Array.from({ length: hosts }, (_, at) => `host-${at}.${'x'.repeat(60)}.example`)
+
+console.log('ready')
+for await (const _ of createInterface({ input: process.stdin })) break
+
+for (let at = 1; at <= count; at++) {
+  const entry = { ip: `10.0.${at >> 8}.${at & 255}`, id: 'child', allowlist }
+  try {
+    if (inPlace) await writeFile(path, JSON.stringify([...sources.list(), entry]))
+    else await sources.set(entry)
+    console.log(entry.ip)
+  } catch (error) {
+    console.log(`refused: ${error instanceof Error ? error.message : error} (${sources.size})`)
+  }
+}
+console.log('over')
+process.exit()
