@@ -1,0 +1,411 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { after, before, suite, type TestContext, test } from 'node:test'
+import { type FakeDocker, type FakeRun, fakeDocker } from '../../test/support/fake-docker.ts'
+import { until } from '../../test/support/until.ts'
+import { makeTag } from './run/tag.ts'
+
+const ALLOW = ['--allow', 'example.com,pypi.org']
+
+/** A call in short: its words, and which part it is about. */
+function brief(call: readonly string[]): string {
+  const name = call[0] === 'create' ? call[2] : call.findLast((arg) => arg.startsWith('egress-proxy-'))
+  const part = /-(net|proxy|workload)(?::\/)?$/.exec(name ?? '')?.[1]
+  const words = call.slice(0, call[0] === 'network' || call[1] === 'inspect' ? 2 : 1)
+  return [...words, ...(part ? [part] : [])].join(' ')
+}
+
+function find(docker: FakeDocker, words: string): string[] {
+  return docker.calls().find((call) => brief(call) === words) ?? assert.fail(`there was no ${words}`)
+}
+
+/** The values of a flag that may be given more than once. */
+function valuesOf(call: readonly string[], flag: string): string[] {
+  return call.flatMap((arg, at) => (call[at - 1] === flag ? [arg] : []))
+}
+
+async function isAt(docker: FakeDocker, words: string): Promise<void> {
+  await until(() => docker.calls().some((call) => brief(call) === words))
+}
+
+function killed({ child }: FakeRun, signal: NodeJS.Signals): void {
+  assert.ok(child.kill(signal))
+}
+
+suite('what egress-proxy run asks of the engine', () => {
+  const docker = fakeDocker({ after })
+  before(async () => {
+    const { code, stderr } = await docker.run([...ALLOW, '--', 'true']).ended
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: 'its complaint\n' })
+  })
+
+  test('makes the parts in the order that confines, and removes them in the reverse', () => {
+    const made = docker.calls().map(brief)
+    assert.deepEqual(made.slice(made.indexOf('network create net')), [
+      'network create net',
+      'network inspect net',
+      'create workload',
+      'container inspect workload',
+      'create proxy',
+      'network connect proxy',
+      'cp proxy',
+      'start proxy',
+      'start workload',
+      'container inspect workload',
+      'rm proxy',
+      'rm workload',
+      'network rm net',
+    ])
+    assert.deepEqual(docker.left(), [])
+  })
+
+  test('A1, A18: the network is internal, and neither the host nor the admin listener is on it', () => {
+    const network = find(docker, 'network create net')
+    assert.ok(network.includes('--internal'))
+    assert.deepEqual(valuesOf(network, '--opt'), ['com.docker.network.bridge.inhibit_ipv4=true'])
+    assert.deepEqual(valuesOf(network, '--subnet'), ['10.88.0.0/28'])
+    const proxy = find(docker, 'create proxy')
+    assert.deepEqual(valuesOf(proxy, '--network'), ['bridge'])
+    assert.deepEqual(valuesOf(proxy, '--listen'), ['10.88.0.2:3128'])
+    assert.deepEqual(valuesOf(proxy, '--admin'), ['127.0.0.1:3129'])
+    assert.deepEqual(valuesOf(proxy, '--transparent'), [''])
+    assert.deepEqual(valuesOf(proxy, '--cap-drop'), ['ALL'])
+    assert.deepEqual(find(docker, 'network connect proxy').slice(2, 4), ['--ip', '10.88.0.2'])
+  })
+
+  test('A19, A20: the workload stands on the private network alone, without raw packets, routes or IPv6', () => {
+    const workload = find(docker, 'create workload')
+    assert.equal(valuesOf(workload, '--network').length, 1)
+    assert.match(valuesOf(workload, '--network')[0] ?? '', /^egress-proxy-.*-net$/)
+    assert.deepEqual(valuesOf(workload, '--ip'), ['10.88.0.3'])
+    assert.deepEqual(valuesOf(workload, '--cap-drop'), ['NET_RAW', 'NET_ADMIN', 'MKNOD'])
+    assert.deepEqual(valuesOf(workload, '--security-opt'), ['no-new-privileges'])
+    assert.deepEqual(valuesOf(workload, '--dns'), ['10.88.0.2'])
+    assert.ok(valuesOf(workload, '--sysctl').includes('net.ipv6.conf.all.disable_ipv6=1'))
+    assert.deepEqual(valuesOf(workload, '--volume'), [])
+  })
+
+  test('A21: every proxy variable is set in both spellings', () => {
+    const variables = new Map(valuesOf(find(docker, 'create workload'), '--env').map((line) => cut(line)))
+    for (const name of ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'FTP_PROXY']) {
+      assert.equal(variables.get(name), 'http://10.88.0.2:3128')
+      assert.equal(variables.get(name.toLowerCase()), 'http://10.88.0.2:3128')
+    }
+    assert.equal(variables.get('NO_PROXY'), 'localhost,127.0.0.1,::1')
+    assert.equal(variables.get('no_proxy'), 'localhost,127.0.0.1,::1')
+    assert.equal(variables.get('NODE_USE_ENV_PROXY'), '1')
+    for (const name of ['npm_config_proxy', 'npm_config_https_proxy', 'YARN_HTTPS_PROXY', 'PIP_PROXY'])
+      assert.equal(variables.get(name), 'http://10.88.0.2:3128')
+  })
+})
+
+suite('egress-proxy run', { concurrency: 3 }, () => {
+  test('A16, A22: the one entry and a secret of 256 bits come in a file, and in no argument', async (t) => {
+    const docker = fakeDocker(t)
+    await docker.run([...ALLOW, '--id', 'build 7', '--deny-private', '--', 'true']).ended
+    const seed = docker.read('seed').toString('latin1')
+    const secret = /secret = "([0-9a-f]{64})"/.exec(seed)?.[1] ?? assert.fail('there is no secret')
+    assert.ok(seed.includes('{"ip":"10.88.0.3","id":"build 7","allowlist":["example.com","pypi.org"]}'))
+    assert.match(seed, /deny_private = true/)
+    assert.ok(
+      !docker
+        .calls()
+        .flat()
+        .some((arg) => arg.includes(secret)),
+    )
+    await docker.run([...ALLOW, '--', 'true']).ended
+    assert.ok(!docker.read('seed').includes(secret), 'each run has a secret of its own')
+  })
+
+  test('an empty list is an entry that allows nothing', async (t) => {
+    const docker = fakeDocker(t)
+    assert.equal((await docker.run(['--allow', '', '--', 'true']).ended).code, 0)
+    assert.match(docker.read('seed').toString('latin1'), /"allowlist":\[\]/)
+  })
+
+  test('an argument reaches the workload as it is, and the image has no say in what runs', async (t) => {
+    const docker = fakeDocker(t)
+    const command = ['sh', '-c', 'echo "$HOME"; exit', '--tty', '']
+    await docker.run([...ALLOW, '--image', 'alpine:3', '--', ...command], { IMAGES: 'egress-proxy:latest alpine:3' })
+      .ended
+    const workload = find(docker, 'create workload')
+    assert.deepEqual(workload.slice(-6), ['--entrypoint=sh', 'alpine:3', ...command.slice(1)])
+    assert.ok(
+      find(docker, 'create proxy').includes('egress-proxy:latest'),
+      'the proxy is never in the image of the workload',
+    )
+    assert.deepEqual(valuesOf(workload, '--pull'), ['never'])
+  })
+
+  test('input, output and exit code are the workload’s, and nothing is added to its output', async (t) => {
+    const docker = fakeDocker(t)
+    const ended = await docker.run([...ALLOW, '--', 'cat'], { CODE: '42' }, 'from outside').ended
+    assert.deepEqual(ended, { code: 42, stdout: 'of the workload\nfrom outside', stderr: 'its complaint\n' })
+    assert.ok(!find(docker, 'create workload').includes('--tty'), 'a pipe is no terminal')
+  })
+
+  for (const [what, settings, code] of [
+    ['that is not there', { FAIL: 'start*workload', STATUS: 'created 127' }, 127],
+    ['that may not be run', { FAIL: 'start*workload', STATUS: 'created 126' }, 126],
+    ['of which the engine says no more', { FAIL: 'start*workload', STATUS: 'created 0' }, 125],
+  ] as const) {
+    test(`a command ${what} ends with ${code}`, async (t) => {
+      const docker = fakeDocker(t)
+      assert.equal((await docker.run([...ALLOW, '--', 'nothing'], settings).ended).code, code)
+      assert.deepEqual(docker.left(), [])
+    })
+  }
+})
+
+suite('egress-proxy run that fails half-way', { concurrency: 3 }, () => {
+  const steps = {
+    'network create*': 'docker network create failed: Error response from daemon: made to fail',
+    'network inspect*Internal*': 'docker network inspect failed',
+    'create*-workload *': 'docker create failed',
+    'container inspect*Networks*': 'docker container inspect failed',
+    'create*-proxy *': 'docker create failed',
+    'network connect*': 'docker network connect failed',
+    'cp -*': 'docker cp failed',
+    'start*-proxy': 'the proxy did not start: Error response from daemon: made to fail',
+  }
+  for (const [FAIL, sentence] of Object.entries(steps)) {
+    for (const LATE of ['', 'yes']) {
+      // A proxy that has said that it is ready has started.
+      if (LATE && FAIL.startsWith('start')) continue
+      test(`A14: at ${FAIL}${LATE && ', after its work was done'}: exit 125, and nothing is left`, async (t) => {
+        const docker = fakeDocker(t)
+        const { code, stdout, stderr } = await docker.run([...ALLOW, '--', 'true'], { FAIL, LATE }).ended
+        assert.deepEqual({ code, stdout }, { code: 125, stdout: '' })
+        assert.ok(stderr.startsWith(`egress-proxy: ${sentence}`), stderr)
+        assert.deepEqual(docker.left(), [])
+        assert.ok(!docker.calls().some((call) => brief(call) === 'start workload'))
+      })
+    }
+  }
+
+  test('a proxy that ends before it is ready is told by its own last word', async (t) => {
+    const docker = fakeDocker(t)
+    const { code, stderr } = await docker.run([...ALLOW, '--', 'true'], { DUMB: 'yes' }).ended
+    assert.deepEqual(
+      { code, stderr },
+      { code: 125, stderr: 'egress-proxy: the proxy did not start: the port is taken\n' },
+    )
+    assert.deepEqual(docker.left(), [])
+  })
+
+  test('an engine that ignores --internal runs nothing', async (t) => {
+    const docker = fakeDocker(t)
+    const { code, stderr } = await docker.run([...ALLOW, '--', 'true'], { INTERNAL: 'false' }).ended
+    assert.equal(code, 125)
+    assert.match(stderr, /not internal/)
+    assert.deepEqual(docker.left(), [])
+  })
+
+  test('an engine that puts the workload on one more network runs nothing', async (t) => {
+    const docker = fakeDocker(t)
+    const { code, stderr } = await docker.run([...ALLOW, '--', 'true'], { NETWORKS: 'bridge egress-proxy-x-net' }).ended
+    assert.equal(code, 125)
+    assert.match(stderr, /other networks too: bridge/)
+    assert.deepEqual(docker.left(), [])
+  })
+
+  for (const CODE of ['0', '3']) {
+    test(`what cannot be removed yet is told, and removed later; the exit code is still the workload’s ${CODE}`, async (t) => {
+      const docker = fakeDocker(t)
+      const { code, stderr } = await docker.run([...ALLOW, '--', 'true'], { FAIL: 'network rm*', CODE }).ended
+      assert.equal(code, Number(CODE))
+      assert.match(stderr, /still there, and tried again in the background: egress-proxy-\S+-net\n/)
+      docker.heal()
+      await until(() => docker.left().length === 0)
+    })
+  }
+})
+
+suite('egress-proxy run before anything is made', { concurrency: 3 }, () => {
+  const quiet = async (t: TestContext, args: readonly string[], settings: Record<string, string> = {}) => {
+    const docker = fakeDocker(t)
+    const ended = await docker.run(args, settings).ended
+    assert.ok(!docker.calls().some((call) => call.includes('create')), 'nothing was made')
+    return ended
+  }
+
+  test('an entry that could never match is wrong use', async (t) => {
+    const { code, stderr } = await quiet(t, ['--allow', 'https://example.com', '--', 'true'])
+    assert.equal(code, 2)
+    assert.match(stderr, /write example\.com/)
+  })
+
+  test('a missing image is told with how to build it, and is not fetched', async (t) => {
+    const docker = fakeDocker(t)
+    const { code, stderr } = await docker.run([...ALLOW, '--', 'true'], { IMAGES: '' }).ended
+    assert.equal(code, 125)
+    assert.match(
+      stderr,
+      /^egress-proxy: there is no image egress-proxy:latest, which the proxy runs in\nhint: build it .*docker build /,
+    )
+    assert.ok(!docker.calls().some(([word]) => word === 'pull'))
+  })
+
+  test('the image of the workload is fetched where it is missing', async (t) => {
+    const docker = fakeDocker(t)
+    assert.equal((await docker.run([...ALLOW, '--image', 'alpine:3', '--', 'true']).ended).code, 0)
+    assert.deepEqual(find(docker, 'pull'), ['pull', '--quiet', 'alpine:3'])
+  })
+
+  for (const [name, args, settings] of [
+    ['an image that is a flag', [...ALLOW, '--image=--privileged', '--', 'true'], {}],
+    ['an id that is empty', [...ALLOW, '--id', '', '--', 'true'], {}],
+  ] as const) {
+    test(`${name} is wrong use`, async (t) => assert.equal((await quiet(t, args, settings)).code, 2))
+  }
+
+  for (const [name, value] of [
+    ['EGRESS_SUBNET', '10.88.0.0/30'],
+    ['EGRESS_SUBNET', '10.88.0.1/16'],
+    ['EGRESS_SUBNET', 'fd00::/64'],
+    ['EGRESS_IMAGE', '--privileged'],
+    ['EGRESS_NETWORK', 'container:other'],
+  ] as const) {
+    test(`${name}=${value} is refused by its name`, async (t) => {
+      const { code, stderr } = await quiet(t, [...ALLOW, '--', 'true'], { [name]: value })
+      assert.equal(code, 125)
+      assert.match(stderr, new RegExp(`^egress-proxy: ${name} in the environment must be`))
+    })
+  }
+
+  test('without docker and podman, that is said', async (t) => {
+    const { code, stderr } = await fakeDocker(t, []).run([...ALLOW, '--', 'true']).ended
+    assert.deepEqual(
+      { code, stderr },
+      { code: 125, stderr: 'egress-proxy: run needs docker or podman, and neither is on the PATH\n' },
+    )
+  })
+
+  test('a docker whose server does not answer is told by its own last line', async (t) => {
+    const { code, stderr } = await quiet(t, [...ALLOW, '--', 'true'], { FAIL: 'network ls --quiet' })
+    assert.equal(code, 125)
+    assert.equal(stderr, 'egress-proxy: docker network ls failed: Error response from daemon: made to fail\n')
+  })
+})
+
+suite('the engine and the subnet of a run', { concurrency: 3 }, () => {
+  test('podman is used where there is no docker, with its own ways', async (t) => {
+    const docker = fakeDocker(t, ['podman'])
+    assert.equal((await docker.run([...ALLOW, '--', 'true'], { VERSION: 'podman version 4.3.1' }).ended).code, 0)
+    const network = find(docker, 'network create net')
+    assert.ok(network.includes('--disable-dns') && !network.includes('--opt'))
+    assert.deepEqual(valuesOf(find(docker, 'create proxy'), '--network'), ['podman'])
+  })
+
+  test('A15: a subnet that another run has just taken is passed over', async (t) => {
+    const docker = fakeDocker(t)
+    assert.equal(
+      (await docker.run([...ALLOW, '--', 'true'], { OVERLAP: 'network create*10.88.0.0/28*' }).ended).code,
+      0,
+    )
+    assert.deepEqual(valuesOf(find(docker, 'create workload'), '--ip'), ['10.88.0.19'])
+  })
+
+  test('A15: a network that has the whole of the first pool is gone around', async (t) => {
+    const docker = fakeDocker(t)
+    await docker.run([...ALLOW, '--', 'true'], { TAKEN: '10.88.0.0/16' }).ended
+    assert.deepEqual(valuesOf(find(docker, 'network create net'), '--subnet'), ['10.188.0.0/28'])
+  })
+
+  test('EGRESS_SUBNET is taken as it is, and a conflict is said', async (t) => {
+    const docker = fakeDocker(t)
+    await docker.run([...ALLOW, '--', 'true'], { EGRESS_SUBNET: '10.9.8.0/24' }).ended
+    assert.deepEqual(valuesOf(find(docker, 'network create net'), '--subnet'), ['10.9.8.0/24'])
+    assert.deepEqual(valuesOf(find(docker, 'create workload'), '--ip'), ['10.9.8.3'])
+    const settings = { EGRESS_SUBNET: '10.9.8.0/24', OVERLAP: 'network create*' }
+    const { code, stderr } = await docker.run([...ALLOW, '--', 'true'], settings).ended
+    assert.equal(code, 125)
+    assert.match(stderr, /^egress-proxy: the subnet 10\.9\.8\.0\/24 of EGRESS_SUBNET is taken\nhint: /)
+  })
+
+  test('EGRESS_NETWORK is where the proxy reaches the world', async (t) => {
+    const docker = fakeDocker(t)
+    await docker.run([...ALLOW, '--', 'true'], { EGRESS_NETWORK: 'outside' }).ended
+    assert.deepEqual(valuesOf(find(docker, 'create proxy'), '--network'), ['outside'])
+  })
+})
+
+suite('a run that is ended from outside', { concurrency: 3 }, () => {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    test(`A14: ${signal} is passed on to the workload, and nothing is left`, async (t) => {
+      const docker = fakeDocker(t)
+      const run = docker.run([...ALLOW, '--', 'true'], { LONG: 'yes', CODE: '130' })
+      await isAt(docker, 'start workload')
+      killed(run, signal)
+      assert.equal((await run.ended).code, 130)
+      assert.equal(docker.read('signals').toString(), `${signal}\n`)
+      assert.deepEqual(docker.left(), [])
+    })
+  }
+
+  test('A14: a signal before the workload has started ends the run, and nothing is left', async (t) => {
+    const docker = fakeDocker(t)
+    const run = docker.run([...ALLOW, '--', 'true'], { LONG: 'yes' })
+    await isAt(docker, 'network create net')
+    killed(run, 'SIGTERM')
+    assert.equal((await run.ended).code, 143)
+    assert.deepEqual(docker.left(), [])
+    assert.ok(!docker.calls().some((call) => brief(call) === 'start workload'))
+  })
+
+  test('at the second signal nobody waits for a workload that does not listen, and nothing is left', async (t) => {
+    const docker = fakeDocker(t)
+    const run = docker.run([...ALLOW, '--', 'true'], { LONG: 'yes', DEAF: 'SIGINT' })
+    await isAt(docker, 'start workload')
+    killed(run, 'SIGINT')
+    await isAt(docker, 'kill workload')
+    killed(run, 'SIGINT')
+    assert.equal((await run.ended).code, 130)
+    await until(() => docker.left().length === 0)
+  })
+
+  for (const words of ['network create net', 'create proxy', 'start proxy', 'start workload']) {
+    test(`A14: after kill -9 at ${words}, nothing is left`, async (t) => {
+      const docker = fakeDocker(t)
+      const run = docker.run([...ALLOW, '--', 'true'], { LONG: 'yes' })
+      await isAt(docker, words)
+      killed(run, 'SIGKILL')
+      await once(run.child, 'exit')
+      // Where the call that makes the network is not over yet, there is nothing for a moment.
+      await until(
+        () =>
+          docker.left().length === 0 &&
+          docker.calls().some((call) => call[0] === 'ps' && call.includes(tagFilter(docker))),
+      )
+      assert.deepEqual(docker.left(), [])
+    })
+  }
+
+  test('A14: what a dead run has left is removed by the next one; what a living one has is not', async (t) => {
+    const docker = fakeDocker(t)
+    const [where, pid, started, chance] = makeTag().split('-')
+    const dead = `${where}-${pid}-${Number(started) + 1}-${chance}`
+    const living = [where, pid, started, chance].join('-')
+    const distant = `00000000-${pid}-1-${chance}`
+    for (const tag of [dead, living, distant]) {
+      docker.plant('containers', `egress-proxy-${tag}-proxy`)
+      docker.plant('networks', `egress-proxy-${tag}-net`)
+    }
+    docker.plant('containers', 'egress-proxy-of-somebody')
+    await docker.run([...ALLOW, '--', 'true']).ended
+    assert.ok(!docker.left().some((name) => name.includes(dead)))
+    for (const tag of [living, distant]) assert.equal(docker.left().filter((name) => name.includes(tag)).length, 2)
+    assert.ok(docker.left().includes('egress-proxy-of-somebody'))
+  })
+})
+
+function cut(line: string): [string, string] {
+  const at = line.indexOf('=')
+  return [line.slice(0, at), line.slice(at + 1)]
+}
+
+/** What the watch looks for. */
+function tagFilter(docker: FakeDocker): string {
+  const [label] = valuesOf(find(docker, 'network create net'), '--label')
+  return `label=${label}`
+}

@@ -1,0 +1,37 @@
+// What the proxy of a run has denied, from its log, for the person at the terminal: most probably the list lacks something.
+
+const HOSTS_MAX = 1000
+const SHOWN_MAX = 10
+/** The name is the workload's choice, and is going to a terminal. */
+const PLAIN = /^[\w.:-]{1,253}$/
+
+export class Denials {
+  readonly #counts = new Map<string, number>()
+
+  /** A line of the log. */
+  read(line: string): void {
+    if (!line.includes('"verdict":"deny"')) return
+    const { host, port } = fieldsOf(line)
+    if (typeof host !== 'string' || !PLAIN.test(host)) return
+    const key = `${host}:${Number(port)}`
+    const count = this.#counts.get(key) ?? 0
+    if (count > 0 || this.#counts.size < HOSTS_MAX) this.#counts.set(key, count + 1)
+  }
+
+  /** Nothing when nothing was denied. */
+  sentence(): string | undefined {
+    if (this.#counts.size === 0) return undefined
+    const hosts = [...this.#counts].sort(([, a], [, b]) => b - a)
+    const shown = hosts.slice(0, SHOWN_MAX).map(([host, count]) => (count > 1 ? `${host} (${count} times)` : host))
+    const more = hosts.length - shown.length
+    return `denied: ${shown.join(', ')}${more > 0 ? `, and ${more} more` : ''}`
+  }
+}
+
+function fieldsOf(line: string): { host?: unknown; port?: unknown } {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,162 @@
+// A container engine of a test's own: Debian's dockerd in a network namespace of its own, so that the rules and bridges of
+// the machine stay as they are, with an image made of files of this machine, since no registry of images can be reached.
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { delimiter, dirname, join, relative } from 'node:path'
+import { promisify } from 'node:util'
+import { until } from './until.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const run = promisify(execFile)
+
+/** What the workloads of the tests call, beside Node. */
+const PROGRAMS = ['sh', 'cat', 'env', 'sleep', 'curl', 'ip', 'getent']
+/** Loaded by name when a name is looked up, so that no program shows that it needs them. */
+const LOOKUP_LIBRARIES = /^lib(nss_files|nss_dns|resolv)\.so\.2$/
+
+export interface ContainerEngine {
+  /** For whoever calls `docker`. */
+  readonly environment: Readonly<Record<string, string>>
+  docker(...args: string[]): Promise<string>
+  /** A command as if it were typed on the engine's machine, on whose loopback stand these addresses. */
+  inside(command: readonly string[]): string[]
+  stop(): Promise<void>
+}
+
+/** Starts it. `addresses` are put on its loopback; names are asked for at 127.0.0.1. */
+export async function openContainerEngine(folder: string, addresses: readonly string[]): Promise<ContainerEngine> {
+  const socket = join(folder, 'docker.sock')
+  const resolver = join(folder, 'resolv.conf')
+  writeFileSync(resolver, 'nameserver 127.0.0.1\n')
+  writeFileSync(join(folder, 'daemon.json'), '{}')
+  const dockerd = [
+    ...['dockerd', '--host', `unix://${socket}`, '--config-file', join(folder, 'daemon.json')],
+    ...['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec'), '--pidfile', join(folder, 'pid')],
+  ]
+  const script = [
+    'set -e',
+    'ip link set lo up',
+    ...addresses.map((address) => `ip address add ${address} dev lo`),
+    // An engine of the machine's own, and its files, are out of sight.
+    'mkdir -p /etc/docker',
+    'mount -t tmpfs none /etc/docker',
+    'mount -t tmpfs none /run',
+    `mount --bind ${resolver} /etc/resolv.conf`,
+    // It ends with the test's process, even where that is killed.
+    'exec setpriv --pdeathsig TERM "$@"',
+  ].join('\n')
+  const server = spawn('unshare', ['--net', '--mount', 'sh', '-c', script, 'sh', ...dockerd], {
+    detached: true,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  let said = ''
+  server.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(-4000)
+  })
+  const ended = once(server, 'exit')
+  const environment = { DOCKER_HOST: `unix://${socket}` }
+  const docker = async (...args: string[]): Promise<string> => {
+    const { stdout } = await run('docker', args, { env: { ...process.env, ...environment }, maxBuffer: 1 << 26 })
+    return stdout.trim()
+  }
+  const isUp = async (): Promise<boolean> => {
+    if (server.exitCode !== null) throw new Error(`dockerd did not start: ${said}`)
+    return docker('version').then(
+      () => true,
+      () => false,
+    )
+  }
+  await until(isUp)
+  return {
+    environment,
+    docker,
+    inside: (command) => ['nsenter', `--net=/proc/${server.pid}/ns/net`, ...command],
+    stop: async () => {
+      // A container that does not want to end would hold the server up.
+      const left = await docker('ps', '--all', '--quiet').catch(() => '')
+      if (left) await docker('rm', '--force', ...left.split('\n')).catch(() => '')
+      server.kill('SIGTERM')
+      await ended
+    },
+  }
+}
+
+/** An image with this tree's `egress-proxy`, Node and a few programs, each with the libraries that it needs. */
+export async function buildImage(engine: ContainerEngine, folder: string, name: string): Promise<void> {
+  const root = join(folder, 'image')
+  for (const path of ['tmp', 'etc', 'usr/local/bin', 'opt/egress-proxy'])
+    mkdirSync(join(root, path), { recursive: true })
+  const found = PROGRAMS.map(locate)
+  for (const path of found) await copyProgram(root, path, path)
+  await copyProgram(root, realpathSync(process.execPath), '/usr/local/bin/node')
+  copyTree(join(root, 'opt/egress-proxy'))
+  symlinkSync('/opt/egress-proxy/bin/egress-proxy.js', join(root, 'usr/local/bin/egress-proxy'))
+  const paths = ['/usr/local/bin', ...new Set(found.map((path) => dirname(path)))]
+  const tar = spawn('tar', ['--create', '--directory', root, '.'], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const docker = spawn('docker', ['import', '--change', `ENV PATH=${paths.join(':')}`, '-', name], {
+    env: { ...process.env, ...engine.environment },
+    stdio: [tar.stdout, 'ignore', 'inherit'],
+  })
+  const [code] = await once(docker, 'exit')
+  if (code !== 0) throw new Error('the image could not be made')
+}
+
+function locate(program: string): string {
+  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin']
+  const path = folders.map((folder) => join(folder, program)).find((each) => existsSync(each))
+  if (!path) throw new Error(`there is no ${program}`)
+  return path
+}
+
+/** Links are followed: each path holds the file itself. */
+async function copyProgram(root: string, path: string, to: string): Promise<void> {
+  copy(realpathSync(path), join(root, to))
+  const { stdout } = await run('ldd', [realpathSync(path)])
+  const libraries = [...stdout.matchAll(/(?:=> |^\s*)(\/\S+)/gm)].map(([, library = '']) => library)
+  for (const library of libraries) {
+    copy(realpathSync(library), join(root, library))
+    const folder = dirname(library)
+    for (const name of readdirSync(folder).filter((each) => LOOKUP_LIBRARIES.test(each)))
+      copy(realpathSync(join(folder, name)), join(root, folder, name))
+  }
+}
+
+function copy(from: string, to: string): void {
+  if (!existsSync(to)) cpSync(from, to)
+}
+
+/** What `npm install` would bring: the program and what it depends on, as far as the proxy uses it. */
+function copyTree(to: string): void {
+  cpSync(join(ROOT, 'package.json'), join(to, 'package.json'))
+  for (const folder of ['bin', 'src/lib', 'src/egress']) {
+    const isWanted = (path: string): boolean => !path.endsWith('.test.ts')
+    cpSync(join(ROOT, folder), join(to, folder), { recursive: true, filter: isWanted })
+  }
+  for (const name of dependencies(['zod', 'smol-toml', 'pino', 'hono', '@hono/node-server'])) {
+    const path = relative(ROOT, join(ROOT, 'node_modules', name))
+    cpSync(join(ROOT, path), join(to, path), { recursive: true })
+  }
+}
+
+/** Those packages, and all that they need. */
+function dependencies(names: readonly string[], seen = new Set<string>()): Set<string> {
+  for (const name of names) {
+    if (seen.has(name)) continue
+    seen.add(name)
+    const manifest: { dependencies?: Record<string, string> } = JSON.parse(
+      readFileSync(join(ROOT, 'node_modules', name, 'package.json'), 'utf8'),
+    )
+    dependencies(Object.keys(manifest.dependencies ?? {}), seen)
+  }
+  return seen
+}

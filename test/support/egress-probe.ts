@@ -1,0 +1,78 @@
+// What a workload that wants out would try, all at once. Runs inside of the container; prints one JSON object: for each
+// attempt what came of it.
+import { execFile } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { readFileSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+
+const [, , world = '', gateway = '', proxy = ''] = process.argv
+const DIRECT = ['--noproxy', '*']
+
+/** `ok` and the body, or the number of curl's fault. */
+function curl(...args: string[]): Promise<string> {
+  const fixed = ['--silent', '--max-time', '3', '--write-out', ' %{http_code}']
+  return new Promise((resolve) => {
+    execFile('curl', [...fixed, ...args], (error, stdout) =>
+      resolve(error ? `fault ${error.code}` : stdout.replace(/\n/g, '')),
+    )
+  })
+}
+
+/** What it complains of. */
+function ip(...args: string[]): Promise<string> {
+  return new Promise((resolve) => execFile('ip', args, (error, _, stderr) => resolve(error ? stderr.trim() : 'done')))
+}
+
+/** By the C library, as most programs do. */
+function lookUp(name: string): Promise<string> {
+  return new Promise((resolve) =>
+    execFile('getent', ['hosts', name], (_, stdout) => resolve(stdout.trim() || 'nothing')),
+  )
+}
+
+/** Sending never fails for long: whether it arrives, the world says. */
+async function send(address: string, family: 'udp4' | 'udp6'): Promise<string> {
+  const socket = createSocket(family)
+  socket.on('error', () => undefined)
+  for (let times = 0; times < 3; times++) {
+    socket.send('out', 4433, address, () => undefined)
+    await pause(300)
+  }
+  socket.close()
+  return 'sent'
+}
+
+function status(key: string): string {
+  return new RegExp(`^${key}:\\s*(\\S+)`, 'm').exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? ''
+}
+
+const attempts: Record<string, Promise<string> | string> = {
+  allowed: curl('http://www.allowed.test/through'),
+  denied: curl('http://denied.test/'),
+  'denied tunnel': curl('--proxytunnel', '--write-out', ' %{http_connect}', 'http://denied.test:443/'),
+  'allowed without the proxy': curl(...DIRECT, 'http://www.allowed.test/around'),
+  'address without the proxy': curl(...DIRECT, `http://${world}/around`),
+  'address by the interface': curl(...DIRECT, '--interface', 'eth0', `http://${world}/around`),
+  'address through the proxy': curl(`http://${world}/`),
+  metadata: curl(...DIRECT, 'http://169.254.169.254/around'),
+  'metadata through the proxy': curl('http://169.254.169.254/'),
+  gateway: curl(...DIRECT, `http://${gateway}/around`),
+  'bridge of the engine': curl(...DIRECT, '--interface', 'eth0', 'http://172.17.0.1/around'),
+  admin: curl(...DIRECT, `http://${proxy}:3129/health`),
+  'admin through the proxy': curl('http://127.0.0.1:3129/health'),
+  'admin by its name': curl('--noproxy', '', 'http://localhost:3129/health'),
+  IPv6: curl(...DIRECT, '--globoff', 'http://[2001:db8::80]/around'),
+  'addresses of IPv6': readFileSync('/proc/net/if_inet6', 'utf8').trim(),
+  name: lookUp('leak.test'),
+  packet: send(world, 'udp4'),
+  'packet to the gateway': send(gateway, 'udp4'),
+  'packet by IPv6': send('2001:db8::80', 'udp6'),
+  route: ip('route', 'replace', 'default', 'via', proxy),
+  'address of its own choice': ip('address', 'add', '10.88.0.9/28', 'dev', 'eth0'),
+  'source of its own choice': curl('--interface', '10.88.0.9', 'http://www.allowed.test/spoofed'),
+  'privileges it could have': status('CapBnd'),
+  'new privileges barred': status('NoNewPrivs'),
+}
+
+const entries = Object.entries(attempts).map(async ([name, outcome]) => [name, await outcome])
+process.stdout.write(JSON.stringify(Object.fromEntries(await Promise.all(entries))))
