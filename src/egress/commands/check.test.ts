@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { egressProxy } from '../../../test/support/egress-cli.ts'
+
+const check = (host: string, allow: string, ...more: string[]) =>
+  egressProxy(['check', '--allow', allow, ...more, '--', host])
+
+suite('a host that the list', () => {
+  test('names is allowed, with exit code 0', async () => {
+    assert.deepEqual(await check('github.com', 'pypi.org,github.com'), {
+      code: 0,
+      stdout: 'github.com is allowed: it is in the allowlist.\n',
+      stderr: '',
+    })
+  })
+  test('has above it is allowed, and the entry is named', async () => {
+    const { code, stdout } = await check('API.GitHub.com.', 'github.com')
+    assert.equal(code, 0)
+    assert.equal(stdout, 'api.github.com is allowed: it is below github.com, which is in the allowlist.\n')
+  })
+  test('does not have is denied, with exit code 1', async () => {
+    const { code, stdout, stderr } = await check('github.com', 'hub.com')
+    assert.deepEqual([code, stderr], [1, ''])
+    assert.match(stdout, /^github\.com is denied: /)
+  })
+  test('cannot have, because it is an address, is denied', async () => {
+    for (const host of ['127.0.0.1', '127.1', '0x7f.1', '::1', '[::1]']) {
+      const { code, stdout } = await check(host, 'localhost,example.com')
+      assert.equal(code, 1, host)
+      assert.match(stdout, /is denied: it is an IP address/)
+    }
+  })
+})
+
+test('a list that is empty allows nothing', async () => {
+  for (const list of ['', ' ', ',', ' , ']) assert.equal((await check('github.com', list)).code, 1)
+})
+
+test('blanks and empty places in a list are nothing, and a name given twice is one', async () => {
+  assert.equal((await check('pypi.org', ' github.com , pypi.org,,github.com ')).code, 0)
+})
+
+test('JSON says the same', async () => {
+  const { code, stdout } = await check('api.github.com', 'github.com', '--json')
+  assert.equal(code, 0)
+  assert.deepEqual(JSON.parse(stdout), {
+    host: 'api.github.com',
+    allow: true,
+    reason: 'allowed',
+    rule: 'github.com',
+    sentence: 'api.github.com is allowed: it is below github.com, which is in the allowlist.',
+  })
+  const denied = await check('evil.example', 'github.com', '--json')
+  assert.equal(denied.code, 1)
+  assert.equal(JSON.parse(denied.stdout).reason, 'blocked-by-allowlist')
+})
+
+suite('what a person has at hand is judged by its host', () => {
+  for (const text of [
+    'https://api.github.com/repos?per_page=1#top',
+    'HTTPS://user:pass@api.github.com:8443/x',
+    'api.github.com:443',
+    'api.github.com/repos',
+    ' api.github.com ',
+    'ssh://git@api.github.com/x.git',
+  ])
+    test(text, async () => {
+      const { code, stdout, stderr } = await check(text, 'github.com')
+      assert.equal(code, 0)
+      assert.match(stdout, /^api\.github\.com is allowed/)
+      assert.equal(stderr, 'the host alone decides: api.github.com\n')
+    })
+})
+
+suite('what is no host is wrong usage, with exit code 2', () => {
+  const cases: Record<string, [string, RegExp]> = {
+    nothing: ['', /"" is empty: give a host name/],
+    'a wildcard': ['*.github.com', /has a wildcard: give one host name/],
+    'a label too many': ['a..b', /"a\.\.b" is no host name and no IP address/],
+    'a label too long': [`${'a'.repeat(64)}.com`, /is no host name/],
+    'a control character': ['git\u001bhub.com', /"git\\u001bhub\.com" is no host name/],
+    'letters beyond ASCII': ['https://bücher.example/x', /is not ASCII: a client would ask for xn--bcher-kva\.example/],
+  }
+  for (const [what, [host, said]] of Object.entries(cases))
+    test(what, async () => {
+      const { code, stdout, stderr } = await check(host, 'github.com')
+      assert.deepEqual([code, stdout], [2, ''])
+      assert.match(stderr, said)
+      assert.match(stderr, /^usage: egress-proxy check <host>/m)
+    })
+})
+
+suite('a list with what could never match is wrong usage, and names it', () => {
+  for (const entry of [
+    '*',
+    '*.github.com',
+    'https://github.com',
+    'github.com:443',
+    'github.com/x',
+    '10.0.0.0/8',
+    '::1',
+  ])
+    test(entry, async () => {
+      const { code, stdout, stderr } = await check('github.com', `pypi.org,${entry}`)
+      assert.deepEqual([code, stdout], [2, ''])
+      assert.ok(stderr.startsWith(`egress-proxy: --allow: "${entry}" `), stderr)
+    })
+  test('every one of several', async () => {
+    const { stderr } = await check('github.com', '*,com')
+    assert.match(stderr, /"\*" .*"com" /)
+  })
+})
+
+test('a name that allows more than it seems to is a warning', async () => {
+  const { code, stderr } = await check('localhost', 'localhost')
+  assert.equal(code, 0)
+  assert.match(stderr, /^warning: --allow: "localhost" has a single label/)
+})
+
+test('whatever is typed as a host is answered in one line, and never with an internal error', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(fc.string({ unit: 'binary' }), fc.webUrl(), fc.ipV6()), async (host) => {
+      const { code, stdout, stderr } = await check(host, 'example.com')
+      assert.ok([0, 1, 2].includes(code))
+      assert.doesNotMatch(stderr, /internal error/)
+      assert.doesNotMatch(stdout + stderr, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/)
+      if (code < 2) assert.equal(stdout.split('\n').length, 2)
+    }),
+    { numRuns: 2000 },
+  )
+})

@@ -1,0 +1,222 @@
+// `egress-proxy` as real processes: what only a process can show (listeners, signals, streams, old Nodes).
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { EGRESS_PROXY, egressDesk, type Serving } from '../../../test/support/egress-process.ts'
+import { needs, oldNode } from '../../../test/support/needs.ts'
+import { until } from '../../../test/support/until.ts'
+
+const ROOT = join(import.meta.dirname, '../../..')
+
+suite('the front', () => {
+  const help = readFileSync(join(ROOT, 'bin/help-egress-proxy.txt'), 'utf8')
+  test('prints help when asked, and to stderr with exit code 2 when nothing is', (t) => {
+    const { run } = egressDesk(t)
+    for (const word of ['--help', '-h', 'help']) assert.deepEqual(run(word), { code: 0, stdout: help, stderr: '' })
+    assert.deepEqual(run(), { code: 2, stdout: '', stderr: help })
+  })
+  test('knows its version', (t) => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+    assert.deepEqual(egressDesk(t).run('--version'), { code: 0, stdout: `egress-proxy ${version}\n`, stderr: '' })
+  })
+  test('passes exit codes and both streams on', (t) => {
+    const { run } = egressDesk(t)
+    assert.equal(run('check', 'a.example', '--allow', 'a.example').code, 0)
+    assert.equal(run('check', 'b.example', '--allow', 'a.example').code, 1)
+    assert.equal(run('check', 'b.example').code, 2)
+    const { code, stdout, stderr } = run('state', '--admin', '127.0.0.1:1')
+    assert.deepEqual([code, stdout], [1, ''])
+    assert.match(stderr, /^egress-proxy: nothing answers at http:\/\/127\.0\.0\.1:1: the connection is refused\nhint: /)
+  })
+  test('on an old Node goes on with the project’s own', needs('old node'), (t) => {
+    const { env } = egressDesk(t)
+    const old = (...args: string[]) => spawnSync(oldNode() ?? '', [EGRESS_PROXY, ...args], { env, encoding: 'utf8' })
+    assert.equal(old('--help').stdout, help)
+    const { status, stdout } = old('check', 'a.example', '--allow', 'b.example')
+    assert.deepEqual([status, stdout.split(' ')[0]], [1, 'a.example'])
+  })
+})
+
+async function health({ listeners }: Serving): Promise<unknown> {
+  return (await fetch(`http://${listeners.get('admin')}/health`)).json()
+}
+
+/** A server that answers nothing, under the name `localhost`; its port. */
+async function silentServer(t: TestContext): Promise<number> {
+  const server = createServer((socket) => socket.on('error', () => {}).resume()).listen(0, '127.0.0.1')
+  t.after(() => server.close())
+  await once(server, 'listening')
+  // A TCP server that listens has an address with a port.
+  return (server.address() as AddressInfo).port
+}
+
+async function tunnel(t: TestContext, { listeners }: Serving, port: number): Promise<Socket> {
+  const [host, proxyPort] = (listeners.get('forward') ?? '').split(':')
+  const socket = connect(Number(proxyPort), host)
+  socket.on('error', () => {})
+  t.after(() => socket.destroy())
+  socket.write(`CONNECT localhost:${port} HTTP/1.1\r\nHost: localhost:${port}\r\n\r\n`)
+  const [answer] = await once(socket, 'data')
+  assert.match(String(answer), /^HTTP\/1\.1 200 /)
+  return socket
+}
+
+suite('proxy serve', () => {
+  test('prints the listeners with their real ports, then ready', async (t) => {
+    const { printed } = await egressDesk(t).serve()
+    assert.equal(printed.length, 3)
+    assert.match(printed[0] ?? '', /^forward 127\.0\.0\.1:[1-9]\d*$/)
+    assert.match(printed[1] ?? '', /^admin 127\.0\.0\.1:[1-9]\d*$/)
+  })
+  test('serves what was registered and says no to the rest, with a line for each', async (t) => {
+    const serving = await egressDesk(t).serve()
+    await serving.register(['localhost'])
+    const port = await silentServer(t)
+    const socket = await tunnel(t, serving, port)
+    socket.end()
+    const [host, proxyPort] = (serving.listeners.get('forward') ?? '').split(':')
+    const denied = connect(Number(proxyPort), host)
+    denied.write('CONNECT evil.example:443 HTTP/1.0\r\n\r\n')
+    const [answer] = await once(denied, 'data')
+    assert.match(String(answer), /^HTTP\/1\.1 403 Forbidden by egress-proxy \(host not in allowlist\)\r\n/)
+    denied.destroy()
+    serving.child.kill('SIGTERM')
+    assert.deepEqual(await serving.ended(), { code: 0, signal: null })
+    const lines = serving.logged().filter(({ mode }) => mode === 'connect')
+    assert.deepEqual(lines.map(({ verdict, host, id }) => [verdict, host, id]).sort(), [
+      ['allow', 'localhost', 'test'],
+      ['deny', 'evil.example', 'test'],
+    ])
+  })
+  test('runs with the admin listener alone, and with the forward listener alone', async (t) => {
+    const desk = egressDesk(t)
+    const admin = await desk.serve('--listen', '')
+    assert.deepEqual([...admin.listeners.keys()], ['admin'])
+    assert.deepEqual(await health(admin), { status: 'ok', proxy: 'disabled' })
+    const forward = await desk.serve('--admin', '')
+    assert.deepEqual([...forward.listeners.keys()], ['forward'])
+  })
+  test('does not run with no listener at all', (t) => {
+    const { code, stdout, stderr } = egressDesk(t).run(
+      ...['proxy', 'serve', '--listen', '', '--admin', '', '--transparent', ''],
+    )
+    assert.deepEqual([code, stdout], [1, ''])
+    assert.match(
+      stderr,
+      /^egress-proxy: there is nothing to listen on: every listener is switched off\nhint: give one of/,
+    )
+  })
+  test('takes a flag before a variable, a variable before the file, and says where the file was', async (t) => {
+    const desk = egressDesk(t, { EGRESS_TRANSPARENT_ADDR: '', EGRESS_ADMIN_ADDR: '127.0.0.1:0' })
+    const file = join(desk.dir, 'egress.toml')
+    writeFileSync(
+      file,
+      '[proxy]\nlisten = "127.0.0.1:1"\nadmin_listen = "127.0.0.1:1"\ntransparent_listen = "127.0.0.1:1"\nlisten_ = 1\n',
+    )
+    const child = desk.start('proxy', 'serve', '--config', file, '--listen', '127.0.0.1:0')
+    let [said, log] = ['', '']
+    child.stdout.on('data', (chunk) => {
+      said += chunk
+      if (said.includes('ready')) child.kill('SIGTERM')
+    })
+    child.stderr.on('data', (chunk) => {
+      log += chunk
+    })
+    await once(child, 'close')
+    assert.equal(child.exitCode, 0, log)
+    assert.deepEqual(
+      said.split('\n').map((line) => line.split(' ')[0]),
+      ['forward', 'admin', 'ready', ''],
+    )
+    assert.match(log, /"level":"warn"[^\n]*\[proxy\] listen_ in [^\n]* line 5 is not known; did you mean/)
+    assert.ok(log.includes(`"config":${JSON.stringify(file)}`), log)
+  })
+  test('warns of a file that is not there, and of a listener that anybody may use', async (t) => {
+    const serving = await egressDesk(t).serve('--config', '/nowhere/egress.toml')
+    await serving.untilLogged('there is no file /nowhere/egress.toml, which --config names')
+    assert.ok(serving.logged().some(({ msg }) => String(msg).startsWith('EGRESS_ADMIN_SECRET is not set')))
+  })
+  for (const [flag, name] of [
+    ['--listen', 'forward'],
+    ['--admin', 'admin'],
+    ['--transparent', 'transparent'],
+  ] as const)
+    test(`says that the port of ${flag} is taken, with exit code 1, and leaves nothing running`, async (t) => {
+      const desk = egressDesk(t)
+      const taken = `127.0.0.1:${await silentServer(t)}`
+      const others = ['--listen', '--admin', '--transparent'].filter((each) => each !== flag)
+      const { code, stdout, stderr } = desk.run('proxy', 'serve', flag, taken, ...others.flatMap((each) => [each, '']))
+      assert.deepEqual([code, stdout], [1, ''])
+      const said = `egress-proxy: the ${name} listener cannot listen on ${taken}: something listens there already\nhint: ${flag}, or EGRESS_`
+      assert.ok(stderr.includes(said), stderr)
+    })
+  test('says which flag is wrong, with exit code 2, and which variable, with exit code 1', (t) => {
+    const flag = egressDesk(t).run('proxy', 'serve', '--listen', 'x')
+    assert.equal(flag.code, 2)
+    assert.match(flag.stderr, /^egress-proxy: --listen .* must be host:port such as .*, not "x"\nusage: /)
+    const variable = egressDesk(t, { EGRESS_DENY_PRIVATE: 'maybe' }).run('proxy', 'serve')
+    assert.equal(variable.code, 1)
+    assert.match(
+      variable.stderr,
+      /^egress-proxy: EGRESS_DENY_PRIVATE in the environment must be true or false, not "maybe"/,
+    )
+  })
+})
+
+suite('signals', () => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    test(`${signal} ends it in order, with exit code 0`, async (t) => {
+      const serving = await egressDesk(t).serve()
+      serving.child.kill(signal)
+      assert.deepEqual(await serving.ended(), { code: 0, signal: null })
+      assert.ok(serving.logged().some((line) => line.signal === signal))
+    })
+  test('what is under way may come to its end first', async (t) => {
+    const serving = await egressDesk(t).serve()
+    await serving.register(['localhost'])
+    const socket = await tunnel(t, serving, await silentServer(t))
+    serving.child.kill('SIGTERM')
+    await serving.untilLogged('the proxy stops')
+    assert.equal(serving.child.exitCode, null)
+    socket.destroy()
+    assert.deepEqual(await serving.ended(), { code: 0, signal: null })
+  })
+  test('a second one, of either kind, ends it at once', async (t) => {
+    const serving = await egressDesk(t).serve()
+    await serving.register(['localhost'])
+    await tunnel(t, serving, await silentServer(t))
+    serving.child.kill('SIGTERM')
+    await serving.untilLogged('the proxy stops')
+    serving.child.kill('SIGINT')
+    assert.deepEqual(await serving.ended(), { code: null, signal: 'SIGINT' })
+  })
+  test('SIGHUP is logged, and changes nothing', async (t) => {
+    const serving = await egressDesk(t).serve()
+    serving.child.kill('SIGHUP')
+    await serving.untilLogged('SIGHUP changes nothing: settings are read at the start, the registry is live')
+    assert.deepEqual(await health(serving), { status: 'ok' })
+  })
+})
+
+suite('streams', () => {
+  for (const redirect of ['>&-', '>/dev/full', '> >(head -1)', '2>&-', '2>/dev/full', '2> >(head -1)'])
+    test(`it goes on with ${redirect}, and ends when it is told`, async (t) => {
+      const serve = `exec "$0" "$1" proxy serve --listen 127.0.0.1:0 --admin '' --transparent '' ${redirect}`
+      const child = spawn('bash', ['-c', serve, process.execPath, EGRESS_PROXY], { env: egressDesk(t).env })
+      t.after(() => void child.kill('SIGKILL'))
+      // Each of the two says it in its own way, and one of them is there.
+      const said = redirect.startsWith('2') ? child.stdout : child.stderr
+      let text = ''
+      said.on('data', (chunk) => {
+        text += chunk
+      })
+      await until(() => text.includes('ready'))
+      child.kill('SIGTERM')
+      await once(child, 'exit')
+      assert.deepEqual([child.exitCode, child.signalCode], [redirect === '>/dev/full' ? 1 : 0, null], text)
+    })
+})

@@ -1,0 +1,74 @@
+// Runs the proxy until it is told to stop.
+import type { Log } from '../../lib/log.ts'
+import { refuse } from '../../lib/refusal.ts'
+import { command, type Io } from '../command.ts'
+import type { EgressProxy } from '../proxy.ts'
+import type { ServeSettings } from '../settings.ts'
+import type { Endpoint } from '../wire.ts'
+
+export const proxyCommands = [
+  command({
+    usage: 'proxy serve [--config <path>] [--listen <addr>] [--admin <addr>] [--transparent <addr>] [--deny-private]',
+    about:
+      "run the proxy; prints where each listener is, then ready; <addr> is host:port or :port, '' opens none; the log is on stderr",
+    example: 'proxy serve --listen :3128 --admin 127.0.0.1:3129',
+    run: async ({ io, print }, { config, denyPrivate, ...addresses }) => {
+      // Asked for first, so that a signal during the start is not lost.
+      const stopped = io.stopped()
+      const [{ readServeSettings }, { startProxy }, { openLog, openLogStream }] = await Promise.all([
+        import('../settings.ts'),
+        import('../proxy.ts'),
+        import('../../lib/log.ts'),
+      ])
+      const flags = { ...addresses, 'deny-private': denyPrivate ? 'true' : undefined }
+      const { settings, warnings, path } = await readServeSettings(flags, placesOf(io, config), io.environment)
+      mustListen(settings)
+      let dropped = 0
+      const onDropped = (count: number): void => {
+        dropped += count
+        log.warn({ lines: count }, 'lines of the log were dropped: stderr took them too slowly')
+      }
+      const stream = await openLogStream({ maxBytes: LOG_WAITING_MAX, onDropped })
+      const log = await openLog({ to: stream })
+      for (const warning of warnings) log.warn(warning)
+      io.onHangup(() => log.info('SIGHUP changes nothing: settings are read at the start, the registry is live'))
+      const proxy = await startProxy({ ...settings, log: (lines) => stream.write(lines), droppedLines: () => dropped })
+      for (const line of listeners(proxy)) print.line(line)
+      log.info(path === undefined ? {} : { config: path }, 'the proxy is ready')
+      print.line('ready')
+      const end = await Promise.race([stopped, proxy.died.then((error) => failed(log, error))])
+      log.info({ signal: end }, 'the proxy stops')
+      await proxy.close()
+      log.info('the proxy has stopped')
+    },
+  }),
+]
+
+/** Of lines that wait while nobody reads them: a proxy that cannot log goes on, and does not fill the memory. */
+const LOG_WAITING_MAX = 16 * 1_048_576
+
+function failed(log: Log, error: unknown): never {
+  log.error({ err: error }, 'the proxy failed, and nothing is served any more')
+  return refuse('unavailable', 'the proxy failed; its log says why')
+}
+
+function placesOf({ environment }: Io, config: string | undefined) {
+  return { config, configHome: environment.get('XDG_CONFIG_HOME'), home: environment.get('HOME') || undefined }
+}
+
+function mustListen({ listen, transparent, admin }: ServeSettings): void {
+  if (listen || transparent || admin.length > 0) return
+  const hint = 'give one of --listen, --transparent and --admin an address such as :3128'
+  refuse('invalid', 'there is nothing to listen on: every listener is switched off', hint)
+}
+
+/** One line each, with the port that was bound. */
+function listeners({ forward, transparent, admin = [] }: EgressProxy): string[] {
+  const line = (name: string, { address, port }: Endpoint): string =>
+    `${name} ${address.includes(':') ? `[${address}]` : address}:${port}`
+  return [
+    ...(forward ? [line('forward', forward)] : []),
+    ...(transparent ? [line('transparent', transparent)] : []),
+    ...admin.map((endpoint) => line('admin', endpoint)),
+  ]
+}

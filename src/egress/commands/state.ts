@@ -1,0 +1,94 @@
+// What a running proxy has registered, and what it denied.
+import { z } from 'zod'
+import type { Table } from '../../lib/print.ts'
+import { misuse } from '../../lib/program.ts'
+import { refuse } from '../../lib/refusal.ts'
+import { askAdmin, readAdminUrl } from '../admin/client.ts'
+import { command, type Desk } from '../command.ts'
+
+const Entries = z.array(z.object({ ip: z.string(), id: z.string(), allowlist: z.array(z.string()) }))
+type Entries = z.output<typeof Entries>
+
+const Denials = z.array(
+  z.object({
+    ip: z.string(),
+    id: z.string().nullish(),
+    host: z.string(),
+    port: z.number().nullish(),
+    reason: z.string(),
+    count: z.number(),
+    first_at: z.string(),
+    last_at: z.string(),
+  }),
+)
+type Denials = z.output<typeof Denials>
+
+export const stateCommands = [
+  command({
+    usage: 'state [--admin <url>] [--denied] [--json]',
+    about:
+      'show which source may reach what, or with --denied what was denied, newest first; <url> is the admin listener',
+    example: 'state --admin http://localhost:3129 --denied',
+    run: async (desk, { admin, denied }) => {
+      const url = adminUrl(desk, admin)
+      if (denied) desk.print.table(denialTable(await askAdmin(url, 'v1/denied', Denials)))
+      else desk.print.table(entryTable(desk, await askAdmin(url, 'v1/state', Entries)))
+    },
+  }),
+]
+
+const DEFAULT_ADMIN = 'http://localhost:3129'
+
+function adminUrl({ io }: Desk, flag: string | undefined): URL {
+  const text = flag ?? (io.environment.get('EGRESS_ADMIN') || DEFAULT_ADMIN)
+  const name = flag === undefined ? 'EGRESS_ADMIN' : '--admin'
+  const fault = `${name} must be a URL such as ${DEFAULT_ADMIN}`
+  return readAdminUrl(text) ?? (flag === undefined ? refuse('invalid', fault) : misuse(fault))
+}
+
+const LIST_LEAST = 24
+
+function entryTable({ io }: Desk, rows: Entries): Table<Entries[number]> {
+  const { isTerminal, width = 120 } = io.stdout
+  const longest = (texts: readonly string[]): number => Math.max(4, ...texts.map((text) => text.length))
+  const others = longest(rows.map(({ ip }) => ip)) + longest(rows.map(({ id }) => id)) + 4
+  const room = Math.max(LIST_LEAST, width - others)
+  return {
+    rows,
+    columns: {
+      IP: ({ ip }) => ip,
+      ID: ({ id }) => id,
+      ALLOWLIST: ({ allowlist }) => (isTerminal ? fitted(allowlist, room) : allowlist.join(',')),
+    },
+    empty: 'no source is registered, so everything is denied',
+  }
+}
+
+/** As many names as there is room for, and how many more there are. */
+export function fitted(names: readonly string[], columns: number): string {
+  if (names.length === 0) return '(nothing)'
+  const whole = names.join(', ')
+  if (whole.length <= columns) return whole
+  const more = (count: number): string => `… and ${names.length - count} more`
+  if (names.length === 1) return whole
+  let shown = names.length - 1
+  const text = (): string => [...names.slice(0, shown), more(shown)].join(', ')
+  while (shown > 1 && text().length > columns) shown--
+  return text()
+}
+
+function denialTable(rows: Denials): Table<Denials[number]> {
+  return {
+    rows,
+    columns: {
+      LAST: ({ last_at }) => last_at,
+      IP: ({ ip }) => ip,
+      ID: ({ id }) => id ?? '-',
+      HOST: ({ host }) => host,
+      PORT: ({ port }) => port ?? '-',
+      COUNT: ({ count }) => count,
+      REASON: ({ reason }) => reason,
+    },
+    empty: 'nothing was denied since the proxy started',
+  }
+}

@@ -1,0 +1,38 @@
+// The command line of egress-proxy inside the test's own process: what is typed, what comes back.
+import { main } from '../../src/egress/main.ts'
+import { sourceOf } from '../../src/lib/settings.ts'
+
+export interface Ran {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>
+  readonly terminal?: boolean
+  /** Columns of the terminal. */
+  readonly width?: number
+}
+
+export async function egressProxy(
+  words: readonly string[],
+  { env = {}, terminal = false, width }: RunOptions = {},
+): Promise<Ran> {
+  const said = { stdout: '', stderr: '' }
+  const out = (name: 'stdout' | 'stderr') => ({
+    isTerminal: terminal,
+    width,
+    write: (text: string) => {
+      said[name] += text
+    },
+  })
+  const code = await main(words, {
+    stdout: out('stdout'),
+    stderr: out('stderr'),
+    environment: sourceOf('the environment', new Map(Object.entries(env))),
+    stopped: () => Promise.resolve('SIGTERM'),
+    onHangup: () => {},
+  })
+  return { code, ...said }
+}
