@@ -1,0 +1,203 @@
+// The data side as the rest of the program sees it, whichever thread it is in.
+import { writeSync } from 'node:fs'
+import module from 'node:module'
+import { dirname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { Refusal } from '../lib/refusal.ts'
+import { Core, type CoreOptions, type Listening, type Outside } from './core.ts'
+import type { Resolved } from './dns/resolver.ts'
+import type { Snapshot } from './snapshot.ts'
+import type { Change } from './sources.ts'
+import { openNetWires } from './wires/net.ts'
+
+export interface CorePort {
+  readonly listening: Listening
+  /** When it returns, the next connection is judged by it. */
+  apply(changes: readonly Change[]): Promise<void>
+  resolved(name: string, resolved: Resolved): void
+  snapshot(): Promise<Snapshot>
+  /** Lets what is under way end, for as long as the limit says. */
+  stop(): Promise<void>
+  close(): Promise<void>
+}
+
+/** What the rest of the program does for the core. */
+export interface CoreHost extends Outside {
+  warn(sentence: string): void
+  /** The core is gone though nobody stopped it: nothing is served any more. */
+  died(error: unknown): void
+}
+
+/** Into the thread of the core. */
+export type ToCore =
+  | { readonly kind: 'apply'; readonly number: number; readonly changes: readonly Change[] }
+  | { readonly kind: 'resolved'; readonly name: string; readonly resolved: Resolved }
+  | { readonly kind: 'snapshot'; readonly number: number }
+  | { readonly kind: 'stop'; readonly number: number }
+  | { readonly kind: 'close' }
+
+/** What the thread is started with. */
+export interface ThreadInput {
+  readonly options: CoreOptions
+  /** Where compiled code is kept, if it is. */
+  readonly compiled: string | undefined
+  /** Where it puts the descriptor that wakes it, once it has one. */
+  readonly wake: Int32Array
+}
+
+export const NO_DESCRIPTOR = -1
+
+/** Out of it. */
+export type FromCore =
+  | { readonly kind: 'open'; readonly listening: Listening }
+  | { readonly kind: 'failed'; readonly code: string; readonly message: string; readonly hint?: string | undefined }
+  | { readonly kind: 'done'; readonly number: number; readonly value?: Snapshot }
+  | { readonly kind: 'ask'; readonly name: string }
+  | { readonly kind: 'log'; readonly lines: string }
+  | { readonly kind: 'warn'; readonly sentence: string }
+
+/** In this thread, on Node's sockets. */
+export async function openNetCore(options: CoreOptions, host: CoreHost): Promise<CorePort> {
+  const core = new Core(openNetWires(), options, host)
+  const listening = await core.open()
+  return {
+    listening,
+    apply: async (changes) => core.apply(changes),
+    resolved: (name, resolved) => core.resolved(name, resolved),
+    snapshot: async () => core.snapshot(),
+    stop: () => new Promise((resolve) => core.stop(resolve)),
+    close: async () => {},
+  }
+}
+
+/** In a thread of its own, on the kernel's calls. */
+export async function openThreadCore(options: CoreOptions, host: CoreHost): Promise<CorePort> {
+  const wake = new Int32Array(new SharedArrayBuffer(4)).fill(NO_DESCRIPTOR)
+  const worker = new Worker(
+    new URL(`./core-thread.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url),
+    // The flags of the program around are not for this thread.
+    { workerData: { options, wake, compiled: compiledFolder() } satisfies ThreadInput, execArgv: [] },
+  )
+  const thread = new CoreThread(worker, wake, host)
+  try {
+    await thread.opened
+  } catch (error) {
+    await thread.ended
+    throw error
+  }
+  return thread
+}
+
+/** Node adds a folder for its version, and would add it again. */
+function compiledFolder(): string | undefined {
+  const folder = module.getCompileCacheDir()
+  return folder === undefined ? undefined : dirname(folder)
+}
+
+function errorOf({ code, message, hint }: Extract<FromCore, { kind: 'failed' }>): Error {
+  if (code === 'unavailable') return new Refusal(code, message, hint)
+  return Object.assign(new Error(message), { code })
+}
+
+const ONE = Buffer.alloc(8)
+ONE.writeBigUInt64LE(1n)
+
+class CoreThread implements CorePort {
+  listening: Listening = {}
+  readonly opened: Promise<void>
+  readonly ended: Promise<void>
+  readonly #worker: Worker
+  readonly #wake: Int32Array
+  readonly #host: CoreHost
+  readonly #waiting = new Map<number, (value: Snapshot | undefined) => void>()
+  readonly #wakeUp = (): void => this.#send({ kind: 'close' })
+  #number = 0
+  #isClosing = false
+  #isGone = false
+
+  constructor(worker: Worker, wake: Int32Array, host: CoreHost) {
+    this.#worker = worker
+    this.#wake = wake
+    this.#host = host
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.opened = promise
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+    this.ended = ended
+    worker.on('message', (message: FromCore) => {
+      if (message.kind === 'open') {
+        this.listening = message.listening
+        resolve()
+      } else if (message.kind === 'failed') {
+        this.#isClosing = true
+        reject(errorOf(message))
+      } else this.#hear(message)
+    })
+    const died = (error: unknown): void => {
+      reject(error)
+      if (!this.#isClosing) host.died(error)
+    }
+    worker.on('error', died)
+    worker.on('exit', () => {
+      this.#isGone = true
+      process.off('exit', this.#wakeUp)
+      for (const done of this.#waiting.values()) done(undefined)
+      died(new Error('the thread of the proxy has ended'))
+      end()
+    })
+    // A process that ends waits for its threads, and this one waits in the kernel.
+    process.on('exit', this.#wakeUp)
+  }
+
+  async apply(changes: readonly Change[]): Promise<void> {
+    await this.#request((number) => ({ kind: 'apply', number, changes }))
+  }
+
+  resolved(name: string, resolved: Resolved): void {
+    this.#send({ kind: 'resolved', name, resolved })
+  }
+
+  async snapshot(): Promise<Snapshot> {
+    const snapshot = await this.#request((number) => ({ kind: 'snapshot', number }))
+    if (!snapshot) throw new Error('the thread of the proxy has ended')
+    return snapshot
+  }
+
+  async stop(): Promise<void> {
+    await this.#request((number) => ({ kind: 'stop', number }))
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosing) return
+    this.#isClosing = true
+    this.#send({ kind: 'close' })
+    // Its descriptors are closed from now on, and their numbers given to others.
+    this.#isGone = true
+    await this.ended
+  }
+
+  #request(message: (number: number) => ToCore): Promise<Snapshot | undefined> {
+    if (this.#isGone) return Promise.resolve(undefined)
+    const number = ++this.#number
+    const { promise, resolve } = Promise.withResolvers<Snapshot | undefined>()
+    this.#waiting.set(number, resolve)
+    this.#send(message(number))
+    return promise
+  }
+
+  #send(message: ToCore): void {
+    if (this.#isGone) return
+    this.#worker.postMessage(message)
+    // It waits in the kernel, where no message of Node's reaches it. Without a descriptor it does not wait yet, and looks.
+    const wakeFd = Atomics.load(this.#wake, 0)
+    if (wakeFd !== NO_DESCRIPTOR) writeSync(wakeFd, ONE)
+  }
+
+  #hear(message: FromCore): void {
+    if (message.kind === 'done') {
+      this.#waiting.get(message.number)?.(message.value)
+      this.#waiting.delete(message.number)
+    } else if (message.kind === 'ask') this.#host.ask(message.name)
+    else if (message.kind === 'log') this.#host.log(message.lines)
+    else if (message.kind === 'warn') this.#host.warn(message.sentence)
+  }
+}

@@ -1,0 +1,194 @@
+// The data side of the proxy: who may reach what, every open connection, the counters and the log. It lives in one thread
+// and knows of the others by messages alone.
+import type { Listen } from '../lib/settings.ts'
+import { Counts } from './counts.ts'
+import { Dialer } from './dialer.ts'
+import type { Resolved } from './dns/resolver.ts'
+import type { Exchange } from './exchange.ts'
+import { acceptForward } from './forward.ts'
+import type { Gate, Held } from './gate.ts'
+import type { Limits } from './limits.ts'
+import { type ListenerName, listenFault } from './listen-fault.ts'
+import { LogLines } from './log-lines.ts'
+import { compileSource, decide, type Source } from './match.ts'
+import type { Snapshot } from './snapshot.ts'
+import type { Change } from './sources.ts'
+import { acceptTransparent } from './transparent.ts'
+import type { Bound, Endpoint, Timer, Wire, Wires } from './wire.ts'
+
+export interface CoreOptions {
+  readonly listen?: Listen | undefined
+  readonly transparent?: Listen | undefined
+  readonly denyPrivate: boolean
+  readonly verifySni: boolean
+  readonly denyMessage?: string | undefined
+  readonly limits: Limits
+  /** On which the rest of the program listens. */
+  readonly ownPorts: readonly number[]
+}
+
+/** What the core needs of the rest of the program. */
+export interface Outside {
+  /** Look this name up, and say `resolved`. */
+  ask(name: string): void
+  /** Whole lines. */
+  log(lines: string): void
+}
+
+export interface Listening {
+  readonly forward?: Endpoint | undefined
+  readonly transparent?: Endpoint | undefined
+}
+
+export class Core implements Gate {
+  readonly wires: Wires
+  readonly limits: Limits
+  readonly dialer: Dialer
+  readonly verifySni: boolean
+  readonly denyMessage: string | undefined
+  isStopping = false
+  readonly #options: CoreOptions
+  readonly #sources = new Map<string, Source>()
+  readonly #held = new Map<string, Set<Held>>()
+  readonly #unwelcome = new Set<Held>()
+  readonly #counts = new Counts()
+  readonly #log: LogLines
+  readonly #bounds: Bound[] = []
+  readonly #asked = new Map<string, number>()
+  #connections = 0
+  #stopped: (() => void) | undefined
+
+  constructor(wires: Wires, options: CoreOptions, outside: Outside) {
+    this.wires = wires
+    this.limits = options.limits
+    this.verifySni = options.verifySni
+    this.denyMessage = options.denyMessage
+    this.#options = options
+    this.#log = new LogLines(wires, outside.log)
+    this.dialer = new Dialer(wires, options, (name) => {
+      this.#asked.set(name, wires.now())
+      outside.ask(name)
+    })
+    for (const port of options.ownPorts) this.dialer.ownPorts.add(port)
+  }
+
+  async open(): Promise<Listening> {
+    const { listen, transparent } = this.#options
+    return {
+      forward: listen && (await this.#listen('forward', listen, (wire) => acceptForward(this, wire))),
+      transparent:
+        transparent && (await this.#listen('transparent', transparent, (wire) => acceptTransparent(this, wire))),
+    }
+  }
+
+  apply(changes: readonly Change[]): void {
+    for (const change of changes) {
+      const ip = change.kind === 'set' ? change.entry.ip : change.ip
+      if (change.kind === 'set') this.#sources.set(ip, compileSource(change.entry))
+      else this.#sources.delete(ip)
+      this.#revoke(ip)
+    }
+  }
+
+  resolved(name: string, resolved: Resolved): void {
+    const since = this.#asked.get(name)
+    this.#asked.delete(name)
+    if (since !== undefined) this.#counts.addLookup(this.wires.now() - since)
+    this.dialer.resolved(name, resolved)
+  }
+
+  get isCrowded(): boolean {
+    return this.#connections > this.limits.maxConnections / 2
+  }
+
+  find(address: string): Source | undefined {
+    return this.#sources.get(address)
+  }
+
+  enter(address: string, held: Held): boolean {
+    const all = this.#held.get(address)
+    const { maxConnections, maxPerSource } = this.limits
+    // Those that are about to be refused do not count, or one source could fill the proxy with them.
+    const isRoom = this.#connections - this.#unwelcome.size < maxConnections && (all?.size ?? 0) < maxPerSource
+    this.#connections++
+    if (!isRoom) this.#unwelcome.add(held)
+    if (all) all.add(held)
+    else this.#held.set(address, new Set([held]))
+    return isRoom
+  }
+
+  leave(address: string, held: Held): void {
+    const all = this.#held.get(address)
+    if (!all?.delete(held)) return
+    this.#unwelcome.delete(held)
+    this.#connections--
+    if (all.size === 0) this.#held.delete(address)
+    if (this.#connections === 0) this.#stopped?.()
+  }
+
+  done(exchange: Exchange): void {
+    const now = Date.now()
+    this.#counts.add(exchange, now)
+    this.#log.add(exchange, now)
+  }
+
+  snapshot(): Snapshot {
+    const all = this.#all()
+    return this.#counts.snapshot({
+      connections: this.#connections,
+      tunnels: all.filter(({ isTunnel }) => isTunnel).length,
+      droppedLines: 0,
+      bytesUp: all.reduce((sum, { moved }) => sum + moved.up, 0),
+      bytesDown: all.reduce((sum, { moved }) => sum + moved.down, 0),
+    })
+  }
+
+  /** What was gathered of the log goes out now. */
+  flush(): void {
+    this.#log.close()
+  }
+
+  /** No new connections; those that are there may end by themselves for a while. Told when all are gone. */
+  stop(stopped: () => void): void {
+    this.isStopping = true
+    for (const bound of this.#bounds) bound.close()
+    let timer: Timer | undefined
+    const end = (): void => {
+      // A program that goes on without the proxy is not kept alive by it.
+      timer?.cancel()
+      this.#stopped = undefined
+      this.#log.close()
+      stopped()
+    }
+    this.#stopped = end
+    if (this.#connections === 0) {
+      end()
+      return
+    }
+    timer = this.wires.after(this.limits.drainMs, () => {
+      for (const held of this.#all()) held.stop()
+      this.#stopped?.()
+    })
+    for (const held of this.#all()) held.drain()
+  }
+
+  #all(): Held[] {
+    return [...this.#held.values()].flatMap((set) => [...set])
+  }
+
+  /** Open connections to what is no longer allowed are ended, however they began. */
+  #revoke(ip: string): void {
+    const source = this.#sources.get(ip)
+    for (const held of [...(this.#held.get(ip) ?? [])])
+      if (held.reaches.some((host) => !decide(source, host).allow)) held.revoke()
+  }
+
+  async #listen(name: ListenerName, at: Listen, accepted: (wire: Wire) => void): Promise<Endpoint> {
+    const bound = await this.wires.listen(at, accepted).catch((error: unknown) => {
+      throw listenFault(name, at, error)
+    })
+    this.#bounds.push(bound)
+    this.dialer.ownPorts.add(bound.port)
+    return { address: bound.address, port: bound.port }
+  }
+}

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+import { suite, type TestContext, test } from 'node:test'
+import { until } from '../../test/support/until.ts'
+import { type EgressProxy, type ProxyOptions, startProxy } from './proxy.ts'
+import { openKernel } from './wires/kernel.ts'
+
+const LOOPBACK = { host: '127.0.0.1', port: 0 }
+/** Where this machine lacks what the quick one needs, the other is all there is. */
+const MAKES = openKernel() ? (['epoll', 'net'] as const) : (['net'] as const)
+
+async function start(
+  t: TestContext,
+  options: ProxyOptions,
+): Promise<EgressProxy & { lines: Record<string, unknown>[] }> {
+  const lines: Record<string, unknown>[] = []
+  const log = (text: string): void => {
+    for (const line of text.trimEnd().split('\n')) lines.push(JSON.parse(line))
+  }
+  const proxy = await startProxy({ listen: LOOPBACK, log, ...options })
+  t.after(() => proxy.close())
+  return { ...proxy, lines }
+}
+
+async function openEcho(t: TestContext): Promise<number> {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on('error', () => {})
+    socket.pipe(socket)
+  }).listen(LOOPBACK)
+  t.after(() => server.close())
+  await once(server, 'listening')
+  const at = server.address()
+  return typeof at === 'object' && at ? at.port : 0
+}
+
+/** All that comes back until the end. */
+async function exchange(port: number, bytes: string): Promise<string> {
+  const socket = connect({ ...LOOPBACK, port, allowHalfOpen: true })
+  socket.end(bytes)
+  let got = ''
+  for await (const chunk of socket) got += chunk
+  return got
+}
+
+for (const io of MAKES)
+  suite(`a proxy inside another program, on ${io}`, () => {
+    test('serves what is registered, from the moment that the promise is kept', async (t) => {
+      const proxy = await start(t, { io })
+      const port = await openEcho(t)
+      const ask = () => exchange(proxy.forward?.port ?? 0, `CONNECT localhost:${port} HTTP/1.1\r\n\r\nhello`)
+      assert.match(await ask(), /^HTTP\/1\.1 403 .*unregistered-source/s)
+      await proxy.sources.set({ ip: '127.0.0.1', id: 'me', allowlist: ['localhost'] })
+      assert.equal(await ask(), 'HTTP/1.1 200 Connection Established\r\n\r\nhello')
+      await proxy.sources.remove('127.0.0.1')
+      assert.match(await ask(), /^HTTP\/1\.1 403 /)
+    })
+
+    test('tells what it has counted, and closes with its last lines written', async (t) => {
+      const proxy = await start(t, { io })
+      await exchange(proxy.forward?.port ?? 0, 'CONNECT a.example:443 HTTP/1.1\r\n\r\n')
+      const { decisions, denied, connections } = await proxy.snapshot()
+      assert.deepEqual(decisions, [{ mode: 'connect', verdict: 'deny', reason: 'unregistered-source', count: 1 }])
+      assert.deepEqual([denied.length, connections], [1, 0])
+      await proxy.close()
+      assert.deepEqual(
+        proxy.lines.map(({ verdict, msg }) => verdict ?? msg),
+        ['deny', 'denied hosts'],
+      )
+    })
+
+    test('a port that is taken is said, and nothing stays open', async (t) => {
+      const port = await openEcho(t)
+      const before = openFiles()
+      for (let times = 0; times < 3; times++)
+        await assert.rejects(
+          start(t, { io, listen: { ...LOOPBACK, port }, admin: [LOOPBACK] }),
+          new RegExp(`127\\.0\\.0\\.1:${port}|EADDRINUSE`),
+        )
+      assert.ok(openFiles() <= before + 2, `${before} files before, ${openFiles()} after`)
+    })
+
+    test('starting and closing again and again leaves no file open, not of a tunnel either', async (t) => {
+      const port = await openEcho(t)
+      const cycle = async (): Promise<void> => {
+        const options = { listen: LOOPBACK, admin: [LOOPBACK], limits: { drainMs: 10 }, io, log: () => {} }
+        const proxy = await startProxy(options)
+        await proxy.sources.set({ ip: '127.0.0.1', id: 'me', allowlist: ['localhost'] })
+        const client = connect({ ...LOOPBACK, port: proxy.forward?.port ?? 0 })
+        client.on('error', () => {})
+        client.write(`CONNECT localhost:${port} HTTP/1.1\r\n\r\n`)
+        await once(client, 'data')
+        const gone = new Promise((resolve) => client.on('close', resolve))
+        await proxy.close()
+        await gone
+      }
+      await cycle()
+      const before = openFiles()
+      for (let times = 0; times < 5; times++) await cycle()
+      await until(() => openFiles() <= before + 2)
+    })
+
+    test('a program that ends with its proxy open ends at once', async (t) => {
+      const program = `
+        import { startProxy } from ${JSON.stringify(import.meta.resolve('./proxy.ts'))}
+        await startProxy({ listen: { host: '127.0.0.1', port: 0 }, io: '${io}', log: () => {} })
+        process.exit(7)`
+      const child = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: 'inherit' })
+      t.after(() => child.kill('SIGKILL'))
+      const [code] = await once(child, 'exit')
+      assert.equal(code, 7)
+    })
+  })
+
+function openFiles(): number {
+  return process.platform === 'linux' ? readdirSync('/proc/self/fd').length : 0
+}

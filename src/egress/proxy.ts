@@ -1,0 +1,161 @@
+// The proxy as a part of a program: `startProxy` and, when it is no longer wanted, `close`.
+import { lookup } from 'node:dns/promises'
+import { networkInterfaces } from 'node:os'
+import { setTimeout as wait } from 'node:timers/promises'
+import { refuse } from '../lib/refusal.ts'
+import type { Listen } from '../lib/settings.ts'
+import { isListening } from './admin/self-test.ts'
+import { type Admin, openAdmin } from './admin.ts'
+import type { CoreOptions } from './core.ts'
+import { type CoreHost, type CorePort, openNetCore, openThreadCore } from './core-port.ts'
+import { summarizeDenied } from './denied-summary.ts'
+import { openResolver, type ResolverOptions } from './dns/resolver.ts'
+import { lineOfWords } from './exchange.ts'
+import { LIMITS, type Limits } from './limits.ts'
+import { type ListenerName, listenFault } from './listen-fault.ts'
+import { openFileLimit } from './open-files.ts'
+import type { Snapshot } from './snapshot.ts'
+import { Sources } from './sources.ts'
+import type { Endpoint } from './wire.ts'
+import { openKernel } from './wires/kernel.ts'
+
+export interface ProxyOptions {
+  /** Without one, no forward listener; so with the others. */
+  readonly listen?: Listen | undefined
+  readonly transparent?: Listen | undefined
+  readonly admin?: readonly Listen[] | undefined
+  /** The bearer of whoever may change the registry. */
+  readonly secret?: string | undefined
+  /** Where the registry is kept; without it, in memory. */
+  readonly statePath?: string | undefined
+  readonly denyPrivate?: boolean | undefined
+  readonly verifySni?: boolean | undefined
+  /** A sentence that is added to every denial. */
+  readonly denyMessage?: string | undefined
+  /** Of the numbers, 0 stands for "no limit". */
+  readonly limits?: Partial<Limits> | undefined
+  readonly dns?: Pick<ResolverOptions, 'servers' | 'hostsPath'> | undefined
+  readonly io?: 'auto' | 'epoll' | 'net' | undefined
+  /** Given whole lines of JSON, each with its line break. */
+  readonly log?: ((lines: string) => void) | undefined
+  /** How many lines `log` could not take, for the metrics. */
+  readonly droppedLines?: (() => number) | undefined
+}
+
+export interface EgressProxy {
+  readonly forward?: Endpoint | undefined
+  readonly transparent?: Endpoint | undefined
+  readonly admin: readonly Endpoint[]
+  /** Who may reach what. A change is in force when its promise is kept. */
+  readonly sources: Sources
+  snapshot(): Promise<Snapshot>
+  /** Lets what is under way end, for as long as `limits.drainMs`. */
+  close(): Promise<void>
+  /** Kept when the proxy has ended by a fault of its own. */
+  readonly died: Promise<unknown>
+}
+
+export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
+  const log = options.log ?? ((lines) => void process.stderr.write(lines))
+  const warn = (sentence: string): void => log(lineOfWords('warn', sentence))
+  const { promise: died, resolve: dies } = Promise.withResolvers<unknown>()
+  const sources = await Sources.open(options.statePath, warn)
+  const resolver = openResolver({ ...options.dns, timeoutMs: limitsOf(options).dnsMs })
+  let core: CorePort | undefined
+  let isDraining = false
+  const snapshot = async (): Promise<Snapshot> => ({
+    ...(await (core?.snapshot() ?? refuse('unavailable', 'the proxy is starting'))),
+    droppedLines: options.droppedLines?.() ?? 0,
+  })
+  const testForward = async () => {
+    if (!options.listen) return 'none'
+    const at = core?.listening.forward
+    // The kernel answers for a thread that hangs: it must say something itself, too.
+    const answers = core && Promise.race([core.apply([]).then(() => true), wait(ANSWER_MS, false, { ref: false })])
+    return at && (await answers) && (await isListening(at)) ? 'alive' : 'dead'
+  }
+  const onFault = (incident: string, error: unknown): void => warn(`admin request ${incident} failed: ${error}`)
+  const parts = { sources, snapshot, testForward, isDraining: () => isDraining, secret: options.secret }
+  const admin = await openAdmin(options.admin ?? [], parts, { onFault })
+  const host: CoreHost = {
+    log,
+    warn,
+    ask: (name) => void resolver.resolve(name).then((resolved) => core?.resolved(name, resolved)),
+    died: dies,
+  }
+  try {
+    core = await openCore(options, admin, host)
+  } catch (error) {
+    await admin.close()
+    resolver.close()
+    throw error
+  }
+  const running = core
+  sources.listen((change) => running.apply([change]))
+  await running.apply(sources.list().map((entry) => ({ kind: 'set', entry })))
+  const summary = summarizeDenied(snapshot, log)
+  const close = async (): Promise<void> => {
+    if (isDraining) return
+    isDraining = true
+    await running.stop()
+    await summary.close()
+    await admin.close()
+    await running.close()
+    resolver.close()
+  }
+  return { ...running.listening, admin: admin.endpoints, sources, snapshot, close, died }
+}
+
+async function openCore(options: ProxyOptions, admin: Admin, host: CoreHost): Promise<CorePort> {
+  const { io = 'auto', denyPrivate = false, verifySni = true, denyMessage } = options
+  const canCall = openKernel() !== undefined
+  if (io === 'epoll' && !canCall)
+    refuse('unsupported', 'io epoll needs Linux and a Node with node:ffi', 'leave io at auto')
+  const usesKernel = canCall && io !== 'net'
+  const core: CoreOptions = {
+    listen: options.listen && (await placeOf('forward', options.listen)),
+    transparent: options.transparent && (await placeOf('transparent', options.transparent)),
+    denyPrivate,
+    verifySni,
+    denyMessage,
+    limits: limitsOf(options),
+    ownPorts: admin.endpoints.map(({ port }) => port),
+  }
+  if (usesKernel) return openThreadCore(core, host)
+  // Only the kernel knows where a redirected connection was going.
+  if (core.transparent) host.warn('there is no transparent listener: it needs Linux and a Node with node:ffi')
+  return openNetCore({ ...core, transparent: undefined }, host)
+}
+
+/** Names become addresses; "everywhere" is both families where the machine has both. */
+async function placeOf(name: ListenerName, listen: Listen): Promise<Listen> {
+  const { host, port } = listen
+  if (host === '::') return { host: hasIPv6() ? '::' : '0.0.0.0', port }
+  const { address } = await lookup(host).catch((error: unknown) => {
+    throw listenFault(name, listen, error)
+  })
+  return { host: address, port }
+}
+
+function hasIPv6(): boolean {
+  return Object.values(networkInterfaces()).some((all) => all?.some(({ family }) => family === 'IPv6'))
+}
+
+/** How long the data side may take to say that it is there. */
+const ANSWER_MS = 1000
+
+/** Each connection has two descriptors and, while many bytes move, two more; some are for everything else. */
+const OTHER_FILES = 128
+
+function limitsOf({ limits = {} }: ProxyOptions): Limits {
+  const all = { ...LIMITS, ...limits }
+  const files = openFileLimit()
+  return {
+    ...all,
+    idleMs: all.idleMs || FOREVER_MS,
+    maxPerSource: all.maxPerSource || Number.POSITIVE_INFINITY,
+    maxConnections: all.maxConnections || Math.max(8, Math.floor((files - OTHER_FILES) / 2)),
+  }
+}
+
+const FOREVER_MS = 2 ** 31 - 1

@@ -1,0 +1,199 @@
+// Two connections made one: bytes pass both ways, and so does the end of each side. Where the first bytes of the client are
+// a TLS hello, the name in it must be allowed too, or an allowed host would be the door to every other behind the same
+// address. What the server says first is never held back for it.
+import { TLS_DENIED } from './answers.ts'
+import { type Hello, HelloReader, OTHER_MESSAGE } from './client-hello.ts'
+import { sendOff } from './farewell.ts'
+import type { Gate } from './gate.ts'
+import { HeldBytes } from './held-bytes.ts'
+import { type Host, parseHost } from './host.ts'
+import { decide } from './match.ts'
+import { SecondHello } from './second-hello.ts'
+import type { Timer, Wire, WireOwner } from './wire.ts'
+
+/** How a tunnel ended, for the log line. */
+export interface TunnelEnd {
+  readonly verdict: 'allow' | 'deny' | 'error'
+  readonly reason: string
+}
+
+export class Tunnel {
+  readonly #gate: Gate
+  readonly #client: Wire
+  readonly #server: Wire
+  readonly #over: (end: TunnelEnd) => void
+  #open = 2
+  #end: TunnelEnd = { verdict: 'allow', reason: 'allowed' }
+  /** While a hello is being read, and behind the first one until there can be no other. */
+  #hello: HelloReader | undefined
+  #second: SecondHello | undefined
+  #held: HeldBytes | undefined
+  #moved = 0
+  #movedAt: number
+  #timer: Timer
+  /** The name in the client's hello, where it has one. */
+  sni: Host | undefined
+
+  constructor(gate: Gate, client: Wire, server: Wire, over: (end: TunnelEnd) => void) {
+    this.#gate = gate
+    this.#client = client
+    this.#server = server
+    this.#over = over
+    this.#movedAt = gate.wires.now()
+    client.owner = this.#ownerOf(server)
+    server.owner = this.#ownerOf(client)
+    this.#timer = this.#watch()
+  }
+
+  /** `early` are bytes that the client has sent already. With `verified`, they have been judged. */
+  start(early: Uint8Array, verified: boolean): void {
+    const { wires } = this.#gate
+    if (this.#open === 0) return
+    wires.pump(this.#server, this.#client)
+    if (verified) {
+      if (early.length > 0) this.#server.write(early)
+      wires.pump(this.#client, this.#server)
+      return
+    }
+    this.#hello = new HelloReader()
+    this.#timer.cancel()
+    this.#timer = wires.after(this.#gate.limits.headMs, () => this.#waited())
+    if (early.length > 0) this.#look(early)
+    if (this.#client.hasEnded) this.#server.end()
+    else this.#client.resume()
+  }
+
+  stop(end: TunnelEnd): void {
+    if (this.#open === 0) return
+    this.#end = end
+    this.#client.reset()
+    this.#server.reset()
+    this.#finish()
+  }
+
+  /** A client that says nothing is waiting for the server, as with SSH; one that stops within its hello is not. */
+  #waited(): void {
+    if (this.#held) {
+      this.stop({ verdict: 'deny', reason: 'sni-unreadable' })
+      return
+    }
+    this.#timer = this.#watch()
+  }
+
+  /** What the client sends, for as long as a hello may be in it. */
+  #look(bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length && this.#open > 0; )
+      at = this.#hello ? this.#judge(this.#hello, bytes, at) : this.#passOver(bytes, at)
+  }
+
+  /** Says where it stopped. */
+  #judge(reader: HelloReader, bytes: Uint8Array, at: number): number {
+    const rest = at === 0 ? bytes : bytes.subarray(at)
+    const hello = reader.push(rest)
+    if (hello.kind === 'more') {
+      this.#held ??= new HeldBytes()
+      this.#held.add(rest)
+      return bytes.length
+    }
+    if (hello.kind === 'not-tls' || (this.#second && hello === OTHER_MESSAGE)) {
+      this.#pass(rest)
+      return bytes.length
+    }
+    const reason = this.#findFault(hello)
+    if (reason !== undefined) {
+      this.#refuse(reason)
+      return bytes.length
+    }
+    this.#send(rest.subarray(0, reader.end))
+    this.#hello = undefined
+    this.#second = new SecondHello(hello.kind === 'hello' && hello.early === true)
+    this.#timer.cancel()
+    if (this.#open > 0) this.#timer = this.#watch()
+    return at + reader.end
+  }
+
+  #findFault(hello: Hello): string | undefined {
+    if (hello.kind !== 'hello') return 'sni-unreadable'
+    if (hello.sni === undefined) return undefined
+    const sni = parseHost(hello.sni)
+    if (!sni) return 'sni-unreadable'
+    this.sni = sni
+    return decide(this.#gate.find(this.#client.remote.address), sni).allow ? undefined : 'sni-denied'
+  }
+
+  #passOver(bytes: Uint8Array, at: number): number {
+    const end = this.#second?.find(bytes, at) ?? bytes.length
+    if (!this.#second || this.#second.isRuledOut) this.#pass(bytes.subarray(at))
+    else if (end > at) this.#send(bytes.subarray(at, end))
+    if (end < bytes.length) this.#hello = new HelloReader()
+    return end
+  }
+
+  /** These, and from now on everything as it comes. */
+  #pass(bytes: Uint8Array): void {
+    this.#send(bytes)
+    this.#hello = undefined
+    this.#second = undefined
+    this.#timer.cancel()
+    // Sending may have shown that the server is gone.
+    if (this.#open === 0) return
+    this.#timer = this.#watch()
+    this.#gate.wires.pump(this.#client, this.#server)
+  }
+
+  #send(bytes: Uint8Array): void {
+    if (this.#held) this.#server.write(this.#held.bytes)
+    this.#held = undefined
+    this.#server.write(bytes)
+  }
+
+  #refuse(reason: string): void {
+    this.#end = { verdict: 'deny', reason }
+    this.#server.reset()
+    sendOff(this.#gate.wires, this.#client, TLS_DENIED)
+    this.#finish()
+  }
+
+  #ownerOf(other: Wire): WireOwner {
+    return {
+      bytes: (bytes) => this.#look(bytes),
+      // Only before the hello was judged: what is pumped passes its end on.
+      ended: () => other.end(),
+      drained: () => {},
+      closed: (error) => this.#closed(other, error),
+    }
+  }
+
+  #closed(other: Wire, error: string | undefined): void {
+    if (error === undefined) {
+      this.#open--
+      if (this.#open === 0) this.#finish()
+      return
+    }
+    other.reset()
+    this.#finish()
+  }
+
+  #finish(): void {
+    this.#open = 0
+    this.#timer.cancel()
+    this.#over(this.#end)
+  }
+
+  /** Looks now and then whether anything has moved. No work for each chunk. */
+  #watch(): Timer {
+    const { wires, limits } = this.#gate
+    return wires.after(Math.min(limits.idleMs, limits.lingerMs), () => {
+      const moved = this.#server.bytesIn + this.#server.bytesOut
+      const now = wires.now()
+      if (moved !== this.#moved) {
+        this.#moved = moved
+        this.#movedAt = now
+      }
+      const isHalf = this.#client.hasEnded || this.#server.hasEnded
+      if (now - this.#movedAt >= (isHalf ? limits.lingerMs : limits.idleMs))
+        this.stop({ verdict: 'allow', reason: 'idle' })
+      else this.#timer = this.#watch()
+    })
+  }
+}
