@@ -95,7 +95,7 @@ export async function untilQuiet(server: Server): Promise<void> {
   }
 }
 
-function shuffled<T>(values: readonly T[]): T[] {
+export function shuffled<T>(values: readonly T[]): T[] {
   return values
     .map((value) => ({ value, at: Math.random() }))
     .sort((a, b) => a.at - b.at)
@@ -103,10 +103,10 @@ function shuffled<T>(values: readonly T[]): T[] {
 }
 
 /** The ratio of two figures of the same round: its median, and the middle half in words. */
-export function compare<Name extends string>(
-  rounds: readonly Round<Name>[],
+export function compare<Name extends string, Figures = Measured>(
+  rounds: readonly Readonly<Record<Name, Figures>>[],
   over: readonly [Name, Name],
-  figure: (measured: Measured) => number,
+  figure: (figures: Figures) => number,
 ): { readonly ratio: number; readonly spread: string } {
   const ratios = rounds.map((round) => figure(round[over[0]]) / figure(round[over[1]]))
   const [low, high] = middleHalf(ratios)

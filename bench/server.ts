@@ -78,6 +78,6 @@ export function busyMicros(): { readonly machine: number; readonly ours: number 
   return { machine: sum([user, nice, system, irq, soft]), ours: sum(own) }
 }
 
-export function residentKiB({ pid }: Server): number {
+export function residentKiB({ pid }: Pick<Server, 'pid'>): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 }

@@ -1,0 +1,66 @@
+// Ten thousand tunnels that were used once and do nothing: what the process grows by for each of them. It is the memory of
+// the process alone; the kernel's for the sockets is about the same for every proxy.
+import { execFileSync } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { median, type Result } from '../result.ts'
+import { residentKiB } from '../server.ts'
+import { Stage } from '../stage.ts'
+import { holdTunnels } from './load.ts'
+import { ADDRESSES } from './ours.ts'
+import type { Peer } from './peers.ts'
+import { type Loader, type Name, openLoader, PEERS } from './ring.ts'
+
+const WANTED = 10_000
+const FLIGHT = 64
+const STARTS = 3
+const SETTLE_MS = 1000
+const GOAL_KIB = 40
+/** Each tunnel takes two, and the proxy some for itself. */
+const SPARE_FILES = 1000
+
+export async function benchIdle(): Promise<Result[]> {
+  const count = Math.min(WANTED, Math.floor((openFilesAllowed() - SPARE_FILES) / 2))
+  const kib: Record<Name, number[]> = { ours: [], squid: [], tinyproxy: [] }
+  for (let start = 0; start < STARTS; start++)
+    for (const name of ['ours', 'squid', 'tinyproxy'] as const) kib[name].push(await growth(name, count))
+  const [ours, squid, tinyproxy] = [median(kib.ours), median(kib.squid), median(kib.tinyproxy)]
+  return [
+    {
+      name: `idle tunnels: memory of each over ${GOAL_KIB} KiB`,
+      ratio: ours / GOAL_KIB,
+      goal: 'at most 1.0',
+      detail: `${count} tunnels${count < WANTED ? ', as many as the open-file limit lets' : ''}: ${ours.toFixed(1)} KiB each; squid ${squid.toFixed(1)} KiB, tinyproxy ${tinyproxy.toFixed(1)} KiB and a thread (resident memory of the process)`,
+    },
+  ]
+}
+
+function openFilesAllowed(): number {
+  const limit = execFileSync('sh', ['-c', 'ulimit -n 65536 2>/dev/null; ulimit -H -n'], { encoding: 'utf8' }).trim()
+  return limit === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(limit)
+}
+
+/** A process that has just started: what an earlier load left in its heap would hide the growth. */
+async function growth(name: Name, count: number): Promise<number> {
+  await using stage = new Stage()
+  const loader = await openLoader(stage)
+  const peer = await PEERS[name](stage.root)
+  stage.defer(() => peer.stop())
+  // What the first tunnels bring into memory is no tunnel's.
+  await holding(loader, peer, FLIGHT)
+  const before = residentKiB({ pid: peer.pid })
+  return ((await holding(loader, peer, count)) - before) / count
+}
+
+function holding({ origin, program }: Loader, { pid, port }: Peer, count: number): Promise<number> {
+  const options = {
+    proxy: port,
+    sources: ADDRESSES,
+    origin: origin.ports('echo'),
+    count,
+    flight: Math.min(FLIGHT, count),
+  }
+  return holdTunnels(program, options, async () => {
+    await sleep(SETTLE_MS)
+    return residentKiB({ pid })
+  })
+}

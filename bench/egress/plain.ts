@@ -1,0 +1,32 @@
+// Plain HTTP on kept connections: requests a second, and what each costs. Tinyproxy keeps none, so it takes no part.
+import type { Result } from '../result.ts'
+import { Stage } from '../stage.ts'
+import { answer, contest } from './ring.ts'
+
+const CONNECTIONS = 32
+const BURST_MS = 2000
+
+export async function benchPlainHttp(): Promise<Result[]> {
+  await using stage = new Stage()
+  const rounds = await contest(stage, ['ours', 'squid'], 'http', (origin) => ({
+    origin: origin.ports('http'),
+    flight: CONNECTIONS,
+    ms: BURST_MS,
+  }))
+  return [
+    answer(rounds, {
+      name: "plain HTTP, kept connections: requests a second over squid's",
+      over: ['ours', 'squid'],
+      goal: 'at least 1.2',
+      figure: ({ count, ms }) => (count * 1000) / ms,
+      unit: '/s',
+    }),
+    answer(rounds, {
+      name: "plain HTTP, kept connections: CPU for each request over squid's",
+      over: ['ours', 'squid'],
+      goal: 'none; watched',
+      figure: ({ proxyMs, count }) => (proxyMs * 1000) / count,
+      unit: 'µs',
+    }),
+  ]
+}

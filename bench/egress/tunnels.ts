@@ -1,0 +1,63 @@
+// Tunnels as such: what each costs, and how long a CONNECT takes when they come on the clock. Tinyproxy, with a thread for each,
+// takes no part where it is not asked about: its rounds would be most of the time.
+import type { Result } from '../result.ts'
+import { Stage } from '../stage.ts'
+import { answer, contest } from './ring.ts'
+
+const COUNT = 6000
+const FLIGHT = 32
+const RATE = 200
+const PACED_COUNT = 600
+
+/** Connect, CONNECT, a ClientHello of 1 KiB there and back, close. */
+export async function benchTunnels(): Promise<Result[]> {
+  await using stage = new Stage()
+  const rounds = await contest(stage, ['ours', 'squid'], 'tunnels', (origin) => ({
+    origin: origin.ports('echo'),
+    count: COUNT,
+    flight: FLIGHT,
+  }))
+  return [
+    answer(rounds, {
+      name: "tunnels: CPU for each over squid's",
+      over: ['ours', 'squid'],
+      goal: 'at most 1.0',
+      figure: ({ proxyMs, count }) => (proxyMs * 1000) / count,
+      unit: 'µs',
+    }),
+    answer(rounds, {
+      name: "tunnels: tunnels a second over squid's",
+      over: ['ours', 'squid'],
+      goal: 'none; watched',
+      figure: ({ count, ms }) => (count * 1000) / ms,
+      unit: '/s',
+    }),
+  ]
+}
+
+export async function benchConnectLatency(): Promise<Result[]> {
+  await using stage = new Stage()
+  const rounds = await contest(stage, ['ours', 'squid'], 'paced', (origin) => ({
+    origin: origin.ports('echo'),
+    count: PACED_COUNT,
+    rate: RATE,
+  }))
+  return [
+    answer(rounds, {
+      name: `CONNECT at ${RATE} a second: p99 over squid's`,
+      over: ['ours', 'squid'],
+      goal: 'at most 1.0',
+      figure: ({ p99Ms }) => p99Ms,
+      unit: 'ms',
+      digits: 2,
+    }),
+    answer(rounds, {
+      name: `CONNECT at ${RATE} a second: p50 over squid's`,
+      over: ['ours', 'squid'],
+      goal: 'none; watched',
+      figure: ({ p50Ms }) => p50Ms,
+      unit: 'ms',
+      digits: 2,
+    }),
+  ]
+}
