@@ -33,9 +33,10 @@ const LISTS: Record<string, RegExp> = {
   'src/runtimes/index.ts': /^src\/runtimes\/[^/]+\/runtime\.ts$/,
   'src/daemons/index.ts': /^src\/daemons\/[^/]+\/daemon\.ts$/,
   'src/cli/commands/index.ts': /^src\/cli\/commands\/[^/]+\.ts$/,
+  'src/egress/commands/index.ts': /^src\/egress\/commands\/[^/]+\.ts$/,
 }
 
-const MAY_IMPORT_LISTS = ['daemons', 'cli']
+const MAY_IMPORT_LISTS = ['daemons', 'cli', 'egress']
 const PLUG = /^src\/(store|channels|runtimes|daemons)\/[^/]+\//
 const ONLY_IN_STORE = ['kysely', 'pg']
 const ENVIRONMENT_READER = 'src/lib/settings.ts'
@@ -228,7 +229,7 @@ const RULES: Record<string, Rule> = {
       'src/core/a.test.ts': `import { a } from './a.ts'\nimport { t } from '../../test/support/t.ts'`,
     },
   },
-  'a plug is imported by its list, a list by daemons, cli and tests': {
+  'a plug is imported by its list, a list by daemons, cli, egress and tests': {
     offences: plugOffences,
     refuses: {
       'a plug beside its list': { 'src/store/table.ts': `import { open } from './sqlite/engine.ts'` },

@@ -1,7 +1,8 @@
 // What others install: the package is built, packed and installed as npm would do it, away from the checkout. A dist/
 // in the checkout would make every other test run yesterday's code.
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   cpSync,
   existsSync,
@@ -83,6 +84,35 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
     }
     for (const command of Object.keys(manifest.bin))
       assert.match(run(target, 'npx', '--no-install', command, '--help'), /usage/i, command)
+  })
+
+  test('its proxy serves from the installed files, in threads and all', async (t) => {
+    const none = ['--admin', '', '--transparent', '']
+    const args = ['proxy', 'serve', '--listen', '127.0.0.1:0', ...none]
+    const front = join(installed, manifest.bin['egress-proxy'] ?? 'none')
+    const child = spawn(process.execPath, [front, ...args], { env: { ...cleanEnvironment(), HOME: temp } })
+    t.after(() => void child.kill('SIGKILL'))
+    let said = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk) => {
+        said += chunk
+        if (said.includes('\nready\n') && !child.killed) child.kill('SIGTERM')
+      })
+    await once(child, 'close')
+    assert.equal(child.exitCode, 0, said)
+    assert.match(said, /^forward 127\.0\.0\.1:[1-9]\d*$/m)
+  })
+
+  test('its proxy starts inside another program', () => {
+    const program = `import { startProxy } from '${manifest.name}/egress'
+      const proxy = await startProxy({ listen: { host: '127.0.0.1', port: 0 }, log: () => {} })
+      console.log(proxy.forward.port > 0)
+      await proxy.close()`
+    const said = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
+      cwd: target,
+      encoding: 'utf8',
+    })
+    assert.equal(said, 'true\n')
   })
 
   test('it holds every module as JavaScript with its types', () => {

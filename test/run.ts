@@ -11,7 +11,7 @@ import { openPostgres, postgresMissing, SHARED_POSTGRES } from './support/postgr
 // The longest takes half a minute on a busy machine; this is for what hangs.
 const TEST_TIMEOUT_MS = 180_000
 // A file that leaves a handle open never ends, and no timeout of a test covers that. Interrupted, the runner names it.
-const RUN_TIMEOUT_MS = 20 * 60_000
+const RUN_TIMEOUT_MS = 30 * 60_000
 
 export interface Skip {
   readonly name: string

@@ -1,7 +1,8 @@
 // What a test needs of the machine beyond `npm ci`. On a desk a missing part skips the test, loudly; on CI it fails.
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
+import { openKernel } from '../../src/egress/wires/kernel.ts'
 import { postgresMissing } from './postgres.ts'
 
 interface Part {
@@ -20,14 +21,30 @@ const PARTS = {
   browser: { missing: () => commandMissing('chromium'), remedy: 'apt-get install chromium' },
   compiler: { missing: () => commandMissing('cc'), remedy: 'apt-get install gcc libc6-dev' },
   curl: { missing: () => commandMissing('curl'), remedy: 'apt-get install curl' },
+  wget: { missing: () => commandMissing('wget'), remedy: 'apt-get install wget' },
+  git: { missing: () => commandMissing('git'), remedy: 'apt-get install git' },
+  npm: { missing: () => commandMissing('npm'), remedy: 'apt-get install npm' },
+  python: { missing: () => commandMissing('python3'), remedy: 'apt-get install python3' },
+  kernel: {
+    missing: () => (openKernel() ? undefined : 'this is not Linux, or this Node has no node:ffi'),
+    remedy: 'the Node of this project, run by bin/node.js',
+  },
+  openssl: { missing: () => commandMissing('openssl'), remedy: 'apt-get install openssl' },
+  apt: {
+    missing: () => (existsSync('/usr/lib/apt/apt-helper') ? undefined : 'there is no apt'),
+    remedy: 'it is there',
+  },
   bubblewrap: { missing: bubblewrapMissing, remedy: 'apt-get install bubblewrap' },
+  strace: { missing: straceMissing, remedy: 'apt-get install strace' },
+  ip: { missing: () => commandMissing('ip'), remedy: 'apt-get install iproute2' },
+  iptables: { missing: iptablesMissing, remedy: 'apt-get install iptables' },
   zsh: { missing: () => commandMissing('zsh'), remedy: 'apt-get install zsh' },
   fish: { missing: () => commandMissing('fish'), remedy: 'apt-get install fish' },
   'old node': {
     missing: () => (oldNode() ? undefined : 'there is no Node older than 24 at /usr/bin/node'),
     remedy: 'apt-get install nodejs',
   },
-  engine: { missing: engineMissing, remedy: 'apt-get install docker.io, and start dockerd' },
+  engine: { missing: engineMissing, remedy: 'apt-get install docker.io iptables iproute2' },
 } satisfies Record<string, Part>
 
 export type PartName = keyof typeof PARTS
@@ -66,13 +83,28 @@ function bubblewrapMissing(): string | undefined {
   return status === 0 ? undefined : `bwrap does not work here: ${stderr.trim()}`
 }
 
-function engineMissing(): string | undefined {
-  const reason = commandMissing('docker')
+function straceMissing(): string | undefined {
+  const reason = commandMissing('strace')
   if (reason) return reason
-  try {
-    execFileSync('docker', ['version'], { stdio: 'ignore', timeout: 10_000 })
-    return undefined
-  } catch {
-    return 'docker does not answer'
+  const { status, stderr } = spawnSync('strace', ['-e', 'trace=none', 'true'], { encoding: 'utf8' })
+  return status === 0 ? undefined : `strace does not work here: ${stderr.trim()}`
+}
+
+/** A test starts a server of its own, in a network of its own. */
+function engineMissing(): string | undefined {
+  const reason = ['docker', 'dockerd', 'iptables', 'ip'].map(commandMissing).find((each) => each !== undefined)
+  if (reason) return reason
+  const { status, stderr } = spawnSync('unshare', ['--net', '--mount', 'true'], { encoding: 'utf8' })
+  return status === 0 ? undefined : `there can be no namespaces here: ${stderr.trim()}`
+}
+
+/** In a network of a test's own, whose packets are turned around. */
+function iptablesMissing(): string | undefined {
+  for (const command of ['iptables', 'ip6tables']) {
+    const reason = commandMissing(command)
+    if (reason) return reason
+    const { status, stderr } = spawnSync('unshare', ['--net', command, '-t', 'nat', '-L'], { encoding: 'utf8' })
+    if (status !== 0) return `${command} does not work here: ${stderr.trim()}`
   }
+  return undefined
 }

@@ -1,0 +1,230 @@
+// Ways around the rules, and levers on the proxy, that were once there: each is tried as a workload would.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { suite, test } from 'node:test'
+import { Core } from '../../src/egress/core.ts'
+import { LIMITS } from '../../src/egress/limits.ts'
+import type { Endpoint, Wires } from '../../src/egress/wire.ts'
+import { openNetWires } from '../../src/egress/wires/net.ts'
+import { clientHello, record } from '../support/client-hello.ts'
+import { connectPeer, openPeerServer } from '../support/raw-socket.ts'
+import { until } from '../support/until.ts'
+import {
+  ALLOWED,
+  connectRequest,
+  DENIED,
+  getRequest,
+  IOS,
+  OTHER,
+  openHttpOrigin,
+  openLab,
+  openTcpServer,
+} from './lab.ts'
+
+for (const io of IOS) {
+  suite(`with ${io}`, () => {
+    test('a tunnel that was asked for behind a denied request is ended with the others when its source goes', async (t) => {
+      const { proxy, client } = await openLab(t, { io })
+      const { port, peer } = await openPeerServer(t)
+      const workload = await client()
+      const denied = `GET http://${DENIED}/ HTTP/1.1\r\nHost: ${DENIED}\r\n\r\n`
+      workload.send(denied + connectRequest(port))
+      await workload.says('200 Connection Established')
+      const origin = await peer()
+      workload.send('before')
+      await origin.says('before')
+      assert.equal((await proxy.snapshot()).tunnels, 1)
+      await proxy.sources.remove('127.0.0.1')
+      await workload.closed()
+      await origin.closed()
+    })
+
+    test('connections beyond what one source may have leave room for the others', async (t) => {
+      const { client, ask } = await openLab(t, { io, limits: { maxPerSource: 4, maxConnections: 8 } })
+      const origin = await openHttpOrigin(t)
+      // They say nothing, and are waited for.
+      for (let count = 0; count < 20; count++) await client({ from: '127.0.0.2' })
+      assert.match(await ask(getRequest(origin.port)), /^HTTP\/1\.1 200 /)
+    })
+
+    test('a client that resets while it is being connected leaves nothing behind', async (t) => {
+      const { port: proxyPort, client } = await openLab(t, { io })
+      const open = new Set<Socket>()
+      const port = await openTcpServer(t, (socket) => {
+        open.add(socket)
+        socket.on('close', () => open.delete(socket)).resume()
+      })
+      const request = connectRequest(port)
+      const abort = async (): Promise<void> => {
+        const socket = connect({ port: proxyPort, host: '127.0.0.1' }).on('error', () => {})
+        await once(socket, 'connect')
+        socket.write(request, () => setImmediate(() => socket.resetAndDestroy()))
+        await once(socket, 'close')
+      }
+      for (let round = 0; round < 60; round++) await Promise.all(Array.from({ length: 50 }, abort))
+      await client()
+      await until(() => open.size === 0)
+    })
+
+    test('an answer that goes on behind its end adds nothing to what the client reads', async (t) => {
+      const { client } = await openLab(t, { io })
+      const { port, peer } = await openPeerServer(t)
+      const workload = await client()
+      workload.send(`POST http://${ALLOWED}:${port}/ HTTP/1.1\r\nHost: ${ALLOWED}\r\nContent-Length: 4\r\n\r\nab`)
+      const origin = await peer()
+      await origin.says('ab')
+      const answer = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n'
+      origin.send(answer)
+      await workload.says('0\r\n\r\n')
+      origin.send('more')
+      workload.send('c')
+      await origin.says('abc')
+      origin.send('and more')
+      workload.send('d')
+      await origin.over()
+      const before = workload.text
+      assert.equal(before.split('0\r\n\r\n').length - 1, 1, before)
+    })
+
+    test('a name in the hello behind an upgrade must be allowed, too', async (t) => {
+      const { client, line } = await openLab(t, { io })
+      const { port, peer } = await openPeerServer(t)
+      const workload = await client()
+      workload.send(
+        `GET http://${ALLOWED}:${port}/ HTTP/1.1\r\nHost: ${ALLOWED}\r\nConnection: upgrade\r\nUpgrade: TLS/1.2\r\n\r\n`,
+      )
+      const origin = await peer()
+      await origin.says('\r\n\r\n')
+      const { received } = origin
+      origin.send('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: TLS/1.2\r\n\r\n')
+      await workload.says('101 Switching')
+      workload.send(clientHello({ sni: DENIED }))
+      await origin.closed()
+      assert.equal(origin.received, received)
+      await line({ verdict: 'deny', reason: 'sni-denied' })
+    })
+
+    test('the name in a second hello must be allowed, too: servers follow it after they asked for another', async (t) => {
+      const { tunnel, line } = await openLab(t, { io })
+      for (const between of ['', record(Buffer.of(1), { type: 20 }).toString('latin1')]) {
+        const { port, peer } = await openPeerServer(t)
+        const workload = await tunnel(port)
+        const first = clientHello({ sni: ALLOWED })
+        workload.send(first)
+        const origin = await peer()
+        await origin.has(first.length)
+        // A HelloRetryRequest would come now.
+        origin.send(record(Buffer.of(2, 0, 0, 0)))
+        await workload.has(1)
+        workload.send(Buffer.concat([Buffer.from(between, 'latin1'), clientHello({ sni: DENIED })]))
+        await origin.closed()
+        assert.doesNotMatch(origin.text, new RegExp(DENIED))
+      }
+      await line({ verdict: 'deny', reason: 'sni-denied' })
+    })
+
+    test('lookups of a source that does not wait for them count until they are answered', async (t) => {
+      const lab = await openLab(t, { io, asksDns: true, allowlist: [ALLOWED], limits: { dnsMs: 3000 } })
+      await lab.proxy.sources.set({ ip: '127.0.0.2', id: 'other', allowlist: [OTHER] })
+      const origin = await openHttpOrigin(t)
+      lab.dns.tell(OTHER, { addresses: ['127.0.0.1'] })
+      for (let count = 0; count < 1500; count++) {
+        const name = `x${count}.${ALLOWED}`
+        lab.dns.tell(name, { silent: true })
+      }
+      for (let round = 0; round < 30; round++) {
+        const all = Array.from({ length: 50 }, async (_, count) => {
+          const client = await lab.client()
+          client.send(connectRequest(443, `x${round * 50 + count}.${ALLOWED}`))
+          await new Promise((go) => setImmediate(go))
+          client.socket.resetAndDestroy()
+          await client.closed()
+        })
+        await Promise.all(all)
+      }
+      assert.match(await lab.ask(getRequest(origin.port, OTHER), { from: '127.0.0.2' }), /^HTTP\/1\.1 200 /)
+    })
+
+    test('what was sent is in the log, however many refusals are left out of it', async (t) => {
+      const { lines, port: proxyPort } = await openLab(t, { io })
+      let asked = 0
+      const port = await openTcpServer(t, (socket) => {
+        socket.on('data', () => {
+          asked++
+          socket.resetAndDestroy()
+        })
+      })
+      const post = async (path: string, name: string): Promise<void> => {
+        const client = await connectPeer(t, proxyPort)
+        client.sendLast(`POST http://${name}:${port}${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx`)
+        await client.closed()
+      }
+      for (let round = 0; round < 25; round++) await Promise.all(Array.from({ length: 16 }, () => post('/', DENIED)))
+      for (let round = 0; round < 25; round++) await Promise.all(Array.from({ length: 16 }, () => post('/', ALLOWED)))
+      await until(() => lines.filter(({ host }) => host === ALLOWED).length >= asked)
+      assert.equal(asked, 400)
+    })
+
+    test('a head that names thousands of fields in Connection is refused before it is work', async (t) => {
+      const { ask } = await openLab(t, { io })
+      const origin = await openHttpOrigin(t)
+      const naming = (count: number): string => {
+        const names = Array.from({ length: count }, (_, at) => `x${at}`)
+        return getRequest(origin.port).replace('close', ['close', ...names].join(','))
+      }
+      assert.match(await ask(naming(60)), /^HTTP\/1\.1 200 /)
+      for (const request of [naming(65), naming(9000), naming(1).replace('x0', ','.repeat(9000))])
+        assert.match(await ask(request), /^HTTP\/1\.1 400 /)
+      const spread = Array.from({ length: 40 }, (_, at) => `Connection: y${at},z${at}\r\n`).join('')
+      assert.match(await ask(naming(1).replace('\r\n\r\n', `\r\n${spread}\r\n`)), /^HTTP\/1\.1 400 /)
+      assert.equal(origin.requests.length, 1)
+    })
+
+    test('long lists of protocols on both sides of an upgrade are compared at once', async (t) => {
+      const { client, ask } = await openLab(t, { io })
+      const names = Array.from({ length: 9000 }, (_, at) => `p/${at}`)
+      const upgrade = `Connection: upgrade\r\nUpgrade: ${names.toReversed().join(',')}\r\n\r\n`
+      const { port } = await openPeerServer(t, {
+        serve: ({ socket }) => void socket.once('data', () => socket.write(`HTTP/1.1 101 OK\r\n${upgrade}`)),
+      })
+      const from = performance.now()
+      const clients = await Promise.all(Array.from({ length: 16 }, () => client()))
+      const request = `GET http://${ALLOWED}:${port}/ HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: ${names}\r\n\r\n`
+      for (const each of clients) each.send(request)
+      await Promise.all(clients.map((each) => each.says('101 OK')))
+      await ask(getRequest(port, DENIED))
+      // One by one that would be forty million comparisons for each client.
+      const ms = performance.now() - from
+      t.diagnostic(`${ms.toFixed(0)} ms`)
+      assert.ok(ms < 4000, `${ms} ms`)
+    })
+  })
+}
+
+/** As if packets had been turned around: what the kernel would say of them is said here. */
+function redirectTo(wires: Wires, to: Endpoint): Wires {
+  const listen: Wires['listen'] = (at, accepted) =>
+    wires.listen(at, (wire) => accepted(Object.assign(wire, { originalDestination: () => to })))
+  return { ...wires, listen }
+}
+
+test('a transparent client that connected in time is judged by the list as it is when it speaks', async (t) => {
+  const names: string[] = []
+  const lines: string[] = []
+  const outside = { ask: (name: string) => void names.push(name), log: (text: string) => void lines.push(text) }
+  const limits = { ...LIMITS, headMs: 60_000, drainMs: 0 }
+  const transparent = { host: '127.0.0.1', port: 0 }
+  const options = { denyPrivate: false, verifySni: true, limits, ownPorts: [], transparent }
+  const core = new Core(redirectTo(openNetWires(), { address: '192.0.2.1', port: 443 }), options, outside)
+  const listening = await core.open()
+  t.after(() => new Promise<void>((stopped) => core.stop(stopped)))
+  core.apply([{ kind: 'set', entry: { ip: '127.0.0.1', id: 'job', allowlist: [ALLOWED] } }])
+  const client = await connectPeer(t, listening.transparent?.port ?? 0)
+  await until(() => core.snapshot().connections === 1)
+  core.apply([{ kind: 'remove', ip: '127.0.0.1' }])
+  client.send(clientHello({ sni: ALLOWED }))
+  await client.over()
+  await until(() => lines.some((line) => line.includes('"unregistered-source"')))
+  assert.deepEqual(names, [])
+})

@@ -1,0 +1,605 @@
+// Plain HTTP as clients and servers speak it, through both makes of the proxy. What single bytes do is tested beside the code.
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import {
+  createServer,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request as requestHttp,
+  type ServerResponse,
+} from 'node:http'
+import type { Duplex } from 'node:stream'
+import { type TestContext, test } from 'node:test'
+import { ask, get, type HttpStage, OK, openHttpStage, requestFor, saying, suiteOnBoth } from '../support/http-stage.ts'
+import { answerEach, type RawOrigin, rawOrigin } from '../support/raw-http.ts'
+import { noise } from '../support/raw-socket.ts'
+import { until } from '../support/until.ts'
+import { openHttpOrigin } from './lab.ts'
+
+const LONG = { timeout: 120_000 }
+
+interface Sent {
+  readonly method?: string
+  readonly headers?: OutgoingHttpHeaders
+  readonly body?: Buffer
+}
+
+/** A request by Node's client, as a program would send it. */
+function send(stage: HttpStage, port: number, { method = 'GET', headers = {}, body }: Sent): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const request = requestHttp({
+    host: '127.0.0.1',
+    port: stage.port,
+    localAddress: stage.source,
+    method,
+    path: `http://allowed.test:${port}/`,
+    headers: { Host: `allowed.test:${port}`, ...headers },
+    agent: false,
+  })
+  request.on('response', resolve).on('error', reject).end(body)
+  return promise
+}
+
+/** How many bytes came, and whether they are these. */
+async function compare(message: IncomingMessage, content: Buffer): Promise<string> {
+  let at = 0
+  let isSame = true
+  for await (const piece of message) {
+    isSame &&= content.subarray(at, at + piece.length).equals(piece)
+    at += piece.length
+  }
+  return `${at} bytes, ${isSame ? 'the same' : 'others'}`
+}
+
+/** Nothing is announced when nothing moves: many looks in a row must see the same. */
+async function atRest(look: () => unknown): Promise<void> {
+  let [same, before]: [number, unknown] = [0, undefined]
+  await until(() => {
+    const now = look()
+    same = now === before ? same + 1 : 0
+    before = now
+    return same > 40
+  })
+}
+
+// Memory is the whole program's: first of all, and one after the other.
+suiteOnBoth(
+  'a stream',
+  (io) => {
+    test('of some hundred megabytes passes at the pace of its reader, and memory stays flat', LONG, async (t) => {
+      const stage = await openHttpStage(t, io)
+      const [block, blocks] = [noise(1_000_000), 400]
+      const origin = await openHttpOrigin(t, (_, response) => {
+        let count = 0
+        const pour = (): void => {
+          while (count < blocks) {
+            count++
+            if (!response.write(block)) return
+          }
+          response.end()
+        }
+        response.on('drain', pour)
+        pour()
+      })
+      const answer = await send(stage, origin.port, {})
+      let [received, before, most] = [0, 0, 0]
+      let hasRested = false
+      for await (const piece of answer) {
+        received += piece.length
+        // What a program of this size takes while it warms up is not what the stream costs.
+        if (received < 100_000_000) before = Math.max(before, process.memoryUsage.rss())
+        else most = Math.max(most, process.memoryUsage.rss())
+        if (received < 100_000_000 || hasRested) continue
+        hasRested = true
+        await atRest(() => origin.requests[0]?.socket.bytesWritten)
+      }
+      assert.equal(received, blocks * block.length)
+      assert.ok(most - before < 100_000_000, `${most - before} bytes more`)
+    })
+  },
+  1,
+)
+
+suiteOnBoth('bodies', (io) => {
+  const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+  for (const size of [0, 1, 65_536, 16_777_216]) {
+    test(`of ${size} bytes come back the same, by every method and in both framings`, LONG, async (t) => {
+      const stage = await openHttpStage(t, io)
+      const content = noise(size)
+      const origin = await openHttpOrigin(t, (request, response) => {
+        const { 'content-length': length, 'transfer-encoding': coding } = request.headers
+        assert.equal(request.headers.connection, 'close')
+        response.writeHead(200, length === undefined ? { 'Transfer-Encoding': coding } : { 'Content-Length': length })
+        request.pipe(response)
+      })
+      for (const method of METHODS) {
+        for (const framing of [{ 'Content-Length': size }, { 'Transfer-Encoding': 'chunked' }]) {
+          const answer = await send(stage, origin.port, { method, headers: framing, body: content })
+          const expected = `${method === 'HEAD' ? 0 : size} bytes, the same`
+          const name = `${method} ${Object.keys(framing)}`
+          assert.equal(await compare(answer, content), expected, name)
+          assert.equal(answer.complete, true, name)
+          const isChunked = answer.headers['transfer-encoding'] === 'chunked'
+          // Of an answer that has no body it says nothing.
+          if (method !== 'HEAD') assert.equal(isChunked, 'Transfer-Encoding' in framing, name)
+        }
+      }
+      const { length } = METHODS
+      assert.deepEqual(
+        origin.requests.map(({ method }) => method),
+        METHODS.flatMap((method) => [method, method]),
+      )
+      const ups = (await stage.records(2 * length)).map(({ bytes_up }) => Number(bytes_up))
+      assert.ok(ups.every((up) => up >= size))
+    })
+  }
+})
+
+suiteOnBoth('origins', (io) => {
+  test('events arrive one by one, each as it is sent', async (t) => {
+    const stage = await openHttpStage(t, io)
+    for (const isChunked of [true, false]) {
+      let response: ServerResponse | undefined
+      const origin = await openHttpOrigin(t, (_, answer) => {
+        answer.useChunkedEncodingByDefault = isChunked
+        response = answer.writeHead(200, { 'Content-Type': 'text/event-stream' })
+        answer.flushHeaders()
+      })
+      const answer = await send(stage, origin.port, { headers: { Accept: 'text/event-stream' } })
+      let text = ''
+      answer.setEncoding('latin1').on('data', (piece: string) => {
+        text += piece
+      })
+      for (let count = 1; count <= 30; count++) {
+        response?.write(`data: event ${count}\n\n`)
+        await until(() => text.endsWith(`event ${count}\n\n`))
+      }
+      response?.end()
+      await once(answer, 'end')
+      assert.equal(answer.complete, true)
+    }
+  })
+
+  test('one that is slow to say its head, and then its body, is waited for', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const origin = await rawOrigin(t, () => {})
+    const client = await stage.client()
+    client.send(get(origin.port))
+    await until(() => origin.ends[0]?.text.includes('\r\n\r\n') === true)
+    for (const piece of ['HTTP/1.1 2', '00 OK\r\nContent-', 'Length: 4\r\n', '\r\n', 'sl', 'ow']) {
+      origin.ends[0]?.send(piece)
+      // Slowness is the matter here; nothing is waited for.
+      await new Promise((resolve) => setTimeout(resolve, 30))
+    }
+    assert.match(await client.has('slow'), /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n\r\nslow$/)
+  })
+
+  const RESETS: readonly [when: string, sent: string][] = [
+    ['before its answer', ''],
+    ['within the head of its answer', 'HTTP/1.1 200 OK\r\nCont'],
+    ['within a body with a length', 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart'],
+    ['within a chunk', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart'],
+    ['between two chunks', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n'],
+  ]
+  for (const [when, sent] of RESETS) {
+    test(`one that resets ${when} is no complete answer, and the next request is served`, async (t) => {
+      const stage = await openHttpStage(t, io)
+      const origin = await rawOrigin(t, () => {})
+      const client = await stage.client()
+      client.send(get(origin.port))
+      await until(() => origin.ends[0]?.text.includes('\r\n\r\n') === true)
+      const hasBody = sent.includes('part')
+      if (sent !== '') origin.ends[0]?.send(sent)
+      if (hasBody) await client.has('part')
+      origin.ends[0]?.socket.resetAndDestroy()
+      if (hasBody) {
+        const told = await client.over()
+        assert.match(told, /^HTTP\/1\.1 200 OK\r\n[\s\S]*part(?:\r\n)?$/)
+      } else assert.match(await client.has('\r\n\r\n'), /^HTTP\/1\.1 502 [\s\S]*X-Proxy-Error: (?:bad-r|connection-t)/)
+      assert.equal((await stage.records())[0]?.verdict, 'error')
+      assert.match(await ask(stage, get((await saying(t, OK)).port)), /^HTTP\/1\.1 200 /)
+    })
+  }
+
+  test('one that refuses an upload and leaves is heard, though the client goes on sending for a while', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const origin = await rawOrigin(t, (end) => {
+      end.heard = () => {
+        if (!end.socket.writableEnded) end.socket.end('HTTP/1.1 413 No\r\nContent-Length: 8\r\n\r\ntoo much')
+      }
+    })
+    const client = await stage.client()
+    client.send(requestFor('PUT', origin.port, '/', 'Content-Length: 9000000\r\n', 'x'.repeat(100_000)))
+    assert.match(await client.over(), /^HTTP\/1\.1 413 No\r\n[\s\S]*\r\n\r\ntoo much$/)
+    client.socket.end(Buffer.alloc(5_000_000))
+    await until(() => client.isClosed)
+    assert.equal(client.error, undefined)
+    await until(() => origin.ends[0]?.isClosed === true)
+    assert.equal(origin.ends[0]?.error, 'ECONNRESET')
+  })
+
+  test('a redirect is handed on as it is, and nobody goes where it leads', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const internal = await saying(t, OK)
+    for (const status of [301, 302, 303, 307, 308]) {
+      for (const host of ['127.0.0.1', 'allowed.test', '[::1]']) {
+        const location = `Location: http://${host}:${internal.port}/secret\r\n`
+        const origin = await saying(t, `HTTP/1.1 ${status} Moved\r\n${location}Content-Length: 0\r\n\r\n`)
+        const answer = await ask(stage, get(origin.port))
+        assert.ok(answer.startsWith(`HTTP/1.1 ${status} Moved\r\n${location}`), answer)
+        assert.equal(origin.ends.length, 1)
+      }
+    }
+    assert.equal(internal.ends.length, 0)
+  })
+})
+
+suiteOnBoth('either side', (io) => {
+  const LEAVES = ['end', 'destroy', 'resetAndDestroy'] as const
+  const ANSWER = `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n`
+
+  test('R8: a client may break off at any byte, and nothing of it is left', LONG, async (t) => {
+    const stage = await openHttpStage(t, io)
+    const origin = await rawOrigin(t, (end) => answerEach(end, () => ANSWER))
+    const post = requestFor('POST', origin.port, '/', 'Transfer-Encoding: chunked\r\n', '5\r\nhello\r\n0\r\n\r\n')
+    const text = post + get(origin.port) + requestFor('PUT', origin.port, '/', 'Content-Length: 9\r\n', 'whole one')
+    const cut = async (at: number): Promise<void> => {
+      const client = await stage.client()
+      client.send(text.slice(0, at))
+      client.socket[LEAVES[at % LEAVES.length] ?? 'end']()
+      await until(() => client.isClosed || client.hasEnded)
+      client.socket.destroy()
+    }
+    for (let at = 0; at < text.length; at += 8)
+      await Promise.all(Array.from({ length: 8 }, (_, more) => cut(Math.min(at + more, text.length))))
+    await stage.empty()
+    await until(() => origin.ends.every(({ hasEnded, isClosed }) => hasEnded || isClosed))
+    assert.match(await ask(stage, get(origin.port)), /HTTP\/1\.1 200 OK/)
+  })
+
+  test(
+    'R8: an origin may, too, and its client is never told that an answer was whole that was not',
+    LONG,
+    async (t) => {
+      const stage = await openHttpStage(t, io)
+      for (let at = 0; at <= ANSWER.length; at++) {
+        const origin = await rawOrigin(t, (end) => {
+          end.heard = () => {
+            end.heard = () => {}
+            end.socket.write(ANSWER.slice(0, at), () => end.socket[LEAVES[at % LEAVES.length] ?? 'end']())
+          }
+        })
+        const client = await stage.client()
+        client.send(get(origin.port, '/', 'Connection: close\r\n'))
+        const told = await client.over()
+        const isWhole = /HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n0\r\n\r\n$/.test(told)
+        // A reset may overtake what was sent before it.
+        if (at < ANSWER.length) assert.equal(isWhole, false, `${at}`)
+        else assert.ok(isWhole || LEAVES[at % LEAVES.length] === 'resetAndDestroy')
+        client.socket.destroy()
+      }
+      await stage.empty()
+    },
+  )
+})
+
+suiteOnBoth('the absolute form', (io) => {
+  test('with a port, with another case, with any path and query: the origin reads what was written', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const origin = await saying(t, OK)
+    const authority = `allowed.test:${origin.port}`
+    const cases: readonly [target: string, path: string][] = [
+      [`http://${authority}`, '/'],
+      [`http://${authority}/`, '/'],
+      [`HTTP://ALLOWED.Test:${origin.port}/A`, '/A'],
+      [`http://allowed.test.:${origin.port}/`, '/'],
+      [`http://${authority}//`, '//'],
+      [`http://${authority}//other.test/x`, '//other.test/x'],
+      [`http://${authority}/../a/./b//`, '/../a/./b//'],
+      [`http://${authority}?q`, '/?q'],
+      [`http://${authority}?`, '/?'],
+      [`http://${authority}/?a=http://denied.test/@`, '/?a=http://denied.test/@'],
+      [`http://${authority}/%2e%2E/%00?%0d%0a`, '/%2e%2E/%00?%0d%0a'],
+      [`http://${authority}/\xe4\xf6`, '/\xe4\xf6'],
+    ]
+    for (const [at, [target, path]] of cases.entries()) {
+      assert.match(await ask(stage, `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`), /^HTTP\/1\.1 200 /, target)
+      const seen = origin.ends[at]?.text.split('\r\n').slice(0, 2)
+      assert.deepEqual(seen, [`GET ${path} HTTP/1.1`, `Host: ${authority}`], target)
+    }
+  })
+
+  test('without a port it is port 80, and a port that is no port is refused', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const none = ['allowed.test', 'allowed.test:', 'allowed.test/', 'allowed.test?q']
+    for (const target of none) await ask(stage, `GET http://${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
+    for (const { host, port, rule } of await stage.records(none.length))
+      assert.deepEqual([host, port, rule], ['allowed.test', 80, 'allowed.test'])
+    for (const bad of ['allowed.test:0', 'allowed.test:65536', 'allowed.test:8x', 'allowed.test:-1'])
+      assert.match(await ask(stage, `GET http://${bad}/ HTTP/1.1\r\nHost: x\r\n\r\n`), /^HTTP\/1\.1 400 /, bad)
+  })
+
+  test('an address is never on a list; a name with a password and a fragment are refused', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const origin = await saying(t, OK)
+    const cases: readonly [target: string, status: number][] = [
+      [`http://[::1]:${origin.port}/`, 403],
+      [`http://[::ffff:127.0.0.1]:${origin.port}/`, 403],
+      [`http://127.0.0.1:${origin.port}/`, 403],
+      [`http://2130706433:${origin.port}/`, 403],
+      [`http://user@allowed.test:${origin.port}/`, 400],
+      [`http://allowed.test@127.0.0.1:${origin.port}/`, 400],
+      [`http://allowed.test:${origin.port}/#f`, 400],
+      [`http://allowed.test:${origin.port}#@denied.test/`, 400],
+      [`http://allowed.test:${origin.port}\\@denied.test/`, 400],
+      [`http:///allowed.test:${origin.port}/`, 400],
+      [`http:/allowed.test:${origin.port}/`, 400],
+      [`http://::1:${origin.port}/`, 400],
+      ['http://', 400],
+    ]
+    for (const [target, status] of cases) {
+      const answer = await ask(stage, `GET ${target} HTTP/1.1\r\nHost: allowed.test:${origin.port}\r\n\r\n`)
+      assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), target)
+    }
+    assert.equal(origin.ends.length, 0)
+  })
+})
+
+suiteOnBoth('a client that asks before it sends', (io) => {
+  const BODY = randomBytes(100_000)
+
+  async function upload(stage: HttpStage, port: number, framing: OutgoingHttpHeaders) {
+    const request = requestHttp({
+      host: '127.0.0.1',
+      port: stage.port,
+      localAddress: stage.source,
+      method: 'POST',
+      path: `http://allowed.test:${port}/`,
+      headers: { Host: `allowed.test:${port}`, Expect: '100-continue', ...framing },
+      agent: false,
+    })
+    request.flushHeaders()
+    const told: string[] = []
+    request.on('continue', () => {
+      told.push('continue')
+      request.end(BODY)
+    })
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    request.on('response', resolve).on('error', reject)
+    return { request, told, answered: promise }
+  }
+
+  for (const framing of [{ 'Content-Length': BODY.length }, { 'Transfer-Encoding': 'chunked' }]) {
+    test(`is told to by an origin that wants the body (${Object.keys(framing)})`, async (t) => {
+      const stage = await openHttpStage(t, io)
+      const origin = await openHttpOrigin(t, (request, response) => {
+        request.pipe(response)
+      })
+      const { answered, told } = await upload(stage, origin.port, framing)
+      assert.equal(await compare(await answered, BODY), `${BODY.length} bytes, the same`)
+      assert.deepEqual(told, ['continue'])
+      assert.equal(origin.requests[0]?.headers.expect, '100-continue')
+    })
+  }
+
+  test('reads the refusal of one that does not, and sends nothing', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const server = createServer()
+    server.on('checkContinue', (_, response: ServerResponse) => response.writeHead(413).end('too much'))
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.after(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    const at = server.address()
+    const port = at !== null && typeof at === 'object' ? at.port : 0
+    const { answered, told, request } = await upload(stage, port, { 'Content-Length': BODY.length })
+    const answer = await answered
+    assert.equal(answer.statusCode, 413)
+    assert.equal(answer.headers.connection, 'close')
+    assert.equal(await compare(answer, Buffer.from('too much')), '8 bytes, the same')
+    assert.deepEqual(told, [])
+    request.destroy()
+  })
+
+  test('sends after a while all the same, where the origin says nothing', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const origin = await rawOrigin(t, (end) => {
+      end.heard = () => {
+        if (end.text.endsWith('hello')) end.send(OK)
+      }
+    })
+    const client = await stage.client()
+    client.send(requestFor('POST', origin.port, '/', 'Expect: 100-continue\r\nContent-Length: 5\r\n'))
+    await until(() => origin.ends[0]?.text.includes('\r\n\r\n') === true)
+    assert.equal(client.text, '')
+    client.send(`hello${get(origin.port, '/next')}`)
+    await until(() => origin.ends[0]?.text.includes('GET /next') === true)
+    assert.match(client.text, /^HTTP\/1\.1 200 OK\r\nContent-Length: 2\r\nVia: 1\.1 egress-proxy\r\n\r\nok$/)
+  })
+})
+
+/** A frame of a WebSocket, from a client when it is masked. */
+function frame(opcode: number, payload: Buffer, isMasked: boolean): Buffer {
+  const { length } = payload
+  const head = Buffer.alloc(length < 126 ? 2 : length < 65_536 ? 4 : 10)
+  head[0] = 0x80 | opcode
+  head[1] = (isMasked ? 0x80 : 0) | (length < 126 ? length : length < 65_536 ? 126 : 127)
+  if (head.length === 4) head.writeUInt16BE(length, 2)
+  if (head.length === 10) head.writeBigUInt64BE(BigInt(length), 2)
+  if (!isMasked) return Buffer.concat([head, payload])
+  const mask = randomBytes(4)
+  const masked = Buffer.from(payload.map((byte, at) => byte ^ (mask[at & 3] ?? 0)))
+  return Buffer.concat([head, mask, masked])
+}
+
+/** Tells each whole frame that comes, unmasked. */
+function readFrames(socket: Duplex, first: Buffer, told: (opcode: number, payload: Buffer) => void): void {
+  let rest = Buffer.alloc(0)
+  const read = (piece: Buffer): void => {
+    rest = Buffer.concat([rest, piece])
+    for (;;) {
+      const short = (rest[1] ?? 0) & 127
+      const size = short < 126 ? 2 : short === 126 ? 4 : 10
+      const isMasked = ((rest[1] ?? 0) & 128) > 0
+      const from = size + (isMasked ? 4 : 0)
+      if (rest.length < from) return
+      const length = size === 2 ? short : size === 4 ? rest.readUInt16BE(2) : Number(rest.readBigUInt64BE(2))
+      if (rest.length < from + length) return
+      const mask = rest.subarray(size, from)
+      const payload = Buffer.from(rest.subarray(from, from + length).map((byte, at) => byte ^ (mask[at & 3] ?? 0)))
+      const opcode = (rest[0] ?? 0) & 15
+      rest = Buffer.from(rest.subarray(from + length))
+      told(opcode, payload)
+    }
+  }
+  socket.on('data', read)
+  if (first.length > 0) read(first)
+}
+
+const [TEXT, CLOSE, PING, PONG] = [1, 8, 9, 10]
+
+/** Echoes text, answers pings, and closes when it is asked to. */
+async function openSocketOrigin(t: TestContext): Promise<number> {
+  const server = createServer()
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, first: Buffer) => {
+    const key = `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`
+    const accept = createHash('sha1').update(key).digest('base64')
+    const lines = ['HTTP/1.1 101 Switching Protocols', 'Upgrade: websocket', 'Connection: Upgrade']
+    socket.on('error', () => {})
+    socket.write(`${[...lines, `Sec-WebSocket-Accept: ${accept}`].join('\r\n')}\r\n\r\n`)
+    readFrames(socket, first, (opcode, payload) => {
+      socket.write(frame(opcode === PING ? PONG : opcode, payload, false))
+      if (opcode === CLOSE) socket.end()
+    })
+    t.after(() => void socket.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => server.close())
+  const at = server.address()
+  return at !== null && typeof at === 'object' ? at.port : 0
+}
+
+suiteOnBoth('a WebSocket', (io) => {
+  test('is opened, echoes messages of every size, answers a ping, and is closed', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const port = await openSocketOrigin(t)
+    const key = randomBytes(16).toString('base64')
+    const request = requestHttp({
+      host: '127.0.0.1',
+      port: stage.port,
+      localAddress: stage.source,
+      path: `http://allowed.test:${port}/chat`,
+      headers: {
+        Host: `allowed.test:${port}`,
+        Connection: 'Upgrade',
+        Upgrade: 'websocket',
+        'Sec-WebSocket-Version': 13,
+        'Sec-WebSocket-Key': key,
+      },
+      agent: false,
+    }).end()
+    const [answer, socket, first]: [IncomingMessage, Duplex, Buffer] = await once(request, 'upgrade').then(
+      ([a, s, f]) => [a, s, f],
+    )
+    t.after(() => void socket.destroy())
+    assert.equal(answer.statusCode, 101)
+    const accept = createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
+    assert.equal(answer.headers['sec-websocket-accept'], accept)
+    const told: { opcode: number; payload: Buffer }[] = []
+    readFrames(socket, first, (opcode, payload) => told.push({ opcode, payload }))
+    const messages = [0, 1, 125, 126, 65_535, 65_536, 1_000_000].map((size) => noise(size))
+    for (const [at, message] of messages.entries()) {
+      socket.write(frame(TEXT, message, true))
+      await until(() => told.length > at)
+      assert.ok(told[at]?.opcode === TEXT && told[at].payload.equals(message), `${message.length} bytes`)
+    }
+    socket.write(frame(PING, Buffer.from('still there?'), true))
+    await until(() => told.length > messages.length)
+    assert.equal(told.at(-1)?.opcode, PONG)
+    const ended = once(socket, 'end')
+    socket.write(frame(CLOSE, Buffer.from([3, 232]), true))
+    await ended
+    assert.equal(told.at(-1)?.opcode, CLOSE)
+    socket.end()
+    const [{ status, verdict, bytes_down } = {}] = await stage.records()
+    assert.deepEqual([status, verdict], [101, 'allow'])
+    assert.ok(Number(bytes_down) > 1_100_000)
+  })
+
+  test('whose client sends its first messages without waiting for leave loses none of them', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const port = await openSocketOrigin(t)
+    const client = await stage.client()
+    const fields = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${'a'.repeat(22)}==\r\n`
+    client.send(Buffer.concat([Buffer.from(get(port, '/', fields)), frame(TEXT, Buffer.from('one'), true)]))
+    client.send(frame(TEXT, Buffer.from('two'), true))
+    await client.has('two')
+    client.send(frame(TEXT, Buffer.from('three'), true))
+    await client.has('three')
+    client.send(frame(CLOSE, Buffer.from('bye'), true))
+    assert.match(await client.over(), /^HTTP\/1\.1 101 [\s\S]*\r\n\r\n\x81\x03one\x81\x03two\x81\x05three\x88\x03bye$/)
+  })
+
+  test('to a host that is not allowed is 403', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const port = await openSocketOrigin(t)
+    const fields = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${'a'.repeat(22)}==\r\n`
+    const request = get(port, '/', fields).replaceAll('allowed.test', 'denied.test')
+    assert.match(await ask(stage, request), /^HTTP\/1\.1 403 /)
+  })
+})
+
+/** Says to each request how many the connection is, and keeps it. */
+function markingOrigin(t: TestContext): Promise<RawOrigin> {
+  return rawOrigin(t, (end, number) => {
+    const mark = `connection ${number}\n`
+    answerEach(end, () => `HTTP/1.1 200 OK\r\nContent-Length: ${mark.length}\r\n\r\n${mark}`)
+  })
+}
+
+suiteOnBoth('two sources', (io) => {
+  test('H20: never share a connection to an origin, and nor do two clients of one source', async (t) => {
+    const stages = [await openHttpStage(t, io), await openHttpStage(t, io)]
+    const origin = await markingOrigin(t)
+    const clients = await Promise.all(stages.flatMap((stage) => [stage.client(), stage.client()]))
+    // Each waits for all, so that connections that could be shared are idle when the next comes.
+    for (let round = 1; round <= 10; round++) {
+      for (const [at, client] of clients.entries()) {
+        client.send(get(origin.port, '/', `X-Client: ${at}\r\n`))
+        await until(() => client.text.split('connection ').length > round)
+      }
+    }
+    assert.equal(origin.ends.length, clients.length)
+    for (const { text } of origin.ends) {
+      const names = new Set([...text.matchAll(/X-Client: \d/g)].map(([name]) => name))
+      assert.equal(names.size, 1)
+    }
+    for (const { text } of clients) assert.equal(new Set(text.match(/connection \d+/g)).size, 1)
+  })
+
+  test('H9: are judged by their own lists, request by request, however many come at once', async (t) => {
+    const stages = [
+      await openHttpStage(t, io, { allowlist: ['allowed.test'] }),
+      await openHttpStage(t, io, { allowlist: ['other.test'] }),
+    ]
+    const origin = await markingOrigin(t)
+    const names = ['allowed.test', 'other.test', 'denied.test', 'other.test', 'allowed.test']
+    const requests = names.map((name) => get(origin.port).replaceAll('allowed.test', name)).join('')
+    const clients = await Promise.all(stages.flatMap((stage) => [stage.client(), stage.client()]))
+    for (const client of clients) client.send(requests.repeat(20))
+    for (const [at, client] of clients.entries()) {
+      await until(() => client.text.match(/HTTP\/1\.1 \d+/g)?.length === 100)
+      const expected = names.map((name) => (name === (at < 2 ? 'allowed.test' : 'other.test') ? 200 : 403))
+      const all = Array.from({ length: 20 }, () => expected).flat()
+      assert.deepEqual(
+        client.text.match(/HTTP\/1\.1 \d+/g)?.map((line) => Number(line.slice(-3))),
+        all,
+      )
+    }
+    assert.equal(origin.ends.length, clients.length)
+  })
+})

@@ -1,0 +1,149 @@
+// Three networks in a row: a workload, the gateway that is its only neighbour, and the world behind that. The gateway sends
+// nothing on by itself and turns every TCP connection of the workload around to the proxy, which is how transparent mode
+// is put up for containers and virtual machines; rules for a machine's own processes (OUTPUT) would need exceptions for the
+// proxy, and a test with exceptions proves less.
+import type { Server, Socket } from 'node:net'
+import { type Asked, FakeDns } from './fake-dns.ts'
+import { Namespace } from './namespace.ts'
+import { RawEnd } from './raw-http.ts'
+import type { Ending } from './temp.ts'
+
+export const WORKLOAD = { v4: '10.77.0.2', v6: 'fd00:77::2', unregistered: '10.77.0.3' }
+export const GATEWAY = { v4: '10.77.0.1', v6: 'fd00:77::1' }
+/** Where allowed names lead. */
+export const ORIGIN = { v4: '192.0.2.80', v6: '2001:db8::80', secure: '192.0.2.81' }
+/** Where no name leads. */
+export const ATTACKER = { v4: '203.0.113.5', v6: '2001:db8:bad::5' }
+export const NAME_SERVER = '192.0.2.53'
+export const TRANSPARENT_PORT = 3127
+
+/** Which packets are counted where they arrive in the world. */
+const COUNTED = { attacker: ['-d', ATTACKER], workload: ['-s', { v4: '10.77.0.0/24', v6: 'fd00:77::/64' }] } as const
+
+export interface EgressNetwork {
+  readonly workload: Namespace
+  readonly gateway: Namespace
+  readonly world: Namespace
+  readonly dns: FakeDns
+  /** How many packets came to the attacker, or from the workload itself, of either family. */
+  packets(which: keyof typeof COUNTED): Promise<number>
+  /** A client of the workload. */
+  client(host: string, port: number, from?: string): Promise<RawEnd>
+  /** A server of the world, and all who have come to it. */
+  serve(host: string, port: number, answer?: (end: RawEnd) => void): Promise<RawEnd[]>
+}
+
+export async function openEgressNetwork(t: Ending): Promise<EgressNetwork> {
+  const [workload, gateway, world] = await Promise.all([Namespace.open(t), Namespace.open(t), Namespace.open(t)])
+  await connectAll(workload, gateway, world)
+  await Promise.all([redirect(gateway), count(world)])
+  const dns = await serveNames(t, world)
+  const client = async (host: string, port: number, from?: string): Promise<RawEnd> => {
+    const socket = await workload.connect(host, port, from)
+    t.after(() => socket.destroy())
+    return new RawEnd(socket)
+  }
+  return {
+    workload,
+    gateway,
+    world,
+    dns,
+    client,
+    packets: (which) => countOf(world, COUNTED[which][1]),
+    serve: async (host, port, answer) => record(t, await world.listen(host, port), answer),
+  }
+}
+
+async function connectAll(workload: Namespace, gateway: Namespace, world: Namespace): Promise<void> {
+  await gateway.configure(
+    `link add name inner type veth peer name eth netns ${workload.pid}`,
+    `link add name outer type veth peer name eth netns ${world.pid}`,
+    ...addressed('inner', `${GATEWAY.v4}/24`, `${GATEWAY.v6}/64`),
+    ...addressed('outer', '192.0.2.1/24', '2001:db8::1/64'),
+  )
+  const { v4, v6, unregistered } = WORKLOAD
+  await Promise.all([
+    workload.configure(
+      ...addressed('eth', `${v4}/24`, `${unregistered}/24`, `${v6}/64`),
+      `route add default via ${GATEWAY.v4}`,
+      `route add ::/0 via ${GATEWAY.v6}`,
+    ),
+    world.configure(
+      ...addressed('eth', `${NAME_SERVER}/24`, `${ORIGIN.v4}/24`, `${ORIGIN.secure}/24`, `${ORIGIN.v6}/64`),
+      ...addressed('eth', `${ATTACKER.v4}/32`, `${ATTACKER.v6}/128`),
+    ),
+  ])
+  // The way to the attacker is open: nothing but the proxy's own choice keeps it from there.
+  await gateway.configure(`route add default via ${ORIGIN.v4}`, `route add ::/0 via ${ORIGIN.v6}`)
+  await setForwarding(gateway, false)
+}
+
+function addressed(device: string, ...addresses: readonly string[]): string[] {
+  // Without the seconds in which an address of IPv6 is only tried.
+  const option = (address: string): string => (address.includes(':') ? ' nodad' : '')
+  const lines = addresses.map((address) => `address add ${address} dev ${device}${option(address)}`)
+  return [...lines, `link set dev ${device} up`]
+}
+
+/** Whether the gateway sends packets on, as a router does. */
+export async function setForwarding(gateway: Namespace, isOn: boolean): Promise<void> {
+  const paths = ['ipv4/ip_forward', 'ipv6/conf/all/forwarding'].map((path) => `/proc/sys/net/${path}`)
+  await gateway.run('sh', '-c', paths.map((path) => `echo ${isOn ? 1 : 0} > ${path}`).join('\n'))
+}
+
+async function redirect(gateway: Namespace): Promise<void> {
+  const rule = (own: string): string[] => [
+    ...['-t', 'nat', '-A', 'PREROUTING', '-i', 'inner', '-p', 'tcp', '!', '-d', own],
+    ...['-j', 'REDIRECT', '--to-ports', `${TRANSPARENT_PORT}`],
+  ]
+  await gateway.run('iptables', ...rule(GATEWAY.v4))
+  await gateway.run('ip6tables', ...rule(GATEWAY.v6))
+}
+
+/** A rule that does nothing still counts. */
+async function count(world: Namespace): Promise<void> {
+  for (const [flag, { v4, v6 }] of Object.values(COUNTED)) {
+    await world.run('iptables', '-t', 'raw', '-A', 'PREROUTING', flag, v4)
+    await world.run('ip6tables', '-t', 'raw', '-A', 'PREROUTING', flag, v6)
+  }
+}
+
+async function countOf(world: Namespace, { v4, v6 }: { readonly v4: string; readonly v6: string }): Promise<number> {
+  let packets = 0
+  for (const [command, address] of [
+    ['iptables', v4],
+    ['ip6tables', v6],
+  ] as const) {
+    const rules = await world.run(command, '-t', 'raw', '-L', 'PREROUTING', '-v', '-n', '-x')
+    const line = rules.split('\n').find((each) => each.includes(address))
+    if (line === undefined) throw new Error(`no rule counts ${address}: ${rules}`)
+    packets += Number(line.trim().split(/\s+/)[0])
+  }
+  return packets
+}
+
+async function serveNames(t: Ending, world: Namespace): Promise<FakeDns> {
+  const dns = new FakeDns(53)
+  const socket = await world.datagrams(NAME_SERVER, 53)
+  t.after(() => socket.close())
+  const over: Asked['over'] = 'udp'
+  socket.on('message', (message, from) =>
+    dns.take(message, over, (answer) => socket.send(answer, from.port, from.address)),
+  )
+  return dns
+}
+
+/** Everyone who comes to the server is kept; `answer` is told of each. */
+export function record(t: Ending, server: Server, answer: (end: RawEnd) => void = () => {}): RawEnd[] {
+  const ends: RawEnd[] = []
+  server.on('connection', (socket: Socket) => {
+    const end = new RawEnd(socket)
+    ends.push(end)
+    answer(end)
+  })
+  t.after(() => {
+    for (const end of ends) end.socket.destroy()
+    server.close()
+  })
+  return ends
+}

@@ -1,0 +1,93 @@
+// A network of its own that lives as long as a test, and sockets in it. Nothing of it is in the machine's own network, and
+// nothing is left when the test is killed: the namespace goes with the process that it was made for.
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import type { Socket as Datagrams } from 'node:dgram'
+import { once } from 'node:events'
+import type { Server, Socket } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Order, Outcome } from './namespace-child.ts'
+import type { Ending } from './temp.ts'
+
+const CHILD = join(import.meta.dirname, 'namespace-child.ts')
+const run = promisify(execFile)
+
+export class Namespace {
+  readonly #child: ChildProcess
+  readonly #waiting = new Map<number, (outcome: Outcome, handle: unknown) => void>()
+  #number = 0
+
+  private constructor(child: ChildProcess) {
+    this.#child = child
+    child.on('message', (outcome: Outcome, handle) => {
+      this.#waiting.get(outcome.number)?.(outcome, handle)
+      this.#waiting.delete(outcome.number)
+    })
+  }
+
+  /** With nothing in it but a loopback that is up. */
+  static async open(t: Ending): Promise<Namespace> {
+    const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const
+    const child = spawn('unshare', ['--net', process.execPath, CHILD], { stdio: [...stdio] })
+    t.after(() => child.disconnect())
+    await once(child, 'message')
+    const namespace = new Namespace(child)
+    await namespace.run('ip', 'link', 'set', 'dev', 'lo', 'up')
+    return namespace
+  }
+
+  /** As `ip` takes it where it wants another namespace. */
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+
+  /** What goes before a command so that it runs here. */
+  get inside(): readonly string[] {
+    return ['nsenter', `--net=/proc/${this.pid}/ns/net`]
+  }
+
+  async run(...command: string[]): Promise<string> {
+    const [program = '', ...args] = [...this.inside, ...command]
+    const { stdout } = await run(program, args)
+    return stdout
+  }
+
+  /** Lines for `ip -batch`. */
+  async configure(...lines: string[]): Promise<void> {
+    const [program = '', ...args] = [...this.inside, 'ip', '-batch', '-']
+    const child = spawn(program, args, { stdio: ['pipe', 'inherit', 'inherit'] })
+    child.stdin.end(`${lines.join('\n')}\n`)
+    const [code] = await once(child, 'exit')
+    if (code !== 0) throw new Error(`ip refused one of: ${lines.join('; ')}`)
+  }
+
+  /** A server that keeps open what the other side has ended. */
+  async listen(host: string, port: number): Promise<Server> {
+    // What the child sends for this order is a server.
+    const server = (await this.#order('listen', host, port)) as Server
+    return Object.assign(server, { allowHalfOpen: true })
+  }
+
+  /** Rejects with the system's name of the error. */
+  async connect(host: string, port: number, from?: string): Promise<Socket> {
+    // What the child sends for this order is a socket.
+    const socket = (await this.#order('connect', host, port, from)) as Socket
+    return Object.assign(socket, { allowHalfOpen: true })
+  }
+
+  async datagrams(host: string, port: number): Promise<Datagrams> {
+    // What the child sends for this order is a socket for datagrams.
+    return (await this.#order('datagrams', host, port)) as Datagrams
+  }
+
+  #order(kind: Order['kind'], host: string, port: number, from?: string): Promise<unknown> {
+    const number = ++this.#number
+    const order: Order = { number, kind, host, port, from }
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(number, ({ error }, handle) =>
+        error === undefined ? resolve(handle) : reject(new Error(error)),
+      )
+      this.#child.send(order)
+    })
+  }
+}
