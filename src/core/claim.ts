@@ -1,6 +1,7 @@
 // Which turn is next: whose conversation waits, whose folder was served least lately, and what the caps and the budget
 // allow (decisions T2, T5). Everything is decided in one transaction, so any number of processes may ask.
 import { timestamp } from '../lib/clock.ts'
+import { refuse } from '../lib/refusal.ts'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { type Allowance, allowanceAgain, allowanceOf } from './budget.ts'
@@ -206,7 +207,9 @@ async function form(
     is_stopping: false,
     started_at,
   }
-  await turns.insert(tx, turn)
+  // Another may claim it in this very moment: as an insert that minds, PostgreSQL would call that a conflict and not a crossing,
+  // and the transaction would not be tried again.
+  if (!(await turns.insertIfMissing(tx, turn))) refuse('conflict', `the turn ${turn.id} is there already`)
   for (const { row } of asked) {
     await inbox.update(tx, { id: row.id }, { state: 'running', turn_id: turn.id, updated_at: started_at })
     await inbox.update(tx, { waits_for: row.id }, { turn_id: turn.id, updated_at: started_at })
