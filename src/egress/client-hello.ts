@@ -23,6 +23,9 @@ const NOT_TLS: Hello = { kind: 'not-tls' }
 const TOO_LONG = unreadable('it is longer than 64 KiB')
 /** Another message would be read by the server, and by nobody before it. */
 const NOT_ALONE = unreadable('something follows it in its record')
+/** No server reads a hello of this length; OpenSSL, at half of it, reads the longest. What says it is none: it is encrypted. */
+export const BEYOND_ALL: Hello = unreadable('it is longer than any server reads')
+const BEYOND_ALL_BYTES = 2 ** 18
 /** What a client sends who has been answered. */
 export const OTHER_MESSAGE: Hello = unreadable('the handshake starts with another message')
 const NOTHING = new Uint8Array(0)
@@ -110,6 +113,7 @@ export class HelloReader {
     if (place === 0) return byte === CLIENT_HELLO ? MORE : OTHER_MESSAGE
     this.#messageLength = (this.#messageLength << 8) | byte
     if (place < MESSAGE_HEADER_BYTES - 1) return MORE
+    if (this.#messageLength >= BEYOND_ALL_BYTES) return BEYOND_ALL
     if (HEADERS_BYTES + this.#messageLength > MAX_BYTES) return TOO_LONG
     return this.#messageLength === 0 ? readMessage(NOTHING, 0, 0) : MORE
   }

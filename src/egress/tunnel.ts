@@ -2,7 +2,7 @@
 // a TLS hello, the name in it must be allowed too, or an allowed host would be the door to every other behind the same
 // address. What the server says first is never held back for it.
 import { TLS_DENIED } from './answers.ts'
-import { type Hello, HelloReader, OTHER_MESSAGE } from './client-hello.ts'
+import { BEYOND_ALL, type Hello, HelloReader, OTHER_MESSAGE } from './client-hello.ts'
 import { sendOff } from './farewell.ts'
 import type { Gate } from './gate.ts'
 import { HeldBytes } from './held-bytes.ts'
@@ -95,7 +95,9 @@ export class Tunnel {
       this.#held.add(rest)
       return bytes.length
     }
-    if (hello.kind === 'not-tls' || (this.#second && hello === OTHER_MESSAGE)) {
+    // Behind the first hello the last message of a TLS 1.2 handshake looks like this: its first encrypted bytes are any.
+    const isNone = this.#second && (hello === OTHER_MESSAGE || hello === BEYOND_ALL)
+    if (hello.kind === 'not-tls' || isNone) {
       this.#pass(rest)
       return bytes.length
     }

@@ -124,6 +124,20 @@ for (const io of IOS) {
       await line({ verdict: 'deny', reason: 'sni-denied' })
     })
 
+    test('what is encrypted behind a hello passes, also where it begins like another hello', async (t) => {
+      const { tunnel } = await openLab(t, { io })
+      const { port, peer } = await openPeerServer(t)
+      const workload = await tunnel(port)
+      // As a client of TLS 1.2 ends a handshake that takes up an earlier session.
+      const finished = Buffer.concat([Buffer.of(1, 0x7e, 2, 3), Buffer.alloc(36, 9)])
+      const said = [clientHello({ sni: ALLOWED }), record(Buffer.of(1), { type: 20 }), record(finished)]
+      const { length } = Buffer.concat(said)
+      workload.send(Buffer.concat(said))
+      const origin = await peer()
+      await origin.has(length)
+      assert.equal(origin.received, length)
+    })
+
     test('lookups of a source that does not wait for them count until they are answered', async (t) => {
       const lab = await openLab(t, { io, asksDns: true, allowlist: [ALLOWED], limits: { dnsMs: 3000 } })
       await lab.proxy.sources.set({ ip: '127.0.0.2', id: 'other', allowlist: [OTHER] })
