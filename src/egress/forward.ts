@@ -6,21 +6,13 @@ import { sendOff } from './farewell.ts'
 import { type Gate, type Held, NOTHING_MOVED } from './gate.ts'
 import { HeldBytes } from './held-bytes.ts'
 import type { Host } from './host.ts'
-import { type RequestHead, readRequestHead } from './http/head.ts'
+import { BAD_HEADS } from './http/asked.ts'
+import { HEAD_MAX, type RequestHead, readRequestHead } from './http/head.ts'
 import { type HttpManner, serveHttp } from './http/relay.ts'
 import { forwardTarget } from './http/target.ts'
 import type { Timer, Wire, WireOwner } from './wire.ts'
 
 const HEAD_END = Buffer.from('\r\n\r\n')
-const HEAD_MAX = 65_536
-
-const BAD: Readonly<Record<number, AnswerCode>> = {
-  400: 'bad-request',
-  414: 'uri-too-long',
-  431: 'head-too-large',
-  501: 'not-implemented',
-  505: 'version-not-supported',
-}
 
 export function acceptForward(gate: Gate, client: Wire): void {
   new Incoming(gate, client)
@@ -107,7 +99,7 @@ class Incoming implements WireOwner, Held {
       return
     }
     if (result.kind === 'bad') {
-      this.#refuse(BAD[result.status] ?? 'bad-request', result.why)
+      this.#refuse(BAD_HEADS[result.status], result.why)
       return
     }
     this.#timer.cancel()
