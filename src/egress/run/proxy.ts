@@ -1,17 +1,21 @@
 // The proxy of a run: starts its container, waits until it is ready, and listens to what it says.
 import { createInterface } from 'node:readline'
+import { setTimeout as pause } from 'node:timers/promises'
 import { refuse } from '../../lib/refusal.ts'
 import { Denials } from './denials.ts'
-import { follow, lastLine } from './engine.ts'
+import { ask, follow, lastLine } from './engine.ts'
 import { nameOf, type Run } from './parts.ts'
 
 export interface RunningProxy {
   /** Resolves when it has ended by itself, with the last thing it said. */
   readonly ended: Promise<string>
-  readonly denials: Denials
+  /** Ends it, and answers with all that it has denied: its last lines come after the workload's end. */
+  finish(): Promise<Denials>
 }
 
 const READY_MS = 30_000
+/** Nobody uses it any more; a tunnel that lingers at its far end is not waited for. */
+const FINISH_MS = 5000
 
 /** Refused, with the last thing that it said, where it does not come up. */
 export async function startProxy(run: Run): Promise<RunningProxy> {
@@ -34,7 +38,16 @@ export async function startProxy(run: Run): Promise<RunningProxy> {
   const came = await Promise.race([isReady, ended.then(() => false)])
   clearTimeout(timer)
   if (!came) refuse('unavailable', `the proxy did not start: ${sentenceOf(last)}`)
-  return { ended: ended.then(sentenceOf), denials }
+  return {
+    ended: ended.then(sentenceOf),
+    async finish() {
+      await ask(run.engine, ['kill', '--signal', 'TERM', nameOf(run, 'proxy')])
+      const late = new AbortController()
+      await Promise.race([ended, pause(FINISH_MS, undefined, { signal: late.signal }).catch(() => undefined)])
+      late.abort()
+      return denials
+    },
+  }
 }
 
 /** Its log is JSON; what a person wants to read is the message. */

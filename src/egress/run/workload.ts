@@ -45,8 +45,10 @@ export async function runToEnd(run: Run, { proxy, isTerminal, interrupts, stderr
     '{{.State.Status}} {{.State.ExitCode}}',
     name,
   ])
-  const denied = proxy.denials.sentence()
-  if (stderr.isTerminal && denied) stderr.write(`egress-proxy: ${denied}\n`)
+  if (stderr.isTerminal) {
+    const denied = (await proxy.finish()).sentence()
+    if (denied) stderr.write(`egress-proxy: ${denied}\n`)
+  }
   const [status, digits] = said.split(' ')
   if (status === 'exited') return Number(digits)
   // It never ran, and the engine has said why; some keep the reason as an exit code.
