@@ -137,7 +137,7 @@ export function showIPv6(groups: Groups): string {
 }
 
 /** The IPv4 address in the last two groups of `::ffff:0:0/96`. */
-export function mappedIPv4(groups: Groups): number | undefined {
+function mappedIPv4(groups: Groups): number | undefined {
   const [a, b, c, d, e, f, high = 0, low = 0] = groups
   return a === 0 && b === 0 && c === 0 && d === 0 && e === 0 && f === 0xffff ? high * 65536 + low : undefined
 }

@@ -190,7 +190,6 @@ export interface Manner {
   /** The request was HEAD: everything but the body. */
   readonly bodiless?: boolean | undefined
   readonly keepAlive?: boolean | undefined
-  readonly allow?: string | undefined
 }
 
 /** The whole answer. A closing one says so, and whoever sends it ends the wire behind it. */

@@ -141,7 +141,8 @@ class Incoming implements WireOwner, Held {
     const { status } = ANSWERS[code]
     const mode: Mode = 'http'
     const source = this.#client.remote.address
-    this.#gate.done({ mode, source, verdict: 'error', reason: code, status, bytesUp: 0, bytesDown: 0, ms: 0 })
+    const ms = this.#gate.wires.now() - this.#acceptedAt
+    this.#gate.done({ mode, source, verdict: 'error', reason: code, status, bytesUp: 0, bytesDown: 0, ms })
     this.#over()
     sendOff(this.#gate.wires, this.#client, answerBytes(code, { detail }))
   }

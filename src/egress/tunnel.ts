@@ -182,11 +182,20 @@ export class Tunnel {
     this.#over(this.#end)
   }
 
+  /**
+   * What comes in counts, and what arrives counts again: in between the kernel keeps more than a slow reader takes within
+   * the limit.
+   */
+  #countMoved(): number {
+    const [client, server] = [this.#client, this.#server]
+    return 2 * (server.bytesIn + server.bytesOut) - client.unsent - server.unsent
+  }
+
   /** Looks now and then whether anything has moved. No work for each chunk. */
   #watch(): Timer {
     const { wires, limits } = this.#gate
     return wires.after(Math.min(limits.idleMs, limits.lingerMs), () => {
-      const moved = this.#server.bytesIn + this.#server.bytesOut
+      const moved = this.#countMoved()
       const now = wires.now()
       if (moved !== this.#moved) {
         this.#moved = moved

@@ -29,6 +29,8 @@ export interface Wire {
   /** Bytes that came from the other side, and that it was sent. */
   readonly bytesIn: number
   readonly bytesOut: number
+  /** How much of `bytesOut` has not arrived there, as far as this make can tell. */
+  readonly unsent: number
   /** Whether the other side has sent its last byte. */
   readonly hasEnded: boolean
   /** False when some of it waits: then no more should be written before `drained`. Never keeps `bytes` itself. */

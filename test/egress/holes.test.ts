@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { Core } from '../../src/egress/core.ts'
 import { LIMITS } from '../../src/egress/limits.ts'
 import type { Endpoint, Wires } from '../../src/egress/wire.ts'
@@ -87,22 +87,37 @@ for (const io of IOS) {
       assert.equal(before.split('0\r\n\r\n').length - 1, 1, before)
     })
 
-    test('a name in the hello behind an upgrade must be allowed, too', async (t) => {
-      const { client, line } = await openLab(t, { io })
+    const openUpgraded = async (t: TestContext) => {
+      const lab = await openLab(t, { io })
       const { port, peer } = await openPeerServer(t)
-      const workload = await client()
+      const workload = await lab.client()
       workload.send(
         `GET http://${ALLOWED}:${port}/ HTTP/1.1\r\nHost: ${ALLOWED}\r\nConnection: upgrade\r\nUpgrade: TLS/1.2\r\n\r\n`,
       )
       const origin = await peer()
       await origin.says('\r\n\r\n')
-      const { received } = origin
       origin.send('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: TLS/1.2\r\n\r\n')
       await workload.says('101 Switching')
+      return { ...lab, workload, origin }
+    }
+
+    test('a name in the hello behind an upgrade must be allowed, too', async (t) => {
+      const { workload, origin, line } = await openUpgraded(t)
+      const { received } = origin
       workload.send(clientHello({ sni: DENIED }))
       await origin.closed()
       assert.equal(origin.received, received)
       await line({ verdict: 'deny', reason: 'sni-denied' })
+    })
+
+    test('a connection behind an upgrade ends with the others when the name in its hello is no longer allowed', async (t) => {
+      const { workload, origin, proxy, line } = await openUpgraded(t)
+      const hello = clientHello({ sni: OTHER })
+      workload.send(hello)
+      await until(() => origin.bytes.includes(hello))
+      await proxy.sources.set({ ip: '127.0.0.1', id: 'job-1', allowlist: [ALLOWED] })
+      await Promise.all([workload.closed(), origin.closed()])
+      await line({ verdict: 'deny', reason: 'revoked' })
     })
 
     test('the name in a second hello must be allowed, too: servers follow it after they asked for another', async (t) => {
@@ -202,16 +217,17 @@ for (const io of IOS) {
       const { port } = await openPeerServer(t, {
         serve: ({ socket }) => void socket.once('data', () => socket.write(`HTTP/1.1 101 OK\r\n${upgrade}`)),
       })
-      const from = performance.now()
+      const from = process.cpuUsage()
       const clients = await Promise.all(Array.from({ length: 16 }, () => client()))
       const request = `GET http://${ALLOWED}:${port}/ HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: ${names}\r\n\r\n`
       for (const each of clients) each.send(request)
       await Promise.all(clients.map((each) => each.says('101 OK')))
       await ask(getRequest(port, DENIED))
       // One by one that would be forty million comparisons for each client.
-      const ms = performance.now() - from
-      t.diagnostic(`${ms.toFixed(0)} ms`)
-      assert.ok(ms < 4000, `${ms} ms`)
+      const { user, system } = process.cpuUsage(from)
+      const ms = (user + system) / 1000
+      t.diagnostic(`${ms.toFixed(0)} ms of work`)
+      assert.ok(ms < 4000, `${ms} ms of work`)
     })
   })
 }

@@ -406,7 +406,7 @@ suite('transparent mode', needs('root', 'ip', 'iptables', 'openssl', 'curl'), ()
   suite('within limits', () => {
     const PORT = 3137
     const TO = '198.51.100.7'
-    const HEAD_MS = 1000
+    const HEAD_MS = 2000
     let limited: Serving
 
     before(async () => {
@@ -438,6 +438,22 @@ suite('transparent mode', needs('root', 'ip', 'iptables', 'openssl', 'curl'), ()
       for (const client of held) client.socket.end('more')
       for (const client of held) assert.match(await client.over(), /more$/)
     })
+
+    for (const port of [443, 80])
+      test(`R2: a client of port ${port} that says nothing is not waited for longer`, async () => {
+        const before = limited.logged().length
+        const client = await network.client(TO, port)
+        const since = performance.now()
+        await client.over()
+        // Far below what a client may take between two requests.
+        assert.ok(performance.now() - since < 20 * HEAD_MS)
+        await until(() =>
+          limited
+            .logged()
+            .slice(before)
+            .some(({ reason }) => reason === 'head-timeout'),
+        )
+      })
 
     for (const [port, bytes, answer] of [
       [443, clientHello({ sni: ALLOWED }), /^$/],

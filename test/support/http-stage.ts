@@ -114,21 +114,41 @@ async function start(io: IoMake, limits: Partial<Limits>): Promise<Running> {
   return { proxy, port: proxy.forward?.port ?? 0, lines }
 }
 
+export interface HttpParts {
+  readonly records: Exchange[]
+  client(): Promise<RawEnd>
+  /** Every name that is being looked up leads here, and is forgotten at once. */
+  resolve(): void
+}
+
+export interface PartsOptions {
+  readonly responseMs?: number
+  /** Names are looked up until `resolve` is called. */
+  readonly asksLong?: boolean
+}
+
 /** Of plain HTTP, only the parts: with a manner of one's own, in this thread. */
 export async function openHttpParts(
   t: TestContext,
   manner: HttpManner,
-): Promise<{ readonly records: Exchange[]; client(): Promise<RawEnd> }> {
+  { responseMs = LIMITS.responseMs, asksLong = false }: PartsOptions = {},
+): Promise<HttpParts> {
   const wires = openNetWires()
-  const dialer = new Dialer(wires, { denyPrivate: false, limits: LIMITS }, (name) => {
-    const resolved = { kind: 'addresses', addresses: ['127.0.0.1'], ttlMs: 1000 } as const
-    setImmediate(() => dialer.resolved(name, resolved))
+  const limits: Limits = { ...LIMITS, responseMs }
+  const asked = new Set<string>()
+  const resolve = (): void => {
+    for (const name of asked) dialer.resolved(name, { kind: 'addresses', addresses: ['127.0.0.1'], ttlMs: 0 })
+    asked.clear()
+  }
+  const dialer = new Dialer(wires, { denyPrivate: false, limits }, (name) => {
+    asked.add(name)
+    if (!asksLong) setImmediate(resolve)
   })
   const source = compileSource({ ip: '127.0.0.1', id: 'job-1', allowlist: ['allowed.test'] })
   const records: Exchange[] = []
   const gate: Gate = {
     wires,
-    limits: LIMITS,
+    limits,
     dialer,
     verifySni: true,
     denyMessage: undefined,
@@ -144,7 +164,7 @@ export async function openHttpParts(
     client.owner = { bytes, ended: () => client.close(), drained() {}, closed() {} }
   })
   t.after(() => bound.close())
-  return { records, client: () => rawClient(t, bound.port) }
+  return { records, client: () => rawClient(t, bound.port), resolve }
 }
 
 export const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'

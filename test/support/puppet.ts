@@ -16,6 +16,7 @@ export interface Facts {
   readonly local: Endpoint
   readonly bytesIn: number
   readonly bytesOut: number
+  readonly unsent: number
   readonly hasEnded: boolean
 }
 
@@ -185,8 +186,8 @@ class Hand {
   }
 }
 
-function factsOf({ remote, local, bytesIn, bytesOut, hasEnded }: Wire): Facts {
-  return { remote, local, bytesIn, bytesOut, hasEnded }
+function factsOf({ remote, local, bytesIn, bytesOut, unsent, hasEnded }: Wire): Facts {
+  return { remote, local, bytesIn, bytesOut, unsent, hasEnded }
 }
 
 /** One wire, as the test sees it. */

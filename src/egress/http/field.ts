@@ -52,7 +52,7 @@ function readField(name: string, text: string, start: number, end: number): Fiel
   return isPlain ? { name, key, value } : `blanks around the value of ${name}`
 }
 
-export function isFraming(key: string): boolean {
+function isFraming(key: string): boolean {
   return key === 'content-length' || key === 'transfer-encoding'
 }
 

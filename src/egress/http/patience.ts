@@ -30,10 +30,6 @@ export class Patience {
     this.#deadline = new Deadline(wires, () => ring(this.#wait))
   }
 
-  get wait(): Wait {
-    return this.#wait
-  }
-
   /** From now on. */
   begin(wait: Wait, already = 0): void {
     this.#wait = wait

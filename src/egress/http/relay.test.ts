@@ -202,7 +202,7 @@ suiteOnBoth('the verdict on each request', (io) => {
     client.send(`${get(origin.port)}CONNECT allowed.test:${other.port} HTTP/1.1\r\nHost: a\r\n\r\nearly`)
     assert.match(await client.has('hello'), /\r\n\r\nokHTTP\/1\.1 200 Connection Established\r\n\r\nhello$/)
     await until(() => other.ends[0]?.text === 'early')
-    assert.equal(origin.ends[0]?.hasEnded, true)
+    await until(() => origin.ends[0]?.hasEnded === true)
   })
 
   test('revoke ends a request that is under way, and nothing else', async (t) => {
@@ -254,6 +254,22 @@ suiteOnBoth('the connection of a client', (io) => {
     t.after(() => clearInterval(timer))
     assert.match(await client.over(), /^HTTP\/1\.1 408 /)
     clearInterval(timer)
+    const [line] = await stage.records()
+    assert.ok(Number(line?.ms) > 250, `${line?.ms} ms`)
+  })
+
+  test('a head that is late is not taken for the request before it', async (t) => {
+    const stage = await openHttpStage(t, io, { limits: { headMs: 300 } })
+    const origin = await saying(t, 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n')
+    const client = await stage.client()
+    client.send(requestFor('HEAD', origin.port))
+    await client.has('\r\n\r\n')
+    client.send('GET http://')
+    // A HEAD would have been answered without the sentence.
+    assert.match(await client.over(), /HTTP\/1\.1 408 [\s\S]*did not come in time/)
+    const { reason, host, ms } = (await stage.records(2))[1] ?? {}
+    assert.deepEqual([reason, host], ['head-timeout', undefined])
+    assert.ok(Number(ms) > 250 && Number(ms) < 2000, `${ms} ms`)
   })
 
   test('the time for a head starts anew behind a request that was denied', async (t) => {

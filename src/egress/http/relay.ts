@@ -77,7 +77,8 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
     const { startedAt } = this.#asked
     this.#patience.begin('head', startedAt - (this.#manner.acceptedAt ?? startedAt))
     this.#hasEnded = this.client.hasEnded
-    this.#intake.push(first)
+    // Whoever has said nothing yet does not lie idle between two requests: his first head is due.
+    if (first.length > 0) this.#intake.push(first)
   }
 
   bytes(bytes: Buffer): void {
@@ -156,7 +157,7 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
   }
 
   #ring(wait: Wait): void {
-    if (wait === 'head') this.#refuse('head-timeout')
+    if (wait === 'head') this.#refuseLate()
     else if (wait === 'idle' || wait === 'idle-alone') this.#rest()
     else if (wait === 'bytes' && this.#hasMoved()) this.#patience.begin('bytes')
     else if (this.#turn) this.#turn.timedOut()
@@ -164,6 +165,13 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
       this.client.close()
       this.#end()
     }
+  }
+
+  /** What is late is not the request before it. */
+  #refuseLate(): void {
+    const { limits, wires } = this.gate
+    this.#asked = { startedAt: wires.now() - limits.headMs }
+    this.#refuse('head-timeout')
   }
 
   /** First the origins are left, then the client. */
@@ -296,7 +304,8 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
   }
 
   get reaches(): readonly Host[] {
-    return this.#turn ? [this.#turn.target.host] : []
+    const hosts = this.#turn ? [this.#turn.target.host] : []
+    return this.#tunnel?.sni ? [...hosts, this.#tunnel.sni] : hosts
   }
 
   get isTunnel(): boolean {

@@ -1,9 +1,19 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { ask, get, OK, openHttpStage, requestFor, saying, suiteOnBoth } from '../../../test/support/http-stage.ts'
+import {
+  ask,
+  get,
+  OK,
+  openHttpParts,
+  openHttpStage,
+  requestFor,
+  saying,
+  suiteOnBoth,
+} from '../../../test/support/http-stage.ts'
 import { answerEach, type RawEnd, rawOrigin } from '../../../test/support/raw-http.ts'
 import { until } from '../../../test/support/until.ts'
+import { forwardTarget } from './target.ts'
 
 /** Answers when it has seen this. */
 function answerAfter(end: RawEnd, part: string, answer: string): void {
@@ -175,6 +185,7 @@ suiteOnBoth('the body of a request', (io) => {
     const reader = await stage.client()
     reader.send(get(flood.port))
     reader.socket.pause()
+    await until(() => (flood.ends[0]?.socket.bytesWritten ?? 0) > 0)
     // Nothing is announced when nothing moves: three looks in a row must see the same.
     let same = 0
     let before = -1
@@ -342,6 +353,34 @@ suiteOnBoth('a change of protocol', (io) => {
     const other = get(origin.port, '/', 'Connection: upgrade\r\nUpgrade: h2c\r\n')
     assert.match(await ask(stage, other), /^HTTP\/1\.1 502 /)
   })
+})
+
+test('a request whose time is over while it is tried once more is sent to nobody', async (t) => {
+  const options = { responseMs: 500, asksLong: true }
+  const parts = await openHttpParts(t, { mode: 'http', targetOf: forwardTarget }, options)
+  const origin = await rawOrigin(t, (end, number) => {
+    answerEach(end, (_, count) => {
+      if (number > 1 || count === 1) return OK
+      end.socket.destroy()
+      return ''
+    })
+  })
+  const client = await parts.client()
+  client.send(get(origin.port))
+  await until(() => {
+    parts.resolve()
+    return client.text.endsWith('ok')
+  })
+  client.send(get(origin.port, '/late'))
+  await client.has('X-Proxy-Error: read-timeout')
+  // What this one waits for, the one before it would be told of first.
+  client.send(get(origin.port, '/next', 'Connection: close\r\n'))
+  await until(() => {
+    parts.resolve()
+    return client.hasEnded
+  })
+  assert.deepEqual(client.text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 504', 'HTTP/1.1 200'])
+  assert.equal(origin.ends.length, 2)
 })
 
 /** Hashes the content of whole chunks and gives back the rest. */

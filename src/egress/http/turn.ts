@@ -162,7 +162,6 @@ export class Turn implements OriginUser, ReplyOwner {
   /** Without a word to the client. */
   abort(): void {
     this.#close()
-    this.#dialling?.cancel()
     this.#origin?.reset()
   }
 
@@ -256,6 +255,8 @@ export class Turn implements OriginUser, ReplyOwner {
   #close(): void {
     this.count()
     this.#isOver = true
+    // A request that is tried once more may run out of its time meanwhile.
+    this.#dialling?.cancel()
     this.#reply.stop()
   }
 

@@ -8,6 +8,7 @@ import {
   EPOLLHUP,
   EPOLLIN,
   EPOLLOUT,
+  EPOLLPRI,
   EPOLLRDHUP,
   errorName,
   type Kernel,
@@ -33,6 +34,8 @@ export interface Loop {
   forget(wire: EpollWire): void
   localOf(fd: number): Endpoint
   originalOf(fd: number, remote: Endpoint): Endpoint | undefined
+  /** What was written and the other side has not acknowledged. */
+  unsentOf(fd: number): number
   /** Closes with a reset. */
   cut(fd: number): void
   connectError(fd: number): number
@@ -62,6 +65,8 @@ export class EpollWire implements Wire {
   #mayWrite: boolean
   /** The other side has ended, says the kernel; what it sent before may still lie there. */
   #isEnding = false
+  /** The other side has sent urgent data: a read stops where it lies, and what is moved within the kernel never passes it. */
+  #isUrgent = false
   #isPaused = false
   #isFinishing = false
   #isFinished = false
@@ -84,6 +89,10 @@ export class EpollWire implements Wire {
   get local(): Endpoint {
     this.#local ??= this.#loop.localOf(this.fd)
     return this.#local
+  }
+
+  get unsent(): number {
+    return this.#isOver ? 0 : this.#loop.unsentOf(this.fd)
   }
 
   originalDestination(): Endpoint | undefined {
@@ -134,7 +143,8 @@ export class EpollWire implements Wire {
 
   /** The kernel has something to say. */
   notice(events: number): void {
-    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) this.#mayRead = true
+    if (events & (EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) this.#mayRead = true
+    if (events & EPOLLPRI) this.#goCarefully()
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) this.#isEnding = true
     if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) this.#mayWrite = true
     if (this.#connected) {
@@ -191,12 +201,22 @@ export class EpollWire implements Wire {
       }
       moved += got
       this.bytesIn += got
-      // What fell short has emptied the socket, unless its end is all that is left.
-      if (got < buffer.length && !this.#isEnding) this.#mayRead = false
+      if (got < buffer.length) this.#fellShort()
       this.owner.bytes(buffer.subarray(0, got))
     }
     // Whoever owns it may have had it pumped meanwhile.
     if (this.#to && this.#mayRead && !this.#isOver) this.#pump(this.#to)
+  }
+
+  /** What fell short has emptied the socket, unless its end is all that is left, or it stopped at urgent data. */
+  #fellShort(): void {
+    if (!this.#isEnding && !this.#isUrgent) this.#mayRead = false
+  }
+
+  #goCarefully(): void {
+    this.#isUrgent = true
+    this.#isBulk = false
+    this.#returnPipe()
   }
 
   #stopReading(got: number): void {
@@ -236,8 +256,8 @@ export class EpollWire implements Wire {
       return got
     }
     this.bytesIn += got
-    if (got === BULK_BYTES) this.#isBulk = true
-    else if (!this.#isEnding) this.#mayRead = false
+    if (got < BULK_BYTES) this.#fellShort()
+    else this.#isBulk = !this.#isUrgent
     const sent = to.#mayWrite ? to.#send(bufferAt, got) : 0
     if (sent >= 0 && sent < got) to.#out.push(Buffer.from(buffer.subarray(sent, got)))
     return got

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { EpollWires } from './epoll.ts'
 import { openKernel } from './kernel.ts'
 
+const ENOMEM = 12
 const ENOSPC = 28
 const kernel = openKernel()
 
@@ -45,4 +46,31 @@ test('where the kernel watches no more connections, those fail that come, and th
   assert.ok(refused >= 1)
   for (const expected of ['watched connected', 'unwatched closed ENOSPC', 'accepted closed ENOSPC'])
     assert.ok(told.includes(expected), `${expected}: ${told}`)
+})
+
+test('a connection for which there is no memory is taken later, and not tried again and again meanwhile', {
+  skip: kernel ? false : 'this Node cannot call the kernel',
+}, () => {
+  if (!kernel) return
+  let [tries, starvedTimes, taken] = [0, 0, 0]
+  const short = {
+    ...kernel,
+    accept4: (...all: Parameters<typeof kernel.accept4>) => (++tries <= 2 ? -1 : kernel.accept4(...all)),
+    errno: () => (tries > 0 && tries <= 2 ? ENOMEM : kernel.errno()),
+  }
+  const wires = new EpollWires(short, {
+    woken: () => {},
+    starved: () => void starvedTimes++,
+    failed: (error) => assert.fail(`${error}`),
+  })
+  const bound = wires.listenNow({ host: '127.0.0.1', port: 0 }, () => {
+    taken++
+    wires.stop()
+  })
+  const began = performance.now()
+  wires.connect(bound, { bytes() {}, ended() {}, drained() {}, connected() {}, closed() {} })
+  wires.run()
+  wires.close()
+  assert.deepEqual([taken, starvedTimes], [1, 1])
+  assert.ok(performance.now() - began >= 200)
 })

@@ -10,11 +10,14 @@ import {
   EINPROGRESS,
   EMFILE,
   ENFILE,
+  ENOBUFS,
+  ENOMEM,
   EPOLL_CTL_ADD,
   EPOLL_CTL_DEL,
   EPOLLET,
   EPOLLIN,
   EPOLLOUT,
+  EPOLLPRI,
   EPOLLRDHUP,
   errorName,
   IPPROTO_IP,
@@ -22,6 +25,7 @@ import {
   IPPROTO_TCP,
   IPV6_V6ONLY,
   type Kernel,
+  SIOCOUTQ,
   SO_ERROR,
   SO_KEEPALIVE,
   SO_LINGER,
@@ -45,11 +49,13 @@ const EVENTS_MAX = 512
 /** Connections that are taken in one go, before those that are there have their turn. */
 const ACCEPTS_MAX = 64
 const BUFFER_BYTES = 262_144
-/** How long nothing is accepted when no more files can be opened. */
+/** How long nothing is accepted when there are no files or no memory for it. */
 const STARVED_MS = 100
 /** The kernel packs its events on one of the two kinds of machine: three words each, or four. */
 const EVENT_WORDS = arch() === 'x64' ? 3 : 4
-const WIRE_EVENTS = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET
+const WIRE_EVENTS = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET
+/** With these the one that waits goes on waiting, and would be told of again at once. */
+const STARVING: ReadonlySet<number> = new Set([EMFILE, ENFILE, ENOBUFS, ENOMEM])
 /** The low word of an event's data says which wire; the high word, which of those that had its place. */
 const NOT_A_WIRE = 0xffff_ffff
 
@@ -212,6 +218,12 @@ export class EpollWires implements Wires, Loop {
     return failed ? undefined : readAddress(this.#address)
   }
 
+  unsentOf(fd: number): number {
+    this.#number[0] = 0
+    this.kernel.ioctl(fd, SIOCOUTQ, this.#numberAt)
+    return this.#number[0] ?? 0
+  }
+
   cut(fd: number): void {
     this.#number[0] = 1
     this.#number[1] = 0
@@ -283,8 +295,8 @@ export class EpollWires implements Wires, Loop {
       listener.isStarved = false
       return
     }
-    // A connection that broke while it waited concerns nobody; without files left, waiting is all there is to do.
-    if (error !== EMFILE && error !== ENFILE) return
+    // A connection that broke while it waited concerns nobody; with nothing left, waiting is all there is to do.
+    if (!STARVING.has(error)) return
     if (!listener.isStarved) this.#host.starved()
     listener.isStarved = true
     this.kernel.epoll_ctl(this.#epoll, EPOLL_CTL_DEL, listener.fd, this.#eventAt)

@@ -27,11 +27,13 @@ export const SO_ORIGINAL_DST = 80
 export const MSG_NOSIGNAL = 0x4000
 export const SHUT_WR = 1
 export const F_SETPIPE_SZ = 1031
+export const SIOCOUTQ = 0x5411
 export const SPLICE_F_MOVE = 1
 export const SPLICE_F_NONBLOCK = 2
 export const EPOLL_CTL_ADD = 1
 export const EPOLL_CTL_DEL = 2
 export const EPOLLIN = 0x1
+export const EPOLLPRI = 0x2
 export const EPOLLOUT = 0x4
 export const EPOLLERR = 0x8
 export const EPOLLHUP = 0x10
@@ -39,7 +41,7 @@ export const EPOLLRDHUP = 0x2000
 /** The highest bit; as a signed number, because that is what a bit operation gives. */
 export const EPOLLET = 1 << 31
 
-export const { EAGAIN, EINPROGRESS, EINTR, EMFILE, ENFILE } = constants.errno
+export const { EAGAIN, EINPROGRESS, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM } = constants.errno
 
 const FUNCTIONS = {
   socket: { arguments: ['int32', 'int32', 'int32'], return: 'int32' },
@@ -55,6 +57,7 @@ const FUNCTIONS = {
   splice: { arguments: ['int32', 'pointer', 'int32', 'pointer', 'uint32', 'uint32'], return: 'int32' },
   pipe2: { arguments: ['pointer', 'int32'], return: 'int32' },
   fcntl: { arguments: ['int32', 'int32', 'int32'], return: 'int32' },
+  ioctl: { arguments: ['int32', 'uint32', 'pointer'], return: 'int32' },
   shutdown: { arguments: ['int32', 'int32'], return: 'int32' },
   close: { arguments: ['int32'], return: 'int32' },
   read: { arguments: ['int32', 'pointer', 'uint32'], return: 'int32' },
@@ -80,6 +83,7 @@ export interface Kernel {
   splice(from: number, fromAt: Pointer, to: number, toAt: Pointer, length: number, flags: number): number
   pipe2(fds: Pointer, flags: number): number
   fcntl(fd: number, command: number, value: number): number
+  ioctl(fd: number, request: number, value: Pointer): number
   shutdown(fd: number, how: number): number
   close(fd: number): number
   read(fd: number, bytes: Pointer, length: number): number

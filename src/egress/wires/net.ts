@@ -46,6 +46,11 @@ class NetWire implements Wire {
     return this.#socket.bytesWritten
   }
 
+  /** What the system has taken over nobody tells us. */
+  get unsent(): number {
+    return this.#socket.writableLength
+  }
+
   write(bytes: Uint8Array): boolean {
     // A socket may keep what it is given; the caller's memory is the caller's.
     return this.#isOver || this.#socket.write(Buffer.from(bytes))

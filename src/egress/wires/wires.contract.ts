@@ -1,6 +1,7 @@
 // What both makes of wires must do: the same bytes in the same order, the end of each side, and everything told once.
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
+import { needs } from '../../../test/support/needs.ts'
 import { leaveOpenFiles, openFileCount } from '../../../test/support/open-files.ts'
 import type { Puppet, PuppetWire } from '../../../test/support/puppet.ts'
 import {
@@ -15,6 +16,8 @@ import {
 } from '../../../test/support/raw-socket.ts'
 import { until } from '../../../test/support/until.ts'
 import type { Endpoint } from '../wire.ts'
+import { openKernel, SOCK_CLOEXEC, SOCK_STREAM } from './kernel.ts'
+import { ADDRESS_BYTES, writeAddress } from './socket-address.ts'
 
 export type OpenPuppet = (t: TestContext) => Promise<Puppet>
 
@@ -115,13 +118,17 @@ function wireContract(open: OpenPuppet): void {
     let blocks = 1
     for (; await wire.write(block); blocks++) assert.ok(blocks < 64, 'nothing ever waits')
     assert.equal(wire.drainedTimes, 0)
+    assert.ok((await wire.facts()).unsent > 0)
     peer.socket.resume()
     await until(() => wire.drainedTimes === 1)
+    // What the kernel still holds of it leaves less room.
+    await peer.has(blocks * block.length)
     assert.equal(await wire.write(block), true)
     blocks++
     await peer.has(blocks * block.length)
     assert.equal(peer.digest(), digestOf(...Array.from({ length: blocks }, () => block)))
     assert.equal(wire.drainedTimes, 1)
+    await until(async () => (await wire.facts()).unsent === 0)
   })
 
   test('what is written before a connection is there goes when it is, its end too', async (t) => {
@@ -240,7 +247,7 @@ function endContract(open: OpenPuppet): void {
 
 function placesContract(open: OpenPuppet): void {
   test('a port on which nobody listens refuses', async (t) => {
-    const wire = await (await open(t)).connect(at(HERE, await unusedPort()))
+    const wire = await (await open(t)).connect(at(HERE, await unusedPort(t)))
     await until(() => wire.isClosed)
     assert.deepEqual([wire.isConnected, wire.closedTimes, wire.error], [false, 1, 'ECONNREFUSED'])
   })
@@ -451,6 +458,29 @@ function pumpContract(open: OpenPuppet): void {
     assert.equal(await to.peer.over(), 'before behind')
   })
 
+  test('urgent data stays behind, and what was sent after it does not', needs('kernel'), async (t) => {
+    const puppet = await open(t)
+    const to = await connect(t, puppet)
+    for (const count of [1, 2]) {
+      const { port } = await puppet.listen(HERE, 'hold')
+      const speaker = openSpeaker(t, port)
+      for (const [text, isUrgent] of [
+        ['before ', false],
+        ['!', true],
+        ['behind', false],
+      ] as const)
+        speaker(text, isUrgent)
+      const wire = await puppet.acceptedWire(count)
+      if (count === 1) {
+        await wire.do('resume')
+        await until(() => wire.text === 'before behind')
+      } else {
+        await wire.pumpTo(to.wire)
+        assert.equal(await to.peer.says('behind'), 'before behind')
+      }
+    }
+  })
+
   test('of a wire that has ended it is the end', async (t) => {
     const puppet = await open(t)
     const { from, to } = await pair(t, puppet)
@@ -494,6 +524,23 @@ function pumpContract(open: OpenPuppet): void {
     await from.peer.closed()
     assert.deepEqual([from.wire.closedTimes, to.wire.closedTimes], [0, 1])
   })
+}
+
+const MSG_OOB = 1
+
+/** Connects by the kernel's own calls, for Node has none to say that something is urgent. */
+function openSpeaker(t: TestContext, port: number): (text: string, isUrgent: boolean) => void {
+  const kernel = openKernel()
+  if (!kernel) throw new Error('this Node cannot call the kernel')
+  const address = Buffer.alloc(ADDRESS_BYTES)
+  const { family, length } = writeAddress(address, { address: HERE, port })
+  const fd = kernel.socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)
+  t.after(() => void kernel.close(fd))
+  assert.equal(kernel.connect(fd, kernel.pointerTo(address), length), 0)
+  return (text, isUrgent) => {
+    const bytes = Buffer.from(text)
+    assert.equal(kernel.send(fd, kernel.pointerTo(bytes), bytes.length, isUrgent ? MSG_OOB : 0), bytes.length)
+  }
 }
 
 function starvedContract(open: OpenPuppet): void {
