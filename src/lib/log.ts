@@ -1,7 +1,8 @@
 // One JSON line for each thing that happened, to stderr: stdout belongs to what a command answers. On a terminal the same
 // lines for people. Never a header or a body, and never a token of a link.
 import { hash } from 'node:crypto'
-import { type DestinationStream, destination, type Logger, pino, symbols } from 'pino'
+import { type DestinationStream, type Logger, pino, symbols } from 'pino'
+import { type Lines, LogStream } from './log-stream.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
@@ -34,46 +35,13 @@ export async function openLog(options: LogOptions = {}): Promise<Log> {
   )
 }
 
-export interface LogStreamOptions extends Pick<LogOptions, 'pretty'> {
-  /** Of lines that wait to be written. What comes on top of them is dropped; unsaid: nothing is. */
-  readonly maxBytes?: number
-  /** Told how many lines were dropped, when some can be written again. Without it a failure to write ends the process. */
-  onDropped?(count: number): void
-}
-
 /** Takes lines of JSON, to stderr; for whoever puts them together by himself. */
-export async function openLogStream(options: LogStreamOptions = {}): Promise<DestinationStream> {
-  const { pretty = process.stderr.isTTY, maxBytes = 0, onDropped } = options
-  if (pretty) {
-    const { PinoPretty } = await import('pino-pretty')
-    return PinoPretty({ destination: STDERR, sync: true, translateTime: 'SYS:HH:MM:ss.l', singleLine: true })
-  }
-  // While one write is under way the lines behind it are joined, and go as one; at the exit what is left is written.
-  const stream = destination({ dest: STDERR, sync: false, maxLength: maxBytes })
-  if (!onDropped) return stream
-  let dropped = 0
-  stream.on('drop', (lines) => {
-    dropped += String(lines).split('\n').length - 1
-  })
-  stream.on('drain', () => {
-    const count = dropped
-    dropped = 0
-    if (count > 0) onDropped(count)
-  })
-  // A full disk, for one: what was to be written is kept, and tried again with the next line.
-  let isFailing = false
-  stream.on('error', () => {
-    isFailing = true
-  })
-  stream.on('write', () => {
-    isFailing = false
-  })
-  // At the exit it would try for ever.
-  const flush = stream.flushSync.bind(stream)
-  stream.flushSync = () => {
-    if (!isFailing) flush()
-  }
-  return stream
+export async function openLogStream(options: Pick<LogOptions, 'pretty'> = {}): Promise<Lines> {
+  const { pretty = process.stderr.isTTY } = options
+  if (!pretty) return new LogStream()
+  const { PinoPretty } = await import('pino-pretty')
+  const stream = PinoPretty({ destination: STDERR, sync: true, translateTime: 'SYS:HH:MM:ss.l', singleLine: true })
+  return { write: (lines) => void stream.write(lines), dropped: 0 }
 }
 
 /** A request that was answered. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { connect } from 'node:net'
 import { suite, test } from 'node:test'
 import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
@@ -110,6 +111,17 @@ suite('svc serve', { concurrency: true }, () => {
     const { code, stdout } = await demo.run('serve', 'demo', 'wbed')
     assert.equal(code, 1)
     assert.equal(stdout, '')
+  })
+
+  test('a disk that has no room for the log ends nothing: it serves on, and ends when it is told', async (t) => {
+    const demo = await instance(t)
+    const full = openSync('/dev/full', 'w')
+    t.after(() => closeSync(full))
+    const served = await demo.serve(['proxyd', 'routd'], {}, full)
+    const door = served.urls.get('proxyd') ?? ''
+    for (let asked = 0; asked < 5; asked++) assert.equal((await fetch(`${door}/nothing`)).status, 404)
+    const { code } = await served.stop()
+    assert.equal(code, 0)
   })
 
   test('a smuggled request is turned away by the real thing too', async (t) => {

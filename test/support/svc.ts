@@ -27,17 +27,17 @@ export interface ServedProcess {
 export interface Instance {
   readonly root: string
   run(...args: string[]): Promise<Ended>
-  /** `svc serve`, until it says ready. Ends with the test at the latest. */
-  serve(daemons?: readonly string[], env?: Record<string, string>): Promise<ServedProcess>
+  /** `svc serve`, until it says ready. Ends with the test at the latest. `stderr` is a file that takes its log. */
+  serve(daemons?: readonly string[], env?: Record<string, string>, stderr?: number): Promise<ServedProcess>
 }
 
 /** A new instance `demo`, whose daemons listen on any free port; each of its processes has these settings. */
 export async function instance(t: TestContext, settings: Record<string, string> = {}): Promise<Instance> {
   const folder = tempDir(t)
-  const start = (args: readonly string[], env: Record<string, string> = {}): ChildProcess =>
+  const start = (args: readonly string[], env: Record<string, string> = {}, stderr?: number): ChildProcess =>
     spawn(process.execPath, [BIN, ...args], {
       env: { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: folder, ...settings, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', stderr ?? 'pipe'],
     })
   const run = (...args: string[]): Promise<Ended> => ended(start(args))
   const made = await run('create', 'demo')
@@ -48,8 +48,8 @@ export async function instance(t: TestContext, settings: Record<string, string> 
   return {
     root,
     run,
-    serve: async (daemons = [], env = {}) => {
-      const child = start(['serve', 'demo', ...daemons], env)
+    serve: async (daemons = [], env = {}, stderr) => {
+      const child = start(['serve', 'demo', ...daemons], env, stderr)
       t.after(() => void child.kill('SIGKILL'))
       const end = ended(child)
       const urls = await readUrls(child)

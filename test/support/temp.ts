@@ -9,8 +9,8 @@ export interface Ending {
 }
 
 /** An empty folder of its own, removed after the test. */
-export function tempDir(t: Ending): string {
-  const path = mkdtempSync(join(tmpdir(), 'svc-test-'))
+export function tempDir(t: Ending, under = tmpdir()): string {
+  const path = mkdtempSync(join(under, 'svc-test-'))
   t.after(() => rmSync(path, { recursive: true, force: true, maxRetries: 3 }))
   return path
 }
