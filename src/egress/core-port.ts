@@ -45,7 +45,7 @@ export interface ThreadInput {
   readonly wake: Int32Array
 }
 
-export const NO_DESCRIPTOR = -1
+const NO_DESCRIPTOR = -1
 
 /** Out of it. */
 export type FromCore =

@@ -4,6 +4,7 @@ import { networkInterfaces } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { refuse } from '../lib/refusal.ts'
 import type { Listen } from '../lib/settings.ts'
+import { canonicalAddress } from './address-text.ts'
 import { isListening } from './admin/self-test.ts'
 import { type Admin, openAdmin } from './admin.ts'
 import type { CoreOptions } from './core.ts'
@@ -62,7 +63,7 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   const sources = await Sources.open(options.statePath, warn)
   const resolver = openResolver({ ...options.dns, timeoutMs: limitsOf(options).dnsMs })
   let core: CorePort | undefined
-  let isDraining = false
+  let closing: Promise<void> | undefined
   const snapshot = async (): Promise<Snapshot> => ({
     ...(await (core?.snapshot() ?? refuse('unavailable', 'the proxy is starting'))),
     droppedLines: options.droppedLines?.() ?? 0,
@@ -75,7 +76,7 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
     return at && (await answers) && (await isListening(at)) ? 'alive' : 'dead'
   }
   const onFault = (incident: string, error: unknown): void => warn(`admin request ${incident} failed: ${error}`)
-  const parts = { sources, snapshot, testForward, isDraining: () => isDraining, secret: options.secret }
+  const parts = { sources, snapshot, testForward, isDraining: () => closing !== undefined, secret: options.secret }
   const admin = await openAdmin(options.admin ?? [], parts, { onFault })
   const host: CoreHost = {
     log,
@@ -94,14 +95,16 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   sources.listen((change) => running.apply([change]))
   await running.apply(sources.list().map((entry) => ({ kind: 'set', entry })))
   const summary = summarizeDenied(snapshot, log)
-  const close = async (): Promise<void> => {
-    if (isDraining) return
-    isDraining = true
+  const shut = async (): Promise<void> => {
     await running.stop()
     await summary.close()
     await admin.close()
     await running.close()
     resolver.close()
+  }
+  const close = (): Promise<void> => {
+    closing ??= shut()
+    return closing
   }
   return { ...running.listening, admin: admin.endpoints, sources, snapshot, close, died }
 }
@@ -123,7 +126,8 @@ async function openCore(options: ProxyOptions, admin: Admin, host: CoreHost): Pr
   }
   if (usesKernel) return openThreadCore(core, host)
   // Only the kernel knows where a redirected connection was going.
-  if (core.transparent) host.warn('there is no transparent listener: it needs Linux and a Node with node:ffi')
+  if (core.transparent)
+    host.warn('there is no transparent listener: it needs Linux, a Node with node:ffi, and io auto or epoll')
   return openNetCore({ ...core, transparent: undefined }, host)
 }
 
@@ -134,15 +138,15 @@ async function placeOf(name: ListenerName, listen: Listen): Promise<Listen> {
   const { address } = await lookup(host).catch((error: unknown) => {
     throw listenFault(name, listen, error)
   })
-  return { host: address, port }
+  return { host: canonicalAddress(address) ?? address, port }
 }
 
 function hasIPv6(): boolean {
   return Object.values(networkInterfaces()).some((all) => all?.some(({ family }) => family === 'IPv6'))
 }
 
-/** How long the data side may take to say that it is there. */
-const ANSWER_MS = 1000
+/** How long the data side may take to say that it is there: a machine that is busy for a second has not lost it. */
+const ANSWER_MS = 3000
 
 /** Each connection has two descriptors and, while many bytes move, two more; some are for everything else. */
 const OTHER_FILES = 128

@@ -67,7 +67,7 @@ export async function findSettingsFile(places: Places, declared: Declared): Prom
   for (const path of pathsOf(places)) {
     if (await isThere(path)) {
       const read = readToml(await readText(path, BYTES_MAX), path, declared)
-      return { path, values: read.values, warnings: [...warnings, ...read.warnings] }
+      return { path, values: read.values, warnings: [...warnings, ...read.warnings, ...(await exposure(path, read))] }
     }
     if (path === places.config) warnings.push(`there is no file ${shown(path)}, which --config names`)
   }
@@ -92,6 +92,14 @@ async function isThere(path: string): Promise<boolean> {
   } catch (error) {
     return !['ENOENT', 'ENOTDIR'].includes(diskCode(error) ?? '')
   }
+}
+
+const OTHERS_READ = 0o004
+
+/** A secret that every user of the machine can read is none. */
+async function exposure(path: string, { values }: Pick<SettingsFile, 'values'>): Promise<string[]> {
+  if (!values.get('EGRESS_ADMIN_SECRET') || ((await stat(path)).mode & OTHERS_READ) === 0) return []
+  return [`${shown(path)} holds the secret, and every user of this machine can read it: chmod o-r it`]
 }
 
 /** The texts of the known keys. Every fault of the file comes in one refusal. */
@@ -196,5 +204,5 @@ function hintOf(name: string): string {
 }
 
 function shown(text: string): string {
-  return /^[\x20-\x7e]*$/.test(text) && text.length <= SHOWN_MAX ? text : JSON.stringify(text.slice(0, SHOWN_MAX))
+  return /^[\x20-\x7e]+$/.test(text) && text.length <= SHOWN_MAX ? text : JSON.stringify(text.slice(0, SHOWN_MAX))
 }

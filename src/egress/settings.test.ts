@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { tempDir } from '../../test/support/temp.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { sourceOf } from '../lib/settings.ts'
-import { readClientSettings, readServeSettings, SERVE, type ServeFlags } from './settings.ts'
+import { placesOf, readServeSettings, SERVE, type ServeFlags } from './settings.ts'
 import { readToml } from './settings-file.ts'
 
 const variables = (entries: Record<string, string> = {}) =>
@@ -33,9 +34,10 @@ function fourPlaces(t: TestContext) {
   return { root, config, others, files }
 }
 
+/** Readable for its owner alone: it may hold a secret. */
 async function readFile(t: TestContext, text: string | Uint8Array, flags: ServeFlags = {}, env = {}) {
   const { config, others } = fourPlaces(t)
-  writeFileSync(config, text)
+  writeFileSync(config, text, { mode: 0o600 })
   return { config, ...(await readServeSettings(flags, { config, ...others }, variables(env))) }
 }
 
@@ -185,7 +187,7 @@ suite('the four places of the file', () => {
     for (const config of [join(root, 'nowhere.toml'), join(root, 'given.toml', 'below'), '']) {
       const { warnings } = await readServeSettings({}, { config, ...others }, variables())
       assert.ok(
-        warnings.some((warning) => warning.includes('--config') && warning.includes(config)),
+        warnings.some((warning) => warning.includes(`there is no file ${config || '""'}, which --config`)),
         warnings.join(),
       )
     }
@@ -316,6 +318,17 @@ suite('a file that cannot be read or understood stops the start', () => {
   })
 })
 
+test('an address to listen on has one spelling, and no zone', async (t) => {
+  const { others } = fourPlaces(t)
+  const { settings } = await readServeSettings({ listen: '[::ffff:127.0.0.1]:1' }, others, variables())
+  assert.deepEqual(settings.listen, { host: '127.0.0.1', port: 1 })
+  const zoned = readServeSettings({ admin: '[fe80::1%lo]:1' }, others, variables())
+  assert.match(
+    await refusalOf(zoned),
+    /^--admin in the flags must be an address without a zone, not "\[fe80::1%lo\]:1"$/,
+  )
+})
+
 test('unknown keys and tables are warnings that name what was probably meant', async (t) => {
   const { config, warnings } = await readFile(
     t,
@@ -349,6 +362,21 @@ test('unknown keys and tables are warnings that name what was probably meant', a
   assert.equal(Reflect.get({}, 'polluted'), undefined)
 })
 
+test('T7: a secret in a file that every user can read is a warning', async (t) => {
+  const { config, others } = fourPlaces(t)
+  const warningsAt = async (mode: number, text: string): Promise<readonly string[]> => {
+    writeFileSync(config, text)
+    chmodSync(config, mode)
+    return (await readServeSettings({}, { config, ...others }, variables())).warnings
+  }
+  const secret = '[admin]\nsecret = "hunter2"\n'
+  assert.deepEqual(await warningsAt(0o644, secret), [
+    `${config} holds the secret, and every user of this machine can read it: chmod o-r it`,
+  ])
+  assert.deepEqual(await warningsAt(0o640, secret), [])
+  assert.deepEqual(await warningsAt(0o644, `${secret.replace('hunter2', '')}[proxy]\nadmin_listen = ""\n`), [])
+})
+
 test('thousands of unknown keys are told in a few words, and soon', async (t) => {
   const { warnings } = await readFile(t, Array.from({ length: 8000 }, (_, at) => `k${at}=1`).join('\n'))
   assert.equal(warnings.length, 22)
@@ -374,23 +402,9 @@ suite('the admin listener', () => {
   })
 })
 
-test('the settings of run and state have their defaults, and refuse what cannot be', () => {
-  assert.deepEqual(readClientSettings(variables()), {
-    EGRESS_IMAGE: 'egress-proxy:latest',
-    EGRESS_SUBNET: undefined,
-    EGRESS_ADMIN: 'http://localhost:3129',
-  })
-  const read = readClientSettings(variables({ EGRESS_SUBNET: '10.9.0.0/24', EGRESS_ADMIN: 'http://10.0.0.1:1' }))
-  assert.equal(read.EGRESS_SUBNET, '10.9.0.0/24')
-  for (const entries of [
-    { EGRESS_SUBNET: '10.9.0.0' },
-    { EGRESS_SUBNET: '10.9.0.0/31' },
-    { EGRESS_SUBNET: '' },
-    { EGRESS_ADMIN: 'localhost:3129' },
-    { EGRESS_ADMIN: 'ftp://localhost' },
-    { EGRESS_IMAGE: '' },
-  ])
-    assert.throws(() => readClientSettings(variables(entries)), Refusal, JSON.stringify(entries))
+test('a user is at home where the variable says, and without it where the system does', () => {
+  assert.equal(placesOf(undefined, variables({ HOME: '/somewhere' })).home, '/somewhere')
+  assert.equal(placesOf(undefined, variables()).home, homedir())
 })
 
 test('100,000 texts that may be TOML are settings or a refusal, and never show the secret', () => {

@@ -9,7 +9,6 @@ import {
   CountSetting,
   DurationSetting,
   environment,
-  fromEnvironment,
   type Listen,
   listenSetting,
   readSettings,
@@ -18,8 +17,8 @@ import {
   type Source,
   setting,
   sourceOf,
-  UrlSetting,
 } from '../lib/settings.ts'
+import { canonicalAddress } from './address-text.ts'
 import { findSettingsFile, type Places } from './settings-file.ts'
 
 const SECRET_MAX = 4096
@@ -29,8 +28,10 @@ const MESSAGE_MAX = 400
 const ListenerSetting = z.string().transform((text, ctx): Listen | null => {
   if (text === '') return null
   const { data, error } = listenSetting('').safeParse(text)
-  if (data) return data
-  ctx.addIssue({ code: 'custom', message: error?.issues[0]?.message ?? 'is not valid' })
+  // IPv4 that is written as IPv6 is IPv4. A zone is no part of what is bound here.
+  const host = data?.host.includes(':') ? canonicalAddress(data.host) : data?.host
+  if (data && host !== undefined) return { host, port: data.port }
+  ctx.addIssue({ code: 'custom', message: error?.issues[0]?.message ?? 'must be an address without a zone' })
   return z.NEVER
 })
 
@@ -83,29 +84,6 @@ export const SERVE = {
   EGRESS_IO: setting(z.enum(IO), 'auto', 'how bytes are moved: epoll (Linux), net, or the best that works here'),
 }
 
-/** What a network's subnet looks like: an IPv4 address and how many of its bits are the network's. */
-const SubnetSetting = z.string().refine((text) => {
-  const [, address = '', bits] = /^([\d.]+)\/(\d{1,2})$/.exec(text) ?? []
-  return isIP(address) === 4 && Number(bits) >= 8 && Number(bits) <= 29
-}, 'must be an IPv4 subnet such as 10.88.0.0/16')
-
-const AdminUrlSetting = UrlSetting.refine((url) => /^https?:/i.test(url), 'must be an http:// or https:// URL')
-
-/** Of `run` and `state`. */
-export const CLIENT = {
-  EGRESS_IMAGE: setting(z.string().min(1), 'egress-proxy:latest', 'the image that the proxy of a run is started from'),
-  EGRESS_SUBNET: setting(
-    SubnetSetting,
-    undefined,
-    'the subnet of a run; unset: the first free one from 10.88.0.0/16 on',
-  ),
-  EGRESS_ADMIN: setting(AdminUrlSetting, 'http://localhost:3129', 'the admin listener that state asks'),
-}
-
-export function readClientSettings(variables: Source = environment()): Settings<typeof CLIENT> {
-  return readSettings(CLIENT, [variables])
-}
-
 type ServeKey = keyof typeof SERVE
 
 const FLAGS = {
@@ -143,10 +121,11 @@ export interface Read {
 }
 
 /** The places of this user on this machine. */
-export function placesOf(config: string | undefined): Places {
-  return { config, configHome: fromEnvironment('XDG_CONFIG_HOME'), home: findHome() }
+export function placesOf(config: string | undefined, variables: Source): Places {
+  return { config, configHome: variables.get('XDG_CONFIG_HOME'), home: variables.get('HOME') ?? findHome() }
 }
 
+/** A service may be started without the variable. */
 function findHome(): string | undefined {
   try {
     return homedir()

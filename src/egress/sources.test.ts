@@ -368,6 +368,8 @@ suite('the state file', () => {
     await assert.rejects(openAt(join(dir, 'pipe')), refusedAs('invalid', /not a regular file/))
     await assert.rejects(openAt(join(dir, 'file', 'state.json')), Refusal)
     await assert.rejects(openAt('a\0b'), refusedAs('invalid', /zero byte/))
+    // Where the system makes no folders, Node's own way to make several would never end.
+    await assert.rejects(openAt('/proc/no/such/state.json'), refusedAs('not_found', /cannot make \/proc\/no/))
     symlinkSync('circle', join(dir, 'circle'))
     await assert.rejects(openAt(join(dir, 'circle')), refusedAs('invalid', /circle/))
   })

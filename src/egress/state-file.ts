@@ -1,6 +1,7 @@
 // The file that keeps the registry: a JSON array of entries, one a line. Written whole or not at all; what cannot be read
 // as a registry is an empty one, which denies everything.
 import { hash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, realpath, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { diskCode, readBytes, refuseDisk, writeAtomic } from '../lib/atomic-file.ts'
@@ -30,7 +31,7 @@ export class StateFile {
   static async open(path: string): Promise<StateFile> {
     if (path.includes('\0')) refuse('invalid', 'the path of the state file has a zero byte in it')
     try {
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      await makeDirectory(dirname(path))
     } catch (error) {
       refuseDisk(error, 'make', dirname(path))
     }
@@ -91,6 +92,19 @@ export class StateFile {
     const more = faults.length - TOLD_MAX
     if (more > 0) warn(`the state file ${this.#path}: ${more} more entries are left out`)
     return [...entries.values()]
+  }
+}
+
+/** With those above it. Node's own way would try for ever where the system makes none, as below /proc. */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 })
+  } catch (error) {
+    const code = diskCode(error)
+    if (code === 'EEXIST') return
+    if (code !== 'ENOENT' || existsSync(dirname(path))) throw error
+    await makeDirectory(dirname(path))
+    await mkdir(path, { mode: 0o700 })
   }
 }
 

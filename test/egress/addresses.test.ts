@@ -216,6 +216,18 @@ function lookups(io: IoMake): void {
     assert.deepEqual([...new Set(lab.dns.asked.map(({ name }) => name))], ['intranet'])
   })
 
+  test('D12: what the hosts file of the proxy says is dialled, without a question, and judged like any answer', async (t) => {
+    const origin = await openHttpOrigin(t)
+    const lab = await openLab(t, { io })
+    lab.dns.tell(ALLOWED, { addresses: ['192.0.2.1'] })
+    assert.equal(status(await lab.ask(getRequest(origin.port))), 200)
+    const { address } = await lab.line({ host: ALLOWED, verdict: 'allow' })
+    const strict = await openLab(t, { io, denyPrivate: true })
+    assert.equal(codeOf(await strict.ask(getRequest(origin.port))), 'destination-ip-prohibited')
+    assert.deepEqual([address, origin.requests.length], ['127.0.0.1', 1])
+    assert.deepEqual([...lab.dns.asked, ...strict.dns.asked], [])
+  })
+
   test('D13: any port of an allowed host is allowed, and is in the log', async (t) => {
     const lab = await openLab(t, { io })
     assert.equal(codeOf(await lab.ask(connectRequest(25))), 'connection-refused')

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { BODY_MAX, contentType, type Problem, parseJson, problemOf, utf8 } from '../../lib/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { showsSecret } from './bearer.ts'
+import { repeatedMember } from './repeated-member.ts'
 import { type AdminParts, type Answer, ROUTES, type Route } from './routes.ts'
 
 /** Told of what nobody refused on purpose. */
@@ -57,7 +58,17 @@ async function run(route: Route, request: IncomingMessage, parts: AdminParts): P
   if (type !== 'application/json' || charset !== 'utf-8') {
     refuse('wrong_type', 'the body must be JSON in UTF-8', 'send Content-Type: application/json')
   }
-  return route.answer(parts, parseJson(utf8(await readBody(request))))
+  return route.answer(parts, bodyOf(utf8(await readBody(request))))
+}
+
+/** Of a name that somebody else chose. */
+const SHOWN_MAX = 64
+
+function bodyOf(text: string): unknown {
+  const body = parseJson(text)
+  const name = repeatedMember(text)
+  if (name === undefined) return body
+  return refuse('invalid', `${JSON.stringify(name.slice(0, SHOWN_MAX))} is given twice`)
 }
 
 /** At most a mebibyte; the rest of a larger one is left to Node, which drops it until the time of the request is over. */

@@ -2,7 +2,8 @@
 import { connect } from 'node:net'
 import type { Endpoint } from '../wire.ts'
 
-const WAIT_MS = 1000
+/** A machine that is busy for a second has not lost its listener. */
+const WAIT_MS = 3000
 
 export function isListening({ address, port }: Endpoint): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { getPriority } from 'node:os'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { EGRESS_PROXY, egressDesk, type Serving } from '../../../test/support/egress-process.ts'
@@ -91,6 +92,20 @@ suite('proxy serve', () => {
       ['allow', 'localhost', 'test'],
       ['deny', 'evil.example', 'test'],
     ])
+  })
+  test('what Node does beside it gives way to it', needs('kernel'), async (t) => {
+    const { child } = await egressDesk(t).serve()
+    const read = (id: string, file: string): string => readFileSync(`/proc/${child.pid}/task/${id}/${file}`, 'utf8')
+    const threads = readdirSync(`/proc/${child.pid}/task`).map((id) => {
+      // The name, in brackets, may hold anything; the niceness is the seventeenth number behind it.
+      const numbers = read(id, 'stat').split(') ').at(-1)?.split(' ') ?? []
+      return { name: read(id, 'comm').trim(), nice: Number(numbers[16]) - getPriority() }
+    })
+    const [helpers, others] = [true, false].map((isHelper) =>
+      threads.filter(({ name }) => (name === 'node-V8Worker') === isHelper),
+    )
+    assert.deepEqual(new Set(helpers?.map(({ nice }) => nice)), new Set([5]))
+    assert.deepEqual(new Set(others?.map(({ nice }) => nice)), new Set([0]))
   })
   test('runs with the admin listener alone, and with the forward listener alone', async (t) => {
     const desk = egressDesk(t)

@@ -1,7 +1,7 @@
 // Runs the proxy until it is told to stop.
 import type { Log } from '../../lib/log.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { command, type Io } from '../command.ts'
+import { command } from '../command.ts'
 import type { EgressProxy } from '../proxy.ts'
 import type { ServeSettings } from '../settings.ts'
 import type { Endpoint } from '../wire.ts'
@@ -15,24 +15,30 @@ export const proxyCommands = [
     run: async ({ io, print }, { config, denyPrivate, ...addresses }) => {
       // Asked for first, so that a signal during the start is not lost.
       const stopped = io.stopped()
-      const [{ readServeSettings }, { startProxy }, { openLog, openLogStream }] = await Promise.all([
-        import('../settings.ts'),
-        import('../proxy.ts'),
-        import('../../lib/log.ts'),
-      ])
+      const [{ placesOf, readServeSettings }, { startProxy }, { openLog, openLogStream }, { giveWay }] =
+        await Promise.all([
+          import('../settings.ts'),
+          import('../proxy.ts'),
+          import('../../lib/log.ts'),
+          import('../giving-way.ts'),
+        ])
       const flags = { ...addresses, 'deny-private': denyPrivate ? 'true' : undefined }
-      const { settings, warnings, path } = await readServeSettings(flags, placesOf(io, config), io.environment)
+      const { settings, warnings, path } = await readServeSettings(
+        flags,
+        placesOf(config, io.environment),
+        io.environment,
+      )
       mustListen(settings)
-      let dropped = 0
-      const onDropped = (count: number): void => {
-        dropped += count
-        log.warn({ lines: count }, 'lines of the log were dropped: stderr took them too slowly')
-      }
-      const stream = await openLogStream({ maxBytes: LOG_WAITING_MAX, onDropped })
+      const stream = await openLogStream()
       const log = await openLog({ to: stream })
       for (const warning of warnings) log.warn(warning)
       io.onHangup(() => log.info('SIGHUP changes nothing: settings are read at the start, the registry is live'))
-      const proxy = await startProxy({ ...settings, log: (lines) => stream.write(lines), droppedLines: () => dropped })
+      giveWay()
+      const proxy = await startProxy({
+        ...settings,
+        log: (lines) => stream.write(lines),
+        droppedLines: () => stream.dropped,
+      })
       for (const line of listeners(proxy)) print.line(line)
       log.info(path === undefined ? {} : { config: path }, 'the proxy is ready')
       print.line('ready')
@@ -44,16 +50,9 @@ export const proxyCommands = [
   }),
 ]
 
-/** Of lines that wait while nobody reads them: a proxy that cannot log goes on, and does not fill the memory. */
-const LOG_WAITING_MAX = 16 * 1_048_576
-
 function failed(log: Log, error: unknown): never {
   log.error({ err: error }, 'the proxy failed, and nothing is served any more')
   return refuse('unavailable', 'the proxy failed; its log says why')
-}
-
-function placesOf({ environment }: Io, config: string | undefined) {
-  return { config, configHome: environment.get('XDG_CONFIG_HOME'), home: environment.get('HOME') || undefined }
 }
 
 function mustListen({ listen, transparent, admin }: ServeSettings): void {
