@@ -145,11 +145,7 @@ export function judgeTool(policy: Policy, folder: string, question: ToolQuestion
   const tier = tierOf(folder)
   const fault = bracketFault(tool, tier)
   if (fault) return refused(fault)
-  const row = decide(
-    agentHoldings(policy, folder),
-    { action: `mcp:${tool}`, scope, params },
-    claimsOf({ kind: 'agent', folder }),
-  )
+  const row = decideForAgent(policy, folder, { action: `mcp:${tool}`, scope, params })
   if (row) return { allow: !row.deny, reason: `${ruleText(row)} is the last matching rule: ${row.text}` }
   const rule = DEFAULTS[tier]?.findLast((candidate) => ruleMatches(candidate, tool, params))
   if (!rule) return refused(`no rule of tier ${tier} and no row allows ${tool} on ${placeOf(scope)}`)
@@ -159,31 +155,32 @@ export function judgeTool(policy: Policy, folder: string, question: ToolQuestion
 }
 
 /** Decision A4: a tool is listed when something allows its name, somewhere and with some parameters. */
-export function toolListing(policy: Policy, folder: string, tool: string): { listed: boolean; rules: string[] } {
+export function isToolListed(policy: Policy, folder: string, tool: string): boolean {
   const tier = tierOf(folder)
-  const claims = claimsOf({ kind: 'agent', folder })
-  const defaults = (DEFAULTS[tier] ?? []).filter((rule) => ruleMatchesName(rule, tool))
-  const rows = rowsOf(agentHoldings(policy, folder), `mcp:${tool}`).filter((row) =>
-    conditionsHold(row.predicate, claims),
-  )
+  if (bracketFault(tool, tier)) return false
+  if (DEFAULTS[tier]?.some((rule) => !rule.deny && ruleMatchesName(rule, tool))) return true
+  return agentRows(policy, folder, tool).some((row) => !row.deny)
+}
+
+/** The same with the rules that name the tool, which the agent is told. */
+export function toolListing(policy: Policy, folder: string, tool: string): { listed: boolean; rules: string[] } {
+  const defaults = (DEFAULTS[tierOf(folder)] ?? []).filter((rule) => ruleMatchesName(rule, tool))
+  const rows = agentRows(policy, folder, tool)
   const granted = rows.filter((row) => !row.deny)
   const denied = rows.filter((row) => row.deny)
   const texts = [...defaults.map((rule) => rule.text), ...[...granted, ...denied].map(ruleText)]
-  const named = defaults.some((rule) => !rule.deny) || granted.length > 0
   // The same rule from the tier and from a role is one rule to the agent that reads it.
-  return { listed: named && !bracketFault(tool, tier), rules: [...new Set(texts)] }
+  return { listed: isToolListed(policy, folder, tool), rules: [...new Set(texts)] }
 }
 
 /** Whether a row takes the tool away from an agent there; where none does, its own rules reach down (decision L4). */
 export function isToolDenied(policy: Policy, folder: string, { tool, scope, params = {} }: ToolQuestion): boolean {
-  const question = { action: `mcp:${tool}`, scope, params }
-  return decide(agentHoldings(policy, folder), question, claimsOf({ kind: 'agent', folder }))?.deny ?? false
+  return decideForAgent(policy, folder, { action: `mcp:${tool}`, scope, params })?.deny ?? false
 }
 
 /** Whether an operator must approve the call first. Such a row grants nothing, and one that denies it lifts it. */
 export function awaitsApproval(policy: Policy, folder: string, { tool, scope, params = {} }: ToolQuestion): boolean {
-  const question = { action: `hold:mcp:${tool}`, scope, params }
-  return decide(agentHoldings(policy, folder), question, claimsOf({ kind: 'agent', folder }))?.deny === false
+  return decideForAgent(policy, folder, { action: `hold:mcp:${tool}`, scope, params })?.deny === false
 }
 
 /** What `toolListing` asks, for a person or a service: they have acl rows alone. */
@@ -377,6 +374,20 @@ function rowsOf(held: Holdings, action: string): Row[] {
 
 function agentHoldings(policy: Policy, folder: string): Holdings {
   return policy.holdings(`folder:${folder}`)
+}
+
+function decideForAgent(policy: Policy, folder: string, question: Question): Row | undefined {
+  const held = agentHoldings(policy, folder)
+  // Most folders have nothing but the rules of their tier.
+  return held.byAction.size === 0 ? undefined : decide(held, question, claimsOf({ kind: 'agent', folder }))
+}
+
+/** The rows of a folder that name the tool. */
+function agentRows(policy: Policy, folder: string, tool: string): Row[] {
+  const held = agentHoldings(policy, folder)
+  if (held.byAction.size === 0) return []
+  const claims = claimsOf({ kind: 'agent', folder })
+  return rowsOf(held, `mcp:${tool}`).filter((row) => conditionsHold(row.predicate, claims))
 }
 
 /** An acl row in the rule grammar. */

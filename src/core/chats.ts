@@ -69,12 +69,15 @@ export interface ChatEntry {
   readonly topic?: string | undefined
 }
 
-/** What happened next in a chat; its number. Behind `queueUp`: else two would be given the same. */
-export async function enterEvent(tx: Tx, entry: ChatEntry): Promise<number> {
-  const last = (await lastEvents(tx, [entry.jid])).get(entry.jid) ?? 0
-  await chatEvents.append(tx, { ...entry, seq: last + 1 })
-  return last + 1
+/** What happened next in a chat. Behind `queueUp`: else two would be given the same number. */
+export async function enterEvent(tx: Tx, entry: ChatEntry): Promise<void> {
+  const { jid, kind, message_seq = null, turn_id = null, topic = null } = entry
+  await run(tx, ENTER, [jid, kind, message_seq, turn_id, topic])
 }
+
+/** The number after the last: at the end of the chat's part of the key. */
+const ENTER = `insert into chat_events (jid, seq, kind, message_seq, turn_id, topic)
+  values ($1, 1 + coalesce((select e.seq from chat_events e where e.jid = $1 order by e.seq desc limit 1), 0), $2, $3, $4, $5)`
 
 /** An event of a chat with the message that it is about. */
 export interface ChatEvent {

@@ -10,9 +10,8 @@ import { chats } from './chat-state.ts'
 import { enterEvent } from './chats.ts'
 import { engage, setLastReply } from './engagement.ts'
 import { envelopes } from './envelopes.ts'
-import { messages, queueUp } from './messages.ts'
+import { queueUp } from './messages.ts'
 import { addFrames, hint, type Speaking } from './rounds.ts'
-import { routeTokens } from './route-tokens.ts'
 import type { TurnRules } from './turn-rules.ts'
 import { ChatName, Folder, Timestamp } from './values.ts'
 
@@ -94,6 +93,11 @@ export interface Recorded {
 /** The name that the instance itself speaks under. */
 export const SPEAKER = 'svc'
 
+/** Whose chat it is: who holds a link sees what is said there, whoever says it. */
+const SAY = `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, content, created_at)
+  values ($1, $2, coalesce((select target_folder from route_tokens where jid = $2 limit 1), $3), 'out', $4, $5, $6, $7, $8, $9)
+  returning seq`
+
 /** Records what is said; in a link's chat that delivers it too. */
 export async function recordOut(
   tx: Tx,
@@ -107,29 +111,24 @@ export async function recordOut(
   const [id, now] = [uuidv7(clock, random), clock.now()]
   const created_at = timestamp(now)
   const isDelivered = isLinkChat(jid) || !jid.includes(':')
-  const message = await messages.add(tx, {
+  const inTopic = topic === '' ? undefined : topic
+  const { rows } = await run(tx, SAY, [
     id,
     jid,
-    target_folder: await ownerOf(tx, out),
-    direction: 'out',
+    folder ?? null,
     kind,
-    sender: folder ?? SPEAKER,
-    topic: topic === '' ? undefined : topic,
-    turn_id,
-    content: Buffer.from(content),
+    folder ?? SPEAKER,
+    inTopic ?? null,
+    turn_id ?? null,
+    Buffer.from(content),
     created_at,
-  })
-  const answered = turn_id === undefined ? [] : await addFrames(tx, { turn_id, jid, message_seq: message.seq })
-  await enterEvent(tx, {
-    jid,
-    kind,
-    message_seq: message.seq,
-    turn_id: answered.at(-1) ?? turn_id,
-    topic: message.topic,
-  })
+  ])
+  const seq = Number(rows[0]?.seq)
+  const answered = turn_id === undefined ? [] : await addFrames(tx, { turn_id, jid, message_seq: seq })
+  await enterEvent(tx, { jid, kind, message_seq: seq, turn_id: answered.at(-1) ?? turn_id, topic: inTopic })
   const isHeld = !isDelivered && out.leaseMs !== undefined && !(await hasEarlier(tx, jid, now))
   await outbox.insert(tx, {
-    message_seq: message.seq,
+    message_seq: seq,
     id,
     jid,
     topic,
@@ -157,7 +156,7 @@ export async function recordOut(
     if (!isHeld) await hint(tx, dialect, id, jid)
     if (engages && folder !== undefined) await engage(tx, { jid, topic, folder, until: now + rules.engagementMs })
   }
-  return { seq: message.seq, id, fence: isHeld ? 1 : 0, isDelivered, keys: [...answered, jid] }
+  return { seq, id, fence: isHeld ? 1 : 0, isDelivered, keys: [...answered, jid] }
 }
 
 /** What is said in a chat is sent in that order; but what has not gone for so long holds up nobody any more. */
@@ -170,12 +169,6 @@ async function hasEarlier(tx: Tx, jid: string, now: number): Promise<boolean> {
     [jid, timestamp(now - IN_ORDER_MS)],
   )
   return rows.length > 0
-}
-
-/** Whose chat it is: who holds a link sees what is said there, whoever says it. */
-async function ownerOf(tx: Tx, { jid, folder }: Outbound): Promise<string | undefined> {
-  const link = isLinkChat(jid) ? await routeTokens.find(tx, { jid }) : undefined
-  return link?.target_folder ?? folder
 }
 
 /** How a try went. `again` puts it back for later, `unknown` leaves it to people: it may have arrived. */

@@ -1,23 +1,30 @@
 // The folder that a chat belongs to by default: what a task or a tool that names a chat speaks for.
 import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
+import { isLinkChat } from './channel.ts'
 import { groups } from './groups.ts'
-import { routeTokens } from './route-tokens.ts'
 import { isWithin, readTarget } from './routes.ts'
 import type { RouteTable } from './routing.ts'
 
-type Routes = Pick<RouteTable, 'about'>
+/** Read only where nothing else says whose a chat is. */
+type Routes = () => Promise<Pick<RouteTable, 'about'>>
 
 export async function folderOfChat(tx: Tx, jid: string, routes: Routes): Promise<string | undefined> {
-  return (await ownFolderOf(tx, jid)) ?? routedFolder(routes, jid)
+  return (await ownFolderOf(tx, jid)) ?? routedFolder(await routes(), jid)
 }
 
 /** A bare folder, or a link's chat: by the token's own record, else by the old reading of its JID (decision L6). */
 async function ownFolderOf(tx: Tx, jid: string): Promise<string | undefined> {
-  const named = await groups.find(tx, { folder: jid })
-  if (named) return named.folder
-  if (!/^(web|hook):/.test(jid)) return undefined
-  const folder = (await routeTokens.find(tx, { jid }))?.target_folder ?? oldReading(jid)
-  return folder === undefined ? undefined : (await groups.find(tx, { folder }))?.folder
+  // No folder has a colon.
+  if (!jid.includes(':')) return (await groups.find(tx, { folder: jid }))?.folder
+  if (!isLinkChat(jid)) return undefined
+  const { rows } = await run(
+    tx,
+    `select folder from groups
+     where folder = coalesce((select target_folder from route_tokens where jid = $1 limit 1), $2)`,
+    [jid, oldReading(jid) ?? null],
+  )
+  return rows[0] && String(rows[0].folder)
 }
 
 /** `web:` all the rest is the folder; `hook:` all but the last segment. */
@@ -29,7 +36,7 @@ export function oldReading(jid: string): string | undefined {
   return last < 0 ? rest : rest.slice(0, last)
 }
 
-function routedFolder(routes: Routes, jid: string): string | undefined {
+function routedFolder(routes: Pick<RouteTable, 'about'>, jid: string): string | undefined {
   for (const route of routes.about(jid)) {
     const target = readTarget(route.target)
     if (target?.kind === 'folder' && !target.name.includes('{sender}')) return target.name
@@ -41,7 +48,7 @@ function routedFolder(routes: Routes, jid: string): string | undefined {
 export async function routedInto(tx: Tx, jid: string, folder: string, routes: Routes): Promise<boolean> {
   // No route leads away from a link's chat or a bare folder: one that names it gives nobody a say there.
   if ((await ownFolderOf(tx, jid)) !== undefined) return false
-  for (const { match, target } of routes.about(jid)) {
+  for (const { match, target } of (await routes()).about(jid)) {
     if (isWithin(folder, target)) return true
     // It takes all of the chat: what stands behind it is never reached.
     if (!/(^|\s)(sender|verb)=/.test(match)) return false

@@ -16,6 +16,7 @@ export class Lookout {
   readonly #options: LookoutOptions
   readonly #stops: (() => void)[]
   #looking: Promise<void> | undefined
+  #heard: NodeJS.Immediate | undefined
   #isStale = false
   #isClosed = false
 
@@ -26,7 +27,14 @@ export class Lookout {
       options.onTick?.()
       this.soon()
     }, LOOK_MS).unref()
-    this.#stops = [() => clearInterval(tick), signals.on(() => this.soon()), engine.listen(() => this.soon())]
+    this.#stops = [
+      () => clearInterval(tick),
+      () => clearImmediate(this.#heard),
+      signals.on((_keys, isWork) => {
+        if (isWork) this.#hear()
+      }),
+      engine.listen(() => this.soon()),
+    ]
     // Whoever makes a lookout is not ready to be called before it has one.
     queueMicrotask(() => this.soon())
   }
@@ -49,6 +57,14 @@ export class Lookout {
     this.#isClosed = true
     for (const stop of this.#stops) stop()
     await this.#looking
+  }
+
+  /** Whoever reads a chat is served first: the same word is for both. */
+  #hear(): void {
+    this.#heard ??= setImmediate(() => {
+      this.#heard = undefined
+      this.soon()
+    })
   }
 
   async #look(): Promise<void> {

@@ -23,7 +23,9 @@ function members(schema: z.ZodObject): Show {
     .map(([name, field]) => [name, showAs(field)] as const)
   return (reply) => {
     if (typeof reply !== 'object' || reply === null) return reply
-    const known = new Map(Object.entries(reply))
-    return Object.fromEntries(shown.flatMap(([name, show]) => (known.has(name) ? [[name, show(known.get(name))]] : [])))
+    const known: Record<string, unknown> = { ...reply }
+    const kept: Record<string, unknown> = {}
+    for (const [name, show] of shown) if (Object.hasOwn(known, name)) kept[name] = show(known[name])
+    return kept
   }
 }

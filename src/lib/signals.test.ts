@@ -12,3 +12,13 @@ test('everybody who listens is told, until he stops', () => {
   signals.emit()
   assert.deepEqual(heard, ['a x,y', 'b x,y', 'b '])
 })
+
+test('word is of work, unless it says that there is only something to read', () => {
+  const signals = new Signals()
+  const heard: boolean[] = []
+  signals.on((_keys, isWork) => heard.push(isWork))
+  signals.emit()
+  signals.emit(['x'])
+  signals.emit(['x'], false)
+  assert.deepEqual(heard, [true, true, false])
+})

@@ -93,6 +93,7 @@ export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: De
 
 /** The row's key, from what was asked or from what came of it; else the first thing that was named. */
 function keyOf({ key }: Audited, { input, reply }: Deed): string {
+  if (key.length === 0) return ''
   const asked = new Map(Object.entries(input).filter(([, value]) => value !== undefined))
   const known = new Map([...Object.entries(reply ?? {}), ...asked])
   const names = key.every((name) => known.has(name)) ? key : [...asked.keys()].slice(0, 1)
@@ -109,9 +110,21 @@ export function summary(input: object, schema?: z.ZodObject): string {
 }
 
 function isSecret(name: string, schema: z.ZodObject | undefined): boolean {
-  const field = schema?.shape[name]
-  if (SECRET_NAME.test(name)) return true
-  return field instanceof z.ZodType && field.meta()?.writeOnly === true
+  return SECRET_NAME.test(name) || (schema !== undefined && writeOnlyIn(schema).has(name))
+}
+
+const writeOnly = new WeakMap<z.ZodObject, ReadonlySet<string>>()
+
+/** Looked up once for a schema: what is marked is asked of every call. */
+function writeOnlyIn(schema: z.ZodObject): ReadonlySet<string> {
+  const known = writeOnly.get(schema)
+  if (known) return known
+  const marked = Object.entries(schema.shape).filter(
+    ([, field]) => field instanceof z.ZodType && field.meta()?.writeOnly === true,
+  )
+  const names = new Set(marked.map(([name]) => name))
+  writeOnly.set(schema, names)
+  return names
 }
 
 function short(value: unknown): unknown {

@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import type { Policy } from '../core/access.ts'
 import { queueUp } from '../core/messages.ts'
-import { turnOf } from '../core/turns.ts'
+import { type Turn, turnOf } from '../core/turns.ts'
 import { timestamp } from '../lib/clock.ts'
 import { parse } from '../lib/parse.ts'
 import { Refusal } from '../lib/refusal.ts'
@@ -74,7 +74,9 @@ function contextOf(
   effects: (() => void | Promise<void>)[],
 ): Context {
   const { host, caller, face } = asking
+  // Asked several times of one call, and the same in all of its transaction.
   let policy: Promise<Policy> | undefined
+  let turn: Promise<Turn | undefined> | undefined
   return {
     instance: host.instance,
     clock: host.clock,
@@ -91,13 +93,16 @@ function contextOf(
     tool,
     params,
     now: timestamp(host.clock.now()),
-    // Asked several times of one call, and the same in all of its transaction.
     routes: () => host.routes.read(tx),
     policy: () => {
       policy ??= host.policies.read(tx)
       return policy
     },
-    turn: async () => (caller.kind === 'agent' ? turnOf(tx, caller.folder, asking.turn) : undefined),
+    turn: async () => {
+      if (caller.kind !== 'agent') return undefined
+      turn ??= turnOf(tx, caller.folder, asking.turn)
+      return turn
+    },
     after: (effect) => {
       effects.push(effect)
     },

@@ -14,7 +14,7 @@ export function grantedOnChat<I>(jidOf: (input: I) => string) {
 export async function mustReachChat(ctx: Context, jid: string): Promise<void> {
   const { caller, tool } = ctx
   const about: Context = { ...ctx, params: { ...ctx.params, jid } }
-  const owner = await folderOfChat(ctx.tx, jid, await ctx.routes())
+  const owner = await folderOfChat(ctx.tx, jid, ctx.routes)
   if (caller.kind !== 'agent') return mustHaveTool(about, owner ?? INSTANCE)
   await mustHaveTool(about, caller.folder)
   if (
@@ -33,7 +33,7 @@ export async function mustReachChat(ctx: Context, jid: string): Promise<void> {
 
 /** Whether what was said in the chat may be taken from it, whatever the rules say of the chat that it goes to. */
 export async function canReachChat(ctx: Context, jid: string): Promise<boolean> {
-  const owner = await folderOfChat(ctx.tx, jid, await ctx.routes())
+  const owner = await folderOfChat(ctx.tx, jid, ctx.routes)
   const { caller } = ctx
   return caller.kind === 'agent' ? isInReach(ctx, caller.folder, jid, owner) : hasTool(ctx, owner ?? INSTANCE)
 }
@@ -41,15 +41,14 @@ export async function canReachChat(ctx: Context, jid: string): Promise<boolean> 
 /** Whether an agent may have to do with the chat, whatever the tool. */
 export async function isChatInReach(ctx: Context, jid: string): Promise<boolean> {
   const { caller } = ctx
-  return (
-    caller.kind !== 'agent' || isInReach(ctx, caller.folder, jid, await folderOfChat(ctx.tx, jid, await ctx.routes()))
-  )
+  if (caller.kind !== 'agent') return true
+  return isInReach(ctx, caller.folder, jid, await folderOfChat(ctx.tx, jid, ctx.routes))
 }
 
 async function isInReach(ctx: Context, folder: string, jid: string, owner: string | undefined): Promise<boolean> {
-  // Whoever is asked may answer: a delegated question comes from a chat of another folder.
-  if ((await ctx.turn())?.jid === jid) return true
   if (owner !== undefined && reaches(folder, owner)) return true
   if (reaches(folder, INSTANCE)) return true
-  return routedInto(ctx.tx, jid, folder, await ctx.routes())
+  // Whoever is asked may answer: a delegated question comes from a chat of another folder.
+  if ((await ctx.turn())?.jid === jid) return true
+  return routedInto(ctx.tx, jid, folder, ctx.routes)
 }

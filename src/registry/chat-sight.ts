@@ -12,7 +12,7 @@ export interface ChatSight {
 }
 
 export async function sightOfChat(ctx: Context, jid: string): Promise<ChatSight> {
-  const owner = await folderOfChat(ctx.tx, jid, await ctx.routes())
+  const owner = await folderOfChat(ctx.tx, jid, ctx.routes)
   const reach = isLinkChat(jid) ? await reachOf(ctx) : undefined
   return { owner, folders: reach && [...new Set([...(owner === undefined ? [] : [owner]), ...reach])] }
 }

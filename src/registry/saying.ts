@@ -37,7 +37,7 @@ export async function say(ctx: Context, { isThreaded, ...saying }: Saying): Prom
     leaseMs: DELIVERY_LEASE_MS,
     ...saying,
     topic: isInTopic ? topic : '',
-    folder: caller.kind === 'agent' ? caller.folder : await folderOfChat(tx, jid, await ctx.routes()),
+    folder: caller.kind === 'agent' ? caller.folder : await folderOfChat(tx, jid, ctx.routes),
     turn_id: turn?.id,
     engages: turn === undefined || engagesChat(turn),
   })
@@ -50,8 +50,9 @@ export function topicIn(turn: Turn | undefined, jid: string): string {
 
 /** Delivers what was recorded. The platform's id of it, or our own where there is none yet. */
 export async function sayOut(host: Host, recorded: Recorded): Promise<string> {
-  const { id, isDelivered, keys } = recorded
-  host.signals.emit(keys)
+  const { id, fence, isDelivered, keys } = recorded
+  // Only what is left to the sweep is work for anybody else.
+  host.signals.emit(keys, !isDelivered && fence === 0)
   if (isDelivered) return id
   const { state, platform_id = id, error = 'it was not sent', hint, isUnsupported } = await deliver(host, recorded)
   if (state === 'failed') refuse(isUnsupported ? 'unsupported' : 'unprocessable', error, hint)

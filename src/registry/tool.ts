@@ -1,6 +1,6 @@
 // What the tool face serves: a verb that says when to use it, or a tool that is no row. Who is shown which is decided here.
 import type { z } from 'zod'
-import { isToolHeld, type Policy, toolListing } from '../core/access.ts'
+import { isToolHeld, isToolListed, type Policy, toolListing } from '../core/access.ts'
 import { type Caller, claimsOf, principalOf } from '../core/caller.ts'
 import { Refusal } from '../lib/refusal.ts'
 import type { Asking, Context } from './context.ts'
@@ -37,8 +37,13 @@ export interface Visibility {
 /** Decision A4: whether the caller is shown the tool at all. */
 export function visibilityOf(policy: Policy, caller: Caller, tool: string): Visibility {
   if (caller.kind === 'agent') return toolListing(policy, caller.folder, tool)
-  const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
-  return { listed: caller.kind === 'host' || isToolHeld(policy, asker, tool), rules: [] }
+  return { listed: isListed(policy, caller, tool), rules: [] }
+}
+
+function isListed(policy: Policy, caller: Caller, tool: string): boolean {
+  if (caller.kind === 'host') return true
+  if (caller.kind === 'agent') return isToolListed(policy, caller.folder, tool)
+  return isToolHeld(policy, { principal: principalOf(caller), claims: claimsOf(caller) }, tool)
 }
 
 /** A tool that is no row. One transaction judges, records and audits it; `finish` touches the outside world. */
@@ -59,5 +64,5 @@ export function hotTool<I extends z.ZodObject, O = void, P = undefined>(
 }
 
 export async function mustBeListed(ctx: Context): Promise<void> {
-  if (!visibilityOf(await ctx.policy(), ctx.caller, ctx.tool).listed) throw new Unlisted(ctx.tool)
+  if (!isListed(await ctx.policy(), ctx.caller, ctx.tool)) throw new Unlisted(ctx.tool)
 }

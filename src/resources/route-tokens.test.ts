@@ -494,7 +494,7 @@ onEveryEngine('rows from before targets were recorded', (engine) => {
     await addLegacy(at, 'web:team', 'team')
     await addLegacy(at, 'hook:a/b/c', 'a')
     const { engine: store, routes } = at.host
-    const folderOf = (jid: string) => store.read(async (tx) => folderOfChat(tx, jid, await routes.read(tx)))
+    const folderOf = (jid: string) => store.read((tx) => folderOfChat(tx, jid, () => routes.read(tx)))
     assert.deepEqual([await folderOf('web:team'), await folderOf('hook:a/b/c')], ['team', 'a/b'])
     await at.cli.call(issue_chat, { target_folder: 'team' })
     await assert.rejects(at.as(agent('main')).call(issue_chat, { target_folder: 'team' }), refused('conflict'))

@@ -137,7 +137,7 @@ export const scheduledTasksResource = resource({
 })
 
 async function ownerOf(ctx: Context, jid: string): Promise<string> {
-  const folder = await folderOfChat(ctx.tx, jid, await ctx.routes())
+  const folder = await folderOfChat(ctx.tx, jid, ctx.routes)
   // A route outlives its group; a task that nobody would run is not made.
   const group = folder === undefined ? undefined : await groups.find(ctx.tx, { folder })
   return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)

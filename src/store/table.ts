@@ -7,6 +7,7 @@ import { readCursor, writeCursor } from './cursor.ts'
 import type { Tx, Value } from './engine.ts'
 import type { Step, Stored } from './migrate.ts'
 import { run } from './statement.ts'
+import { StatementBook } from './statement-book.ts'
 
 export type Order<Row> = readonly (readonly [keyof Row & string, 'asc' | 'desc'])[]
 
@@ -56,7 +57,7 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
   readonly storage: readonly Step[]
   readonly columns: readonly string[]
   readonly #parted: ReadonlySet<string>
-  readonly #sql = new Map<string, string>()
+  readonly #statements = new StatementBook()
 
   constructor({ name, row, key, storage }: TableDeclaration<R>) {
     this.name = name
@@ -69,7 +70,10 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
 
   async find(tx: Tx, where: Partial<Row>): Promise<Row | undefined> {
     const [names, values] = this.#condition(where)
-    const sql = this.#once('find', names, () => `${this.#select()} where ${matches(names)} limit 1`)
+    const sql = this.#statements.once(['find', ...names], () => {
+      this.#mustHave(names)
+      return `${this.#select()} where ${matches(names)} limit 1`
+    })
     const { rows } = await run(tx, sql, values)
     return rows[0] && this.decode(rows[0])
   }
@@ -77,8 +81,9 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
   /** Every row that matches, in the key's order unless another is given. */
   async list(tx: Tx, where: Partial<Row> = {}, order?: Order<Row>): Promise<Row[]> {
     const [names, values] = this.#condition(where)
-    const by = order?.map(([name, way]) => `${name} ${way}`).join(', ') ?? this.key.join(', ')
-    const sql = this.#once(`list by ${by}`, names, () => {
+    const sql = this.#statements.once(['list', ...names, 'by', ...(order?.flat() ?? [])], () => {
+      this.#mustHave(names)
+      const by = order?.map(([name, way]) => `${name} ${way}`).join(', ') ?? this.key.join(', ')
       const only = names.length ? ` where ${matches(names)}` : ''
       return `${this.#select()}${only} order by ${by}`
     })
@@ -107,34 +112,43 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
   }
 
   async insert(tx: Tx, row: Row): Promise<void> {
-    await run(tx, this.#insertSql('insert', this.columns), this.#whole(row))
+    const sql = this.#statements.once(['insert whole'], () => this.#insertSql(this.columns))
+    await run(tx, sql, this.#whole(row))
   }
 
   /** Inserts what has a counter for its key. */
   async append(tx: Tx, row: Partial<Row>): Promise<void> {
     const [names, values] = this.#given(row)
-    await run(tx, this.#insertSql('insert', names), values)
+    const sql = this.#statements.once(['insert', ...names], () => this.#insertSql(names))
+    await run(tx, sql, values)
   }
 
   /** Inserts and answers with the row as stored, counters included. */
   async add(tx: Tx, row: Partial<Row>): Promise<Row> {
     const [names, values] = this.#given(row)
-    const sql = this.#insertSql('add', names, () => ` returning ${this.columns.join(', ')}`)
+    const sql = this.#statements.once(
+      ['add', ...names],
+      () => `${this.#insertSql(names)} returning ${this.columns.join(', ')}`,
+    )
     const { rows } = await run(tx, sql, values)
     return this.decode(rows[0] ?? {})
   }
 
   /** Inserts unless a row of this key is there; whether it did. */
   async insertIfMissing(tx: Tx, row: Row): Promise<boolean> {
-    const sql = this.#insertSql('insert if missing', this.columns, () => ' on conflict do nothing')
+    const sql = this.#statements.once(
+      ['insert if missing'],
+      () => `${this.#insertSql(this.columns)} on conflict do nothing`,
+    )
     return Number((await run(tx, sql, this.#whole(row))).numAffectedRows) > 0
   }
 
   /** Inserts, or makes the row that has this key exactly this one. */
   async upsert(tx: Tx, row: Row): Promise<void> {
-    const sql = this.#insertSql('upsert', this.columns, () => {
+    const sql = this.#statements.once(['upsert'], () => {
       const rest = this.columns.filter((name) => !this.key.includes(name)).map((name) => `${name} = excluded.${name}`)
-      return ` on conflict (${this.key.join(', ')}) do ${rest.length ? `update set ${rest.join(', ')}` : 'nothing'}`
+      const change = rest.length ? `update set ${rest.join(', ')}` : 'nothing'
+      return `${this.#insertSql(this.columns)} on conflict (${this.key.join(', ')}) do ${change}`
     })
     await run(tx, sql, this.#whole(row))
   }
@@ -144,8 +158,8 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     const set = Object.keys(patch)
     if (set.length === 0) return 0
     const [names, values] = this.#condition(where)
-    const sql = this.#once(`update ${names} set`, set, () => {
-      this.#mustHave(names)
+    const sql = this.#statements.once(['update', ...names, 'set', ...set], () => {
+      this.#mustHave([...names, ...set])
       return `update ${this.name} set ${equal(set).join(', ')} where ${matches(names, set.length)}`
     })
     const changes = set.map((name) => this.#encode(name, memberOf(patch, name)))
@@ -154,7 +168,10 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
 
   async remove(tx: Tx, where: Partial<Row>): Promise<number> {
     const [names, values] = this.#condition(where)
-    const sql = this.#once('remove', names, () => `delete from ${this.name} where ${matches(names)}`)
+    const sql = this.#statements.once(['remove', ...names], () => {
+      this.#mustHave(names)
+      return `delete from ${this.name} where ${matches(names)}`
+    })
     return Number((await run(tx, sql, values)).numAffectedRows)
   }
 
@@ -179,22 +196,10 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     return `select ${this.columns.join(', ')} from ${this.name}`
   }
 
-  #insertSql(shape: string, names: readonly string[], tail = (): string => ''): string {
-    return this.#once(shape, names, () => {
-      const marks = names.map((_, index) => `$${index + 1}`).join(', ')
-      return `insert into ${this.name} (${names.join(', ')}) values (${marks})${tail()}`
-    })
-  }
-
-  /** Statements are written once for each set of columns, and their names are looked at then. */
-  #once(shape: string, names: readonly string[], write: () => string): string {
-    const key = `${shape} ${names}`
-    const known = this.#sql.get(key)
-    if (known) return known
+  #insertSql(names: readonly string[]): string {
     this.#mustHave(names)
-    const sql = write()
-    this.#sql.set(key, sql)
-    return sql
+    const marks = names.map((_, index) => `$${index + 1}`).join(', ')
+    return `insert into ${this.name} (${names.join(', ')}) values (${marks})`
   }
 
   #mustHave(names: readonly string[]): void {
@@ -234,7 +239,8 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     const paths = below?.paths.flatMap(subtree) ?? []
     const by = order.map(([name, way]) => `${name} ${way}`).join(', ')
     const shape = `page by ${by} ${from ? 'on' : 'from the start'} below ${below?.column} ${paths.length}`
-    const sql = this.#once(shape, names, () => {
+    const sql = this.#statements.once([shape, ...names], () => {
+      this.#mustHave(names)
       const conditions = [
         ...equal(names),
         ...(below ? [within(below.column, below.paths.length, names.length)] : []),

@@ -34,7 +34,7 @@ export const injectTools = [
         jid,
         content,
         sender: sender === SYSTEM ? SYSTEM : `injected:${sender}`,
-        target_folder: isOwned ? await folderOfChat(ctx.tx, jid, await ctx.routes()) : undefined,
+        target_folder: isOwned ? await folderOfChat(ctx.tx, jid, ctx.routes) : undefined,
         envelope: {
           verb: 'message',
           sender_name: senderName,

@@ -118,7 +118,7 @@ async function inspectRouting(ctx: Context, { jid, limit }: { jid?: string | und
   ])
   const shown = all.filter(({ target }) => maySee(scopeOfTarget(target))).slice(0, limit)
   const errored = await erroredChats(ctx, limit)
-  const resolved = jid === undefined ? undefined : await folderOfChat(ctx.tx, jid, await ctx.routes())
+  const resolved = jid === undefined ? undefined : await folderOfChat(ctx.tx, jid, ctx.routes)
   return {
     routes: noteRoutes(all, shown),
     ...(errored.length > 0 ? { errored } : {}),

@@ -50,7 +50,7 @@ export const registerGroupTools = [
       mustLieRight(ctx, own, folder)
       await mustHaveTool(ctx, folder)
       await mustTakeNoChat(ctx, routesFor(input.jid, folder))
-      const owner = await folderOfChat(ctx.tx, input.jid, await ctx.routes())
+      const owner = await folderOfChat(ctx.tx, input.jid, ctx.routes)
       if (owner !== undefined && !reaches(own, owner))
         refuse('forbidden', `${ctx.tool}: not permitted: the chat ${input.jid} belongs to a folder outside ${own}`)
     },

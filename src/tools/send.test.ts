@@ -105,6 +105,18 @@ onEveryEngine('saying something in words', (engine) => {
     )
   })
 
+  test('only what is left to others is word of work', async (t) => {
+    const here = await chatTools(t, engine, sendTools)
+    const heard: string[] = []
+    here.host.signals.on(([jid], isWork) => heard.push(`${jid} ${isWork}`))
+    const tools = await here.tools()
+    await tools.call('send', { chatJid: 'web:team', text: 'recorded is delivered' })
+    here.fake.next(new ChannelFault('transient', 'too many requests'))
+    await tools.call('send', { chatJid: ROOM, text: 'tried, and put back' })
+    await tools.call('send', { chatJid: ROOM, text: 'behind it' })
+    assert.deepEqual(heard, ['web:team false', `${ROOM} false`, `${ROOM} true`, `${ROOM} true`])
+  })
+
   test('what cannot go now is still said: it waits in the outbox', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     here.fake.next(new ChannelFault('transient', 'too many requests'))
