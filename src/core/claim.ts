@@ -143,19 +143,17 @@ async function nextPlace(tx: Tx, passed: ReadonlySet<string>, waiting: readonly 
   return oldest[0] && { folder, topic: String(oldest[0].topic) }
 }
 
+const WAITING = `select ${inbox.columns.map((name) => `i.${name}`).join(', ')}, length(m.content) as bytes from inbox i
+  join messages m on m.seq = i.message_seq where i.folder = $1 and i.topic = $2 and i.state = 'waiting'
+  order by i.message_seq limit ${LOOKED_AT}`
+
 async function form(
   tx: Tx,
   rules: TurnRules,
   { now, forMs }: Lease,
   { folder, topic }: Place,
 ): Promise<ClaimedTurn | 'folder' | 'place'> {
-  const { rows } = await run(
-    tx,
-    `select ${inbox.columns.map((name) => `i.${name}`).join(', ')}, length(m.content) as bytes from inbox i
-     join messages m on m.seq = i.message_seq where i.folder = $1 and i.topic = $2 and i.state = 'waiting'
-     order by i.message_seq limit ${LOOKED_AT}`,
-    [folder, topic],
-  )
+  const { rows } = await run(tx, WAITING, [folder, topic])
   const waiting: Waiting[] = []
   for (const { bytes, ...rest } of rows) {
     const row = inbox.decode(rest)

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { once } from 'node:events'
 import { linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { refused } from '../../test/support/host.ts'
+import { swapFolder } from '../../test/support/swapping.ts'
 import { tempDir } from '../../test/support/temp.ts'
 import { layout } from './layout.ts'
 import { FILE_BYTES_MAX } from './staging.ts'
@@ -94,30 +93,11 @@ test('a file of any size is judged before it is read', async (t) => {
   await (await openInWorkspace(places, 'team', '/home/node/big')).close()
 })
 
-const SWAPPER = `
-  const { parentPort, workerData: { own, aside, alien } } = require('node:worker_threads')
-  const { renameSync, symlinkSync, unlinkSync } = require('node:fs')
-  parentPort.postMessage('ready')
-  for (;;) {
-    renameSync(own, aside)
-    symlinkSync(alien, own)
-    unlinkSync(own)
-    renameSync(aside, own)
-  }`
-
 test('what is put in the place of a file while it is opened is never read', async (t) => {
   const { home, places, read } = workspace(t)
-  const [own, alien] = [join(home, 'dir'), join(places.root, 'alien')]
-  mkdirSync(own)
-  mkdirSync(alien)
-  writeFileSync(join(own, 'x'), 'mine')
-  writeFileSync(join(alien, 'x'), 'theirs')
-  // A thread of its own, which is always at it: between any two steps of a read something may have been swapped.
-  const swapping = new Worker(SWAPPER, { eval: true, workerData: { own, aside: join(home, 'aside'), alien } })
-  await once(swapping, 'message')
+  await using _swapping = await swapFolder(home, places.root)
   const seen = new Set<string>()
   for (let n = 0; n < 6000; n++) seen.add(await read('/home/node/dir/x').catch((error) => error.code ?? 'thrown'))
-  await swapping.terminate()
   assert.ok(!seen.has('theirs'), [...seen].join(' '))
   assert.ok(!seen.has('thrown'))
 })

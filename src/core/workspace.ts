@@ -102,7 +102,7 @@ async function mustBeInside(home: string, named: string, path: string): Promise<
   return real
 }
 
-function mustLieInside(home: string, real: string, path: string): void {
+export function mustLieInside(home: string, real: string, path: string): void {
   const parts = relative(home, real).split(sep)
   if (real === home || parts[0] === '..') refuse('invalid', `${path} leads out of your workspace`)
   if (isBlocked(parts)) refuse('invalid', `${path} leads to a place where keys are kept, which is never sent`)

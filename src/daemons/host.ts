@@ -70,6 +70,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     routes: new RouteReader(),
     alive: new Map(),
     signals,
+    routing: new Signals(),
     clock,
     random,
     keyring,

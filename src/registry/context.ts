@@ -35,6 +35,8 @@ export interface Host extends World {
   readonly routes: RouteReader
   /** Word of what this process has committed. */
   readonly signals: Signals
+  /** Word that it is about to commit what was routed: who claims a turn in the same breath shares the commit. */
+  readonly routing: Signals
   /** The ways to the platforms. */
   readonly channels: Channels
   /** The index of what was said, in a process that has files. */

@@ -157,6 +157,42 @@ export function laneContract(open: Open): void {
     await until(() => told.includes('same') && told.includes('other'))
   })
 
+  test('what somebody waits for is tidied in the commit of its answer', async (t) => {
+    const engine = await open(t)
+    const told: (readonly string[] | undefined)[] = []
+    const lane = openLane(t, engine, { onTidied: ({ keys }) => void told.push(keys) })
+    // What an earlier process might have left is looked for first.
+    await until(() => told.length === 1)
+    // The store is asked as soon as the answer is there: nothing that is done after it has happened.
+    await lane.push(note('urgent one'))
+    assert.deepEqual(await names(engine), ['old urgent one'])
+    await until(() => told.length === 2)
+    assert.deepEqual(told, [[], ['urgent one']])
+    const many = Array.from({ length: 15 }, (_, at) => lane.push(note(`urgent ${at}`)))
+    await Promise.all(many)
+    await until(async () => (await names(engine, 'old')).length === 16)
+  })
+
+  test('where that tidying fails, what is written is written all the same', async (t) => {
+    const engine = await open(t)
+    await engine.transaction((tx) => run(tx, 'create unique index one_name on entries (name)'))
+    await engine.transaction((tx) => entries.add(tx, { name: 'old urgent' }))
+    const told: string[] = []
+    let times = 0
+    const lane = openLane(t, engine, {
+      onTidied: ({ keys }) => {
+        times++
+        told.push(...(keys ?? []))
+      },
+    })
+    await until(() => times === 1)
+    const { text } = await lane.push(note('urgent'))
+    assert.deepEqual([text, told], ['urgent', []])
+    assert.deepEqual(await names(engine), ['old urgent', 'new urgent'])
+    await engine.transaction((tx) => run(tx, `delete from entries where name = 'old urgent'`))
+    await until(() => told.includes('urgent'))
+  })
+
   test('bounds are those that were given', async (t) => {
     const engine = await open(t)
     const lane = openLane(t, engine, { limits: { queueItems: 3 } })

@@ -12,12 +12,12 @@ export interface Note {
 /** How many are tidied up in one piece. */
 const PIECE = 10
 
-/** `throw` in a text is a bug of the work, `twice` a refusal of the store. */
+/** `throw` in a text is a bug of the work, `twice` a refusal of the store; for `urgent` somebody waits. */
 export const work: Work<Note, { readonly id: number; readonly text: string }> = {
   module: import.meta.url,
   weigh: ({ bytes }) => bytes,
   source: ({ source }) => source,
-  isUrgent: () => false,
+  isUrgent: ({ text }) => text.startsWith('urgent'),
   pack: (notes) => ({
     values: notes.flatMap(({ source, text, bytes }) => [source, text, bytes]),
     bytes: new Uint8Array(),

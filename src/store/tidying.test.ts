@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { tempDir } from '../../test/support/temp.ts'
 import { until } from '../../test/support/until.ts'
-import type { Tidied } from './lane.ts'
-import { Tidying } from './tidying.ts'
+import type { Tx } from './engine.ts'
+import type { Tidied, Work } from './lane.ts'
+import { RunningTx } from './running.ts'
+import { Connection } from './sqlite/connection.ts'
+import { sqliteDialect } from './sqlite/dialect.ts'
+import { Tidying, writeBatch } from './tidying.ts'
 
 function open(tidy: () => Promise<Tidied>) {
   const told: Tidied[] = []
@@ -101,3 +107,31 @@ test('many items wait for a longer pause, unless somebody waits for what comes o
   await until(() => runs === 2)
   await tidying.close()
 })
+
+test('a commit of which nobody knows whether it was one is told, and not tried again', async (t) => {
+  const connection = new Connection(join(tempDir(t), 'a.db'))
+  t.after(() => connection.close())
+  const { tidying, told } = open(async () => ({ isMore: false }))
+  await until(() => told.length === 1)
+  let commits = 0
+  const work = { ...noWork, run: async () => ['done'], isUrgent: () => true }
+  const write = async <T>(run: (tx: Tx) => Promise<T>): Promise<T> => {
+    await run(new RunningTx(connection))
+    commits++
+    throw new Error('the connection broke')
+  }
+  await assert.rejects(writeBatch(tidying, { work, items: ['one'], dialect: sqliteDialect, write }), /broke/)
+  assert.equal(commits, 1)
+  await tidying.close()
+})
+
+const noWork: Work<string, string> = {
+  module: '',
+  run: async () => [],
+  tidy: async () => ({ isMore: false }),
+  pack: () => ({ values: [], bytes: new Uint8Array() }),
+  unpack: () => [],
+  isUrgent: () => false,
+  weigh: () => 0,
+  source: () => '',
+}

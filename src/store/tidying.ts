@@ -1,5 +1,6 @@
 // When the work behind the answers is done: at once while nobody waits, and in larger pieces under load.
-import type { Tidied } from './lane.ts'
+import type { Dialect, Tx } from './engine.ts'
+import type { Tidied, Work } from './lane.ts'
 
 /** So much work behind the answers, or work that has waited so long, is not put off any longer. */
 const DUE_ITEMS = 50_000
@@ -36,6 +37,16 @@ export class Tidying {
     else this.#soon(isUrgent || this.#items < FEW ? PAUSE_MS : LONG_PAUSE_MS)
   }
 
+  /** Whether so many may be tidied in the commit that they are written by: somebody waits for it, and nothing else is left. */
+  isAtOnce(items: number, isUrgent: boolean): boolean {
+    return isUrgent && items < FEW && this.#items === 0 && !this.#timer && !this.#running
+  }
+
+  /** They were, and there was more of it. */
+  goOn(): void {
+    this.#soon(0)
+  }
+
   /** Resolved when nothing runs any more; what is left is the next process's. */
   async close(): Promise<void> {
     this.#isOver = true
@@ -50,6 +61,7 @@ export class Tidying {
 
   #start(): void {
     clearTimeout(this.#timer)
+    this.#timer = undefined
     if (this.#isOver || this.#running) return
     this.#items = 0
     this.#running = this.#run()
@@ -68,5 +80,49 @@ export class Tidying {
     this.#running = undefined
     if (next !== undefined) this.#soon(next)
     else if (this.#items > 0) this.#soon(PAUSE_MS)
+  }
+}
+
+export interface Batch<I, O> {
+  readonly work: Work<I, O>
+  readonly items: readonly I[]
+  readonly dialect: Dialect
+  /** In a transaction of its own. */
+  write<T>(run: (tx: Tx) => Promise<T>): Promise<T>
+}
+
+export interface Written<O> {
+  readonly answers: readonly O[]
+  /** What was tidied with it; whoever listens is yet to be told. */
+  readonly tidied?: Tidied
+}
+
+/** A batch, and what is behind its answers where somebody waits for that. */
+export async function writeBatch<I, O>(tidying: Tidying, batch: Batch<I, O>): Promise<Written<O>> {
+  const { work, items, dialect, write } = batch
+  const isUrgent = items.some(work.isUrgent)
+  const written = tidying.isAtOnce(items.length, isUrgent) ? await writeTidily(batch) : undefined
+  if (written?.tidied?.isMore) tidying.goOn()
+  if (written) return written
+  const answers = await write((tx) => work.run(tx, dialect, items))
+  tidying.note(items.length, isUrgent)
+  return { answers }
+}
+
+/** Nothing where it was the tidying that failed. Whatever else fails is told: after a commit nobody knows whether it was one. */
+async function writeTidily<I, O>({ work, items, dialect, write }: Batch<I, O>): Promise<Written<O> | undefined> {
+  let isTidying = false
+  try {
+    return await write(async (tx) => {
+      isTidying = false
+      const answers = await work.run(tx, dialect, items)
+      isTidying = true
+      const tidied = await work.tidy(tx, dialect)
+      isTidying = false
+      return { answers, tidied }
+    })
+  } catch (error) {
+    if (!isTidying) throw error
+    return undefined
   }
 }

@@ -73,7 +73,9 @@ export class Router {
     const { host } = this.#options
     for (let isMore = true; isMore && !this.#lookout.isClosed; ) {
       if (!(await host.engine.read(hasUnrouted))) return
-      const routed = await host.engine.transaction((tx) => routePiece(tx, this.#options))
+      const routing = host.engine.transaction((tx) => routePiece(tx, this.#options))
+      host.routing.emit()
+      const routed = await routing
       isMore = routed.isMore
       host.signals.emit(routed.keys)
     }

@@ -5,6 +5,7 @@ import { daemon } from '../daemon.ts'
 import { INSTANCE_SETTINGS, TURN_SETTINGS } from '../settings.ts'
 import { preparing } from './preparation.ts'
 import { Runner } from './runner.ts'
+import { keepTurnLogs } from './turn-logs.ts'
 
 export const runed = daemon({
   name: 'runed',
@@ -23,5 +24,6 @@ export const runed = daemon({
     const prepare = preparing({ host, layout, runtimes, settings })
     const runner = new Runner({ host, log, prepare, leaseMs: Math.max(1000, settings.TURN_LEASE) })
     defer(() => runner.close())
+    defer(keepTurnLogs({ host, layout, log }))
   },
 })

@@ -1,6 +1,5 @@
 // Everything that a run is told, gathered when it starts: the prompt, the session, the money, the keys, the time.
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Asked, ClaimedTurn } from '../../core/claim.ts'
 import { type Conversation, conversations, findConversation, resetSessions } from '../../core/conversations.ts'
@@ -21,6 +20,7 @@ import type { Tx } from '../../store/engine.ts'
 import { run } from '../../store/statement.ts'
 import { keepAttachments } from './media.ts'
 import type { Prepared } from './runner.ts'
+import { turnLogFile } from './turn-logs.ts'
 import { workspaceFiles } from './workspace-files.ts'
 
 export interface PreparationOptions {
@@ -45,18 +45,24 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
     const { folder, id } = turn
     const dirs = groupDirs(layout, folder)
     await socketOf(dirs.socket)
-    const files = await workspaceFiles(layout, folder)
+    const files = workspaceFiles(layout, folder)
     const now = clock.now()
-    await forgetIdle(host, turn, now)
-    const told = await engine.read(async (tx) => {
+    const tell = async (tx: Tx) => {
       const world = { instance, now, timeZone, rules, routes: await host.routes.read(tx), assistantName, files }
+      const conversation = await findConversation(tx, folder, turn.topic)
       return {
         ...(await promptParts(tx, world, claimed)),
-        conversation: await findConversation(tx, folder, turn.topic),
+        conversation,
+        isIdle: await isIdle(tx, conversation, now),
         config: configOf((await groups.find(tx, { folder }))?.config),
         env: await providerKeys(tx, keyring, { folder, sub: turn.user_sub }),
       }
-    })
+    }
+    let told = await engine.read(tell)
+    if (told.isIdle) {
+      await forgetSession(host, turn, now)
+      told = await engine.read(tell)
+    }
     const { conversation, config } = told
     const sessionId = turn.is_isolated ? undefined : conversation?.session_id
     await noteShown(engine.transaction.bind(engine), conversation, told.observed_seq)
@@ -76,7 +82,7 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         parentSessionId: sessionId === undefined ? conversation?.parent_session : undefined,
         socket: dirs.socket,
         home: dirs.home,
-        logFile: join(dirs.logs, 'turns', `${timestamp(now).slice(0, 10)}-${id}.log`),
+        logFile: turnLogFile(dirs, id, now),
         moneyCents: turn.money_cents,
         deadline: now + settings.TURN_DEADLINE,
         hangMs: settings.TURN_HANG,
@@ -95,17 +101,17 @@ async function socketOf(path: string): Promise<void> {
 }
 
 /** What the last turn here has ended long ago is not gone on with. */
-async function forgetIdle({ engine }: Host, { folder, topic }: Turn, now: number): Promise<void> {
-  const isIdle = await engine.read(async (tx) => {
-    if ((await findConversation(tx, folder, topic))?.session_id === undefined) return false
-    const { rows } = await run(
-      tx,
-      `select ended_at from session_log where folder = $1 and topic = $2 order by id desc limit 1`,
-      [folder, topic],
-    )
-    return Date.parse(String(rows[0]?.ended_at ?? '')) < now - SESSION_IDLE_MS
-  })
-  if (!isIdle) return
+async function isIdle(tx: Tx, conversation: Conversation | undefined, now: number): Promise<boolean> {
+  if (conversation?.session_id === undefined) return false
+  const { rows } = await run(
+    tx,
+    `select ended_at from session_log where folder = $1 and topic = $2 order by id desc limit 1`,
+    [conversation.folder, conversation.topic],
+  )
+  return Date.parse(String(rows[0]?.ended_at ?? '')) < now - SESSION_IDLE_MS
+}
+
+async function forgetSession({ engine }: Host, { folder, topic }: Turn, now: number): Promise<void> {
   await engine.transaction(async (tx) => {
     await resetSessions(tx, folder, topic, timestamp(now))
     const note = 'The session before was long ago; this is a fresh one.'

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type Conversing, conversing } from '../../../test/support/conversation.ts'
+import { fakeChannel, withChannel } from '../../../test/support/fake-channel.ts'
 import { type EngineName, freshStore, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
 import { until } from '../../../test/support/until.ts'
 import type { ClaimedTurn } from '../../core/claim.ts'
@@ -8,6 +9,7 @@ import { conversations } from '../../core/conversations.ts'
 import { costLog } from '../../core/costs.ts'
 import { textOf } from '../../core/messages.ts'
 import { outbox } from '../../core/outbox.ts'
+import { sandboxRooms } from '../../core/sandbox.ts'
 import { stopTurns, type Turn, turns } from '../../core/turns.ts'
 import { openLog } from '../../lib/log.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -79,6 +81,17 @@ function jobOf(turn: Turn): Omit<Job, 'signal'> {
   return { turnId: id, fence, folder, topic, jid, sender, said: turn.replies, deadline: 0, hangMs: 0, ...place }
 }
 
+test('in one process a turn is claimed in the commit that its message is routed by', async (t) => {
+  const { ask, start, ended, state, host } = await open(t, 'sqlite')
+  await start(async () => ({ result: 'ok' }))
+  await ended(await ask('first'))
+  const asking = ask('second')
+  host.routing.emit()
+  const id = await asking
+  assert.notEqual((await state(id)).state, 'waiting')
+  assert.deepEqual((await ended(id)).said, ['ok'])
+})
+
 onEveryEngine('the runner', (engine) => {
   test('answers each message, and ends its round', async (t) => {
     const { ask, start, ended, say } = await open(t, engine)
@@ -142,6 +155,39 @@ onEveryEngine('the runner', (engine) => {
     assert.equal(notice?.jid, 'sandbox:a')
     const { asked } = { asked: await on.read((tx) => turns.find(tx, { id })) }
     assert.equal(asked?.reason, 'there is no such program')
+  })
+
+  test('in the chat of a platform it shows that somebody is typing, for as long as the turn runs', async (t) => {
+    const on = await open(t, engine)
+    const isTyping = async () => (await on.read((tx) => sandboxRooms.find(tx, { jid: 'sandbox:a' })))?.is_typing
+    await on.start(async () => {
+      await until(async () => (await isTyping()) === true)
+      return { result: 'yes' }
+    })
+    const id = await on.ask('hi', { jid: 'sandbox:a', hasRound: false, target_folder: undefined })
+    await until(async () => (await on.state(id)).state === 'answered')
+    await until(async () => (await isTyping()) === false)
+  })
+
+  test('a platform that is slow to show the typing does not go on showing it', async (t) => {
+    const here = await testHost(t, engine)
+    const [over, hidden] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const shown: boolean[] = []
+    const typing = async ({ on }: { on: boolean }): Promise<void> => {
+      if (on) await over.promise
+      shown.push(on)
+      if (!on) hidden.resolve()
+    }
+    const slow = { ...fakeChannel(), actions: { typing } }
+    const host = { ...here.host, channels: withChannel(here.host.channels, slow) }
+    const on = await open(t, engine, { ...here, host })
+    await on.start(async () => ({ result: 'yes' }))
+    const id = await on.ask('hi', { jid: 'fake:a', hasRound: false, target_folder: undefined })
+    await until(async () => (await on.state(id)).state === 'answered')
+    over.resolve()
+    await hidden.promise
+    await new Promise(setImmediate)
+    assert.deepEqual(shown, [true, false])
   })
 
   test('a session that is gone is started afresh, with a note', async (t) => {

@@ -60,6 +60,9 @@ export class Runner {
   readonly #leaseMs: number
   readonly #running = new Map<string, { done: Promise<void>; abort: AbortController }>()
   readonly #lookout: Lookout
+  readonly #unheard: () => void
+  /** Something is about to be routed: what the store says of what waits is already old. */
+  #isExpecting = false
 
   constructor(options: RunnerOptions) {
     this.#options = options
@@ -67,10 +70,15 @@ export class Runner {
     this.#speaking = speakingOf(host)
     this.#leaseMs = options.leaseMs ?? LEASE_MS
     this.#lookout = new Lookout({ host, look: () => this.#look() })
+    this.#unheard = host.routing.on(() => {
+      this.#isExpecting = true
+      this.#lookout.soon()
+    })
   }
 
   /** Breaks off what runs; it goes on in the next process. */
   async close(): Promise<void> {
+    this.#unheard()
     const closed = this.#lookout.close()
     for (const { abort } of this.#running.values()) abort.abort('closing' satisfies Why)
     await closed
@@ -82,9 +90,11 @@ export class Runner {
 
   async #look(): Promise<void> {
     const { host } = this.#options
+    let isExpected = this.#isExpecting
+    this.#isExpecting = false
     if (this.#running.size > 0) await this.#breakOff()
-    while (!this.#lookout.isClosed && this.#running.size < host.rules.turnsMax) {
-      if (!(await host.engine.read((tx) => hasWaiting(tx, host.clock.now())))) return
+    for (; !this.#lookout.isClosed && this.#running.size < host.rules.turnsMax; isExpected = false) {
+      if (!isExpected && !(await host.engine.read((tx) => hasWaiting(tx, host.clock.now())))) return
       const claimed = await host.engine.transaction((tx) => this.#claim(tx))
       if (!claimed) return
       this.#start(claimed)
@@ -256,8 +266,9 @@ export class Runner {
         // A sign of life that does not get through is not worth a word.
       }
     }
-    void show(true)
-    return { stop: () => void show(false) }
+    const shown = show(true)
+    // In this order, however long the first takes.
+    return { stop: () => void shown.then(() => show(false)) }
   }
 
   /** What has happened is written down, even where the store has no time for a moment. */

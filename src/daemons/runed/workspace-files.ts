@@ -3,25 +3,13 @@
 import type { Layout } from '../../core/layout.ts'
 import { splitFrontMatter } from '../../core/products.ts'
 import type { PromptFiles } from '../../core/prompt-parts.ts'
-import { openInWorkspace } from '../../core/workspace.ts'
-import { Refusal } from '../../lib/refusal.ts'
+import { workspaceTexts } from '../../core/workspace-texts.ts'
 
 const BYTES_MAX = 256 * 1024
 
-export async function workspaceFiles(layout: Layout, folder: string): Promise<PromptFiles> {
-  const read = (name: string) => readIfThere(layout, folder, `/home/node/${name}`)
-  const [work, persona] = await Promise.all([read('work.md'), read('PERSONA.md')])
+export function workspaceFiles(layout: Layout, folder: string): PromptFiles {
+  const [work, persona] = workspaceTexts(layout, folder, ['work.md', 'PERSONA.md'], BYTES_MAX)
   return { work, persona: persona === undefined ? undefined : personaOf(persona) }
-}
-
-async function readIfThere(layout: Layout, folder: string, path: string): Promise<string | undefined> {
-  try {
-    await using file = await openInWorkspace(layout, folder, path, BYTES_MAX)
-    return await file.readFile('utf8')
-  } catch (error) {
-    if (error instanceof Refusal) return undefined
-    throw error
-  }
 }
 
 /** `name` and `summary` of its front matter, one line each. */

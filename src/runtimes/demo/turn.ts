@@ -13,9 +13,13 @@ const SAYING = new Set(['post', 'reply', 'send', 'send_file', 'send_voice', 'quo
 
 export async function runTask(task: Task): Promise<Outcome> {
   let socket: SocketClient | undefined
+  const said = task.messages.map(({ text }) => text).join('\n')
+  // Read while the socket is asked.
+  const scripted = scriptFor(task.home, said)
   try {
     socket = await SocketClient.open(task.socket, task.turn)
-    return { sessionId: task.session, ...(await new Performance(socket, task).run()) }
+    const script = (await scripted) ?? readScript(said)
+    return { sessionId: task.session, ...(await new Performance(socket, task).run(script)) }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     return { fault: { kind: error instanceof SocketFault ? 'unavailable' : 'again', message } }
@@ -38,10 +42,7 @@ class Performance {
     this.#skip = task.said
   }
 
-  async run(): Promise<Ran> {
-    const { messages, home } = this.#task
-    const said = messages.map(({ text }) => text).join('\n')
-    const script = (await scriptFor(home, said)) ?? readScript(said)
+  async run(script: ReturnType<typeof readScript>): Promise<Ran> {
     if (typeof script === 'string') await this.#fail(script)
     else if (script) await this.#perform(script)
     else await this.#answer()

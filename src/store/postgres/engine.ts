@@ -7,7 +7,7 @@ import type { Dialect, Engine, Tx } from '../engine.ts'
 import { type Lane, type LaneOptions, QueuedLane, type Work } from '../lane.ts'
 import { Attendance, type Connected, mustBeOutside, RunningTx } from '../running.ts'
 import { outsideQuotes } from '../statement.ts'
-import { Tidying } from '../tidying.ts'
+import { Tidying, writeBatch } from '../tidying.ts'
 import { codeOf, fault, isCrossed } from './faults.ts'
 
 const CONNECTIONS = 10
@@ -103,8 +103,14 @@ class PostgresEngine implements Engine {
     )
     const desk = {
       write: async (items: readonly I[]) => {
-        const answers = await this.transaction((tx) => work.run(tx, this.dialect, items))
-        tidying.note(items.length, items.some(work.isUrgent))
+        const { dialect } = this
+        const { answers, tidied } = await writeBatch(tidying, {
+          work,
+          items,
+          dialect,
+          write: (run) => this.transaction(run),
+        })
+        if (tidied) onTidied?.(tidied)
         return answers
       },
       close: () => tidying.close(),

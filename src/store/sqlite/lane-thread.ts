@@ -4,7 +4,7 @@ import { Refusal } from '../../lib/refusal.ts'
 import type { Tx } from '../engine.ts'
 import type { Packed, Tidied, Work } from '../lane.ts'
 import { RunningTx } from '../running.ts'
-import { Tidying } from '../tidying.ts'
+import { Tidying, writeBatch } from '../tidying.ts'
 import { openConnection } from './connection.ts'
 import { sqliteDialect } from './dialect.ts'
 import { fault, isDiskError } from './faults.ts'
@@ -28,18 +28,20 @@ connection.query(`pragma cache_size = -${CACHE_KIB}`, [])
 async function write<T>(run: (tx: Tx) => Promise<T>): Promise<T> {
   if (broken !== undefined) throw broken
   const tx = new RunningTx(connection)
-  connection.exec('begin immediate')
   try {
+    connection.exec('begin immediate')
     const value = await tx.enclose(run)
     connection.exec('commit')
     return value
   } catch (error) {
+    const first = tx.failure ?? error
+    if (isDiskError(first)) broken ??= first
     try {
       if (connection.isInTransaction) connection.exec('rollback')
     } catch {
       // The first error is the one that says why.
     }
-    throw tx.failure ?? error
+    throw first
   }
 }
 
@@ -105,8 +107,7 @@ port.on('message', (packed: Packed | null) => {
   void inTurn(async () => {
     try {
       const items = work.unpack(packed)
-      say({ answers: await write((tx) => work.run(tx, sqliteDialect, items)) })
-      tidying.note(items.length, items.some(work.isUrgent))
+      say(await writeBatch(tidying, { work, items, dialect: sqliteDialect, write }))
       shortenLog()
     } catch (error) {
       say({ failed: failed(error) })

@@ -25,7 +25,7 @@ function workOf(t: TestContext, text: string): Work<string, string> {
   }
 }
 
-const rest = 'unpack: ({ values }) => values, tidy: async () => ({ isMore: false })'
+const rest = 'unpack: ({ values }) => values, isUrgent: () => false, tidy: async () => ({ isMore: false })'
 
 test('a thread that cannot start, or that ends, refuses what it was given, and it is told as the end', async (t) => {
   const engine = await prepare(t, openSqlite({ path: join(tempDir(t), 'svc.db'), create: true }))

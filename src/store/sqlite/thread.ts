@@ -3,6 +3,7 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { Refusal, type RefusalCode } from '../../lib/refusal.ts'
 import { type Desk, type LaneOptions, refuseGone, type Tidied, type Work } from '../lane.ts'
+import type { Written } from '../tidying.ts'
 
 /** What the thread is given to begin with. */
 export interface Orders {
@@ -12,7 +13,7 @@ export interface Orders {
 
 /** What comes back from it. */
 export type Reply =
-  | { readonly answers: readonly unknown[] }
+  | Written<unknown>
   | { readonly failed: Failed }
   | { readonly tidied: Tidied }
   /** The disk failed while nobody waited. */
@@ -69,12 +70,14 @@ export class Thread<I, O> implements Desk<I, O> {
   }
 
   #hear(reply: Reply): void {
-    if ('tidied' in reply) this.#options.onTidied?.(reply.tidied)
-    // The thread answers what this lane's own work gives.
-    else if ('answers' in reply) this.#writing?.resolve(reply.answers as readonly O[])
-    else if ('failed' in reply) this.#writing?.reject(this.#errorOf(reply.failed))
     // Whoever is being written for has an answer of its own to come.
-    else this.#errorOf(reply.broken)
+    if ('broken' in reply) this.#errorOf(reply.broken)
+    else if ('failed' in reply) this.#writing?.reject(this.#errorOf(reply.failed))
+    else {
+      // The thread answers what this lane's own work gives.
+      if ('answers' in reply) this.#writing?.resolve(reply.answers as readonly O[])
+      if (reply.tidied) this.#options.onTidied?.(reply.tidied)
+    }
   }
 
   #errorOf({ code, message, hint, isFatal }: Failed): Error {
