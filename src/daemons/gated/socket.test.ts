@@ -81,7 +81,8 @@ suite('a connection that says nothing', () => {
       list: toolList([]),
       onError: assert.fail,
       onStranger: assert.fail,
-      silenceMs: 300,
+      // Long enough to say a word, also on a machine that is busy.
+      silenceMs: 1500,
     }
     const socket = await FolderSocket.open('main', options)
     t.after(() => socket.close())

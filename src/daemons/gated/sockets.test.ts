@@ -4,15 +4,19 @@ import { existsSync, lstatSync, mkdirSync, readdirSync, realpathSync, statSync, 
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
+import { like } from '../../../test/support/engine.ts'
 import { type Gated, openGate, openWire } from '../../../test/support/gate.ts'
 import { onEveryEngine, refused, testHost } from '../../../test/support/host.ts'
 import { serving } from '../../../test/support/serve.ts'
 import { openTools } from '../../../test/support/socket-client.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
-import { layout } from '../../core/layout.ts'
+import { groupDirs, layout } from '../../core/layout.ts'
+import { toolList } from '../../faces/mcp.ts'
+import { openLog } from '../../lib/log.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { run } from '../../store/statement.ts'
+import { Sockets } from './sockets.ts'
 
 const isThere = (s: Gated, folder: string) => () => existsSync(s.path(folder))
 
@@ -172,13 +176,33 @@ suite('the connections of a socket', () => {
   })
 })
 
+test('a start that fails in the middle leaves nothing that listens, and the place to the next one', async (t) => {
+  const { host, groups } = await testHost(t)
+  await groups('main', 'team')
+  const place = layout(tempDir(t))
+  const log = await openLog({ to: { write: () => true } })
+  const options = { host, layout: place, log, list: toolList([]), onError: assert.fail, onStranger: assert.fail }
+  const closed = like(host.engine, {
+    listen: () => {
+      throw new Error('the store is closed')
+    },
+  })
+  await assert.rejects(Sockets.open({ ...options, host: { ...host, engine: closed } }), /the store is closed/)
+  const { socket } = groupDirs(place, 'team')
+  assert.ok(!existsSync(socket))
+  const sockets = await Sockets.open(options)
+  t.after(() => sockets.close())
+  assert.ok(existsSync(socket))
+})
+
 test('a server that does not answer its lock in time is still a server', async (t) => {
   const root = tempDir(t)
   mkdirSync(join(root, 'ipc'))
   const foreign = createServer(() => {})
   foreign.listen(join(root, 'ipc', '.gated'))
-  t.after(() => foreign.close())
   const s = await openGate(t, { root })
+  // Behind the other's end, or it would take over.
+  t.after(() => foreign.close())
   assert.ok(!existsSync(join(root, 'ipc', 'main', 'gated.sock')))
   assert.ok(s.logged().some(({ msg }) => /takes over when it ends/.test(String(msg))))
 })

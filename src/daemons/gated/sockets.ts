@@ -45,23 +45,32 @@ export class Sockets {
 
   /** Those of all groups listen when it returns. */
   static async open(options: SocketsOptions): Promise<Sockets> {
-    const { host, layout, agentUid } = options
+    const { layout, agentUid } = options
     mustBeShort(layout)
     const mode = agentUid === undefined ? 0o700 : 0o755
     mkdirSync(layout.ipc, { recursive: true, mode })
     chmodSync(layout.ipc, mode)
-    const lock = await mustBeAlone(layout)
+    const sockets = new Sockets(options, await mustBeAlone(layout))
+    try {
+      await sockets.#begin()
+    } catch (error) {
+      // The store may be closed meanwhile. What listens here is nobody's then, and would keep the process running.
+      await sockets.close()
+      throw error
+    }
+    return sockets
+  }
+
+  async #begin(): Promise<void> {
+    const { host, layout } = this.#options
     rmSync(makingPlace(layout), { recursive: true, force: true })
     mkdirSync(makingPlace(layout), { mode: 0o700 })
-    const sockets = new Sockets(options, lock)
-    await sockets.#look()
-    const timer = setInterval(() => sockets.#lookSoon(), LOOK_MS).unref()
-    sockets.#stops.push(
-      () => clearInterval(timer),
-      host.signals.on(() => sockets.#lookSoon()),
-      host.engine.listen(() => sockets.#lookSoon()),
-    )
-    return sockets
+    await this.#look()
+    const look = (): void => this.#lookSoon()
+    const timer = setInterval(look, LOOK_MS).unref()
+    this.#stops.push(() => clearInterval(timer))
+    this.#stops.push(host.signals.on(look))
+    this.#stops.push(host.engine.listen(look))
   }
 
   async close(): Promise<void> {
