@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { like } from '../../test/support/engine.ts'
 import { onEveryEngine, testHost } from '../../test/support/host.ts'
 import { until } from '../../test/support/until.ts'
 import { deliver } from '../core/delivery.ts'
@@ -56,4 +57,30 @@ onEveryEngine('a room that is followed', (engine) => {
     await following
     assert.equal(idle, 1)
   })
+})
+
+test('that nobody has taken it up is told once, however slowly the store answers', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const { host } = await testHost(t)
+  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  const said = await host.engine.transaction((tx) =>
+    sayInRoom(tx, speaking, { room: 'lobby', person: 'mia', content: 'anybody?' }),
+  )
+  const held = Promise.withResolvers<void>()
+  let [reads, idle] = [0, 0]
+  const engine = like(host.engine, {
+    read: (work) => (reads++ === 0 ? held.promise : Promise.resolve()).then(() => host.engine.read(work)),
+  })
+  const stop = new AbortController()
+  const following = { signal: stop.signal, show: () => assert.fail(), onIdle: () => idle++ }
+  const end = followAnswer({ ...host, engine }, said, following)
+  await until(() => reads === 1)
+  // More looks than it takes, while the first one has not come back.
+  t.mock.timers.tick(3500)
+  held.resolve()
+  await until(() => idle === 1)
+  t.mock.timers.tick(500)
+  await until(() => reads === 3)
+  stop.abort()
+  assert.deepEqual([await end, idle], [undefined, 1])
 })

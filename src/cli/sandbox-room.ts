@@ -46,6 +46,7 @@ export async function followAnswer(
 ): Promise<Inbox | undefined> {
   let after = entry.seq
   let row: Inbox | undefined
+  let isIdleTold = false
   for await (const looks of wakes(host, signal)) {
     const seen = await host.engine.read(async (tx) => {
       const open = `select 1 as one from outbox where jid = $1 and state in ('pending', 'sending') limit 1`
@@ -61,7 +62,9 @@ export async function followAnswer(
     }
     row = seen.row
     if (row && !OPEN.includes(row.state) && !seen.isOpen) return row
-    if (!row && looks === IDLE_LOOKS) onIdle?.()
+    if (row || looks < IDLE_LOOKS || isIdleTold) continue
+    isIdleTold = true
+    onIdle?.()
   }
   return undefined
 }

@@ -42,12 +42,14 @@ export function exchange(asked: Asked): Promise<Answered> {
     let isWritten = false
     let isAnswered = false
     let broke: ChannelFault | undefined
-    const late = setTimeout(() => sent.destroy(new Error('no answer in time')), asked.timeoutMs)
+    let late: NodeJS.Timeout | undefined
     const connecting = setTimeout(() => sent.destroy(new Error('no connection in time')), CONNECT_MS)
     sent.once('socket', (socket) => {
       socket.once(isSecure ? 'secureConnect' : 'connect', () => {
         isWritten = true
         clearTimeout(connecting)
+        // From here on: what only waits for a connection has its own limit, and is no answer that is missing.
+        late = setTimeout(() => sent.destroy(new Error('no answer in time')), asked.timeoutMs)
       })
     })
     const settle = (): void => {

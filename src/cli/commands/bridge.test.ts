@@ -35,7 +35,8 @@ interface Bridge {
 
 function bridge(t: TestContext, path: string, env: Record<string, string> = {}): Bridge {
   const child = spawn(process.execPath, [BIN, 'bridge', path], { env: { PATH: process.env.PATH, ...env } })
-  const exit = once(child, 'exit')
+  // With all that it has said.
+  const close = once(child, 'close')
   t.after(() => child.kill())
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   let said = ''
@@ -46,7 +47,7 @@ function bridge(t: TestContext, path: string, env: Record<string, string> = {}):
     child,
     say: (message) => child.stdin.write(`${JSON.stringify(message)}\n`),
     next: async () => JSON.parse((await lines.next()).value ?? assert.fail(`it ended: ${said}`)),
-    ended: async () => (await exit)[0],
+    ended: async () => (await close)[0],
     stderr: () => said,
   }
 }

@@ -6,6 +6,7 @@ import { after, suite, test } from 'node:test'
 import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { fakeClock } from '../../../test/support/clock.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
+import { timestamp } from '../../lib/clock.ts'
 
 onEveryEngine('svc identity', (engine) => {
   test('link, list, unlink', async (t) => {
@@ -118,7 +119,9 @@ test('a budget warns at 80 percent, and is exhausted when more is spent than the
   const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
   t.after(() => db.close())
   const spend = db.prepare(`insert into cost_log values ('main', ?, 'm', null, null, 0, 0, ?, ?)`)
-  const show = () => cli.ok('budget demo show folder main')
+  // One moment for all of it: at midnight it would start again.
+  const clock = fakeClock()
+  const show = () => cli.ok('budget demo show folder main', { clock })
   const steps = [
     [399, 'ok', 101],
     [1, 'WARN', 100],
@@ -126,7 +129,7 @@ test('a budget warns at 80 percent, and is exhausted when more is spent than the
     [1, 'EXHAUSTED', -1],
   ] as const
   for (const [cents, status, remaining] of steps) {
-    spend.run(`turn ${status} ${cents}`, cents, new Date().toISOString())
+    spend.run(`turn ${status} ${cents}`, cents, timestamp(clock.now()))
     assert.match(await show(), new RegExp(`remaining: ${remaining} cents\nstatus: ${status}\n$`))
   }
 })
