@@ -1,5 +1,5 @@
-// Hooks through the front door of a served instance, durable and logged, against a bare node:http server that reads the
-// body and answers 204.
+// Hooks through the front door of a served instance, durable, logged and routed, against a bare node:http server that reads
+// the body and answers 204. Their turns do not run.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { openPostgres, postgresMissing } from '../test/support/postgres.ts'
@@ -32,7 +32,7 @@ export async function benchIngestRate(): Promise<Result[]> {
   await using stage = new Stage()
   const { instance, paths } = await openLinks(stage, 'small')
   const nobodys = Array.from({ length: LINKS }, () => `/hook/${randomBytes(32).toString('base64url')}`)
-  const svc = await stage.start(instance.serve())
+  const svc = await stage.start(instance.serveWithoutTurns())
   const accepted = new Accepted('svc')
   const rounds = await runRounds(
     {
@@ -83,7 +83,7 @@ export async function benchIngestMemory(): Promise<Result[]> {
   mustHaveWrk()
   await using stage = new Stage()
   const { instance, paths } = await openLinks(stage, 'small')
-  const svc = await stage.start(instance.serve())
+  const svc = await stage.start(instance.serveWithoutTurns())
   const accepted = new Accepted('svc')
   const sizes: number[] = []
   let [sent, seconds] = [0, 0]
@@ -118,7 +118,7 @@ export async function benchIngestPostgres(): Promise<Result[]> {
   const rounds = await runRounds(
     {
       bare: to(await stage.start(openBareServer()), paths),
-      svc: to(await stage.start(instance.serve()), paths),
+      svc: to(await stage.start(instance.serveWithoutTurns()), paths),
     },
     // The database is no child of ours: its work counts as others'.
     { rounds: ROUNDS, patience: 1, onBurst: accepted.add },
@@ -140,7 +140,10 @@ export async function benchIngestBigStore(): Promise<Result[]> {
   await using stage = new Stage()
   const [small, big] = [await openLinks(stage, 'small'), await openLinks(stage, 'big')]
   fillStore(big.instance.store, OLD)
-  const [few, many] = [await stage.start(small.instance.serve()), await stage.start(big.instance.serve())]
+  const [few, many] = [
+    await stage.start(small.instance.serveWithoutTurns()),
+    await stage.start(big.instance.serveWithoutTurns()),
+  ]
   await untilQuiet(many)
   const rounds = await runRounds({ small: to(few, small.paths), big: to(many, big.paths) }, { rounds: ROUNDS })
   const rate = compare(rounds, ['big', 'small'], rateOf)

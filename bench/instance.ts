@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type Configured, openInstance, placeOf } from '../src/cli/instance.ts'
 import { DEFAULT_PRODUCT, makeInstance, mustFindProduct } from '../src/cli/new-instance.ts'
 import type { OpenHost } from '../src/daemons/host.ts'
+import { DAEMON_NAMES } from '../src/daemons/settings.ts'
 import { systemClock } from '../src/lib/clock.ts'
 import { sourceOf } from '../src/lib/settings.ts'
 import { call } from '../src/registry/call.ts'
@@ -11,6 +12,7 @@ import { routeTokensResource } from '../src/resources/route-tokens.ts'
 import { openServer, type Server, SVC } from './server.ts'
 
 const NAME = 'bench'
+const WITHOUT_TURNS = DAEMON_NAMES.filter((name) => name !== 'runed')
 
 export interface Instance {
   /** Where its files are. */
@@ -20,7 +22,12 @@ export interface Instance {
   /** Gives its store to `work`, in this process. */
   open<T>(work: (host: OpenHost) => Promise<T>): Promise<T>
   /** `svc serve`: every daemon in one process; the front door is its URL. */
-  serve(nodeOptions?: readonly string[]): Promise<Server>
+  serve(): Promise<Server>
+  /**
+   * All but runed: what comes in is stored, filed, routed and indexed, and waits. A turn runs for as long as its agent likes, so a
+   * server that has turns to run is never quiet, and what it needs says nothing about taking messages.
+   */
+  serveWithoutTurns(nodeOptions?: readonly string[]): Promise<Server>
 }
 
 /** Below `folder`, told what `settings` says. No link is limited, and every port is a free one. */
@@ -37,12 +44,17 @@ export async function openBenchInstance(folder: string, settings: Record<string,
   const product = await mustFindProduct(DEFAULT_PRODUCT)
   const place = placeOf(NAME, environment)
   const { configured } = await makeInstance(place, product, { environment, clock: systemClock })
+  const serve = (daemons: readonly string[], nodeOptions: readonly string[] = []): Promise<Server> =>
+    openServer('proxyd', [...nodeOptions, SVC, 'serve', NAME, ...daemons], {
+      ...env,
+      XDG_CACHE_HOME: join(folder, 'cache'),
+    })
   return {
     root: place.layout.root,
     store: place.layout.store,
     open: (work) => withHost(configured, work),
-    serve: (nodeOptions = []) =>
-      openServer('proxyd', [...nodeOptions, SVC, 'serve', NAME], { ...env, XDG_CACHE_HOME: join(folder, 'cache') }),
+    serve: () => serve([]),
+    serveWithoutTurns: (nodeOptions) => serve(WITHOUT_TURNS, nodeOptions),
   }
 }
 

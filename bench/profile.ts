@@ -34,7 +34,7 @@ const instance = await openBenchInstance(join(stage.root, 'small'))
 const paths = writePaths(join(stage.root, 'paths'), await instance.open((host) => mintHooks(host, LINKS)))
 const folder = join(stage.root, 'profiles')
 mkdirSync(folder)
-const server = await instance.serve(['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval=250'])
+const server = await instance.serveWithoutTurns(['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval=250'])
 // The start and the first compilations are not what is asked for.
 await burst({ url: server.url, paths }, 3)
 const from = now()

@@ -7,7 +7,7 @@ import { answer, contest } from './ring.ts'
 const COUNT = 6000
 const FLIGHT = 32
 const RATE = 200
-const PACED_COUNT = 600
+const PACED_COUNT = 1000
 
 /** Connect, CONNECT, a ClientHello of 1 KiB there and back, close. */
 export async function benchTunnels(): Promise<Result[]> {
