@@ -271,7 +271,8 @@ onEveryEngine('turns that ask at the same time with one cent left', (engine) => 
       }
     }
     await Promise.all([first, ...others].map(work))
-    assert.deepEqual(outcomes, ['ran', ...Array(TURNS - 1).fill('refused')])
+    // Whoever ran may hear of its end later than another hears of its refusal.
+    assert.deepEqual(outcomes.sort(), ['ran', ...Array(TURNS - 1).fill('refused')])
     const { spent, status } = await first.cli.call(groupsResource.verbs.budget, { folder: 'main' })
     assert.deepEqual([spent, status], [CAP - 1 + COST, 'EXHAUSTED'])
   })

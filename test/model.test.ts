@@ -16,21 +16,25 @@ const RUNS = { sqlite: 70, postgres: 12 }
 onEveryEngine('an instance', (engine) => {
   test('is what the rules say after whatever happens, and answers everything in the end', async (t) => {
     const stage = await Stage.open(t, engine)
+    let played = 0
     await fc.assert(
       fc.asyncProperty(fc.commands([ACT], { maxCommands: ACTS_MAX, size: 'max' }), async (acts) => {
         const model = await setTheStage(stage)
         await fc.asyncModelRun(() => ({ model, real: stage }), acts)
         await drain(model, stage)
+        played++
       }),
       {
         unbiased: true,
-        // Also for the search for the shortest way to a failure, which takes long where the store is slow.
-        ...(runs === undefined ? { interruptAfterTimeLimit: LIMIT_MS, markInterruptAsFailure: true } : {}),
+        // For the search for the shortest way to a failure, which takes long where the store is slow. A machine that is
+        // busy plays less in that time, and that is no failure.
+        ...(runs === undefined ? { interruptAfterTimeLimit: LIMIT_MS } : {}),
         numRuns: runs === undefined ? RUNS[engine] : Number(runs),
         ...(seed === undefined ? {} : { seed: Number(seed) }),
       },
     )
     const never = [...tally].filter(([, times]) => times === 0)
-    if (engine === 'sqlite' && runs === undefined) assert.deepEqual(never, [], 'what has never happened is not tested')
+    if (engine === 'sqlite' && played >= RUNS.sqlite)
+      assert.deepEqual(never, [], 'what has never happened is not tested')
   })
 })

@@ -105,24 +105,24 @@ suite('a long writer in another process', () => {
 
   test('is waited for, and when it takes too long the call is refused with advice', async (t) => {
     const path = join(tempDir(t), 'svc.db')
-    const host = await openHost({
-      instance: 'test',
-      store: { path, create: true, busyMs: 300 },
-      webBase: 'http://localhost',
-    })
-    t.after(() => host.close())
-    const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+    const asking = async (busyMs?: number) => {
+      const store = { path, create: true, ...(busyMs === undefined ? {} : { busyMs }) }
+      const host = await openHost({ instance: 'test', store, webBase: 'http://localhost' })
+      t.after(() => host.close())
+      return { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+    }
+    const [hasty, patient] = [await asking(300), await asking()]
     const holder = await start(t, 'hold', { path })
     holder.go()
     assert.equal(await holder.answer(), 'held')
     const { verb, input } = add('a')
-    await assert.rejects(call(asking, verb, input), (error) => {
+    await assert.rejects(call(hasty, verb, input), (error) => {
       assert.ok(refused('unavailable', 'the store is busy')(error))
       return error instanceof Error && 'hint' in error && /try again/.test(String(error.hint))
     })
     // Reading goes on meanwhile.
-    assert.deepEqual(await call(asking, groupsResource.verbs.list, {}), { groups: [] })
-    const waiting = call(asking, verb, input)
+    assert.deepEqual(await call(hasty, groupsResource.verbs.list, {}), { groups: [] })
+    const waiting = call(patient, verb, input)
     holder.go()
     assert.equal(await holder.answer(), 'released')
     assert.deepEqual(await waiting, { added: true, routed: 0 })

@@ -577,12 +577,13 @@ test('a policy remembers only so many principals, and forgets no row by it', () 
 
 test('a scope as long as a book and full of slashes cannot make it slow', () => {
   const policy = compilePolicy([allow('github:1', 'admin', '*/a/**/b'), allow('github:1', 'admin', 'a/**')], [])
-  const start = performance.now()
+  const start = process.cpuUsage()
   assert.equal(
     judge(policy, { principal: 'github:1', claims: {} }, { action: 'admin', scope: 'a/'.repeat(32_768) }).allow,
     true,
   )
-  assert.ok(performance.now() - start < 1000)
+  // Of the processor, so that others who are at work on the machine do not count.
+  assert.ok(process.cpuUsage(start).user < 1_000_000)
 })
 
 test('a refusal about no folder names the instance', () => {

@@ -75,6 +75,8 @@ function copyOf(t: TestContext, { store }: Scene): Address {
 async function ready(orders: Orders) {
   const child = spawn(process.execPath, [CHILD, JSON.stringify(orders)], { stdio: ['pipe', 'pipe', 'inherit'] })
   const lines = createInterface({ input: child.stdout })
+  // Not the process's own end: what it has said may still be on its way then.
+  const silent = once(lines, 'close')
   const exited = once(child, 'exit')
   const [line] = await once(lines, 'line')
   assert.equal(line, 'ready')
@@ -90,7 +92,7 @@ async function ready(orders: Orders) {
     kill: () => child.kill('SIGKILL'),
     /** What it said at last, or nothing when it died before. */
     over: async (): Promise<string> => {
-      await exited
+      await Promise.all([exited, silent])
       return said
     },
   }

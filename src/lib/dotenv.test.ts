@@ -90,7 +90,7 @@ test('a key that no shell could name is not written', () => {
 })
 
 test('a pathological line of 64 KiB is judged at once', () => {
-  const started = performance.now()
+  const started = process.cpuUsage()
   const spaces = ' '.repeat(65_536)
   const lines = [
     `A=x${spaces}y`,
@@ -107,5 +107,6 @@ test('a pathological line of 64 KiB is judged at once', () => {
       assert.ok(error instanceof Refusal)
     }
   }
-  assert.ok(performance.now() - started < 1000)
+  // Of the processor, so that others who are at work on the machine do not count.
+  assert.ok(process.cpuUsage(started).user < 1_000_000)
 })

@@ -52,7 +52,7 @@ export function listenContract(openTwo: OpenTwo): void {
     const heard: string[] = []
     t.after(other.listen((about) => heard.push(about)))
     await untilHeard(one, [heard])
-    await pause(250)
+    await untilQuiet(heard)
     heard.length = 0
     await assert.rejects(
       one.transaction(async (tx) => {
@@ -61,8 +61,15 @@ export function listenContract(openTwo: OpenTwo): void {
         throw new Error('no')
       }),
     )
-    await pause(250)
-    assert.deepEqual(heard, [])
+    if (one.dialect.hint === undefined) {
+      await pause(250)
+      assert.deepEqual(heard, [])
+      return
+    }
+    // What is told comes in the order of the commits.
+    await commit(one, 'behind it')
+    await until(() => heard.includes('behind it'))
+    assert.ok(!heard.includes('x'))
   })
 
   test('whoever has stopped listening hears nothing, and may stop twice', async (t) => {
@@ -91,6 +98,15 @@ export function listenContract(openTwo: OpenTwo): void {
     // Longer than an engine looks: nothing is thrown from a timer.
     await pause(300)
     assert.deepEqual(heard, [])
+  })
+}
+
+/** What was said has all arrived: for longer than an engine looks there is nothing new. */
+async function untilQuiet(heard: readonly string[]): Promise<void> {
+  await until(async () => {
+    const before = heard.length
+    await pause(250)
+    return heard.length === before
   })
 }
 

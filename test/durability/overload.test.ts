@@ -10,12 +10,12 @@ import { linked } from '../support/linked.ts'
 import { compare, isAcknowledged, load, post, statuses } from '../support/load.ts'
 import { until } from '../support/until.ts'
 
-const CLIENTS = 400
+const CLIENTS = 500
 const BODY_BYTES = 1_048_576 - 64
 /** Longer than anybody is left waiting. */
 const HELD_MS = 6000
-/** All bodies together are 400 MiB, and the clients send more than once. */
-const GROWTH_MIB = 350
+/** All bodies together are 500 MiB, and the clients send more than once. */
+const GROWTH_MIB = 430
 const RECOVERY_MS = 2000
 
 /** What a process has had in memory at most. */

@@ -109,6 +109,11 @@ function firedSlots({ engine }: OpenHost): Promise<Map<string, Slot[]>> {
   })
 }
 
+function spanOf(fired: readonly Slot[]): number {
+  const times = fired.map(({ slot }) => slot)
+  return Math.max(...times) - Math.min(...times)
+}
+
 function killEach(schedulers: Schedulers, by: Chance) {
   return async (untilAt: number): Promise<number> => {
     let kills = 0
@@ -125,6 +130,9 @@ onEveryEngine('three schedulers, of which one is killed again and again', (engin
   test('fire every slot once, and leave out only what was missed', async (t) => {
     const schedulers = await start(t, engine, 'real')
     const kills = await killEach(schedulers, chance(t))(Date.now() + LONG_MS)
+    // A machine that has much else to do has come less far by now.
+    const { engine: store } = schedulers.host
+    await until(async () => (await store.read((tx) => messages.count(tx))) > TASKS * 3)
     await schedulers.stop()
     const slots = await firedSlots(schedulers.host)
     assert.equal(slots.size, TASKS)
@@ -141,7 +149,6 @@ onEveryEngine('three schedulers, of which one is killed again and again', (engin
       }
     }
     t.diagnostic(`${fires} fires and ${missed} missed slots of ${TASKS} tasks, ${kills} kills`)
-    assert.ok(fires > TASKS * 3)
     const left = await schedulers.host.engine.read((tx) => scheduledTasks.list(tx))
     assert.deepEqual([...new Set(left.map(({ status }) => status))], ['active'])
   })
@@ -149,16 +156,21 @@ onEveryEngine('three schedulers, of which one is killed again and again', (engin
   test('fire no slot twice and none backwards when the clock is set by an hour', async (t) => {
     const schedulers = await start(t, engine, 'jumping')
     await killEach(schedulers, chance(t))(Date.now() + LONG_MS)
+    const spans = async (): Promise<number[]> =>
+      [...(await firedSlots(schedulers.host)).values()].map((fired) => spanOf(fired))
+    // How much of the hour ahead they have met by now depends on how soon they have started.
+    await until(async () => {
+      const met = await spans()
+      return met.length === TASKS && met.every((span) => span >= 3_500_000)
+    })
     await schedulers.stop()
     const slots = await firedSlots(schedulers.host)
-    assert.equal(slots.size, TASKS)
     for (const fired of slots.values()) {
       const times = fired.map(({ slot }) => slot)
       assert.deepEqual(
         times,
         [...new Set(times)].sort((one, other) => one - other),
       )
-      assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) >= 3_500_000)
     }
   })
 })

@@ -146,7 +146,7 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
     assert.deepEqual(paths(), ['/control', '/gateway'])
     await engine.docker('network', 'create', 'outside')
     await engine.docker('run', '--rm', '--network', 'outside', 'egress-proxy:latest', 'getent', 'hosts', 'control.test')
-    assert.ok(names().includes('control.test'))
+    await until(() => names().includes('control.test'))
   })
 
   test('input, output and exit code are the workload’s', async () => {

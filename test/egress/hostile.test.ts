@@ -23,7 +23,8 @@ import {
   openLab,
 } from './lab.ts'
 
-const LONG = { timeout: 300_000 }
+/** For what hangs: beside a few busy neighbours the heads alone take five minutes. */
+const LONG = { timeout: 900_000 }
 const TLS = { ...LONG, ...needs('openssl') }
 /** Where everything leads that is not allowed. */
 const FORBIDDEN = '127.0.0.66'

@@ -226,8 +226,11 @@ export async function openBlackHole(t: TestContext): Promise<number> {
     const { createServer } = require('node:net')
     const { parentPort } = require('node:worker_threads')
     const server = createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
-      parentPort.postMessage(server.address().port)
-      setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0))
+      setImmediate(() => {
+        // Told and asleep in one go: between the two it would take whoever is quick.
+        parentPort.postMessage(server.address().port)
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
+      })
     })`
   const worker = new Worker(program, { eval: true })
   t.after(() => void worker.terminate())

@@ -65,6 +65,8 @@ function withDefaults(args: readonly string[]): string[] {
 /** Of a process that says so as the program does. */
 export async function served(child: ChildProcessWithoutNullStreams): Promise<Serving> {
   let log = ''
+  // When all that it said has been heard, which is later than its end.
+  const closed = once(child, 'close')
   child.stderr.on('data', (chunk) => {
     log += chunk
   })
@@ -93,7 +95,7 @@ export async function served(child: ChildProcessWithoutNullStreams): Promise<Ser
       if (answer.status !== 200) throw new Error(await answer.text())
     },
     ended: async () => {
-      if (child.exitCode === null && child.signalCode === null) await once(child, 'close')
+      await closed
       return { code: child.exitCode, signal: child.signalCode }
     },
   }

@@ -15,7 +15,9 @@ const CACHE = tempDir({ after })
 /** `FAIL` is a pattern of a shell on all arguments; with `LATE` the call does its work, and then fails. */
 const SCRIPT = `#!/bin/sh
 PATH=/usr/bin:/bin
-{ printf '%s\\037' "$@"; printf '\\n'; } >>"$FAKE/calls"
+call=$(printf '%s\\037' "$@")
+# In one go: two may be called at once.
+printf '%s\\n' "$call" >>"$FAKE/calls"
 [ ! -e "$FAKE/healed" ] || FAIL=
 fail() { echo "Error response from daemon: made to fail" >&2; echo "See 'docker --help'." >&2; exit 1; }
 case "$*" in $FAIL) [ -n "$LATE" ] || fail ;; esac

@@ -150,14 +150,11 @@ export function portOf(server: Server): number {
   return at.port
 }
 
-/** A port of this machine on which nobody listens. */
-export async function unusedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const port = portOf(server)
-  server.close()
-  await once(server, 'close')
-  return port
+/** A port of this machine on which nobody listens, and nobody can meanwhile: it is that of somebody who has connected. */
+export async function unusedPort(t: SocketEnding): Promise<number> {
+  const { port } = await openPeerServer(t)
+  const { socket } = await connectPeer(t, port)
+  return socket.localPort ?? 0
 }
 
 /** Noise of this length, which no codec and no copy of a page makes right by chance. It does not begin as TLS does. */

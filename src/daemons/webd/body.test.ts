@@ -60,17 +60,21 @@ test('a budget is what all bodies together may have', () => {
 
 test('bodies that end, break off, are too large or over the budget give back exactly what they took', async (t) => {
   const budget = new Budget(3000)
-  const { send, outcomes } = await open(t, budget)
+  const { send, outcomes, visits } = await open(t, budget)
   const one = async (bytes: number, how: 'end' | 'cut'): Promise<void> => {
     const asking = send()
-    const before = outcomes.length
+    const [before, visited] = [outcomes.length, visits()]
     for (let sent = 0; sent < bytes; sent += 100) {
       asking.write('x'.repeat(100))
       await new Promise(setImmediate)
     }
     if (how === 'end') asking.end()
-    else asking.destroy()
-    if (how === 'end' || bytes > 0) await until(() => outcomes.length > before)
+    else {
+      // Of whoever is gone before he has come nobody hears.
+      await until(() => visits() > visited)
+      asking.destroy()
+    }
+    await until(() => outcomes.length > before)
   }
   for (let time = 0; time < 3; time++) {
     await one(500, 'end')

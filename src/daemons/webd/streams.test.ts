@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { busyness } from '../../../test/support/busyness.ts'
 import type { StreamEvent } from '../../../test/support/event-reader.ts'
 import { type EngineName, freshStore, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { type Links, links, type Minted, type OpenStream, openStream } from '../../../test/support/links.ts'
@@ -85,7 +86,7 @@ onEveryEngine('streams', (engine) => {
     })
 
     await t.test('H37: a Last-Event-Id that is none is 400, one beyond the end waits for what comes', async () => {
-      const turn = await s.speak(link, '/say a\n/wait 400ms\n/say b')
+      const turn = await s.speak(link, '/say a\n/wait 60s\n/say b', 'far')
       for (const last of ['-1', 'abc', '9223372036854775808', '1.5', 'x'.repeat(1024), '1 2'])
         assert.equal(
           (await s.to(`GET ${link.chat}${turn}/sse`, { headers: { 'Last-Event-ID': last } })).status,
@@ -94,8 +95,9 @@ onEveryEngine('streams', (engine) => {
         )
       await until(async () => (await s.to(`GET ${link.chat}${turn}`)).body.last_seq === 1)
       const [far, near] = [await open(link, `${turn}/sse`, '999999999'), await open(link, `${turn}/sse`)]
-      assert.deepEqual(ids(await far.over()), [2, 3])
-      assert.deepEqual(ids(await near.over()), [1, 2, 3])
+      await s.speak(link, '/stop', 'far')
+      assert.deepEqual(ids(await far.over()), [2])
+      assert.deepEqual(ids(await near.over()), [1, 2])
     })
 
     await t.test('many who follow one round all see all of it', async () => {
@@ -252,7 +254,7 @@ onEveryEngine('streams', (engine) => {
     await there.revoke(link)
     await Promise.all([stream.over(), pending.over()])
     const ms = performance.now() - revoked
-    assert.ok(ms < 1000, `${ms} ms`)
+    assert.ok(ms < 1000 * (await busyness()), `${ms} ms`)
     assert.ok(!kept.isOver())
     assert.equal((await here.to(`GET ${link.chat}events`)).status, 401)
     assert.equal((await here.to(`GET ${link.chat}${waiting}`)).status, 401)

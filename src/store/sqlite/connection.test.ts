@@ -69,7 +69,8 @@ test('a write waits for another program, and when that takes too long it says so
       error.hint === 'try again in a moment',
   )
   assert.equal(await engine.read((tx) => things.count(tx)), 0)
-  const waiting = engine.transaction((tx) => things.insert(tx, thing('b')))
+  const patient = await prepare(t, openSqlite({ path }))
+  const waiting = patient.transaction((tx) => things.insert(tx, thing('b')))
   setTimeout(() => other.exec('commit'), 50)
   await waiting
 })

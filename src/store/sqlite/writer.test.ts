@@ -30,7 +30,10 @@ interface Rig {
   diskErrors: unknown[]
 }
 
-function rig(t: TestContext, { busyMs = 1000, strict = false } = {}): Rig {
+function rig(
+  t: TestContext,
+  { busyMs = 1000, strict = false, now }: { busyMs?: number; strict?: boolean; now?: () => number } = {},
+): Rig {
   const connection = new Connection(join(tempDir(t), 'a.db'))
   connection.configure()
   t.after(() => connection.close())
@@ -56,7 +59,14 @@ function rig(t: TestContext, { busyMs = 1000, strict = false } = {}): Rig {
     connection.query('select id from a order by id', []).rows.flatMap((row) => Object.values(row ?? {}))
   const diskErrors: unknown[] = []
   const onDiskError = (error: unknown): void => void diskErrors.push(error)
-  return { writer: new Writer(watched, { busyMs, strict, onDiskError }), connection, told, trip, ids, diskErrors }
+  return {
+    writer: new Writer(watched, { busyMs, strict, onDiskError, ...(now && { now }) }),
+    connection,
+    told,
+    trip,
+    ids,
+    diskErrors,
+  }
 }
 
 const insert =
@@ -68,7 +78,7 @@ const insert =
 const names = (count: number): string[] => Array.from({ length: count }, (_, index) => String(index).padStart(3, '0'))
 
 test('calls of one turn share one commit, and each gets its own answer', async (t) => {
-  const { writer, told, ids } = rig(t)
+  const { writer, told, ids } = rig(t, { now: () => 0 })
   assert.deepEqual(await Promise.all(names(64).map((id) => writer.run(insert(id)))), names(64))
   assert.deepEqual(ids(), names(64))
   assert.equal(told.filter((sql) => sql === 'begin immediate').length, 1)
@@ -85,6 +95,13 @@ test('a batch ends after so many calls, so that other processes get their turn',
   const { writer, told } = rig(t)
   await Promise.all(names(600).map((id) => writer.run(insert(id))))
   assert.equal(told.filter((sql) => sql === 'commit').length >= 3, true)
+})
+
+test('a batch ends after so long, so that other processes get their turn', async (t) => {
+  let nowMs = 0
+  const { writer, told } = rig(t, { now: () => nowMs++ })
+  await Promise.all(names(60).map((id) => writer.run(insert(id))))
+  assert.equal(told.filter((sql) => sql === 'commit').length, 3)
 })
 
 test('whoever comes while a batch runs is served, and so is whoever comes when it has just ended', async (t) => {

@@ -35,6 +35,8 @@ export interface WriterOptions {
   readonly onDiskError?: (error: unknown) => void
   /** Whether it also brings a long log into the file; it does unless said. */
   readonly shortens?: () => boolean
+  /** By which a batch is ended. */
+  readonly now?: () => number
 }
 
 interface Writing extends Connected {
@@ -44,12 +46,14 @@ interface Writing extends Connected {
 export class Writer {
   readonly #connection: Writing
   readonly #options: WriterOptions
+  readonly #now: () => number
   readonly #queue: Job[] = []
   #isPumping = false
 
   constructor(connection: Writing, options: WriterOptions) {
     this.#connection = connection
     this.#options = options
+    this.#now = options.now ?? (() => performance.now())
   }
 
   run<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
@@ -95,7 +99,7 @@ export class Writer {
 
   async #batch(): Promise<void> {
     const ran: Ran[] = []
-    const started = performance.now()
+    const started = this.#now()
     for (let job = this.#queue.shift(); job; job = this.#follower(job, ran.length, started)) {
       const outcome = await this.#attempt(job, ran.length === 0)
       if (!this.#connection.isInTransaction) {
@@ -129,7 +133,7 @@ export class Writer {
 
   /** Who shares the commit of the job before. */
   #follower(before: Job, count: number, started: number): Job | undefined {
-    const isFull = count >= BATCH_JOBS || performance.now() - started > BATCH_MS
+    const isFull = count >= BATCH_JOBS || this.#now() - started > BATCH_MS
     if (isFull || before.alone || this.#queue[0]?.alone) return undefined
     return this.#queue.shift()
   }
