@@ -1,5 +1,5 @@
 // The data side as the rest of the program sees it, whichever thread it is in.
-import { writeSync } from 'node:fs'
+import { closeSync, writeSync } from 'node:fs'
 import module from 'node:module'
 import { dirname } from 'node:path'
 import { Worker } from 'node:worker_threads'
@@ -140,6 +140,7 @@ class CoreThread implements CorePort {
     worker.on('exit', () => {
       this.#isGone = true
       process.off('exit', this.#wakeUp)
+      this.#closeWake()
       for (const done of this.#waiting.values()) done(undefined)
       died(new Error('the thread of the proxy has ended'))
       end()
@@ -170,7 +171,6 @@ class CoreThread implements CorePort {
     if (this.#isClosing) return
     this.#isClosing = true
     this.#send({ kind: 'close' })
-    // Its descriptors are closed from now on, and their numbers given to others.
     this.#isGone = true
     await this.ended
   }
@@ -190,6 +190,12 @@ class CoreThread implements CorePort {
     // It waits in the kernel, where no message of Node's reaches it. Without a descriptor it does not wait yet, and looks.
     const wakeFd = Atomics.load(this.#wake, 0)
     if (wakeFd !== NO_DESCRIPTOR) writeSync(wakeFd, ONE)
+  }
+
+  /** Only when the thread has ended: it may see a message before it is woken for it, and an end of its own would be too early. */
+  #closeWake(): void {
+    const wakeFd = Atomics.exchange(this.#wake, 0, NO_DESCRIPTOR)
+    if (wakeFd !== NO_DESCRIPTOR) closeSync(wakeFd)
   }
 
   #hear(message: FromCore): void {

@@ -1,6 +1,6 @@
 // Wires on strings: whatever make they are of and whichever thread they live in, a test says what they do, one call after
 // the other, and sees what they tell.
-import { writeSync } from 'node:fs'
+import { closeSync, writeSync } from 'node:fs'
 import { isMainThread, type MessagePort, parentPort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import type { Bound, Endpoint, Timer, Wire, Wires } from '../../src/egress/wire.ts'
 import { EpollWires } from '../../src/egress/wires/epoll.ts'
@@ -365,6 +365,7 @@ async function openEpollPuppet(t: PuppetEnding): Promise<Puppet> {
   t.after(async () => {
     puppet.send(0, { kind: 'stop' })
     await ended
+    closeSync(wakeFd)
   })
   return puppet
 }

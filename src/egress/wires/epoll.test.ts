@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { writeSync } from 'node:fs'
 import { test } from 'node:test'
 import { EpollWires } from './epoll.ts'
 import { openKernel } from './kernel.ts'
@@ -42,6 +43,7 @@ test('where the kernel watches no more connections, those fail that come, and th
   wires.after(300, () => wires.stop())
   wires.run()
   wires.close()
+  kernel.close(wires.wakeFd)
   assert.deepEqual(faults, [])
   assert.ok(refused >= 1)
   for (const expected of ['watched connected', 'unwatched closed ENOSPC', 'accepted closed ENOSPC'])
@@ -71,6 +73,20 @@ test('a connection for which there is no memory is taken later, and not tried ag
   wires.connect(bound, { bytes() {}, ended() {}, drained() {}, connected() {}, closed() {} })
   wires.run()
   wires.close()
+  kernel.close(wires.wakeFd)
   assert.deepEqual([taken, starvedTimes], [1, 1])
   assert.ok(performance.now() - began >= 200)
+})
+
+test('whoever wakes it when it has just ended wakes nobody else', {
+  skip: kernel ? false : 'this Node cannot call the kernel',
+}, () => {
+  if (!kernel) return
+  const wires = new EpollWires(kernel, { woken: () => {}, starved: () => {}, failed: () => {} })
+  wires.stop()
+  wires.run()
+  wires.close()
+  // It would be an error, or go to whom the number was given meanwhile.
+  assert.equal(writeSync(wires.wakeFd, Buffer.alloc(8, 1)), 8)
+  kernel.close(wires.wakeFd)
 })

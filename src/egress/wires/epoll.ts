@@ -85,7 +85,7 @@ export class EpollWires implements Wires, Loop {
   readonly pipes: Pipes
   readonly buffer: Buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES)
   readonly bufferAt: bigint
-  /** An 8-byte number written here wakes the loop, from any thread. */
+  /** An 8-byte number written here wakes the loop, from any thread. Closed by whoever wakes it, when it is over. */
   readonly wakeFd: number
   readonly #host: EpollHost
   readonly #epoll: number
@@ -128,12 +128,11 @@ export class EpollWires implements Wires, Loop {
     this.#isStopped = true
   }
 
-  /** Every descriptor. After `run` has returned. */
+  /** Every descriptor but `wakeFd`: whoever wakes the loop may be just about to. After `run` has returned. */
   close(): void {
     for (const { wire } of this.#places) wire?.close()
     for (const fd of this.#listeners.keys()) this.kernel.close(fd)
     this.pipes.close()
-    this.kernel.close(this.wakeFd)
     this.kernel.close(this.#epoll)
   }
 
