@@ -125,7 +125,8 @@ class MessageSearch implements SearchIndex {
       const filling = await this.#engine.read((tx) => nextFilling(tx, mark))
       if (filling === undefined) return
       this.#mark = await (filling === 'foreign' ? this.#text.reset() : this.#text.fill(filling))
-      if (this.#hurried === 0) await pause(PAUSE_MS, undefined, { ref: false })
+      // Whoever closes waits for this, and a pause alone keeps no process running.
+      if (this.#hurried === 0) await pause(PAUSE_MS, undefined, { ref: false, signal }).catch(() => undefined)
     }
   }
 }

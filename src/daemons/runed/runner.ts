@@ -279,7 +279,7 @@ export class Runner {
       } catch (error) {
         const isBusy = error instanceof Refusal && error.code === 'unavailable'
         if (!isBusy || attempt === WRITES_MAX) throw error
-        await pause(WRITE_AGAIN_MS * attempt, undefined, { ref: false })
+        await pause(WRITE_AGAIN_MS * attempt)
       }
     }
   }
