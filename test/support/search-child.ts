@@ -1,0 +1,24 @@
+// A process that fills an index of a store and closes it a moment later, each time another one: `<store> <folder>`. Nothing
+// else keeps it running.
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { openSearch } from '../../src/core/message-search.ts'
+import { Signals } from '../../src/lib/signals.ts'
+import { openEngine } from '../../src/store/index.ts'
+
+const MOMENTS = 40
+const STEP_MS = 3
+
+const [store = '', folder = ''] = process.argv.slice(2)
+const engine = await openEngine({ path: store })
+for (let moment = 0; moment < MOMENTS; moment++) {
+  const path = join(folder, `${moment}`)
+  mkdirSync(path)
+  const search = openSearch(engine, join(path, 'search.db'))
+  search.follow(new Signals())
+  await pause(moment * STEP_MS)
+  await search.close()
+}
+await engine.close()
+console.log('closed')
