@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { DatabaseSync } from 'node:sqlite'
 import { Server } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
-import { LineTransport } from '../src/daemons/gated/line-transport.ts'
+import { LineTransport } from '../src/agent-socket/line-transport.ts'
 
 const [path = '', store] = process.argv.slice(2)
 const keep = store === undefined ? () => {} : keeper(store)

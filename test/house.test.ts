@@ -17,11 +17,16 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   tools: ['lib', 'store', 'core', 'registry'],
   faces: ['lib', 'store', 'core', 'registry'],
   channels: ['lib', 'core'],
-  runtimes: ['lib', 'core'],
+  cell: ['lib', 'core'],
+  'agent-socket': ['lib', 'store', 'core', 'registry', 'faces'],
+  runtimes: ['lib', 'core', 'cell'],
   web: ['lib'],
   egress: ['lib'],
-  daemons: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'channels', 'runtimes', 'web'],
-  cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'runtimes', 'daemons'],
+  daemons: [
+    ...['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'channels', 'agent-socket', 'cell'],
+    ...['egress', 'runtimes', 'web'],
+  ],
+  cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'cell', 'runtimes', 'daemons'],
 }
 
 /** Each list and what must stand in it. */

@@ -162,3 +162,8 @@ export function jsonText<S extends z.ZodType>(schema: S) {
     })
     .pipe(schema)
 }
+
+/** Whether a text may become an argument or an environment variable: no control characters other than tab and newline. */
+export function isPlainValue(value: string): boolean {
+  return !/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/.test(value)
+}

@@ -109,11 +109,6 @@ export const TURN_SETTINGS = {
   TURN_LEASE: setting(DurationSetting, '30s', 'how long after its process died a turn is taken up by another'),
 } satisfies Declared
 
-/** Of the sockets of the agents. */
-export const GATE_SETTINGS = {
-  AGENT_UID: setting(CountSetting, undefined, 'the user number that agents run as, where it is another one'),
-} satisfies Declared
-
 /** Of the speech that `send_voice` sends. */
 export const SPEECH_SETTINGS = {
   TTS_URL: setting(
@@ -145,7 +140,6 @@ export const ALL_SETTINGS: Declared = {
   ...CHANNEL_SETTINGS,
   ...TURN_SETTINGS,
   ...SPEECH_SETTINGS,
-  ...GATE_SETTINGS,
   ...RUNTIME_SETTINGS,
   ...perDaemon,
 }

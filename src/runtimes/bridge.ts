@@ -1,8 +1,9 @@
 // How an agent client is told of a tool socket: an MCP configuration that starts `svc bridge`.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { AgentUser } from '../core/agent-user.ts'
 
 const SVC = fileURLToPath(new URL('../../bin/svc.js', import.meta.url))
 
@@ -14,11 +15,29 @@ export interface BridgeFile {
   remove(): Promise<void>
 }
 
-/** A file that only this user can read, in a folder of its own. */
-export async function writeBridgeFile(socket: string, env: Readonly<Record<string, string>> = {}): Promise<BridgeFile> {
+/** The text of the configuration; `inner` says where the client finds a file of svc. */
+export function bridgeConfig(
+  socket: string,
+  env: Readonly<Record<string, string>>,
+  inner: (path: string) => string,
+): string {
+  const server = { type: 'stdio', command: inner(process.execPath), args: [inner(SVC), 'bridge', socket], env }
+  return `${JSON.stringify({ mcpServers: { [SERVER]: server } }, undefined, 2)}\n`
+}
+
+/** A file that only its user can read, in a folder of its own. */
+export async function writeBridgeFile(
+  socket: string,
+  env: Readonly<Record<string, string>> = {},
+  user?: AgentUser,
+): Promise<BridgeFile> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-mcp-'))
   const path = join(folder, 'mcp.json')
-  const server = { type: 'stdio', command: process.execPath, args: [SVC, 'bridge', socket], env }
-  await writeFile(path, `${JSON.stringify({ mcpServers: { [SERVER]: server } }, undefined, 2)}\n`, { mode: 0o600 })
+  await writeFile(
+    path,
+    bridgeConfig(socket, env, (file) => file),
+    { mode: 0o600 },
+  )
+  for (const each of user ? [path, folder] : []) await chown(each, user?.uid ?? -1, user?.gid ?? -1)
   return { path, remove: () => rm(folder, { recursive: true, force: true }) }
 }

@@ -1,18 +1,22 @@
-// The environment of a run: what it is told, and what any program needs. Nothing of the service's own.
+// The environment of a run: what it is told, what any program needs, and what leads ordinary programs to the proxy of its
+// cell. Nothing of the service's own.
+import type { Cell } from '../cell/cell.ts'
+import { PROXY_PORT } from '../cell/init.ts'
+import { isPlainValue } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { fromEnvironment } from '../lib/settings.ts'
+import { CONNECT_PROGRAM } from './connect-program.ts'
 import type { Job } from './runtime.ts'
 
-const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+const STANDARD_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** `seen` is where the process finds its workspace and its socket. */
-export function environmentOf(
-  job: Job,
-  seen: { readonly home: string; readonly socket: string },
-): Record<string, string> {
-  return {
-    ...bareEnvironment(seen.home),
+/** What svc sets itself wins over a secret of the same name. A value with control characters is left out. */
+export function environmentOf(job: Job, cell: Cell): Record<string, string> {
+  const seen = cell.seen(job)
+  const all = {
     ...job.env,
+    ...bareEnvironment(cell, seen.home),
+    ...(cell.isNetworkOpen ? {} : proxyEnvironment(cell)),
     SVC_SOCKET: seen.socket,
     SVC_TURN: job.turnId,
     SVC_FENCE: String(job.fence),
@@ -23,14 +27,39 @@ export function environmentOf(
     SVC_MONEY_CENTS: job.moneyCents === undefined ? '' : String(job.moneyCents),
     SVC_DEADLINE: timestamp(job.deadline),
   }
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => isPlainValue(value)))
 }
 
-export function bareEnvironment(home: string): Record<string, string> {
+export function bareEnvironment(cell: Pick<Cell, 'searchPath'>, home: string): Record<string, string> {
   const TZ = fromEnvironment('TZ')
   return {
-    PATH: fromEnvironment('PATH') || PATH,
+    PATH: cell.searchPath(fromEnvironment('PATH') || STANDARD_PATH),
     HOME: home,
     LANG: fromEnvironment('LANG') || 'C.UTF-8',
     ...(TZ === undefined ? {} : { TZ }),
   }
+}
+
+/** Programs disagree on the spelling, and some read none of them unless told: Node, the JVM, and git over ssh. */
+function proxyEnvironment(cell: Cell): Record<string, string> {
+  const proxy = `http://127.0.0.1:${PROXY_PORT}`
+  const direct = 'localhost,127.0.0.1,::1'
+  const java = ['http', 'https'].flatMap((scheme) => [
+    `-D${scheme}.proxyHost=127.0.0.1`,
+    `-D${scheme}.proxyPort=${PROXY_PORT}`,
+  ])
+  return {
+    ...Object.fromEntries(['http_proxy', 'https_proxy', 'all_proxy'].flatMap((name) => spellings(name, proxy))),
+    ...Object.fromEntries(spellings('no_proxy', direct)),
+    NODE_USE_ENV_PROXY: '1',
+    JAVA_TOOL_OPTIONS: [...java, '-Dhttp.nonProxyHosts=localhost|127.*|[::1]'].join(' '),
+    GIT_SSH_COMMAND: `ssh -o ProxyCommand='${cell.inner(process.execPath)} ${cell.inner(CONNECT_PROGRAM)} %h %p'`,
+  }
+}
+
+function spellings(name: string, value: string): [string, string][] {
+  return [
+    [name, value],
+    [name.toUpperCase(), value],
+  ]
 }

@@ -1,8 +1,11 @@
 // The list of runtimes. Each is loaded only when it is to run.
+import type { Cell } from '../cell/cell.ts'
+import type { Network } from '../cell/network.ts'
+import { openCell } from '../cell/open.ts'
+import { agentUser } from '../core/agent-user.ts'
 import type { Clock } from '../lib/clock.ts'
-import { refuse } from '../lib/refusal.ts'
-import { openCell } from './cell.ts'
-import type { Runtime } from './runtime.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
+import { RunFault, type Runtime } from './runtime.ts'
 import { RUNTIME_NAMES, type RuntimeName, type RuntimeSettings } from './settings.ts'
 import type { Setup } from './setup.ts'
 
@@ -25,18 +28,24 @@ export interface Runtimes {
 export interface Opening {
   readonly settings: RuntimeSettings
   readonly clock: Clock
+  /** The directory of all workspaces. */
+  readonly groups: string
+  readonly network: Network
   warn(sentence: string): void
 }
 
-export async function openRuntimes({ settings, clock, warn }: Opening): Promise<Runtimes> {
-  const paths = settings.SANDBOX_PATHS.split(':').filter(Boolean)
-  const cell = await openCell(settings.SANDBOX, paths, warn)
+export async function openRuntimes({ settings, clock, groups, network, warn }: Opening): Promise<Runtimes> {
+  const user = agentUser(settings.AGENT_UID)
+  const cells = new Cells(() => openCell({ settings, groups }), warn)
+  const setup: Setup = { settings, clock, user, cell: () => cells.open(), network }
   const opened = new Map<RuntimeName, Promise<Runtime>>()
   const open = (name: RuntimeName): Promise<Runtime> => {
-    const opening = opened.get(name) ?? runtimes[name]({ settings, cell, clock })
+    const opening = opened.get(name) ?? runtimes[name](setup)
     opened.set(name, opening)
     return opening
   }
+  // The demo needs none.
+  if (settings.AGENT_RUNTIME !== 'demo') void cells.open().catch(() => undefined)
   // Ahead of the first message, but not in the way of the start.
   const ahead = setTimeout(() => void open(settings.AGENT_RUNTIME).catch(() => undefined), AHEAD_MS).unref()
   return {
@@ -44,7 +53,52 @@ export async function openRuntimes({ settings, clock, warn }: Opening): Promise<
     close: async () => {
       clearTimeout(ahead)
       for (const opening of opened.values()) await (await opening).close()
+      await cells.close()
     },
+  }
+}
+
+/** How long after cells did not work they are tried again: the operator may have installed what was missing. */
+const AGAIN_MS = 10_000
+
+/** The cell of all runs, opened when the first of them needs it. */
+class Cells {
+  readonly #open: () => Promise<Cell>
+  readonly #warn: (sentence: string) => void
+  #opening: Promise<Cell> | undefined
+  #said = ''
+
+  constructor(open: () => Promise<Cell>, warn: (sentence: string) => void) {
+    this.#open = open
+    this.#warn = warn
+  }
+
+  open(): Promise<Cell> {
+    this.#opening ??= this.#attempt()
+    return this.#opening
+  }
+
+  async close(): Promise<void> {
+    await this.#opening?.then(
+      (cell) => cell.close(),
+      () => undefined,
+    )
+  }
+
+  async #attempt(): Promise<Cell> {
+    try {
+      return await this.#open()
+    } catch (error) {
+      setTimeout(() => {
+        this.#opening = undefined
+      }, AGAIN_MS).unref()
+      if (!(error instanceof Refusal)) throw error
+      const sentence = `agents cannot run: ${error.message}; ${error.hint ?? 'svc doctor says more'}`
+      if (sentence !== this.#said) this.#warn(sentence)
+      this.#said = sentence
+      // Visitors are not told what the machine looks like.
+      throw new RunFault('terminal', 'agents cannot run on this machine; svc doctor says why', [], error.message)
+    }
   }
 }
 

@@ -1,12 +1,13 @@
 // Runs one program for a turn: the prompt goes in, what it prints is the turn's log, and it is ended when it must.
-import { stat } from 'node:fs/promises'
 import { StringDecoder } from 'node:string_decoder'
-import type { Clock } from '../lib/clock.ts'
-import type { Cell } from './cell.ts'
+import { type Ended, type Launched, launch } from '../cell/launch.ts'
+import type { ModelEndpoint, RunNetwork } from '../cell/network.ts'
+import { watchUsage } from '../cell/usage.ts'
+import { Refusal } from '../lib/refusal.ts'
 import { environmentOf } from './environment.ts'
-import { type Ended, launch } from './launch.ts'
 import { Lines } from './lines.ts'
 import { type Job, RunFault } from './runtime.ts'
+import type { Setup } from './setup.ts'
 import { TurnLog } from './turn-log.ts'
 import { stopFault, Watch } from './watch.ts'
 
@@ -17,8 +18,10 @@ export interface Program {
   readonly input: string
   /** Besides what every run has in its environment. */
   readonly env?: Readonly<Record<string, string | undefined>>
-  /** Files that it may read besides. */
-  readonly files?: readonly string[]
+  /** Texts that it finds as read-only files, by their absolute path in a cell. */
+  readonly texts?: Readonly<Record<string, string>>
+  /** Where its model answers. */
+  readonly endpoint?: ModelEndpoint | undefined
   onLine?(line: string): void
   onText?(text: string): void
 }
@@ -30,18 +33,51 @@ export interface Exit {
 }
 
 /** Resolves with how it ended by itself; throws where it could not start, or was ended. No process of it is left. */
-export async function runProcess(cell: Cell, clock: Clock, job: Job, program: Program): Promise<Exit> {
+export async function runProcess(setup: Setup, job: Job, program: Program): Promise<Exit> {
   if (job.signal.aborted) throw stopFault(job.signal)
-  await mustHaveSurroundings(job)
-  const place = { folder: job.folder, home: job.home, socket: job.socket, files: program.files }
-  const env = { ...environmentOf(job, cell.seen(place)), ...definedOf(program.env ?? {}) }
+  const cell = await setup.cell()
+  const network = cell.isNetworkOpen ? undefined : await setup.network.open(job.folder, program.endpoint)
+  try {
+    const env = { ...environmentOf(job, cell), ...definedOf(program.env ?? {}) }
+    const { folder, home, socket } = job
+    const place = { folder, home, socket, openHome: () => job.openHome(), texts: program.texts, handover: network?.handover }
+    const launched = await started(launch(cell, place, program.argv, env), network)
+    const { pid } = launched.child
+    return await follow(setup, job, program, launched, (over) =>
+      pid === undefined ? () => undefined : watchUsage(pid, cell.limits, over),
+    )
+  } finally {
+    await network?.close()
+  }
+}
+
+/** The child has its own copy of the descriptor by then, or never will. */
+async function started(launching: Promise<Launched>, network: RunNetwork | undefined): Promise<Launched> {
+  try {
+    return await launching
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    throw new RunFault('terminal', error.message)
+  } finally {
+    network?.release()
+  }
+}
+
+async function follow(
+  { clock }: Setup,
+  job: Job,
+  program: Program,
+  { child, ended, stop }: Launched,
+  watchUse: (over: (sentence: string) => void) => () => void,
+): Promise<Exit> {
   const log = new TurnLog(job.logFile, job.home)
-  const { child, ended, stop } = await launch(cell, place, program.argv, env)
   let killedFor: RunFault | undefined
-  const watch = new Watch(job, clock, (fault) => {
-    killedFor = fault
+  const kill = (fault: RunFault): void => {
+    killedFor ??= fault
     void stop()
-  })
+  }
+  const watch = new Watch(job, clock, kill)
+  const unwatch = watchUse((sentence) => kill(new RunFault('terminal', sentence)))
   const lines = new Lines((line) => program.onLine?.(line))
   let lastError = ''
   const errors = new Lines((line) => {
@@ -70,6 +106,7 @@ export async function runProcess(cell: Cell, clock: Clock, job: Job, program: Pr
     return exitOf(program.argv[0] ?? '', end, lastError)
   } finally {
     watch.close()
+    unwatch()
     await log.close()
   }
 }
@@ -80,29 +117,22 @@ export function mustHaveSucceeded({ code, lastError }: Exit): void {
   throw new RunFault('again', lastError || `its program ended with exit code ${code}`)
 }
 
-function exitOf(name: string, { code, signal, error }: Ended, lastError: string): Exit {
-  if (error) throw new RunFault('terminal', `${name} could not be started: ${startFault(error)}`)
-  // A shell, or bubblewrap, that could not start what it was told to.
-  if (code === 126 || code === 127 || (code === 1 && lastError.startsWith('bwrap: ')))
+function exitOf(name: string, { code, signal, error, isStanding, startFault }: Ended, lastError: string): Exit {
+  // Visitors are not told what bubblewrap says, which names places of the machine.
+  if (!isStanding)
+    throw new RunFault('again', 'its cell could not be set up', [], startFault ?? (lastError || error?.message))
+  if (error) throw new RunFault('terminal', `${name} could not be started: ${spawnFault(error)}`)
+  if (startFault !== undefined) throw new RunFault('terminal', `${name} could not be started: ${startFault.toLowerCase()}`)
+  // A shell that could not start what it was told to.
+  if (code === 126 || code === 127)
     throw new RunFault('terminal', `${name} could not be started: ${lastError || `exit code ${code}`}`)
   if (code === null) throw new RunFault('again', `its program was ended by ${signal ?? 'a signal'}`)
   return { code, lastError }
 }
 
-function startFault({ code, message }: NodeJS.ErrnoException): string {
+function spawnFault({ code, message }: NodeJS.ErrnoException): string {
   if (code === 'ENOENT') return 'there is no such program'
   return code === 'EACCES' ? 'it may not be run' : message
-}
-
-/** Without its socket an agent can do nothing, and that is not its fault; without its workspace it has no place to be. */
-async function mustHaveSurroundings({ folder, home, socket }: Job): Promise<void> {
-  const isThere = (path: string): Promise<boolean> =>
-    stat(path).then(
-      () => true,
-      () => false,
-    )
-  if (!(await isThere(home))) throw new RunFault('terminal', `${folder} has no workspace`)
-  if (!(await isThere(socket))) throw new RunFault('unavailable', `the tool socket of ${folder} is not there`)
 }
 
 function definedOf(env: Readonly<Record<string, string | undefined>>): Record<string, string> {

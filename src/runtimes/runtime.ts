@@ -1,5 +1,6 @@
 // The port of a way to run an agent's turn: a program that is told what was said, works through its folder's socket, and
 // comes to an end.
+import type { OpenDirectory } from '../cell/cell.ts'
 import type { ModelCost } from '../core/turns.ts'
 
 /** One of the messages that a turn answers. */
@@ -30,10 +31,14 @@ export interface Job {
   readonly sessionId?: string | undefined
   /** A fork starts from this session instead of its own. */
   readonly parentSessionId?: string | undefined
-  /** The folder's tool socket. */
+  /** The tool socket of this run. */
   readonly socket: string
   /** The workspace, which every tool calls /home/node/. */
   readonly home: string
+  /** The same as a verified open directory, for a cell to mount; the caller closes it. */
+  openHome(): Promise<OpenDirectory>
+  /** The text of a small file of the workspace; undefined where there is none. */
+  readText(name: string): string | undefined
   /** The log of this turn: stdout and stderr are added to it. */
   readonly logFile: string
   /** What it may cost, in cents; absent where there is no cap. */
@@ -75,11 +80,14 @@ export class RunFault extends Error {
   readonly kind: 'again' | 'terminal' | 'session' | 'unavailable'
   /** What it has cost all the same. */
   readonly models: readonly ModelCost[]
+  /** For the log of the operator; the message is shown in the chat. */
+  readonly detail: string | undefined
 
-  constructor(kind: RunFault['kind'], message: string, models: readonly ModelCost[] = []) {
+  constructor(kind: RunFault['kind'], message: string, models: readonly ModelCost[] = [], detail?: string) {
     super(message)
     this.name = 'RunFault'
     this.kind = kind
     this.models = models
+    this.detail = detail
   }
 }

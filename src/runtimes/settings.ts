@@ -1,5 +1,6 @@
 // What an instance can say about its runtimes.
 import { z } from 'zod'
+import { CELL_SETTINGS } from '../cell/settings.ts'
 import { type Declared, DurationSetting, type Settings, setting, TextSetting, UrlSetting } from '../lib/settings.ts'
 
 export const RUNTIME_NAMES = ['demo', 'command', 'claude', 'openai'] as const
@@ -26,12 +27,7 @@ export const RUNTIME_SETTINGS = {
   OPENAI_API_KEY: setting(TextSetting, undefined, 'the key of that endpoint; none is needed on this machine'),
   OPENAI_PRICE_INPUT: setting(PriceSetting, undefined, 'cents for a million tokens in'),
   OPENAI_PRICE_OUTPUT: setting(PriceSetting, undefined, 'cents for a million tokens out'),
-  SANDBOX: setting(
-    z.enum(['bwrap', 'none']),
-    undefined,
-    'whether agents see only their own workspace; bwrap where it works',
-  ),
-  SANDBOX_PATHS: setting(TextSetting, '', 'what an agent may read besides, as paths with colons between'),
+  ...CELL_SETTINGS,
   TURN_DEADLINE: setting(DurationSetting, '20m', 'how long a turn may take'),
   TURN_HANG: setting(DurationSetting, '5m', 'how long a turn may give no sign of life'),
 } satisfies Declared

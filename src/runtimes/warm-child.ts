@@ -1,8 +1,8 @@
 // A process that waits for jobs: one line of JSON in, one line of JSON out. It is started ahead, so that no message waits
 // until a program has loaded.
 import type { Socket } from 'node:net'
+import type { Launched } from '../cell/launch.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { Launched } from './launch.ts'
 import { Lines } from './lines.ts'
 import { type Job, type Ran, RunFault } from './runtime.ts'
 import { TurnLog } from './turn-log.ts'

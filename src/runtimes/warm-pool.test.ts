@@ -5,7 +5,6 @@ import { fault } from '../../test/support/runtimes.ts'
 import { toolSocket } from '../../test/support/tool-socket.ts'
 import { until } from '../../test/support/until.ts'
 import { systemClock } from '../lib/clock.ts'
-import { openCell } from './cell.ts'
 import { WarmPool } from './warm-pool.ts'
 
 /** Answers with its own process id; prints and waits as it is told. */
@@ -19,9 +18,8 @@ const AGENT = `
 
 async function open(t: TestContext, idleMs?: number) {
   const { job, home } = await toolSocket(t)
-  const cell = await openCell('none', [], assert.fail)
   const argv = [process.execPath, '-e', AGENT]
-  const pool = new WarmPool({ cell, clock: systemClock, argv, ...(idleMs === undefined ? {} : { idleMs }) })
+  const pool = new WarmPool({ clock: systemClock, argv, ...(idleMs === undefined ? {} : { idleMs }) })
   t.after(() => pool.close())
   const run = async (line: object = {}): Promise<number> => Number((await pool.run(job(), line)).result)
   return { pool, run, job, home }

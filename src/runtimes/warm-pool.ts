@@ -1,23 +1,29 @@
-// Processes that wait for jobs, kept for a while between them. In a cell each folder has its own.
+// Processes that wait for jobs, kept for a while between them.
+import { OpenCell } from '../cell/no-cell.ts'
+import { launch } from '../cell/launch.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { Cell, Place } from './cell.ts'
 import { bareEnvironment } from './environment.ts'
-import { launch } from './launch.ts'
-import { type Job, type Ran, RunFault } from './runtime.ts'
+import type { Job, Ran } from './runtime.ts'
 import { WarmChild } from './warm-child.ts'
 
 const IDLE_MS = 60_000
-/** Of all folders together: each is a process with its memory. */
+/** Each is a process with its memory. */
 const IDLE_MAX = 8
 
+/** Its jobs are turns of many folders, and each of them has limits of its own. */
+const NO_LIMITS = {
+  processes: Number.POSITIVE_INFINITY,
+  memoryBytes: Number.POSITIVE_INFINITY,
+  files: Number.POSITIVE_INFINITY,
+  cpuMs: Number.POSITIVE_INFINITY,
+}
+
 interface Idle {
-  readonly key: string
   readonly child: WarmChild
   readonly timer: NodeJS.Timeout
 }
 
 export interface PoolOptions {
-  readonly cell: Cell
   readonly clock: Clock
   readonly argv: readonly string[]
   readonly idleMs?: number
@@ -28,31 +34,24 @@ export class WarmPool {
   /** The oldest first. */
   readonly #idle = new Set<Idle>()
   readonly #children = new Set<WarmChild>()
+  readonly #cell = new OpenCell(undefined, NO_LIMITS)
   #isClosed = false
 
   constructor(options: PoolOptions) {
     this.#options = options
   }
 
-  /** Starts one ahead, where it is not known yet for whom. */
+  /** Starts one ahead. */
   async warm(): Promise<void> {
-    if (this.#options.cell.kind === 'none') this.#park('', await this.#start({ folder: '', home: '/', socket: '' }))
+    this.#park(await this.#start())
   }
 
   async run(job: Job, line: object): Promise<Ran> {
-    const { folder, home, socket } = job
-    const isShared = this.#options.cell.kind === 'none'
-    const key = isShared ? '' : folder
-    const place = isShared ? { folder: '', home: '/', socket: '' } : { folder, home, socket }
-    const child = this.#take(key) ?? (await this.#start(place))
+    const child = this.#take() ?? (await this.#start())
     try {
       return await child.run(job, line)
-    } catch (error) {
-      // In a cell it has the socket of the time when it was started, which may be gone.
-      if (!isShared && error instanceof RunFault && error.kind === 'unavailable') await child.stop()
-      throw error
     } finally {
-      if (!child.isGone) this.#park(key, child)
+      if (!child.isGone) this.#park(child)
     }
   }
 
@@ -63,9 +62,8 @@ export class WarmPool {
     await Promise.all([...this.#children].map((child) => child.stop()))
   }
 
-  #take(key: string): WarmChild | undefined {
+  #take(): WarmChild | undefined {
     for (const idle of [...this.#idle].reverse()) {
-      if (idle.key !== key) continue
       this.#idle.delete(idle)
       clearTimeout(idle.timer)
       if (!idle.child.isGone) return idle.child
@@ -73,13 +71,13 @@ export class WarmPool {
     return undefined
   }
 
-  #park(key: string, child: WarmChild): void {
+  #park(child: WarmChild): void {
     if (this.#isClosed) {
       void child.stop()
       return
     }
     const timer = setTimeout(() => this.#drop(idle), this.#options.idleMs ?? IDLE_MS).unref()
-    const idle: Idle = { key, child, timer }
+    const idle: Idle = { child, timer }
     this.#idle.add(idle)
     const [oldest] = this.#idle
     if (this.#idle.size > IDLE_MAX && oldest) this.#drop(oldest)
@@ -91,9 +89,10 @@ export class WarmPool {
     void idle.child.stop()
   }
 
-  async #start(place: Place): Promise<WarmChild> {
-    const { cell, argv, clock } = this.#options
-    const child = new WarmChild(await launch(cell, place, argv, bareEnvironment(cell.seen(place).home)), clock)
+  async #start(): Promise<WarmChild> {
+    const { argv, clock } = this.#options
+    const place = { folder: '', home: '/', socket: '', openHome: async () => ({ fd: -1, close: async () => undefined }) }
+    const child = new WarmChild(await launch(this.#cell, place, argv, bareEnvironment(this.#cell, '/')), clock)
     this.#children.add(child)
     void child.ended.then(() => this.#children.delete(child))
     return child

@@ -6,17 +6,23 @@ import { readSettings, sourceOf } from '../../src/lib/settings.ts'
 import { openRuntimes } from '../../src/runtimes/index.ts'
 import { RunFault, type Runtime } from '../../src/runtimes/runtime.ts'
 import { RUNTIME_SETTINGS, type RuntimeName } from '../../src/runtimes/settings.ts'
+import { agentDir } from './agent-files.ts'
+import { cellNetwork } from './cell-network.ts'
 
 export async function openRuntime(
   t: TestContext,
   runtime: RuntimeName,
   settings: Readonly<Record<string, string>> = {},
+  allow: readonly string[] = [],
+  warn: (sentence: string) => void = (sentence) => assert.fail(sentence),
 ): Promise<Runtime> {
   const source = sourceOf('the test', new Map(Object.entries({ SANDBOX: 'none', ...settings })))
   const runtimes = await openRuntimes({
     settings: readSettings(RUNTIME_SETTINGS, [source]),
     clock: systemClock,
-    warn: (sentence) => assert.fail(sentence),
+    groups: agentDir(t),
+    network: await cellNetwork(t, allow),
+    warn,
   })
   t.after(() => runtimes.close())
   return runtimes.runtimeFor({ runtime })

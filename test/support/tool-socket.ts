@@ -1,12 +1,15 @@
 // A folder's tool socket as a runtime meets it: JSON-RPC by lines, with the tools that a test gives it. It writes down what
 // was asked.
 import { once } from 'node:events'
-import { rmSync } from 'node:fs'
+import { constants, existsSync, readFileSync, rmSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { refuse } from '../../src/lib/refusal.ts'
 import { Lines } from '../../src/runtimes/lines.ts'
 import type { Job } from '../../src/runtimes/runtime.ts'
-import { type Ending, tempDir } from './temp.ts'
+import { agentDir, giveToAgents } from './agent-files.ts'
+import type { Ending } from './temp.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
@@ -36,8 +39,8 @@ interface Request {
 }
 
 export async function toolSocket(t: Ending, tools: Readonly<Record<string, FakeTool>> = {}): Promise<ToolSocket> {
-  const home = tempDir(t)
-  const path = join(tempDir(t), 'gated.sock')
+  const home = agentDir(t)
+  const path = join(agentDir(t), 'gated.sock')
   const [asked, said, turns]: [string[], string[], unknown[]] = [[], [], []]
   const sockets = new Set<Socket>()
   const known: Record<string, FakeTool> = {
@@ -92,6 +95,7 @@ export async function toolSocket(t: Ending, tools: Readonly<Record<string, FakeT
   })
   server.listen(path)
   await once(server, 'listening')
+  giveToAgents(path)
   const drop = (): void => {
     for (const socket of sockets) socket.destroy()
   }
@@ -116,6 +120,11 @@ function jobOf(home: string, socket: string, given: Partial<Job> = {}): Job {
     said: 0,
     socket,
     home,
+    openHome: () =>
+      open(given.home ?? home, constants.O_RDONLY | constants.O_DIRECTORY).catch(() =>
+        refuse('not_found', `${given.folder ?? 'main'} has no workspace`),
+      ),
+    readText: (name) => (existsSync(join(home, name)) ? readFileSync(join(home, name), 'utf8') : undefined),
     logFile: join(home, 'logs', 't1.log'),
     deadline: Date.now() + 60_000,
     hangMs: 60_000,

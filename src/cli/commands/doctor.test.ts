@@ -17,8 +17,8 @@ interface Finding {
 
 async function examine(cli: Cli): Promise<{ code: number; wrong: Finding[]; all: Finding[] }> {
   const { code, stdout } = await cli.run('doctor demo --json')
-  // Whether bubblewrap is here is the machine's matter, and has a test of its own.
-  const all = (JSON.parse(stdout) as Finding[]).filter(({ check }) => check !== 'sandbox')
+  // Whether cells work is the machine's matter, and has a test of its own.
+  const all = (JSON.parse(stdout) as Finding[]).filter(({ check }) => check !== 'agents')
   return { code, wrong: all.filter(({ status }) => status === 'wrong'), all }
 }
 
@@ -34,7 +34,7 @@ onEveryEngine('svc doctor', (engine) => {
     await cli.ok('group demo grant github:1 **')
     const said = await cli.run('doctor demo', { env: { SANDBOX: 'none' } })
     assert.equal(said.code, 0)
-    assert.doesNotMatch(said.stdout, /^[^✓]/m)
+    assert.deepEqual(said.stdout.match(/^[^✓\s].*?:/gm), ['! agents:'])
   })
 
   test('what a removed group had is named, because a new one of its name would have it', async (t) => {
@@ -205,30 +205,43 @@ test('svc doctor of an instance that is set by its environment', async (t) => {
   assert.match(stdout, /^! \.env: there is no \S+: all is set by the environment$/m)
 })
 
-suite('svc doctor and bubblewrap', () => {
-  const sandbox = async (cli: Cli, SANDBOX?: string): Promise<Finding | undefined> => {
-    const { stdout } = await cli.run('doctor demo --json', { env: SANDBOX === undefined ? {} : { SANDBOX } })
-    return (JSON.parse(stdout) as Finding[]).find(({ check }) => check === 'sandbox')
+suite('svc doctor about agents', () => {
+  const agents = async (cli: Cli, env: Readonly<Record<string, string>> = {}): Promise<Finding | undefined> => {
+    const { stdout } = await cli.run('doctor demo --json', { env })
+    return (JSON.parse(stdout) as Finding[]).find(({ check }) => check === 'agents')
   }
 
-  test('it says what agents see', needs('bubblewrap'), async (t) => {
+  test('says who they run as, what they see and what they reach', needs('bubblewrap'), async (t) => {
     const cli = await demoCli(t)
-    for (const setting of [undefined, 'bwrap']) {
-      const { status, detail } = (await sandbox(cli, setting)) ?? {}
-      assert.deepEqual([status, detail], ['ok', 'each agent sees only its own workspace (bubblewrap)'])
-    }
-    assert.match((await sandbox(cli, 'none'))?.detail ?? '', /^none, as SANDBOX says/)
+    const who = process.getuid?.() === 0 ? 'uid 60000' : `the user of svc (uid ${process.getuid?.()})`
+    const { status, detail } = (await agents(cli)) ?? {}
+    const files = 'its own workspace, programs of the machine to read'
+    assert.equal(detail, `run as ${who}; see ${files}; reach the hosts of svc network rules and its own model`)
+    assert.equal(status, 'ok')
+    assert.match((await agents(cli, { SANDBOX_PATHS: '/srv/models' }))?.detail ?? '', /to read, \/srv\/models to read;/)
+    const open = await agents(cli, { NETWORK: 'open' })
+    assert.equal(open?.status, 'note')
+    assert.match(open?.detail ?? '', /reach everything that this machine can reach \(NETWORK=open\)$/)
+    const none = await agents(cli, { SANDBOX: 'none' })
+    assert.equal(none?.status, 'note')
+    assert.match(none?.detail ?? '', /every file that this user can open \(SANDBOX=none\)/)
   })
 
-  test('where it is missing, that is worth knowing, and wrong where it is asked for', async (t) => {
+  test('names what is missing for cells, which only the demo can do without', async (t) => {
     const cli = await demoCli(t)
     const { PATH } = process.env
     process.env.PATH = '/nowhere'
     t.after(() => {
       process.env.PATH = PATH
     })
-    const [unsaid, asked] = [await sandbox(cli), await sandbox(cli, 'bwrap')]
-    assert.deepEqual([unsaid?.status, asked?.status], ['note', 'wrong'])
-    assert.match(asked?.next ?? '', /apt-get install bubblewrap/)
+    const [demo, command] = [await agents(cli), await agents(cli, { AGENT_RUNTIME: 'command' })]
+    assert.deepEqual([demo?.status, command?.status], ['note', 'wrong'])
+    assert.equal(command?.detail, 'agents cannot run in cells: bubblewrap is not installed')
+    assert.match(command?.next ?? '', /^apt-get install bubblewrap perl-base, or set SANDBOX=none/)
+  })
+
+  test('refuses to run agents as root', async (t) => {
+    const { status, detail } = (await agents(await demoCli(t), { AGENT_UID: '0' })) ?? {}
+    assert.deepEqual([status, detail], ['wrong', 'AGENT_UID must not be 0: agents never run as root'])
   })
 })

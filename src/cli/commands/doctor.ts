@@ -1,5 +1,6 @@
 // Says whether an instance is well, and for what is not, the command to type. It changes nothing, not even the schema.
 import { access, constants, stat } from 'node:fs/promises'
+import { CELL_SETTINGS } from '../../cell/settings.ts'
 import { ALL_SETTINGS } from '../../daemons/settings.ts'
 import { readText } from '../../lib/atomic-file.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -45,7 +46,7 @@ async function examine(svc: Svc, place: Place): Promise<Finding[]> {
   const settings = await attempt('settings', () => checkSettings(place, svc))
   findings.push(settings, await checkDescriptors())
   if (settings.status === 'wrong') return findings
-  findings.push(await checkSandbox(place, svc))
+  findings.push(await attempt('agents', () => checkAgents(place, svc)))
   return [...findings, ...(await examineStore(await configure(place, svc.io.environment), svc.io.clock.now()))]
 }
 
@@ -105,19 +106,25 @@ async function checkDescriptors(): Promise<Finding> {
   return { check: 'descriptors', status: 'note', detail, next: `ulimit -Hn ${DESCRIPTORS}` }
 }
 
-/** Whether agents see only their own workspace. */
-async function checkSandbox(place: Place, svc: Svc): Promise<Finding> {
+/** Who agents are, what they can see and reach, and whether a cell can be made here. */
+async function checkAgents(place: Place, svc: Svc): Promise<Finding> {
   const { sources } = await configure(place, svc.io.environment)
-  const { SANDBOX } = readSettings({ SANDBOX: RUNTIME_SETTINGS.SANDBOX }, sources)
-  if (SANDBOX === 'none')
-    return { check: 'sandbox', status: 'ok', detail: 'none, as SANDBOX says: agents can read what svc can' }
-  const { bwrapFault } = await import('../../runtimes/cell.ts')
-  const fault = await bwrapFault()
-  if (fault === undefined)
-    return { check: 'sandbox', status: 'ok', detail: 'each agent sees only its own workspace (bubblewrap)' }
-  const status = SANDBOX === 'bwrap' ? 'wrong' : 'note'
-  const detail = SANDBOX === 'bwrap' ? `SANDBOX is bwrap, and ${fault}` : `agents can read what svc can: ${fault}`
-  return { check: 'sandbox', status, detail, next: 'apt-get install bubblewrap, or SANDBOX=none in .env' }
+  const settings = readSettings({ ...CELL_SETTINGS, AGENT_RUNTIME: RUNTIME_SETTINGS.AGENT_RUNTIME }, sources)
+  const { describeCells } = await import('../../cell/describe.ts')
+  const { openCell } = await import('../../cell/open.ts')
+  try {
+    const cell = await openCell({ settings, groups: place.layout.groups })
+    cell.close()
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.code !== 'unavailable') throw error
+    // The demo needs no cell.
+    const status = settings.AGENT_RUNTIME === 'demo' ? 'note' : 'wrong'
+    return { check: 'agents', status, detail: `agents cannot run in cells: ${error.message}`, next: error.hint ?? '' }
+  }
+  const { user, files, network } = describeCells(settings)
+  const detail = `run as ${user}; see ${files}; reach ${network}`
+  if (settings.SANDBOX === 'bwrap' && settings.NETWORK === 'rules') return { check: 'agents', status: 'ok', detail }
+  return { check: 'agents', status: 'note', detail, next: 'remove SANDBOX=none and NETWORK=open from .env' }
 }
 
 async function examineStore(configured: Configured, nowMs: number): Promise<Finding[]> {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, statSync } from 'node:fs'
+import { chmodSync } from 'node:fs'
 import { connect } from 'node:net'
 import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -14,10 +14,9 @@ import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
 import { groupDirs, layout } from '../../core/layout.ts'
 import { toolList } from '../../faces/mcp.ts'
-import { FolderSocket, makingPlace, type SocketOptions } from './socket.ts'
+import { FolderSocket, type SocketOptions } from './socket.ts'
 
 const NOBODY = 65_534
-const SOMEBODY = 65_533
 
 /** What a process of this user gets from a socket: the first line, `closed`, or why it could not connect. */
 async function asUser(uid: number, path: string): Promise<string> {
@@ -58,23 +57,12 @@ suite('another user', needs('root'), () => {
     assert.match(await asUser(NOBODY, s.path('main')), /^(closed|EPIPE|ECONNRESET)$/)
     await until(() => s.logged().some(({ uid, folder }) => uid === NOBODY && folder === 'main'))
   })
-
-  test('is let in where agents run as that user, and a third is not', async (t) => {
-    const s = await openGate(t, { settings: { AGENT_UID: `${NOBODY}` } })
-    const path = s.path('team/sub')
-    const { mode, uid } = statSync(path)
-    assert.deepEqual([(mode & 0o777).toString(8), uid], ['660', NOBODY])
-    chmodSync(s.host.layout?.root ?? '', 0o755)
-    assert.equal(await asUser(NOBODY, path), PONG)
-    assert.equal(await asUser(SOMEBODY, path), 'EACCES')
-  })
 })
 
 suite('a connection that says nothing', () => {
   test('is closed after a while, and one that has said something stays', async (t) => {
     const { host } = await testHost(t)
     const place = layout(tempDir(t))
-    mkdirSync(makingPlace(place), { recursive: true })
     const options: SocketOptions = {
       host,
       layout: place,

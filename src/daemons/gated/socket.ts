@@ -1,33 +1,19 @@
-// One folder's socket: where it lies, who may come in, and how many.
+// One folder's socket: where it lies, and who may come in. It is the operator's (`svc chat`): each run of an agent has a
+// socket of its own.
 import { hash } from 'node:crypto'
-import { once } from 'node:events'
-import { chmodSync, chownSync, mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync } from 'node:fs'
-import { createServer, type Server, type Socket } from 'node:net'
+import { chmodSync, mkdirSync, rmdirSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import type { Gate } from '../../agent-socket/connection.ts'
+import { ToolListener } from '../../agent-socket/listener.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
-import { type Connection, type Gate, openConnection } from './connection.ts'
-import { endSoon } from './line-transport.ts'
-import { peerUid } from './peer.ts'
 
 /** What the kernel keeps of a path, without the zero at its end. */
 export const PATH_MAX_BYTES = 107
-const CONNECTIONS_MAX = 8
-/** How many of those that are turned away may still be reading why. */
-const TURNED_AWAY_MAX = 8
-/** How long a connection has to finish what is under way when its socket closes. */
-const CLOSE_MS = 2000
-
-const TOO_MANY = {
-  jsonrpc: '2.0',
-  id: null,
-  error: { code: -32000, message: `this socket has ${CONNECTIONS_MAX} connections already; close one of them first` },
-}
+const DIRECTORY_MODE = 0o700
 
 export interface SocketOptions extends Gate {
   readonly layout: Layout
-  /** Whom the agents run as, where that is not who runs the instance. */
-  readonly agentUid?: number | undefined
-  /** A connection of somebody else was closed. */
+  /** A connection of another user was closed. */
   onStranger(folder: string, uid: number): void
   readonly silenceMs?: number | undefined
 }
@@ -40,45 +26,35 @@ export function socketPlaces(layout: Layout, folder: string): { readonly path: s
   return { path: join(layout.ipc, `.${short}`), link: socket }
 }
 
-/** Where sockets are while they are made. No folder's name starts with a dot. */
-export function makingPlace({ ipc }: Layout): string {
-  return join(ipc, '.new')
-}
-
-/** No name is used twice: a server that closes removes what it was bound to. */
-let made = 0
-
 export class FolderSocket {
   readonly #folder: string
   readonly #options: SocketOptions
-  readonly #server: Server
-  readonly #connections = new Map<Socket, Connection>()
-  #turnedAway = 0
+  readonly #listener: ToolListener
 
   private constructor(folder: string, options: SocketOptions) {
     this.#folder = folder
     this.#options = options
-    this.#server = createServer({ allowHalfOpen: true }, (socket) => this.#accept(socket))
+    const { onStranger, silenceMs } = options
+    this.#listener = new ToolListener(options, { folder, silenceMs, onStranger })
   }
 
   static async open(folder: string, options: SocketOptions): Promise<FolderSocket> {
     const opened = new FolderSocket(folder, options)
-    await opened.#bind()
+    try {
+      await opened.#bind()
+    } catch (error) {
+      await opened.#listener.close()
+      throw error
+    }
     return opened
   }
 
   /** Its connections finish what is under way. */
   async close(): Promise<void> {
     const { path, link } = socketPlaces(this.#options.layout, this.#folder)
-    this.#server.close()
+    const closing = this.#listener.close()
     for (const place of link ? [link, path] : [path]) rmSync(place, { force: true })
-    const closing = [...this.#connections].map(async ([socket, connection]) => {
-      const timer = setTimeout(() => socket.destroy(), CLOSE_MS)
-      await connection.close()
-      clearTimeout(timer)
-      socket.destroy()
-    })
-    await Promise.all(closing)
+    await closing
   }
 
   /** The same for a folder that is gone; the directories of those below it stay. */
@@ -92,81 +68,22 @@ export class FolderSocket {
   }
 
   async #bind(): Promise<void> {
-    const { layout, agentUid } = this.#options
-    const { path, link } = socketPlaces(layout, this.#folder)
+    const { path, link } = socketPlaces(this.#options.layout, this.#folder)
     try {
-      if (agentUid === undefined) await this.#bindAt(path, 0o700)
-      else await this.#bindFor(agentUid, path)
-      if (link) replaceLink(path, link, agentUid === undefined ? 0o700 : 0o755)
-    } catch (error) {
-      this.#server.close()
-      throw error
-    }
-  }
-
-  /** Nobody else gets as far as its directory. */
-  async #bindAt(path: string, mode: number): Promise<void> {
-    try {
-      await this.#listen(path)
+      await this.#listener.listen(path)
     } catch {
       // Most often its directory is there, and nothing in it that a process that died has left.
-      mkdirSync(dirname(path), { recursive: true, mode })
+      mkdirSync(dirname(path), { recursive: true, mode: DIRECTORY_MODE })
       rmSync(path, { force: true })
-      await this.#listen(path)
+      await this.#listener.listen(path)
     }
     chmodSync(path, 0o600)
-  }
-
-  /** Bound where nobody sees it, given away, and only then put in its place. */
-  async #bindFor(uid: number, path: string): Promise<void> {
-    const making = join(makingPlace(this.#options.layout), `${++made}`)
-    await this.#listen(making)
-    chownSync(making, uid, process.getegid?.() ?? -1)
-    chmodSync(making, 0o660)
-    mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
-    renameSync(making, path)
-  }
-
-  async #listen(path: string): Promise<void> {
-    this.#server.listen(path)
-    await once(this.#server, 'listening')
-  }
-
-  #accept(socket: Socket): void {
-    const uid = peerUid(socket)
-    if (uid !== undefined && !this.#isWelcome(uid)) {
-      this.#options.onStranger(this.#folder, uid)
-      socket.destroy()
-      return
-    }
-    if (this.#connections.size >= CONNECTIONS_MAX) {
-      this.#turnAway(socket)
-      return
-    }
-    const connection = openConnection(this.#options, this.#folder, socket, this.#options.silenceMs)
-    this.#connections.set(socket, connection)
-    socket.once('close', () => this.#connections.delete(socket))
-  }
-
-  /** Root could become whoever is let in. */
-  #isWelcome(uid: number): boolean {
-    return uid === 0 || uid === process.geteuid?.() || uid === this.#options.agentUid
-  }
-
-  #turnAway(socket: Socket): void {
-    socket.on('error', () => socket.destroy())
-    if (this.#turnedAway >= TURNED_AWAY_MAX) {
-      socket.destroy()
-      return
-    }
-    this.#turnedAway++
-    socket.once('close', () => this.#turnedAway--)
-    endSoon(socket, `${JSON.stringify(TOO_MANY)}\n`)
+    if (link) replaceLink(path, link)
   }
 }
 
-function replaceLink(to: string, link: string, mode: number): void {
-  mkdirSync(dirname(link), { recursive: true, mode })
+function replaceLink(to: string, link: string): void {
+  mkdirSync(dirname(link), { recursive: true, mode: DIRECTORY_MODE })
   rmSync(link, { force: true })
   symlinkSync(to, link)
 }

@@ -9,7 +9,7 @@ import { groupStamp } from '../../core/stamp.ts'
 import type { Log } from '../../lib/log.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { run } from '../../store/statement.ts'
-import { FolderSocket, makingPlace, PATH_MAX_BYTES, type SocketOptions } from './socket.ts'
+import { FolderSocket, PATH_MAX_BYTES, type SocketOptions } from './socket.ts'
 
 export interface SocketsOptions extends SocketOptions {
   readonly log: Log
@@ -45,11 +45,10 @@ export class Sockets {
 
   /** Those of all groups listen when it returns. */
   static async open(options: SocketsOptions): Promise<Sockets> {
-    const { layout, agentUid } = options
+    const { layout } = options
     mustBeShort(layout)
-    const mode = agentUid === undefined ? 0o700 : 0o755
-    mkdirSync(layout.ipc, { recursive: true, mode })
-    chmodSync(layout.ipc, mode)
+    mkdirSync(layout.ipc, { recursive: true, mode: 0o700 })
+    chmodSync(layout.ipc, 0o700)
     const sockets = new Sockets(options, await mustBeAlone(layout))
     try {
       await sockets.#begin()
@@ -62,9 +61,7 @@ export class Sockets {
   }
 
   async #begin(): Promise<void> {
-    const { host, layout } = this.#options
-    rmSync(makingPlace(layout), { recursive: true, force: true })
-    mkdirSync(makingPlace(layout), { mode: 0o700 })
+    const { host } = this.#options
     await this.#look()
     const look = (): void => this.#lookSoon()
     const timer = setInterval(look, LOOK_MS).unref()

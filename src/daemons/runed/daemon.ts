@@ -1,9 +1,14 @@
 // Runs the agents' turns.
+import { RunSockets } from '../../agent-socket/run-socket.ts'
+import { describeCells } from '../../cell/describe.ts'
+import { agentUser } from '../../core/agent-user.ts'
 import { openRuntimes } from '../../runtimes/index.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
+import { agentTools } from '../agent-tools.ts'
 import { daemon } from '../daemon.ts'
 import { INSTANCE_SETTINGS, TURN_SETTINGS } from '../settings.ts'
 import { preparing } from './preparation.ts'
+import { RunNetworks } from './run-network.ts'
 import { Runner } from './runner.ts'
 import { keepTurnLogs } from './turn-logs.ts'
 
@@ -17,11 +22,30 @@ export const runed = daemon({
   },
   start: async ({ host, log, defer }, settings) => {
     const { layout } = host
-    // A process without files has no workspaces and no sockets.
+    // A process without files has no workspaces.
     if (!layout) return
-    const runtimes = await openRuntimes({ settings, clock: host.clock, warn: (sentence) => log.warn(sentence) })
+    log.info(describeCells(settings), 'agents')
+    if (settings.SANDBOX === 'none') log.warn('agents run without a cell: SANDBOX=none')
+    else if (settings.NETWORK === 'open') log.warn('network rules do not bind agents: NETWORK=open')
+    const network = new RunNetworks({ host, log, denyPrivate: settings.NETWORK_DENY_PRIVATE })
+    defer(() => network.close())
+    const sockets = new RunSockets({
+      host,
+      list: agentTools(),
+      user: agentUser(settings.AGENT_UID),
+      onError: (error, folder, tool) => log.error({ folder, tool, err: error }, 'internal error'),
+      onStranger: (folder, uid) => log.warn({ folder, uid }, 'a connection of another user was closed'),
+    })
+    defer(async () => sockets.close())
+    const runtimes = await openRuntimes({
+      settings,
+      clock: host.clock,
+      groups: layout.groups,
+      network,
+      warn: (sentence) => log.warn(sentence),
+    })
     defer(() => runtimes.close())
-    const prepare = preparing({ host, layout, runtimes, settings })
+    const prepare = preparing({ host, layout, runtimes, sockets, settings })
     const runner = new Runner({ host, log, prepare, leaseMs: Math.max(1000, settings.TURN_LEASE) })
     defer(() => runner.close())
     defer(keepTurnLogs({ host, layout, log }))

@@ -1,6 +1,5 @@
 // Everything that a run is told, gathered when it starts: the prompt, the session, the money, the keys, the time.
-import { existsSync } from 'node:fs'
-import { setTimeout as pause } from 'node:timers/promises'
+import type { RunSockets } from '../../agent-socket/run-socket.ts'
 import type { Asked, ClaimedTurn } from '../../core/claim.ts'
 import { type Conversation, conversations, findConversation, resetSessions } from '../../core/conversations.ts'
 import { groups } from '../../core/groups.ts'
@@ -11,6 +10,7 @@ import { promptParts } from '../../core/prompt-parts.ts'
 import { providerKeys } from '../../core/run-secrets.ts'
 import { bodyOf, maySteer } from '../../core/steering.ts'
 import type { Turn } from '../../core/turns.ts'
+import { workspaceTexts } from '../../core/workspace-texts.ts'
 import { timestamp } from '../../lib/clock.ts'
 import type { Host } from '../../registry/context.ts'
 import type { Runtimes } from '../../runtimes/index.ts'
@@ -27,16 +27,17 @@ export interface PreparationOptions {
   readonly host: Host
   readonly layout: Layout
   readonly runtimes: Runtimes
+  readonly sockets: RunSockets
   readonly settings: RuntimeSettings & { readonly ASSISTANT_NAME: string }
 }
 
 /** A session that nobody has spoken in for so long is not gone on with. */
 const SESSION_IDLE_MS = 2 * 24 * 3_600_000
-const SOCKET_WAIT_MS = 5000
-const SOCKET_LOOK_MS = 25
+/** Of a file that a runtime asks for. */
+const FILE_BYTES_MAX = 256 * 1024
 
 export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) => Promise<Prepared> {
-  const { host, layout, runtimes, settings } = options
+  const { host, layout, runtimes, sockets, settings } = options
   const { engine, clock, keyring, instance, timeZone, rules } = host
   const { ASSISTANT_NAME: assistantName } = settings
   return async (waiting) => {
@@ -44,7 +45,6 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
     const { turn, asked } = claimed
     const { folder, id } = turn
     const dirs = groupDirs(layout, folder)
-    await socketOf(dirs.socket)
     const files = workspaceFiles(layout, folder)
     const now = clock.now()
     const tell = async (tx: Tx) => {
@@ -66,8 +66,11 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
     const { conversation, config } = told
     const sessionId = turn.is_isolated ? undefined : conversation?.session_id
     await noteShown(engine.transaction.bind(engine), conversation, told.observed_seq)
+    const runtime = await runtimes.runtimeFor(config)
+    const socket = await sockets.open(folder, { id, fence: turn.fence, reach: 'all' })
     return {
-      runtime: await runtimes.runtimeFor(config),
+      runtime,
+      close: () => socket.close(),
       job: {
         turnId: id,
         fence: turn.fence,
@@ -80,8 +83,10 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         said: turn.replies,
         sessionId,
         parentSessionId: sessionId === undefined ? conversation?.parent_session : undefined,
-        socket: dirs.socket,
+        socket: socket.path,
         home: dirs.home,
+        openHome: () => openHome(layout, folder),
+        readText: (name) => workspaceTexts(layout, folder, [name], FILE_BYTES_MAX)[0],
         logFile: turnLogFile(dirs, id, now),
         moneyCents: turn.money_cents,
         deadline: now + settings.TURN_DEADLINE,
@@ -92,12 +97,6 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
       },
     }
   }
-}
-
-/** The socket of a group that was just made comes at once, but a message may be quicker. */
-async function socketOf(path: string): Promise<void> {
-  for (let waited = 0; waited < SOCKET_WAIT_MS && !existsSync(path); waited += SOCKET_LOOK_MS)
-    await pause(SOCKET_LOOK_MS)
 }
 
 /** What the last turn here has ended long ago is not gone on with. */

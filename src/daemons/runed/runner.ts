@@ -41,6 +41,8 @@ const WRITE_AGAIN_MS = 100
 export interface Prepared {
   readonly runtime: Runtime
   readonly job: Omit<Job, 'signal'>
+  /** Closes what was opened for the run. */
+  close(): Promise<void>
 }
 
 export interface RunnerOptions {
@@ -141,8 +143,7 @@ export class Runner {
     const typing = this.#typing(turn)
     let end: TurnEnd | undefined
     try {
-      const { runtime, job } = await this.#options.prepare(claimed)
-      const ran = await runtime.run({ ...job, signal: abort.signal })
+      const ran = await this.#perform(claimed, abort.signal)
       end = await this.#returned(turn, ran)
     } catch (error) {
       end = await this.#broke(turn, error, abort.signal)
@@ -151,6 +152,15 @@ export class Runner {
       typing.stop()
     }
     if (end) await this.#end(turn, end)
+  }
+
+  async #perform(claimed: ClaimedTurn, signal: AbortSignal): Promise<Ran> {
+    const { runtime, job, close } = await this.#options.prepare(claimed)
+    try {
+      return await runtime.run({ ...job, signal })
+    } finally {
+      await close()
+    }
   }
 
   /** The run is over: what it left to say is said, and its end is what the store knows of it. */
@@ -187,6 +197,7 @@ export class Runner {
     const reason =
       fault || error instanceof Refusal ? (error as Error).message : 'something went wrong while it was answered'
     if (fault) await this.#recordCosts(turn, fault.models)
+    if (fault?.detail !== undefined) log.warn({ turn: turn.id, folder: turn.folder, detail: fault.detail }, fault.message)
     if (fault?.kind === 'session') return this.#afresh(turn, reason)
     if (fault?.kind === 'unavailable') return this.#putOff(turn, reason)
     if (fault?.kind === 'terminal') return failed(reason, `${sentence(reason)} Trying again will not help.`)

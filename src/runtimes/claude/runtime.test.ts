@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { agentDir } from '../../../test/support/agent-files.ts'
 import { needs } from '../../../test/support/needs.ts'
 import { fault, openRuntime } from '../../../test/support/runtimes.ts'
-import { tempDir } from '../../../test/support/temp.ts'
 import { type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
 import { type Job, type Ran, RunFault } from '../runtime.ts'
 
@@ -16,9 +16,9 @@ interface Claude extends ToolSocket {
 
 async function open(t: TestContext, settings: Record<string, string> = {}): Promise<Claude> {
   const socket = await toolSocket(t)
-  const program = join(tempDir(t), 'client')
+  const program = join(agentDir(t), 'client')
   writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${STAND_IN}' "$@"\n`, { mode: 0o755 })
-  const seen = `${dirname(program)}:${dirname(STAND_IN)}`
+  const seen = [program, STAND_IN, process.execPath].map((path) => dirname(path)).join(':')
   const runtime = await openRuntime(t, 'claude', { AGENT_CLI: program, SANDBOX_PATHS: seen, ...settings })
   return { ...socket, ask: (prompt, given) => runtime.run(socket.job({ prompt, ...given })) }
 }

@@ -1,5 +1,7 @@
 // The Claude Code command line as an agent, by its documented flags. Its tools come from the folder's socket by `svc bridge`.
-import { SERVER, writeBridgeFile } from '../bridge.ts'
+import type { Cell } from '../../cell/cell.ts'
+import { endpointOf } from '../../cell/network.ts'
+import { bridgeConfig, SERVER, writeBridgeFile } from '../bridge.ts'
 import { type Exit, mustHaveSucceeded, runProcess } from '../process.ts'
 import { type Job, type Ran, RunFault, type Runtime } from '../runtime.ts'
 import type { Setup } from '../setup.ts'
@@ -14,15 +16,21 @@ export async function openClaude(setup: Setup): Promise<Runtime> {
   return { name: 'claude', run: (job) => runClaude(setup, job), close: async () => undefined }
 }
 
-async function runClaude({ settings, cell, clock }: Setup, job: Job): Promise<Ran> {
-  const seen = cell.seen(job)
-  const bridge = await writeBridgeFile(seen.socket, { SVC_TURN: job.turnId, SVC_FENCE: String(job.fence) })
+/** Where a cell shows the configuration of the bridge. */
+const INNER_BRIDGE = '/run/svc/mcp.json'
+
+async function runClaude(setup: Setup, job: Job): Promise<Ran> {
+  const { settings } = setup
+  const cell = await setup.cell()
+  const bridge = await bridgeFor(cell, job)
   const stream = new Stream()
   try {
-    const exit = await runProcess(cell, clock, job, {
-      argv: [settings.AGENT_CLI, ...flagsOf(job, bridge.path, seen.home, cell.kind === 'bwrap', settings.AGENT_MODEL)],
+    const { home } = cell.seen(job)
+    const exit = await runProcess(setup, job, {
+      argv: [settings.AGENT_CLI, ...flagsOf(job, bridge.path, home, cell.kind === 'bwrap', settings.AGENT_MODEL)],
       input: job.prompt,
-      files: [bridge.path],
+      texts: bridge.texts,
+      endpoint: endpointOf(job.env.ANTHROPIC_BASE_URL ?? 'https://api.anthropic.com'),
       env: {
         DISABLE_AUTOUPDATER: '1',
         ANTHROPIC_API_KEY: job.env.ANTHROPIC_API_KEY ?? settings.ANTHROPIC_API_KEY,
@@ -34,6 +42,20 @@ async function runClaude({ settings, cell, clock }: Setup, job: Job): Promise<Ra
   } finally {
     await bridge.remove()
   }
+}
+
+interface Bridge {
+  readonly path: string
+  readonly texts: Readonly<Record<string, string>>
+  remove(): Promise<void>
+}
+
+async function bridgeFor(cell: Cell, job: Job): Promise<Bridge> {
+  const env = { SVC_TURN: job.turnId, SVC_FENCE: String(job.fence) }
+  const { socket } = cell.seen(job)
+  if (cell.kind === 'none') return { texts: {}, ...(await writeBridgeFile(socket, env, cell.user)) }
+  const text = bridgeConfig(socket, env, (path) => cell.inner(path))
+  return { path: INNER_BRIDGE, texts: { [INNER_BRIDGE]: text }, remove: async () => undefined }
 }
 
 function flagsOf(job: Job, mcp: string, home: string, isSealed: boolean, model: string | undefined): string[] {

@@ -6,13 +6,13 @@ import type { Setup } from '../setup.ts'
 /** More than this is no message any more; the log has all of it. */
 const RESULT_MAX = 1_048_576
 
-export async function openCommand({ settings, cell, clock }: Setup): Promise<Runtime> {
+export async function openCommand(setup: Setup): Promise<Runtime> {
   return {
     name: 'command',
     run: async (job) => {
       let result = ''
-      const exit = await runProcess(cell, clock, job, {
-        argv: argvOf(job, settings.AGENT_COMMAND),
+      const exit = await runProcess(setup, job, {
+        argv: argvOf(job, setup.settings.AGENT_COMMAND),
         input: job.prompt,
         onText: (text) => {
           if (result.length < RESULT_MAX) result += text.slice(0, RESULT_MAX - result.length)

@@ -19,7 +19,6 @@ async function open(
   const task: Task = {
     turn,
     socket: server.path,
-    home: server.home,
     folder: 'team',
     jid: 'web:team',
     sender: 'anon:1',

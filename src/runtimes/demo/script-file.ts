@@ -1,7 +1,5 @@
 // `demo.script` in the workspace: makes the demo say and do what the file says, for tests and for showing something.
 // `when <words>` starts a part for messages that hold these words; what stands before the first is for all others.
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { readScript, type Step } from './script.ts'
 
 interface Part {
@@ -11,13 +9,7 @@ interface Part {
 }
 
 /** The steps for this message, a sentence about what is wrong, or nothing where the file has no word about it. */
-export async function scriptFor(home: string, said: string): Promise<readonly Step[] | string | undefined> {
-  let text: string
-  try {
-    text = await readFile(join(home, 'demo.script'), 'utf8')
-  } catch {
-    return undefined
-  }
+export function scriptFor(text: string, said: string): readonly Step[] | string | undefined {
   const fitting = fittingPart(text, said)
   if (!fitting || fitting.lines.length === 0) return undefined
   return readScript(fitting.lines.join('\n')) ?? 'demo.script has a line that is no step of a script'

@@ -4,7 +4,8 @@ import type { Heard } from '../runtime.ts'
 export interface Task {
   readonly turn: { readonly id: string; readonly fence: number }
   readonly socket: string
-  readonly home: string
+  /** The text of `demo.script` in the workspace. */
+  readonly script?: string | undefined
   readonly folder: string
   readonly jid: string
   readonly sender: string

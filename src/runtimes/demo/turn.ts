@@ -14,11 +14,9 @@ const SAYING = new Set(['post', 'reply', 'send', 'send_file', 'send_voice', 'quo
 export async function runTask(task: Task): Promise<Outcome> {
   let socket: SocketClient | undefined
   const said = task.messages.map(({ text }) => text).join('\n')
-  // Read while the socket is asked.
-  const scripted = scriptFor(task.home, said)
   try {
     socket = await SocketClient.open(task.socket, task.turn)
-    const script = (await scripted) ?? readScript(said)
+    const script = scriptFor(task.script ?? '', said) ?? readScript(said)
     return { sessionId: task.session, ...(await new Performance(socket, task).run(script)) }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)

@@ -2,6 +2,7 @@
 // other agent.
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { endpointOf as networkEndpoint } from '../../cell/network.ts'
 import { mustHaveSucceeded, runProcess } from '../process.ts'
 import { type Job, type Ran, RunFault, type Runtime } from '../runtime.ts'
 import type { RuntimeSettings } from '../settings.ts'
@@ -15,21 +16,22 @@ export async function openOpenai(setup: Setup): Promise<Runtime> {
   return { name: 'openai', run: (job) => runOpenai(setup, job), close: async () => undefined }
 }
 
-async function runOpenai({ settings, cell, clock }: Setup, job: Job): Promise<Ran> {
+async function runOpenai(setup: Setup, job: Job): Promise<Ran> {
+  const cell = await setup.cell()
   const { turnId, fence, folder, prompt, sessionId, parentSessionId, moneyCents } = job
   const { home, socket } = cell.seen(job)
-  const endpoint = endpointOf(settings, job)
+  const endpoint = endpointOf(setup.settings, job)
   const turn = { id: turnId, fence }
   const task: Task = { turn, socket, home, folder, prompt, sessionId, parentSessionId, endpoint, moneyCents }
   let outcome: Outcome | undefined
   // Its key comes by its input: nothing that an agent starts could read it there.
   const exit = await runProcess(
-    cell,
-    clock,
+    setup,
     { ...job, env: {} },
     {
-      argv: [process.execPath, AGENT],
+      argv: [cell.inner(process.execPath), cell.inner(AGENT)],
       input: JSON.stringify(task),
+      endpoint: networkEndpoint(endpoint.baseUrl),
       onLine: (line) => {
         outcome = readOutcome(line) ?? outcome
       },

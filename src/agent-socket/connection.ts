@@ -1,10 +1,10 @@
-// One connection to a folder's socket: an agent, or a part of one, with the tools of its folder.
+// One connection to a tool socket: an agent, or a part of one, with the tools of its folder.
 import type { Socket } from 'node:net'
 import type { JSONRPCRequest, ServerContext } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
-import { type ToolList, toolServer } from '../../faces/mcp.ts'
-import { Refusal } from '../../lib/refusal.ts'
-import type { Asking, Host } from '../../registry/context.ts'
+import { type ToolList, toolServer } from '../faces/mcp.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
+import type { Asking, Host } from '../registry/context.ts'
 import { answerHidden, faultOf } from './hidden.ts'
 import { LineTransport, type Reply } from './line-transport.ts'
 import { type NamedTurn, namedTurn } from './naming.ts'
@@ -29,25 +29,51 @@ const SUBSCRIPTIONS_MAX = 8
 /** How long a connection that said nothing at all stays. */
 const SILENCE_MS = 60_000
 
-export function openConnection(gate: Gate, folder: string, socket: Socket, silenceMs: number = SILENCE_MS): Connection {
+/** Which tools a turn may use: what its folder may, limited by who asked (decision A11). */
+export type Reach = 'all'
+
+/** What the socket of one run is bound to: no connection to it can speak for another turn. */
+export interface BoundTurn {
+  readonly id: string
+  readonly fence: number
+  readonly reach: Reach
+}
+
+/** What a socket says of its connections. */
+export interface ConnectionOptions {
+  readonly folder: string
+  /** Absent for a folder's own socket, where each connection names its turn. */
+  readonly bound?: BoundTurn | undefined
+  readonly silenceMs?: number | undefined
+}
+
+export function openConnection(gate: Gate, socket: Socket, options: ConnectionOptions): Connection {
   const { host, list } = gate
+  const { folder, bound, silenceMs = SILENCE_MS } = options
   const onError = (error: unknown, what: string): void => gate.onError(error, folder, what)
   const silence = setTimeout(() => socket.destroy(), silenceMs).unref()
   socket.once('close', () => clearTimeout(silence))
-  let named: NamedTurn | undefined
+  let named: NamedTurn | undefined = bound
 
   /** The generation without a handshake names its turn with each request. */
+  const turnNamed = (meta: unknown): NamedTurn | undefined => {
+    const said = namedTurn(meta)
+    if (bound && said && (said.id !== bound.id || (said.fence ?? bound.fence) !== bound.fence))
+      refuse('forbidden', `this socket belongs to the turn ${bound.id}`)
+    return bound ?? said
+  }
+
   const asking = (ctx: ServerContext): Asking => {
-    const turn = namedTurn(ctx.mcpReq._meta) ?? named
+    const turn = turnNamed(ctx.mcpReq._meta) ?? named
     const asked = { host, caller: { kind: 'agent', folder }, face: 'tool' } as const
     if (!turn) return asked
     host.alive.set(turn.id, host.clock.now())
-    return { ...asked, turn }
+    return { ...asked, turn: { id: turn.id, ...(turn.fence === undefined ? {} : { fence: turn.fence }) } }
   }
 
   const intercept = (request: JSONRPCRequest): Promise<Reply> | undefined => {
     try {
-      const said = namedTurn(request.params?._meta)
+      const said = turnNamed(request.params?._meta)
       if (request.method === 'initialize') named = said
       return answerHidden(request, { host, folder, named: said ?? named, onError })
     } catch (error) {

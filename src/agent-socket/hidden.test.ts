@@ -1,13 +1,13 @@
 // The methods that are no tools: how a run ended, and how far it is.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { openGate } from '../../../test/support/gate.ts'
-import { onEveryEngine } from '../../../test/support/host.ts'
-import { conversations } from '../../core/conversations.ts'
-import { costLog } from '../../core/costs.ts'
-import { messages } from '../../core/messages.ts'
-import { outbox } from '../../core/outbox.ts'
-import { run } from '../../store/statement.ts'
+import { openGate } from '../../test/support/gate.ts'
+import { onEveryEngine } from '../../test/support/host.ts'
+import { conversations } from '../core/conversations.ts'
+import { costLog } from '../core/costs.ts'
+import { messages } from '../core/messages.ts'
+import { outbox } from '../core/outbox.ts'
+import { run } from '../store/statement.ts'
 
 onEveryEngine('submit_turn', (engine) => {
   test('is answered with ok, says the result in the chat and keeps session and cost, once', async (t) => {

@@ -1,6 +1,6 @@
 // Which turn a connection, or one request, says that it belongs to (decision T10). Whether that is so is asked at every call.
 import { z } from 'zod'
-import { parse } from '../../lib/parse.ts'
+import { parse } from '../lib/parse.ts'
 import { isObject } from './incoming.ts'
 
 export interface NamedTurn {

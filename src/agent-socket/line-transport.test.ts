@@ -7,8 +7,8 @@ import { setImmediate as breathe } from 'node:timers/promises'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import fc from 'fast-check'
 import { z } from 'zod'
-import { until } from '../../../test/support/until.ts'
-import { serverOf, toolList } from '../../faces/mcp.ts'
+import { until } from '../../test/support/until.ts'
+import { serverOf, toolList } from '../faces/mcp.ts'
 import { LineTransport, type Reply } from './line-transport.ts'
 
 interface Line {

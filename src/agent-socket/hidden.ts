@@ -1,7 +1,7 @@
 // The methods that are no tools: taken before the protocol sees them, and shown in no list.
 import { type JSONRPCRequest, ProtocolErrorCode } from '@modelcontextprotocol/server'
-import { Refusal } from '../../lib/refusal.ts'
-import type { Host } from '../../registry/context.ts'
+import { Refusal } from '../lib/refusal.ts'
+import type { Host } from '../registry/context.ts'
 import type { Reply } from './line-transport.ts'
 import type { NamedTurn } from './naming.ts'
 import { takeStatus } from './status.ts'

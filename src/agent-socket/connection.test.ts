@@ -1,11 +1,11 @@
 // A folder's socket as an agent meets it: the official client, in both generations, and its turn.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { openGate } from '../../../test/support/gate.ts'
-import { onEveryEngine } from '../../../test/support/host.ts'
-import { GENERATIONS } from '../../../test/support/tools.ts'
-import { until } from '../../../test/support/until.ts'
-import { messages } from '../../core/messages.ts'
+import { openGate } from '../../test/support/gate.ts'
+import { onEveryEngine } from '../../test/support/host.ts'
+import { GENERATIONS } from '../../test/support/tools.ts'
+import { until } from '../../test/support/until.ts'
+import { messages } from '../core/messages.ts'
 
 onEveryEngine('the tools of a folder', (engine) => {
   for (const generation of GENERATIONS) {

@@ -3,7 +3,7 @@
 
 import type { Socket } from 'node:net'
 import { endianness } from 'node:os'
-import { loadFfi } from '../../lib/c-library.ts'
+import { loadFfi } from '../lib/c-library.ts'
 
 /** As Linux has them. */
 const SOL_SOCKET = 1

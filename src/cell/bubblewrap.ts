@@ -1,0 +1,176 @@
+// A cell made by bubblewrap: namespaces of its own for users, processes, network and files, no capability, a filter of
+// system calls, limits, and nothing inherited. It needs neither root nor a container engine. Started by root, bubblewrap
+// itself already runs as the agents' user: the kernel checks files such as /proc/sys by the real user, and the version in
+// Debian 12 can be led to create mount points outside (CVE-2026-87766). For the same reason no mount point lies below a
+// directory that an agent can write.
+import { randomBytes } from 'node:crypto'
+import { closeSync, constants, openSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { AgentUser } from '../core/agent-user.ts'
+import { refuse } from '../lib/refusal.ts'
+import { fromEnvironment } from '../lib/settings.ts'
+import { type Cell, type Descriptor, type Entry, mustBeWithoutNul, type Place } from './cell.ts'
+import { HANDOVER_FD, initCommand, STATUS_FD } from './init.ts'
+import { type RunLimits, resourceLimits, temporaryBytes } from './limits.ts'
+import { CellPaths, INNER_HOME, INNER_SOCKET } from './paths.ts'
+import { seccompFilter } from './seccomp.ts'
+
+export interface BubblewrapOptions {
+  readonly bwrap: string
+  readonly perl: string
+  readonly user?: AgentUser | undefined
+  readonly limits: RunLimits
+  readonly isNetworkOpen: boolean
+  /** Absolute paths that agents may read besides. */
+  readonly paths: readonly string[]
+}
+
+const NAMESPACES = ['user', 'pid', 'ipc', 'uts', 'cgroup-try'].map((name) => `--unshare-${name}`)
+
+/** The first descriptor behind those of the init program. */
+const FIRST_FD = HANDOVER_FD + 1
+
+export class BubblewrapCell implements Cell {
+  readonly kind = 'bwrap'
+  readonly user: AgentUser | undefined
+  readonly limits: RunLimits
+  readonly isNetworkOpen: boolean
+  readonly #options: BubblewrapOptions
+  readonly #paths: CellPaths
+  readonly #filter: HiddenFile | undefined
+  readonly #settings: ReadonlyMap<string, HiddenFile>
+  readonly #fixed: readonly string[]
+
+  constructor(options: BubblewrapOptions) {
+    this.#options = options
+    this.user = options.user
+    this.limits = options.limits
+    this.isNetworkOpen = options.isNetworkOpen
+    this.#paths = new CellPaths(options.paths)
+    const filter = seccompFilter()
+    this.#filter = filter && new HiddenFile(filter)
+    const texts: [string, string | Buffer][] = [...this.#paths.texts(), ...Object.entries(settingsOf(options))]
+    this.#settings = new Map(texts.map(([path, text]) => [path, new HiddenFile(text)]))
+    this.#fixed = this.#fixedArguments()
+  }
+
+  seen(): { readonly home: string; readonly socket: string } {
+    return { home: INNER_HOME, socket: INNER_SOCKET }
+  }
+
+  inner(path: string): string {
+    return this.#paths.inner(path)
+  }
+
+  searchPath(path: string): string {
+    return this.#paths.searchPath(path)
+  }
+
+  async enter(place: Place, argv: readonly string[], env: Readonly<Record<string, string>>): Promise<Entry> {
+    mustBeWithoutNul([...argv, ...Object.entries(env).flat(), ...Object.keys(place.texts ?? {})])
+    const { bwrap, perl, limits } = this.#options
+    const listens = place.handover !== undefined
+    const command =
+      initCommand({ perl, limits: resourceLimits(limits), listens }, argv) ??
+      refuse('unsupported', `agents cannot run in a cell on a machine of the kind ${process.arch}`)
+    const home = await place.openHome()
+    const opened: number[] = []
+    const descriptors: Descriptor[] = ['status', place.handover ?? { text: '' }]
+    const pass = (descriptor: Descriptor): string => String(STATUS_FD + descriptors.push(descriptor) - 1)
+    const reopen = (file: HiddenFile): string => {
+      const fd = file.reopen()
+      opened.push(fd)
+      return pass(fd)
+    }
+    const release = async (): Promise<void> => {
+      for (const fd of opened.splice(0)) closeSync(fd)
+      await home.close()
+    }
+    try {
+      const args = [
+        ...this.#fixed,
+        ...(this.#filter ? ['--seccomp', reopen(this.#filter)] : []),
+        ...[...this.#settings].flatMap(([path, file]) => ['--perms', '0444', '--file', reopen(file), path]),
+        ...Object.entries(place.texts ?? {}).flatMap(([path, text]) => ['--perms', '0444', '--file', pass({ text }), path]),
+        ...['--bind', place.socket, INNER_SOCKET, '--bind-fd', pass(home.fd), INNER_HOME],
+        ...['--remount-ro', '/run', '--remount-ro', '/', '--chdir', INNER_HOME],
+        // Set inside, so that no name in it can act on bubblewrap itself, and by a pipe, so that no list of processes shows it.
+        '--clearenv',
+        ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
+      ]
+      const argsFd = pass({ text: args.map((arg) => `${arg}\0`).join('') })
+      return {
+        argv: [bwrap, '--args', argsFd, '--', ...command],
+        env: { PATH: fromEnvironment('PATH') ?? '' },
+        cwd: '/',
+        user: this.user,
+        descriptors,
+        release,
+      }
+    } catch (error) {
+      await release()
+      throw error
+    }
+  }
+
+  close(): void {
+    this.#filter?.close()
+    for (const file of this.#settings.values()) file.close()
+  }
+
+  #fixedArguments(): string[] {
+    const size = String(temporaryBytes(this.limits))
+    return [
+      ...NAMESPACES,
+      ...(this.isNetworkOpen ? [] : ['--unshare-net']),
+      ...['--disable-userns', '--die-with-parent', '--new-session', '--cap-drop', 'ALL', '--hostname', 'svc'],
+      // The kernel judges writes there by the user, not by capabilities.
+      ...['--proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys'],
+      ...['--dev', '/dev', '--size', size, '--tmpfs', '/dev/shm', '--remount-ro', '/dev'],
+      ...this.#paths.mounts(),
+      ...['--size', size, '--tmpfs', '/tmp', '--size', size, '--tmpfs', '/var/tmp', '--symlink', '../run', '/var/run'],
+      ...['--perms', '0755', '--tmpfs', '/run'],
+      ...(this.isNetworkOpen ? machineNames() : []),
+    ]
+  }
+}
+
+/** Names of the machine's network, for a run that is given all of it. */
+function machineNames(): string[] {
+  return ['/etc/hosts', '/etc/resolv.conf'].flatMap((path) => ['--ro-bind-try', path, path])
+}
+
+/** Small files of /etc: other users and hosts of the machine are not shown. */
+function settingsOf({ user, isNetworkOpen }: BubblewrapOptions): Record<string, string> {
+  const uid = user?.uid ?? process.getuid?.() ?? 65_534
+  const gid = user?.gid ?? process.getgid?.() ?? 65_534
+  return {
+    '/etc/passwd': `root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:${uid}:${gid}:agent:${INNER_HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n`,
+    '/etc/group': `root:x:0:\nagent:x:${gid}:\nnogroup:x:65534:\n`,
+    ...(isNetworkOpen ? {} : { '/etc/hosts': '127.0.0.1 localhost svc\n::1 localhost\n', '/etc/resolv.conf': '' }),
+  }
+}
+
+/** A file without a name. Each reader opens it anew: descriptors that were handed down would share one position. */
+class HiddenFile {
+  readonly #fd: number
+
+  constructor(content: string | Uint8Array) {
+    const path = join(tmpdir(), `.svc-${randomBytes(12).toString('hex')}`)
+    writeFileSync(path, content, { mode: 0o600, flag: 'wx' })
+    try {
+      this.#fd = openSync(path, constants.O_RDONLY)
+    } finally {
+      rmSync(path, { force: true })
+    }
+  }
+
+  reopen(): number {
+    return openSync(`/proc/self/fd/${this.#fd}`, constants.O_RDONLY)
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+}

@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import fc from 'fast-check'
+import { agentDir, makeAgentDir } from '../../test/support/agent-files.ts'
+import { refused } from '../../test/support/host.ts'
+import { needs } from '../../test/support/needs.ts'
+import { fault, openRuntime } from '../../test/support/runtimes.ts'
+import { tempDir } from '../../test/support/temp.ts'
+import { heard, type ToolSocket, toolSocket } from '../../test/support/tool-socket.ts'
+import { readSettings, sourceOf } from '../lib/settings.ts'
+import type { Job } from '../runtimes/runtime.ts'
+import { openCell } from './open.ts'
+import { CELL_SETTINGS, type CellSettings } from './settings.ts'
+
+interface Sealed extends ToolSocket {
+  /** What this line of shell prints inside. */
+  shell(command: string, given?: Partial<Job>): Promise<string>
+}
+
+/** A workspace as an instance has it: beside others. */
+async function sealed(t: TestContext, settings: Record<string, string> = {}): Promise<Sealed> {
+  const socket = await toolSocket(t)
+  const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap', ...settings })
+  const groups = makeAgentDir(join(socket.home, 'groups'))
+  const home = makeAgentDir(join(groups, 'team'))
+  writeFileSync(join(makeAgentDir(join(groups, 'other')), 'secret'), 'of another')
+  const job = (given: Partial<Job> = {}): Job =>
+    socket.job({ folder: 'team', home, logFile: join(socket.home, 't1.log'), ...given })
+  return {
+    ...socket,
+    home,
+    job,
+    shell: async (command, given) => (await runtime.run(job({ config: { command }, ...given }))).result ?? '',
+  }
+}
+
+function settingsOf(settings: Record<string, string> = {}): CellSettings {
+  return readSettings(CELL_SETTINGS, [sourceOf('the test', new Map(Object.entries(settings)))])
+}
+
+suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
+  test('has its workspace at /home/node, can write there, and is never root', async (t) => {
+    const { shell, home } = await sealed(t)
+    const uid = process.getuid?.() === 0 ? 60_000 : process.getuid?.()
+    assert.equal(
+      await shell('pwd; echo $HOME; echo $SVC_SOCKET; echo text > note; id -u; id -un'),
+      `/home/node\n/home/node\n/run/ipc/gated.sock\n${uid}\nagent`,
+    )
+    assert.equal(readFileSync(join(home, 'note'), 'utf8'), 'text\n')
+  })
+
+  test('sees no other workspace, no other file of anybody, and no other process', async (t) => {
+    const { shell, home } = await sealed(t)
+    const other = join(dirname(home), 'other', 'secret')
+    assert.equal(await shell(`cat ${other} 2>/dev/null || echo none`), 'none')
+    assert.equal(await shell('ls /home /tmp /run /var'), '/home:\nnode\n\n/run:\nipc\n\n/tmp:\n\n/var:\nrun\ntmp')
+    assert.equal(await shell('ls -d /root /srv /mnt /media /boot /sys 2>/dev/null || echo none'), 'none')
+    assert.equal(await shell('ls /proc | grep -c "^[0-9]"').then(Number) < 8, true)
+    assert.equal(await shell('(echo x > /usr/bin/svc-test) 2>/dev/null || echo no'), 'no')
+  })
+
+  test('has only its workspace and its temporary directories to write in', async (t) => {
+    const { shell } = await sealed(t)
+    const places = '/ /dev /run /run/ipc /etc /home /svc /var /proc /usr /opt'
+    assert.equal(await shell(`for at in ${places}; do touch $at/x 2>/dev/null && echo $at; done; true`), '')
+    assert.equal(
+      await shell('for at in /tmp /var/tmp /dev/shm /home/node; do touch $at/x && echo $at; done'),
+      '/tmp\n/var/tmp\n/dev/shm\n/home/node',
+    )
+  })
+
+  test('has a bounded /tmp', async (t) => {
+    const { shell } = await sealed(t, { AGENT_MAX_MEMORY: '256MiB' })
+    assert.match(await shell('dd if=/dev/zero of=/tmp/x bs=1M count=65 2>&1; true'), /No space left/)
+    assert.match(await shell('dd if=/dev/zero of=/tmp/x bs=1M count=63 2>&1'), /63\+0 records out/)
+  })
+
+  test('is told its secrets, which no list of processes shows, and nothing can act before the cell', async (t) => {
+    const { shell, home } = await sealed(t)
+    writeFileSync(join(home, 'evil.so'), 'not even a library')
+    const env = { MY_KEY: 'mine', LD_PRELOAD: join(home, 'evil.so') }
+    assert.match(await shell('echo $MY_KEY; tr "\\0" " " < /proc/1/cmdline', { env }), /^mine\n(?!.*mine)/)
+  })
+
+  test('gets no variable that holds a control character', async (t) => {
+    const { shell } = await sealed(t)
+    const env = { GOOD: 'a\tb\nc', BAD: 'x\u0000--bind\u0000/\u0000/mnt', ALSO: 'x\u001b[2J', SVC_TURN: 'forged' }
+    assert.equal(await shell('env | grep -aE "^(BAD|ALSO)" || echo none; ls /mnt 2>&1 | head -1', { env }), "none\nls: cannot access '/mnt': No such file or directory")
+    assert.equal(await shell('printf %s "$GOOD" | od -An -c; echo $SVC_TURN', { env }), 'a  \\t   b  \\n   c\nt1')
+  })
+
+  test('may read what SANDBOX_PATHS names, at its place', async (t) => {
+    const shown = agentDir(t)
+    writeFileSync(join(shown, 'text'), 'hello')
+    const { shell } = await sealed(t, { SANDBOX_PATHS: `${shown}/nothing:${shown}` })
+    assert.equal(await shell(`cat ${shown}/text; touch ${shown}/x 2>/dev/null || echo no`), 'hellono')
+  })
+
+  test('inherits no descriptor and leaves no core', async (t) => {
+    const { shell } = await sealed(t)
+    assert.equal(await shell('ls /proc/$$/fd | tr "\\n" " "; ulimit -c; ulimit -Hc'), '0 1 2 0\n0')
+  })
+
+  test('has its limits, and cannot raise them', async (t) => {
+    const { shell } = await sealed(t, { AGENT_MAX_PROCESSES: '20', AGENT_MAX_FILES: '64', AGENT_MAX_CPU: '90s' })
+    assert.equal(await shell('ulimit -Hn; ulimit -Ht; ulimit -Hp; ulimit -n 65 2>/dev/null || echo no'), '64\n90\n20\nno')
+    const forks = 'i=0; while [ $i -lt 30 ]; do sleep 5 & i=$((i+1)); done 2>/dev/null; jobs -p | wc -l; kill $(jobs -p)'
+    // The shell gives up where it cannot fork, with what it has started.
+    assert.match(await shell(`sh -c '${forks}' 2>&1 || true`), /fork|^\s*1\d$/)
+  })
+
+  test('is ended when it uses more memory than it may', async (t) => {
+    const { shell } = await sealed(t, { AGENT_MAX_MEMORY: '300MiB' })
+    const hold = (mebibytes: number): string =>
+      `/svc/node_modules/.bin/node -e "const held = Buffer.alloc(${mebibytes} << 20, 1); setInterval(() => held.length, 1000)"`
+    // Each of them stays below the limit of a process.
+    await assert.rejects(shell(`${hold(150)} & ${hold(150)} & wait`), fault('terminal', /more than 300 MiB of memory/))
+  })
+
+  test('has a program that is not there told apart from one that fails', async (t) => {
+    const { job } = await sealed(t)
+    const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap' })
+    const start = (command: string[]): Promise<unknown> => runtime.run(job({ config: { command } }))
+    await assert.rejects(start(['no-such-program']), fault('terminal', /^no-such-program could not be started: no such file/))
+    await assert.rejects(start(['/etc/passwd']), fault('terminal', /^\/etc\/passwd could not be started: permission denied/))
+    await assert.rejects(start(['/bin/false']), fault('again', /exit code 1/))
+    await assert.rejects(start(['/bin/true', 'a\0b']), fault('terminal', /holds a NUL/))
+  })
+
+  test('does not start where its workspace is a link or is gone', async (t) => {
+    const { shell, home } = await sealed(t)
+    renameSync(home, `${home}-moved`)
+    await assert.rejects(shell('ls'), fault('terminal', /no workspace/))
+  })
+
+  test('that cannot be set up tells the operator why, and visitors nothing', async (t) => {
+    const { shell } = await sealed(t)
+    await assert.rejects(shell('ls', { socket: '/no/such/socket' }), (error) => {
+      assert.ok(fault('again', /^its cell could not be set up$/)(error))
+      assert.match(String(Reflect.get(Object(error), 'detail')), /\/no\/such\/socket/)
+      return true
+    })
+  })
+
+  test('ends with all that it has started', async (t) => {
+    const { shell } = await sealed(t)
+    await assert.rejects(
+      shell("trap '' TERM; setsid sleep 1000 & sleep 1000", { hangMs: 300 }),
+      fault('again', /no sign of life/),
+    )
+  })
+
+  test('runs what comes with svc, wherever that lies on the machine', async (t) => {
+    const { shell } = await sealed(t)
+    assert.equal(await shell('/svc/node_modules/.bin/node -p process.version'), process.version)
+  })
+})
+
+suite('the demo', needs('root'), () => {
+  test('gives up being root before its first turn', async (t) => {
+    const { job } = await toolSocket(t, { who: () => 'x' })
+    const runtime = await openRuntime(t, 'demo')
+    const running = runtime.run(job(heard('/wait 300ms')))
+    const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim().split(' ')
+    const uids = children.map((pid) => /^Uid:\s+(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+    await running
+    assert.ok(children.length > 0)
+    const after = children.map((pid) => /^Uid:\s+(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+    assert.deepEqual(new Set(after), new Set(['60000\t60000\t60000\t60000']), String(uids))
+  })
+})
+
+suite('where cells do not work', () => {
+  const withPath = (t: TestContext, path: string): void => {
+    const { PATH } = process.env
+    process.env.PATH = path
+    t.after(() => {
+      process.env.PATH = PATH
+    })
+  }
+
+  test('bubblewrap and perl are named with the command that installs them', async (t) => {
+    const programs = tempDir(t)
+    withPath(t, programs)
+    const open = () => openCell({ settings: settingsOf(), groups: programs })
+    await assert.rejects(open(), refused('unavailable', 'bubblewrap is not installed'))
+    writeFileSync(join(programs, 'bwrap'), '#!/bin/sh\necho why not >&2\nexit 1\n', { mode: 0o755 })
+    await assert.rejects(open(), refused('unavailable', 'perl is not installed'))
+    withPath(t, `${programs}:/usr/bin:/bin`)
+    await assert.rejects(open(), refused('unavailable', 'bubblewrap does not work here (why not)'))
+  })
+
+  test('a directory that the agents cannot enter is named', needs('root', 'bubblewrap'), async (t) => {
+    const closed = tempDir(t)
+    chmodSync(closed, 0o700)
+    mkdirSync(join(closed, 'groups'))
+    await assert.rejects(
+      openCell({ settings: settingsOf(), groups: join(closed, 'groups') }),
+      refused('unavailable', `the agents' user (uid 60000) cannot enter ${join(closed, 'groups')}`),
+    )
+  })
+
+  test('runs do not start, and the next try may find them working', async (t) => {
+    const socket = await toolSocket(t)
+    withPath(t, '/nowhere')
+    const warnings: string[] = []
+    const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap' }, [], (sentence) => warnings.push(sentence))
+    const running = runtime.run(socket.job({ config: { command: 'true' } }))
+    await assert.rejects(running, fault('terminal', /^agents cannot run on this machine; svc doctor says why$/))
+    assert.deepEqual(warnings, [
+      'agents cannot run: bubblewrap is not installed; apt-get install bubblewrap perl-base, or set SANDBOX=none in .env to run agents without a cell',
+    ])
+  })
+})
+
+test('no argument with a NUL enters any cell', async (t) => {
+  const home = agentDir(t)
+  symlinkSync('nowhere', join(home, 'socket'))
+  const cell = await openCell({ settings: settingsOf({ SANDBOX: 'none' }), groups: home })
+  const place = { folder: 'a', home, socket: '', openHome: async () => ({ fd: -1, close: async () => undefined }) }
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.string()), fc.dictionary(fc.string(), fc.string()), async (argv, env) => {
+      const hasNul = [...argv, ...Object.entries(env).flat()].some((text) => text.includes('\0'))
+      const entering = cell.enter(place, argv, env)
+      if (hasNul) await assert.rejects(entering, refused('invalid', 'an argument or a variable of a run holds a NUL'))
+      else await entering
+    }),
+  )
+})

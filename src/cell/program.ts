@@ -1,0 +1,11 @@
+// Programs of the machine.
+import { accessSync, constants } from 'node:fs'
+
+export function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}

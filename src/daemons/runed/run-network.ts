@@ -1,0 +1,160 @@
+// The way out of the agents' cells: an egress proxy inside this process. Each run is a source of its own, whose allowlist
+// is what its folder's network rules resolve to; a change of the rules applies to open connections at once. The proxy starts
+// with the first run and ends when there have been none for a while.
+import type { ModelEndpoint, Network, RunNetwork } from '../../cell/network.ts'
+import { resolveAllowlist } from '../../core/allowlist.ts'
+import { recordDenials } from '../../core/network-denials.ts'
+import { networkStamp } from '../../core/stamp.ts'
+import { type DeniedRequest, type EgressProxy, type SocketSource, startProxy } from '../../egress/proxy.ts'
+import { timestamp } from '../../lib/clock.ts'
+import type { Log } from '../../lib/log.ts'
+import type { Host } from '../../registry/context.ts'
+import { Lookout } from '../lookout.ts'
+
+const IDLE_MS = 60_000
+/** Denials of so long are written together. */
+const RECORD_MS = 250
+
+export interface RunNetworksOptions {
+  readonly host: Host
+  readonly log: Log
+  /** Whether allowed names that lead to private addresses are refused. */
+  readonly denyPrivate: boolean
+  /** Where names are looked up; the system's resolvers unless said. */
+  readonly dns?: { readonly servers?: readonly string[]; readonly hostsPath?: string } | undefined
+}
+
+interface OpenSource {
+  readonly folder: string
+  readonly source: SocketSource
+  /** What the rules' stamp was when its list was read; undefined where it could not be read. */
+  stamp: string | undefined
+}
+
+export class RunNetworks implements Network {
+  readonly #options: RunNetworksOptions
+  readonly #sources = new Set<OpenSource>()
+  #proxy: Promise<EgressProxy> | undefined
+  #rules: Lookout | undefined
+  #idle: NodeJS.Timeout | undefined
+  #denied: DeniedRequest[] = []
+  #recording: NodeJS.Timeout | undefined
+  #written: Promise<void> = Promise.resolve()
+
+  constructor(options: RunNetworksOptions) {
+    this.#options = options
+  }
+
+  async open(folder: string, endpoint?: ModelEndpoint): Promise<RunNetwork> {
+    clearTimeout(this.#idle)
+    const proxy = await this.#start()
+    const { stamp, allowlist } = await this.#resolve(folder)
+    const source = await proxy.openSource({ id: folder, allowlist, endpoints: endpoint ? [endpoint] : [] })
+    const opened: OpenSource = { folder, source, stamp }
+    this.#sources.add(opened)
+    this.#rules ??= new Lookout({ host: this.#options.host, look: () => this.#follow() })
+    return {
+      handover: source.handover,
+      release: () => source.release(),
+      close: async () => {
+        await source.close()
+        if (this.#sources.delete(opened) && this.#sources.size === 0) await this.#rest()
+      },
+    }
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#idle)
+    await this.#rules?.close()
+    this.#rules = undefined
+    const proxy = this.#proxy
+    this.#proxy = undefined
+    await (await proxy?.catch(() => undefined))?.close()
+    clearTimeout(this.#recording)
+    this.#record()
+    await this.#written
+  }
+
+  #start(): Promise<EgressProxy> {
+    const { log, denyPrivate, dns, host } = this.#options
+    const starting =
+      this.#proxy ??
+      startProxy({
+        denyPrivate,
+        dns,
+        denyMessage: `An operator can allow it: svc network ${host.instance} allow <folder> <host>`,
+        log: () => undefined,
+        onDenied: (denied) => this.#note(denied),
+      })
+    if (!this.#proxy)
+      void starting.then(
+        ({ died }) =>
+          died.then((error) => {
+            if (this.#proxy !== starting) return
+            log.error({ err: error }, 'the proxy of the agents ended; the next run starts another one')
+            this.#proxy = undefined
+          }),
+        () => {
+          if (this.#proxy === starting) this.#proxy = undefined
+        },
+      )
+    this.#proxy = starting
+    return starting
+  }
+
+  /** No run is left: nothing is watched any more, and after a while the proxy goes too. */
+  async #rest(): Promise<void> {
+    const rules = this.#rules
+    this.#rules = undefined
+    await rules?.close()
+    this.#idle = setTimeout(() => {
+      if (this.#sources.size > 0) return
+      const proxy = this.#proxy
+      this.#proxy = undefined
+      void proxy?.then((running) => running.close()).catch((error) => this.#options.host.onStray?.(error))
+    }, IDLE_MS).unref()
+  }
+
+  /** An allowlist that cannot be read is an empty one. */
+  async #resolve(folder: string): Promise<{ stamp: string | undefined; allowlist: readonly string[] }> {
+    const { host, log } = this.#options
+    try {
+      return await host.engine.read(async (tx) => ({
+        stamp: await networkStamp.read(tx),
+        allowlist: await resolveAllowlist(tx, folder),
+      }))
+    } catch (error) {
+      log.error({ folder, err: error }, 'the network rules could not be read: everything is denied')
+      return { stamp: undefined, allowlist: [] }
+    }
+  }
+
+  async #follow(): Promise<void> {
+    const { host } = this.#options
+    const stamp = await host.engine.read((tx) => networkStamp.read(tx)).catch(() => undefined)
+    for (const opened of [...this.#sources]) {
+      if (stamp !== undefined && opened.stamp === stamp) continue
+      const now = await this.#resolve(opened.folder)
+      opened.stamp = now.stamp
+      await opened.source.set(now.allowlist)
+    }
+  }
+
+  #note(denied: readonly DeniedRequest[]): void {
+    this.#denied.push(...denied)
+    this.#recording ??= setTimeout(() => this.#record(), RECORD_MS)
+  }
+
+  #record(): void {
+    this.#recording = undefined
+    const denied = this.#denied.splice(0)
+    if (denied.length === 0) return
+    const { host, log } = this.#options
+    for (const { id, host: name, port, reason, count } of denied)
+      log.info({ folder: id, host: name, port, reason, count }, 'an agent was denied a host')
+    const rows = denied.map(({ id, at, ...rest }) => ({ folder: id, at: timestamp(at), ...rest }))
+    this.#written = this.#written
+      .then(() => host.engine.transaction((tx) => recordDenials(tx, rows)))
+      .catch((error) => host.onStray?.(error))
+  }
+}

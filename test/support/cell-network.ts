@@ -1,0 +1,26 @@
+// The way out of cells in a test: a proxy that allows what the test says, and looks names up where the test says.
+import type { TestContext } from 'node:test'
+import type { Network } from '../../src/cell/network.ts'
+import { type EgressProxy, startProxy } from '../../src/egress/proxy.ts'
+
+export interface CellNetworkOptions {
+  readonly denyPrivate?: boolean
+  /** `address:port` of a DNS server. */
+  readonly dns?: string
+}
+
+/** Started with the first run: most tests need none. */
+export async function cellNetwork(
+  t: TestContext,
+  allowlist: readonly string[] = [],
+  { denyPrivate = false, dns }: CellNetworkOptions = {},
+): Promise<Network> {
+  let starting: Promise<EgressProxy> | undefined
+  t.after(async () => (await starting)?.close())
+  return {
+    open: async (folder, endpoint) => {
+      starting ??= startProxy({ denyPrivate, log: () => {}, ...(dns ? { dns: { servers: [dns] } } : {}) })
+      return (await starting).openSource({ id: folder, allowlist, endpoints: endpoint ? [endpoint] : [] })
+    },
+  }
+}
