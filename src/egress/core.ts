@@ -180,7 +180,7 @@ export class Core implements Gate {
   #revoke(ip: string): void {
     const source = this.#sources.get(ip)
     for (const held of [...(this.#held.get(ip) ?? [])])
-      if (held.reaches.some((host) => !decide(source, host).allow)) held.revoke()
+      if (held.reaches.some(({ host, port }) => !decide(source, host, port).allow)) held.revoke()
   }
 
   async #listen(name: ListenerName, at: Listen, accepted: (wire: Wire) => void): Promise<Endpoint> {
