@@ -44,6 +44,14 @@ suite('what a client is told', () => {
     assert.equal(fields.get('X-Proxy-Error'), 'blocked-by-allowlist')
   })
 
+  test('every denial of a known source names its host and its id', () => {
+    for (const code of ['blocked-by-allowlist', 'ip-literal', 'destination-ip-prohibited'] as const) {
+      const about = { host: '10.0.0.1', port: 80, id: 'team/job', detail: 'private' }
+      const { body } = read(answerBytes(code, about, { denyMessage: 'Ask in #egress.' }))
+      assert.match(body, /"10\.0\.0\.1" port 80 .* for "team\/job".* Ask in #egress\.\n$/)
+    }
+  })
+
   test('what the operator adds stands in denials alone', () => {
     const manner = { denyMessage: 'Ask in #egress.' }
     assert.match(read(answerBytes('unregistered-source', {}, manner)).body, /Ask in #egress\.\n$/)

@@ -44,7 +44,7 @@ export const ANSWERS = {
     403,
     'Forbidden by egress-proxy (host not in allowlist)',
     'http_request_denied',
-    (about) => `${named(about)} is an address, and only host names can be allowed. ${POLICY}`,
+    (about) => `${named(about)} is an address, and only host names can be allowed${forWhom(about)}. ${POLICY}`,
   ),
   'unregistered-source': answer(
     403,
@@ -56,7 +56,8 @@ export const ANSWERS = {
     403,
     'Forbidden by egress-proxy (address not allowed)',
     'destination_ip_prohibited',
-    (about) => `host ${named(about)} leads to an address that is not allowed${because(about)}. ${POLICY}`,
+    (about) =>
+      `host ${named(about)} leads to an address that is not allowed${forWhom(about)}${because(about)}. ${POLICY}`,
   ),
   'bad-request': answer(
     400,

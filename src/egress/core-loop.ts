@@ -5,10 +5,11 @@ import { diskCode } from '../lib/atomic-file.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { Core } from './core.ts'
 import type { FromCore, ThreadInput, ToCore } from './core-port.ts'
+import { AcceptGuard } from './wires/accept-guard.ts'
 import { EpollWires } from './wires/epoll.ts'
 import { openKernel } from './wires/kernel.ts'
 
-export async function runLoop(port: MessagePort, { options, wake }: ThreadInput): Promise<void> {
+export async function runLoop(port: MessagePort, { options, wake, accepting }: ThreadInput): Promise<void> {
   const say = (message: FromCore): void => port.postMessage(message)
   const kernel = openKernel()
   if (!kernel) throw new Error('this Node cannot call the kernel')
@@ -16,6 +17,8 @@ export async function runLoop(port: MessagePort, { options, wake }: ThreadInput)
     woken: () => fetchAll(),
     failed: (error) => say({ kind: 'warn', sentence: `a connection failed by a fault of the proxy: ${error}` }),
     starved: () => say({ kind: 'warn', sentence: 'no more files can be opened: new connections wait' }),
+    discard: (fd) => say({ kind: 'discard', fd }),
+    acceptGuard: new AcceptGuard(accepting),
   })
   const fetchAll = (): void => {
     for (let got = receiveMessageOnPort(port); got; got = receiveMessageOnPort(port)) hear(got.message)
@@ -24,11 +27,28 @@ export async function runLoop(port: MessagePort, { options, wake }: ThreadInput)
   const core = new Core(wires, options, {
     ask: (name) => say({ kind: 'ask', name }),
     log: (lines) => say({ kind: 'log', lines }),
+    warn: (sentence) => say({ kind: 'warn', sentence }),
+    denied: (denied) => say({ kind: 'denied', denied }),
   })
   const hear = (message: ToCore): void => {
     switch (message.kind) {
       case 'apply':
         core.apply(message.changes)
+        say({ kind: 'done', number: message.number })
+        return
+      case 'open-source':
+        say({
+          kind: 'done',
+          number: message.number,
+          ...faultOf(() => core.openSource(message.source, message.handover)),
+        })
+        return
+      case 'set-source':
+        core.setSource(message.key, message.allowlist)
+        say({ kind: 'done', number: message.number })
+        return
+      case 'close-source':
+        core.closeSource(message.key)
         say({ kind: 'done', number: message.number })
         return
       case 'resolved':
@@ -57,6 +77,15 @@ export async function runLoop(port: MessagePort, { options, wake }: ThreadInput)
   wires.run()
   wires.close()
   port.close()
+}
+
+function faultOf(run: () => void): { fault?: string } {
+  try {
+    run()
+    return {}
+  } catch (error) {
+    return { fault: error instanceof Error ? error.message : `${error}` }
+  }
 }
 
 /** Errors lose what they are on their way to another thread. */

@@ -1,7 +1,9 @@
 // The data side of the proxy: who may reach what, every open connection, the counters and the log. It lives in one thread
 // and knows of the others by messages alone.
+import { refuse } from '../lib/refusal.ts'
 import type { Listen } from '../lib/settings.ts'
 import { Counts } from './counts.ts'
+import { DenialBatch, type DeniedRequest } from './denial-batch.ts'
 import { Dialer } from './dialer.ts'
 import type { Resolved } from './dns/resolver.ts'
 import type { Exchange } from './exchange.ts'
@@ -10,7 +12,7 @@ import type { Gate, Held } from './gate.ts'
 import type { Limits } from './limits.ts'
 import { type ListenerName, listenFault } from './listen-fault.ts'
 import { LogLines } from './log-lines.ts'
-import { compileSource, decide, type Source } from './match.ts'
+import { type AllowedEndpoint, compileSource, decide, type Source } from './match.ts'
 import type { Snapshot } from './snapshot.ts'
 import type { Change } from './sources.ts'
 import { acceptTransparent } from './transparent.ts'
@@ -25,6 +27,22 @@ export interface CoreOptions {
   readonly limits: Limits
   /** On which the rest of the program listens. */
   readonly ownPorts: readonly number[]
+  /** Whether somebody wants to hear of denied requests. */
+  readonly reportsDenied?: boolean
+}
+
+/** A source that is known by its listener. */
+export interface NewSource {
+  /** By which its connections are told from others. */
+  readonly key: string
+  readonly id: string
+  readonly allowlist: readonly string[]
+  readonly endpoints: readonly AllowedEndpoint[]
+}
+
+interface SocketSourceState {
+  readonly source: NewSource
+  readonly listener: { close(): void }
 }
 
 /** What the core needs of the rest of the program. */
@@ -33,12 +51,17 @@ export interface Outside {
   ask(name: string): void
   /** Whole lines. */
   log(lines: string): void
+  warn(sentence: string): void
+  denied(denied: DeniedRequest[]): void
 }
 
 export interface Listening {
   readonly forward?: Endpoint | undefined
   readonly transparent?: Endpoint | undefined
 }
+
+/** Refused connections of one socket source that are being closed, besides those that it may have open. */
+const REFUSED_MAX = 256
 
 export class Core implements Gate {
   readonly wires: Wires
@@ -53,6 +76,9 @@ export class Core implements Gate {
   readonly #unwelcome = new Set<Held>()
   readonly #counts = new Counts()
   readonly #log: LogLines
+  readonly #denials: DenialBatch | undefined
+  readonly #warn: (sentence: string) => void
+  readonly #socketSources = new Map<string, SocketSourceState>()
   readonly #bounds: Bound[] = []
   readonly #asked = new Map<string, number>()
   #connections = 0
@@ -65,6 +91,8 @@ export class Core implements Gate {
     this.denyMessage = options.denyMessage
     this.#options = options
     this.#log = new LogLines(wires, outside.log)
+    this.#denials = options.reportsDenied ? new DenialBatch(wires, outside.denied) : undefined
+    this.#warn = outside.warn
     this.dialer = new Dialer(wires, options, (name) => {
       this.#asked.set(name, wires.now())
       outside.ask(name)
@@ -90,6 +118,39 @@ export class Core implements Gate {
     }
   }
 
+  /** Takes over `handover`, by which the listener of the source is to come. */
+  openSource(source: NewSource, handover: number): void {
+    const { key, id, allowlist, endpoints } = source
+    if (!this.wires.receiveListener) refuse('unsupported', 'these wires cannot take a listener over')
+    const from = { key, maxOpen: this.#maxOf(true) + REFUSED_MAX }
+    const listener = this.wires.receiveListener(handover, from, {
+      accepted: (wire) => acceptForward(this, wire),
+      failed: (why) => this.#warn(`the source ${JSON.stringify(id)} ${why}, so it reaches nothing`),
+    })
+    this.#sources.set(key, compileSource({ ip: key, id, allowlist }, endpoints))
+    this.#socketSources.set(key, { source, listener })
+  }
+
+  /** Its endpoints stay. */
+  setSource(key: string, allowlist: readonly string[]): void {
+    const state = this.#socketSources.get(key)
+    if (!state) return
+    const { id, endpoints } = state.source
+    this.#sources.set(key, compileSource({ ip: key, id, allowlist }, endpoints))
+    this.#revoke(key)
+  }
+
+  closeSource(key: string): void {
+    const state = this.#socketSources.get(key)
+    if (!state) return
+    this.#socketSources.delete(key)
+    for (const held of [...(this.#held.get(key) ?? [])]) held.stop()
+    // Those that were refused and are being closed are left.
+    state.listener.close()
+    this.#sources.delete(key)
+    this.#denials?.flush()
+  }
+
   resolved(name: string, resolved: Resolved): void {
     const since = this.#asked.get(name)
     this.#asked.delete(name)
@@ -107,9 +168,10 @@ export class Core implements Gate {
 
   enter(address: string, held: Held): boolean {
     const all = this.#held.get(address)
-    const { maxConnections, maxPerSource } = this.limits
+    const { maxConnections } = this.limits
+    const most = this.#maxOf(this.#socketSources.has(address))
     // Those that are about to be refused do not count, or one source could fill the proxy with them.
-    const isRoom = this.#connections - this.#unwelcome.size < maxConnections && (all?.size ?? 0) < maxPerSource
+    const isRoom = this.#connections - this.#unwelcome.size < maxConnections && (all?.size ?? 0) < most
     this.#connections++
     if (!isRoom) this.#unwelcome.add(held)
     if (all) all.add(held)
@@ -130,6 +192,7 @@ export class Core implements Gate {
     const now = Date.now()
     this.#counts.add(exchange, now)
     this.#log.add(exchange, now)
+    if (exchange.verdict === 'deny') this.#denials?.add(exchange, now)
   }
 
   snapshot(): Snapshot {
@@ -145,6 +208,7 @@ export class Core implements Gate {
 
   /** What was gathered of the log goes out now. */
   flush(): void {
+    this.#denials?.flush()
     this.#log.close()
   }
 
@@ -152,12 +216,13 @@ export class Core implements Gate {
   stop(stopped: () => void): void {
     this.isStopping = true
     for (const bound of this.#bounds) bound.close()
+    for (const key of [...this.#socketSources.keys()]) this.closeSource(key)
     let timer: Timer | undefined
     const end = (): void => {
       // A program that goes on without the proxy is not kept alive by it.
       timer?.cancel()
       this.#stopped = undefined
-      this.#log.close()
+      this.flush()
       stopped()
     }
     this.#stopped = end
@@ -172,6 +237,12 @@ export class Core implements Gate {
     for (const held of this.#all()) held.drain()
   }
 
+  /** How many connections one source may have. A socket source is not trusted to leave room for the others. */
+  #maxOf(isSocketSource: boolean): number {
+    const { maxConnections, maxPerSource } = this.limits
+    return isSocketSource ? Math.min(maxPerSource, Math.ceil(maxConnections / 2)) : maxPerSource
+  }
+
   #all(): Held[] {
     return [...this.#held.values()].flatMap((set) => [...set])
   }
@@ -180,7 +251,7 @@ export class Core implements Gate {
   #revoke(ip: string): void {
     const source = this.#sources.get(ip)
     for (const held of [...(this.#held.get(ip) ?? [])])
-      if (held.reaches.some((host) => !decide(source, host).allow)) held.revoke()
+      if (held.reaches.some(({ host, port }) => !decide(source, host, port).allow)) held.revoke()
   }
 
   async #listen(name: ListenerName, at: Listen, accepted: (wire: Wire) => void): Promise<Endpoint> {

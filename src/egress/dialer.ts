@@ -4,7 +4,7 @@ import { classOf } from './addresses.ts'
 import type { AnswerCode } from './answers.ts'
 import { NameCache } from './dns/name-cache.ts'
 import type { Resolved } from './dns/resolver.ts'
-import type { Host } from './host.ts'
+import type { HostPort } from './host-port.ts'
 import type { Limits } from './limits.ts'
 import type { Timer, Wire, WireOwner, Wires } from './wire.ts'
 
@@ -19,6 +19,11 @@ export interface Dialled {
 }
 
 export type Told = (result: Dialled | Failure) => void
+
+export interface Destination extends HostPort {
+  /** Chosen by the operator as one exact destination: it may be an address, and private. */
+  readonly isEndpoint?: boolean
+}
 
 export interface DialRules {
   readonly denyPrivate: boolean
@@ -65,9 +70,14 @@ export class Dialer {
   }
 
   /** Only for what a verdict allowed: a lookup is a message to the outside, too. */
-  dial(source: string, host: Host, port: number, told: Told): { cancel(): void } {
-    const dialling = new Dialling(this.#wires, this.#rules.limits, port, told)
-    const start = (resolved: Resolved): void => this.#start(dialling, resolved, port)
+  dial(source: string, destination: Destination, told: Told): { cancel(): void } {
+    const { host } = destination
+    const dialling = new Dialling(this.#wires, this.#rules.limits, destination.port, told)
+    const start = (resolved: Resolved): void => this.#start(dialling, resolved, destination)
+    if (host.kind === 'address') {
+      start({ kind: 'addresses', addresses: [host.text], ttlMs: 0 })
+      return dialling
+    }
     const now = this.#wires.now()
     const known = this.#names.get(host.text, now)
     if (known) {
@@ -106,7 +116,7 @@ export class Dialer {
     else this.#lookups.delete(source)
   }
 
-  #start(dialling: Dialling, resolved: Resolved, port: number): void {
+  #start(dialling: Dialling, resolved: Resolved, { port, isEndpoint = false }: Destination): void {
     if (resolved.kind === 'failed') {
       dialling.fail({ code: resolved.code, detail: resolved.rcode })
       return
@@ -115,7 +125,7 @@ export class Dialer {
     const classes = new Set<string>()
     const allowed = addresses.filter((address) => {
       if (this.#leadsHere(address, port)) return false
-      const kind = this.#rules.denyPrivate ? classOf(address) : 'public'
+      const kind = this.#rules.denyPrivate && !isEndpoint ? classOf(address) : 'public'
       classes.add(kind)
       return kind === 'public'
     })

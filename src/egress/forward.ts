@@ -5,7 +5,7 @@ import type { Mode } from './exchange.ts'
 import { sendOff } from './farewell.ts'
 import { type Gate, type Held, NOTHING_MOVED } from './gate.ts'
 import { HeldBytes } from './held-bytes.ts'
-import type { Host } from './host.ts'
+import type { HostPort } from './host-port.ts'
 import { BAD_HEADS } from './http/asked.ts'
 import { HEAD_MAX, type RequestHead, readRequestHead } from './http/head.ts'
 import { type HttpManner, serveHttp } from './http/relay.ts'
@@ -59,7 +59,7 @@ class Incoming implements WireOwner, Held {
     this.#over()
   }
 
-  get reaches(): readonly Host[] {
+  get reaches(): readonly HostPort[] {
     return this.#served?.reaches ?? []
   }
 

@@ -1,7 +1,7 @@
 // What every kind of connection shares: who may reach what, how to get there, and who is told what became of it.
 import type { Dialer } from './dialer.ts'
 import type { Exchange } from './exchange.ts'
-import type { Host } from './host.ts'
+import type { HostPort } from './host-port.ts'
 import type { Limits } from './limits.ts'
 import type { Source } from './match.ts'
 import type { Wires } from './wire.ts'
@@ -9,7 +9,7 @@ import type { Wires } from './wire.ts'
 /** Something open that a change of the list may end. */
 export interface Held {
   /** What it reaches, or nothing yet. */
-  readonly reaches: readonly Host[]
+  readonly reaches: readonly HostPort[]
   readonly isTunnel: boolean
   /** Bytes of what is not over yet. */
   readonly moved: { readonly up: number; readonly down: number }

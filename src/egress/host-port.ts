@@ -61,8 +61,16 @@ export function parseAbsolute(target: string): Absolute {
 
 /** For a Host header: IPv6 in brackets, and no port where it is the default one. */
 export function showAuthority(host: Host, port: number, defaultPort: number): string {
-  const text = host.text.includes(':') ? `[${host.text}]` : host.text
-  return port === defaultPort ? text : `${text}:${port}`
+  return port === defaultPort ? bracketed(host.text) : showHostPort(host.text, port)
+}
+
+/** `host:port`, with IPv6 in brackets. */
+export function showHostPort(host: string, port: number): string {
+  return `${bracketed(host)}:${port}`
+}
+
+function bracketed(host: string): string {
+  return host.includes(':') ? `[${host}]` : host
 }
 
 /** Where the colon before the port stands; the end of the text when there is none, -1 when brackets are amiss. */

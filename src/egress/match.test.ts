@@ -347,6 +347,35 @@ test('every verdict can be said in a sentence', () => {
   )
 })
 
+test('an endpoint allows exactly its own host and port, and no name below it', () => {
+  const endpoints = [
+    { host: 'api.model.test', port: 443 },
+    { host: '10.0.0.5', port: 8080 },
+    { host: '::1', port: 11434 },
+  ]
+  const source = compileSource({ ip: 'socket:1', id: 'team', allowlist: EXAMPLE }, endpoints)
+  const allowed = (text: string, port?: number): boolean => decide(source, mustParse(text), port).allow
+  assert.deepEqual(decide(source, mustParse('API.model.test.'), 443), {
+    allow: true,
+    reason: 'allowed',
+    rule: 'api.model.test:443',
+    isEndpoint: true,
+  })
+  assert.equal(decide(source, mustParse('[::1]'), 11434).rule, '[::1]:11434')
+  assert.equal(decide(source, mustParse('10.0.5'), 8080).rule, '10.0.0.5:8080')
+  for (const port of [442, 444, 80]) assert.equal(allowed('api.model.test', port), false)
+  assert.equal(allowed('a.api.model.test', 443), false)
+  assert.equal(allowed('model.test', 443), false)
+  assert.equal(allowed('api.model.test'), false)
+  assert.deepEqual(decide(source, mustParse('10.0.0.5'), 8081), { allow: false, reason: 'ip-literal' })
+  assert.deepEqual(decide(source, mustParse('10.0.0.6'), 8080), { allow: false, reason: 'ip-literal' })
+  assert.deepEqual(decide(source, mustParse('a.example.com'), 8080), {
+    allow: true,
+    reason: 'allowed',
+    rule: 'example.com',
+  })
+})
+
 /** The second implementation: labels as arrays, entry by entry. */
 function findRule(allowlist: readonly string[], name: string): string | undefined {
   const labels = name.split('.')

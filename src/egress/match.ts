@@ -1,5 +1,7 @@
-// The one decision: may this source reach this host. It looks at the name alone and touches no socket.
+// The one decision: may this source reach this host. It looks at the name, and at the port where a source has endpoints, and
+// touches no socket.
 import type { Host } from './host.ts'
+import { showHostPort } from './host-port.ts'
 
 /** Who may reach what, as it is stored and shown. */
 export interface Entry {
@@ -10,8 +12,17 @@ export interface Entry {
   readonly allowlist: readonly string[]
 }
 
+/** One exact destination that a source may reach besides its allowlist. */
+export interface AllowedEndpoint {
+  /** A host name or an IP address. */
+  readonly host: string
+  readonly port: number
+}
+
 /** An entry made ready to be asked. */
 export interface Source extends Entry {
+  /** Each as `host:port` in its canonical spelling. */
+  readonly endpoints: ReadonlySet<string>
   readonly names: ReadonlySet<string>
   /** The length of the longest name: a longer one need not be looked for. */
   readonly longest: number
@@ -22,22 +33,33 @@ export type Reason = 'allowed' | 'blocked-by-allowlist' | 'ip-literal' | 'unregi
 export interface Verdict {
   readonly allow: boolean
   readonly reason: Reason
-  /** The entry of the allowlist that allowed it. */
+  /** The entry of the allowlist that allowed it, or the endpoint as `host:port`. */
   readonly rule?: string
+  /** An endpoint is dialled even where its address is private. */
+  readonly isEndpoint?: boolean
 }
 
 const UNREGISTERED: Verdict = { allow: false, reason: 'unregistered-source' }
 const IP_LITERAL: Verdict = { allow: false, reason: 'ip-literal' }
 const BLOCKED: Verdict = { allow: false, reason: 'blocked-by-allowlist' }
 
-export function compileSource(entry: Entry): Source {
+/** Hosts of `endpoints` must be canonical, as `parseHost` spells them. */
+export function compileSource(entry: Entry, endpoints: readonly AllowedEndpoint[] = []): Source {
   const longest = entry.allowlist.reduce((most, name) => Math.max(most, name.length), 0)
-  return { ...entry, names: new Set(entry.allowlist), longest }
+  const exact = new Set(endpoints.map(({ host, port }) => showHostPort(host, port)))
+  return { ...entry, endpoints: exact, names: new Set(entry.allowlist), longest }
 }
 
-/** A listed name allows itself and every name below it. Of several that would allow, the longest is the rule. */
-export function decide(source: Source | undefined, host: Host): Verdict {
+/**
+ * A listed name allows itself and every name below it. Of several that would allow, the longest is the rule. An endpoint
+ * allows exactly its own host and port; without a `port` only the allowlist counts.
+ */
+export function decide(source: Source | undefined, host: Host, port?: number): Verdict {
   if (!source) return UNREGISTERED
+  if (port !== undefined && source.endpoints.size > 0) {
+    const rule = showHostPort(host.text, port)
+    if (source.endpoints.has(rule)) return { allow: true, reason: 'allowed', rule, isEndpoint: true }
+  }
   if (host.kind === 'address') return IP_LITERAL
   const { names, longest } = source
   const { text } = host

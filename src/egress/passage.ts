@@ -4,7 +4,6 @@ import type { About } from './answers.ts'
 import type { Dialled, Failure } from './dialer.ts'
 import type { Mode } from './exchange.ts'
 import { type Gate, type Held, NOTHING_MOVED } from './gate.ts'
-import type { Host } from './host.ts'
 import type { HostPort } from './host-port.ts'
 import { decide, type Source, type Verdict } from './match.ts'
 import { Tunnel, type TunnelEnd } from './tunnel.ts'
@@ -28,6 +27,7 @@ export class Passage implements Held {
   #source: Source | undefined
   #target: HostPort | undefined
   #rule: string | undefined
+  #isEndpoint = false
   #dialling: { cancel(): void } | undefined
   #dialMs: number | undefined
   #dialled: Dialled | undefined
@@ -47,8 +47,9 @@ export class Passage implements Held {
   judge(target: HostPort): Verdict {
     this.#target = target
     this.#source = this.#gate.find(this.#client.remote.address)
-    const verdict = decide(this.#source, target.host)
+    const verdict = decide(this.#source, target.host, target.port)
     this.#rule = verdict.rule
+    this.#isEndpoint = verdict.isEndpoint === true
     return verdict
   }
 
@@ -57,7 +58,8 @@ export class Passage implements Held {
     const target = this.#target
     if (!target) return
     let isTold = false
-    const dialling = this.#gate.dialer.dial(this.#client.remote.address, target.host, target.port, (result) => {
+    const destination = { ...target, isEndpoint: this.#isEndpoint }
+    const dialling = this.#gate.dialer.dial(this.#client.remote.address, destination, (result) => {
       isTold = true
       this.#dialling = undefined
       this.#dialMs = this.#gate.wires.now() - this.#startedAt
@@ -76,9 +78,11 @@ export class Passage implements Held {
     return { host: this.#target?.host.text, port: this.#target?.port, id: this.#source?.id }
   }
 
-  get reaches(): readonly Host[] {
-    const hosts = this.#target ? [this.#target.host] : []
-    return this.#tunnel?.sni ? [...hosts, this.#tunnel.sni] : hosts
+  get reaches(): readonly HostPort[] {
+    const target = this.#target
+    if (!target) return []
+    const sni = this.#tunnel?.sni
+    return sni ? [target, { host: sni, port: target.port }] : [target]
   }
 
   get isTunnel(): boolean {
@@ -143,7 +147,8 @@ export class Passage implements Held {
   #join(dialled: Dialled, { takeEarly, greeting }: Opening): void {
     const { verifySni } = this.#gate
     this.#dialled = dialled
-    const tunnel = new Tunnel(this.#gate, this.#client, dialled.wire, (end) => this.report(end, greeting?.status))
+    const over = (end: TunnelEnd): void => this.report(end, greeting?.status)
+    const tunnel = new Tunnel(this.#gate, this.#client, dialled.wire, over, this.#target?.port)
     this.#tunnel = tunnel
     // The client may turn out to be gone by now: then it is the tunnel that ends.
     if (greeting) this.#client.write(greeting.bytes)

@@ -9,6 +9,7 @@ import { isListening } from './admin/self-test.ts'
 import { type Admin, openAdmin } from './admin.ts'
 import type { CoreOptions } from './core.ts'
 import { type CoreHost, type CorePort, openNetCore, openThreadCore } from './core-port.ts'
+import type { DeniedRequest } from './denial-batch.ts'
 import { summarizeDenied } from './denied-summary.ts'
 import { openResolver, type ResolverOptions } from './dns/resolver.ts'
 import { lineOfWords } from './exchange.ts'
@@ -16,9 +17,13 @@ import { LIMITS, type Limits } from './limits.ts'
 import { type ListenerName, listenFault } from './listen-fault.ts'
 import { openFileLimit } from './open-files.ts'
 import type { Snapshot } from './snapshot.ts'
+import { type SocketSource, SocketSources, type SourceOptions } from './socket-sources.ts'
 import { Sources } from './sources.ts'
 import type { Endpoint } from './wire.ts'
-import { openKernel } from './wires/kernel.ts'
+import { type Kernel, openKernel } from './wires/kernel.ts'
+
+export type { DeniedRequest } from './denial-batch.ts'
+export type { SocketSource, SourceOptions } from './socket-sources.ts'
 
 export interface ProxyOptions {
   /** Without one, no forward listener; so with the others. */
@@ -39,6 +44,8 @@ export interface ProxyOptions {
   readonly io?: 'auto' | 'epoll' | 'net' | undefined
   /** Given whole lines of JSON, each with its line break. */
   readonly log?: ((lines: string) => void) | undefined
+  /** Told of denied requests of sources that have an id, a few times a second at most; repeats are one entry. */
+  readonly onDenied?: ((denied: DeniedRequest[]) => void) | undefined
   /** How many lines `log` could not take, for the metrics. */
   readonly droppedLines?: (() => number) | undefined
 }
@@ -49,8 +56,10 @@ export interface EgressProxy {
   readonly admin: readonly Endpoint[]
   /** Who may reach what. A change is in force when its promise is kept. */
   readonly sources: Sources
+  /** A source that is known by its listening socket, which a child process hands over. Refused on `io: 'net'`. */
+  openSource(options: SourceOptions): Promise<SocketSource>
   snapshot(): Promise<Snapshot>
-  /** Lets what is under way end, for as long as `limits.drainMs`. */
+  /** Lets what is under way end, for as long as `limits.drainMs`; socket sources are closed at once. */
   close(): Promise<void>
   /** Kept when the proxy has ended by a fault of its own. */
   readonly died: Promise<unknown>
@@ -59,6 +68,7 @@ export interface EgressProxy {
 export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   const log = options.log ?? ((lines) => void process.stderr.write(lines))
   const warn = (sentence: string): void => log(lineOfWords('warn', sentence))
+  const kernel = kernelFor(options)
   const { promise: died, resolve: dies } = Promise.withResolvers<unknown>()
   const sources = await Sources.open(options.statePath, warn)
   const resolver = openResolver({ ...options.dns, timeoutMs: limitsOf(options).dnsMs })
@@ -81,11 +91,12 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   const host: CoreHost = {
     log,
     warn,
+    denied: (denied) => options.onDenied?.(denied),
     ask: (name) => void resolver.resolve(name).then((resolved) => core?.resolved(name, resolved)),
     died: dies,
   }
   try {
-    core = await openCore(options, admin, host)
+    core = await openCore(options, admin, host, kernel)
   } catch (error) {
     await admin.close()
     resolver.close()
@@ -95,7 +106,9 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   sources.listen((change) => running.apply([change]))
   await running.apply(sources.list().map((entry) => ({ kind: 'set', entry })))
   const summary = summarizeDenied(snapshot, log)
+  const socketSources = new SocketSources(running, kernel, warn)
   const shut = async (): Promise<void> => {
+    await socketSources.close()
     await running.stop()
     await summary.close()
     await admin.close()
@@ -106,15 +119,24 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
     closing ??= shut()
     return closing
   }
-  return { ...running.listening, admin: admin.endpoints, sources, snapshot, close, died }
+  const openSource = (source: SourceOptions): Promise<SocketSource> => socketSources.open(source)
+  return { ...running.listening, admin: admin.endpoints, sources, openSource, snapshot, close, died }
 }
 
-async function openCore(options: ProxyOptions, admin: Admin, host: CoreHost): Promise<CorePort> {
-  const { io = 'auto', denyPrivate = false, verifySni = true, denyMessage } = options
-  const canCall = openKernel() !== undefined
-  if (io === 'epoll' && !canCall)
+function kernelFor({ io = 'auto' }: ProxyOptions): Kernel | undefined {
+  const kernel = io === 'net' ? undefined : openKernel()
+  if (io === 'epoll' && !kernel)
     refuse('unsupported', 'io epoll needs Linux and a Node with node:ffi', 'leave io at auto')
-  const usesKernel = canCall && io !== 'net'
+  return kernel
+}
+
+async function openCore(
+  options: ProxyOptions,
+  admin: Admin,
+  host: CoreHost,
+  kernel: Kernel | undefined,
+): Promise<CorePort> {
+  const { denyPrivate = false, verifySni = true, denyMessage } = options
   const core: CoreOptions = {
     listen: options.listen && (await placeOf('forward', options.listen)),
     transparent: options.transparent && (await placeOf('transparent', options.transparent)),
@@ -123,8 +145,9 @@ async function openCore(options: ProxyOptions, admin: Admin, host: CoreHost): Pr
     denyMessage,
     limits: limitsOf(options),
     ownPorts: admin.endpoints.map(({ port }) => port),
+    reportsDenied: options.onDenied !== undefined,
   }
-  if (usesKernel) return openThreadCore(core, host)
+  if (kernel) return openThreadCore(core, host, kernel)
   // Only the kernel knows where a redirected connection was going.
   if (core.transparent)
     host.warn('there is no transparent listener: it needs Linux, a Node with node:ffi, and io auto or epoll')

@@ -5,12 +5,14 @@ import { parse } from '../lib/parse.ts'
 import { refuse } from '../lib/refusal.ts'
 import { canonicalAddress } from './address-text.ts'
 import { parseEntry } from './entry.ts'
-import type { Entry } from './match.ts'
+import { parseHost } from './host.ts'
+import type { AllowedEndpoint, Entry } from './match.ts'
 
 /** Of one entry. A longer list is no allowlist any more, and every change of it is written whole. */
 export const HOSTS_MAX = 10_000
 const ID_MAX = 128
 const SHOWN_MAX = 80
+const ENDPOINTS_MAX = 100
 /** So many bad hosts are told. */
 const TOLD_MAX = 20
 
@@ -26,11 +28,20 @@ const Id = z
   })
   .refine((id) => PRINTABLE.test(id), { error: 'must be of printable characters' })
 
-const Registration = z.strictObject({
-  ip: z.string(),
+// Counted before its texts are looked at: a fault for each of half a million would be an answer of half a million.
+const Hosts = z.array(z.unknown()).max(HOSTS_MAX).pipe(z.array(z.string()))
+
+const Registration = z.strictObject({ ip: z.string(), id: Id, allowlist: Hosts })
+
+const AllowlistChange = z.strictObject({ allowlist: Hosts })
+
+const SocketRegistration = z.strictObject({
   id: Id,
-  // Counted before its texts are looked at: a fault for each of half a million would be an answer of half a million.
-  allowlist: z.array(z.unknown()).max(HOSTS_MAX).pipe(z.array(z.string())),
+  allowlist: Hosts,
+  endpoints: z
+    .array(z.strictObject({ host: z.string(), port: z.int().min(1).max(65_535) }))
+    .max(ENDPOINTS_MAX)
+    .optional(),
 })
 
 const Removal = z.strictObject({ ip: z.string() })
@@ -44,14 +55,49 @@ export interface Registered {
 /** Refused as a whole, with a sentence for each host that can be no entry. */
 export function readRegistration(raw: unknown): Registered {
   const { ip, id, allowlist } = parse(Registration, raw)
+  const { hosts, warnings } = readHosts(allowlist)
+  return { entry: { ip: readAddress(ip), id, allowlist: hosts }, warnings }
+}
+
+export interface SocketRegistration extends Pick<Entry, 'id' | 'allowlist'> {
+  /** With canonical hosts. */
+  readonly endpoints: readonly AllowedEndpoint[]
+  readonly warnings: readonly string[]
+}
+
+/** A source that has no address: it is known by its listener. */
+export function readSocketSource(raw: unknown): SocketRegistration {
+  const { id, allowlist, endpoints = [] } = parse(SocketRegistration, raw)
+  const { hosts, warnings } = readHosts(allowlist)
+  return { id, allowlist: hosts, endpoints: endpoints.map(readEndpoint), warnings }
+}
+
+export interface CheckedHosts {
+  /** Canonical, without repeats. */
+  readonly hosts: readonly string[]
+  readonly warnings: readonly string[]
+}
+
+export function readAllowlist(allowlist: unknown): CheckedHosts {
+  return readHosts(parse(AllowlistChange, { allowlist }).allowlist)
+}
+
+function readHosts(allowlist: readonly string[]): CheckedHosts {
   const entries = allowlist.map((text) => parseEntry(text))
   const faults = entries.flatMap((entry) => ('fault' in entry ? [entry.fault] : []))
   if (faults.length > 0) refuse('invalid', `the allowlist has what can be no entry: ${joined(faults)}`)
   const good = entries.flatMap((entry) => ('fault' in entry ? [] : [entry]))
   return {
-    entry: { ip: readAddress(ip), id, allowlist: [...new Set(good.map(({ host }) => host))] },
+    hosts: [...new Set(good.map(({ host }) => host))],
     warnings: good.flatMap(({ warning }) => (warning === undefined ? [] : [warning])),
   }
+}
+
+function readEndpoint({ host: text, port }: AllowedEndpoint): AllowedEndpoint {
+  const host = parseHost(text)
+  if (host) return { host: host.text, port }
+  const shown = JSON.stringify(text.slice(0, SHOWN_MAX))
+  return refuse('invalid', `the host of an endpoint must be a host name or an IP address, not ${shown}`)
 }
 
 /** The address of whoever is to be forgotten. */

@@ -22,6 +22,7 @@ export class Tunnel {
   readonly #client: Wire
   readonly #server: Wire
   readonly #over: (end: TunnelEnd) => void
+  readonly #port: number | undefined
   #open = 2
   #end: TunnelEnd = { verdict: 'allow', reason: 'allowed' }
   /** While a hello is being read, and behind the first one until there can be no other. */
@@ -34,11 +35,13 @@ export class Tunnel {
   /** The name in the client's hello, where it has one. */
   sni: Host | undefined
 
-  constructor(gate: Gate, client: Wire, server: Wire, over: (end: TunnelEnd) => void) {
+  /** The server name is judged together with `port`, so that an endpoint's own name is accepted. */
+  constructor(gate: Gate, client: Wire, server: Wire, over: (end: TunnelEnd) => void, port?: number) {
     this.#gate = gate
     this.#client = client
     this.#server = server
     this.#over = over
+    this.#port = port
     this.#movedAt = gate.wires.now()
     client.owner = this.#ownerOf(server)
     server.owner = this.#ownerOf(client)
@@ -120,7 +123,7 @@ export class Tunnel {
     const sni = parseHost(hello.sni)
     if (!sni) return 'sni-unreadable'
     this.sni = sni
-    return decide(this.#gate.find(this.#client.remote.address), sni).allow ? undefined : 'sni-denied'
+    return decide(this.#gate.find(this.#client.remote.address), sni, this.#port).allow ? undefined : 'sni-denied'
   }
 
   #passOver(bytes: Uint8Array, at: number): number {

@@ -52,6 +52,20 @@ export interface Bound extends Endpoint {
   close(): void
 }
 
+/** A source whose connections are known by the listener that they came in by. */
+export interface ListenerSource {
+  /** Stands in `remote.address` of each of its connections. */
+  readonly key: string
+  /** With so many connections open the others wait in the kernel. */
+  readonly maxOpen: number
+}
+
+export interface ListenerUser {
+  accepted(wire: Wire): void
+  /** No connection will come. Completes "the source …". */
+  failed(why: string): void
+}
+
 export interface Timer {
   cancel(): void
 }
@@ -59,6 +73,11 @@ export interface Timer {
 export interface Wires {
   /** Throws the system's error when the address is taken or not ours. */
   listen(at: Listen, accepted: (wire: Wire) => void): Promise<Bound>
+  /**
+   * Takes a listener that another process sends over `socket`, which is closed afterwards. `close` ends the listener and
+   * every connection that came in by it. Only where the system's own calls are at hand.
+   */
+  receiveListener?(socket: number, source: ListenerSource, user: ListenerUser): { close(): void }
   /** `connected` is told once; before it only `closed` can be. */
   connect(to: Endpoint, owner: WireOwner & { connected(): void }): Wire
   /**

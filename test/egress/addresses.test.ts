@@ -313,7 +313,7 @@ async function dialledOf(addresses: readonly string[]): Promise<{ tried: string[
   }
   const dialer = new Dialer(wires, { denyPrivate: true, limits: LIMITS }, () => {})
   const result = await new Promise<Dialled | Failure>((resolve) => {
-    dialer.dial('127.0.0.1', { kind: 'name', text: ALLOWED }, 443, resolve)
+    dialer.dial('127.0.0.1', { host: { kind: 'name', text: ALLOWED }, port: 443 }, resolve)
     dialer.resolved(ALLOWED, { kind: 'addresses', addresses, ttlMs: 1000 })
   })
   return { tried, result }

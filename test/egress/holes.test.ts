@@ -242,7 +242,12 @@ function redirectTo(wires: Wires, to: Endpoint): Wires {
 test('a transparent client that connected in time is judged by the list as it is when it speaks', async (t) => {
   const names: string[] = []
   const lines: string[] = []
-  const outside = { ask: (name: string) => void names.push(name), log: (text: string) => void lines.push(text) }
+  const outside = {
+    ask: (name: string) => void names.push(name),
+    log: (text: string) => void lines.push(text),
+    warn: () => {},
+    denied: () => {},
+  }
   const limits = { ...LIMITS, headMs: 60_000, drainMs: 0 }
   const transparent = { host: '127.0.0.1', port: 0 }
   const options = { denyPrivate: false, verifySni: true, limits, ownPorts: [], transparent }

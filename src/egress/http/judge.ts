@@ -10,7 +10,7 @@ import { hasPassedHere } from './head-text.ts'
 import type { Target, TargetOf } from './target.ts'
 
 export type Judged =
-  | { readonly kind: 'serve'; readonly asked: Asked; readonly target: Target }
+  | { readonly kind: 'serve'; readonly asked: Asked; readonly target: Target; readonly isEndpoint: boolean }
   /** With `stays`, another request may follow. */
   | {
       readonly kind: 'refuse'
@@ -27,7 +27,7 @@ export function judgeRequest(gate: Gate, from: string, head: RequestHead, target
   const target = targetOf(head)
   if ('code' in target) return refuse({ startedAt, head }, target.code, target.why)
   const source = gate.find(from)
-  const { allow, reason, rule } = decide(source, target.host)
+  const { allow, reason, rule, isEndpoint = false } = decide(source, target.host, target.port)
   const asked = { startedAt, head, target, source, rule }
   // Behind a body that nobody reads no other request is looked for.
   const stays = head.keepAlive && !hasBody(head.framing) && !gate.isStopping
@@ -37,7 +37,7 @@ export function judgeRequest(gate: Gate, from: string, head: RequestHead, target
   const fault = findForwardsFault(head)
   if (fault !== undefined) return refuse(asked, 'bad-request', fault)
   const bytes = answerLastForward(head, !stays)
-  return bytes ? { kind: 'answer', asked, bytes, stays } : { kind: 'serve', asked, target }
+  return bytes ? { kind: 'answer', asked, bytes, stays } : { kind: 'serve', asked, target, isEndpoint }
 }
 
 function refuse(asked: Asked, code: AnswerCode, why?: string, stays = false): Judged {

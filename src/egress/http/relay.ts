@@ -3,7 +3,7 @@
 import { ANSWERS, type AnswerCode } from '../answers.ts'
 import { sendOff } from '../farewell.ts'
 import { type Gate, type Held, NOTHING_MOVED } from '../gate.ts'
-import type { Host } from '../host.ts'
+import type { HostPort } from '../host-port.ts'
 import { Tunnel, type TunnelEnd } from '../tunnel.ts'
 import type { Wire, WireOwner } from '../wire.ts'
 import { type Asked, BAD_HEADS, recordOf, writeRefusal } from './asked.ts'
@@ -133,7 +133,7 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
     else if (judged.kind === 'answer') this.#say(judged.bytes, judged.stays, ALLOWED, 200)
     else {
       this.#patience.begin('dial')
-      this.#turn = new Turn(this, head, judged.target)
+      this.#turn = new Turn(this, head, judged.target, judged.isEndpoint)
       this.#turn.begin()
     }
   }
@@ -251,11 +251,12 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
     this.#isLeaving = true
     this.#patience.cancel()
     this.#origins.close()
-    this.#tunnel = new Tunnel(this.gate, this.client, origin.wire, (end) => {
+    const over = (end: TunnelEnd): void => {
       this.#turn?.count()
       this.#report(end, this.#turn?.status)
       this.#end()
-    })
+    }
+    this.#tunnel = new Tunnel(this.gate, this.client, origin.wire, over, this.#turn?.target.port)
     this.#tunnel.start(this.#intake.rest, !this.gate.verifySni)
   }
 
@@ -303,9 +304,11 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
     this.#end()
   }
 
-  get reaches(): readonly Host[] {
-    const hosts = this.#turn ? [this.#turn.target.host] : []
-    return this.#tunnel?.sni ? [...hosts, this.#tunnel.sni] : hosts
+  get reaches(): readonly HostPort[] {
+    const target = this.#turn?.target
+    if (!target) return []
+    const sni = this.#tunnel?.sni
+    return sni ? [target, { host: sni, port: target.port }] : [target]
   }
 
   get isTunnel(): boolean {

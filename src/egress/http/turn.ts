@@ -41,6 +41,7 @@ export class Turn implements OriginUser, ReplyOwner {
   readonly target: Target
   readonly startedAt: number
   readonly #host: TurnHost
+  readonly #isEndpoint: boolean
   readonly #key: string
   readonly #upload: BodyPipe
   readonly #reply: Reply
@@ -60,8 +61,9 @@ export class Turn implements OriginUser, ReplyOwner {
   bytesUp = 0
   bytesDown = 0
 
-  constructor(host: TurnHost, head: RequestHead, target: Target) {
+  constructor(host: TurnHost, head: RequestHead, target: Target, isEndpoint = false) {
     this.#host = host
+    this.#isEndpoint = isEndpoint
     this.head = head
     this.target = target
     this.startedAt = host.gate.wires.now()
@@ -89,7 +91,8 @@ export class Turn implements OriginUser, ReplyOwner {
     const { dialer, wires } = this.#host.gate
     const from = wires.now()
     let isTold = false
-    const dialling = dialer.dial(this.#host.client.remote.address, this.target.host, this.target.port, (result) => {
+    const destination = { host: this.target.host, port: this.target.port, isEndpoint: this.#isEndpoint }
+    const dialling = dialer.dial(this.#host.client.remote.address, destination, (result) => {
       isTold = true
       this.#dialling = undefined
       this.dialMs = wires.now() - from

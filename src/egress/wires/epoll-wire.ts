@@ -56,6 +56,8 @@ export class EpollWire implements Wire {
   hasEnded = false
   /** Its place among the wires, by which the kernel names it. */
   slot = -1
+  /** Those that came in by the same handed-over listener; a closed one is taken out. */
+  group: Set<EpollWire> | undefined
   isQueued = false
   readonly #loop: Loop
   /** Told once when the connection is there. */

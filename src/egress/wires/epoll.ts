@@ -2,24 +2,33 @@
 // kernel until something happens.
 import { arch } from 'node:os'
 import type { Listen } from '../../lib/settings.ts'
-import type { Bound, Endpoint, Timer, Wire, WireOwner, Wires } from '../wire.ts'
+import type { Bound, Endpoint, ListenerSource, ListenerUser, Timer, Wire, WireOwner, Wires } from '../wire.ts'
+import type { AcceptGuard } from './accept-guard.ts'
 import { EpollWire, type Loop } from './epoll-wire.ts'
+import { DescriptorReceiver, kindOfDescriptor } from './handover.ts'
 import {
   AF_INET6,
   EAGAIN,
+  EBADF,
   EINPROGRESS,
+  EINVAL,
   EMFILE,
   ENFILE,
   ENOBUFS,
   ENOMEM,
+  ENOTSOCK,
+  EOPNOTSUPP,
   EPOLL_CTL_ADD,
   EPOLL_CTL_DEL,
+  EPOLLERR,
   EPOLLET,
+  EPOLLHUP,
   EPOLLIN,
   EPOLLOUT,
   EPOLLPRI,
   EPOLLRDHUP,
-  errorName,
+  F_GETFL,
+  F_SETFL,
   IPPROTO_IP,
   IPPROTO_IPV6,
   IPPROTO_TCP,
@@ -35,6 +44,7 @@ import {
   SOCK_NONBLOCK,
   SOCK_STREAM,
   SOL_SOCKET,
+  systemError,
   TCP_KEEPIDLE,
   TCP_KEEPINTVL,
   TCP_NODELAY,
@@ -56,6 +66,8 @@ const EVENT_WORDS = arch() === 'x64' ? 3 : 4
 const WIRE_EVENTS = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET
 /** With these the one that waits goes on waiting, and would be told of again at once. */
 const STARVING: ReadonlySet<number> = new Set([EMFILE, ENFILE, ENOBUFS, ENOMEM])
+/** The descriptor is not a listener any more. */
+const NOT_LISTENING: ReadonlySet<number> = new Set([EINVAL, EBADF, ENOTSOCK, EOPNOTSUPP])
 /** The low word of an event's data says which wire; the high word, which of those that had its place. */
 const NOT_A_WIRE = 0xffff_ffff
 
@@ -68,7 +80,18 @@ interface Place {
 interface Listener {
   readonly fd: number
   readonly accepted: (wire: Wire) => void
+  /** Where another process has handed it over. */
+  readonly handedOver?: HandedOver
   isStarved: boolean
+}
+
+/** A listener of another process, which may do anything to it at any time: the process may keep a copy. */
+interface HandedOver {
+  readonly source: ListenerSource
+  readonly user: ListenerUser
+  readonly wires: Set<EpollWire>
+  /** The socket that it is to come by, then the listener; -1 once neither is open. */
+  fd: number
 }
 
 export interface EpollHost {
@@ -78,6 +101,9 @@ export interface EpollHost {
   failed(error: unknown): void
   /** No more files can be opened: said once, when it begins. */
   starved(): void
+  /** Closes a descriptor that is not a socket, elsewhere: for some files (FUSE) the sender decides how long that takes. */
+  discard?(fd: number): void
+  readonly acceptGuard?: AcceptGuard
 }
 
 export class EpollWires implements Wires, Loop {
@@ -100,6 +126,9 @@ export class EpollWires implements Wires, Loop {
   readonly #places: Place[] = []
   readonly #free: number[] = []
   readonly #listeners = new Map<number, Listener>()
+  /** Listeners that are still to come, by the socket over which they are sent. */
+  readonly #handovers = new Map<number, HandedOver>()
+  readonly #receiver: DescriptorReceiver
   readonly #timers = new Timers()
   #again: EpollWire[] = []
   #nowMs = performance.now()
@@ -109,6 +138,7 @@ export class EpollWires implements Wires, Loop {
     this.kernel = kernel
     this.#host = host
     this.pipes = new Pipes(kernel)
+    this.#receiver = new DescriptorReceiver(kernel)
     this.bufferAt = kernel.pointerTo(this.buffer)
     this.#eventsAt = kernel.pointerTo(bytesOf(this.#events))
     this.#eventAt = kernel.pointerTo(bytesOf(this.#event))
@@ -131,7 +161,7 @@ export class EpollWires implements Wires, Loop {
   /** Every descriptor but `wakeFd`: whoever wakes the loop may be just about to. After `run` has returned. */
   close(): void {
     for (const { wire } of this.#places) wire?.close()
-    for (const fd of this.#listeners.keys()) this.kernel.close(fd)
+    for (const fd of [...this.#listeners.keys(), ...this.#handovers.keys()]) this.kernel.close(fd)
     this.pipes.close()
     this.kernel.close(this.#epoll)
   }
@@ -150,7 +180,9 @@ export class EpollWires implements Wires, Loop {
     this.#again.push(wire)
   }
 
-  forget({ slot }: EpollWire): void {
+  forget(wire: EpollWire): void {
+    const { slot } = wire
+    wire.group?.delete(wire)
     const place = this.#places[slot]
     if (!place) return
     place.wire = undefined
@@ -183,6 +215,21 @@ export class EpollWires implements Wires, Loop {
 
   listen(at: Listen, accepted: (wire: Wire) => void): Promise<Bound> {
     return new Promise((resolve) => resolve(this.listenNow(at, accepted)))
+  }
+
+  receiveListener(socket: number, source: ListenerSource, user: ListenerUser): { close(): void } {
+    const handedOver: HandedOver = { source, user, wires: new Set(), fd: socket }
+    this.#handovers.set(socket, handedOver)
+    const error = this.#tryWatch(socket, EPOLLIN, NOT_A_WIRE, socket)
+    if (error !== 0) {
+      this.#endListener(handedOver)
+      throw systemError(error)
+    }
+    const close = (): void => {
+      this.#endListener(handedOver)
+      for (const wire of [...handedOver.wires]) wire.close()
+    }
+    return { close }
   }
 
   connect(to: Endpoint, owner: WireOwner & { connected(): void }): Wire {
@@ -224,10 +271,15 @@ export class EpollWires implements Wires, Loop {
   }
 
   cut(fd: number): void {
-    this.#number[0] = 1
+    this.#setLinger(fd, 1)
+    this.kernel.close(fd)
+  }
+
+  /** Switched on, it lasts no time at all: closing resets the connection. */
+  #setLinger(fd: number, isOn: 0 | 1): void {
+    this.#number[0] = isOn
     this.#number[1] = 0
     this.kernel.setsockopt(fd, SOL_SOCKET, SO_LINGER, this.#numberAt, 8)
-    this.kernel.close(fd)
   }
 
   connectError(fd: number): number {
@@ -259,7 +311,9 @@ export class EpollWires implements Wires, Loop {
     const slot = this.#events[at + EVENT_WORDS - 2] ?? 0
     const turn = this.#events[at + EVENT_WORDS - 1] ?? 0
     if (slot === NOT_A_WIRE) {
-      turn === this.wakeFd ? this.#wake() : this.#accept(turn)
+      if (turn === this.wakeFd) this.#wake()
+      else if (this.#listeners.has(turn)) this.#accept(turn, events)
+      else this.#receive(turn)
       return
     }
     const place = this.#places[slot]
@@ -272,20 +326,54 @@ export class EpollWires implements Wires, Loop {
     this.#guard(() => this.#host.woken())
   }
 
-  #accept(fd: number): void {
+  #accept(fd: number, events: number): void {
     const listener = this.#listeners.get(fd)
-    for (let count = 0; listener && count < ACCEPTS_MAX && this.#listeners.has(fd); count++) {
-      this.#number[0] = ADDRESS_BYTES
-      const taken = this.kernel.accept4(fd, this.#addressAt, this.#numberAt, SOCK_NONBLOCK | SOCK_CLOEXEC)
-      if (taken < 0) {
-        this.#stopAccepting(listener, this.kernel.errno())
+    const handedOver = listener?.handedOver
+    // An owner that has shut its listener down would be reported again and again.
+    if (handedOver && events & (EPOLLERR | EPOLLHUP)) {
+      this.#endListener(handedOver)
+      return
+    }
+    for (let count = 0; listener && count < ACCEPTS_MAX && this.#listeners.get(fd) === listener; count++) {
+      if (handedOver && handedOver.wires.size >= handedOver.source.maxOpen) {
+        this.#pauseListener(listener)
         return
       }
-      const wire = new EpollWire(this, taken, readAddress(this.#address))
+      const taken = handedOver ? this.#takeGuarded(fd) : this.#take(fd)
+      if (taken < 0) {
+        this.#stopAccepting(listener, -taken)
+        return
+      }
+      const wire = this.#accepted(taken, handedOver)
       this.#guard(() => listener.accepted(wire))
       const error = this.#add(wire)
       if (error !== 0) this.#guard(() => wire.fail(error))
     }
+  }
+
+  /** The next connection, or the error below 0. */
+  #take(fd: number): number {
+    this.#number[0] = ADDRESS_BYTES
+    const taken = this.kernel.accept4(fd, this.#addressAt, this.#numberAt, SOCK_NONBLOCK | SOCK_CLOEXEC)
+    return taken < 0 ? -this.kernel.errno() : taken
+  }
+
+  #takeGuarded(fd: number): number {
+    const { acceptGuard } = this.#host
+    if (!acceptGuard) return this.#take(fd)
+    const taken = acceptGuard.enter(fd) ? this.#take(fd) : -EAGAIN
+    acceptGuard.leave()
+    return taken
+  }
+
+  #accepted(fd: number, handedOver: HandedOver | undefined): EpollWire {
+    const remote = readAddress(this.#address)
+    if (!handedOver) return new EpollWire(this, fd, remote)
+    // Inherited from the listener, whose owner could have close() wait for its last byte.
+    this.#setLinger(fd, 0)
+    const wire = new EpollWire(this, fd, { address: handedOver.source.key, port: remote.port })
+    wire.group = handedOver.wires.add(wire)
+    return wire
   }
 
   #stopAccepting(listener: Listener, error: number): void {
@@ -294,19 +382,71 @@ export class EpollWires implements Wires, Loop {
       listener.isStarved = false
       return
     }
+    if (listener.handedOver && NOT_LISTENING.has(error)) {
+      this.#endListener(listener.handedOver)
+      return
+    }
     // A connection that broke while it waited concerns nobody; with nothing left, waiting is all there is to do.
-    if (!STARVING.has(error)) return
-    if (!listener.isStarved) this.#host.starved()
-    listener.isStarved = true
-    this.kernel.epoll_ctl(this.#epoll, EPOLL_CTL_DEL, listener.fd, this.#eventAt)
+    if (STARVING.has(error)) {
+      if (!listener.isStarved) this.#host.starved()
+      listener.isStarved = true
+    } else if (!listener.handedOver) return
+    this.#pauseListener(listener)
+  }
+
+  #pauseListener(listener: Listener): void {
+    this.#unwatch(listener.fd)
     this.#listenLater(listener)
   }
 
   #listenLater(listener: Listener): void {
     const { fd } = listener
     this.after(STARVED_MS, () => {
-      if (this.#listeners.has(fd) && this.#tryWatch(fd, EPOLLIN, NOT_A_WIRE, fd) !== 0) this.#listenLater(listener)
+      if (this.#listeners.get(fd) !== listener) return
+      if (this.#tryWatch(fd, EPOLLIN, NOT_A_WIRE, fd) !== 0) this.#listenLater(listener)
     })
+  }
+
+  #receive(socket: number): void {
+    const handedOver = this.#handovers.get(socket)
+    if (!handedOver) return
+    const received = this.#receiver.receive(socket)
+    if (received.kind === 'waiting') return
+    // One message is all that counts: the kernel drops what comes behind it.
+    this.#endListener(handedOver)
+    if (received.kind === 'descriptor') this.#adopt(handedOver, received.fd)
+    else if (received.kind === 'nothing') this.#guard(() => handedOver.user.failed('sent no descriptor'))
+  }
+
+  #adopt(handedOver: HandedOver, fd: number): void {
+    const kind = kindOfDescriptor(this.kernel, fd)
+    if (kind !== 'tcp-listener') {
+      if (kind === 'other-socket') this.cut(fd)
+      else if (this.#host.discard) this.#host.discard(fd)
+      else this.kernel.close(fd)
+      this.#guard(() => handedOver.user.failed('sent a descriptor that is not a listening TCP socket'))
+      return
+    }
+    this.kernel.fcntl(fd, F_SETFL, this.kernel.fcntl(fd, F_GETFL, 0) | SOCK_NONBLOCK)
+    this.#prepare(fd)
+    handedOver.fd = fd
+    const accepted = (wire: Wire): void => handedOver.user.accepted(wire)
+    this.#listeners.set(fd, { fd, accepted, handedOver, isStarved: false })
+    if (this.#tryWatch(fd, EPOLLIN, NOT_A_WIRE, fd) === 0) return
+    this.#endListener(handedOver)
+    this.#guard(() => handedOver.user.failed('has a listener that the kernel cannot watch'))
+  }
+
+  /** Stops watching before closing: the kernel goes on reporting a closed descriptor while its sender keeps a copy. */
+  #endListener(handedOver: HandedOver): void {
+    const { fd } = handedOver
+    if (fd < 0) return
+    handedOver.fd = -1
+    this.#unwatch(fd)
+    this.#handovers.delete(fd)
+    this.#listeners.delete(fd)
+    // The sender may have made a connection of it, and asked for a close() that waits.
+    this.cut(fd)
   }
 
   /** The error, or 0. The kernel watches only so many for one user, and others may have taken all of them. */
@@ -337,6 +477,10 @@ export class EpollWires implements Wires, Loop {
     this.kernel.setsockopt(fd, level, name, this.#numberAt, 4)
   }
 
+  #unwatch(fd: number): void {
+    this.kernel.epoll_ctl(this.#epoll, EPOLL_CTL_DEL, fd, this.#eventAt)
+  }
+
   #watch(fd: number, events: number, low: number, high: number): void {
     const error = this.#tryWatch(fd, events, low, high)
     if (error !== 0) throw systemError(error)
@@ -365,8 +509,4 @@ export class EpollWires implements Wires, Loop {
 
 function bytesOf(words: Uint32Array | Int32Array): Uint8Array {
   return new Uint8Array(words.buffer)
-}
-
-function systemError(code: number): Error {
-  return Object.assign(new Error(errorName(code)), { code: errorName(code) })
 }

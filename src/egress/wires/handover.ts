@@ -1,0 +1,114 @@
+// Takes one listening socket from another process: the process sends it over a Unix socket (SCM_RIGHTS). The sender is not
+// trusted, so what it sends is checked before it is used.
+import {
+  AF_INET,
+  AF_INET6,
+  AF_UNIX,
+  EAGAIN,
+  EINTR,
+  IPPROTO_MPTCP,
+  IPPROTO_TCP,
+  type Kernel,
+  MSG_CMSG_CLOEXEC,
+  MSG_DONTWAIT,
+  SCM_RIGHTS,
+  SO_ACCEPTCONN,
+  SO_DOMAIN,
+  SO_PROTOCOL,
+  SO_TYPE,
+  SOCK_CLOEXEC,
+  SOCK_SEQPACKET,
+  SOCK_STREAM,
+  SOL_SOCKET,
+  systemError,
+} from './kernel.ts'
+
+/** struct msghdr, iovec and cmsghdr on 64-bit Linux. */
+const HEADER_BYTES = 56
+const IOVEC_BYTES = 16
+const CONTROL_HEADER_BYTES = 16
+/** Exactly one descriptor fits: the kernel drops the others of a message by itself. */
+const CONTROL_BYTES = CONTROL_HEADER_BYTES + 4
+const PAYLOAD_BYTES = 64
+
+export type Received =
+  | { readonly kind: 'descriptor'; readonly fd: number }
+  /** Nothing was sent yet. */
+  | { readonly kind: 'waiting' }
+  /** A message without a descriptor. */
+  | { readonly kind: 'nothing' }
+  /** The other side is closed. */
+  | { readonly kind: 'end' }
+
+const WAITING: Received = { kind: 'waiting' }
+const NOTHING: Received = { kind: 'nothing' }
+const END: Received = { kind: 'end' }
+
+/** The memory of one `recvmsg` call, used again for each. */
+export class DescriptorReceiver {
+  readonly #kernel: Kernel
+  readonly #header = Buffer.allocUnsafeSlow(HEADER_BYTES)
+  readonly #iovec = Buffer.allocUnsafeSlow(IOVEC_BYTES)
+  readonly #control = Buffer.allocUnsafeSlow(CONTROL_HEADER_BYTES + 8)
+  readonly #payload = Buffer.allocUnsafeSlow(PAYLOAD_BYTES)
+  readonly #headerAt: bigint
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+    this.#headerAt = kernel.pointerTo(this.#header)
+  }
+
+  /** Reads one message from `socket`, without waiting. */
+  receive(socket: number): Received {
+    this.#prepare()
+    const got = this.#kernel.recvmsg(socket, this.#headerAt, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)
+    if (got < 0) {
+      const error = this.#kernel.errno()
+      return error === EAGAIN || error === EINTR ? WAITING : END
+    }
+    const hasControl = this.#header.readUInt32LE(40) >= CONTROL_BYTES
+    const isRights =
+      hasControl && this.#control.readInt32LE(8) === SOL_SOCKET && this.#control.readInt32LE(12) === SCM_RIGHTS
+    if (isRights) return { kind: 'descriptor', fd: this.#control.readInt32LE(CONTROL_HEADER_BYTES) }
+    return got === 0 ? END : NOTHING
+  }
+
+  /** The kernel writes into all of them, so each call starts anew. */
+  #prepare(): void {
+    const { pointerTo } = this.#kernel
+    this.#control.fill(0)
+    this.#iovec.writeBigUInt64LE(pointerTo(this.#payload), 0)
+    this.#iovec.writeBigUInt64LE(BigInt(PAYLOAD_BYTES), 8)
+    this.#header.fill(0)
+    this.#header.writeBigUInt64LE(pointerTo(this.#iovec), 16)
+    this.#header.writeBigUInt64LE(1n, 24)
+    this.#header.writeBigUInt64LE(pointerTo(this.#control), 32)
+    this.#header.writeBigUInt64LE(BigInt(CONTROL_BYTES), 40)
+  }
+}
+
+const FAMILIES: ReadonlySet<number | undefined> = new Set([AF_INET, AF_INET6])
+const PROTOCOLS: ReadonlySet<number | undefined> = new Set([IPPROTO_TCP, IPPROTO_MPTCP])
+
+export type DescriptorKind = 'tcp-listener' | 'other-socket' | 'not-a-socket'
+
+export function kindOfDescriptor(kernel: Kernel, fd: number): DescriptorKind {
+  const words = new Int32Array(2)
+  const at = kernel.pointerTo(new Uint8Array(words.buffer))
+  const read = (option: number): number | undefined => {
+    words[1] = 4
+    return kernel.getsockopt(fd, SOL_SOCKET, option, at, at + 4n) === 0 ? words[0] : undefined
+  }
+  const type = read(SO_TYPE)
+  if (type === undefined) return 'not-a-socket'
+  const isTcp = type === SOCK_STREAM && FAMILIES.has(read(SO_DOMAIN)) && PROTOCOLS.has(read(SO_PROTOCOL))
+  return isTcp && read(SO_ACCEPTCONN) === 1 ? 'tcp-listener' : 'other-socket'
+}
+
+/** Two connected sockets that keep message boundaries. Both block, and neither is inherited by other processes. */
+export function openSocketPair(kernel: Kernel): readonly [number, number] {
+  const fds = new Int32Array(2)
+  const at = kernel.pointerTo(new Uint8Array(fds.buffer))
+  if (kernel.socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, at) !== 0) throw systemError(kernel.errno())
+  return [fds[0] ?? -1, fds[1] ?? -1]
+}

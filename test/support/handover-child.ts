@@ -1,0 +1,80 @@
+// A child process that hands a listening socket over to the proxy, or something else in its place (`hand-over.py`).
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { SocketSource } from '../../src/egress/proxy.ts'
+import type { Ending } from './temp.ts'
+
+const SCRIPT = join(import.meta.dirname, 'hand-over.py')
+
+/** See `hand-over.py`. */
+export type HandoverKind =
+  | 'listener'
+  | 'two'
+  | 'twice'
+  | 'many'
+  | 'pipe'
+  | 'udp'
+  | 'connected'
+  | 'bound'
+  | 'unix'
+  | 'words'
+  | 'end'
+  | 'shutdown'
+  | 'linger'
+  | 'blocking'
+
+export interface HandoverChild {
+  readonly child: ChildProcess
+  /** On which its listener listens, on loopback. */
+  readonly port: number
+  /** The next line of its output. */
+  nextLine(): Promise<string>
+  /** Ends it, and returns when it is gone. */
+  end(): Promise<void>
+}
+
+/** Returns when the child has sent. */
+export async function handOver(t: Ending, source: SocketSource, kind: HandoverKind): Promise<HandoverChild> {
+  const child = spawn('python3', [SCRIPT, kind, '0'], { stdio: ['pipe', 'pipe', 'inherit', source.handover] })
+  source.release()
+  return follow(t, child)
+}
+
+/** One child with a listener for each of these sources. */
+export async function handOverEach(t: Ending, sources: readonly SocketSource[]): Promise<HandoverChild> {
+  const handovers = sources.map(({ handover }) => handover)
+  const args = [SCRIPT, 'each', `${sources.length}`]
+  const child = spawn('python3', args, { stdio: ['pipe', 'pipe', 'inherit', ...handovers] })
+  for (const source of sources) source.release()
+  return follow(t, child)
+}
+
+/** Runs a command in a network namespace with loopback only, where the proxy's listener is on port 3128. */
+export async function runInNamespace(source: SocketSource, command: string): Promise<string> {
+  const inside = `ip link set lo up && exec python3 ${SCRIPT} listener 3128 sh -c '${command}'`
+  const child = spawn('unshare', ['--net', 'sh', '-c', inside], {
+    stdio: ['pipe', 'pipe', 'inherit', source.handover],
+    env: { PATH: process.env.PATH, http_proxy: 'http://127.0.0.1:3128', https_proxy: 'http://127.0.0.1:3128' },
+  })
+  source.release()
+  let output = ''
+  for await (const chunk of child.stdout ?? []) output += chunk
+  return output
+}
+
+async function follow(t: Ending, child: ChildProcess): Promise<HandoverChild> {
+  const { stdin, stdout } = child
+  if (!stdin || !stdout) throw new Error('the child has no pipes')
+  const exited = once(child, 'exit')
+  t.after(() => child.kill('SIGKILL'))
+  const lines = createInterface(stdout)[Symbol.asyncIterator]()
+  const nextLine = async (): Promise<string> => (await lines.next()).value ?? ''
+  const { port } = JSON.parse(await nextLine())
+  const end = async (): Promise<void> => {
+    stdin.end()
+    await exited
+  }
+  return { child, port, nextLine, end }
+}
