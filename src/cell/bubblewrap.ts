@@ -11,7 +11,7 @@ import type { AgentUser } from '../core/agent-user.ts'
 import { refuse } from '../lib/refusal.ts'
 import { fromEnvironment } from '../lib/settings.ts'
 import { type Cell, type Descriptor, type Entry, mustBeWithoutNul, type Place } from './cell.ts'
-import { HANDOVER_FD, initCommand, STATUS_FD } from './init.ts'
+import { initCommand, STATUS_FD } from './init.ts'
 import { type RunLimits, resourceLimits, temporaryBytes } from './limits.ts'
 import { CellPaths, INNER_HOME, INNER_SOCKET } from './paths.ts'
 import { seccompFilter } from './seccomp.ts'
@@ -27,9 +27,6 @@ export interface BubblewrapOptions {
 }
 
 const NAMESPACES = ['user', 'pid', 'ipc', 'uts', 'cgroup-try'].map((name) => `--unshare-${name}`)
-
-/** The first descriptor behind those of the init program. */
-const FIRST_FD = HANDOVER_FD + 1
 
 export class BubblewrapCell implements Cell {
   readonly kind = 'bwrap'
@@ -128,9 +125,10 @@ export class BubblewrapCell implements Cell {
       // The kernel judges writes there by the user, not by capabilities.
       ...['--proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys'],
       ...['--dev', '/dev', '--size', size, '--tmpfs', '/dev/shm', '--remount-ro', '/dev'],
-      ...this.#paths.mounts(),
       ...['--size', size, '--tmpfs', '/tmp', '--size', size, '--tmpfs', '/var/tmp', '--symlink', '../run', '/var/run'],
       ...['--perms', '0755', '--tmpfs', '/run'],
+      // Behind the empty directories, which would cover what the operator shows below them.
+      ...this.#paths.mounts(),
       ...(this.isNetworkOpen ? machineNames() : []),
     ]
   }

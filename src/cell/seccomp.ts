@@ -123,7 +123,7 @@ export function seccompFilter(arch: string = process.arch): Buffer | undefined {
     [LOAD, 0, 0, NUMBER_AT],
   ]
   if (arch === 'x64') program.push([JUMP_AT_LEAST, 0, 1, X32_BIT], [RETURN, 0, 0, refusal(ENOSYS)])
-  const refuseAll = (table: Readonly<Record<string, readonly number[]>>, errno: number): void => {
+  const refuseAll = (table: Readonly<Record<string, readonly [number, number?]>>, errno: number): void => {
     for (const numbers of Object.values(table)) {
       const number = numbers[column]
       if (number !== undefined) program.push([JUMP_EQUAL, 0, 1, number], [RETURN, 0, 0, refusal(errno)])

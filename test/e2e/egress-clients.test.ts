@@ -1,7 +1,6 @@
 // Programs that people have, through the proxy: what is allowed works, and of what is denied the user sees why. What each
 // shows is pinned, since the manual says it.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
@@ -9,7 +8,9 @@ import {
   ALLOWED,
   DENIED,
   GREETING,
+  JAVA_CLIENT,
   openStage,
+  publish,
   type Ran,
   run,
   type Scheme,
@@ -141,20 +142,6 @@ function aptArgs(stage: Stage, url: string): string[] {
   return [...options.flatMap((option) => ['-o', option]), 'download-file', url, aptFile(stage, url)]
 }
 
-/** What npm's registry says of a package, and a repository that git can read from plain files. */
-function publish({ folder, files }: Stage): void {
-  const version = { name: 'a-package', version: '1.2.3', dist: { tarball: 'http://nowhere.test/', shasum: '' } }
-  const packument = { name: 'a-package', 'dist-tags': { latest: '1.2.3' }, versions: { '1.2.3': version } }
-  writeFileSync(join(files, 'a-package'), JSON.stringify(packument))
-  const work = join(folder, 'work')
-  const env = { PATH: process.env.PATH, HOME: folder, GIT_CONFIG_NOSYSTEM: '1' }
-  const git = (...args: string[]): unknown => execFileSync('git', args, { stdio: 'ignore', cwd: folder, env })
-  git('init', '-b', 'main', work)
-  git('-C', work, '-c', 'user.name=a', '-c', 'user.email=a@a.test', 'commit', '--allow-empty', '-m', 'a commit')
-  git('clone', '--bare', work, join(files, 'repository.git'))
-  git('-C', join(files, 'repository.git'), 'update-server-info')
-}
-
 suite('clients through the proxy', needs('openssl', 'git'), () => {
   const ending: (() => void | Promise<void>)[] = []
   let stage: Stage
@@ -208,7 +195,7 @@ suite('clients through the proxy', needs('openssl', 'git'), () => {
 
   test('the users of Java see that the proxy denied a host, and get what is allowed', needs('java'), async () => {
     const program = join(stage.folder, 'Ask.java')
-    writeFileSync(program, ASK)
+    writeFileSync(program, JAVA_CLIENT)
     const told = ['http', 'https'].flatMap((name) => [
       `-D${name}.proxyHost=127.0.0.1`,
       `-D${name}.proxyPort=${stage.proxyPort}`,
@@ -225,35 +212,3 @@ suite('clients through the proxy', needs('openssl', 'git'), () => {
     )
   })
 })
-
-/** Debian's runtime for Java has the compiler in it that runs a program from its source. */
-const ASK = `
-import java.io.*;
-import java.net.*;
-import java.security.*;
-import java.security.cert.*;
-import javax.net.ssl.*;
-
-public class Ask {
-  public static void main(String[] args) throws Exception {
-    var trusted = KeyStore.getInstance(KeyStore.getDefaultType());
-    trusted.load(null);
-    try (var file = new FileInputStream(args[0])) {
-      trusted.setCertificateEntry("origin", CertificateFactory.getInstance("X.509").generateCertificate(file));
-    }
-    var trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
-    trust.init(trusted);
-    var tls = SSLContext.getInstance("TLS");
-    tls.init(null, trust.getTrustManagers(), null);
-    HttpsURLConnection.setDefaultSSLSocketFactory(tls.getSocketFactory());
-    for (int at = 1; at < args.length; at++) {
-      var connection = (HttpURLConnection) new URL(args[at]).openConnection();
-      try {
-        System.out.println(connection.getResponseCode() + " " + connection.getResponseMessage());
-      } catch (IOException error) {
-        System.out.println(error.getMessage());
-      }
-    }
-  }
-}
-`

@@ -5,21 +5,21 @@ import { type EgressProxy, startProxy } from '../../src/egress/proxy.ts'
 
 export interface CellNetworkOptions {
   readonly denyPrivate?: boolean
-  /** `address:port` of a DNS server. */
-  readonly dns?: string
+  /** A hosts file in the place of the system's. */
+  readonly hostsPath?: string
 }
 
 /** Started with the first run: most tests need none. */
 export async function cellNetwork(
   t: TestContext,
   allowlist: readonly string[] = [],
-  { denyPrivate = false, dns }: CellNetworkOptions = {},
+  { denyPrivate = false, hostsPath }: CellNetworkOptions = {},
 ): Promise<Network> {
   let starting: Promise<EgressProxy> | undefined
   t.after(async () => (await starting)?.close())
   return {
     open: async (folder, endpoint) => {
-      starting ??= startProxy({ denyPrivate, log: () => {}, ...(dns ? { dns: { servers: [dns] } } : {}) })
+      starting ??= startProxy({ denyPrivate, log: () => {}, ...(hostsPath ? { dns: { hostsPath } } : {}) })
       return (await starting).openSource({ id: folder, allowlist, endpoints: endpoint ? [endpoint] : [] })
     },
   }

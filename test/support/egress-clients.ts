@@ -87,7 +87,9 @@ function fileServer(folder: string): RequestListener {
   return (request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://origin')
     try {
-      response.end(readFileSync(join(folder, pathname)))
+      const isPage = pathname.startsWith('/simple/')
+      if (isPage) response.setHeader('Content-Type', 'text/html')
+      response.end(readFileSync(join(folder, pathname, isPage ? 'index.html' : '')))
     } catch {
       response.writeHead(404).end('there is no such file\n')
     }
@@ -128,3 +130,49 @@ export function run(stage: Stage, command: string, args: readonly string[], env:
     })
   })
 }
+
+/** What npm's registry says of a package, and a repository that git can read from plain files. */
+export function publish({ folder, files }: Stage): void {
+  const version = { name: 'a-package', version: '1.2.3', dist: { tarball: 'http://nowhere.test/', shasum: '' } }
+  const packument = { name: 'a-package', 'dist-tags': { latest: '1.2.3' }, versions: { '1.2.3': version } }
+  writeFileSync(join(files, 'a-package'), JSON.stringify(packument))
+  const work = join(folder, 'work')
+  const env = { PATH: process.env.PATH, HOME: folder, GIT_CONFIG_NOSYSTEM: '1' }
+  const git = (...args: string[]): unknown => execFileSync('git', args, { stdio: 'ignore', cwd: folder, env })
+  git('init', '-b', 'main', work)
+  git('-C', work, '-c', 'user.name=a', '-c', 'user.email=a@a.test', 'commit', '--allow-empty', '-m', 'a commit')
+  git('clone', '--bare', work, join(files, 'repository.git'))
+  git('-C', join(files, 'repository.git'), 'update-server-info')
+}
+
+/** Debian's runtime for Java has the compiler in it that runs a program from its source. */
+export const JAVA_CLIENT = `
+import java.io.*;
+import java.net.*;
+import java.security.*;
+import java.security.cert.*;
+import javax.net.ssl.*;
+
+public class Ask {
+  public static void main(String[] args) throws Exception {
+    var trusted = KeyStore.getInstance(KeyStore.getDefaultType());
+    trusted.load(null);
+    try (var file = new FileInputStream(args[0])) {
+      trusted.setCertificateEntry("origin", CertificateFactory.getInstance("X.509").generateCertificate(file));
+    }
+    var trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+    trust.init(trusted);
+    var tls = SSLContext.getInstance("TLS");
+    tls.init(null, trust.getTrustManagers(), null);
+    HttpsURLConnection.setDefaultSSLSocketFactory(tls.getSocketFactory());
+    for (int at = 1; at < args.length; at++) {
+      var connection = (HttpURLConnection) new URL(args[at]).openConnection();
+      try {
+        System.out.println(connection.getResponseCode() + " " + connection.getResponseMessage());
+      } catch (IOException error) {
+        System.out.println(error.getMessage());
+      }
+    }
+  }
+}
+`

@@ -7,21 +7,26 @@ import { openRuntimes } from '../../src/runtimes/index.ts'
 import { RunFault, type Runtime } from '../../src/runtimes/runtime.ts'
 import { RUNTIME_SETTINGS, type RuntimeName } from '../../src/runtimes/settings.ts'
 import { agentDir } from './agent-files.ts'
-import { cellNetwork } from './cell-network.ts'
+import { type CellNetworkOptions, cellNetwork } from './cell-network.ts'
+
+export interface OpeningOptions extends CellNetworkOptions {
+  /** Hosts that runs may reach. */
+  readonly allow?: readonly string[]
+  warn?(sentence: string): void
+}
 
 export async function openRuntime(
   t: TestContext,
   runtime: RuntimeName,
   settings: Readonly<Record<string, string>> = {},
-  allow: readonly string[] = [],
-  warn: (sentence: string) => void = (sentence) => assert.fail(sentence),
+  { allow = [], warn = (sentence) => assert.fail(sentence), ...network }: OpeningOptions = {},
 ): Promise<Runtime> {
   const source = sourceOf('the test', new Map(Object.entries({ SANDBOX: 'none', ...settings })))
   const runtimes = await openRuntimes({
     settings: readSettings(RUNTIME_SETTINGS, [source]),
     clock: systemClock,
     groups: agentDir(t),
-    network: await cellNetwork(t, allow),
+    network: await cellNetwork(t, allow, network),
     warn,
   })
   t.after(() => runtimes.close())

@@ -45,6 +45,12 @@ suite('what the client prints', () => {
     )
   })
 
+  test('an absurd cost stays a number', () => {
+    const stream = new Stream()
+    stream.push('{"type":"result","modelUsage":{"m":{"costUSD":1.7976931348623156e+300,"inputTokens":1e300}}}')
+    assert.deepEqual(stream.models, [{ model: 'm', input_tokens: 1e12, output_tokens: 0, cost_cents: 1e14 }])
+  })
+
   test('all models together cost the sum, rounded up once', () => {
     fc.assert(
       fc.property(fc.array(fc.double({ min: 0, max: 1e6, noNaN: true })), (amounts) => {

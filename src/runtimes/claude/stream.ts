@@ -3,6 +3,9 @@
 import type { ModelCost } from '../../core/turns.ts'
 import { type Used, wholeCents } from '../cost.ts'
 
+/** Beyond any sum that can be right: what a program claims must stay a number that can be added up. */
+const AMOUNT_MAX = 1e12
+
 type Json = Readonly<Record<string, unknown>>
 
 export class Stream {
@@ -62,7 +65,7 @@ function usedOf(model: string, input: unknown, output: unknown, usd: unknown): U
 }
 
 function amountOf(value: unknown): number {
-  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0
+  return typeof value === 'number' && value > 0 ? Math.min(value, AMOUNT_MAX) : 0
 }
 
 function readObject(line: string): Json | undefined {
