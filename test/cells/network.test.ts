@@ -55,7 +55,7 @@ const CLIENTS: Readonly<Record<string, Client>> = {
     parts: ['pip'],
     path: '/simple',
     command: (url, certificate) =>
-      `/usr/bin/pip3 --disable-pip-version-check --retries 0 --cert ${certificate} --trusted-host ${new URL(url).hostname} download -v --no-deps -i ${url} a_package && ls a_package*`,
+      `/usr/bin/pip3 --disable-pip-version-check --retries 0 --cert ${certificate} --trusted-host ${new URL(url).hostname} download -vv --no-deps -i ${url} a_package && ls a_package*`,
     got: /^a_package-1\.0-py3-none-any\.whl$/m,
     denied: { http: PHRASE, https: /Tunnel connection failed: 403 Forbidden by egress-proxy/ },
   },
