@@ -19,9 +19,10 @@ export const runed = daemon({
     const { layout } = host
     // A process without files has no workspaces and no sockets.
     if (!layout) return
-    const runtimes = await openRuntimes({ settings, clock: host.clock, warn: (sentence) => log.warn(sentence) })
+    const warn = (sentence: string): void => log.warn(sentence)
+    const runtimes = await openRuntimes({ settings, clock: host.clock, warn })
     defer(() => runtimes.close())
-    const prepare = preparing({ host, layout, runtimes, settings })
+    const prepare = preparing({ host, layout, runtimes, settings, warn })
     const runner = new Runner({ host, log, prepare, leaseMs: Math.max(1000, settings.TURN_LEASE) })
     defer(() => runner.close())
     defer(keepTurnLogs({ host, layout, log }))

@@ -3,14 +3,16 @@ import { existsSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Asked, ClaimedTurn } from '../../core/claim.ts'
 import { type Conversation, conversations, findConversation, resetSessions } from '../../core/conversations.ts'
+import { launchConfig } from '../../core/group-config.ts'
 import { groups } from '../../core/groups.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
 import { textOf } from '../../core/messages.ts'
 import { renderPrompt } from '../../core/prompt.ts'
 import { promptParts } from '../../core/prompt-parts.ts'
-import { providerKeys } from '../../core/run-secrets.ts'
+import { runSecrets } from '../../core/run-secrets.ts'
 import { bodyOf, maySteer } from '../../core/steering.ts'
 import type { Turn } from '../../core/turns.ts'
+import { isPlainValue } from '../../core/values.ts'
 import { timestamp } from '../../lib/clock.ts'
 import type { Host } from '../../registry/context.ts'
 import type { Runtimes } from '../../runtimes/index.ts'
@@ -28,6 +30,8 @@ export interface PreparationOptions {
   readonly layout: Layout
   readonly runtimes: Runtimes
   readonly settings: RuntimeSettings & { readonly ASSISTANT_NAME: string }
+  /** Told of stored values that a run cannot have. */
+  warn(sentence: string): void
 }
 
 /** A session that nobody has spoken in for so long is not gone on with. */
@@ -36,7 +40,7 @@ const SOCKET_WAIT_MS = 5000
 const SOCKET_LOOK_MS = 25
 
 export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) => Promise<Prepared> {
-  const { host, layout, runtimes, settings } = options
+  const { host, layout, runtimes, settings, warn } = options
   const { engine, clock, keyring, instance, timeZone, rules } = host
   const { ASSISTANT_NAME: assistantName } = settings
   return async (waiting) => {
@@ -54,8 +58,10 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         ...(await promptParts(tx, world, claimed)),
         conversation,
         isIdle: await isIdle(tx, conversation, now),
-        config: configOf((await groups.find(tx, { folder }))?.config),
-        env: await providerKeys(tx, keyring, { folder, sub: turn.user_sub }),
+        config: launchConfig((await groups.find(tx, { folder }))?.config, (sentence) =>
+          warn(`group ${folder}: ${sentence}`),
+        ),
+        env: await runSecrets(tx, keyring, { folder, sub: askerOf(claimed) }, warn),
       }
     }
     let told = await engine.read(tell)
@@ -64,7 +70,7 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
       told = await engine.read(tell)
     }
     const { conversation, config } = told
-    const sessionId = turn.is_isolated ? undefined : conversation?.session_id
+    const sessionId = turn.is_isolated ? undefined : plainSession(conversation?.session_id, warn)
     await noteShown(engine.transaction.bind(engine), conversation, told.observed_seq)
     return {
       runtime: await runtimes.runtimeFor(config),
@@ -79,7 +85,7 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         messages: asked.map((each) => heard(each, { folder, topic: turn.topic, assistantName })),
         said: turn.replies,
         sessionId,
-        parentSessionId: sessionId === undefined ? conversation?.parent_session : undefined,
+        parentSessionId: sessionId === undefined ? plainSession(conversation?.parent_session, warn) : undefined,
         socket: dirs.socket,
         home: dirs.home,
         logFile: turnLogFile(dirs, id, now),
@@ -136,8 +142,14 @@ function heard({ message, envelope }: Asked, taken: Parameters<typeof bodyOf>[1]
   return { id, sender, text: maySteer({ jid, sender, envelope }) ? bodyOf(text, taken) : text, jid }
 }
 
-/** What is no JSON object was refused when it was written. */
-function configOf(text: string | undefined): Readonly<Record<string, unknown>> {
-  const value: unknown = text === undefined ? {} : JSON.parse(text)
-  return typeof value === 'object' && value !== null ? { ...value } : {}
+/** The person who wrote every message of the turn. A turn that somebody else added to is not given their secrets. */
+function askerOf({ turn, asked }: ClaimedTurn): string | undefined {
+  return asked.every(({ message }) => message.sender === turn.user_sub) ? turn.user_sub : undefined
+}
+
+/** A session id comes from the agent's own output and becomes an argument of its next run. */
+function plainSession(id: string | undefined, warn: (sentence: string) => void): string | undefined {
+  if (id === undefined || isPlainValue(id)) return id
+  warn('a session id contains control characters: the run starts a fresh session')
+  return undefined
 }

@@ -3,6 +3,7 @@ import { SERVER, writeBridgeFile } from '../bridge.ts'
 import { type Exit, mustHaveSucceeded, runProcess } from '../process.ts'
 import { type Job, type Ran, RunFault, type Runtime } from '../runtime.ts'
 import type { Setup } from '../setup.ts'
+import { credentialsOf } from './credentials.ts'
 import { Stream } from './stream.ts'
 
 /** Gone, or too long to go on with. */
@@ -18,15 +19,15 @@ async function runClaude({ settings, cell, clock }: Setup, job: Job): Promise<Ra
   const seen = cell.seen(job)
   const bridge = await writeBridgeFile(seen.socket, { SVC_TURN: job.turnId, SVC_FENCE: String(job.fence) })
   const stream = new Stream()
+  const credentials = credentialsOf(settings, job)
   try {
     const exit = await runProcess(cell, clock, job, {
-      argv: [settings.AGENT_CLI, ...flagsOf(job, bridge.path, seen.home, cell.kind === 'bwrap', settings.AGENT_MODEL)],
+      argv: [settings.AGENT_CLI, ...flagsOf(job, bridge.path, seen.home, cell.kind === 'bwrap', credentials.model)],
       input: job.prompt,
       files: [bridge.path],
       env: {
         DISABLE_AUTOUPDATER: '1',
-        ANTHROPIC_API_KEY: job.env.ANTHROPIC_API_KEY ?? settings.ANTHROPIC_API_KEY,
-        CLAUDE_CODE_OAUTH_TOKEN: job.env.CLAUDE_CODE_OAUTH_TOKEN ?? settings.CLAUDE_CODE_OAUTH_TOKEN,
+        ...credentials.env,
       },
       onLine: (line) => stream.push(line),
     })

@@ -4,10 +4,10 @@ import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { mustHaveSucceeded, runProcess } from '../process.ts'
 import { type Job, type Ran, RunFault, type Runtime } from '../runtime.ts'
-import type { RuntimeSettings } from '../settings.ts'
 import type { Setup } from '../setup.ts'
 import { type Outcome, readOutcome } from '../warm-child.ts'
-import type { Endpoint, Task } from './task.ts'
+import { endpointOf } from './endpoint.ts'
+import type { Task } from './task.ts'
 
 const AGENT = fileURLToPath(new URL(`./agent${extname(import.meta.url)}`, import.meta.url))
 
@@ -42,22 +42,4 @@ async function runOpenai({ settings, cell, clock }: Setup, job: Job): Promise<Ra
   const { fault, ...ran } = outcome
   if (fault) throw new RunFault(fault.kind, fault.message, ran.models)
   return ran
-}
-
-/** Who brings an endpoint of his own brings its key too: the instance's key goes to the instance's endpoint alone. */
-function endpointOf(settings: RuntimeSettings, { env, config }: Job): Endpoint {
-  const own = env.OPENAI_BASE_URL
-  if (own !== undefined && !URL.canParse(own)) throw new RunFault('terminal', 'OPENAI_BASE_URL is no URL')
-  const baseUrl = own ?? settings.OPENAI_BASE_URL
-  const apiKey = env.OPENAI_API_KEY ?? (own === undefined ? settings.OPENAI_API_KEY : undefined)
-  const named = typeof config?.model === 'string' ? config.model : undefined
-  const model = named ?? env.OPENAI_MODEL ?? settings.OPENAI_MODEL
-  if (!model) throw new RunFault('terminal', 'no model is set: OPENAI_MODEL names one')
-  if (!apiKey && !isLoopback(baseUrl)) throw new RunFault('terminal', 'OPENAI_API_KEY is not set')
-  const [priceInput, priceOutput] = [settings.OPENAI_PRICE_INPUT ?? 0, settings.OPENAI_PRICE_OUTPUT ?? 0]
-  return { baseUrl, model, apiKey, priceInput, priceOutput }
-}
-
-function isLoopback(url: string): boolean {
-  return /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(new URL(url).hostname)
 }
