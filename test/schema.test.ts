@@ -19,7 +19,7 @@ interface Column {
 }
 
 /** Tables that are no resource and have no row schema: what the machinery keeps for itself. */
-const ITS_OWN = ['migrations', 'access_stamp', 'front_stamp', 'group_stamp', 'route_stamp']
+const ITS_OWN = ['migrations', 'access_stamp', 'front_stamp', 'group_stamp', 'route_stamp', 'network_stamp']
 
 const KINDS: Record<string, Kind> = {
   text: 'text',

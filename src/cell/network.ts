@@ -5,6 +5,8 @@ export interface ModelEndpoint {
   /** A name or an address. */
   readonly host: string
   readonly port: number
+  /** False where a person has named it who may not open private addresses to runs. */
+  readonly mayBePrivate: boolean
 }
 
 export interface RunNetwork {
@@ -21,9 +23,10 @@ export interface Network {
 }
 
 /** Of a URL; undefined where it has no host. */
-export function endpointOf(url: string): ModelEndpoint | undefined {
+export function endpointOf(url: string, mayBePrivate = true): ModelEndpoint | undefined {
   if (!URL.canParse(url)) return undefined
   const { hostname, port, protocol } = new URL(url)
   if (hostname === '') return undefined
-  return { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port) || (protocol === 'http:' ? 80 : 443) }
+  const host = hostname.replace(/^\[(.*)\]$/, '$1')
+  return { host, port: Number(port) || (protocol === 'http:' ? 80 : 443), mayBePrivate }
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Tx } from '../store/engine.ts'
 import { Table } from '../store/table.ts'
+import { networkStamp } from './stamp.ts'
 import { ancestry } from './tiers.ts'
 import { FolderOrRoot, HostName, line, Timestamp } from './values.ts'
 
@@ -14,8 +15,13 @@ export const NetworkRule = z
   })
   .meta({ id: 'NetworkRules' })
 
-/** Hosts of the model provider, without which no agent can think. */
-const SEEDED = ['anthropic.com', 'api.anthropic.com']
+/** Hosts of the model provider: every folder may reach them, without a rule. */
+export const DEFAULT_HOSTS: readonly string[] = ['anthropic.com', 'api.anthropic.com']
+
+/** Whether a rule says nothing new because the host is a default. */
+export function isDefaultRule({ folder, target }: { readonly folder: string; readonly target: string }): boolean {
+  return folder === '' && DEFAULT_HOSTS.includes(target)
+}
 
 export const networkRules = new Table({
   name: 'network_rules',
@@ -26,15 +32,19 @@ export const networkRules = new Table({
        folder text not null, target text not null, created_at text not null, created_by text not null,
        primary key (folder, target))`,
     () =>
-      SEEDED.map(
+      ['anthropic.com', 'api.anthropic.com'].map(
         (host) => `insert into network_rules (folder, target, created_at, created_by)
           values ('', '${host}', '2026-01-01T00:00:00.000Z', 'system')`,
       ),
+    // The rows above are now DEFAULT_HOSTS, which `resolveAllowlist` adds.
+    `delete from network_rules where created_by = 'system' and folder = '' and target in ('anthropic.com', 'api.anthropic.com')`,
+    () => networkStamp.make(),
+    networkStamp.notedBy('network_rules'),
   ],
 })
 
 export async function resolveAllowlist(tx: Tx, folder: string): Promise<string[]> {
-  const hosts = new Set<string>()
+  const hosts = new Set(DEFAULT_HOSTS)
   for (const level of ['', ...(folder === '' ? [] : ancestry(folder))]) {
     for (const { target } of await networkRules.list(tx, { folder: level })) hosts.add(target)
   }

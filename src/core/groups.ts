@@ -1,8 +1,9 @@
 // Groups: one folder, one agent.
 import { z } from 'zod'
 import { Table } from '../store/table.ts'
+import { unsafeMembers } from './group-config.ts'
 import { groupStamp } from './stamp.ts'
-import { Folder, line, Timestamp, text } from './values.ts'
+import { Folder, line, PLAIN_VALUE_RULE, Timestamp, text } from './values.ts'
 
 const JsonObject = text((value) => {
   try {
@@ -11,6 +12,10 @@ const JsonObject = text((value) => {
   } catch {
     return 'must be a JSON object'
   }
+})
+
+const GroupConfig = JsonObject.superRefine((value, ctx) => {
+  for (const member of unsafeMembers(value)) ctx.addIssue({ code: 'custom', path: [member], message: PLAIN_VALUE_RULE })
 })
 
 /** Groups, users and routes share these: -1 is never stored, absent means the default one level up. */
@@ -28,7 +33,7 @@ export const Group = z
     observe_window_messages: Window.optional(),
     observe_window_chars: Window.optional(),
     container_config: JsonObject.optional().describe('How its runtime is set up, as JSON text'),
-    config: JsonObject.optional().describe('Further settings of the group, as JSON text'),
+    config: GroupConfig.optional().describe('Further settings of the group, as JSON text'),
     added_at: Timestamp.meta({ readOnly: true }),
     updated_at: Timestamp.meta({ readOnly: true }).optional(),
   })

@@ -17,6 +17,7 @@ import { inbox, routing } from './inbox.ts'
 import { linkStats } from './link-stats.ts'
 import { messageChanges } from './message-changes.ts'
 import { filing, messages } from './messages.ts'
+import { networkDenials } from './network-denials.ts'
 import { outbox } from './outbox.ts'
 import { pendingActions } from './pending-actions.ts'
 import { proxydRoutes } from './proxyd-routes.ts'
@@ -73,4 +74,5 @@ export const coreTables = [
   fetched,
   taskLeases,
   pendingActions,
+  networkDenials,
 ]

@@ -1,27 +1,136 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import { onEveryEngine, testHost } from '../../test/support/host.ts'
-import { providerKeys } from './run-secrets.ts'
+import { type TestContext, test } from 'node:test'
+import { type EngineName, onEveryEngine, testHost } from '../../test/support/host.ts'
+import type { Tx } from '../store/engine.ts'
+import { type RunSecrets, runSecrets } from './run-secrets.ts'
+import { type Keyring, openKeyring } from './seal.ts'
 import { secretContext, secrets } from './secrets.ts'
 
-onEveryEngine('the keys that a run is given', (engine) => {
-  test('are those of model providers alone: the person’s, else the nearest folder’s', async (t) => {
-    const on = await testHost(t, engine)
-    await on.groups('team', 'team/a', 'other')
-    const { engine: store, keyring } = on.host
-    const keep = (scope_kind: 'folder' | 'user', owner: string, key: string, plain: string) => {
-      const name = { scope_kind, owner, key }
+interface Stage {
+  /** `owner` is a folder, or the sub of a person. */
+  keep(owner: string, key: string, plain: string, keyring?: Keyring): Promise<void>
+  secretsOf(folder: string, sub?: string): Promise<Record<string, string>>
+  runSecretsOf(folder: string, sub?: string): Promise<RunSecrets>
+  readonly warnings: string[]
+  /** Statements that the last `secretsOf` ran. */
+  statements: number
+}
+
+async function open(t: TestContext, engine: EngineName): Promise<Stage> {
+  const on = await testHost(t, engine)
+  await on.groups('team', 'team/a', 'team/a/deep', 'other')
+  const { engine: store, keyring: own } = on.host
+  const warnings: string[] = []
+  const stage: Stage = {
+    warnings,
+    statements: 0,
+    keep: async (owner, key, plain, keyring = own) => {
+      const name = { scope_kind: owner.includes(':') ? ('user' as const) : ('folder' as const), owner, key }
       const row = { ...name, value: keyring.seal(plain, secretContext(name)), created_at: '2026-01-01T00:00:00.000Z' }
-      return store.transaction((tx) => secrets.insert(tx, row))
-    }
-    await keep('folder', 'team', 'OPENAI_API_KEY', 'of team')
-    await keep('folder', 'team', 'ANTHROPIC_API_KEY', 'of team')
-    await keep('folder', 'team/a', 'ANTHROPIC_API_KEY', 'of a')
-    await keep('folder', 'team/a', 'DATABASE_PASSWORD', 'never')
-    await keep('user', 'github:1', 'OPENAI_API_KEY', 'of the person')
-    const keys = (folder: string, sub?: string) => store.read((tx) => providerKeys(tx, keyring, { folder, sub }))
-    assert.deepEqual(await keys('team/a'), { ANTHROPIC_API_KEY: 'of a', OPENAI_API_KEY: 'of team' })
-    assert.deepEqual(await keys('team/a', 'github:1'), { ANTHROPIC_API_KEY: 'of a', OPENAI_API_KEY: 'of the person' })
-    assert.deepEqual(await keys('other'), {})
+      await store.transaction((tx) => secrets.insert(tx, row))
+    },
+    secretsOf: async (folder, sub) => (await stage.runSecretsOf(folder, sub)).env,
+    runSecretsOf: (folder, sub) => {
+      warnings.length = 0
+      stage.statements = 0
+      return store.read((tx) => runSecrets(counting(tx, stage), own, { folder, sub }, (s) => warnings.push(s)))
+    },
+  }
+  return stage
+}
+
+function counting(tx: Tx, counts: { statements: number }): Tx {
+  return {
+    builder: () => tx.builder(),
+    executeQuery: (query) => {
+      counts.statements++
+      return tx.executeQuery(query)
+    },
+  }
+}
+
+onEveryEngine('the secrets of a run', (engine) => {
+  test('are those of its folder and the folders above, the deepest first, in one query', async (t) => {
+    const on = await open(t, engine)
+    await on.keep('team', 'GITHUB_TOKEN', 'of team')
+    await on.keep('team', 'SHARED', 'of team')
+    await on.keep('team/a', 'GITHUB_TOKEN', 'of a')
+    await on.keep('team/a/deep', 'BELOW', 'of deep')
+    await on.keep('other', 'OTHER', 'of other')
+    assert.deepEqual(await on.secretsOf('team/a'), { GITHUB_TOKEN: 'of a', SHARED: 'of team' })
+    assert.equal(on.statements, 1)
+    assert.deepEqual(await on.secretsOf('team'), { GITHUB_TOKEN: 'of team', SHARED: 'of team' })
+    assert.deepEqual(await on.secretsOf('other'), { OTHER: 'of other' })
+    assert.deepEqual(on.warnings, [])
+  })
+
+  test('include those of the person who asked, which win, and of nobody else', async (t) => {
+    const on = await open(t, engine)
+    await on.keep('team', 'GITHUB_TOKEN', 'of team')
+    await on.keep('github:1', 'GITHUB_TOKEN', 'of one')
+    await on.keep('github:2', 'GITHUB_TOKEN', 'of two')
+    await on.keep('github:2', 'MINE', 'of two')
+    assert.deepEqual(await on.secretsOf('team', 'github:1'), { GITHUB_TOKEN: 'of one' })
+    assert.equal(on.statements, 1)
+    assert.deepEqual(await on.secretsOf('team'), { GITHUB_TOKEN: 'of team' })
+    // A folder and a person of the same name are not confused.
+    assert.deepEqual(await on.secretsOf('other', 'team'), {})
+  })
+
+  test('take the variables of a model endpoint from one level only', async (t) => {
+    const on = await open(t, engine)
+    await on.keep('team', 'OPENAI_BASE_URL', 'https://team.example/v1')
+    await on.keep('team', 'OPENAI_API_KEY', 'of team')
+    await on.keep('team', 'ANTHROPIC_API_KEY', 'of team')
+    await on.keep('team/a', 'OPENAI_API_KEY', 'of a')
+    await on.keep('github:1', 'ANTHROPIC_BASE_URL', 'https://one.example')
+    const ofTeam = { OPENAI_BASE_URL: 'https://team.example/v1', OPENAI_API_KEY: 'of team' }
+    assert.deepEqual(await on.secretsOf('team'), { ...ofTeam, ANTHROPIC_API_KEY: 'of team' })
+    assert.deepEqual(await on.secretsOf('team/a/deep'), { OPENAI_API_KEY: 'of a', ANTHROPIC_API_KEY: 'of team' })
+    assert.deepEqual(await on.secretsOf('team', 'github:1'), { ...ofTeam, ANTHROPIC_BASE_URL: 'https://one.example' })
+  })
+
+  test('leave out a secret that does not open, with a warning, and do not fall back to a folder above', async (t) => {
+    const on = await open(t, engine)
+    await on.keep('team', 'GITHUB_TOKEN', 'of team')
+    await on.keep('team', 'FINE', 'of team')
+    await on.keep('team/a', 'GITHUB_TOKEN', 'of a', openKeyring('another key'))
+    assert.deepEqual(await on.secretsOf('team/a'), { FINE: 'of team' })
+    assert.equal(on.warnings.length, 1)
+    assert.match(on.warnings[0] ?? '', /^secret GITHUB_TOKEN of folder team\/a is not given to runs: .*does not open/)
+  })
+
+  test('keep an endpoint with an unreadable part apart from every other one', async (t) => {
+    const on = await open(t, engine)
+    await on.keep('team', 'OPENAI_BASE_URL', 'https://team.example/v1')
+    await on.keep('team/a', 'OPENAI_BASE_URL', 'https://a.example/v1', openKeyring('another key'))
+    await on.keep('team/a', 'OPENAI_API_KEY', 'of a')
+    assert.deepEqual(await on.secretsOf('team/a'), { OPENAI_BASE_URL: '', OPENAI_API_KEY: 'of a' })
+  })
+
+  test('leave out a stored value with control characters, with a warning that does not repeat it', async (t) => {
+    const on = await open(t, engine)
+    await on.keep('team', 'K', 'x\u0000--bind\u0000/\u0000/tmp/host')
+    await on.keep('team', 'LINES', 'a\n\tb')
+    assert.deepEqual(await on.secretsOf('team'), { LINES: 'a\n\tb' })
+    assert.deepEqual(on.warnings, [
+      'secret K of folder team contains control characters and is not given to runs: set it again',
+    ])
+  })
+
+  test('leave out the names that svc sets, and names by which a person could run programs', async (t) => {
+    const on = await open(t, engine)
+    await on.keep('team', 'PATH', '/evil')
+    await on.keep('team', 'HTTPS_PROXY', 'http://evil.example')
+    await on.keep('team', 'NODE_OPTIONS', '--no-warnings')
+    await on.keep('github:1', 'LD_PRELOAD', './evil.so')
+    await on.keep('github:1', 'SVC_TURN', 'another')
+    assert.deepEqual(await on.secretsOf('team', 'github:1'), { NODE_OPTIONS: '--no-warnings' })
+    assert.deepEqual(on.warnings.toSorted(), [
+      'secret HTTPS_PROXY of folder team is not given to runs: the name is reserved',
+      'secret LD_PRELOAD of user github:1 is not given to runs: the name is reserved',
+      'secret PATH of folder team is not given to runs: the name is reserved',
+      'secret SVC_TURN of user github:1 is not given to runs: the name is reserved',
+    ])
   })
 })

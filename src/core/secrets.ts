@@ -13,6 +13,8 @@ export const Secret = z
   })
   .meta({ id: 'Secrets' })
 
+export type Secret = z.output<typeof Secret>
+
 export const SecretName = Secret.pick({ scope_kind: true, owner: true, key: true })
 export type SecretName = z.output<typeof SecretName>
 

@@ -36,3 +36,5 @@ export const frontStamp = new Stamp('front_stamp')
 export const groupStamp = new Stamp('group_stamp')
 /** Where messages go. */
 export const routeStamp = new Stamp('route_stamp')
+/** Which hosts folders may reach. */
+export const networkStamp = new Stamp('network_stamp')

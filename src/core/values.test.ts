@@ -5,9 +5,11 @@ import { z } from 'zod'
 import { parse } from '../lib/parse.ts'
 import {
   codePoints,
+  EnvValue,
   Folder,
   HostName,
   hostFault,
+  isPlainValue,
   Jid,
   jsonText,
   limit,
@@ -85,6 +87,18 @@ const HOSTS: Record<string, [string, string | false]> = {
   'a label may not start with a dash': ['-a.example', false],
   'a space is refused': ['exam ple.com', false],
   'a label of 64 characters is refused': [`${'a'.repeat(64)}.com`, false],
+  'a short IPv4 address is refused': ['127.1', false],
+  'a hexadecimal IPv4 address is refused': ['0x7f000001', false],
+  'an IPv4 address with a hexadecimal part is refused': ['127.0.0.0x1', false],
+  'an octal IPv4 address is refused': ['0177.0.0.01', false],
+  'an IPv4 address with a trailing dot is refused': ['10.0.0.1.', false],
+  'an IPv6 address with an IPv4 tail is refused': ['::ffff:10.0.0.1', false],
+  'an IPv6 address with a zone is refused': ['fe80::1%eth0', false],
+  'a range of addresses is refused': ['10.0.0.0/8', false],
+  'a NUL is refused': ['a.example\u0000', false],
+  'a newline at the end is refused': ['a.example\n', false],
+  'the Kelvin sign is not a k': ['\u212a.example', false],
+  'a number is a label if it is not the last one': ['1.example', '1.example'],
 }
 for (const [sentence, [host, folded]] of Object.entries(HOSTS)) {
   test(`network hosts: ${sentence}`, () => {
@@ -93,12 +107,69 @@ for (const [sentence, [host, folded]] of Object.entries(HOSTS)) {
   })
 }
 
+test('a refused host gets the reason', () => {
+  const reasons: Record<string, RegExp> = {
+    '0x7f.1': /not an IP address/,
+    '10.0.0.1:80': /not an IP address/,
+    '[::1]:443': /not an IP address/,
+    '10.0.0.0/8': /not an IP address/,
+    'a.example/x': /not a URL/,
+    'a.example:80': /must not hold a port/,
+    '*.example': /must not hold a wildcard/,
+    'a.example\u0000': /must not contain spaces or control characters/,
+    'a\u0085.example': /must not contain spaces or control characters/,
+  }
+  for (const [host, reason] of Object.entries(reasons)) assert.match(hostFault(host) ?? '', reason, host)
+})
+
 test('a host that is accepted is stable under folding', () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom('a', 'B', '.', '-', '*', ':', '/', '1', 'é') }), (text) => {
       const result = HostName.safeParse(text)
       if (result.success) assert.equal(hostFault(result.data), undefined)
     }),
+  )
+})
+
+/** Characters from every side of each boundary of the rule. */
+const EDGES = [
+  '\u0000',
+  '\u0008',
+  '\t',
+  '\n',
+  '\u000b',
+  '\r',
+  '\u001f',
+  ' ',
+  '~',
+  '\u007f',
+  '\u0080',
+  '\u009f',
+  '\u00a0',
+]
+
+test('a value has no control characters other than tab and newline', () => {
+  const accepted = EDGES.filter((character) => fits(EnvValue, `a${character}b`))
+  assert.deepEqual(accepted, ['\t', '\n', ' ', '~', '\u00a0'])
+  assert.ok(fits(EnvValue, ''))
+  assert.throws(
+    () => parse(z.object({ value: EnvValue }), { value: 'x\u0000--bind' }),
+    /^Refusal: value must not contain control characters other than tab and newline$/,
+  )
+})
+
+test('any text with a forbidden control character is refused, and every other text is accepted', () => {
+  const isForbidden = (code: number): boolean =>
+    (code < 0x20 && code !== 0x09 && code !== 0x0a) || (code >= 0x7f && code <= 0x9f)
+  const character = fc.oneof(fc.string({ unit: 'binary', maxLength: 3 }), fc.constantFrom(...EDGES))
+  fc.assert(
+    fc.property(fc.array(character), (parts) => {
+      const text = parts.join('')
+      const isClean = ![...text].some((each) => isForbidden(each.codePointAt(0) ?? 0))
+      assert.equal(fits(EnvValue, text), isClean)
+      assert.equal(isPlainValue(text), isClean)
+    }),
+    { numRuns: 1000 },
   )
 })
 

@@ -39,6 +39,19 @@ function plainFault(max: number) {
   }
 }
 
+/** C0 without tab and newline, DEL and C1. NUL ends an argument of an exec call, ESC and its C1 forms drive terminals. */
+const CONTROL_IN_VALUE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/
+
+/** Whether a text may become an argument or an environment variable of a process. */
+export function isPlainValue(text: string): boolean {
+  return !CONTROL_IN_VALUE.test(text)
+}
+
+export const PLAIN_VALUE_RULE = 'must not contain control characters other than tab and newline'
+
+/** Text that reaches a command line or an environment. */
+export const EnvValue = text((value) => (isPlainValue(value) ? undefined : PLAIN_VALUE_RULE))
+
 /** Lengths count characters (code points), not bytes or UTF-16 units (decision E3). */
 export function codePoints(value: string): number {
   let count = 0
@@ -112,13 +125,16 @@ export const Sub = text((value) => {
   return plainFault(256)(value)
 })
 
+/** Matches the last label of an address in decimal, octal or hexadecimal. No top-level domain is a number. */
+const NUMERIC_LABEL = /^(?:\d+|0x[0-9a-f]*)$/
+
 /** Why a text is no host name of a network rule, or nothing. Case and a trailing dot are already folded away. */
 export function hostFault(host: string): string | undefined {
   if (host === '') return 'must not be empty'
-  if (/^[a-z]+:\/\//.test(host) || host.includes('/')) return 'must be a host name, not a URL'
+  if (/[\u0000-\u0020\u007f-\u009f]/.test(host)) return 'must not contain spaces or control characters'
+  if (isAddress(host)) return 'must be a host name, not an IP address'
+  if (host.includes('/')) return 'must be a host name, not a URL'
   if (host.includes('*')) return 'must not hold a wildcard: a host covers its subdomains already'
-  if (/^\[|^[0-9a-f:]*:[0-9a-f:]*:/.test(host) || /^[0-9.]+$/.test(host))
-    return 'must be a host name, not an IP address'
   if (host.includes(':')) return 'must not hold a port'
   if (host.length > 253) return 'is longer than 253 characters'
   const label = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/
@@ -130,9 +146,17 @@ export function hostFault(host: string): string | undefined {
   return undefined
 }
 
+/** In any spelling that some resolver takes: `127.1`, `0x7f000001`, `::1`, `[::1]:443`, also with a port or a prefix length. */
+function isAddress(host: string): boolean {
+  if (/^\[|^[0-9a-f:]*:[0-9a-f:]*:/.test(host)) return true
+  const [name = ''] = host.split(/[:/]/, 1)
+  return NUMERIC_LABEL.test(name.slice(name.lastIndexOf('.') + 1))
+}
+
 export const HostName = z
   .string()
-  .transform((value) => value.toLowerCase().replace(/\.$/, ''))
+  // Folds ASCII alone: `toLowerCase` turns the Kelvin sign into a plain k.
+  .transform((value) => value.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()).replace(/\.$/, ''))
   .superRefine((value, ctx) => {
     const message = hostFault(value)
     if (message) ctx.addIssue({ code: 'custom', message })
@@ -161,9 +185,4 @@ export function jsonText<S extends z.ZodType>(schema: S) {
       }
     })
     .pipe(schema)
-}
-
-/** Whether a text may become an argument or an environment variable: no control characters other than tab and newline. */
-export function isPlainValue(value: string): boolean {
-  return !/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/.test(value)
 }

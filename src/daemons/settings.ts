@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import type { TurnRules } from '../core/turn-rules.ts'
+import { EnvValue } from '../core/values.ts'
 import { readTrustedProxies, type Trusts } from '../lib/client-address.ts'
 import {
   BooleanSetting,
@@ -52,7 +53,7 @@ export const INSTANCE_SETTINGS = {
   CHANNEL_SECRET: setting(TextSetting, undefined, 'what channel adapters present'),
   SECRETS_KEY: setting(TextSetting, undefined, 'seals secrets; a comma list rotates: the first seals, all open'),
   DATABASE_URL: setting(UrlSetting, undefined, 'PostgreSQL instead of the SQLite file'),
-  TZ: setting(TextSetting, undefined, 'the time zone of schedules; UTC unless said'),
+  TZ: setting(EnvValue, undefined, 'the time zone of schedules; UTC unless said'),
   LOG_LEVEL: setting(z.enum(['debug', 'info', 'warn', 'error']), 'info', 'what is logged'),
   METRICS_ENABLED: setting(BooleanSetting, 'true', 'whether /metrics answers'),
 } satisfies Declared

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { agent, type EngineName, onEveryEngine, type TestHost, testHost } from '../../test/support/host.ts'
 import { openTools, TOOL_VERBS, type ToolSession } from '../../test/support/tools.ts'
+import { recordDenials } from '../core/network-denials.ts'
 
 type Args = Record<string, unknown>
 
@@ -507,6 +508,23 @@ const CASES: Record<string, Case> = {
       [{ folder: 'team', target: '127.0.0.1' }, /^target must be a host name, not an IP/],
       [{ folder: 'team/none', target: 'a.example' }, 'there is no group team/none'],
     ],
+  },
+  'network_rules.denied': {
+    granted: ['network_rules.denied'],
+    sample: {},
+    allowed: async ({ at, team }) => {
+      const denial = { host: 'a.example', port: 443, reason: 'blocked-by-allowlist', count: 1 }
+      await at.host.engine.transaction((tx) =>
+        recordDenials(
+          tx,
+          ['team', 'other'].map((folder) => ({ ...denial, folder, at: AT })),
+        ),
+      )
+      const row = { ...denial, folder: 'team', first_at: AT, last_at: AT }
+      assert.deepEqual(await team.call('network_rules.denied'), { network_denials: [row] })
+      assert.deepEqual(await team.call('network_rules.denied', { folder: 'other' }), { network_denials: [] })
+    },
+    bad: [[{ folder: '' }, 'folder must not be empty']],
   },
   'network_rules.deny': {
     granted: ['network_rules.allow', 'network_rules.deny'],

@@ -46,7 +46,7 @@ onEveryEngine('export', (engine) => {
       'acl:',
       'acl_membership: []',
       'groups: []',
-      'network_rules:',
+      'network_rules: []',
       'onboarding_gates: []',
       'proxyd_routes: []',
       'routes: []',

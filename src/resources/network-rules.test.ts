@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { agent, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
+import { type Asker, agent, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
+import { recordDenials } from '../core/network-denials.ts'
 import { networkRulesResource } from './network-rules.ts'
 
-const { allow, deny, list, resolve } = networkRulesResource.verbs
+const { allow, denied, deny, list, resolve } = networkRulesResource.verbs
 
 onEveryEngine('network rules', (engine) => {
-  test('a folder may reach what it and every folder above it may reach, and the seeded hosts', async (t) => {
+  test('a folder may reach what it and every folder above it may reach, and the default hosts', async (t) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('a', 'a/b', 'ab')
     await cli.call(allow, { folder: '', target: 'everywhere.example' })
@@ -40,7 +41,7 @@ onEveryEngine('network rules', (engine) => {
   test('URLs, wildcards, addresses, ports and unknown folders are refused', async (t) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('a')
-    for (const target of ['https://x.example', '*.x.example', '10.0.0.1', 'x.example:443', '']) {
+    for (const target of ['https://x.example', '*.x.example', '10.0.0.1', '0x7f.1', 'x.example:443', 'x\u0000', '']) {
       await assert.rejects(cli.call(allow, { folder: 'a', target }), refused('invalid', 'target'))
     }
     await assert.rejects(cli.call(allow, { folder: 'nobody', target: 'x.example' }), refused('not_found', 'nobody'))
@@ -62,7 +63,7 @@ onEveryEngine('network rules', (engine) => {
       own.map(({ target, created_by }) => [target, created_by]),
       [['x.example', 'folder:a']],
     )
-    assert.equal((await cli.call(list, {})).network_rules.length, 4)
+    assert.equal((await cli.call(list, {})).network_rules.length, 2)
     assert.deepEqual((await as(person('github:1')).call(list, {})).network_rules, [])
   })
 
@@ -70,9 +71,68 @@ onEveryEngine('network rules', (engine) => {
     const { as, cli, grant, groups, operator } = await testHost(t, engine)
     await groups('a', 'b')
     await operator('github:op')
-    for (const folder of ['a', 'b']) await cli.call(allow, { folder, target: 'x.example' })
+    for (const folder of ['', 'a', 'b']) await cli.call(allow, { folder, target: 'x.example' })
     await grant('github:op', 'admin', 'b/**', 'deny')
     const { network_rules } = await as(person('github:op')).call(list, {})
-    assert.deepEqual([...new Set(network_rules.map(({ folder }) => folder))], ['', 'a'])
+    assert.deepEqual(
+      network_rules.map(({ folder }) => folder),
+      ['', 'a'],
+    )
+  })
+
+  test('a default host is allowed already at the root and cannot be denied', async (t) => {
+    const { cli, groups } = await testHost(t, engine)
+    await groups('a')
+    const target = 'api.anthropic.com'
+    assert.deepEqual(await cli.call(allow, { folder: '', target: 'API.anthropic.com' }), { added: false, target })
+    assert.deepEqual((await cli.call(list, {})).network_rules, [])
+    const sentence = 'api.anthropic.com is a default host: every folder may reach it, and it cannot be removed'
+    await assert.rejects(cli.call(deny, { folder: '', target }), refused('invalid', sentence))
+    await assert.rejects(cli.call(deny, { folder: 'a', target }), refused('invalid', sentence))
+    assert.equal((await cli.call(allow, { folder: 'a', target })).added, true)
+    await cli.call(deny, { folder: 'a', target })
+  })
+
+  test('listing an unknown folder is refused, but only of what the caller may see', async (t) => {
+    const { as, cli, grant, groups } = await testHost(t, engine)
+    await groups('a', 'b')
+    const own = as(agent('a'))
+    for (const { toolName } of [list, denied]) await grant('folder:a', `mcp:${toolName}`, 'a/**')
+    const lists = [
+      (asker: Asker, folder: string) => asker.call(list, { folder }),
+      (asker: Asker, folder: string) => asker.call(denied, { folder }),
+    ]
+    for (const ask of lists) {
+      await assert.rejects(ask(cli, 'nope'), refused('not_found', 'there is no group nope'))
+      await assert.rejects(ask(own, 'a/nope'), refused('not_found', 'a/nope'))
+      for (const folder of ['b', 'nope']) assert.deepEqual(Object.values(await ask(own, folder)), [[]])
+    }
+  })
+
+  test('denials are listed newest first, page by page, and each caller sees those of its own folders', async (t) => {
+    const { as, cli, grant, groups, host } = await testHost(t, engine)
+    await groups('a', 'a/c', 'b')
+    const denial = (folder: string, name: string, second: number) => {
+      const at = `2026-01-01T00:00:0${second}.000Z`
+      return { folder, host: name, port: 443, reason: 'blocked-by-allowlist', count: 1, at }
+    }
+    await host.engine.transaction((tx) =>
+      recordDenials(tx, [
+        denial('a', 'one', 1),
+        denial('b', 'two', 2),
+        denial('a/c', 'three', 3),
+        denial('a', 'four', 3),
+      ]),
+    )
+    const hostsOf = ({ network_denials }: { network_denials: { host: string }[] }) =>
+      network_denials.map((row) => row.host)
+    const first = await cli.call(denied, { limit: 3 })
+    assert.deepEqual(hostsOf(first), ['four', 'three', 'two'])
+    assert.deepEqual(hostsOf(await cli.call(denied, { limit: 3, after: first.next })), ['one'])
+    assert.deepEqual(hostsOf(await cli.call(denied, { folder: 'a' })), ['four', 'one'])
+    await assert.rejects(as(agent('a/c')).call(denied, {}), refused('forbidden'))
+    await grant('folder:a', 'mcp:network_rules.denied', 'a/**')
+    assert.deepEqual(hostsOf(await as(agent('a')).call(denied, {})), ['four', 'three', 'one'])
+    assert.deepEqual(hostsOf(await as(person('github:1')).call(denied, {})), [])
   })
 })

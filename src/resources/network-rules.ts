@@ -1,9 +1,10 @@
 // Network rules: which hosts a folder may reach. Tools and the command line; no REST face.
 import { z } from 'zod'
-import { NetworkRule, networkRules, resolveAllowlist } from '../core/allowlist.ts'
+import { DEFAULT_HOSTS, isDefaultRule, NetworkRule, networkRules, resolveAllowlist } from '../core/allowlist.ts'
 import { makerOf } from '../core/caller.ts'
 import { groups } from '../core/groups.ts'
-import { FolderOrRoot } from '../core/values.ts'
+import { networkDenials } from '../core/network-denials.ts'
+import { Folder, FolderOrRoot } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { EVERYTHING, listing, Paging, pageOf } from '../registry/crud.ts'
@@ -15,6 +16,15 @@ const folderOf = ({ folder }: { folder: string }) => folder || INSTANCE
 
 async function mustExist(ctx: Context, folder: string): Promise<void> {
   if (folder !== '' && !(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
+}
+
+/** Only of a folder that the caller may see: others must not learn which folders exist. */
+async function sightMustExist(
+  ctx: Context,
+  maySee: (folder: string) => boolean,
+  folder: string | undefined,
+): Promise<void> {
+  if (folder !== undefined && maySee(folder || INSTANCE)) await mustExist(ctx, folder)
 }
 
 export const networkRulesResource = resource({
@@ -40,6 +50,7 @@ export const networkRulesResource = resource({
       needs: listed,
       run: async (ctx, { folder, ...paging }) => {
         const maySee = await sightOf(ctx)
+        await sightMustExist(ctx, maySee, folder)
         return pageOf(ctx, table, 'network_rules', {
           where: folder === undefined ? {} : { folder },
           order: [
@@ -61,6 +72,7 @@ export const networkRulesResource = resource({
       audited: (input, { added }) => (added ? input : undefined),
       run: async (ctx, rule) => {
         await mustExist(ctx, rule.folder)
+        if (isDefaultRule(rule)) return { added: false, target: rule.target }
         const added = await table.insertIfMissing(ctx.tx, {
           ...rule,
           created_at: ctx.now,
@@ -75,7 +87,10 @@ export const networkRulesResource = resource({
       input: Rule,
       needs: granted(folderOf),
       run: async (ctx, rule) => {
-        if ((await table.remove(ctx.tx, rule)) > 0) return
+        // Removing a stored row of a default host at the root would answer with success and change nothing.
+        if (!isDefaultRule(rule) && (await table.remove(ctx.tx, rule)) > 0) return
+        if (DEFAULT_HOSTS.includes(rule.target))
+          refuse('invalid', `${rule.target} is a default host: every folder may reach it, and it cannot be removed`)
         refuse('not_found', `${rule.folder || '(root)'} has no rule for ${rule.target}`)
       },
     }),
@@ -89,6 +104,31 @@ export const networkRulesResource = resource({
       run: async (ctx, { folder }) => {
         await mustExist(ctx, folder)
         return { hosts: await resolveAllowlist(ctx.tx, folder) }
+      },
+    }),
+
+    denied: verb({
+      reads: true,
+      when: 'See which hosts your folder asked for and was refused, the newest first.',
+      input: Paging.extend({ folder: Folder.optional() }),
+      toolInput: z.strictObject({ folder: Folder.optional() }).transform((input) => ({ ...EVERYTHING, ...input })),
+      output: listing(networkDenials, 'network_denials'),
+      needs: listed,
+      run: async (ctx, { folder, ...paging }) => {
+        const maySee = await sightOf(ctx)
+        await sightMustExist(ctx, maySee, folder)
+        return pageOf(ctx, networkDenials, 'network_denials', {
+          where: folder === undefined ? {} : { folder },
+          order: [
+            ['last_at', 'desc'],
+            ['folder', 'asc'],
+            ['host', 'asc'],
+            ['port', 'asc'],
+            ['reason', 'asc'],
+          ],
+          keep: (row) => maySee(row.folder),
+          ...paging,
+        })
       },
     }),
   }),

@@ -58,6 +58,11 @@ onEveryEngine('secrets', (engine) => {
     await assert.rejects(cli.call(create, { ...KEY, owner: '../x', value: 'x' }), refused('invalid', 'owner'))
     await assert.rejects(cli.call(create, { ...KEY, value: 'x', created_at: 'now' }), refused('invalid', 'created_at'))
     await assert.rejects(cli.call(create, { ...KEY, value: 'x'.repeat(65_537) }), refused('invalid', 'longer'))
+    for (const character of ['\u0000', '\u001b', '\r', '\u007f', '\u0080'])
+      await assert.rejects(
+        cli.call(create, { ...KEY, value: `x${character}--bind` }),
+        refused('invalid', /^value must not contain control characters other than tab and newline$/),
+      )
     const { secrets } = await cli.call(list_of, { scope_kind: 'folder', owner: 'team' })
     assert.deepEqual(secrets, [])
   })

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { principalOf } from '../core/caller.ts'
 import { groups } from '../core/groups.ts'
 import { Secret, SecretName, secretContext, secrets } from '../core/secrets.ts'
-import { codePoints, folderFault, Sub } from '../core/values.ts'
+import { codePoints, EnvValue, folderFault, Sub } from '../core/values.ts'
 import { parse } from '../lib/parse.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
@@ -23,9 +23,7 @@ export const secretsResource = resource({
       http: 'POST /',
       status: 201,
       input: SecretName.extend({
-        value: z
-          .string()
-          .refine((value) => value !== '', 'must not be empty')
+        value: EnvValue.refine((value) => value !== '', 'must not be empty')
           .refine((value) => codePoints(value) <= VALUE_MAX, `is longer than ${VALUE_MAX} characters`)
           .meta({ writeOnly: true }),
       }),

@@ -2,21 +2,23 @@
 // cell. Nothing of the service's own.
 import type { Cell } from '../cell/cell.ts'
 import { PROXY_PORT } from '../cell/init.ts'
+import type { ModelEndpoint } from '../cell/network.ts'
 import { isPlainValue } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { fromEnvironment } from '../lib/settings.ts'
 import { CONNECT_PROGRAM } from './connect-program.ts'
 import type { Job } from './runtime.ts'
 
+const LOOPBACK = ['localhost', '127.0.0.1', '::1']
 const STANDARD_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** What svc sets itself wins over a secret of the same name. A value with control characters is left out. */
-export function environmentOf(job: Job, cell: Cell): Record<string, string> {
+export function environmentOf(job: Job, cell: Cell, endpoint?: ModelEndpoint): Record<string, string> {
   const seen = cell.seen(job)
   const all = {
     ...job.env,
     ...bareEnvironment(cell, seen.home),
-    ...(cell.isNetworkOpen ? {} : proxyEnvironment(cell)),
+    ...(cell.isNetworkOpen ? {} : proxyEnvironment(cell, endpoint)),
     SVC_SOCKET: seen.socket,
     SVC_TURN: job.turnId,
     SVC_FENCE: String(job.fence),
@@ -41,16 +43,17 @@ export function bareEnvironment(cell: Pick<Cell, 'searchPath'>, home: string): R
 }
 
 /** Programs disagree on the spelling, and some read none of them unless told: Node, the JVM, and git over ssh. */
-function proxyEnvironment(cell: Cell): Record<string, string> {
+function proxyEnvironment(cell: Cell, endpoint: ModelEndpoint | undefined): Record<string, string> {
   const proxy = `http://127.0.0.1:${PROXY_PORT}`
-  const direct = 'localhost,127.0.0.1,::1'
+  // A model on the machine's loopback is not on that of the cell.
+  const direct = LOOPBACK.filter((host) => host !== endpoint?.host)
   const java = ['http', 'https'].flatMap((scheme) => [
     `-D${scheme}.proxyHost=127.0.0.1`,
     `-D${scheme}.proxyPort=${PROXY_PORT}`,
   ])
   return {
     ...Object.fromEntries(['http_proxy', 'https_proxy', 'all_proxy'].flatMap((name) => spellings(name, proxy))),
-    ...Object.fromEntries(spellings('no_proxy', direct)),
+    ...Object.fromEntries(spellings('no_proxy', direct.join(','))),
     NODE_USE_ENV_PROXY: '1',
     JAVA_TOOL_OPTIONS: [...java, '-Dhttp.nonProxyHosts=localhost|127.*|[::1]'].join(' '),
     GIT_SSH_COMMAND: `ssh -o ProxyCommand='${cell.inner(process.execPath)} ${cell.inner(CONNECT_PROGRAM)} %h %p'`,

@@ -38,7 +38,7 @@ export async function runProcess(setup: Setup, job: Job, program: Program): Prom
   const cell = await setup.cell()
   const network = cell.isNetworkOpen ? undefined : await setup.network.open(job.folder, program.endpoint)
   try {
-    const env = { ...environmentOf(job, cell), ...definedOf(program.env ?? {}) }
+    const env = { ...environmentOf(job, cell, program.endpoint), ...definedOf(program.env ?? {}) }
     const { folder, home, socket } = job
     const place = { folder, home, socket, openHome: () => job.openHome(), texts: program.texts, handover: network?.handover }
     const launched = await started(launch(cell, place, program.argv, env), network)

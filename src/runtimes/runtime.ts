@@ -49,6 +49,8 @@ export interface Job {
   readonly hangMs: number
   /** What its environment holds besides. */
   readonly env: Readonly<Record<string, string>>
+  /** Which variables of `env` the person who asked has set for themselves. */
+  readonly personal?: ReadonlySet<string> | undefined
   /** The group's own settings (its `config`), where it has some. */
   readonly config?: Readonly<Record<string, unknown>> | undefined
   /** When its turn last used the socket, in milliseconds since 1970: a sign of life besides what it prints. */

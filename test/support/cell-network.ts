@@ -20,7 +20,7 @@ export async function cellNetwork(
   return {
     open: async (folder, endpoint) => {
       starting ??= startProxy({ denyPrivate, log: () => {}, ...(hostsPath ? { dns: { hostsPath } } : {}) })
-      return (await starting).openSource({ id: folder, allowlist, endpoints: endpoint ? [endpoint] : [] })
+      return (await starting).openSource({ id: folder, allowlist, endpoints: endpoint?.mayBePrivate ? [endpoint] : [] })
     },
   }
 }

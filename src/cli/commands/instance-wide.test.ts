@@ -3,6 +3,10 @@ import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
+import { recordDenials } from '../../core/network-denials.ts'
+import { systemClock } from '../../lib/clock.ts'
+import { sourceOf } from '../../lib/settings.ts'
+import { findInstance, openInstance } from '../instance.ts'
 
 onEveryEngine('svc gate', (engine) => {
   test('add, list, disable, enable, rm', async (t) => {
@@ -64,14 +68,16 @@ onEveryEngine('svc network', (engine) => {
     assert.deepEqual(
       rows.map((row) => row.split('\t')).map(([folder, target, , by]) => [folder, target, by]),
       [
-        ['(root)', 'anthropic.com', 'system'],
-        ['(root)', 'api.anthropic.com', 'system'],
+        ['(root)', 'anthropic.com', 'default'],
+        ['(root)', 'api.anthropic.com', 'default'],
         ['(root)', 'npmjs.org', 'cli'],
         ['team', 'api.example.com', 'cli'],
       ],
     )
     assert.equal((await cli.ok('network demo list team')).split('\n').length, 3)
     assert.equal((await cli.run('network demo list team/sub')).stderr, 'no rules\n')
+    const unknown = await cli.run('network demo list nope')
+    assert.deepEqual([unknown.code, unknown.stdout, unknown.stderr], [1, '', 'svc: there is no group nope\n'])
     const hosts = 'anthropic.com\napi.anthropic.com\napi.example.com\nnpmjs.org\n'
     assert.equal(await cli.ok('network demo resolve team/sub'), hosts)
     assert.deepEqual(JSON.parse(await cli.ok('network demo resolve team/sub --json')), hosts.trim().split('\n'))
@@ -81,12 +87,63 @@ onEveryEngine('svc network', (engine) => {
   })
 })
 
+onEveryEngine('svc network with the default hosts', (engine) => {
+  test('lists them first at the root, and neither adds nor removes them', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const defaults = '(root)\tanthropic.com\t-\tdefault\n(root)\tapi.anthropic.com\t-\tdefault\n'
+    assert.equal(await cli.ok('network demo list'), `FOLDER\tTARGET\tCREATED_AT\tCREATED_BY\n${defaults}`)
+    assert.equal(await cli.ok('network demo list (root)'), await cli.ok('network demo list'))
+    assert.deepEqual(JSON.parse(await cli.ok('network demo list --json')), [
+      { folder: '', target: 'anthropic.com', created_by: 'default' },
+      { folder: '', target: 'api.anthropic.com', created_by: 'default' },
+    ])
+    assert.equal(
+      await cli.ok('network demo allow (root) anthropic.com'),
+      '(root) may reach anthropic.com already; nothing changed\n',
+    )
+    const denied = await cli.run('network demo deny (root) anthropic.com')
+    assert.equal(denied.code, 1)
+    assert.match(denied.stderr, /anthropic\.com is a default host: .* cannot be removed/)
+    assert.doesNotMatch(await cli.ok('export demo'), /anthropic/)
+  })
+})
+
+onEveryEngine('svc network denied', (engine) => {
+  test('shows each refused host with the command that allows it', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    assert.equal((await cli.run('network demo denied')).stderr, 'nothing was refused\n')
+    const [older, newer] = ['2026-01-01T00:00:00.000Z', '2026-01-01T00:00:01.000Z']
+    const denial = { folder: 'main', reason: 'blocked-by-allowlist', count: 2, at: older }
+    const environment = sourceOf('the environment', new Map([['SVC_DATA_DIR', cli.dir]]))
+    const host = await openInstance(await findInstance('demo', environment), { clock: systemClock })
+    await host.engine.transaction((tx) =>
+      recordDenials(tx, [
+        { ...denial, host: 'api.example.com', port: 443 },
+        { ...denial, host: '10.0.0.1', at: newer },
+      ]),
+    )
+    await host.close()
+    assert.equal(
+      await cli.ok('network demo denied main'),
+      'FOLDER\tHOST\tPORT\tREASON\tCOUNT\tLAST\tALLOW WITH\n' +
+        `main\t10.0.0.1\t-\tblocked-by-allowlist\t2\t${newer}\tno rule helps: an address, not a host name\n` +
+        `main\tapi.example.com\t443\tblocked-by-allowlist\t2\t${older}\tsvc network demo allow main api.example.com\n`,
+    )
+    const [{ host: first, port }] = JSON.parse(await cli.ok('network demo denied --json'))
+    assert.deepEqual([first, port], ['10.0.0.1', 0])
+    const unknown = await cli.run('network demo denied nope')
+    assert.deepEqual([unknown.code, unknown.stderr], [1, 'svc: there is no group nope\n'])
+    await cli.ok('network demo allow main api.example.com')
+  })
+})
+
 suite('svc network allow refuses', () => {
   const demo = demoCli({ after })
   const cases: [string, string, RegExp][] = [
     ['main', 'https://x.com/', /must be a host name, not a URL/],
     ['main', '10.0.0.1', /not an IP address/],
     ['main', '[::1]', /not an IP address/],
+    ['main', '0x7f000001', /not an IP address/],
     ['main', '*.x.com', /must not hold a wildcard/],
     ['main', '*', /must not hold a wildcard/],
     ['main', 'x.com:443', /must not hold a port/],

@@ -1,4 +1,6 @@
 // Network rules: which hosts a folder's agent may reach.
+import { DEFAULT_HOSTS, isDefaultRule } from '../../core/allowlist.ts'
+import { unallowable } from '../../core/network-denials.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { networkRulesResource } from '../../resources/network-rules.ts'
 import { command } from '../command.ts'
@@ -11,6 +13,16 @@ function storedFolder(text: string): string {
   if (text === '') refuse('invalid', 'folder must not be empty', `the root is '${ROOT}'`)
   return text === ROOT ? '' : text
 }
+
+interface ListedRule {
+  readonly folder: string
+  readonly target: string
+  readonly created_at?: string
+  readonly created_by: string
+}
+
+/** Constants of the program, shown like rules of the root. */
+const DEFAULT_RULES: ListedRule[] = DEFAULT_HOSTS.map((target) => ({ folder: '', target, created_by: 'default' }))
 
 export const networkCommands = [
   command({
@@ -33,19 +45,23 @@ export const networkCommands = [
   }),
   command({
     usage: 'network <instance> list [<folder>] [--json]',
-    about: 'show every rule, or those of one folder alone',
+    about: 'show every rule and the default hosts, or the rules of one folder alone',
     example: 'network demo list team',
-    run: async (svc, { folder }) =>
+    run: async (svc, { folder }) => {
+      const stored = folder === undefined ? undefined : storedFolder(folder)
+      const kept = await svc.rows(rules.list, 'network_rules', stored === undefined ? {} : { folder: stored })
+      const defaults: ListedRule[] = stored ? [] : DEFAULT_RULES
       svc.print.table({
-        rows: await svc.rows(rules.list, 'network_rules', folder === undefined ? {} : { folder: storedFolder(folder) }),
+        rows: [...defaults, ...kept.filter((rule) => !isDefaultRule(rule))],
         columns: {
           FOLDER: (rule) => rule.folder || ROOT,
           TARGET: (rule) => rule.target,
-          CREATED_AT: (rule) => rule.created_at,
+          CREATED_AT: (rule) => rule.created_at ?? '-',
           CREATED_BY: (rule) => rule.created_by,
         },
         empty: 'no rules',
-      }),
+      })
+    },
   }),
   command({
     usage: 'network <instance> resolve <folder> [--json]',
@@ -55,5 +71,25 @@ export const networkCommands = [
       const { hosts } = await svc.call(rules.resolve, { folder: storedFolder(folder) })
       svc.print.table({ rows: hosts, columns: { HOST: (host) => host }, empty: 'no hosts', header: false })
     },
+  }),
+  command({
+    usage: 'network <instance> denied [<folder>] [--json]',
+    about: 'show the hosts that agents asked for and were refused, newest first, and the command that allows each',
+    example: 'network demo denied team',
+    run: async (svc, { instance, folder }) =>
+      svc.print.table({
+        rows: await svc.rows(rules.denied, 'network_denials', folder === undefined ? {} : { folder }),
+        columns: {
+          FOLDER: (denial) => denial.folder,
+          HOST: (denial) => denial.host,
+          PORT: (denial) => denial.port || '-',
+          REASON: (denial) => denial.reason,
+          COUNT: (denial) => denial.count,
+          LAST: (denial) => denial.last_at,
+          'ALLOW WITH': (denial) =>
+            unallowable(denial) ?? `svc network ${instance} allow ${denial.folder} ${denial.host}`,
+        },
+        empty: 'nothing was refused',
+      }),
   }),
 ]

@@ -85,6 +85,7 @@ suite('svc secret set refuses', () => {
     'a key that starts with a digit': [['main', '1A', '--value', '-'], 'x', /key must match/],
     'an empty key': [['main', '', '--value', '-'], 'x', /key must match/],
     'a huge key': [['main', 'K'.repeat(10_000), '--value', '-'], 'x', /key is longer/],
+    'a NUL in the value': [['main', 'K', '--value', '-'], 'x\u0000--bind', /value must not contain control characters/],
     'an empty value': [['main', 'K', '--value='], '', /value must not be empty/],
     'nothing on stdin': [['main', 'K', '--value', '-'], '', /value must not be empty/],
     'a huge value': [['main', 'K', '--value', '-'], 'x'.repeat(2 ** 20), /longer than 65536 characters/],

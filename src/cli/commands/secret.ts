@@ -7,7 +7,7 @@ import { stdinText } from '../stdin.ts'
 const secrets = secretsResource.verbs
 type Scope = 'folder' | 'user'
 
-const ABOUT_SET = 'store a secret; --value - reads it from stdin, without the line break at its end'
+const FROM_STDIN = '--value - reads it from stdin'
 const VALUE_MAX_BYTES = 1_048_576
 
 async function set(svc: Svc, scope_kind: Scope, owner: string, key: string, value: string): Promise<void> {
@@ -39,7 +39,7 @@ async function remove(svc: Svc, scope_kind: Scope, owner: string, key: string): 
 export const secretCommands = [
   command({
     usage: 'secret <instance> set <folder> <KEY> --value|-v <v>',
-    about: ABOUT_SET,
+    about: `store a secret as an environment variable for the runs of a folder and those below it; ${FROM_STDIN}`,
     example: 'secret demo set main GITHUB_TOKEN --value - < token.txt',
     run: (svc, { folder, KEY, value }) => set(svc, 'folder', folder, KEY, value),
   }),
@@ -60,7 +60,7 @@ export const secretCommands = [
 export const userSecretCommands = [
   command({
     usage: 'user-secret <instance> set <sub> <KEY> --value|-v <v>',
-    about: `${ABOUT_SET}; for people who have not used the dashboard`,
+    about: `store a secret as an environment variable for the turns that a person asks for; ${FROM_STDIN}`,
     example: 'user-secret demo set github:42 API_KEY --value - < key.txt',
     run: (svc, { sub, KEY, value }) => set(svc, 'user', sub, KEY, value),
   }),

@@ -27,6 +27,7 @@ export const runed = daemon({
     log.info(describeCells(settings), 'agents')
     if (settings.SANDBOX === 'none') log.warn('agents run without a cell: SANDBOX=none')
     else if (settings.NETWORK === 'open') log.warn('network rules do not bind agents: NETWORK=open')
+    const warn = (sentence: string): void => log.warn(sentence)
     const network = new RunNetworks({ host, log, denyPrivate: settings.NETWORK_DENY_PRIVATE })
     defer(() => network.close())
     const sockets = new RunSockets({
@@ -42,10 +43,10 @@ export const runed = daemon({
       clock: host.clock,
       groups: layout.groups,
       network,
-      warn: (sentence) => log.warn(sentence),
+      warn,
     })
     defer(() => runtimes.close())
-    const prepare = preparing({ host, layout, runtimes, sockets, settings })
+    const prepare = preparing({ host, layout, runtimes, sockets, settings, warn })
     const runner = new Runner({ host, log, prepare, leaseMs: Math.max(1000, settings.TURN_LEASE) })
     defer(() => runner.close())
     defer(keepTurnLogs({ host, layout, log }))

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type Conversing, conversing } from '../../../test/support/conversation.ts'
 import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
+import { RunSockets } from '../../agent-socket/run-socket.ts'
 import type { ClaimedTurn } from '../../core/claim.ts'
-import { findConversation } from '../../core/conversations.ts'
-import { groupDirs } from '../../core/layout.ts'
+import { conversations, findConversation } from '../../core/conversations.ts'
+import { groups } from '../../core/groups.ts'
+import { toolList } from '../../faces/mcp.ts'
 import { readSettings } from '../../lib/settings.ts'
+import { secretsResource } from '../../resources/secrets.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import { preparing } from './preparation.ts'
 import type { Prepared } from './runner.ts'
@@ -16,8 +17,7 @@ const DAY_MS = 24 * 3_600_000
 
 interface Preparing extends Conversing {
   prepare(claimed: ClaimedTurn): Promise<Prepared>
-  /** As gated does it. */
-  bind(folder: string): void
+  readonly warnings: string[]
 }
 
 async function open(t: TestContext, engine: EngineName): Promise<Preparing> {
@@ -28,13 +28,18 @@ async function open(t: TestContext, engine: EngineName): Promise<Preparing> {
   const runtimes = { runtimeFor: async () => runtime, close: async () => {} }
   const settings = { ...readSettings(RUNTIME_SETTINGS, []), ASSISTANT_NAME: 'svc' }
   await on.groups('main', 'team')
+  const warnings: string[] = []
+  const gate = { host, list: toolList([]), onError: assert.fail, onStranger: assert.fail }
+  const sockets = new RunSockets(gate)
+  t.after(() => sockets.close())
+  const prepare = preparing({ host, layout, runtimes, sockets, settings, warn: (sentence) => warnings.push(sentence) })
   return {
     ...on,
-    prepare: preparing({ host, layout, runtimes, settings }),
-    bind: (folder) => {
-      const { socket } = groupDirs(layout, folder)
-      mkdirSync(dirname(socket), { recursive: true })
-      writeFileSync(socket, '')
+    warnings,
+    prepare: async (claimed) => {
+      const prepared = await prepare(claimed)
+      t.after(() => prepared.close())
+      return prepared
     },
   }
 }
@@ -42,7 +47,6 @@ async function open(t: TestContext, engine: EngineName): Promise<Preparing> {
 onEveryEngine('a run', (engine) => {
   test('goes on with the session of its conversation, and starts a fresh one after two days in which nobody spoke', async (t) => {
     const on = await open(t, engine)
-    on.bind('main')
     const next = async (): Promise<Prepared['job']> => {
       await on.ask()
       const claimed = await on.mustClaim()
@@ -63,22 +67,39 @@ onEveryEngine('a run', (engine) => {
     assert.doesNotMatch((await next()).prompt, /long ago/)
   })
 
-  test('waits for the socket of a group that was just made', async (t) => {
+  test('has the secrets of its folder, and those of a person only in a turn that this person asked for alone', async (t) => {
     const on = await open(t, engine)
-    await on.ask('hi', { folder: 'main' })
-    await on.ask('hi', { folder: 'team' })
-    const [one, other] = [await on.mustClaim(), await on.mustClaim()]
-    const [early, late] = [one.turn.folder, other.turn.folder]
-    on.bind(early)
-    let isPrepared = false
-    const waiting = on.prepare(other).then((prepared) => {
-      isPrepared = true
-      return prepared
-    })
-    // The same, twice over, for one that has its socket.
-    for (let n = 0; n < 2; n++) await on.prepare(one)
-    assert.equal(isPrepared, false)
-    on.bind(late)
-    assert.equal((await waiting).job.folder, late)
+    const { create } = secretsResource.verbs
+    await on.cli.call(create, { scope_kind: 'folder', owner: 'main', key: 'GITHUB_TOKEN', value: 'of main' })
+    await on.cli.call(create, { scope_kind: 'user', owner: 'github:1', key: 'GITHUB_TOKEN', value: 'of one' })
+    const envOf = async (sender: string, others: readonly string[] = []): Promise<Prepared['job']['env']> => {
+      await on.ask('hi', { sender })
+      const claimed = await on.mustClaim()
+      const [mine = assert.fail('it answers nothing')] = claimed.asked
+      const added = others.map((other) => ({ ...mine, message: { ...mine.message, sender: other } }))
+      const { job } = await on.prepare({ ...claimed, asked: [...added, mine] })
+      await on.end(claimed.turn)
+      return job.env
+    }
+    assert.deepEqual(await envOf('anon:1'), { GITHUB_TOKEN: 'of main' })
+    assert.deepEqual(await envOf('github:1'), { GITHUB_TOKEN: 'of one' })
+    assert.deepEqual(await envOf('github:2'), { GITHUB_TOKEN: 'of main' })
+    assert.deepEqual(await envOf('github:1', ['anon:1']), { GITHUB_TOKEN: 'of main' })
+  })
+
+  test('drops stored values with control characters, and warns', async (t) => {
+    const on = await open(t, engine)
+    const config = JSON.stringify({ command: 'sh\u0000', model: 'small' })
+    await on.write((tx) => groups.update(tx, { folder: 'main' }, { config }))
+    await on.ask('first')
+    await on.end((await on.mustClaim()).turn)
+    await on.write((tx) => conversations.update(tx, { folder: 'main', topic: '' }, { session_id: 'a\u001bb' }))
+    await on.ask()
+    const { job } = await on.prepare(await on.mustClaim())
+    assert.deepEqual([job.config, job.sessionId], [{ model: 'small' }, undefined])
+    assert.deepEqual(on.warnings, [
+      'group main: config.command contains control characters and is ignored',
+      'a session id contains control characters: the run starts a fresh session',
+    ])
   })
 })

@@ -2,16 +2,20 @@
 import type { RunSockets } from '../../agent-socket/run-socket.ts'
 import type { Asked, ClaimedTurn } from '../../core/claim.ts'
 import { type Conversation, conversations, findConversation, resetSessions } from '../../core/conversations.ts'
+import { launchConfig } from '../../core/group-config.ts'
 import { groups } from '../../core/groups.ts'
+import { openHome } from '../../core/home.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
 import { textOf } from '../../core/messages.ts'
 import { renderPrompt } from '../../core/prompt.ts'
 import { promptParts } from '../../core/prompt-parts.ts'
-import { providerKeys } from '../../core/run-secrets.ts'
+import { runSecrets } from '../../core/run-secrets.ts'
 import { bodyOf, maySteer } from '../../core/steering.ts'
 import type { Turn } from '../../core/turns.ts'
+import { isPlainValue } from '../../core/values.ts'
 import { workspaceTexts } from '../../core/workspace-texts.ts'
 import { timestamp } from '../../lib/clock.ts'
+import { refuse } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 import type { Runtimes } from '../../runtimes/index.ts'
 import type { Heard } from '../../runtimes/runtime.ts'
@@ -29,6 +33,8 @@ export interface PreparationOptions {
   readonly runtimes: Runtimes
   readonly sockets: RunSockets
   readonly settings: RuntimeSettings & { readonly ASSISTANT_NAME: string }
+  /** Told of stored values that a run cannot have. */
+  warn(sentence: string): void
 }
 
 /** A session that nobody has spoken in for so long is not gone on with. */
@@ -37,7 +43,7 @@ const SESSION_IDLE_MS = 2 * 24 * 3_600_000
 const FILE_BYTES_MAX = 256 * 1024
 
 export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) => Promise<Prepared> {
-  const { host, layout, runtimes, sockets, settings } = options
+  const { host, layout, runtimes, sockets, settings, warn } = options
   const { engine, clock, keyring, instance, timeZone, rules } = host
   const { ASSISTANT_NAME: assistantName } = settings
   return async (waiting) => {
@@ -54,8 +60,10 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         ...(await promptParts(tx, world, claimed)),
         conversation,
         isIdle: await isIdle(tx, conversation, now),
-        config: configOf((await groups.find(tx, { folder }))?.config),
-        env: await providerKeys(tx, keyring, { folder, sub: turn.user_sub }),
+        config: launchConfig((await groups.find(tx, { folder }))?.config, (sentence) =>
+          warn(`group ${folder}: ${sentence}`),
+        ),
+        secrets: await runSecrets(tx, keyring, { folder, sub: askerOf(claimed) }, warn),
       }
     }
     let told = await engine.read(tell)
@@ -64,7 +72,7 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
       told = await engine.read(tell)
     }
     const { conversation, config } = told
-    const sessionId = turn.is_isolated ? undefined : conversation?.session_id
+    const sessionId = turn.is_isolated ? undefined : plainSession(conversation?.session_id, warn)
     await noteShown(engine.transaction.bind(engine), conversation, told.observed_seq)
     const runtime = await runtimes.runtimeFor(config)
     const socket = await sockets.open(folder, { id, fence: turn.fence, reach: 'all' })
@@ -82,16 +90,17 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         messages: asked.map((each) => heard(each, { folder, topic: turn.topic, assistantName })),
         said: turn.replies,
         sessionId,
-        parentSessionId: sessionId === undefined ? conversation?.parent_session : undefined,
+        parentSessionId: sessionId === undefined ? plainSession(conversation?.parent_session, warn) : undefined,
         socket: socket.path,
         home: dirs.home,
-        openHome: () => openHome(layout, folder),
+        openHome: async () =>
+          (await openHome(layout, folder)) ?? refuse('not_found', `${folder} has no workspace`),
         readText: (name) => workspaceTexts(layout, folder, [name], FILE_BYTES_MAX)[0],
         logFile: turnLogFile(dirs, id, now),
         moneyCents: turn.money_cents,
         deadline: now + settings.TURN_DEADLINE,
         hangMs: settings.TURN_HANG,
-        env: told.env,
+        ...told.secrets,
         config,
         seenAt: () => host.alive.get(id),
       },
@@ -135,8 +144,14 @@ function heard({ message, envelope }: Asked, taken: Parameters<typeof bodyOf>[1]
   return { id, sender, text: maySteer({ jid, sender, envelope }) ? bodyOf(text, taken) : text, jid }
 }
 
-/** What is no JSON object was refused when it was written. */
-function configOf(text: string | undefined): Readonly<Record<string, unknown>> {
-  const value: unknown = text === undefined ? {} : JSON.parse(text)
-  return typeof value === 'object' && value !== null ? { ...value } : {}
+/** The person who wrote every message of the turn. A turn that somebody else added to is not given their secrets. */
+function askerOf({ turn, asked }: ClaimedTurn): string | undefined {
+  return asked.every(({ message }) => message.sender === turn.user_sub) ? turn.user_sub : undefined
+}
+
+/** A session id comes from the agent's own output and becomes an argument of its next run. */
+function plainSession(id: string | undefined, warn: (sentence: string) => void): string | undefined {
+  if (id === undefined || isPlainValue(id)) return id
+  warn('a session id contains control characters: the run starts a fresh session')
+  return undefined
 }

@@ -5,6 +5,7 @@ import type { ModelEndpoint, Network, RunNetwork } from '../../cell/network.ts'
 import { resolveAllowlist } from '../../core/allowlist.ts'
 import { recordDenials } from '../../core/network-denials.ts'
 import { networkStamp } from '../../core/stamp.ts'
+import { HostName } from '../../core/values.ts'
 import { type DeniedRequest, type EgressProxy, type SocketSource, startProxy } from '../../egress/proxy.ts'
 import { timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
@@ -26,6 +27,8 @@ export interface RunNetworksOptions {
 
 interface OpenSource {
   readonly folder: string
+  /** Allowed besides the rules. */
+  readonly extra: readonly string[]
   readonly source: SocketSource
   /** What the rules' stamp was when its list was read; undefined where it could not be read. */
   stamp: string | undefined
@@ -49,8 +52,11 @@ export class RunNetworks implements Network {
     clearTimeout(this.#idle)
     const proxy = await this.#start()
     const { stamp, allowlist } = await this.#resolve(folder)
-    const source = await proxy.openSource({ id: folder, allowlist, endpoints: endpoint ? [endpoint] : [] })
-    const opened: OpenSource = { folder, source, stamp }
+    // Without leave for private addresses it is a name like any other.
+    const extra = endpoint && !endpoint.mayBePrivate && HostName.safeParse(endpoint.host).success ? [endpoint.host] : []
+    const endpoints = endpoint?.mayBePrivate ? [endpoint] : []
+    const source = await proxy.openSource({ id: folder, allowlist: [...allowlist, ...extra], endpoints })
+    const opened: OpenSource = { folder, extra, source, stamp }
     this.#sources.add(opened)
     this.#rules ??= new Lookout({ host: this.#options.host, look: () => this.#follow() })
     return {
@@ -136,7 +142,7 @@ export class RunNetworks implements Network {
       if (stamp !== undefined && opened.stamp === stamp) continue
       const now = await this.#resolve(opened.folder)
       opened.stamp = now.stamp
-      await opened.source.set(now.allowlist)
+      await opened.source.set([...now.allowlist, ...opened.extra])
     }
   }
 

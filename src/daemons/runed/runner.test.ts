@@ -50,7 +50,7 @@ async function open(t: TestContext, engine: EngineName, on?: TestHost): Promise<
         const text = asked.map(({ message }) => textOf(message.content)).join('\n')
         const job = { ...jobOf(turn), turn, text }
         const runtime = { name: 'test', run: (told: Job) => run({ ...job, ...told }), close: async () => {} }
-        return { runtime, job }
+        return { runtime, job, close: async () => {} }
       }
       const runner = new Runner({ host, log, prepare, leaseMs: LEASE_MS })
       let closed: Promise<void> | undefined

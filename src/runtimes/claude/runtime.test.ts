@@ -76,6 +76,24 @@ suite('the runtime claude', () => {
     )
   })
 
+  test('a key of its own goes without the endpoint, the token and the model of the instance', async (t) => {
+    const { ask } = await open(t, {
+      ANTHROPIC_BASE_URL: 'https://instance.example',
+      CLAUDE_CODE_OAUTH_TOKEN: 'of the instance',
+      AGENT_MODEL: 'of-the-instance',
+    })
+    const shared = JSON.parse((await ask('flags')).result ?? '')
+    assert.deepEqual(
+      [shared.env.ANTHROPIC_BASE_URL, shared.env.CLAUDE_CODE_OAUTH_TOKEN, shared.model],
+      ['https://instance.example', 'of the instance', 'of-the-instance'],
+    )
+    const own = JSON.parse((await ask('flags', { env: { ANTHROPIC_API_KEY: 'own' } })).result ?? '')
+    assert.deepEqual(
+      [own.env.ANTHROPIC_API_KEY, own.env.ANTHROPIC_BASE_URL, own.env.CLAUDE_CODE_OAUTH_TOKEN, own.model],
+      ['own', undefined, undefined, undefined],
+    )
+  })
+
   test('its MCP configuration names svc bridge and the turn, and is gone afterwards', async (t) => {
     const { ask, path } = await open(t)
     const { mcpServers } = JSON.parse((await ask('mcp')).result ?? '')

@@ -1,10 +1,10 @@
 // The Claude Code command line as an agent, by its documented flags. Its tools come from the folder's socket by `svc bridge`.
 import type { Cell } from '../../cell/cell.ts'
-import { endpointOf } from '../../cell/network.ts'
 import { bridgeConfig, SERVER, writeBridgeFile } from '../bridge.ts'
 import { type Exit, mustHaveSucceeded, runProcess } from '../process.ts'
 import { type Job, type Ran, RunFault, type Runtime } from '../runtime.ts'
 import type { Setup } from '../setup.ts'
+import { credentialsOf } from './credentials.ts'
 import { Stream } from './stream.ts'
 
 /** Gone, or too long to go on with. */
@@ -24,17 +24,17 @@ async function runClaude(setup: Setup, job: Job): Promise<Ran> {
   const cell = await setup.cell()
   const bridge = await bridgeFor(cell, job)
   const stream = new Stream()
+  const credentials = credentialsOf(settings, job)
   try {
     const { home } = cell.seen(job)
     const exit = await runProcess(setup, job, {
-      argv: [settings.AGENT_CLI, ...flagsOf(job, bridge.path, home, cell.kind === 'bwrap', settings.AGENT_MODEL)],
+      argv: [settings.AGENT_CLI, ...flagsOf(job, bridge.path, home, cell.kind === 'bwrap', credentials.model)],
       input: job.prompt,
       texts: bridge.texts,
-      endpoint: endpointOf(job.env.ANTHROPIC_BASE_URL ?? 'https://api.anthropic.com'),
+      endpoint: credentials.endpoint,
       env: {
         DISABLE_AUTOUPDATER: '1',
-        ANTHROPIC_API_KEY: job.env.ANTHROPIC_API_KEY ?? settings.ANTHROPIC_API_KEY,
-        CLAUDE_CODE_OAUTH_TOKEN: job.env.CLAUDE_CODE_OAUTH_TOKEN ?? settings.CLAUDE_CODE_OAUTH_TOKEN,
+        ...credentials.env,
       },
       onLine: (line) => stream.push(line),
     })

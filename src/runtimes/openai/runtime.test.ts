@@ -214,7 +214,7 @@ suite('the runtime openai', () => {
       { OPENAI_API_KEY: 'of the instance', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
     )
     endpoint.answer(saying('x'))
-    await ask('a', { env: { OPENAI_BASE_URL: endpoint.url } })
+    await ask('a', { env: { OPENAI_BASE_URL: endpoint.url, OPENAI_MODEL: 'small' } })
     await ask('b', { env: { OPENAI_BASE_URL: endpoint.url, OPENAI_API_KEY: 'own', OPENAI_MODEL: 'own-model' } })
     await ask('c', { env: { OPENAI_BASE_URL: endpoint.url }, config: { model: 'of-the-group' } })
     assert.deepEqual(
@@ -234,6 +234,7 @@ suite('the runtime openai', () => {
     const keyless = await openRuntime(t, 'openai', { OPENAI_MODEL: 'm' })
     await assert.rejects(keyless.run(job()), fault('terminal', /OPENAI_API_KEY is not set/))
     await assert.rejects(keyless.run(job({ env: { OPENAI_BASE_URL: 'nowhere' } })), fault('terminal', /no URL/))
+    await assert.rejects(keyless.run(job({ env: { OPENAI_API_KEY: 'own' } })), fault('terminal', /OPENAI_MODEL/))
   })
 
   test('one that hangs is ended, and a socket that is gone is nobody’s failure', async (t) => {

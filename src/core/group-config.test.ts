@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { refused } from '../../test/support/host.ts'
+import { parse } from '../lib/parse.ts'
+import { launchConfig, unsafeMembers } from './group-config.ts'
+import { Group } from './groups.ts'
+import { isPlainValue } from './values.ts'
+
+const Config = Group.pick({ config: true })
+const written = (config: unknown): { config: string } => ({ config: JSON.stringify(config) })
+
+test('a config with control characters in a launch member is refused, and the sentence names the member', () => {
+  const rule = 'must not contain control characters other than tab and newline'
+  for (const [name, value] of Object.entries({
+    command: 'echo \u0000',
+    model: '\u001b[2J',
+    runtime: 'demo\r',
+    permission_mode: '\u009b',
+  }))
+    assert.throws(() => parse(Config, written({ [name]: value })), refused('invalid', `config.${name} ${rule}`))
+  assert.throws(
+    () => parse(Config, written({ command: ['sh', ['-c', '\u0000']] })),
+    refused('invalid', 'config.command'),
+  )
+  assert.throws(() => parse(Config, { config: '[' }), refused('invalid', /^config must be a JSON object$/))
+})
+
+test('tabs and newlines are accepted, and so is any text in a member that starts nothing', () => {
+  const config = written({ command: 'a\n\tb', note: '\u0000' })
+  assert.deepEqual(parse(Config, config), config)
+})
+
+test('nesting of any depth is checked without a stack overflow', () => {
+  const deep = `{"command": ${'['.repeat(50_000)}"\\u0000"${']'.repeat(50_000)}}`
+  assert.deepEqual(unsafeMembers(deep), ['command'])
+})
+
+test('a stored launch member with control characters is dropped with a warning', () => {
+  const warnings: string[] = []
+  const stored = JSON.stringify({ command: 'sh\u0000', model: 'small', other: '\u0000' })
+  assert.deepEqual(
+    launchConfig(stored, (sentence) => warnings.push(sentence)),
+    { model: 'small', other: '\u0000' },
+  )
+  assert.deepEqual(warnings, ['config.command contains control characters and is ignored'])
+  assert.deepEqual(
+    launchConfig(undefined, (sentence) => warnings.push(sentence)),
+    {},
+  )
+})
+
+test('an accepted command has no text with a control character, however deep', () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ stringUnit: 'binary' }), (command) => {
+      const texts: string[] = []
+      // Visits every key and every text of the value.
+      JSON.stringify({ command }, (key, value: unknown) => {
+        texts.push(key, ...(typeof value === 'string' ? [value] : []))
+        return value
+      })
+      assert.equal(Config.safeParse(written({ command })).success, texts.every(isPlainValue))
+    }),
+  )
+})

@@ -1,0 +1,80 @@
+// Hosts that runs asked for and were refused, so that an operator sees which rule is missing. Counted for each folder, host,
+// port and reason; the newest 200 of a folder are kept.
+import { z } from 'zod'
+import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
+import { Table } from '../store/table.ts'
+import { Folder, hostFault, isPlainValue, Timestamp } from './values.ts'
+
+/** Rows of one folder. An agent chooses the hosts it asks for, so their number must be bounded. */
+export const DENIALS_PER_FOLDER = 200
+/** Longer than any DNS name; the host is as the client wrote it. */
+const HOST_MAX = 256
+
+export const NetworkDenial = z.object({
+  folder: Folder,
+  host: z.string().describe('As the client wrote it, or the name in its TLS hello'),
+  port: z.int().describe('0 if the client named none'),
+  reason: z.string().describe('Why it was refused, such as blocked-by-allowlist'),
+  count: z.int().describe('How often'),
+  first_at: Timestamp,
+  last_at: Timestamp,
+})
+export type NetworkDenial = z.output<typeof NetworkDenial>
+
+export const networkDenials = new Table({
+  name: 'network_denials',
+  row: NetworkDenial,
+  key: ['folder', 'host', 'port', 'reason'],
+  storage: [
+    `create table network_denials (
+       folder text not null references groups (folder) on delete cascade, host text not null, port integer not null,
+       reason text not null, count bigint not null, first_at text not null, last_at text not null,
+       primary key (folder, host, port, reason))`,
+    'create index network_denials_newest on network_denials (last_at)',
+  ],
+})
+
+export interface Denial {
+  readonly folder: string
+  readonly host: string
+  readonly port?: number | undefined
+  readonly reason: string
+  readonly count: number
+  /** RFC 3339, in the form of `timestamp`, so that times compare as text. */
+  readonly at: string
+}
+
+// Selects from groups: a folder that was removed meanwhile is skipped instead of failing the whole batch.
+const ADD = `insert into network_denials (folder, host, port, reason, count, first_at, last_at)
+  select folder, cast($2 as text), cast($3 as integer), cast($4 as text), cast($5 as bigint), cast($6 as text), cast($6 as text)
+    from groups where folder = $1
+  on conflict (folder, host, port, reason) do update set
+    count = network_denials.count + excluded.count,
+    first_at = case when excluded.first_at < network_denials.first_at then excluded.first_at else network_denials.first_at end,
+    last_at = case when excluded.last_at > network_denials.last_at then excluded.last_at else network_denials.last_at end`
+
+const PRUNE = `delete from network_denials where folder = $1 and (host, port, reason) not in (
+  select host, port, reason from network_denials where folder = $1
+    order by last_at desc, host, port, reason limit ${DENIALS_PER_FOLDER})`
+
+/** Adds to the rows that are there. Denials of folders without a group are skipped. */
+export async function recordDenials(tx: Tx, denials: readonly Denial[]): Promise<void> {
+  for (const { folder, host, port = 0, reason, count, at } of denials)
+    await run(tx, ADD, [folder, storedHost(host), port, reason, count, at])
+  for (const folder of new Set(denials.map((denial) => denial.folder))) await run(tx, PRUNE, [folder])
+}
+
+/** PostgreSQL cannot hold a NUL, and a terminal should not get any other control character. */
+function storedHost(host: string): string {
+  const cut = host.slice(0, HOST_MAX)
+  return isPlainValue(cut) ? cut : cut.replace(/[\u0000-\u001f\u007f-\u009f]/g, '\ufffd')
+}
+
+/** Why no rule would allow the host, or nothing if one would. */
+export function unallowable({ host, reason }: Pick<NetworkDenial, 'host' | 'reason'>): string | undefined {
+  if (reason === 'destination-ip-prohibited') return 'no rule helps: its address is private'
+  if (reason === 'ip-literal' || /IP address/.test(hostFault(host) ?? ''))
+    return 'no rule helps: an address, not a host name'
+  return hostFault(host) === undefined ? undefined : 'no rule helps: not a host name'
+}

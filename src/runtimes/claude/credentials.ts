@@ -1,0 +1,30 @@
+// Which endpoint, key and model a run of the runtime claude uses: its own, from secrets, or else the instance's.
+import { ANTHROPIC_VARIABLES, hasOwnEndpoint } from '../../core/model-variables.ts'
+import { type ModelEndpoint, endpointOf } from '../../cell/network.ts'
+import type { Job } from '../runtime.ts'
+import type { RuntimeSettings } from '../settings.ts'
+
+export interface ClaudeCredentials {
+  /** Added to the environment of the run, which has the secrets already. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Given by flag. With its own endpoint, a run has it from the secret ANTHROPIC_MODEL or the client's default. */
+  readonly model?: string | undefined
+  /** Where the client finds its model. */
+  readonly endpoint?: ModelEndpoint | undefined
+}
+
+const PUBLIC_URL = 'https://api.anthropic.com'
+
+export function credentialsOf(settings: RuntimeSettings, job: Pick<Job, 'env' | 'personal'>): ClaudeCredentials {
+  const { env, personal } = job
+  if (hasOwnEndpoint(env, ANTHROPIC_VARIABLES)) {
+    const mayBePrivate = !personal?.has('ANTHROPIC_BASE_URL')
+    return { env: {}, endpoint: endpointOf(env.ANTHROPIC_BASE_URL ?? PUBLIC_URL, mayBePrivate) }
+  }
+  const { ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, CLAUDE_CODE_OAUTH_TOKEN, AGENT_MODEL: model } = settings
+  return {
+    env: { ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, CLAUDE_CODE_OAUTH_TOKEN },
+    model,
+    endpoint: endpointOf(ANTHROPIC_BASE_URL ?? PUBLIC_URL),
+  }
+}

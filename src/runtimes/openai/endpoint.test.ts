@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { fault } from '../../../test/support/runtimes.ts'
+import { readSettings, sourceOf } from '../../lib/settings.ts'
+import { RUNTIME_SETTINGS } from '../settings.ts'
+import { endpointOf } from './endpoint.ts'
+
+const OF_INSTANCE = {
+  OPENAI_BASE_URL: 'https://instance.example/v1',
+  OPENAI_MODEL: 'instance-model',
+  OPENAI_API_KEY: 'instance-key',
+}
+
+function endpoint(env: Record<string, string>, config = {}, instance: Record<string, string> = OF_INSTANCE) {
+  const settings = readSettings(RUNTIME_SETTINGS, [sourceOf('.env', new Map(Object.entries(instance)))])
+  const { baseUrl, model, apiKey } = endpointOf(settings, { env, config })
+  return [baseUrl, model, apiKey]
+}
+
+suite('the endpoint of a run', () => {
+  test('is the instance’s if no secret names one', () => {
+    assert.deepEqual(endpoint({ GITHUB_TOKEN: 'x' }), ['https://instance.example/v1', 'instance-model', 'instance-key'])
+  })
+
+  test('with a key of its own is the public one, never the instance’s', () => {
+    const own = { OPENAI_API_KEY: 'own' }
+    assert.deepEqual(endpoint(own, { model: 'm' }), ['https://api.openai.com/v1', 'm', 'own'])
+    assert.throws(
+      () => endpoint(own),
+      fault('terminal', /set the secret OPENAI_MODEL beside the other OPENAI_ secrets/),
+    )
+  })
+
+  test('with a base URL of its own gets no key and no model of the instance', () => {
+    const own = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1', OPENAI_MODEL: 'own-model' }
+    assert.deepEqual(endpoint(own), ['http://127.0.0.1:9/v1', 'own-model', undefined])
+    assert.throws(
+      () => endpoint({ ...own, OPENAI_BASE_URL: 'https://own.example/v1' }),
+      fault('terminal', /OPENAI_API_KEY is not set/),
+    )
+  })
+
+  test('with a model of its own gets nothing of the instance', () => {
+    assert.throws(() => endpoint({ OPENAI_MODEL: 'own-model' }), fault('terminal', /OPENAI_API_KEY is not set/))
+  })
+
+  test('takes the model that the group’s config names, whichever endpoint it is', () => {
+    assert.equal(endpoint({}, { model: 'of-the-group' })[1], 'of-the-group')
+    assert.equal(endpoint({ OPENAI_API_KEY: 'k', OPENAI_MODEL: 'own' }, { model: 'of-the-group' })[1], 'of-the-group')
+  })
+
+  test('that could not be read is not replaced by another one', () => {
+    const unreadable = { OPENAI_BASE_URL: '', OPENAI_API_KEY: 'own', OPENAI_MODEL: 'm' }
+    assert.throws(() => endpoint(unreadable), fault('terminal', /OPENAI_BASE_URL is no URL/))
+    assert.throws(() => endpoint({ OPENAI_API_KEY: '', OPENAI_MODEL: 'm' }), fault('terminal', /OPENAI_API_KEY is not/))
+  })
+
+  test('must be an HTTP URL', () => {
+    for (const url of ['nowhere', 'file:///etc/passwd', 'http://'])
+      assert.throws(() => endpoint({ OPENAI_BASE_URL: url, OPENAI_MODEL: 'm' }), fault('terminal', /is no URL/))
+  })
+})

@@ -1,0 +1,32 @@
+// Which model endpoint a run of the runtime openai uses: its own, from secrets, or else the instance's. Never parts of both.
+import { hasOwnEndpoint, OPENAI_VARIABLES } from '../../core/model-variables.ts'
+import { type Job, RunFault } from '../runtime.ts'
+import { OPENAI_PUBLIC_URL, type RuntimeSettings } from '../settings.ts'
+import type { Endpoint } from './task.ts'
+
+export function endpointOf(settings: RuntimeSettings, { env, config }: Pick<Job, 'env' | 'config'>): Endpoint {
+  const isOwn = hasOwnEndpoint(env, OPENAI_VARIABLES)
+  const source = isOwn ? env : settings
+  const { OPENAI_BASE_URL: baseUrl = OPENAI_PUBLIC_URL, OPENAI_API_KEY: apiKey } = source
+  if (!isHttpUrl(baseUrl)) throw new RunFault('terminal', 'OPENAI_BASE_URL is no URL of an HTTP endpoint')
+  const named = typeof config?.model === 'string' ? config.model : undefined
+  const model = named ?? source.OPENAI_MODEL
+  if (!model)
+    throw new RunFault(
+      'terminal',
+      isOwn
+        ? 'no model is set: set the secret OPENAI_MODEL beside the other OPENAI_ secrets, or model in the config of the group'
+        : 'no model is set: OPENAI_MODEL names one',
+    )
+  if (!apiKey && !isLoopback(baseUrl)) throw new RunFault('terminal', 'OPENAI_API_KEY is not set')
+  const [priceInput, priceOutput] = [settings.OPENAI_PRICE_INPUT ?? 0, settings.OPENAI_PRICE_OUTPUT ?? 0]
+  return { baseUrl, model, apiKey, priceInput, priceOutput }
+}
+
+function isHttpUrl(url: string): boolean {
+  return /^https?:\/\//i.test(url) && URL.canParse(url)
+}
+
+function isLoopback(url: string): boolean {
+  return /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(new URL(url).hostname)
+}
