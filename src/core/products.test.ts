@@ -18,7 +18,15 @@ import { Directory } from '../lib/directory.ts'
 import { Refusal, type RefusalCode } from '../lib/refusal.ts'
 import { defaultTasks } from './default-tasks.ts'
 import { layout } from './layout.ts'
-import { bundledProducts, copyProduct, findProduct, listProducts, type Product, setUpFolder, splitFrontMatter } from './products.ts'
+import {
+  bundledProducts,
+  copyProduct,
+  findProduct,
+  listProducts,
+  type Product,
+  setUpFolder,
+  splitFrontMatter,
+} from './products.ts'
 
 function freshDir(t: TestContext): string {
   const dir = mkdtempSync(join(tmpdir(), 'svc-products-'))

@@ -60,7 +60,8 @@ async function removePages(path: string, folder: string): Promise<void> {
   if (above) await removeTree(above, name)
 }
 
-async function copyPrototype(layout: Layout, from: string, to: string): Promise<void> {
+/** Copies into the workspace of `to`, which is made where it is missing. Files that are there stay. */
+export async function copyPrototype(layout: Layout, from: string, to: string): Promise<void> {
   await using home = await openHome(layout, from)
   await using prototype = await home?.openDirectory('prototype')
   if (!home || !prototype) return refuse('not_found', `no prototype dir: there is no directory ${HOME}/prototype`)

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from '
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { testHost } from '../../../test/support/host.ts'
+import { contentsOf, exchangeEntries } from '../../../test/support/swapping.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
 import { groupDirs, type Layout, layout } from '../../core/layout.ts'
@@ -69,6 +70,22 @@ test('pruning follows no link that an agent put in the place of its logs', async
   symlinkSync(outside, join(places.groups, 'main/child'))
   assert.equal(await pruneFormerLogs(places, 'main/child', NOW), 0)
   assert.ok(existsSync(old))
+})
+
+test('pruning removes nothing outside while the logs are exchanged for a link', async (t) => {
+  const places = layout(tempDir(t))
+  const [outside, logs] = [join(places.root, 'outside'), join(places.groups, 'main/logs')]
+  for (const dir of [join(outside, 'turns'), join(logs, 'turns')]) {
+    mkdirSync(dir, { recursive: true })
+    writeFileSync(turnLogFile({ logs: dir }, 'a', NOW - 2 * KEPT_MS), 'said')
+  }
+  symlinkSync(outside, join(logs, '../trap'))
+  const before = contentsOf(outside)
+  let count = 0
+  await using _exchanging = await exchangeEntries([logs, join(logs, '../trap')])
+  for (let times = 0; times < 10_000; times++) count += await pruneFormerLogs(places, 'main', NOW)
+  assert.equal(count, 1)
+  assert.deepEqual(contentsOf(outside), before)
 })
 
 test('without any logs there is nothing to prune', async (t) => {
