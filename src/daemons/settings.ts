@@ -111,7 +111,11 @@ export const TURN_SETTINGS = {
 
 /** Of the sockets of the agents. */
 export const GATE_SETTINGS = {
-  AGENT_UID: setting(CountSetting, undefined, 'the user number that agents run as, where it is another one'),
+  AGENT_UID: setting(
+    CountSetting,
+    undefined,
+    'where svc runs as root: the user and group number that agents run as and that owns their workspaces; 60000 unless set',
+  ),
 } satisfies Declared
 
 /** Of the speech that `send_voice` sends. */

@@ -1,4 +1,7 @@
 // Runs the agents' turns.
+import type { Layout } from '../../core/layout.ts'
+import { takeOwnership } from '../../core/workspace-owner.ts'
+import type { Log } from '../../lib/log.ts'
 import { openRuntimes } from '../../runtimes/index.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import { daemon } from '../daemon.ts'
@@ -6,6 +9,8 @@ import { INSTANCE_SETTINGS, TURN_SETTINGS } from '../settings.ts'
 import { preparing } from './preparation.ts'
 import { Runner } from './runner.ts'
 import { keepTurnLogs } from './turn-logs.ts'
+
+const PROGRESS_MS = 3000
 
 export const runed = daemon({
   name: 'runed',
@@ -19,6 +24,7 @@ export const runed = daemon({
     const { layout } = host
     // A process without files has no workspaces and no sockets.
     if (!layout) return
+    await ownWorkspaces(layout, log)
     const runtimes = await openRuntimes({ settings, clock: host.clock, warn: (sentence) => log.warn(sentence) })
     defer(() => runtimes.close())
     const prepare = preparing({ host, layout, runtimes, settings })
@@ -27,3 +33,23 @@ export const runed = daemon({
     defer(keepTurnLogs({ host, layout, log }))
   },
 })
+
+/** Logs progress at most every few seconds: a large tree takes a while, and no turn starts before. */
+async function ownWorkspaces(layout: Layout, log: Log): Promise<void> {
+  let loggedAt = performance.now()
+  const onProgress = (done: number): void => {
+    if (performance.now() - loggedAt < PROGRESS_MS) return
+    loggedAt = performance.now()
+    log.info({ done }, 'changing the owner of the workspaces')
+  }
+  try {
+    const count = await takeOwnership(layout, onProgress)
+    if (count > 0) log.info({ count }, `workspaces now belong to uid ${layout.agent?.uid}`)
+  } catch (error) {
+    // Agents of other workspaces can work.
+    log.error(
+      { err: error },
+      `some workspaces do not belong to uid ${layout.agent?.uid}: their agents cannot write there`,
+    )
+  }
+}
