@@ -48,6 +48,35 @@ const ENVIRONMENT_READER = 'src/lib/settings.ts'
 /** The last word of a name is its noun; these refuse nothing, so everything ends up in them. */
 const EMPTY_NOUN = /^(utils?|helpers?|common|misc|managers?|services?|handlers?|base|impl|data|info)$/
 
+/** Functions of node:fs that can create, change or delete a file by its path; `open` can create one. */
+const FILE_WRITERS = new Set(
+  [
+    ...['appendFile', 'chmod', 'chown', 'copyFile', 'cp', 'lchmod', 'lchown', 'link', 'lutimes', 'mkdir', 'mkdtemp'],
+    ...['mkdtempDisposable', 'open', 'rename', 'rm', 'rmdir', 'symlink', 'truncate', 'unlink', 'utimes', 'writeFile'],
+  ]
+    .flatMap((name) => [name, `${name}Sync`])
+    .concat('createWriteStream', 'WriteStream', 'promises', 'default'),
+)
+
+/** The module that writes to workspaces, and files that write only where no agent does. */
+const MAY_WRITE_FILES: Record<string, string> = {
+  'src/lib/directory.ts': 'the one module that workspaces are written through',
+  'src/lib/directory-sync.ts': 'reads below a workspace, with openSync',
+  'src/lib/atomic-file.ts': '.env, manifests and egress state',
+  'src/core/staging.ts': 'copies of files that are being sent, in <data>/outbox',
+  'src/store/sqlite/file.ts': 'the store',
+  'src/store/full-text-file.ts': 'the search index',
+  'src/store/migrate.ts': 'the copy of the store before a migration',
+  'src/egress/state-file.ts': 'the state of the egress proxy',
+  'src/runtimes/bridge.ts': 'a temporary directory of one run',
+  'src/runtimes/openai/transcript.ts': 'runs inside the cell, as the agent',
+  'src/daemons/speech.ts': 'spoken texts, in <data>/speech',
+  'src/daemons/gated/sockets.ts': 'the sockets, in <data>/ipc',
+  'src/daemons/gated/socket.ts': 'the sockets, in <data>/ipc',
+  'src/daemons/proxyd/files.ts': 'reads published pages, with open',
+  'src/cli/new-instance.ts': 'the data directory and its .env',
+}
+
 /** Path to text. Paths start at the root and have forward slashes. */
 type Tree = Record<string, string>
 
@@ -185,6 +214,36 @@ function environmentReaders(tree: Tree): string[] {
     .map(([path]) => `${path} reads the environment; only ${ENVIRONMENT_READER} does`)
 }
 
+const FILE_IMPORT = /^[ \t]*(?:import|export)\s+(?!type\b)([^'"]*?)\s*from\s*['"](?:node:)?fs(?:\/promises)?['"]/gm
+const LAZY_FILE_IMPORT = /\b(?:import|require|getBuiltinModule)\(\s*['"](?:node:)?fs(?:\/promises)?['"]/
+
+function fileWriters(tree: Tree): string[] {
+  return Object.entries(tree)
+    .filter(([path]) => isSource(path) && MAY_WRITE_FILES[path] === undefined)
+    .flatMap(([path, text]) => {
+      const code = withoutComments(text)
+      const names = [...code.matchAll(FILE_IMPORT)].flatMap(([, clause = '']) => namesIn(clause))
+      const found = names.filter((name) => FILE_WRITERS.has(name))
+      if (LAZY_FILE_IMPORT.test(code)) found.push('all of it')
+      return found.map((name) => `${path} takes ${name} from node:fs; write files through src/lib/directory.ts`)
+    })
+}
+
+/** What an import takes, by its name there: `{ rm as remove }` is rm, and `* as fs` is everything. */
+function namesIn(clause: string): string[] {
+  const [, listed] = /\{([^}]*)\}/.exec(clause) ?? []
+  const rest = clause.replace(/\{[^}]*\}/, '').replace(/[\s,]/g, '')
+  const names = (listed ?? '').split(',').map((part) => part.trim())
+  const values = names.filter((part) => part !== '' && !part.startsWith('type '))
+  return [...values.map((part) => part.split(/\s+as\s+/)[0] ?? ''), ...(rest === '' ? [] : ['default'])]
+}
+
+function staleWriters(tree: Tree): string[] {
+  return Object.keys(MAY_WRITE_FILES)
+    .filter((path) => tree['package.json'] !== undefined && tree[path] === undefined)
+    .map((path) => `${path} is gone; remove it from MAY_WRITE_FILES`)
+}
+
 function defaultExports(tree: Tree): string[] {
   return Object.entries(tree)
     .filter(
@@ -304,6 +363,26 @@ const RULES: Record<string, Rule> = {
       'a destructured one': { 'src/cli/a.ts': `import { env } from 'node:process'` },
     },
     allows: { [ENVIRONMENT_READER]: 'process.env', 'src/lib/a.ts': '// process.env is elsewhere' },
+  },
+  'files are written by one module, so that no agent can lead the host out of its workspace': {
+    offences: (tree) => [...fileWriters(tree), ...staleWriters(tree)],
+    refuses: {
+      'a function that writes': { 'src/core/a.ts': `import { mkdir, stat } from 'node:fs/promises'` },
+      'its synchronous twin': { 'src/core/a.ts': `import { statSync, unlinkSync } from 'node:fs'` },
+      'one of several lines': { 'src/core/a.ts': `import {\n  stat,\n  type Stats,\n  rm,\n} from 'node:fs/promises'` },
+      'another name for it': { 'src/core/a.ts': `import { rename as move } from "fs/promises"` },
+      'the whole module': { 'src/core/a.ts': `import * as fs from 'node:fs'` },
+      'the default export': { 'src/core/a.ts': `import fs, { constants } from 'node:fs'` },
+      'the promises of it': { 'src/core/a.ts': `import { promises } from 'node:fs'` },
+      'a lazy import': { 'src/core/a.ts': `const { rm } = await import('node:fs/promises')` },
+      'a re-export': { 'src/core/a.ts': `export { writeFile } from 'node:fs/promises'` },
+    },
+    allows: {
+      'src/lib/directory.ts': `import { open, unlink } from 'node:fs/promises'`,
+      'src/core/a.ts': `import { constants, existsSync, type WriteStream } from 'node:fs'\nimport { stat } from 'node:fs/promises'`,
+      'src/core/b.ts': `import type { FileHandle } from 'node:fs/promises'\n// import { rm } from 'node:fs'`,
+      'src/core/a.test.ts': `import { rmSync } from 'node:fs'`,
+    },
   },
   'exports have names': {
     offences: defaultExports,

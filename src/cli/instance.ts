@@ -2,12 +2,14 @@
 // directory, a wrong setting or a wrong store is one sentence, and all is as it was.
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { agentUser } from '../core/agent-user.ts'
 import { dataDir, type Layout, layout } from '../core/layout.ts'
 import { bundledProducts, listProducts } from '../core/products.ts'
 import type { Speech } from '../core/speech.ts'
 import { type OpenHost, openHost } from '../daemons/host.ts'
 import {
   ALL_SETTINGS,
+  GATE_SETTINGS,
   INSTANCE_SETTINGS,
   type InstanceSettings,
   SPEECH_SETTINGS,
@@ -66,8 +68,9 @@ export async function configure(place: Place, environment: Source): Promise<Conf
   const entries = await readEnv(env)
   const sources = [sourceOf(env, entries), environment]
   const settings = readSettings(INSTANCE_SETTINGS, sources)
+  const { AGENT_UID } = readSettings(GATE_SETTINGS, sources)
   const warnings = [...(await rightsWarnings(env)), ...(await keyWarnings(env, entries))]
-  return { ...place, settings, sources, warnings }
+  return { ...place, layout: layout(place.layout.root, agentUser(AGENT_UID)), settings, sources, warnings }
 }
 
 export function storeOf({ layout, settings }: Configured): Address {

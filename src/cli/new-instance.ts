@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { link, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { securePlaces } from '../core/private-places.ts'
 import { bundledProducts, findProduct, listProducts, type Product, setUpFolder } from '../core/products.ts'
 import { INSTANCE_SETTINGS } from '../daemons/settings.ts'
 import { diskCode, refuseDisk, writeAtomic } from '../lib/atomic-file.ts'
@@ -53,7 +54,8 @@ export async function makeInstance(place: Place, product: Product, { environment
   try {
     const known = await host.engine.read((tx) => groupsResource.table.find(tx, { folder: MAIN }))
     const kept = (known && (await findProduct(bundledProducts, known.product))) ?? product
-    await setUpFolder(layout, MAIN, kept)
+    await setUpFolder(configured.layout, MAIN, kept)
+    await securePlaces(configured.layout)
     const asking = { host, caller: hostCaller(), face: 'cli' as const }
     const { added } = await call(asking, groupsResource.verbs.add, { folder: MAIN, product: kept.name })
     return { configured, env, group: added, product: kept }

@@ -32,7 +32,7 @@ test('the parts of an instance have their known places', () => {
   assert.equal(parts.compose, '/data/svc_demo/docker-compose.yml')
   assert.deepEqual(groupDirs(parts, 'team/support'), {
     home: '/data/svc_demo/groups/team/support',
-    logs: '/data/svc_demo/groups/team/support/logs',
+    logs: '/data/svc_demo/logs/team%2Fsupport',
     skills: '/data/svc_demo/groups/team/support/.claude/skills',
     share: '/data/svc_demo/groups/team/share',
     ipc: '/data/svc_demo/ipc/team/support',
@@ -40,6 +40,17 @@ test('the parts of an instance have their known places', () => {
     webPub: '/data/svc_demo/web/pub/team/support',
     webPriv: '/data/svc_demo/web/priv/team/support',
   })
+})
+
+test('the logs of any folder are one directory, however long its name is', () => {
+  const parts = layout('/d')
+  const segment = 'x'.repeat(29)
+  const longest = [...Array(7).fill(segment), 'y'.repeat(45)].join('/')
+  assert.equal(longest.length, 255)
+  const [long, other] = [groupDirs(parts, longest).logs, groupDirs(parts, `${longest.slice(0, -1)}z`).logs]
+  assert.equal(long.length, '/d/logs/'.length + 255)
+  assert.notEqual(long, other)
+  assert.equal(groupDirs(parts, longest.slice(14)).logs, `/d/logs/${longest.slice(14).replaceAll('/', '%2F')}`)
 })
 
 test('a text that is no folder has no place', () => {

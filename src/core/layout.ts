@@ -1,7 +1,12 @@
 // Where an instance keeps its files. Paths only: nothing here touches the disk.
+import { hash } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { refuse } from '../lib/refusal.ts'
+import type { AgentUser } from './agent-user.ts'
 import { folderFault } from './values.ts'
+
+/** The longest name that file systems take. Folders are ASCII, so that characters are bytes. */
+const NAME_MAX = 255
 
 /** The name of an instance, or a refusal before any path is built from it. */
 export function instanceName(text: string): string {
@@ -34,14 +39,18 @@ export interface Layout {
   /** The index of what was said: derived from the store, and made anew where it is lost. */
   readonly search: string
   readonly groups: string
+  /** What the programs of turns print, a directory for each folder. */
+  readonly logs: string
   readonly ipc: string
   readonly web: string
   readonly webPub: string
   readonly webPriv: string
   readonly egressState: string
+  /** Owner of the workspaces; undefined where agents run as svc's own user. */
+  readonly agent?: AgentUser | undefined
 }
 
-export function layout(root: string): Layout {
+export function layout(root: string, agent?: AgentUser): Layout {
   return {
     root,
     env: join(root, '.env'),
@@ -51,17 +60,20 @@ export function layout(root: string): Layout {
     store: join(root, 'store', 'svc.db'),
     search: join(root, 'store', 'search.db'),
     groups: join(root, 'groups'),
+    logs: join(root, 'logs'),
     ipc: join(root, 'ipc'),
     web: join(root, 'web'),
     webPub: join(root, 'web', 'pub'),
     webPriv: join(root, 'web', 'priv'),
     egressState: join(root, 'egress', 'state.json'),
+    ...(agent === undefined ? {} : { agent }),
   }
 }
 
 export interface GroupDirs {
   /** The agent's workspace, which every tool calls `/home/node/`. */
   readonly home: string
+  /** Outside of the workspace, where no agent writes. */
   readonly logs: string
   readonly skills: string
   /** Shared by all groups of one world, which is the first segment of a folder. */
@@ -80,7 +92,7 @@ export function groupDirs(of: Layout, folder: string): GroupDirs {
   const home = join(of.groups, folder)
   return {
     home,
-    logs: join(home, 'logs'),
+    logs: join(of.logs, logsName(folder)),
     skills: join(home, '.claude', 'skills'),
     share: join(of.groups, world, 'share'),
     ipc: join(of.ipc, folder),
@@ -88,4 +100,11 @@ export function groupDirs(of: Layout, folder: string): GroupDirs {
     webPub: join(of.webPub, folder),
     webPriv: join(of.webPriv, folder),
   }
+}
+
+/** One segment for any folder: a directory below another would mix its logs with those of a child. */
+function logsName(folder: string): string {
+  const name = folder.replaceAll('/', '%2F')
+  if (name.length <= NAME_MAX) return name
+  return `${name.slice(0, NAME_MAX - 17)}%${hash('sha256', folder, 'hex').slice(0, 16)}`
 }

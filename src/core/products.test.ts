@@ -14,10 +14,19 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
+import { Directory } from '../lib/directory.ts'
 import { Refusal, type RefusalCode } from '../lib/refusal.ts'
 import { defaultTasks } from './default-tasks.ts'
 import { layout } from './layout.ts'
-import { bundledProducts, copyProduct, findProduct, listProducts, setUpFolder, splitFrontMatter } from './products.ts'
+import {
+  bundledProducts,
+  copyProduct,
+  findProduct,
+  listProducts,
+  type Product,
+  setUpFolder,
+  splitFrontMatter,
+} from './products.ts'
 
 function freshDir(t: TestContext): string {
   const dir = mkdtempSync(join(tmpdir(), 'svc-products-'))
@@ -57,6 +66,11 @@ const SHOP = {
   'shop/skills/unlisted/SKILL.md': 'no\n',
   'base/PRODUCT.md': '---\nname: base\ntagline: Base.\nskills: [tidy]\n---\n',
   'base/skills/tidy/SKILL.md': 'tidy\n',
+}
+
+async function copyTo(product: Product, home: string): Promise<string[]> {
+  await using directory = await Directory.make(home, 0o755)
+  return await copyProduct(product, directory)
 }
 
 async function shopIn(root: string) {
@@ -162,7 +176,7 @@ test('a copy brings persona, facts and the listed skills, and says what it wrote
   const product = await shopIn(join(dir, 'products'))
   chmodSync(join(product.dir, 'skills/sell/scripts/run.sh'), 0o755)
   const home = join(dir, 'home')
-  const written = await copyProduct(product, home)
+  const written = await copyTo(product, home)
   const expected = [
     '.claude/skills/sell/SKILL.md',
     '.claude/skills/sell/scripts/run.sh',
@@ -180,10 +194,10 @@ test("a second copy writes only what is missing, so that an operator's edits sur
   const dir = freshDir(t)
   const product = await shopIn(join(dir, 'products'))
   const home = join(dir, 'home')
-  await copyProduct(product, home)
+  await copyTo(product, home)
   writeFileSync(join(home, 'PERSONA.md'), 'edited\n')
   await rm(join(home, 'facts/prices.md'))
-  assert.deepEqual(await copyProduct(product, home), ['facts/prices.md'])
+  assert.deepEqual(await copyTo(product, home), ['facts/prices.md'])
   assert.equal(readFileSync(join(home, 'PERSONA.md'), 'utf8'), 'edited\n')
 })
 
@@ -192,7 +206,7 @@ test('a symbolic link in a product is not copied', async (t) => {
   const product = await shopIn(join(dir, 'products'))
   symlinkSync('/etc/hostname', join(product.dir, 'facts/host.md'))
   symlinkSync('/etc', join(product.dir, 'skills/sell/etc'))
-  const written = await copyProduct(product, join(dir, 'home'))
+  const written = await copyTo(product, join(dir, 'home'))
   assert.ok(!written.some((file) => file.includes('host') || file.includes('etc')))
 })
 
@@ -203,7 +217,7 @@ test('a folder is set up once, and again without change', async (t) => {
   await setUpFolder(place, 'team/shop', product)
   const home = join(place.groups, 'team/shop')
   assert.equal(readFileSync(join(home, 'PERSONA.md'), 'utf8'), 'A seller.\n')
-  for (const made of [join(home, 'logs'), join(place.webPub, 'team/shop'), join(place.webPriv, 'team/shop')])
+  for (const made of [join(home, '.claude/skills'), join(place.webPub, 'team/shop'), join(place.webPriv, 'team/shop')])
     assert.ok(statSync(made).isDirectory())
   const before = tree(place.root)
   writeFileSync(join(home, '.claude/CLAUDE.md'), 'mine\n')

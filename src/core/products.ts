@@ -1,12 +1,14 @@
 // Products: what a new group starts with. A product is a folder with a PRODUCT.md; its files are copied, never overwritten.
-import { lstat, mkdir, open, readdir, readFile, rm } from 'node:fs/promises'
-import { basename, dirname, join, relative, sep } from 'node:path'
+import { lstat, readdir, readFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { diskCode, readText, refuseDisk } from '../lib/atomic-file.ts'
+import { Directory } from '../lib/directory.ts'
 import { parse } from '../lib/parse.ts'
 import { refuse } from '../lib/refusal.ts'
-import { groupDirs, type Layout } from './layout.ts'
+import { makeHome } from './home.ts'
+import type { Layout } from './layout.ts'
 import { line, SecretKey, text } from './values.ts'
 
 /** The products that come with svc; the same place seen from `src/core` and from `dist/core`. */
@@ -75,7 +77,7 @@ export function splitFrontMatter(markdown: string): { matter?: string; body: str
  * Copies PERSONA.md, facts and skills into a group's home, and answers with what it wrote.
  * Only what is missing: an operator's edits survive.
  */
-export async function copyProduct(product: Product, targetDir: string): Promise<string[]> {
+export async function copyProduct(product: Product, home: Directory): Promise<string[]> {
   const sources = [
     { dir: product.dir, start: 'PERSONA.md', below: '' },
     { dir: product.dir, start: 'facts', below: '' },
@@ -85,7 +87,7 @@ export async function copyProduct(product: Product, targetDir: string): Promise<
   for (const { dir, start, below } of sources) {
     for (const file of await filesBelow(dir, start)) {
       const to = join(below, file)
-      if (await copyMissing(join(dir, file), targetDir, to)) written.push(to)
+      if (await copyMissing(join(dir, file), home, to)) written.push(to)
     }
   }
   return written
@@ -93,11 +95,19 @@ export async function copyProduct(product: Product, targetDir: string): Promise<
 
 /** The skeleton of a group's folder, with the product's files where one is given. Safe to repeat. */
 export async function setUpFolder(layout: Layout, folder: string, product?: Product): Promise<void> {
-  const dirs = groupDirs(layout, folder)
-  for (const dir of [dirs.logs, dirs.skills, dirs.webPub, dirs.webPriv]) await makeDirs(layout.root, dir)
-  if (product) await copyProduct(product, dirs.home)
-  await writeMissing(join(dirs.home, 'PERSONA.md'), PERSONA, 0o644)
-  await writeMissing(join(dirs.home, '.claude', 'CLAUDE.md'), RUNBOOK, 0o644)
+  await using home = await makeHome(layout, folder)
+  await (await home.makePath('.claude/skills')).close()
+  for (const [path, mode] of [
+    [layout.webPub, 0o755],
+    [layout.webPriv, 0o700],
+  ] as const) {
+    await using pages = await Directory.make(path, mode, { follow: true })
+    await (await pages.makePath(folder)).close()
+  }
+  if (product) await copyProduct(product, home)
+  await home.createFile('PERSONA.md', PERSONA, 0o644)
+  await using client = await home.makePath('.claude')
+  await client.createFile('CLAUDE.md', RUNBOOK, 0o644)
 }
 
 async function readYaml(matter: string, path: string): Promise<unknown> {
@@ -128,47 +138,13 @@ async function filesBelow(dir: string, start: string): Promise<string[]> {
   return found.flat()
 }
 
-async function copyMissing(from: string, base: string, to: string): Promise<boolean> {
-  const path = join(base, to)
-  await makeDirs(base, dirname(path))
+async function copyMissing(from: string, home: Directory, to: string): Promise<boolean> {
+  await using directory = await home.makePath(dirname(to))
   try {
     const [bytes, { mode }] = [await readFile(from), await lstat(from)]
-    return await writeMissing(path, bytes, mode & 0o100 ? 0o755 : 0o644)
+    return await directory.createFile(basename(to), bytes, mode & 0o100 ? 0o755 : 0o644)
   } catch (error) {
     refuseDisk(error, 'copy', from)
-  }
-}
-
-/** Whether the file was written; one that is there stays, and a symbolic link in its place is not followed. */
-export async function writeMissing(path: string, data: string | Uint8Array, mode: number): Promise<boolean> {
-  let made = false
-  try {
-    await using file = await open(path, 'wx', mode)
-    made = true
-    await file.writeFile(data)
-    return true
-  } catch (error) {
-    if (!made && diskCode(error) === 'EEXIST') return false
-    // Half a file would count as there already the next time.
-    if (made) await rm(path, { force: true })
-    return refuseDisk(error, 'write', path)
-  }
-}
-
-/**
- * Makes `path` step by step below `base`, and refuses a symbolic link on the way: an agent writes in its folder, and must
- * not lead an operator's command out of it.
- */
-export async function makeDirs(base: string, path: string): Promise<void> {
-  await mkdir(base, { recursive: true }).catch((error) => refuseDisk(error, 'make', base))
-  let at = base
-  for (const segment of relative(base, path).split(sep).filter(Boolean)) {
-    at = join(at, segment)
-    await mkdir(at, 0o755).catch((error) => {
-      if (diskCode(error) !== 'EEXIST') refuseDisk(error, 'make', at)
-    })
-    if ((await kindOf(at)) !== 'directory')
-      refuse('conflict', `cannot make the directory ${at}: something else is there`)
   }
 }
 
@@ -205,7 +181,6 @@ This folder is your workspace. Every tool calls it \`/home/node/\`.
 - \`PERSONA.md\` says who you are and how you speak.
 - \`facts/\` holds what you are expected to know. Look there before you answer from memory.
 - \`.claude/skills/<name>/SKILL.md\` are instructions for a kind of work. A prompt that starts with \`/<name>\` asks for one.
-- \`logs/\` belongs to the host. Leave it alone.
 
 ## Your memory
 

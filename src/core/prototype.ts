@@ -1,15 +1,15 @@
 // The workspace of a group that an agent registers: the skeleton, and what its parent keeps in `prototype/`.
-import { constants } from 'node:fs'
-import { lstat, open, readdir, readlink, realpath, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
-import { diskCode, refuseDisk } from '../lib/atomic-file.ts'
-import { refuse } from '../lib/refusal.ts'
-import { HOME, inHome, realHome } from './home.ts'
-import { groupDirs, type Layout } from './layout.ts'
-import { bundledProducts, findProduct, makeDirs, setUpFolder, writeMissing } from './products.ts'
+import { Directory, kindOfEntry } from '../lib/directory.ts'
+import { removeTree } from '../lib/directory-tree.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
+import { HOME, inHome, makeHome, openHome, removeHome } from './home.ts'
+import type { Layout } from './layout.ts'
+import { bundledProducts, findProduct, setUpFolder } from './products.ts'
 
 const FILES_MAX = 2000
 const BYTES_MAX = 64 * 1024 * 1024
+/** Each level keeps two directories open. */
+const DEPTH_MAX = 32
 
 export interface Workspace {
   readonly folder: string
@@ -18,82 +18,93 @@ export interface Workspace {
   readonly from?: string | undefined
 }
 
-/** Makes it; when that fails, what was not there before is gone again. */
+/** Makes it; when that fails, what was not there before is removed again. */
 export async function makeWorkspace(layout: Layout, { folder, product, from }: Workspace): Promise<void> {
-  const { home, webPub, webPriv } = groupDirs(layout, folder)
-  const fresh: string[] = []
-  for (const dir of [home, webPub, webPriv]) if (!(await isThere(dir))) fresh.push(dir)
+  const undo = await removalsOf(layout, folder)
   try {
-    if (from !== undefined) await copyPrototype(layout, from, home)
+    if (from !== undefined) await copyPrototype(layout, from, folder)
     await setUpFolder(layout, folder, await findProduct(bundledProducts, product))
   } catch (error) {
-    for (const dir of fresh) await rm(dir, { recursive: true, force: true })
+    for (const remove of undo) await remove()
     throw error
   }
 }
 
-/** Regular files alone: a link, or what became one meanwhile, could lead out of the workspace. */
-async function copyPrototype(layout: Layout, from: string, to: string): Promise<void> {
-  const home = await realHome(layout, from)
-  const none = `no prototype dir: there is no directory ${HOME}/prototype`
-  if (home === undefined) return refuse('not_found', none)
-  const base = join(home, 'prototype')
-  if ((await kindOf(base)) !== 'directory') refuse('not_found', none)
-  let [files, bytes] = [0, 0]
+/** How to remove those directories of a group that are not there yet. */
+async function removalsOf(layout: Layout, folder: string): Promise<(() => Promise<void>)[]> {
+  const removals: (() => Promise<void>)[] = []
+  if (await isMissing(openHome(layout, folder))) removals.push(() => removeHome(layout, folder))
+  for (const path of [layout.webPub, layout.webPriv]) {
+    await using pages = await Directory.open(path, { follow: true })
+    if (await isMissing(pages?.openPath(folder))) removals.push(() => removePages(path, folder))
+  }
+  return removals
+}
+
+async function isMissing(opening: Promise<Directory | undefined> | undefined): Promise<boolean> {
+  try {
+    await using found = await opening
+    return found === undefined
+  } catch (error) {
+    // Something else has the name: the set-up says so.
+    if (error instanceof Refusal) return false
+    throw error
+  }
+}
+
+async function removePages(path: string, folder: string): Promise<void> {
+  const segments = folder.split('/')
+  const name = segments.pop() ?? folder
+  await using pages = await Directory.open(path, { follow: true })
+  await using above = await pages?.openPath(segments.join('/'))
+  if (above) await removeTree(above, name)
+}
+
+/** Copies into the workspace of `to`, which is made where it is missing. Files that are there stay. */
+export async function copyPrototype(layout: Layout, from: string, to: string): Promise<void> {
+  await using home = await openHome(layout, from)
+  await using prototype = await home?.openDirectory('prototype')
+  if (!home || !prototype) return refuse('not_found', `no prototype dir: there is no directory ${HOME}/prototype`)
   await inHome(home, async () => {
-    for (const path of await filesIn(base)) {
-      const found = await readInside(base, join(base, path))
-      if (!found) continue
-      files++
-      bytes += found.data.length
-      if (files > FILES_MAX || bytes > BYTES_MAX)
-        refuse('too_large', `copy prototype: it has more than ${FILES_MAX} files or ${BYTES_MAX} bytes`)
-      await makeDirs(layout.root, dirname(join(to, path)))
-      await writeMissing(join(to, path), found.data, found.mode)
-    }
+    await using target = await makeHome(layout, to)
+    await copyTree(prototype, target, { files: 0, directories: 0, bytes: 0 }, DEPTH_MAX)
   })
 }
 
-/** Relative to `base`, in the order of their names. */
-async function filesIn(base: string, below = ''): Promise<string[]> {
-  const entries = await readdir(join(base, below), { withFileTypes: true }).catch((error) =>
-    refuseDisk(error, 'copy', join(base, below)),
+interface Counts {
+  files: number
+  directories: number
+  bytes: number
+}
+
+/** Regular files alone: the agent's own links mean nothing in another workspace. */
+async function copyTree(from: Directory, to: Directory, counts: Counts, depthLeft: number): Promise<void> {
+  for (const entry of await from.entries()) {
+    const kind = kindOfEntry(entry)
+    if (kind === 'file') await copyFile(from, to, entry.name, counts)
+    if (kind !== 'directory') continue
+    if (depthLeft === 0) refuse('too_large', `copy prototype: its directories are nested deeper than ${DEPTH_MAX}`)
+    if (++counts.directories > FILES_MAX) refuseSize()
+    await using below = await from.openDirectory(entry.name)
+    if (!below) continue
+    await using target = await to.makePath(entry.name)
+    await copyTree(below, target, counts, depthLeft - 1)
+  }
+}
+
+async function copyFile(from: Directory, to: Directory, name: string, counts: Counts): Promise<void> {
+  // The agent may have removed it, or put something else in its place, since it was listed.
+  if ((await from.kindOf(name)) !== 'file') return
+  const found = await from.readFile(name, BYTES_MAX)
+  if (!found) return
+  counts.bytes += found.data.length
+  if (++counts.files > FILES_MAX || counts.bytes > BYTES_MAX) refuseSize()
+  await to.createFile(name, found.data, found.mode & 0o100 ? 0o755 : 0o644)
+}
+
+function refuseSize(): never {
+  return refuse(
+    'too_large',
+    `copy prototype: it has more than ${FILES_MAX} files, ${FILES_MAX} directories or ${BYTES_MAX} bytes`,
   )
-  const found: string[] = []
-  for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
-    const path = join(below, entry.name)
-    if (entry.isDirectory()) found.push(...(await filesIn(base, path)))
-    else if (entry.isFile()) found.push(path)
-    if (found.length > FILES_MAX) break
-  }
-  return found
-}
-
-async function readInside(base: string, path: string): Promise<{ data: Buffer; mode: number } | undefined> {
-  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
-  try {
-    await using file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
-    const stats = await file.stat()
-    // A directory on the way may have been exchanged for a link since it was listed: asked of what is open, not of its name.
-    const real = await readlink(`/proc/self/fd/${file.fd}`).catch(() => realpath(path))
-    if (!stats.isFile() || !real.startsWith(`${base}/`)) return undefined
-    if (stats.size > BYTES_MAX) refuse('too_large', `copy prototype: ${path} is larger than ${BYTES_MAX} bytes`)
-    return { data: await file.readFile(), mode: stats.mode & 0o100 ? 0o755 : 0o644 }
-  } catch (error) {
-    const code = diskCode(error)
-    return code === 'ENOENT' || code === 'ELOOP' ? undefined : refuseDisk(error, 'copy', path)
-  }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return (await kindOf(path)) !== undefined
-}
-
-async function kindOf(path: string): Promise<'directory' | 'other' | undefined> {
-  try {
-    return (await lstat(path)).isDirectory() ? 'directory' : 'other'
-  } catch (error) {
-    const code = diskCode(error)
-    return code === 'ENOENT' || code === 'ENOTDIR' ? undefined : refuseDisk(error, 'read', path)
-  }
 }

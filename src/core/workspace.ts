@@ -1,11 +1,11 @@
-// Files of a folder's workspace, which every tool calls `/home/node/` (decision T12). An agent writes there, so nothing of
-// what a path seems to be is believed: the file that was opened is judged, not its name.
-import { constants } from 'node:fs'
-import { type FileHandle, open, readlink, realpath, stat } from 'node:fs/promises'
-import { join, relative, sep } from 'node:path'
+// Files of a folder's workspace, which every tool calls `/home/node/` (decision T12). An agent writes there, so a path is
+// resolved once, and then opened below the workspace's descriptor without following any link.
+import type { FileHandle } from 'node:fs/promises'
+import { relative, sep } from 'node:path'
 import { diskCode, refuseDisk } from '../lib/atomic-file.ts'
-import { refuse } from '../lib/refusal.ts'
-import { realHome } from './home.ts'
+import type { Directory } from '../lib/directory.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
+import { openHome } from './home.ts'
 import type { Layout } from './layout.ts'
 import { splitFrontMatter } from './products.ts'
 import { FILE_BYTES_MAX, refuseSize } from './staging.ts'
@@ -54,7 +54,7 @@ export const FileName = text((value) => {
   return result.success ? undefined : result.error.issues[0]?.message
 })
 
-/** Opens a regular file of the workspace; whoever asked closes it. `path` is a `WorkspacePath`. */
+/** Opens a regular file of the workspace; the caller closes it. `path` is a `WorkspacePath`. */
 export async function openInWorkspace(
   layout: Layout,
   folder: string,
@@ -63,53 +63,52 @@ export async function openInWorkspace(
 ): Promise<FileHandle> {
   const fault = workspacePathFault(path)
   if (fault) refuse('invalid', `${path} ${fault}`)
+  await using home = (await openHome(layout, folder)) ?? refuse('not_found', 'you have no workspace')
+  const segments = await resolve(home, path)
+  const file = await openResolved(home, segments, path)
   try {
-    const home = (await realHome(layout, folder)) ?? refuse('not_found', 'you have no workspace')
-    const named = join(home, path.slice(HOME.length))
-    const real = await mustBeInside(home, named, path)
-    // Not opened to find out: to open a device may do something.
-    if (!(await stat(real)).isFile()) refuse('invalid', `${path} is not a regular file`)
-    const file = await open(real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
-    try {
-      const opened = await file.stat()
-      if (!opened.isFile()) refuse('invalid', `${path} is not a regular file`)
-      await mustHaveOpened(file, home, named, path)
-      if (opened.size > maxBytes) refuseSize(maxBytes)
-      return file
-    } catch (error) {
-      await file.close()
-      throw error
-    }
+    if ((await file.stat()).size > maxBytes) refuseSize(maxBytes)
+    return file
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+/** Where the path leads within the workspace, without links. */
+async function resolve(home: Directory, path: string): Promise<string[]> {
+  try {
+    return segmentsInside(await home.realPath(), await home.realPathOf(path.slice(HOME.length)), path)
   } catch (error) {
     if (diskCode(error) === 'ELOOP') refuse('invalid', `${path} is not a regular file`)
-    // Said with the name that the agent knows it by.
+    // Named as the agent knows it.
     return refuseDisk(error, 'read', path)
   }
 }
 
-/** Between the look and the opening somebody may have put something else there. */
-async function mustHaveOpened(file: FileHandle, home: string, named: string, path: string): Promise<void> {
-  // What is open has one name, which the kernel tells; no look at a path can be sure of it.
-  const real = await readlink(`/proc/self/fd/${file.fd}`).catch(() => undefined)
-  if (real !== undefined) return mustLieInside(home, real, path)
-  const [opened, again] = [await file.stat(), await stat(await mustBeInside(home, named, path))]
-  if (opened.ino !== again.ino || opened.dev !== again.dev) refuse('invalid', `${path} is not a regular file`)
+async function openResolved(home: Directory, segments: readonly string[], path: string): Promise<FileHandle> {
+  try {
+    await using directory = await home.openPath(segments.slice(0, -1).join('/'))
+    const file = await directory?.openFile(segments.at(-1) ?? '')
+    return file ?? refuse('not_found', `cannot read ${path}: it does not exist`)
+  } catch (error) {
+    // The message names a path of the host.
+    if (error instanceof Refusal && error.code === 'invalid') refuse('invalid', `${path} is not a regular file`)
+    if (error instanceof Refusal && error.code !== 'not_found') refuse(error.code, `cannot read ${path}`)
+    throw error
+  }
 }
 
-async function mustBeInside(home: string, named: string, path: string): Promise<string> {
-  const real = await realpath(named)
-  mustLieInside(home, real, path)
-  return real
+/** The segments of `real` below `home`. Refused where it leads out, or to a place where keys are kept. */
+export function segmentsInside(home: string, real: string, path: string): string[] {
+  const segments = relative(home, real).split(sep)
+  if (real === home || segments[0] === '..') refuse('invalid', `${path} leads out of your workspace`)
+  if (isBlocked(segments)) refuse('invalid', `${path} leads to a place where keys are kept, which is never sent`)
+  return segments
 }
 
-export function mustLieInside(home: string, real: string, path: string): void {
-  const parts = relative(home, real).split(sep)
-  if (real === home || parts[0] === '..') refuse('invalid', `${path} leads out of your workspace`)
-  if (isBlocked(parts)) refuse('invalid', `${path} leads to a place where keys are kept, which is never sent`)
-}
-
-function isBlocked(parts: readonly string[]): boolean {
-  return parts.some((part) => BLOCKED.has(part.toLowerCase()))
+export function isBlocked(segments: readonly string[]): boolean {
+  return segments.some((segment) => BLOCKED.has(segment.toLowerCase()))
 }
 
 /** `voice` of the front matter of the folder's PERSONA.md; nothing where that has none, or is no such file. */

@@ -1,4 +1,5 @@
 // `svc serve`: the daemons of one process, each with its listener, until it is told to stop (decision P4).
+import { securePlaces } from '../core/private-places.ts'
 import type { Log } from '../lib/log.ts'
 import { openProcessMetrics } from '../lib/metrics.ts'
 import { nearest } from '../lib/nearest.ts'
@@ -42,6 +43,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const stop = new AbortController()
   opened.defer(() => stop.abort())
   try {
+    if (options.host.layout) await securePlaces(options.host.layout)
     const running = await openDaemons(options, opened, stop.signal)
     const listeners = await listen(running, options)
     opened.defer(() => closeAll(listeners))

@@ -45,7 +45,7 @@ onEveryEngine('register_group', (engine) => {
       'member folder:team/a role:member',
     ])
     const home = join(here.root, 'groups/team/a')
-    assert.ok(existsSync(join(home, 'PERSONA.md')) && existsSync(join(home, 'logs')))
+    assert.ok(existsSync(join(home, 'PERSONA.md')) && !existsSync(join(home, 'logs')))
     assert.equal(await team.refusal('register_group', asked), 'there is a group team/a already')
     // Nothing was taken back of what was there.
     assert.deepEqual(
@@ -73,7 +73,7 @@ onEveryEngine('register_group', (engine) => {
       'no prototype dir: there is no directory /home/node/prototype',
     )
     assert.deepEqual(await tracesOf(here), before)
-    assert.deepEqual(readdirSync(join(here.root, 'groups/team')).toSorted(), ['.claude', 'PERSONA.md', 'logs', 'taken'])
+    assert.deepEqual(readdirSync(join(here.root, 'groups/team')).toSorted(), ['.claude', 'PERSONA.md', 'taken'])
     assert.deepEqual(readdirSync(join(here.root, 'web/pub/team')), [])
   })
 })
@@ -91,7 +91,7 @@ test('a prototype is copied with its modes and without links, and is called afte
   assert.equal(readFileSync(join(home, 'PERSONA.md'), 'utf8'), 'A seller.\n')
   assert.equal(readFileSync(join(home, 'facts/a.md'), 'utf8'), '1')
   assert.equal(statSync(join(home, 'bin/x')).mode & 0o777, 0o644)
-  assert.deepEqual(readdirSync(home).toSorted(), ['.claude', 'PERSONA.md', 'bin', 'facts', 'logs'])
+  assert.deepEqual(readdirSync(home).toSorted(), ['.claude', 'PERSONA.md', 'bin', 'facts'])
   const row = await here.host.engine.read((tx) => groups.find(tx, { folder: 'team/telegram_group_42' }))
   assert.equal(row?.name, 'telegram:Group/4.2')
 })

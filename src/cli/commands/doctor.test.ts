@@ -78,6 +78,18 @@ suite('svc doctor finds', () => {
       /does not exist/,
       /svc create demo/,
     ],
+    'workspaces that others read': [
+      (cli) => chmodSync(join(cli.root, 'groups'), 0o755),
+      'privacy',
+      /^other users of this machine can read \S+\/groups$/,
+      /^chmod 700 \S+\/groups$/,
+    ],
+    'pages behind a login that others read': [
+      (cli) => chmodSync(join(cli.root, 'web/priv'), 0o701),
+      'privacy',
+      /can read \S+\/web\/priv$/,
+      /^chmod 700 \S+\/web\/priv$/,
+    ],
     'an .env that others read': [(cli) => chmodSync(env(cli), 0o640), '.env', /mode 640/, /^chmod 600 /],
     'a bad value of a daemon': [
       (cli) => writeFileSync(env(cli), 'ROUTD_LISTEN=x\n', { flag: 'a' }),

@@ -43,6 +43,7 @@ async function examine(svc: Svc, place: Place): Promise<Finding[]> {
   const findings = [await attempt('directory', () => checkDirectory(place))]
   if (isWrong(findings)) return findings
   findings.push(await attempt('.env', () => checkEnv(place)))
+  findings.push(await attempt('privacy', () => checkPrivacy(place)))
   const settings = await attempt('settings', () => checkSettings(place, svc))
   findings.push(settings, await checkDescriptors())
   if (settings.status === 'wrong') return findings
@@ -86,6 +87,16 @@ async function checkEnv({ layout: { env } }: Place): Promise<Finding> {
   if ((mode & 0o077) === 0) return { check: '.env', status: 'ok', detail: env }
   const detail = `${env} holds secrets and others can open it (mode ${mode.toString(8)})`
   return { check: '.env', status: 'wrong', detail, next: `chmod 600 ${env}` }
+}
+
+/** The socket directory is left out: agents with a user of their own may have to enter it. */
+async function checkPrivacy({ layout }: Place): Promise<Finding> {
+  const { isOpenToOthers, privatePlaces } = await import('../../core/private-places.ts')
+  const open: string[] = []
+  for (const path of privatePlaces(layout)) if (path !== layout.ipc && (await isOpenToOthers(layout, path))) open.push(path)
+  if (open.length === 0) return { check: 'privacy', status: 'ok', detail: 'other users cannot read the workspaces' }
+  const detail = `other users of this machine can read ${open.join(' and ')}`
+  return { check: 'privacy', status: 'wrong', detail, next: `chmod 700 ${open.join(' ')}` }
 }
 
 async function checkSettings(place: Place, svc: Svc): Promise<Finding> {

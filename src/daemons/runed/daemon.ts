@@ -1,7 +1,9 @@
 // Runs the agents' turns.
 import { RunSockets } from '../../agent-socket/run-socket.ts'
 import { describeCells } from '../../cell/describe.ts'
-import { agentUser } from '../../core/agent-user.ts'
+import type { Layout } from '../../core/layout.ts'
+import { takeOwnership } from '../../core/workspace-owner.ts'
+import type { Log } from '../../lib/log.ts'
 import { openRuntimes } from '../../runtimes/index.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import { agentTools } from '../agent-tools.ts'
@@ -11,6 +13,8 @@ import { preparing } from './preparation.ts'
 import { RunNetworks } from './run-network.ts'
 import { Runner } from './runner.ts'
 import { keepTurnLogs } from './turn-logs.ts'
+
+const PROGRESS_MS = 3000
 
 export const runed = daemon({
   name: 'runed',
@@ -24,6 +28,7 @@ export const runed = daemon({
     const { layout } = host
     // A process without files has no workspaces.
     if (!layout) return
+    await ownWorkspaces(layout, log)
     log.info(describeCells(settings), 'agents')
     if (settings.SANDBOX === 'none') log.warn('agents run without a cell: SANDBOX=none')
     else if (settings.NETWORK === 'open') log.warn('network rules do not bind agents: NETWORK=open')
@@ -33,7 +38,7 @@ export const runed = daemon({
     const sockets = new RunSockets({
       host,
       list: agentTools(),
-      user: agentUser(settings.AGENT_UID),
+      user: layout.agent,
       onError: (error, folder, tool) => log.error({ folder, tool, err: error }, 'internal error'),
       onStranger: (folder, uid) => log.warn({ folder, uid }, 'a connection of another user was closed'),
     })
@@ -52,3 +57,23 @@ export const runed = daemon({
     defer(keepTurnLogs({ host, layout, log }))
   },
 })
+
+/** Logs progress at most every few seconds: a large tree takes a while, and no turn starts before. */
+async function ownWorkspaces(layout: Layout, log: Log): Promise<void> {
+  let loggedAt = performance.now()
+  const onProgress = (done: number): void => {
+    if (performance.now() - loggedAt < PROGRESS_MS) return
+    loggedAt = performance.now()
+    log.info({ done }, 'changing the owner of the workspaces')
+  }
+  try {
+    const count = await takeOwnership(layout, onProgress)
+    if (count > 0) log.info({ count }, `workspaces now belong to uid ${layout.agent?.uid}`)
+  } catch (error) {
+    // Agents of other workspaces can work.
+    log.error(
+      { err: error },
+      `some workspaces do not belong to uid ${layout.agent?.uid}: their agents cannot write there`,
+    )
+  }
+}

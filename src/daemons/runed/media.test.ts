@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { conversing } from '../../../test/support/conversation.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
+import { exchangeEntries } from '../../../test/support/swapping.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { envelopes } from '../../core/envelopes.ts'
 import { layout } from '../../core/layout.ts'
@@ -49,4 +50,22 @@ onEveryEngine('files that come with a message', (engine) => {
     assert.deepEqual(readdirSync(outside), [])
     assert.ok(!existsSync(join(home, '..', 'etc')))
   })
+
+  if (engine === 'sqlite')
+    test('are never written outside while their directory is exchanged for a link', async (t) => {
+      const { home, keep } = await open(
+        t,
+        Array.from({ length: 10_000 }, () => ({ filename: 'a', data: base64('x') })),
+      )
+      const outside = tempDir(t)
+      mkdirSync(join(home, 'media'))
+      symlinkSync(outside, join(home, 'trap'))
+      await using exchanging = await exchangeEntries([join(home, 'media'), join(home, 'trap')])
+      const { asked } = await keep()
+      const told: { path?: string }[] = JSON.parse(asked[0]?.envelope?.attachments ?? '')
+      const kept = told.filter(({ path }) => path !== undefined).length
+      assert.ok(kept > 0 && kept < told.length, `${kept} of ${told.length} kept`)
+      await exchanging[Symbol.asyncDispose]()
+      assert.deepEqual(readdirSync(outside), [])
+    })
 })

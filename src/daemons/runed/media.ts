@@ -1,11 +1,9 @@
 // Files that came with a message: put into the workspace before the agent is told of them, and taken out of the store then.
-import { join } from 'node:path'
 import { z } from 'zod'
 import type { Asked, ClaimedTurn } from '../../core/claim.ts'
 import { type Envelope, envelopes } from '../../core/envelopes.ts'
-import { realHome } from '../../core/home.ts'
+import { openHome } from '../../core/home.ts'
 import type { Layout } from '../../core/layout.ts'
-import { makeDirs, writeMissing } from '../../core/products.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 
@@ -32,24 +30,30 @@ async function kept(host: Host, layout: Layout, { turn }: ClaimedTurn, envelope:
   const day = new Date(host.clock.now()).toISOString().slice(0, 10).replaceAll('-', '')
   const all: Attachment[] = []
   for (const [at, { data, ...known }] of read.data.entries()) {
-    const path = data === undefined ? undefined : join('media', day, `${envelope.message_seq}-${at}-${nameOf(known)}`)
-    const isKept = path !== undefined && (await keep(layout, turn.folder, path, data ?? ''))
-    all.push({ ...known, ...(isKept ? { path: `${HOME}${path}` } : {}) })
+    const [directory, name] = [`media/${day}`, `${envelope.message_seq}-${at}-${nameOf(known)}`]
+    const isKept = data !== undefined && (await keep(layout, turn.folder, { directory, name, base64: data }))
+    all.push({ ...known, ...(isKept ? { path: `${HOME}${directory}/${name}` } : {}) })
   }
   const attachments = JSON.stringify(all)
   await host.engine.transaction((tx) => envelopes.update(tx, { message_seq: envelope.message_seq }, { attachments }))
   return { ...envelope, attachments }
 }
 
-async function keep(layout: Layout, folder: string, path: string, base64: string): Promise<boolean> {
+interface MediaFile {
+  /** Relative to the workspace. */
+  readonly directory: string
+  readonly name: string
+  readonly base64: string
+}
+
+async function keep(layout: Layout, folder: string, { directory, name, base64 }: MediaFile): Promise<boolean> {
   const bytes = Buffer.from(base64, 'base64')
   if (bytes.byteLength > BYTES_MAX) return false
   try {
-    const home = await realHome(layout, folder)
-    if (home === undefined) return false
-    await makeDirs(home, join(home, path, '..'))
-    await writeMissing(join(home, path), bytes, 0o644)
-    return true
+    await using home = await openHome(layout, folder)
+    await using media = await home?.makePath(directory)
+    await media?.createFile(name, bytes, 0o644)
+    return media !== undefined
   } catch (error) {
     if (error instanceof Refusal) return false
     throw error

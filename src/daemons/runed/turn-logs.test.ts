@@ -3,72 +3,111 @@ import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from '
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { testHost } from '../../../test/support/host.ts'
+import { contentsOf, exchangeEntries } from '../../../test/support/swapping.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
-import { groupDirs } from '../../core/layout.ts'
+import { groupDirs, type Layout, layout } from '../../core/layout.ts'
 import { openLog } from '../../lib/log.ts'
-import { KEPT_MAX, KEPT_MS, keepTurnLogs, pruneTurnLogs, turnLogFile } from './turn-logs.ts'
+import { KEPT_MAX, KEPT_MS, keepTurnLogs, pruneFormerLogs, pruneTurnLogs, turnLogFile } from './turn-logs.ts'
 
 const NOW = Date.UTC(2026, 5, 15, 12)
 const DAY_MS = 24 * 3_600_000
 
-function workspace(t: TestContext) {
-  const home = join(tempDir(t), 'main')
-  const dirs = { home, logs: join(home, 'logs') }
-  const folder = dirname(turnLogFile(dirs, 'x', NOW))
-  mkdirSync(folder, { recursive: true })
-  const write = (turnId: string, at: number): string => {
-    const path = turnLogFile(dirs, turnId, at)
-    writeFileSync(path, 'said')
-    return path
-  }
-  return { dirs, folder, write }
+/** Where the logs of a folder are now, and where earlier versions kept them. */
+const PLACES = {
+  'the logs of a folder': (places: Layout) => groupDirs(places, 'main').logs,
+  'logs in the workspace': (places: Layout) => join(places.groups, 'main/logs/turns'),
 }
 
-test('the log of a turn is kept for thirty days', async (t) => {
-  const { dirs, write } = workspace(t)
-  const [old, kept, fresh] = [write('a', NOW - KEPT_MS - DAY_MS), write('b', NOW - KEPT_MS), write('c', NOW)]
-  assert.equal(await pruneTurnLogs(dirs, NOW), 1)
-  assert.deepEqual([old, kept, fresh].map(existsSync), [false, true, true])
-})
+for (const [what, placeOf] of Object.entries(PLACES)) {
+  const open = (t: TestContext) => {
+    const places = layout(tempDir(t))
+    const folder = placeOf(places)
+    mkdirSync(folder, { recursive: true })
+    const write = (turnId: string, at: number): string => {
+      const path = turnLogFile({ logs: folder }, turnId, at)
+      writeFileSync(path, 'said')
+      return path
+    }
+    const prune = async () => (await pruneTurnLogs(places, NOW)) + (await pruneFormerLogs(places, 'main', NOW))
+    return { folder, write, prune }
+  }
 
-test('of very many logs the newest are kept', async (t) => {
-  const { dirs, folder, write } = workspace(t)
-  for (let at = 0; at < KEPT_MAX + 3; at++) write(`${at}`.padStart(6, '0'), NOW - DAY_MS)
-  const today = write('000000', NOW)
-  assert.equal(await pruneTurnLogs(dirs, NOW), 4)
-  assert.deepEqual([readdirSync(folder).length, existsSync(today)], [KEPT_MAX, true])
-  assert.ok(!readdirSync(folder).some((name) => /-00000[0-3]\.log$/.test(name) && name < '2026-06-15'))
-})
+  test(`${what} are kept for thirty days`, async (t) => {
+    const { write, prune } = open(t)
+    const [old, kept, fresh] = [write('a', NOW - KEPT_MS - DAY_MS), write('b', NOW - KEPT_MS), write('c', NOW)]
+    assert.equal(await prune(), 1)
+    assert.deepEqual([old, kept, fresh].map(existsSync), [false, true, true])
+  })
 
-test('what is no log stays, and a folder of logs that the agent made a link is left alone', async (t) => {
-  const { dirs, folder, write } = workspace(t)
-  writeFileSync(join(folder, 'notes.md'), 'mine')
-  const old = write('a', NOW - 2 * KEPT_MS)
-  const logs = join(dirs.home, 'else', 'logs')
-  mkdirSync(logs, { recursive: true })
-  symlinkSync(folder, join(logs, 'turns'))
-  assert.equal(await pruneTurnLogs({ home: dirs.home, logs }, NOW), 0)
+  test(`of ${what} the newest 1,000 are kept`, async (t) => {
+    const { folder, write, prune } = open(t)
+    for (let at = 0; at < KEPT_MAX + 3; at++) write(`${at}`.padStart(6, '0'), NOW - DAY_MS)
+    const today = write('000000', NOW)
+    assert.equal(await prune(), 4)
+    assert.deepEqual([readdirSync(folder).length, existsSync(today)], [KEPT_MAX, true])
+    assert.ok(!readdirSync(folder).some((name) => /-00000[0-3]\.log$/.test(name) && name < '2026-06-15'))
+  })
+
+  test(`other files among ${what} are kept`, async (t) => {
+    const { folder, write, prune } = open(t)
+    writeFileSync(join(folder, 'notes.md'), 'mine')
+    write('a', NOW - 2 * KEPT_MS)
+    assert.equal(await prune(), 1)
+    assert.deepEqual(readdirSync(folder), ['notes.md'])
+  })
+}
+
+test('pruning follows no link that an agent put in the place of its logs', async (t) => {
+  const places = layout(tempDir(t))
+  const outside = join(places.root, 'outside')
+  mkdirSync(join(outside, 'turns'), { recursive: true })
+  const old = turnLogFile({ logs: join(outside, 'turns') }, 'a', NOW - 2 * KEPT_MS)
+  writeFileSync(old, 'said')
+  mkdirSync(join(places.groups, 'main'), { recursive: true })
+  symlinkSync(outside, join(places.groups, 'main/logs'))
+  assert.equal(await pruneFormerLogs(places, 'main', NOW), 0)
+  symlinkSync(outside, join(places.groups, 'main/child'))
+  assert.equal(await pruneFormerLogs(places, 'main/child', NOW), 0)
   assert.ok(existsSync(old))
-  assert.equal(await pruneTurnLogs(dirs, NOW), 1)
-  assert.deepEqual(readdirSync(folder), ['notes.md'])
 })
 
-test('where no turn has run there is nothing to do', async (t) => {
-  const home = tempDir(t)
-  assert.equal(await pruneTurnLogs({ home, logs: join(home, 'logs') }, NOW), 0)
+test('pruning removes nothing outside while the logs are exchanged for a link', async (t) => {
+  const places = layout(tempDir(t))
+  const [outside, logs] = [join(places.root, 'outside'), join(places.groups, 'main/logs')]
+  for (const dir of [join(outside, 'turns'), join(logs, 'turns')]) {
+    mkdirSync(dir, { recursive: true })
+    writeFileSync(turnLogFile({ logs: dir }, 'a', NOW - 2 * KEPT_MS), 'said')
+  }
+  symlinkSync(outside, join(logs, '../trap'))
+  const before = contentsOf(outside)
+  let count = 0
+  await using _exchanging = await exchangeEntries([logs, join(logs, '../trap')])
+  for (let times = 0; times < 10_000; times++) count += await pruneFormerLogs(places, 'main', NOW)
+  assert.equal(count, 1)
+  assert.deepEqual(contentsOf(outside), before)
 })
 
-test('while agents run the logs of every folder are looked through', async (t) => {
+test('without any logs there is nothing to prune', async (t) => {
+  const places = layout(tempDir(t))
+  assert.equal(await pruneTurnLogs(places, NOW), 0)
+  assert.equal(await pruneFormerLogs(places, 'main', NOW), 0)
+})
+
+test('runed prunes the logs of every folder, also of those whose group is gone', async (t) => {
   const { host, clock, groups } = await testHost(t)
-  const layout = host.layout ?? assert.fail('it has files')
+  const places = host.layout ?? assert.fail('it has files')
   await groups('main', 'team')
-  const logs = ['main', 'team'].map((folder) => turnLogFile(groupDirs(layout, folder), 'a', clock.now() - 2 * KEPT_MS))
+  const logs = [
+    groupDirs(places, 'main').logs,
+    join(places.groups, 'team/logs/turns'),
+    groupDirs(places, 'removed').logs,
+  ].map((logs) => turnLogFile({ logs }, 'a', clock.now() - 2 * KEPT_MS))
   for (const path of logs) {
     mkdirSync(dirname(path), { recursive: true })
     writeFileSync(path, 'said')
   }
-  const stop = keepTurnLogs({ host, layout, log: await openLog({ to: { write: () => true } }), firstMs: 0 })
+  const stop = keepTurnLogs({ host, layout: places, log: await openLog({ to: { write: () => true } }), firstMs: 0 })
   t.after(stop)
   await until(() => !logs.some((path) => existsSync(path)))
 })

@@ -1,11 +1,13 @@
 // The logs of a folder's turns: what each is called, and how long they are kept.
-import { readdir, realpath, rm } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { groups } from '../../core/groups.ts'
-import { type GroupDirs, groupDirs, type Layout } from '../../core/layout.ts'
+import { openHome } from '../../core/home.ts'
+import type { GroupDirs, Layout } from '../../core/layout.ts'
 import { timestamp } from '../../lib/clock.ts'
+import { Directory } from '../../lib/directory.ts'
 import type { Log } from '../../lib/log.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 
 /** Whichever is less: what is older, and what is more, goes. */
@@ -18,31 +20,42 @@ const AGAIN_MS = 3_600_000
 
 const NAME = /^\d{4}-\d{2}-\d{2}-.+\.log$/
 
-type Dirs = Pick<GroupDirs, 'home' | 'logs'>
-
 /** Names sort by the day of the turn, then by the age of its message. */
-export function turnLogFile({ logs }: Pick<Dirs, 'logs'>, turnId: string, now: number): string {
-  return join(logs, 'turns', `${timestamp(now).slice(0, 10)}-${turnId}.log`)
+export function turnLogFile({ logs }: Pick<GroupDirs, 'logs'>, turnId: string, now: number): string {
+  return join(logs, `${timestamp(now).slice(0, 10)}-${turnId}.log`)
 }
 
-/** Removes what is not kept; how many that were. What does not bear the name of a log is not touched. */
-export async function pruneTurnLogs({ home, logs }: Dirs, now: number): Promise<number> {
-  const folder = join(logs, 'turns')
-  if (!(await isOwn(home, folder))) return 0
-  const files = (await readdir(folder, { withFileTypes: true })).filter((file) => file.isFile() && NAME.test(file.name))
-  const names = files.map(({ name }) => name).sort()
+/** Removes expired logs of a directory and returns how many. Files with other names are not touched. */
+async function pruneDirectory(directory: Directory, now: number): Promise<number> {
+  const files = (await directory.entries()).filter((file) => file.isFile() && NAME.test(file.name))
+  const names = files.map(({ name }) => name)
   const oldest = timestamp(now - KEPT_MS).slice(0, 10)
-  const gone = names.filter((name, at) => name < oldest || at < names.length - KEPT_MAX)
-  for (const name of gone) await rm(join(folder, name), { force: true })
-  return gone.length
+  const expired = names.filter((name, at) => name < oldest || at < names.length - KEPT_MAX)
+  for (const name of expired) await directory.removeFile(name)
+  return expired.length
 }
 
-/** There, and where it says: the agent can write here, and must not lead us elsewhere by a link. */
-async function isOwn(home: string, folder: string): Promise<boolean> {
+/** Of every folder that has logs, also of those whose group is gone. */
+export async function pruneTurnLogs({ logs }: Layout, now: number, signal?: AbortSignal): Promise<number> {
+  await using all = await Directory.open(logs, { follow: true })
+  let count = 0
+  for (const { name } of (await all?.entries()) ?? []) {
+    if (signal?.aborted) break
+    await using directory = await all?.openDirectory(name)
+    if (directory) count += await pruneDirectory(directory, now)
+  }
+  return count
+}
+
+/** Earlier versions kept a folder's logs in its workspace, where the agent may have put anything in their place. */
+export async function pruneFormerLogs(layout: Layout, folder: string, now: number): Promise<number> {
   try {
-    return (await realpath(folder)) === join(await realpath(home), relative(home, folder))
-  } catch {
-    return false
+    await using home = await openHome(layout, folder)
+    await using directory = await home?.openPath('logs/turns')
+    return directory ? await pruneDirectory(directory, now) : 0
+  } catch (error) {
+    if (error instanceof Refusal) return 0
+    throw error
   }
 }
 
@@ -72,9 +85,10 @@ async function keepOn(keeping: Keeping, signal: AbortSignal): Promise<void> {
 }
 
 async function pruneAll({ host, layout, log }: Keeping, signal: AbortSignal): Promise<void> {
+  let count = await pruneTurnLogs(layout, host.clock.now(), signal)
   for (const { folder } of await host.engine.read((tx) => groups.list(tx))) {
-    if (signal.aborted) return
-    const count = await pruneTurnLogs(groupDirs(layout, folder), host.clock.now())
-    if (count > 0) log.debug({ folder, count }, 'old logs of turns removed')
+    if (signal.aborted) break
+    count += await pruneFormerLogs(layout, folder, host.clock.now())
   }
+  if (count > 0) log.debug({ count }, 'removed old turn logs')
 }

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { needs } from '../../test/support/needs.ts'
+import { tempDir } from '../../test/support/temp.ts'
+import { layout } from './layout.ts'
+import { isOpenToOthers, privatePlaces, securePlaces } from './private-places.ts'
+import { setUpFolder } from './products.ts'
+
+const modeOf = (path: string): number => statSync(path).mode & 0o777
+
+test('directories of an earlier version are closed to other users', async (t) => {
+  const places = layout(tempDir(t))
+  for (const path of [...privatePlaces(places), places.webPub]) mkdirSync(path, { recursive: true, mode: 0o755 })
+  assert.equal(await isOpenToOthers(places, places.groups), true)
+  await securePlaces(places)
+  for (const path of privatePlaces(places)) assert.equal(modeOf(path), 0o700, path)
+  assert.deepEqual([modeOf(places.webPub), modeOf(places.web)], [0o755, 0o755])
+  assert.equal(await isOpenToOthers(places, places.groups), false)
+})
+
+test('a stricter mode is kept', async (t) => {
+  const places = layout(tempDir(t))
+  mkdirSync(places.groups)
+  chmodSync(places.groups, 0o510)
+  await securePlaces(places)
+  assert.equal(modeOf(places.groups), 0o500)
+})
+
+test('of an empty instance only the directories of workspaces and logs are made', async (t) => {
+  const places = layout(join(tempDir(t), 'svc_demo'))
+  await securePlaces(places)
+  assert.deepEqual([modeOf(places.groups), modeOf(places.logs)], [0o700, 0o700])
+  for (const path of [places.ipc, dirname(places.store), places.web]) assert.ok(!existsSync(path), path)
+  assert.equal(await isOpenToOthers(places, places.webPriv), undefined)
+})
+
+test('the workspaces of a new instance are closed to other users', async (t) => {
+  const places = layout(tempDir(t))
+  await setUpFolder(places, 'main')
+  assert.deepEqual([modeOf(places.groups), modeOf(places.webPriv), modeOf(places.webPub)], [0o700, 0o700, 0o755])
+})
+
+test('only the group of the agents may enter the workspaces where svc runs as root', needs('root'), async (t) => {
+  const places = layout(tempDir(t), { uid: 60_001, gid: 60_002 })
+  await securePlaces(places)
+  const { uid, gid } = statSync(places.groups)
+  assert.deepEqual([uid, gid, modeOf(places.groups)], [0, 60_002, 0o710])
+  assert.equal(await isOpenToOthers(places, places.groups), false)
+  chmodSync(places.groups, 0o711)
+  assert.equal(await isOpenToOthers(places, places.groups), true)
+  chmodSync(places.groups, 0o710)
+  assert.equal(await isOpenToOthers(layout(places.root), places.groups), true)
+})
