@@ -134,6 +134,13 @@ const BAD: Record<string, Record<string, [given: string | Uint8Array, ...faults:
       ),
       'line 4: web_routes: redirect_to is required when access is redirect',
     ],
+    'a control character in a command of a group': [
+      at(
+        1,
+        `groups:\n  - folder: team\n    name: team\n    product: assistant\n    open: true\n    config: '{"command": "a\\u0000b"}'\n`,
+      ),
+      'line 7: groups: config.command must not contain control characters other than tab and newline',
+    ],
     'a rule over all rows': [
       at(1, 'acl_membership:\n  - {subject: "role:a", role: "role:b"}\n  - {subject: "role:b", role: "role:a"}\n'),
       /line 2: acl_membership: memberships go in a circle/,
