@@ -1,6 +1,7 @@
 // Who may connect to a tool socket, and how many at once.
-import { createServer, type Server, type Socket } from 'node:net'
+
 import { once } from 'node:events'
+import { createServer, type Server, type Socket } from 'node:net'
 import { type Connection, type ConnectionOptions, type Gate, openConnection } from './connection.ts'
 import { endSoon } from './line-transport.ts'
 import { peerUid } from './peer.ts'

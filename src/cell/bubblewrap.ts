@@ -3,14 +3,12 @@
 // itself already runs as the agents' user: the kernel checks files such as /proc/sys by the real user, and the version in
 // Debian 12 can be led to create mount points outside (CVE-2026-87766). For the same reason no mount point lies below a
 // directory that an agent can write.
-import { randomBytes } from 'node:crypto'
-import { closeSync, constants, openSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { closeSync } from 'node:fs'
 import type { AgentUser } from '../core/agent-user.ts'
 import { refuse } from '../lib/refusal.ts'
 import { fromEnvironment } from '../lib/settings.ts'
 import { type Cell, type Descriptor, type Entry, mustBeWithoutNul, type Place } from './cell.ts'
+import { HiddenFile } from './hidden-file.ts'
 import { initCommand, STATUS_FD } from './init.ts'
 import { type RunLimits, resourceLimits, temporaryBytes } from './limits.ts'
 import { CellPaths, INNER_HOME, INNER_SOCKET } from './paths.ts'
@@ -89,7 +87,13 @@ export class BubblewrapCell implements Cell {
         ...this.#fixed,
         ...(this.#filter ? ['--seccomp', reopen(this.#filter)] : []),
         ...[...this.#settings].flatMap(([path, file]) => ['--perms', '0444', '--file', reopen(file), path]),
-        ...Object.entries(place.texts ?? {}).flatMap(([path, text]) => ['--perms', '0444', '--file', pass({ text }), path]),
+        ...Object.entries(place.texts ?? {}).flatMap(([path, text]) => [
+          '--perms',
+          '0444',
+          '--file',
+          pass({ text }),
+          path,
+        ]),
         ...['--bind', place.socket, INNER_SOCKET, '--bind-fd', pass(home.fd), INNER_HOME],
         ...['--remount-ro', '/run', '--remount-ro', '/', '--chdir', INNER_HOME],
         // Set inside, so that no name in it can act on bubblewrap itself, and by a pipe, so that no list of processes shows it.
@@ -147,28 +151,5 @@ function settingsOf({ user, isNetworkOpen }: BubblewrapOptions): Record<string, 
     '/etc/passwd': `root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:${uid}:${gid}:agent:${INNER_HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n`,
     '/etc/group': `root:x:0:\nagent:x:${gid}:\nnogroup:x:65534:\n`,
     ...(isNetworkOpen ? {} : { '/etc/hosts': '127.0.0.1 localhost svc\n::1 localhost\n', '/etc/resolv.conf': '' }),
-  }
-}
-
-/** A file without a name. Each reader opens it anew: descriptors that were handed down would share one position. */
-class HiddenFile {
-  readonly #fd: number
-
-  constructor(content: string | Uint8Array) {
-    const path = join(tmpdir(), `.svc-${randomBytes(12).toString('hex')}`)
-    writeFileSync(path, content, { mode: 0o600, flag: 'wx' })
-    try {
-      this.#fd = openSync(path, constants.O_RDONLY)
-    } finally {
-      rmSync(path, { force: true })
-    }
-  }
-
-  reopen(): number {
-    return openSync(`/proc/self/fd/${this.#fd}`, constants.O_RDONLY)
-  }
-
-  close(): void {
-    closeSync(this.#fd)
   }
 }

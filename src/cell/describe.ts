@@ -8,7 +8,10 @@ export interface CellDescription {
   readonly network: string
 }
 
-export function describeCells(settings: CellSettings, user: AgentUser | undefined = agentUser(settings.AGENT_UID)): CellDescription {
+export function describeCells(
+  settings: CellSettings,
+  user: AgentUser | undefined = agentUser(settings.AGENT_UID),
+): CellDescription {
   const extra = settings.SANDBOX_PATHS.split(':').filter(Boolean)
   return {
     user: user ? `uid ${user.uid}` : `the user of svc (uid ${process.getuid?.() ?? 'unknown'})`,

@@ -35,7 +35,14 @@ export class OpenCell implements Cell {
     // A workspace that is not there, or leads elsewhere, is refused as in a cell.
     await (await place.openHome()).close()
     const release = async (): Promise<void> => undefined
-    return { argv: [...endingWithUs(argv, env.PATH), ...argv], env, cwd: place.home, user: this.user, descriptors: [], release }
+    return {
+      argv: [...endingWithUs(argv, env.PATH), ...argv],
+      env,
+      cwd: place.home,
+      user: this.user,
+      descriptors: [],
+      release,
+    }
   }
 
   close(): void {}
@@ -55,7 +62,9 @@ function canBeEntered(folder: string): boolean {
  */
 function endingWithUs([program = '']: readonly string[], path = ''): readonly string[] {
   const canRun = (name: string): boolean =>
-    name.includes('/') ? isProgram(name) : path.split(':').some((folder) => folder !== '' && isProgram(join(folder, name)))
+    name.includes('/')
+      ? isProgram(name)
+      : path.split(':').some((folder) => folder !== '' && isProgram(join(folder, name)))
   // A program that is not there, or may not be run, is left to say so itself.
   return process.platform === 'linux' && canRun('setpriv') && canRun(program)
     ? ['setpriv', '--pdeathsig', 'KILL', '--']

@@ -1,8 +1,9 @@
 // Opens the way to run agents that the settings name, or says why it does not work here and what to do about it.
 import { spawn } from 'node:child_process'
-import { closeSync, constants, existsSync, openSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type AgentUser, agentUser } from '../core/agent-user.ts'
+import { Directory } from '../lib/directory.ts'
 import { refuse } from '../lib/refusal.ts'
 import { fromEnvironment } from '../lib/settings.ts'
 import { BubblewrapCell } from './bubblewrap.ts'
@@ -46,10 +47,8 @@ async function probe(cell: Cell, groups: string): Promise<string | undefined> {
     home: groups,
     // Any file will do in the place of the socket.
     socket: '/dev/null',
-    openHome: async () => {
-      const fd = openSync(groups, constants.O_RDONLY | constants.O_DIRECTORY)
-      return { fd, close: async () => closeSync(fd) }
-    },
+    openHome: async () =>
+      (await Directory.open(groups, { follow: true })) ?? refuse('not_found', `there is no directory ${groups}`),
   }
   const { child, ended } = await launch(cell, place, ['/bin/true'], {})
   let said = ''
@@ -89,7 +88,8 @@ async function diagnose(said: string, groups: string, user: AgentUser | undefine
   if (existsSync('/.dockerenv') || existsSync('/run/.containerenv'))
     return {
       reason: `this container permits no nested namespaces (${said})`,
-      remedy: 'start it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined (Podman: --security-opt unmask=ALL)',
+      remedy:
+        'start it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined (Podman: --security-opt unmask=ALL)',
     }
   return { reason: `bubblewrap does not work here (${said})`, remedy: 'install bubblewrap 0.8 or newer with --bind-fd' }
 }

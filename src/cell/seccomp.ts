@@ -90,7 +90,8 @@ const SOCK_RAW = 3
 const TIOCSTI = 0x5412
 const TIOCLINUX = 0x541c
 /** CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. */
-const NEW_NAMESPACE = 0x80 | 0x0002_0000 | 0x0200_0000 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000
+const NEW_NAMESPACE =
+  0x80 | 0x0002_0000 | 0x0200_0000 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000
 /** From here on x64 numbers are those of the x32 mode, which would pass by every comparison. */
 const X32_BIT = 0x4000_0000
 

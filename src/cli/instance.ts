@@ -2,6 +2,7 @@
 // directory, a wrong setting or a wrong store is one sentence, and all is as it was.
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { CELL_SETTINGS } from '../cell/settings.ts'
 import { agentUser } from '../core/agent-user.ts'
 import { dataDir, type Layout, layout } from '../core/layout.ts'
 import { bundledProducts, listProducts } from '../core/products.ts'
@@ -9,7 +10,6 @@ import type { Speech } from '../core/speech.ts'
 import { type OpenHost, openHost } from '../daemons/host.ts'
 import {
   ALL_SETTINGS,
-  GATE_SETTINGS,
   INSTANCE_SETTINGS,
   type InstanceSettings,
   SPEECH_SETTINGS,
@@ -68,7 +68,7 @@ export async function configure(place: Place, environment: Source): Promise<Conf
   const entries = await readEnv(env)
   const sources = [sourceOf(env, entries), environment]
   const settings = readSettings(INSTANCE_SETTINGS, sources)
-  const { AGENT_UID } = readSettings(GATE_SETTINGS, sources)
+  const { AGENT_UID } = readSettings({ AGENT_UID: CELL_SETTINGS.AGENT_UID }, sources)
   const warnings = [...(await rightsWarnings(env)), ...(await keyWarnings(env, entries))]
   return { ...place, layout: layout(place.layout.root, agentUser(AGENT_UID)), settings, sources, warnings }
 }

@@ -16,7 +16,8 @@ export function agentUser(
   setting: number | undefined,
   isRoot: boolean = process.getuid?.() === 0,
 ): AgentUser | undefined {
-  if (setting === 0) refuse('invalid', 'AGENT_UID must not be 0: agents never run as root', 'remove it, or set AGENT_UID=60000')
+  if (setting === 0)
+    refuse('invalid', 'AGENT_UID must not be 0: agents never run as root', 'remove it, or set AGENT_UID=60000')
   if (setting !== undefined && setting >= UID_MAX) refuse('invalid', `AGENT_UID must be below ${UID_MAX}`)
   const uid = setting ?? DEFAULT_UID
   return isRoot ? { uid, gid: uid } : undefined

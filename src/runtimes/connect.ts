@@ -5,7 +5,8 @@ import { PROXY_PORT } from '../cell/init.ts'
 const [host = '', port = ''] = process.argv.slice(2)
 const asking = request({ host: '127.0.0.1', port: PROXY_PORT, method: 'CONNECT', path: `${host}:${port}` })
 asking.on('connect', (response, socket, head) => {
-  if (response.statusCode !== 200) fail(response.headers['x-proxy-error']?.toString() ?? `status ${response.statusCode}`)
+  if (response.statusCode !== 200)
+    fail(response.headers['x-proxy-error']?.toString() ?? `status ${response.statusCode}`)
   process.stdout.write(head)
   process.stdin.pipe(socket)
   socket.pipe(process.stdout)

@@ -40,7 +40,14 @@ export async function runProcess(setup: Setup, job: Job, program: Program): Prom
   try {
     const env = { ...environmentOf(job, cell, program.endpoint), ...definedOf(program.env ?? {}) }
     const { folder, home, socket } = job
-    const place = { folder, home, socket, openHome: () => job.openHome(), texts: program.texts, handover: network?.handover }
+    const place = {
+      folder,
+      home,
+      socket,
+      openHome: () => job.openHome(),
+      texts: program.texts,
+      handover: network?.handover,
+    }
     const launched = await started(launch(cell, place, program.argv, env), network)
     const { pid } = launched.child
     return await follow(setup, job, program, launched, (over) =>
@@ -122,7 +129,8 @@ function exitOf(name: string, { code, signal, error, isStanding, startFault }: E
   if (!isStanding)
     throw new RunFault('again', 'its cell could not be set up', [], startFault ?? (lastError || error?.message))
   if (error) throw new RunFault('terminal', `${name} could not be started: ${spawnFault(error)}`)
-  if (startFault !== undefined) throw new RunFault('terminal', `${name} could not be started: ${startFault.toLowerCase()}`)
+  if (startFault !== undefined)
+    throw new RunFault('terminal', `${name} could not be started: ${startFault.toLowerCase()}`)
   // A shell that could not start what it was told to.
   if (code === 126 || code === 127)
     throw new RunFault('terminal', `${name} could not be started: ${lastError || `exit code ${code}`}`)

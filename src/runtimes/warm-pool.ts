@@ -1,6 +1,7 @@
 // Processes that wait for jobs, kept for a while between them.
-import { OpenCell } from '../cell/no-cell.ts'
+
 import { launch } from '../cell/launch.ts'
+import { OpenCell } from '../cell/no-cell.ts'
 import type { Clock } from '../lib/clock.ts'
 import { bareEnvironment } from './environment.ts'
 import type { Job, Ran } from './runtime.ts'
@@ -91,7 +92,12 @@ export class WarmPool {
 
   async #start(): Promise<WarmChild> {
     const { argv, clock } = this.#options
-    const place = { folder: '', home: '/', socket: '', openHome: async () => ({ fd: -1, close: async () => undefined }) }
+    const place = {
+      folder: '',
+      home: '/',
+      socket: '',
+      openHome: async () => ({ fd: -1, close: async () => undefined }),
+    }
     const child = new WarmChild(await launch(this.#cell, place, argv, bareEnvironment(this.#cell, '/')), clock)
     this.#children.add(child)
     void child.ended.then(() => this.#children.delete(child))

@@ -156,7 +156,12 @@ with open(root + '/simple/a-package/index.html', 'w') as page:
 suite('everything else in a cell', needs('bubblewrap', 'kernel', 'python'), () => {
   const open = async (t: TestContext): Promise<(command: string) => Promise<string>> => {
     const socket = await toolSocket(t)
-    const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap', SANDBOX_PATHS: agentDir(t) }, { allow: [ALLOWED] })
+    const runtime = await openRuntime(
+      t,
+      'command',
+      { SANDBOX: 'bwrap', SANDBOX_PATHS: agentDir(t) },
+      { allow: [ALLOWED] },
+    )
     return async (command) =>
       (await runtime.run(socket.job({ config: { command: `(${command}) 2>&1; true` } }))).result ?? ''
   }
@@ -188,7 +193,14 @@ suite('everything else in a cell', needs('bubblewrap', 'kernel', 'python'), () =
 
   test('gets no address instead of a name from the proxy', async (t) => {
     const shell = await open(t)
-    for (const target of ['127.0.0.1:80', '169.254.169.254:80', '[::1]:80', '10.0.0.1:443', '0x7f000001:80', '1.1.1.1:443'])
+    for (const target of [
+      '127.0.0.1:80',
+      '169.254.169.254:80',
+      '[::1]:80',
+      '10.0.0.1:443',
+      '0x7f000001:80',
+      '1.1.1.1:443',
+    ])
       assert.match(
         await shell(`curl -sv --noproxy '' -x http://127.0.0.1:3128 -p http://${target}/`),
         /403 Forbidden by egress-proxy|400 Bad Request/,
@@ -199,17 +211,29 @@ suite('everything else in a cell', needs('bubblewrap', 'kernel', 'python'), () =
   test('reaches no address directly: TCP, UDP, ICMP, raw sockets, IPv6, link-local, metadata', async (t) => {
     const shell = await open(t)
     for (const address of ['169.254.169.254', '10.0.0.1', '192.168.0.1', '1.1.1.1'])
-      assert.match(await shell(python(`import socket; socket.create_connection(("${address}", 80), 3)`)), /Network is unreachable/)
+      assert.match(
+        await shell(python(`import socket; socket.create_connection(("${address}", 80), 3)`)),
+        /Network is unreachable/,
+      )
     for (const address of ['fe80::1', '2001:4860:4860::8888', 'fd00:ec2::254'])
-      assert.match(await shell(python(`import socket; socket.create_connection(("${address}", 80), 3)`)), /unreachable|Invalid argument|Cannot assign/)
-    assert.match(await shell(python('import socket; socket.socket(2, 2).sendto(b"x", ("1.1.1.1", 53))')), /Network is unreachable/)
+      assert.match(
+        await shell(python(`import socket; socket.create_connection(("${address}", 80), 3)`)),
+        /unreachable|Invalid argument|Cannot assign/,
+      )
+    assert.match(
+      await shell(python('import socket; socket.socket(2, 2).sendto(b"x", ("1.1.1.1", 53))')),
+      /Network is unreachable/,
+    )
     assert.match(await shell(python('import socket; socket.socket(2, 3, 1)')), /Operation not permitted/)
     assert.match(await shell(python('import socket; socket.socket(10, 3, 58)')), /Operation not permitted/)
     assert.match(
-      await shell(python('import socket; socket.socket(2, 2, 1).sendto(b"\\x08\\0\\0\\0\\0\\0\\0\\0", ("1.1.1.1", 0))')),
+      await shell(
+        python('import socket; socket.socket(2, 2, 1).sendto(b"\\x08\\0\\0\\0\\0\\0\\0\\0", ("1.1.1.1", 0))'),
+      ),
       /Network is unreachable|Permission denied/,
     )
-    for (const family of [17, 40, 38, 31]) assert.match(await shell(python(`import socket; socket.socket(${family}, 3)`)), /not supported/)
+    for (const family of [17, 40, 38, 31])
+      assert.match(await shell(python(`import socket; socket.socket(${family}, 3)`)), /not supported/)
   })
 
   test('looks no name up by itself', async (t) => {
@@ -221,7 +245,12 @@ suite('everything else in a cell', needs('bubblewrap', 'kernel', 'python'), () =
   test('keeps its own loopback to itself', async (t) => {
     const shell = await open(t)
     const serve = `import http.server; http.server.HTTPServer(("127.0.0.1", 8000), http.server.SimpleHTTPRequestHandler).serve_forever()`
-    assert.match(await shell(`touch mine; ${python(serve)} 2>/dev/null & for i in 1 2 3 4 5 6 7 8 9; do curl -s http://localhost:8000/ && break; sleep 0.3; done; kill $!`), /mine/)
+    assert.match(
+      await shell(
+        `touch mine; ${python(serve)} 2>/dev/null & for i in 1 2 3 4 5 6 7 8 9; do curl -s http://localhost:8000/ && break; sleep 0.3; done; kill $!`,
+      ),
+      /mine/,
+    )
   })
 })
 

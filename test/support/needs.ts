@@ -25,7 +25,10 @@ const PARTS = {
   git: { missing: () => commandMissing('git'), remedy: 'apt-get install git' },
   npm: { missing: () => commandMissing('npm'), remedy: 'apt-get install npm' },
   python: { missing: () => commandMissing('python3'), remedy: 'apt-get install python3' },
-  pip: { missing: () => (existsSync('/usr/bin/pip3') ? undefined : 'there is no /usr/bin/pip3'), remedy: 'apt-get install python3-pip' },
+  pip: {
+    missing: () => (existsSync('/usr/bin/pip3') ? undefined : 'there is no /usr/bin/pip3'),
+    remedy: 'apt-get install python3-pip',
+  },
   java: { missing: () => commandMissing('java'), remedy: 'apt-get install default-jre-headless' },
   kernel: {
     missing: () => (openKernel() ? undefined : 'this is not Linux, or this Node has no node:ffi'),

@@ -93,7 +93,8 @@ async function checkEnv({ layout: { env } }: Place): Promise<Finding> {
 async function checkPrivacy({ layout }: Place): Promise<Finding> {
   const { isOpenToOthers, privatePlaces } = await import('../../core/private-places.ts')
   const open: string[] = []
-  for (const path of privatePlaces(layout)) if (path !== layout.ipc && (await isOpenToOthers(layout, path))) open.push(path)
+  for (const path of privatePlaces(layout))
+    if (path !== layout.ipc && (await isOpenToOthers(layout, path))) open.push(path)
   if (open.length === 0) return { check: 'privacy', status: 'ok', detail: 'other users cannot read the workspaces' }
   const detail = `other users of this machine can read ${open.join(' and ')}`
   return { check: 'privacy', status: 'wrong', detail, next: `chmod 700 ${open.join(' ')}` }

@@ -93,8 +93,7 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         parentSessionId: sessionId === undefined ? plainSession(conversation?.parent_session, warn) : undefined,
         socket: socket.path,
         home: dirs.home,
-        openHome: async () =>
-          (await openHome(layout, folder)) ?? refuse('not_found', `${folder} has no workspace`),
+        openHome: async () => (await openHome(layout, folder)) ?? refuse('not_found', `${folder} has no workspace`),
         readText: (name) => workspaceTexts(layout, folder, [name], FILE_BYTES_MAX)[0],
         logFile: turnLogFile(dirs, id, now),
         moneyCents: turn.money_cents,

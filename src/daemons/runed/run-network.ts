@@ -6,6 +6,7 @@ import { resolveAllowlist } from '../../core/allowlist.ts'
 import { recordDenials } from '../../core/network-denials.ts'
 import { networkStamp } from '../../core/stamp.ts'
 import { HostName } from '../../core/values.ts'
+import { parseEntry } from '../../egress/entry.ts'
 import { type DeniedRequest, type EgressProxy, type SocketSource, startProxy } from '../../egress/proxy.ts'
 import { timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
@@ -127,12 +128,20 @@ export class RunNetworks implements Network {
     try {
       return await host.engine.read(async (tx) => ({
         stamp: await networkStamp.read(tx),
-        allowlist: await resolveAllowlist(tx, folder),
+        allowlist: (await resolveAllowlist(tx, folder)).filter((name) => this.#isEntry(folder, name)),
       }))
     } catch (error) {
       log.error({ folder, err: error }, 'the network rules could not be read: everything is denied')
       return { stamp: undefined, allowlist: [] }
     }
+  }
+
+  /** The proxy refuses a whole list for one entry that would allow far more than was meant, such as a bare top-level name. */
+  #isEntry(folder: string, name: string): boolean {
+    const parsed = parseEntry(name)
+    if ('host' in parsed) return true
+    this.#options.log.warn({ folder, rule: name }, `a network rule allows nothing: ${parsed.fault}`)
+    return false
   }
 
   async #follow(): Promise<void> {

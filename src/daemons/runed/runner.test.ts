@@ -79,7 +79,19 @@ function jobOf(turn: Turn): Omit<Job, 'signal'> {
   const { id, fence, folder, topic, jid, sender } = turn
   const place = { socket: '', home: '', logFile: '', prompt: '', messages: [], env: {} }
   const files = { openHome: () => assert.fail('it has no files'), readText: () => undefined }
-  return { turnId: id, fence, folder, topic, jid, sender, said: turn.replies, deadline: 0, hangMs: 0, ...place, ...files }
+  return {
+    turnId: id,
+    fence,
+    folder,
+    topic,
+    jid,
+    sender,
+    said: turn.replies,
+    deadline: 0,
+    hangMs: 0,
+    ...place,
+    ...files,
+  }
 }
 
 test('in one process a turn is claimed in the commit that its message is routed by', async (t) => {

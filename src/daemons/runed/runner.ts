@@ -197,7 +197,8 @@ export class Runner {
     const reason =
       fault || error instanceof Refusal ? (error as Error).message : 'something went wrong while it was answered'
     if (fault) await this.#recordCosts(turn, fault.models)
-    if (fault?.detail !== undefined) log.warn({ turn: turn.id, folder: turn.folder, detail: fault.detail }, fault.message)
+    if (fault?.detail !== undefined)
+      log.warn({ turn: turn.id, folder: turn.folder, detail: fault.detail }, fault.message)
     if (fault?.kind === 'session') return this.#afresh(turn, reason)
     if (fault?.kind === 'unavailable') return this.#putOff(turn, reason)
     if (fault?.kind === 'terminal') return failed(reason, `${sentence(reason)} Trying again will not help.`)

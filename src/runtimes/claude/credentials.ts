@@ -1,6 +1,7 @@
 // Which endpoint, key and model a run of the runtime claude uses: its own, from secrets, or else the instance's.
+
+import { endpointOf, type ModelEndpoint } from '../../cell/network.ts'
 import { ANTHROPIC_VARIABLES, hasOwnEndpoint } from '../../core/model-variables.ts'
-import { type ModelEndpoint, endpointOf } from '../../cell/network.ts'
 import type { Job } from '../runtime.ts'
 import type { RuntimeSettings } from '../settings.ts'
 

@@ -3,16 +3,16 @@ import { chmodSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileS
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { agentDir, makeAgentDir } from '../../test/support/agent-files.ts'
-import { refused } from '../../test/support/host.ts'
-import { needs } from '../../test/support/needs.ts'
-import { fault, openRuntime } from '../../test/support/runtimes.ts'
-import { tempDir } from '../../test/support/temp.ts'
-import { heard, type ToolSocket, toolSocket } from '../../test/support/tool-socket.ts'
-import { readSettings, sourceOf } from '../lib/settings.ts'
-import type { Job } from '../runtimes/runtime.ts'
-import { openCell } from './open.ts'
-import { CELL_SETTINGS, type CellSettings } from './settings.ts'
+import { openCell } from '../../src/cell/open.ts'
+import { CELL_SETTINGS, type CellSettings } from '../../src/cell/settings.ts'
+import { readSettings, sourceOf } from '../../src/lib/settings.ts'
+import type { Job } from '../../src/runtimes/runtime.ts'
+import { agentDir, makeAgentDir } from '../support/agent-files.ts'
+import { refused } from '../support/host.ts'
+import { needs } from '../support/needs.ts'
+import { fault, openRuntime } from '../support/runtimes.ts'
+import { tempDir } from '../support/temp.ts'
+import { heard, type ToolSocket, toolSocket } from '../support/tool-socket.ts'
 
 interface Sealed extends ToolSocket {
   /** What this line of shell prints inside. */
@@ -57,7 +57,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     assert.equal(await shell(`cat ${other} 2>/dev/null || echo none`), 'none')
     assert.equal(await shell('ls /home /tmp /run /var'), '/home:\nnode\n\n/run:\nipc\n\n/tmp:\n\n/var:\nrun\ntmp')
     assert.equal(await shell('ls -d /root /srv /mnt /media /boot /sys 2>/dev/null || echo none'), 'none')
-    assert.equal(await shell('ls /proc | grep -c "^[0-9]"').then(Number) < 8, true)
+    assert.equal((await shell('ls /proc | grep -c "^[0-9]"').then(Number)) < 8, true)
     assert.equal(await shell('(echo x > /usr/bin/svc-test) 2>/dev/null || echo no'), 'no')
   })
 
@@ -87,7 +87,10 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
   test('gets no variable that holds a control character', async (t) => {
     const { shell } = await sealed(t)
     const env = { GOOD: 'a\tb\nc', BAD: 'x\u0000--bind\u0000/\u0000/mnt', ALSO: 'x\u001b[2J', SVC_TURN: 'forged' }
-    assert.equal(await shell('env | grep -aE "^(BAD|ALSO)" || echo none; ls /mnt 2>&1 | head -1', { env }), "none\nls: cannot access '/mnt': No such file or directory")
+    assert.equal(
+      await shell('env | grep -aE "^(BAD|ALSO)" || echo none; ls /mnt 2>&1 | head -1', { env }),
+      "none\nls: cannot access '/mnt': No such file or directory",
+    )
     assert.equal(await shell('printf %s "$GOOD" | od -An -c; echo $SVC_TURN', { env }), 'a  \\t   b  \\n   c\nt1')
   })
 
@@ -105,7 +108,10 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
 
   test('has its limits, and cannot raise them', async (t) => {
     const { shell } = await sealed(t, { AGENT_MAX_PROCESSES: '20', AGENT_MAX_FILES: '64', AGENT_MAX_CPU: '90s' })
-    assert.equal(await shell('ulimit -Hn; ulimit -Ht; ulimit -Hp; ulimit -n 65 2>/dev/null || echo no'), '64\n90\n20\nno')
+    assert.equal(
+      await shell('ulimit -Hn; ulimit -Ht; ulimit -Hp; ulimit -n 65 2>/dev/null || echo no'),
+      '64\n90\n20\nno',
+    )
     const forks = 'for (1 .. 30) { my $pid = fork; if (!defined $pid) { print $_; last } if (!$pid) { sleep 9; exit } }'
     // Besides those: bubblewrap's own process, the shell and Perl.
     assert.equal(await shell(`perl -e '${forks}'`), '18')
@@ -123,8 +129,14 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     const { job } = await sealed(t)
     const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap' })
     const start = (command: string[]): Promise<unknown> => runtime.run(job({ config: { command } }))
-    await assert.rejects(start(['no-such-program']), fault('terminal', /^no-such-program could not be started: no such file/))
-    await assert.rejects(start(['/etc/passwd']), fault('terminal', /^\/etc\/passwd could not be started: permission denied/))
+    await assert.rejects(
+      start(['no-such-program']),
+      fault('terminal', /^no-such-program could not be started: no such file/),
+    )
+    await assert.rejects(
+      start(['/etc/passwd']),
+      fault('terminal', /^\/etc\/passwd could not be started: permission denied/),
+    )
     await assert.rejects(start(['/bin/false']), fault('again', /exit code 1/))
     await assert.rejects(start(['/bin/true', 'a\0b']), fault('terminal', /holds a NUL/))
   })
@@ -206,7 +218,12 @@ suite('where cells do not work', () => {
     const socket = await toolSocket(t)
     withPath(t, '/nowhere')
     const warnings: string[] = []
-    const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap' }, { warn: (sentence) => warnings.push(sentence) })
+    const runtime = await openRuntime(
+      t,
+      'command',
+      { SANDBOX: 'bwrap' },
+      { warn: (sentence) => warnings.push(sentence) },
+    )
     const running = runtime.run(socket.job({ config: { command: 'true' } }))
     await assert.rejects(running, fault('terminal', /^agents cannot run on this machine; svc doctor says why$/))
     assert.deepEqual(warnings, [
