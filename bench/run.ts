@@ -1,5 +1,6 @@
 // npm run bench: every benchmark, or those whose name holds an argument. Ratios against baselines of the same run.
 import { benchAccess } from './access.ts'
+import { benchCellTurns, benchIdleFolders } from './cells.ts'
 import { benchColdStart } from './cold-start.ts'
 import { benchExport } from './export.ts'
 import { benchIngestBigStore, benchIngestMemory, benchIngestPostgres, benchIngestRate } from './ingest.ts'
@@ -28,6 +29,8 @@ const BENCHES: Benches = {
   search: benchSearch,
   'first-frame': benchFirstFrame,
   fairness: benchFairness,
+  'cell-turns': benchCellTurns,
+  'idle-folders': benchIdleFolders,
 }
 
 await runBenches(BENCHES, process.argv.slice(2))
