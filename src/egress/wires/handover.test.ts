@@ -3,13 +3,13 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { type HandoverKind, handOver, handOverEach } from '../../../test/support/handover-child.ts'
 import { needs } from '../../../test/support/needs.ts'
-import { openFileCount } from '../../../test/support/open-files.ts'
+import { leaveOpenFiles, openFileCount } from '../../../test/support/open-files.ts'
 import { connectPeer, echo, openPeerServer, type Peer, untilStill } from '../../../test/support/raw-socket.ts'
 import { until } from '../../../test/support/until.ts'
 import { type EgressProxy, type ProxyOptions, type SocketSource, startProxy } from '../proxy.ts'
 import type { Wire } from '../wire.ts'
 import { EpollWires } from './epoll.ts'
-import { openSocketPair } from './handover.ts'
+import { DescriptorReceiver, openSocketPair } from './handover.ts'
 import { openKernel } from './kernel.ts'
 
 const LONG = { timeout: 180_000 }
@@ -225,4 +225,19 @@ test('a connection of a listener that was told to linger is closed without waiti
   kernel.close(wires.wakeFd)
   // Its owner asked for five seconds.
   assert.ok(closeMs < 2500, `${closeMs} ms`)
+})
+
+test('a descriptor that this process has no room for is reported as lost', needs('kernel', 'python'), async (t) => {
+  const kernel = openKernel()
+  if (!kernel) return
+  const [ours, handover] = openSocketPair(kernel)
+  const receiver = new DescriptorReceiver(kernel)
+  assert.deepEqual(receiver.receive(ours), { kind: 'waiting' })
+  await handOver(t, { handover, release: () => void kernel.close(handover) }, 'listener')
+  const restore = leaveOpenFiles(0)
+  const message = receiver.receive(ours)
+  restore()
+  assert.deepEqual(message, { kind: 'lost' })
+  assert.deepEqual(receiver.receive(ours), { kind: 'end' })
+  kernel.close(ours)
 })
