@@ -3,15 +3,15 @@ import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { RunSockets } from '../../src/agent-socket/run-socket.ts'
+import type { AgentUser } from '../../src/core/agent-user.ts'
+import { outbox } from '../../src/core/outbox.ts'
+import { agentTools } from '../../src/daemons/agent-tools.ts'
 import { openWire, type Wire } from '../support/gate.ts'
 import { testHost } from '../support/host.ts'
 import { needs } from '../support/needs.ts'
 import { openTools } from '../support/socket-client.ts'
 import { startTurn } from '../support/turns.ts'
-import { RunSockets } from '../../src/agent-socket/run-socket.ts'
-import type { AgentUser } from '../../src/core/agent-user.ts'
-import { outbox } from '../../src/core/outbox.ts'
-import { agentTools } from '../../src/daemons/agent-tools.ts'
 
 async function open(t: TestContext, user?: AgentUser) {
   const on = await testHost(t)
@@ -52,8 +52,14 @@ suite('the socket of a run', () => {
     }
     assert.equal(await named({ 'svc/turn': turn.id, 'svc/fence': turn.fence }), 'welcome')
     assert.equal(await named({ 'svc/turn': turn.id }), 'welcome')
-    assert.equal(await named({ 'svc/turn': 'another', 'svc/fence': turn.fence }), `this socket belongs to the turn ${turn.id}`)
-    assert.equal(await named({ 'svc/turn': turn.id, 'svc/fence': turn.fence + 1 }), `this socket belongs to the turn ${turn.id}`)
+    assert.equal(
+      await named({ 'svc/turn': 'another', 'svc/fence': turn.fence }),
+      `this socket belongs to the turn ${turn.id}`,
+    )
+    assert.equal(
+      await named({ 'svc/turn': turn.id, 'svc/fence': turn.fence + 1 }),
+      `this socket belongs to the turn ${turn.id}`,
+    )
   })
 
   test('ends its connections and its file with the run', async (t) => {

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { type TestContext, test } from 'node:test'
 import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { needs } from '../../../test/support/needs.ts'
@@ -14,6 +13,7 @@ import type { ModelEndpoint } from '../../cell/network.ts'
 import { networkDenials } from '../../core/network-denials.ts'
 import { openLog } from '../../lib/log.ts'
 import { networkRulesResource } from '../../resources/network-rules.ts'
+import { run as statement } from '../../store/statement.ts'
 import { RunNetworks } from './run-network.ts'
 
 const { allow, deny } = networkRulesResource.verbs
@@ -59,10 +59,10 @@ async function open(t: TestContext, engine: EngineName, settings: { denyPrivate?
     const proxy = Number(text)
     return {
       connect: async (target) => {
-        const socket = (await import('node:net')).connect(proxy, '127.0.0.1')
+        const socket = connect(proxy, '127.0.0.1')
         t.after(() => socket.destroy())
         socket.on('error', () => undefined)
-        const ended = once(socket, 'close')
+        const ended = new Promise((resolve) => socket.once('close', resolve))
         socket.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n\r\n`)
         const [answer] = await once(socket.setEncoding('latin1'), 'data')
         socket.resume()
@@ -106,10 +106,8 @@ onEveryEngine('the network of runs', (engine) => {
     const before = await run('team')
     const tunnel = await before.connect(`one.test:${port}`)
     assert.equal(tunnel.status, 200)
-    await on.host.engine.transaction((tx) => tx.executeQuery({ sql: 'drop table network_rules', parameters: [] } as never))
-    await on.host.engine
-      .transaction((tx) => tx.executeQuery({ sql: "update network_stamp set stamp = 'x'", parameters: [] } as never))
-      .catch(() => undefined)
+    await on.host.engine.transaction((tx) => statement(tx, 'drop table network_rules'))
+    await on.host.engine.transaction((tx) => statement(tx, "update network_stamp set stamp = 'moved'"))
     on.host.signals.emit()
     await tunnel.ended
     assert.equal((await (await run('team')).connect(`one.test:${port}`)).status, 403)
