@@ -55,7 +55,7 @@ async function open(t: TestContext, engine: EngineName, settings: { denyPrivate?
     const child = spawn('python3', ['-c', CHILD], { stdio: ['pipe', 'pipe', 'inherit', network.handover] })
     t.after(() => child.kill('SIGKILL'))
     network.release()
-    const [text] = await once(child.stdout.setEncoding('utf8'), 'data')
+    const [text] = await once(child.stdout?.setEncoding('utf8') ?? assert.fail('it has an output'), 'data')
     const proxy = Number(text)
     return {
       connect: async (target) => {
