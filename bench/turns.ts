@@ -108,7 +108,7 @@ export async function benchFairness(): Promise<Result[]> {
         jid_suffix: `b${n}`,
       })
       paths.push(new URL(url).pathname)
-      mkdirSync(join(host.layout?.groups ?? '', folder, 'logs'), { recursive: true })
+      mkdirSync(join(host.layout?.groups ?? '', folder), { recursive: true })
     }
     return paths
   })

@@ -3,15 +3,17 @@
 // itself already runs as the agents' user: the kernel checks files such as /proc/sys by the real user, and the version in
 // Debian 12 can be led to create mount points outside (CVE-2026-87766). For the same reason no mount point lies below a
 // directory that an agent can write.
-import { closeSync } from 'node:fs'
+import { closeSync, fstatSync, readlinkSync } from 'node:fs'
 import type { AgentUser } from '../core/agent-user.ts'
+import { Directory } from '../lib/directory.ts'
 import { refuse } from '../lib/refusal.ts'
 import { fromEnvironment } from '../lib/settings.ts'
-import { type Cell, type Descriptor, type Entry, mustBeWithoutNul, type Place } from './cell.ts'
+import { type Cell, type Descriptor, type Entry, mustBeWithoutNul, type OpenDirectory, type Place } from './cell.ts'
 import { HiddenFile } from './hidden-file.ts'
 import { initCommand, STATUS_FD } from './init.ts'
 import { type RunLimits, resourceLimits, temporaryBytes } from './limits.ts'
-import { CellPaths, INNER_HOME, INNER_SOCKET } from './paths.ts'
+import type { MountView } from './mount-view.ts'
+import { type CellPaths, INNER_HOME, INNER_SOCKET } from './paths.ts'
 import { seccompFilter } from './seccomp.ts'
 
 export interface BubblewrapOptions {
@@ -20,8 +22,9 @@ export interface BubblewrapOptions {
   readonly user?: AgentUser | undefined
   readonly limits: RunLimits
   readonly isNetworkOpen: boolean
-  /** Absolute paths that agents may read besides. */
-  readonly paths: readonly string[]
+  readonly paths: CellPaths
+  /** Where bubblewrap finds what its user could not enter otherwise. */
+  readonly view?: MountView | undefined
 }
 
 const NAMESPACES = ['user', 'pid', 'ipc', 'uts', 'cgroup-try'].map((name) => `--unshare-${name}`)
@@ -42,7 +45,7 @@ export class BubblewrapCell implements Cell {
     this.user = options.user
     this.limits = options.limits
     this.isNetworkOpen = options.isNetworkOpen
-    this.#paths = new CellPaths(options.paths)
+    this.#paths = options.paths
     const filter = seccompFilter()
     this.#filter = filter && new HiddenFile(filter)
     const texts: [string, string | Buffer][] = [...this.#paths.texts(), ...Object.entries(settingsOf(options))]
@@ -69,7 +72,7 @@ export class BubblewrapCell implements Cell {
     const command =
       initCommand({ perl, limits: resourceLimits(limits), listens }, argv) ??
       refuse('unsupported', `agents cannot run in a cell on a machine of the kind ${process.arch}`)
-    const home = await place.openHome()
+    const home = await this.#seen(await place.openHome())
     const opened: number[] = []
     const descriptors: Descriptor[] = ['status', place.handover ?? { text: '' }]
     const pass = (descriptor: Descriptor): string => String(STATUS_FD + descriptors.push(descriptor) - 1)
@@ -101,14 +104,12 @@ export class BubblewrapCell implements Cell {
         ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
       ]
       const argsFd = pass({ text: args.map((arg) => `${arg}\0`).join('') })
-      return {
-        argv: [bwrap, '--args', argsFd, '--', ...command],
-        env: { PATH: fromEnvironment('PATH') ?? '' },
-        cwd: '/',
-        user: this.user,
-        descriptors,
-        release,
-      }
+      const { view } = this.#options
+      const started = [bwrap, '--args', argsFd, '--', ...command]
+      const entry = { env: { PATH: fromEnvironment('PATH') ?? '' }, cwd: '/', descriptors, release }
+      return view && this.user
+        ? { ...entry, argv: view.enter(this.user, started) }
+        : { ...entry, argv: started, user: this.user }
     } catch (error) {
       await release()
       throw error
@@ -116,8 +117,25 @@ export class BubblewrapCell implements Cell {
   }
 
   close(): void {
+    this.#options.view?.close()
     this.#filter?.close()
     for (const file of this.#settings.values()) file.close()
+  }
+
+  /** The same directory as bubblewrap finds it. It must be the same: in between, an agent may have moved something. */
+  async #seen(verified: OpenDirectory): Promise<OpenDirectory> {
+    const { view } = this.#options
+    if (!view) return verified
+    try {
+      const path = readlinkSync(`/proc/self/fd/${verified.fd}`)
+      const seen = (await Directory.open(view.outside(path))) ?? refuse('not_found', 'the workspace was moved')
+      const [a, b] = [fstatSync(verified.fd), await seen.stat()]
+      if (a.dev === b.dev && a.ino === b.ino) return seen
+      await seen.close()
+      return refuse('conflict', 'the workspace was moved')
+    } finally {
+      await verified.close()
+    }
   }
 
   #fixedArguments(): string[] {
@@ -132,7 +150,7 @@ export class BubblewrapCell implements Cell {
       ...['--size', size, '--tmpfs', '/tmp', '--size', size, '--tmpfs', '/var/tmp', '--symlink', '../run', '/var/run'],
       ...['--perms', '0755', '--tmpfs', '/run'],
       // Behind the empty directories, which would cover what the operator shows below them.
-      ...this.#paths.mounts(),
+      ...this.#paths.mounts((path) => this.#options.view?.at(path) ?? path),
       ...(this.isNetworkOpen ? machineNames() : []),
     ]
   }

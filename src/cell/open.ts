@@ -1,7 +1,7 @@
 // Opens the way to run agents that the settings name, or says why it does not work here and what to do about it.
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { type AgentUser, agentUser } from '../core/agent-user.ts'
 import { Directory } from '../lib/directory.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -10,7 +10,9 @@ import { BubblewrapCell } from './bubblewrap.ts'
 import type { Cell } from './cell.ts'
 import { launch } from './launch.ts'
 import { runLimits } from './limits.ts'
+import { MountView } from './mount-view.ts'
 import { OpenCell } from './no-cell.ts'
+import { CellPaths } from './paths.ts'
 import { isProgram } from './program.ts'
 import type { CellSettings } from './settings.ts'
 
@@ -31,13 +33,23 @@ export async function openCell({ settings, groups }: OpenOptions): Promise<Cell>
   if (process.platform !== 'linux') refuse('unavailable', 'cells need Linux', OTHERWISE.slice(3))
   const bwrap = programAt('bwrap') ?? refuse('unavailable', 'bubblewrap is not installed', `${INSTALL}, ${OTHERWISE}`)
   const perl = programAt('perl') ?? refuse('unavailable', 'perl is not installed', `${INSTALL}, ${OTHERWISE}`)
-  const paths = settings.SANDBOX_PATHS.split(':').filter(Boolean)
-  const cell = new BubblewrapCell({ bwrap, perl, user, limits, isNetworkOpen: settings.NETWORK === 'open', paths })
+  const paths = new CellPaths(settings.SANDBOX_PATHS.split(':').filter(Boolean))
+  const view = user && (await viewFor(user, [realpathSync(groups), ...paths.sources()]))
+  const isNetworkOpen = settings.NETWORK === 'open'
+  const cell = new BubblewrapCell({ bwrap, perl, user, limits, isNetworkOpen, paths, view })
   const said = await probe(cell, groups)
   if (said === undefined) return cell
   cell.close()
   const { reason, remedy } = await diagnose(said, groups, user)
   return refuse('unavailable', reason, `${remedy}, ${OTHERWISE}`)
+}
+
+/** Where the agents' user can enter all of them, there is nothing to do. Where no view can be made, the probe fails. */
+async function viewFor(user: AgentUser, sources: readonly string[]): Promise<MountView | undefined> {
+  for (const source of sources)
+    if (!(await canEnter(user, statSync(source).isDirectory() ? source : dirname(source))))
+      return MountView.open(sources).catch(() => undefined)
+  return undefined
 }
 
 /** What bubblewrap said when it could not start `true` with the arguments of a real run; undefined where it could. */
@@ -77,7 +89,7 @@ async function diagnose(said: string, groups: string, user: AgentUser | undefine
   if (user && !(await canEnter(user, groups)))
     return {
       reason: `the agents' user (uid ${user.uid}) cannot enter ${groups}`,
-      remedy: 'keep the data where each directory above it can be entered by all (chmod o+x), such as /srv/data',
+      remedy: 'keep the data where every directory above it can be entered by all (chmod o+x), such as /srv/data',
     }
   if (kernelSays('/proc/sys/kernel/apparmor_restrict_unprivileged_userns', '1'))
     return {

@@ -49,8 +49,13 @@ export class CellPaths {
     this.#extra = extra
   }
 
-  /** Arguments of bubblewrap. */
-  mounts(): string[] {
+  /** What is mounted besides the system itself. */
+  sources(): string[] {
+    return [...shownOfSvc().map(({ from }) => from), ...this.#extra].filter((path) => existsSync(path))
+  }
+
+  /** Arguments of bubblewrap; `seenAt` says where bubblewrap finds a path. */
+  mounts(seenAt: (path: string) => string = (path) => path): string[] {
     const system = SYSTEM.flatMap((path) => {
       if (!existsSync(path) || (path === '/opt' && readdirSync(path).length === 0)) return []
       return lstatSync(path).isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path]
@@ -60,7 +65,7 @@ export class CellPaths {
       ...shownOfSvc(),
       ...this.#extra.map((path) => ({ from: path, at: path })),
     ].filter(({ from }) => existsSync(from))
-    return [...system, ...others.flatMap(({ from, at }) => ['--ro-bind', from, at])]
+    return [...system, ...others.flatMap(({ from, at }) => ['--ro-bind', seenAt(from), at])]
   }
 
   /** Small files of the machine, by their path inside. */

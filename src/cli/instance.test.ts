@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
@@ -186,6 +187,17 @@ suite('the .env of an instance', () => {
       assert.equal(code, 1)
       assert.match(stderr, /^svc: WEB_LISTEN in \S+\.env must be host:port such as .*, not "nowhere"\n$/)
     }
+  })
+  test('names the user that owns the workspaces, who is never root', { skip: process.getuid?.() !== 0 }, async (t) => {
+    const cli = await withEnv(t, (text) => `${text}AGENT_UID=60123\n`)
+    await cli.ok('group demo add slack:1 team')
+    const ownerOf = (name: string): number => statSync(join(cli.root, 'groups', name)).uid
+    // main was made before the setting.
+    assert.deepEqual(['main', 'team', 'team/PERSONA.md'].map(ownerOf), [60_000, 60_123, 60_123])
+    writeFileSync(join(cli.root, '.env'), 'AGENT_UID=0\n')
+    const { code, stderr } = await cli.run('group demo list')
+    assert.equal(code, 1)
+    assert.match(stderr, /^svc: AGENT_UID must not be 0: agents never run as root\n/)
   })
   test('does not tell a secret that is wrong', async (t) => {
     const cli = await withEnv(t, (text) => `${text}DATABASE_URL=s3cret\n`)

@@ -41,7 +41,9 @@ export async function makeHome(layout: Layout, folder: string): Promise<Director
   const { world, below } = pathsOf(layout, folder)
   // No other user of the machine reads workspaces.
   await (await Directory.make(layout.groups, 0o700, { follow: true })).close()
-  await using top = await Directory.make(world, 0o755, { follow: true, owner: layout.agent })
+  // A new group must not take over a directory that a link leads to; one that is there may be such a link.
+  const follow = below.length > 0
+  await using top = await Directory.make(world, 0o755, { follow, owner: layout.agent })
   return await top.makePath(below.join('/'))
 }
 

@@ -25,9 +25,16 @@ export async function makeWorkspace(layout: Layout, { folder, product, from }: W
     if (from !== undefined) await copyPrototype(layout, from, folder)
     await setUpFolder(layout, folder, await findProduct(bundledProducts, product))
   } catch (error) {
-    for (const remove of undo) await remove()
-    throw error
+    // The fault that led here is the one to report.
+    await Promise.allSettled(undo.map((remove) => remove()))
+    throw withoutRoot(layout, error)
   }
+}
+
+/** An agent reads the refusal, and must not learn where the instance lies. */
+function withoutRoot({ root }: Layout, error: unknown): unknown {
+  if (!(error instanceof Refusal)) return error
+  return new Refusal(error.code, error.message.replaceAll(`${root}/`, ''), error.hint)
 }
 
 /** How to remove those directories of a group that are not there yet. */

@@ -253,7 +253,7 @@ class CoreThread implements CorePort {
     return promise
   }
 
-  /** Without a listener of its own, the thread keeps the process alive only while somebody waits for it. */
+  /** Without a listener, the worker keeps the process alive only while a request to it is pending. */
   #settleRef(): void {
     const { forward, transparent } = this.listening
     if (!this.#isOpen || this.#isClosing || forward || transparent || this.#waiting.size > 0) this.#worker.ref()

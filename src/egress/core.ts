@@ -27,7 +27,7 @@ export interface CoreOptions {
   readonly limits: Limits
   /** On which the rest of the program listens. */
   readonly ownPorts: readonly number[]
-  /** Whether somebody wants to hear of denied requests. */
+  /** Collect denied requests and pass them to `Outside.denied`. */
   readonly reportsDenied?: boolean
 }
 

@@ -35,7 +35,7 @@ const Registration = z.strictObject({ ip: z.string(), id: Id, allowlist: Hosts }
 
 const AllowlistChange = z.strictObject({ allowlist: Hosts })
 
-const SocketRegistration = z.strictObject({
+const SocketSourceInput = z.strictObject({
   id: Id,
   allowlist: Hosts,
   endpoints: z
@@ -67,7 +67,7 @@ export interface SocketRegistration extends Pick<Entry, 'id' | 'allowlist'> {
 
 /** A source that has no address: it is known by its listener. */
 export function readSocketSource(raw: unknown): SocketRegistration {
-  const { id, allowlist, endpoints = [] } = parse(SocketRegistration, raw)
+  const { id, allowlist, endpoints = [] } = parse(SocketSourceInput, raw)
   const { hosts, warnings } = readHosts(allowlist)
   return { id, allowlist: hosts, endpoints: endpoints.map(readEndpoint), warnings }
 }

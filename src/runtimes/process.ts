@@ -77,7 +77,7 @@ async function follow(
   { child, ended, stop }: Launched,
   watchUse: (over: (sentence: string) => void) => () => void,
 ): Promise<Exit> {
-  const log = new TurnLog(job.logFile, job.home)
+  const log = new TurnLog(job.logFile)
   let killedFor: RunFault | undefined
   const kill = (fault: RunFault): void => {
     killedFor ??= fault

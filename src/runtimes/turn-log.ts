@@ -11,8 +11,7 @@ export class TurnLog {
   #writing: Promise<void> = Promise.resolve()
   #left = LOG_MAX_BYTES
 
-  /** Logs lie outside of workspaces, so `_home` is not needed any more. */
-  constructor(path: string, _home?: string) {
+  constructor(path: string) {
     this.#path = path
   }
 

@@ -48,7 +48,7 @@ export class WarmChild {
   async run(job: Job, line: object): Promise<Ran> {
     this.#hold(true)
     this.#lastError = ''
-    const log = new TurnLog(job.logFile, job.home)
+    const log = new TurnLog(job.logFile)
     const { promise, resolve, reject } = Promise.withResolvers<Outcome>()
     let killedFor: RunFault | undefined
     const watch = new Watch(job, this.#clock, (fault) => {

@@ -66,7 +66,7 @@ onEveryEngine('register_group', (engine) => {
     for (const session of [team, inTurn])
       assert.match(
         await session.refusal('register_group', { jid: 'telegram:1', folder: 'team/taken' }),
-        /something else is there$/,
+        /^cannot make the directory groups\/team\/taken: something else is there$/,
       )
     assert.equal(
       await team.refusal('register_group', { jid: 'telegram:1', fromPrototype: true }),

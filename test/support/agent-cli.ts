@@ -34,6 +34,8 @@ const print = (event: object): void => void process.stdout.write(`${JSON.stringi
 if (positionals.length > 0) fail(`error: unexpected ${positionals}`)
 if (values['output-format'] === 'stream-json' && !(values.print && values.verbose))
   fail('Error: When using --print, --output-format=stream-json requires --verbose')
+if (values['permission-mode'] === 'bypassPermissions' && process.getuid?.() === 0)
+  fail('bypassing permissions cannot be used with root privileges')
 const config = readFileSync(values['mcp-config'] ?? fail('error: no MCP configuration'), 'utf8')
 const modes = [dirname(values['mcp-config'] ?? ''), values['mcp-config'] ?? ''].map((path) =>
   (statSync(path).mode & 0o777).toString(8),

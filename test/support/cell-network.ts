@@ -20,7 +20,11 @@ export async function cellNetwork(
   return {
     open: async (folder, endpoint) => {
       starting ??= startProxy({ denyPrivate, log: () => {}, ...(hostsPath ? { dns: { hostsPath } } : {}) })
-      return (await starting).openSource({ id: folder, allowlist, endpoints: endpoint?.mayBePrivate ? [endpoint] : [] })
+      return (await starting).openSource({
+        id: folder,
+        allowlist,
+        endpoints: endpoint?.mayBePrivate ? [{ host: endpoint.host, port: endpoint.port }] : [],
+      })
     },
   }
 }

@@ -55,10 +55,13 @@ def send(*sockets):
 
 
 def steal(sock):
-    """Keeps the listener blocking, and takes connections away from the proxy."""
-    while True:
-        fcntl.fcntl(sock.fileno(), fcntl.F_SETFL, 0)
-        sock.accept()[0].close()
+    """Keeps the listener blocking, and takes connections away from the proxy, until the proxy shuts it down."""
+    try:
+        while True:
+            fcntl.fcntl(sock.fileno(), fcntl.F_SETFL, 0)
+            sock.accept()[0].close()
+    except OSError:
+        pass
 
 
 kept = []
@@ -68,8 +71,11 @@ if kind == "listener":
     send(sock)
 elif kind == "each":
     count, port = port, 0
-    for fd in range(3, 3 + count):
-        socket.send_fds(socket.socket(fileno=fd), [b"listener"], [listener().fileno()])
+    sockets = [handover] + [socket.socket(fileno=fd) for fd in range(4, 3 + count)]
+    for each in sockets:
+        kept.append(listener())
+        socket.send_fds(each, [b"listener"], [kept[-1].fileno()])
+        each.close()
 elif kind == "two":
     sock = listener()
     send(sock, listener())
@@ -104,7 +110,7 @@ elif kind == "shutdown":
     send(sock)
 elif kind == "linger":
     sock = listener()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 5))
     send(sock)
 elif kind == "blocking":
     sock = listener()

@@ -35,15 +35,18 @@ export interface HandoverChild {
   end(): Promise<void>
 }
 
+/** What a child is given. */
+type Handover = Pick<SocketSource, 'handover' | 'release'>
+
 /** Returns when the child has sent. */
-export async function handOver(t: Ending, source: SocketSource, kind: HandoverKind): Promise<HandoverChild> {
+export async function handOver(t: Ending, source: Handover, kind: HandoverKind): Promise<HandoverChild> {
   const child = spawn('python3', [SCRIPT, kind, '0'], { stdio: ['pipe', 'pipe', 'inherit', source.handover] })
   source.release()
   return follow(t, child)
 }
 
 /** One child with a listener for each of these sources. */
-export async function handOverEach(t: Ending, sources: readonly SocketSource[]): Promise<HandoverChild> {
+export async function handOverEach(t: Ending, sources: readonly Handover[]): Promise<HandoverChild> {
   const handovers = sources.map(({ handover }) => handover)
   const args = [SCRIPT, 'each', `${sources.length}`]
   const child = spawn('python3', args, { stdio: ['pipe', 'pipe', 'inherit', ...handovers] })
@@ -52,7 +55,7 @@ export async function handOverEach(t: Ending, sources: readonly SocketSource[]):
 }
 
 /** Runs a command in a network namespace with loopback only, where the proxy's listener is on port 3128. */
-export async function runInNamespace(source: SocketSource, command: string): Promise<string> {
+export async function runInNamespace(source: Handover, command: string): Promise<string> {
   const inside = `ip link set lo up && exec python3 ${SCRIPT} listener 3128 sh -c '${command}'`
   const child = spawn('unshare', ['--net', 'sh', '-c', inside], {
     stdio: ['pipe', 'pipe', 'inherit', source.handover],

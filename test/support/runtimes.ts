@@ -12,6 +12,8 @@ import { type CellNetworkOptions, cellNetwork } from './cell-network.ts'
 export interface OpeningOptions extends CellNetworkOptions {
   /** Hosts that runs may reach. */
   readonly allow?: readonly string[]
+  /** The directory of all workspaces. */
+  readonly groups?: string
   warn?(sentence: string): void
 }
 
@@ -19,13 +21,13 @@ export async function openRuntime(
   t: TestContext,
   runtime: RuntimeName,
   settings: Readonly<Record<string, string>> = {},
-  { allow = [], warn = (sentence) => assert.fail(sentence), ...network }: OpeningOptions = {},
+  { allow = [], groups = agentDir(t), warn = (sentence) => assert.fail(sentence), ...network }: OpeningOptions = {},
 ): Promise<Runtime> {
   const source = sourceOf('the test', new Map(Object.entries({ SANDBOX: 'none', ...settings })))
   const runtimes = await openRuntimes({
     settings: readSettings(RUNTIME_SETTINGS, [source]),
     clock: systemClock,
-    groups: agentDir(t),
+    groups,
     network: await cellNetwork(t, allow, network),
     warn,
   })

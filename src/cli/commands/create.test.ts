@@ -40,10 +40,11 @@ test('a new instance has its directories, its keys and its store, for nobody els
   }
   assert.notEqual(env.get('CHANNEL_SECRET'), env.get('SECRETS_KEY'))
   assert.deepEqual(
-    ['.env', 'store', 'store/svc.db'].map((path) => modeOf(join(cli.root, path))),
-    [0o600, 0o700, 0o600],
+    ['.env', 'store', 'store/svc.db', 'groups', 'logs', 'web/priv'].map((path) => modeOf(join(cli.root, path))),
+    // Of a svc that root started, the agents' own group may enter the workspaces.
+    [0o600, 0o700, 0o600, process.getuid?.() === 0 ? 0o710 : 0o700, 0o700, 0o700],
   )
-  assert.deepEqual(readdirSync(cli.root).sort(), ['.env', 'groups', 'store', 'web'])
+  assert.deepEqual(readdirSync(cli.root).sort(), ['.env', 'groups', 'logs', 'store', 'web'])
   assert.match(said, /^next:\n(.*\n)*? {2}svc serve demo/m)
 })
 

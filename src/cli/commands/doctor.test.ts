@@ -253,7 +253,9 @@ suite('svc doctor about agents', () => {
   })
 
   test('refuses to run agents as root', async (t) => {
-    const { status, detail } = (await agents(await demoCli(t), { AGENT_UID: '0' })) ?? {}
-    assert.deepEqual([status, detail], ['wrong', 'AGENT_UID must not be 0: agents never run as root'])
+    const cli = await demoCli(t)
+    const { code, stdout } = await cli.run('doctor demo', { env: { AGENT_UID: '0' } })
+    assert.equal(code, 1)
+    assert.match(stdout, /^✗ settings: AGENT_UID must not be 0: agents never run as root$/m)
   })
 })

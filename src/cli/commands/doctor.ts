@@ -43,10 +43,10 @@ async function examine(svc: Svc, place: Place): Promise<Finding[]> {
   const findings = [await attempt('directory', () => checkDirectory(place))]
   if (isWrong(findings)) return findings
   findings.push(await attempt('.env', () => checkEnv(place)))
-  findings.push(await attempt('privacy', () => checkPrivacy(place)))
   const settings = await attempt('settings', () => checkSettings(place, svc))
   findings.push(settings, await checkDescriptors())
   if (settings.status === 'wrong') return findings
+  findings.push(await attempt('privacy', () => checkPrivacy(place, svc)))
   findings.push(await attempt('agents', () => checkAgents(place, svc)))
   return [...findings, ...(await examineStore(await configure(place, svc.io.environment), svc.io.clock.now()))]
 }
@@ -89,12 +89,11 @@ async function checkEnv({ layout: { env } }: Place): Promise<Finding> {
   return { check: '.env', status: 'wrong', detail, next: `chmod 600 ${env}` }
 }
 
-/** The socket directory is left out: agents with a user of their own may have to enter it. */
-async function checkPrivacy({ layout }: Place): Promise<Finding> {
+async function checkPrivacy(place: Place, svc: Svc): Promise<Finding> {
+  const { layout } = await configure(place, svc.io.environment)
   const { isOpenToOthers, privatePlaces } = await import('../../core/private-places.ts')
   const open: string[] = []
-  for (const path of privatePlaces(layout))
-    if (path !== layout.ipc && (await isOpenToOthers(layout, path))) open.push(path)
+  for (const path of privatePlaces(layout)) if (await isOpenToOthers(layout, path)) open.push(path)
   if (open.length === 0) return { check: 'privacy', status: 'ok', detail: 'other users cannot read the workspaces' }
   const detail = `other users of this machine can read ${open.join(' and ')}`
   return { check: 'privacy', status: 'wrong', detail, next: `chmod 700 ${open.join(' ')}` }

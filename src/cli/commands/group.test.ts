@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { after, suite, test } from 'node:test'
 import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
+import { tempDir } from '../../../test/support/temp.ts'
 
 onEveryEngine('svc group', (engine) => {
   test('list prints folder, tab, name, in order and without a header', async (t) => {
@@ -129,9 +130,11 @@ suite('svc group add refuses, and leaves nothing behind', () => {
 
   test('a folder that an agent turned into a link', async (t) => {
     const cli = await demoCli(t)
-    symlinkSync('/tmp', join(cli.root, 'groups/team'))
+    const elsewhere = tempDir(t)
+    symlinkSync(elsewhere, join(cli.root, 'groups/team'))
     const { code, stderr } = await cli.run('group demo add slack:1 team')
     assert.equal(code, 1)
+    assert.deepEqual(readdirSync(elsewhere), [])
     assert.match(stderr, /something else is there/)
     assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
   })

@@ -1,6 +1,7 @@
 // Runs the agents' turns.
 import { RunSockets } from '../../agent-socket/run-socket.ts'
 import { describeCells } from '../../cell/describe.ts'
+import { agentUser } from '../../core/agent-user.ts'
 import type { Layout } from '../../core/layout.ts'
 import { takeOwnership } from '../../core/workspace-owner.ts'
 import type { Log } from '../../lib/log.ts'
@@ -38,7 +39,7 @@ export const runed = daemon({
     const sockets = new RunSockets({
       host,
       list: agentTools(),
-      user: layout.agent,
+      user: agentUser(settings.AGENT_UID),
       onError: (error, folder, tool) => log.error({ folder, tool, err: error }, 'internal error'),
       onStranger: (folder, uid) => log.warn({ folder, uid }, 'a connection of another user was closed'),
     })

@@ -13,7 +13,9 @@ import type { Log } from '../../lib/log.ts'
 import type { Host } from '../../registry/context.ts'
 import { Lookout } from '../lookout.ts'
 
-const IDLE_MS = 60_000
+const IDLE_MS = 300_000
+/** Of all runs together: the files of this process are for messages first. */
+const CONNECTIONS_MAX = 2048
 /** Denials of so long are written together. */
 const RECORD_MS = 250
 
@@ -55,7 +57,7 @@ export class RunNetworks implements Network {
     const { stamp, allowlist } = await this.#resolve(folder)
     // Without leave for private addresses it is a name like any other.
     const extra = endpoint && !endpoint.mayBePrivate && HostName.safeParse(endpoint.host).success ? [endpoint.host] : []
-    const endpoints = endpoint?.mayBePrivate ? [endpoint] : []
+    const endpoints = endpoint?.mayBePrivate ? [{ host: endpoint.host, port: endpoint.port }] : []
     const source = await proxy.openSource({ id: folder, allowlist: [...allowlist, ...extra], endpoints })
     const opened: OpenSource = { folder, extra, source, stamp }
     this.#sources.add(opened)
@@ -89,6 +91,7 @@ export class RunNetworks implements Network {
       startProxy({
         denyPrivate,
         dns,
+        limits: { maxConnections: CONNECTIONS_MAX },
         denyMessage: `An operator can allow it: svc network ${host.instance} allow <folder> <host>`,
         log: () => undefined,
         onDenied: (denied) => this.#note(denied),

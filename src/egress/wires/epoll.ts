@@ -68,6 +68,10 @@ const WIRE_EVENTS = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET
 const STARVING: ReadonlySet<number> = new Set([EMFILE, ENFILE, ENOBUFS, ENOMEM])
 /** The descriptor is not a listener any more. */
 const NOT_LISTENING: ReadonlySet<number> = new Set([EINVAL, EBADF, ENOTSOCK, EOPNOTSUPP])
+const HANDOVER_FAULTS = {
+  nothing: 'sent no descriptor',
+  lost: 'sent a descriptor, but no more files can be opened',
+} as const
 /** The low word of an event's data says which wire; the high word, which of those that had its place. */
 const NOT_A_WIRE = 0xffff_ffff
 
@@ -415,7 +419,7 @@ export class EpollWires implements Wires, Loop {
     // One message is all that counts: the kernel drops what comes behind it.
     this.#endListener(handedOver)
     if (received.kind === 'descriptor') this.#adopt(handedOver, received.fd)
-    else if (received.kind === 'nothing') this.#guard(() => handedOver.user.failed('sent no descriptor'))
+    else if (received.kind !== 'end') this.#guard(() => handedOver.user.failed(HANDOVER_FAULTS[received.kind]))
   }
 
   #adopt(handedOver: HandedOver, fd: number): void {

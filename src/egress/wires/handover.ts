@@ -10,6 +10,7 @@ import {
   IPPROTO_TCP,
   type Kernel,
   MSG_CMSG_CLOEXEC,
+  MSG_CTRUNC,
   MSG_DONTWAIT,
   SCM_RIGHTS,
   SO_ACCEPTCONN,
@@ -31,18 +32,21 @@ const CONTROL_HEADER_BYTES = 16
 const CONTROL_BYTES = CONTROL_HEADER_BYTES + 4
 const PAYLOAD_BYTES = 64
 
-export type Received =
+export type HandoverMessage =
   | { readonly kind: 'descriptor'; readonly fd: number }
   /** Nothing was sent yet. */
   | { readonly kind: 'waiting' }
   /** A message without a descriptor. */
   | { readonly kind: 'nothing' }
+  /** There was a descriptor, but this process has no room for it. */
+  | { readonly kind: 'lost' }
   /** The other side is closed. */
   | { readonly kind: 'end' }
 
-const WAITING: Received = { kind: 'waiting' }
-const NOTHING: Received = { kind: 'nothing' }
-const END: Received = { kind: 'end' }
+const WAITING: HandoverMessage = { kind: 'waiting' }
+const NOTHING: HandoverMessage = { kind: 'nothing' }
+const LOST: HandoverMessage = { kind: 'lost' }
+const END: HandoverMessage = { kind: 'end' }
 
 /** The memory of one `recvmsg` call, used again for each. */
 export class DescriptorReceiver {
@@ -59,7 +63,7 @@ export class DescriptorReceiver {
   }
 
   /** Reads one message from `socket`, without waiting. */
-  receive(socket: number): Received {
+  receive(socket: number): HandoverMessage {
     this.#prepare()
     const got = this.#kernel.recvmsg(socket, this.#headerAt, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)
     if (got < 0) {
@@ -70,6 +74,7 @@ export class DescriptorReceiver {
     const isRights =
       hasControl && this.#control.readInt32LE(8) === SOL_SOCKET && this.#control.readInt32LE(12) === SCM_RIGHTS
     if (isRights) return { kind: 'descriptor', fd: this.#control.readInt32LE(CONTROL_HEADER_BYTES) }
+    if (this.#header.readInt32LE(48) & MSG_CTRUNC) return LOST
     return got === 0 ? END : NOTHING
   }
 

@@ -32,6 +32,7 @@ export const IPPROTO_IPV6 = 41
 export const IPV6_V6ONLY = 26
 /** At the level of either family. */
 export const SO_ORIGINAL_DST = 80
+export const MSG_CTRUNC = 0x8
 export const MSG_DONTWAIT = 0x40
 export const MSG_NOSIGNAL = 0x4000
 export const MSG_CMSG_CLOEXEC = 0x4000_0000

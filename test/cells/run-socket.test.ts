@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { RunSockets } from '../../src/agent-socket/run-socket.ts'
+import type { AgentUser } from '../../src/core/agent-user.ts'
+import { outbox } from '../../src/core/outbox.ts'
+import { agentTools } from '../../src/daemons/agent-tools.ts'
+import { openWire, type Wire } from '../support/gate.ts'
+import { testHost } from '../support/host.ts'
+import { needs } from '../support/needs.ts'
+import { openTools } from '../support/socket-client.ts'
+import { startTurn } from '../support/turns.ts'
+
+async function open(t: TestContext, user?: AgentUser) {
+  const on = await testHost(t)
+  await on.groups('main', 'team')
+  const turn = await startTurn(t, on, { folder: 'team', content: 'hello', jid: 'web:team' })
+  const gate = { host: on.host, list: agentTools(), user, onError: assert.fail, onStranger: assert.fail }
+  const sockets = new RunSockets(gate)
+  t.after(() => sockets.close())
+  const socket = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' })
+  t.after(() => socket.close())
+  const initialize = (wire: Wire, meta?: object): void => {
+    const clientInfo = { name: 'test', version: '1' }
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo, ...(meta ? { _meta: meta } : {}) }
+    wire.send({ jsonrpc: '2.0', id: 1, method: 'initialize', params })
+  }
+  return { on, turn, socket, sockets, initialize }
+}
+
+suite('the socket of a run', () => {
+  test('speaks for its turn, whether a connection names it or not', async (t) => {
+    const { on, turn, socket } = await open(t)
+    const session = await openTools(t, socket.path)
+    assert.equal((await session.call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
+    const sent = await on.host.engine.read((tx) => outbox.list(tx))
+    assert.deepEqual(
+      sent.map(({ turn_id }) => turn_id),
+      [turn.id],
+    )
+  })
+
+  test('refuses a connection that names another turn or another fence', async (t) => {
+    const { turn, socket, initialize } = await open(t)
+    const named = async (meta: object): Promise<string | undefined> => {
+      const wire = await openWire(t, socket.path)
+      initialize(wire, meta)
+      const answer = await wire.next()
+      return answer?.error?.message ?? (answer?.result ? 'welcome' : undefined)
+    }
+    assert.equal(await named({ 'svc/turn': turn.id, 'svc/fence': turn.fence }), 'welcome')
+    assert.equal(await named({ 'svc/turn': turn.id }), 'welcome')
+    assert.equal(
+      await named({ 'svc/turn': 'another', 'svc/fence': turn.fence }),
+      `this socket belongs to the turn ${turn.id}`,
+    )
+    assert.equal(
+      await named({ 'svc/turn': turn.id, 'svc/fence': turn.fence + 1 }),
+      `this socket belongs to the turn ${turn.id}`,
+    )
+  })
+
+  test('ends its connections and its file with the run', async (t) => {
+    const { socket, initialize } = await open(t)
+    const wire = await openWire(t, socket.path)
+    initialize(wire)
+    assert.ok((await wire.next())?.result)
+    await socket.close()
+    await wire.closed
+    assert.ok(!existsSync(socket.path))
+  })
+
+  test('lies in a directory that only its owner can list, which goes with the process', async (t) => {
+    const { socket, sockets } = await open(t)
+    const directory = dirname(socket.path)
+    assert.equal(statSync(directory).mode & 0o777, 0o700)
+    assert.equal(statSync(socket.path).mode & 0o777, 0o600)
+    sockets.close()
+    assert.ok(!existsSync(directory))
+  })
+
+  test('belongs to the agents where they have a user of their own', needs('root'), async (t) => {
+    const { socket } = await open(t, { uid: 60_000, gid: 60_000 })
+    const { uid, gid, mode } = statSync(socket.path)
+    assert.deepEqual([uid, gid, mode & 0o777], [60_000, 60_000, 0o600])
+    assert.equal(statSync(dirname(socket.path)).mode & 0o777, 0o711)
+  })
+
+  test('is made again where the temporary directory was cleaned', async (t) => {
+    const { sockets, socket, turn } = await open(t)
+    rmSync(dirname(socket.path), { recursive: true })
+    const again = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' })
+    t.after(() => again.close())
+    assert.ok(existsSync(again.path))
+  })
+
+  test('of a process that was killed is removed by the next one', async (t) => {
+    // No process has a number beyond the kernel's largest.
+    const left = join(tmpdir(), `svc-run-${2 ** 22 + 1}-abcdef`)
+    mkdirSync(left)
+    t.after(() => rmSync(left, { recursive: true, force: true }))
+    const first = await open(t)
+    assert.ok(!existsSync(left))
+    await open(t)
+    assert.ok(existsSync(first.socket.path))
+  })
+})
