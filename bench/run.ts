@@ -1,5 +1,6 @@
 // npm run bench: every benchmark, or those whose name holds an argument. Ratios against baselines of the same run.
 import { benchAccess } from './access.ts'
+import { benchCellNetwork } from './cell-network.ts'
 import { benchCellTurns, benchIdleFolders } from './cells.ts'
 import { benchColdStart } from './cold-start.ts'
 import { benchExport } from './export.ts'
@@ -30,6 +31,7 @@ const BENCHES: Benches = {
   'first-frame': benchFirstFrame,
   fairness: benchFairness,
   'cell-turns': benchCellTurns,
+  'cell-network': benchCellNetwork,
   'idle-folders': benchIdleFolders,
 }
 
