@@ -27,6 +27,10 @@ export async function openServer(name: string, args: readonly string[], env: Nod
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: ['ignore', 'pipe', 'ignore'],
   })
+  // A benchmark that is interrupted leaves no server behind.
+  const kill = (): void => void child.kill('SIGTERM')
+  process.on('exit', kill)
+  child.once('exit', () => process.off('exit', kill))
   const url = await urlOf(child, name)
   if (child.pid === undefined || url === undefined) throw new Error(`${args.join(' ')} ended before it was ready`)
   const stop = async (): Promise<void> => {
