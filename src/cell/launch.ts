@@ -31,6 +31,7 @@ export interface Ended {
   readonly startFault?: string | undefined
 }
 
+/** The caller must attach its readers of the output at once, before it awaits anything else. */
 export async function launch(
   cell: Cell,
   place: Place,
@@ -58,7 +59,9 @@ export async function launch(
     // Before anything is awaited: a program that is not there is told in the next tick.
     ended = endOf(child, serve(child, descriptors))
   } finally {
-    await entry.release()
+    // Not awaited: Node drops what a process has printed when it ends before anybody reads, and the caller reads only when
+    // this returns.
+    void entry.release().catch(() => undefined)
   }
   return {
     child,
