@@ -1,7 +1,8 @@
 // Attacks by an agent program in a real cell. svc runs in a child process, once as root and once as an ordinary user.
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, fork, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, suite } from 'node:test'
 import { needs, type PartName } from './needs.ts'
@@ -162,4 +163,23 @@ async function end(child: ChildProcess): Promise<void> {
 
 function raise(message: string): never {
   throw new Error(message)
+}
+
+/** A FIFO on which an agent waits: `cat gate > /dev/null`. */
+export interface Gate {
+  /** Resolves when the agent has opened it to read. */
+  reached(): Promise<void>
+  /** Lets the agent go on. */
+  open(): Promise<void>
+}
+
+export function openGate(path: string): Gate {
+  const { status, stderr } = spawnSync('mkfifo', ['-m', '666', path], { encoding: 'utf8' })
+  if (status !== 0) throw new Error(`mkfifo: ${stderr}`)
+  // Opening a FIFO to write waits for a reader.
+  const opening = open(path, 'w')
+  return {
+    reached: async () => void (await opening),
+    open: async () => (await opening).close(),
+  }
 }
