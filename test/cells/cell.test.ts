@@ -112,12 +112,10 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
   })
 
   test('inherits no descriptor and leaves no core', async (t) => {
-    const { shell, job } = await sealed(t)
-    const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap' })
-    // The last one is the directory itself.
-    const { result } = await runtime.run(job({ config: { command: ['/bin/ls', '/proc/self/fd'] } }))
-    assert.equal(result, '0\n1\n2\n3')
-    assert.equal(await shell('ulimit -c; ulimit -Hc'), '0\n0')
+    const { shell } = await sealed(t)
+    // Not with `ls`, which opens the directory, nor in a pipeline, for which the shell opens descriptors.
+    const list = `perl -e 'print grep { -e "/proc/self/fd/$_" } 0 .. 255'`
+    assert.equal(await shell(`ulimit -c; ulimit -Hc; exec ${list}`), '0\n0\n012')
   })
 
   test('has its limits, and cannot raise them', async (t) => {
