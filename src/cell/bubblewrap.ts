@@ -29,6 +29,9 @@ export interface BubblewrapOptions {
 
 const NAMESPACES = ['user', 'pid', 'ipc', 'uts', 'cgroup-try'].map((name) => `--unshare-${name}`)
 
+/** Bubblewrap outside, and its first process inside. */
+const WRAPPERS = 2
+
 export class BubblewrapCell implements Cell {
   readonly kind = 'bwrap'
   readonly user: AgentUser | undefined
@@ -104,7 +107,7 @@ export class BubblewrapCell implements Cell {
       const argsFd = pass({ text: args.map((arg) => `${arg}\0`).join('') })
       const { view } = this.#options
       const started = [bwrap, '--args', argsFd, '--', ...command]
-      const entry = { env: { PATH: fromEnvironment('PATH') ?? '' }, cwd: '/', descriptors, release }
+      const entry = { env: { PATH: fromEnvironment('PATH') ?? '' }, cwd: '/', wrappers: WRAPPERS, descriptors, release }
       return view && this.user
         ? { ...entry, argv: view.enter(this.user, started) }
         : { ...entry, argv: started, user: this.user }

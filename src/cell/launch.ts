@@ -4,6 +4,7 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as pause, setImmediate as turnOver } from 'node:timers/promises'
 import type { Cell, Descriptor, Place } from './cell.ts'
 import { STANDING } from './init.ts'
+import { treeOf } from './usage.ts'
 
 /** Between asking and killing. */
 const GRACE_MS = 2000
@@ -67,7 +68,7 @@ export async function launch(
     child,
     ended,
     stop: async () => {
-      signalGroup(child, 'SIGTERM')
+      await askToEnd(child, entry.wrappers)
       const timer = setTimeout(() => signalGroup(child, 'SIGKILL'), GRACE_MS)
       try {
         return await ended
@@ -124,10 +125,20 @@ async function letGo({ stdio }: ChildProcess): Promise<void> {
   for (const pipe of stdio.slice(1)) pipe?.destroy()
 }
 
-function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
-  if (pid === undefined) return
+/** Those in a cell have a session of their own, and ending the wrapper around them would kill them at once. */
+async function askToEnd(child: ChildProcess, wrappers: number): Promise<void> {
+  const inside = child.pid === undefined || wrappers === 0 ? [] : (await treeOf(child.pid)).slice(wrappers)
+  if (inside.length === 0) signalGroup(child, 'SIGTERM')
+  for (const pid of inside) signal(pid, 'SIGTERM')
+}
+
+function signalGroup({ pid }: ChildProcess, name: NodeJS.Signals): void {
+  if (pid !== undefined) signal(-pid, name)
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
   try {
-    process.kill(-pid, signal)
+    process.kill(pid, name)
   } catch {
     // It is gone already.
   }

@@ -23,6 +23,7 @@ import { needs } from '../support/needs.ts'
 import { fault, openRuntime } from '../support/runtimes.ts'
 import { tempDir } from '../support/temp.ts'
 import { heard, type ToolSocket, toolSocket } from '../support/tool-socket.ts'
+import { until } from '../support/until.ts'
 
 interface Sealed extends ToolSocket {
   /** What this line of shell prints inside. */
@@ -174,6 +175,18 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
       shell("trap '' TERM; setsid sleep 1000 & sleep 1000", { hangMs: 300 }),
       fault('again', /no sign of life/),
     )
+  })
+
+  test('is asked to end before it is killed', async (t) => {
+    const { shell, home } = await sealed(t)
+    const stop = new AbortController()
+    const running = shell("trap 'echo bye > bye; exit' TERM; echo ready > ready; while :; do sleep 0.1; done", {
+      signal: stop.signal,
+    })
+    await until(() => existsSync(join(home, 'ready')))
+    stop.abort()
+    await assert.rejects(running, fault('again', /it was stopped/))
+    assert.equal(readFileSync(join(home, 'bye'), 'utf8'), 'bye\n')
   })
 
   test('runs what comes with svc, wherever that lies on the machine', async (t) => {
