@@ -1,5 +1,7 @@
 // npm run bench: every benchmark, or those whose name holds an argument. Ratios against baselines of the same run.
 import { benchAccess } from './access.ts'
+import { benchCellNetwork } from './cell-network.ts'
+import { benchCellTurns, benchIdleFolders } from './cells.ts'
 import { benchColdStart } from './cold-start.ts'
 import { benchExport } from './export.ts'
 import { benchIngestBigStore, benchIngestMemory, benchIngestPostgres, benchIngestRate } from './ingest.ts'
@@ -28,6 +30,9 @@ const BENCHES: Benches = {
   search: benchSearch,
   'first-frame': benchFirstFrame,
   fairness: benchFairness,
+  'cell-turns': benchCellTurns,
+  'cell-network': benchCellNetwork,
+  'idle-folders': benchIdleFolders,
 }
 
 await runBenches(BENCHES, process.argv.slice(2))

@@ -65,6 +65,14 @@ export function cpuOf({ pid }: Server): Cpu {
   return { main: micros(`${pid}`), all }
 }
 
+/** Microseconds on a processor of the children that have ended, with theirs. */
+export function childrenMicros({ pid }: Server): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /, '')
+    .split(' ')
+  return (Number(fields[13]) + Number(fields[14])) * TICK_MICROS
+}
+
 /** Microseconds on a processor of the whole machine, and of this process and the children that have ended. */
 export function busyMicros(): { readonly machine: number; readonly ours: number } {
   const ticks = (text: string, from: number, count: number): number[] =>

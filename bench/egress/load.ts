@@ -61,14 +61,20 @@ export async function openOrigin(program: string, before: readonly string[] = []
   return { pid: child.pid, ports: (kind) => ports.get(kind) ?? '', stop }
 }
 
-function argsOf(mode: Mode, options: Options): string[] {
+/** Arguments of the load generator. */
+export function argsOf(mode: Mode, options: Options): string[] {
   return [mode, ...Object.entries(options).map(([name, value]) => `${name}=${value}`)]
 }
 
 export async function runLoad(program: readonly string[], mode: Mode, options: Options): Promise<Load> {
   const [command = '', ...before] = program
   const { stdout } = await promisify(execFile)(command, [...before, ...argsOf(mode, options)])
-  return Said.parse(JSON.parse(stdout))
+  return readLoad(stdout)
+}
+
+/** Reads what the load generator prints. */
+export function readLoad(output: string): Load {
+  return Said.parse(JSON.parse(output))
 }
 
 /** Tunnels that stay open until the caller has looked. */

@@ -100,6 +100,17 @@ onEveryEngine('the network of runs', (engine) => {
     assert.equal((await team.connect(`one.test:${port}`)).status, 403)
   })
 
+  test('follows the rules for a run that starts after the last one has ended', needs('kernel', 'python'), async (t) => {
+    const { on, run, port } = await open(t, engine)
+    await (await run('team')).close()
+    await on.cli.call(allow, { folder: 'team', target: 'one.test' })
+    const second = await run('team')
+    const tunnel = await second.connect(`one.test:${port}`)
+    assert.equal(tunnel.status, 200)
+    await on.cli.call(deny, { folder: 'team', target: 'one.test' })
+    await tunnel.ended
+  })
+
   test('denies everything where the rules cannot be read', needs('kernel', 'python'), async (t) => {
     const { on, run, port, logged } = await open(t, engine)
     await on.cli.call(allow, { folder: 'team', target: 'one.test' })

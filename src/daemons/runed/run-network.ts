@@ -61,13 +61,15 @@ export class RunNetworks implements Network {
     const source = await proxy.openSource({ id: folder, allowlist: [...allowlist, ...extra], endpoints })
     const opened: OpenSource = { folder, extra, source, stamp }
     this.#sources.add(opened)
-    this.#rules ??= new Lookout({ host: this.#options.host, look: () => this.#follow() })
+    // The rules may have changed since they were read.
+    if (this.#rules) this.#rules.soon()
+    else this.#rules = new Lookout({ host: this.#options.host, look: () => this.#follow() })
     return {
       handover: source.handover,
       release: () => source.release(),
       close: async () => {
         await source.close()
-        if (this.#sources.delete(opened) && this.#sources.size === 0) await this.#rest()
+        if (this.#sources.delete(opened) && this.#sources.size === 0) this.#rest()
       },
     }
   }
@@ -112,16 +114,15 @@ export class RunNetworks implements Network {
     return starting
   }
 
-  /** No run is left: nothing is watched any more, and after a while the proxy goes too. */
-  async #rest(): Promise<void> {
-    const rules = this.#rules
-    this.#rules = undefined
-    await rules?.close()
+  /** Stops the proxy and the watch of the rules after a while without runs; starting either takes longer than a short run. */
+  #rest(): void {
+    clearTimeout(this.#idle)
     this.#idle = setTimeout(() => {
       if (this.#sources.size > 0) return
-      const proxy = this.#proxy
-      this.#proxy = undefined
-      void proxy?.then((running) => running.close()).catch((error) => this.#options.host.onStray?.(error))
+      const [proxy, rules] = [this.#proxy, this.#rules]
+      this.#proxy = this.#rules = undefined
+      const closing = [rules?.close(), proxy?.then((running) => running.close())]
+      void Promise.all(closing).catch((error) => this.#options.host.onStray?.(error))
     }, IDLE_MS).unref()
   }
 
@@ -149,6 +150,7 @@ export class RunNetworks implements Network {
 
   async #follow(): Promise<void> {
     const { host } = this.#options
+    if (this.#sources.size === 0) return
     const stamp = await host.engine.read((tx) => networkStamp.read(tx)).catch(() => undefined)
     for (const opened of [...this.#sources]) {
       if (stamp !== undefined && opened.stamp === stamp) continue

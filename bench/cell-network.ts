@@ -1,0 +1,153 @@
+// The network of a run: connections through the socket that a cell hands to the proxy, over the same through the proxy's own
+// TCP listener. The client, the origin and the proxy are the same; only the way in differs.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { PROXY_PORT } from '../src/cell/init.ts'
+import { launch } from '../src/cell/launch.ts'
+import { openCell } from '../src/cell/open.ts'
+import { CELL_SETTINGS } from '../src/cell/settings.ts'
+import { type EgressProxy, startProxy } from '../src/egress/proxy.ts'
+import { Directory } from '../src/lib/directory.ts'
+import { readSettings, sourceOf } from '../src/lib/settings.ts'
+import { argsOf, build, type Load, type Mode, type Options, type Origin, openOrigin, readLoad } from './egress/load.ts'
+import { mustHave } from './egress/peers.ts'
+import { median, type Result } from './result.ts'
+import { compare, shuffled } from './rounds.ts'
+import { Stage } from './stage.ts'
+
+const NAMES = ['cell', 'tcp'] as const
+type Name = (typeof NAMES)[number]
+type Round = Readonly<Record<Name, Load>>
+
+const CONNECTION_ROUNDS = 60
+const CONNECTIONS = 100
+const BULK_ROUNDS = 60
+const BULK_BYTES = 200_000_000
+
+const ALLOWED = { id: 'bench', allowlist: ['localhost'] }
+
+export async function benchCellNetwork(): Promise<Result[]> {
+  mustHave('cc', 'gcc libc6-dev')
+  mustHave('bwrap', 'bubblewrap')
+  await using stage = new Stage()
+  // As root, the client in the cell runs as another user.
+  chmodSync(stage.root, 0o711)
+  const origin = await openOrigin(build('origin', stage.root))
+  stage.defer(() => origin.stop())
+  const proxy = await startProxy({ listen: { host: '127.0.0.1', port: 0 }, log: () => undefined })
+  stage.defer(() => proxy.close())
+  await proxy.sources.set({ ip: '127.0.0.1', ...ALLOWED })
+  const program = build('load', stage.root)
+  const clients = { cell: await openInCell(stage, proxy, program), tcp: openHere(stage, proxy, program) }
+  return [await benchConnections(clients, origin), await benchThroughput(clients, origin)]
+}
+
+async function benchConnections(clients: Clients, origin: Origin): Promise<Result> {
+  const options = { origin: origin.ports('echo'), count: CONNECTIONS, flight: 1 }
+  const rounds = await runRounds(clients, CONNECTION_ROUNDS, 'tunnels', options)
+  const micros = ({ ms, count }: Load): number => (ms * 1000) / count
+  return {
+    name: "cell network: time of a connection through a run's socket over one through the TCP listener",
+    goal: 'at most 1.2',
+    ...summarize(rounds, micros, 'µs'),
+  }
+}
+
+async function benchThroughput(clients: Clients, origin: Origin): Promise<Result> {
+  const options = { origin: origin.ports('source'), bytes: BULK_BYTES, tunnels: 1 }
+  const rounds = await runRounds(clients, BULK_ROUNDS, 'bulk', options)
+  return {
+    name: "cell network: bytes a second of one tunnel through a run's socket over one through the TCP listener",
+    goal: 'at least 0.9',
+    ...summarize(rounds, ({ bytes, ms }) => bytes / ms / 1000, 'MB/s'),
+  }
+}
+
+type Clients = Readonly<Record<Name, Client>>
+
+/** One burst of each client a round, in random order; the first rounds only warm up. */
+async function runRounds(clients: Clients, count: number, mode: Mode, options: Options): Promise<Round[]> {
+  const rounds: Round[] = []
+  const warm = Math.ceil(count / 10)
+  for (let number = 0; number < warm + count; number++) {
+    const entries: [Name, Load][] = []
+    for (const name of shuffled(NAMES)) entries.push([name, await clients[name].run(mode, options)])
+    // Both names have their entry, which Object.fromEntries cannot say.
+    if (number >= warm) rounds.push(Object.fromEntries(entries) as Round)
+  }
+  return rounds
+}
+
+function summarize(rounds: Round[], figure: (load: Load) => number, unit: string): Pick<Result, 'ratio' | 'detail'> {
+  const { ratio, spread } = compare<Name, Load>(rounds, NAMES, figure)
+  const [cell, tcp] = NAMES.map((name) => median(rounds.map((round) => figure(round[name]))).toFixed(0))
+  return { ratio, detail: `${rounds.length} rounds, ${spread}; ${cell} ${unit}, TCP listener ${tcp} ${unit}` }
+}
+
+/** Runs the load generator with each line of arguments; a shell, because a cell runs one command. */
+const LOOP = 'while read -r arguments; do "$1" $arguments || exit; done'
+
+/** A process that runs the load generator, time after time, in the network that it was started in. */
+class Client {
+  readonly #child: ChildProcess
+  readonly #port: number
+  readonly #lines: AsyncIterator<string>
+
+  constructor(child: ChildProcess, port: number) {
+    if (!child.stdout) throw new Error('the load generator has no output')
+    this.#child = child
+    this.#port = port
+    this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  }
+
+  async run(mode: Mode, options: Options): Promise<Load> {
+    this.#child.stdin?.write(`${argsOf(mode, { proxy: this.#port, ...options }).join(' ')}\n`)
+    const { value, done } = await this.#lines.next()
+    if (done) throw new Error('the load generator failed')
+    return readLoad(value)
+  }
+
+  async end(): Promise<void> {
+    const ended = this.#child.exitCode === null && this.#child.signalCode === null && once(this.#child, 'exit')
+    this.#child.stdin?.end()
+    await ended
+  }
+}
+
+function openHere(stage: Stage, { forward }: EgressProxy, program: string): Client {
+  if (!forward) throw new Error('the proxy has no TCP listener')
+  // In a session of its own, as in a cell: the kernel shares processors out among sessions.
+  const child = spawn('/bin/sh', ['-c', LOOP, 'sh', program], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: {},
+    detached: true,
+  })
+  const client = new Client(child, forward.port)
+  stage.defer(() => client.end())
+  return client
+}
+
+/** In a cell as a run has it, with the first program that opens the listener and hands it to the proxy. */
+async function openInCell(stage: Stage, proxy: EgressProxy, program: string): Promise<Client> {
+  const home = join(stage.root, 'home')
+  mkdirSync(home)
+  const told = sourceOf('the benchmark', new Map([['SANDBOX_PATHS', program]]))
+  const cell = await openCell({ settings: readSettings(CELL_SETTINGS, [told]), groups: home })
+  stage.defer(() => cell.close())
+  const openHome = async (): Promise<Directory> => {
+    const directory = await Directory.open(home)
+    if (!directory) throw new Error(`there is no directory ${home}`)
+    return directory
+  }
+  const source = await proxy.openSource(ALLOWED)
+  const place = { folder: 'bench', home, openHome, socket: '/dev/null', handover: source.handover }
+  const { child } = await launch(cell, place, ['/bin/sh', '-c', LOOP, 'sh', program], {})
+  source.release()
+  child.stderr?.pipe(process.stderr)
+  const client = new Client(child, PROXY_PORT)
+  stage.defer(() => client.end())
+  return client
+}
