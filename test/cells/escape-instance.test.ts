@@ -139,14 +139,14 @@ meta = {"svc/turn": turn, "svc/fence": int(fence)}
 client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}
 ask(1, "initialize", {**client, "_meta": meta})
 said = ask(2, "tools/call", {"name": "reply", "arguments": {"text": "forged"}, "_meta": meta})
-print("refused" if said.get("error") or said["result"].get("isError") else said)`
+print(said["error"]["message"])`
     writeFileSync(join(instance.home('team'), 'forged.py'), forged)
     const { text, raw } = await served.ask('team', 'python3 forged.py')
     await gate.open()
     const answered = await other
     assert.doesNotMatch(answered.raw, /forged/)
     assert.equal(answered.text, 'finished', raw)
-    assert.ok(text.length > 0)
+    assert.match(text, /^this socket belongs to the turn /)
   })
 
   test('tells a visitor nothing of what bubblewrap says', async () => {
