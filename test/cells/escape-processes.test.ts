@@ -76,7 +76,7 @@ forEachUser('processes', ['python'], (user) => {
     // Two of bubblewrap, the shells, sleep and cat.
     assert.ok(inside.length >= 5, String(inside.length))
     const uid = String(agentUidOf(user))
-    for (const { Name, Uid, Gid, Groups, CapPrm, CapEff, CapInh, CapAmb, NoNewPrivs } of inside) {
+    for (const { Name = '', Uid, Gid, Groups, CapPrm, CapEff, CapInh, CapAmb, NoNewPrivs } of inside) {
       assert.equal(Uid, [uid, uid, uid, uid].join('\t'), Name)
       assert.equal(Gid, [uid, uid, uid, uid].join('\t'), Name)
       assert.ok(Groups === undefined || Groups.trim() === '' || Groups.trim() === uid, `${Name}: ${Groups}`)
