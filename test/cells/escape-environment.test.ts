@@ -75,14 +75,11 @@ forEachUser('names and values', [], (user) => {
   test('a value with a NUL does not become an argument of bubblewrap', async () => {
     const injected = 'x\0--bind\0/\0/tmp/host\0'
     const { attack } = host()
-    const look = 'ls -d /tmp/host; printf "[%s][%s]" "$SECRET" "$SVC_TOPIC"'
-    const options = { env: { SECRET: injected, [`NAME${injected}`]: 'x' }, topic: injected }
-    await assert.rejects(attack(look, options), failed(/holds a NUL/))
-    assert.equal(
-      await attack(look, { env: { SECRET: injected }, topic: injected, silent: true }),
-      '[][]',
-      'a value with control characters is left out',
-    )
+    const look = 'ls -d /tmp/host; printf "[%s]" "$SECRET" "$SVC_TOPIC" "$SVC_JID" "$SVC_SESSION"'
+    const values = { topic: injected, jid: injected, sessionId: injected, silent: true }
+    // A value with control characters is left out.
+    assert.equal(await attack(look, { env: { SECRET: injected }, ...values }), '[][][][]')
+    await assert.rejects(attack(look, { env: { [`NAME${injected}`]: 'x' } }), failed(/holds a NUL/))
     await assert.rejects(attack(['/bin/ls', injected]), failed(/holds a NUL/))
   })
 

@@ -76,7 +76,7 @@ forEachUser('processes', ['python'], (user) => {
     // Two of bubblewrap, the shells, sleep and cat.
     assert.ok(inside.length >= 5, String(inside.length))
     const uid = String(agentUidOf(user))
-    for (const { Name, Uid, Gid, Groups, CapPrm, CapEff, CapInh, CapAmb, NoNewPrivs } of inside) {
+    for (const { Name = '', Uid, Gid, Groups, CapPrm, CapEff, CapInh, CapAmb, NoNewPrivs } of inside) {
       assert.equal(Uid, [uid, uid, uid, uid].join('\t'), Name)
       assert.equal(Gid, [uid, uid, uid, uid].join('\t'), Name)
       assert.ok(Groups === undefined || Groups.trim() === '' || Groups.trim() === uid, `${Name}: ${Groups}`)
@@ -207,7 +207,7 @@ except OSError as error:
 
   test('print as much as they like, and svc keeps a bounded part', async () => {
     const { attack, root } = host()
-    const said = await attack(`exec perl -e 'print "x" x 1048576 for 1 .. 64'`)
+    const said = await attack(`exec perl -e 'print "x" x 1048576 for 1 .. 12'`)
     assert.equal(said.length, 1_048_576)
     assert.ok(statSync(join(root, 'turn.log')).size <= 11 * 1024 * 1024)
     assert.equal(await attack('echo alive'), 'alive')

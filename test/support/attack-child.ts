@@ -44,10 +44,18 @@ const runtimes = await openRuntimes({
 })
 const runtime = await runtimes.runtimeFor({ runtime: 'command' })
 
-async function run({ folder, command, env, topic, hangMs }: AttackOrder): Promise<Omit<AttackOutcome, 'id'>> {
+async function run({
+  folder,
+  command,
+  env,
+  topic,
+  jid,
+  sessionId,
+  hangMs,
+}: AttackOrder): Promise<Omit<AttackOutcome, 'id'>> {
   try {
     const { result = '' } = await runtime.run({
-      ...{ turnId: 't1', fence: 1, folder, topic, jid: 'web:team', sender: 'anon:1', prompt: 'attack', messages: [] },
+      ...{ turnId: 't1', fence: 1, folder, topic, jid, sessionId, sender: 'anon:1', prompt: 'attack', messages: [] },
       ...{ said: 0, socket, home: groupDirs(places, folder).home, env, hangMs, config: { command } },
       openHome: async () => (await openHome(places, folder)) ?? refuse('not_found', `${folder} has no workspace`),
       readText: () => undefined,

@@ -21,6 +21,8 @@ export interface AttackOrder {
   readonly command: string | readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly topic: string
+  readonly jid: string
+  readonly sessionId?: string | undefined
   readonly hangMs: number
 }
 
@@ -127,7 +129,7 @@ export async function openAttackHost(
     home,
     attack: async (command, { silent = false, ...options } = {}) => {
       const wrapped = typeof command === 'string' ? `(${command}\n) ${silent ? '2>/dev/null' : '2>&1'}; true` : command
-      const given = { folder: 'team', env: {}, topic: '', hangMs: 60_000, ...options }
+      const given = { folder: 'team', env: {}, topic: '', jid: 'web:team', hangMs: 60_000, ...options }
       const { result, fault } = await order({ ...given, command: wrapped })
       if (fault) throw new FailedAttack(fault)
       return result ?? ''
