@@ -12,6 +12,8 @@ const [CLONE_NEWTIME, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET] = 
   0x80, 0x2_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000,
 ]
 const AT_FDCWD = -100
+/** Unlike PTRACE_ATTACH it stops no process. */
+const PTRACE_SEIZE = 0x4206
 const [TIOCSTI, TIOCLINUX] = [0x5412, 0x541c]
 /** The bit of the x32 mode in a number of x64. */
 const X32 = 0x4000_0000
@@ -81,7 +83,7 @@ const CALLS: Readonly<Record<string, CallAttack>> = {
   'makes a user namespace by clone': cloned(CLONE_NEWUSER),
   'makes user and mount namespaces by clone': cloned(CLONE_NEWUSER | CLONE_NEWNS),
   'makes a user namespace by clone3': unknown('clone3', `pack("Q8", ${CLONE_NEWUSER}, 0, 0, 0, 17, 0, 0, 0)`, 64),
-  'traces the first process of the cell': refused('ptrace', 16, 1, 0, 0),
+  'traces the first process of the cell': refused('ptrace', PTRACE_SEIZE, 1, 0, 0),
   'lets itself be traced': refused('ptrace', 0, 0, 0, 0),
   'reads the memory of another process': refused('process_vm_readv', 1, '"\\0" x 16', 1, '"\\0" x 16', 1, 0),
   'writes the memory of another process': refused('process_vm_writev', 1, '"\\0" x 16', 1, '"\\0" x 16', 1, 0),
@@ -127,7 +129,10 @@ const CALLS: Readonly<Record<string, CallAttack>> = {
   'pastes into a console': onTerminal(TIOCLINUX, '"\\x03"'),
   ...(process.arch === 'x64'
     ? {
-        'traces by a number of the x32 mode': { program: perlCallNumber(X32 | 521, 16, 1, 0, 0), refusal: ENOSYS },
+        'traces by a number of the x32 mode': {
+          program: perlCallNumber(X32 | 521, PTRACE_SEIZE, 1, 0, 0),
+          refusal: ENOSYS,
+        },
         'mounts by a number of the x32 mode': {
           program: perlCallNumber(X32 | 165, '"none"', '"/tmp"', '"tmpfs"', 0, 0),
           refusal: ENOSYS,
@@ -201,10 +206,19 @@ print(entry())`
   })
 })
 
-/** Every attack in one run, one line of output for each. */
+/**
+ * Every attack in one run, one line of output for each. Each has a process of its own, so that one that succeeds changes
+ * nothing for the others.
+ */
 async function callLines({ attack }: AttackHost): Promise<readonly string[]> {
-  const programs = Object.values(CALLS).map(({ program }) => `{ local $| = 1; ${program} }`)
-  return (await attack(perl(programs.join('\n')))).split('\n')
+  const programs = Object.values(CALLS).map(
+    ({ program }) => `print "\\0"; if (my $pid = fork) { waitpid $pid, 0 } else { alarm 10; ${program} exit }`,
+  )
+  const said = await attack(perl(`$| = 1; ${programs.join('\n')}`))
+  return said
+    .split('\0')
+    .slice(1)
+    .map((line) => line.trim())
 }
 
 function lazily<T>(start: () => Promise<T>): () => Promise<T> {

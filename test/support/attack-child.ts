@@ -35,8 +35,10 @@ const network: Network = {
     return (await proxy).openSource({ id: folder, allowlist: [], endpoints: [] })
   },
 }
+// Not the default runtime, for which svc would start a process without a cell.
+const settings = { AGENT_RUNTIME: 'command', ...setup.settings }
 const runtimes = await openRuntimes({
-  settings: readSettings(RUNTIME_SETTINGS, [sourceOf('the test', new Map(Object.entries(setup.settings)))]),
+  settings: readSettings(RUNTIME_SETTINGS, [sourceOf('the test', new Map(Object.entries(settings)))]),
   clock: systemClock,
   groups: places.groups,
   network,
