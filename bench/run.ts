@@ -1,9 +1,10 @@
 // npm run bench: every benchmark, or those whose name holds an argument. Ratios against baselines of the same run.
 import { benchAccess } from './access.ts'
 import { benchCellNetwork } from './cell-network.ts'
-import { benchCellTurns, benchIdleFolders } from './cells.ts'
+import { benchCellTurns } from './cells.ts'
 import { benchColdStart } from './cold-start.ts'
 import { benchExport } from './export.ts'
+import { benchIdleFolders } from './idle-folders.ts'
 import { benchIngestBigStore, benchIngestMemory, benchIngestPostgres, benchIngestRate } from './ingest.ts'
 import { benchList } from './list.ts'
 import { type Benches, runBenches } from './report.ts'
