@@ -62,6 +62,7 @@ const FILE_WRITERS = new Set(
 const MAY_WRITE_FILES: Record<string, string> = {
   'src/lib/directory.ts': 'the one module that workspaces are written through',
   'src/lib/directory-sync.ts': 'reads below a workspace, with openSync',
+  'src/lib/process-directory.ts': 'temporary directories of this process',
   'src/lib/atomic-file.ts': '.env, manifests and egress state',
   'src/core/staging.ts': 'copies of files that are being sent, in <data>/outbox',
   'src/store/sqlite/file.ts': 'the store',

@@ -1,11 +1,10 @@
 // The tool socket of one run: made for it, bound to its turn and fence, and gone with it. Nothing else of the instance can
 // be reached through it, and no other run can open it.
 import { randomBytes } from 'node:crypto'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, chownSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AgentUser } from '../core/agent-user.ts'
-import { diskCode } from '../lib/atomic-file.ts'
+import { makeProcessDirectory } from '../lib/process-directory.ts'
 import type { BoundTurn, Gate } from './connection.ts'
 import { ToolListener } from './listener.ts'
 
@@ -20,31 +19,6 @@ export interface RunSocketsOptions extends Gate {
   onStranger(folder: string, uid: number): void
 }
 
-const PREFIX = 'svc-run-'
-
-/** Removes what processes that were killed have left. */
-function sweep(): void {
-  for (const name of readdirSync(tmpdir())) {
-    const [, pid] = /^svc-run-(\d+)-/.exec(name) ?? []
-    if (pid === undefined || isRunning(Number(pid))) continue
-    const path = join(tmpdir(), name)
-    try {
-      if (statSync(path).uid === process.getuid?.()) rmSync(path, { recursive: true, force: true })
-    } catch {
-      // Another process has removed it.
-    }
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return diskCode(error) !== 'ESRCH'
-  }
-}
-
 /** The sockets of the runs of this process, in a directory of their own that only svc can list. */
 export class RunSockets {
   readonly #options: RunSocketsOptions
@@ -52,7 +26,6 @@ export class RunSockets {
 
   constructor(options: RunSocketsOptions) {
     this.#options = options
-    sweep()
   }
 
   async open(folder: string, bound: BoundTurn): Promise<RunSocket> {
@@ -82,10 +55,7 @@ export class RunSockets {
   #place(): string {
     const mode = this.#options.user ? 0o711 : 0o700
     if (this.#directory !== undefined) mkdirSync(this.#directory, { recursive: true, mode })
-    else {
-      this.#directory = mkdtempSync(join(tmpdir(), `${PREFIX}${process.pid}-`))
-      chmodSync(this.#directory, mode)
-    }
+    else this.#directory = makeProcessDirectory('svc-run-', mode)
     return this.#directory
   }
 }

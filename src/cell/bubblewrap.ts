@@ -10,7 +10,7 @@ import { refuse } from '../lib/refusal.ts'
 import { fromEnvironment } from '../lib/settings.ts'
 import { type Cell, type Descriptor, type Entry, mustBeWithoutNul, type OpenDirectory, type Place } from './cell.ts'
 import { HiddenFile } from './hidden-file.ts'
-import { initCommand, STATUS_FD } from './init.ts'
+import { environmentText, initCommand, STATUS_FD } from './init.ts'
 import { type RunLimits, resourceLimits, temporaryBytes } from './limits.ts'
 import type { MountView } from './mount-view.ts'
 import { type CellPaths, INNER_HOME, INNER_SOCKET } from './paths.ts'
@@ -28,6 +28,9 @@ export interface BubblewrapOptions {
 }
 
 const NAMESPACES = ['user', 'pid', 'ipc', 'uts', 'cgroup-try'].map((name) => `--unshare-${name}`)
+
+/** Bubblewrap outside, and its first process inside. */
+const WRAPPERS = 2
 
 export class BubblewrapCell implements Cell {
   readonly kind = 'bwrap'
@@ -74,7 +77,7 @@ export class BubblewrapCell implements Cell {
       refuse('unsupported', `agents cannot run in a cell on a machine of the kind ${process.arch}`)
     const home = await this.#seen(await place.openHome())
     const opened: number[] = []
-    const descriptors: Descriptor[] = ['status', place.handover ?? { text: '' }]
+    const descriptors: Descriptor[] = ['status', place.handover ?? { text: '' }, { text: environmentText(env) }]
     const pass = (descriptor: Descriptor): string => String(STATUS_FD + descriptors.push(descriptor) - 1)
     const reopen = (file: HiddenFile): string => {
       const fd = file.reopen()
@@ -99,14 +102,12 @@ export class BubblewrapCell implements Cell {
         ]),
         ...['--bind', place.socket, INNER_SOCKET, '--bind-fd', pass(home.fd), INNER_HOME],
         ...['--remount-ro', '/run', '--remount-ro', '/', '--chdir', INNER_HOME],
-        // Set inside, so that no name in it can act on bubblewrap itself, and by a pipe, so that no list of processes shows it.
         '--clearenv',
-        ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
       ]
       const argsFd = pass({ text: args.map((arg) => `${arg}\0`).join('') })
       const { view } = this.#options
       const started = [bwrap, '--args', argsFd, '--', ...command]
-      const entry = { env: { PATH: fromEnvironment('PATH') ?? '' }, cwd: '/', descriptors, release }
+      const entry = { env: { PATH: fromEnvironment('PATH') ?? '' }, cwd: '/', wrappers: WRAPPERS, descriptors, release }
       return view && this.user
         ? { ...entry, argv: view.enter(this.user, started) }
         : { ...entry, argv: started, user: this.user }

@@ -34,6 +34,8 @@ export interface Entry {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly user?: AgentUser | undefined
+  /** How many processes stand around the program, one in the other. */
+  readonly wrappers: number
   /** From 3 on. */
   readonly descriptors: readonly Descriptor[]
   /** Closes what was opened for the start. */

@@ -12,13 +12,15 @@ export function describeCells(
   settings: CellSettings,
   user: AgentUser | undefined = agentUser(settings.AGENT_UID),
 ): CellDescription {
-  const extra = settings.SANDBOX_PATHS.split(':').filter(Boolean)
   return {
     user: user ? `uid ${user.uid}` : `the user of svc (uid ${process.getuid?.() ?? 'unknown'})`,
     files:
       settings.SANDBOX === 'none'
         ? 'every file that this user can open (SANDBOX=none)'
-        : ['its own workspace, programs of the machine to read', ...extra.map((path) => `${path} to read`)].join(', '),
+        : [
+            'its own workspace, programs of the machine to read',
+            ...settings.SANDBOX_PATHS.map((path) => `${path} to read`),
+          ].join(', '),
     network:
       settings.SANDBOX === 'none' || settings.NETWORK === 'open'
         ? `everything that this machine can reach (${settings.SANDBOX === 'none' ? 'SANDBOX=none' : 'NETWORK=open'})`

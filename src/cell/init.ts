@@ -5,6 +5,7 @@
 /** Descriptors of the init program. */
 export const STATUS_FD = 3
 export const HANDOVER_FD = 4
+export const ENVIRONMENT_FD = 5
 /** What it writes to its status descriptor once the cell stands; behind it follows why the program could not be started. */
 export const STANDING = 'r'
 
@@ -29,6 +30,16 @@ export interface InitOptions {
   readonly listens: boolean
 }
 
+/**
+ * The text behind `ENVIRONMENT_FD`. Perl starts with an empty environment and sets these variables itself: PERL5OPT or
+ * LD_PRELOAD would run code of the agent in the init program, before the limits and with every inherited descriptor open.
+ */
+export function environmentText(env: Readonly<Record<string, string>>): string {
+  return Object.entries(env)
+    .map(([name, value]) => `${name}=${value}\0`)
+    .join('')
+}
+
 /** The command line that runs `argv` below the init program; undefined on a machine whose call numbers are not known. */
 export function initCommand(options: InitOptions, argv: readonly string[]): readonly string[] | undefined {
   const calls = CALLS[process.arch]
@@ -39,22 +50,28 @@ export function initCommand(options: InitOptions, argv: readonly string[]): read
 }
 
 /**
- * 436 is close_range on every machine. A message with a descriptor is put together by hand: struct msghdr with one byte of
+ * 436 is close_range on every machine. Process 1 is bubblewrap's own: the agent can write to its memory (/proc/1/mem), so it
+ * gets the same limits. A message with a descriptor is put together by hand: struct msghdr with one byte of
  * text, and struct cmsghdr (20 bytes, SOL_SOCKET, SCM_RIGHTS).
  */
 const PROGRAM = `
 my ($limits, $port, $sendmsg, $prlimit) = splice @ARGV, 0, 4;
 open my $status, '>&=', ${STATUS_FD} or exit 126;
 sub fail { syswrite $status, "$_[0]: $!"; exit 126 }
+my $environment = '';
+open my $variables, '<&=', ${ENVIRONMENT_FD} or fail 'environment';
+1 while sysread $variables, $environment, 65536, length $environment;
 syscall 436, ${HANDOVER_FD + 1}, 0xffffffff, 0;
-for (split /,/, $limits) {
-  my ($resource, $value) = split /=/;
-  my $now = pack 'QQ', 0, 0;
-  syscall $prlimit + 0, 0, $resource + 0, 0, $now;
-  my $hard = (unpack 'QQ', $now)[1];
-  $value = $hard if $hard < $value;
-  my $pair = pack 'QQ', $value, $value;
-  syscall($prlimit + 0, 0, $resource + 0, $pair, 0) == 0 or fail "limit $resource";
+for my $pid (1, 0) {
+  for (split /,/, $limits) {
+    my ($resource, $limit) = split /=/;
+    my $now = pack 'QQ', 0, 0;
+    syscall $prlimit + 0, $pid, $resource + 0, 0, $now;
+    my $hard = (unpack 'QQ', $now)[1];
+    my $value = $hard < $limit ? $hard : $limit;
+    my $pair = pack 'QQ', $value, $value;
+    syscall($prlimit + 0, $pid, $resource + 0, $pair, 0) == 0 or fail "limit $resource";
+  }
 }
 if ($port) {
   socket my $listener, 2, 1, 0 or fail 'socket';
@@ -67,6 +84,10 @@ if ($port) {
   syscall($sendmsg + 0, ${HANDOVER_FD}, $message, 0) == 1 or fail 'hand over';
 }
 syscall 436, ${HANDOVER_FD}, ${HANDOVER_FD}, 0;
+for (split /\\0/, $environment) {
+  my ($name, $value) = split /=/, $_, 2;
+  $ENV{$name} = $value;
+}
 syswrite $status, '${STANDING}';
 exec { $ARGV[0] } @ARGV;
 syswrite $status, "$!";

@@ -4,6 +4,7 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as pause, setImmediate as turnOver } from 'node:timers/promises'
 import type { Cell, Descriptor, Place } from './cell.ts'
 import { STANDING } from './init.ts'
+import { treeOf } from './usage.ts'
 
 /** Between asking and killing. */
 const GRACE_MS = 2000
@@ -31,6 +32,7 @@ export interface Ended {
   readonly startFault?: string | undefined
 }
 
+/** The caller must attach its readers of the output at once, before it awaits anything else. */
 export async function launch(
   cell: Cell,
   place: Place,
@@ -58,13 +60,15 @@ export async function launch(
     // Before anything is awaited: a program that is not there is told in the next tick.
     ended = endOf(child, serve(child, descriptors))
   } finally {
-    await entry.release()
+    // Not awaited: Node drops what a process has printed when it ends before anybody reads, and the caller reads only when
+    // this returns.
+    void entry.release().catch(() => undefined)
   }
   return {
     child,
     ended,
     stop: async () => {
-      signalGroup(child, 'SIGTERM')
+      await askToEnd(child, entry.wrappers)
       const timer = setTimeout(() => signalGroup(child, 'SIGKILL'), GRACE_MS)
       try {
         return await ended
@@ -121,10 +125,20 @@ async function letGo({ stdio }: ChildProcess): Promise<void> {
   for (const pipe of stdio.slice(1)) pipe?.destroy()
 }
 
-function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
-  if (pid === undefined) return
+/** Those in a cell have a session of their own, and ending the wrapper around them would kill them at once. */
+async function askToEnd(child: ChildProcess, wrappers: number): Promise<void> {
+  const inside = child.pid === undefined || wrappers === 0 ? [] : (await treeOf(child.pid)).slice(wrappers)
+  if (inside.length === 0) signalGroup(child, 'SIGTERM')
+  for (const pid of inside) signal(pid, 'SIGTERM')
+}
+
+function signalGroup({ pid }: ChildProcess, name: NodeJS.Signals): void {
+  if (pid !== undefined) signal(-pid, name)
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
   try {
-    process.kill(-pid, signal)
+    process.kill(pid, name)
   } catch {
     // It is gone already.
   }

@@ -3,10 +3,10 @@
 // started in it as the agents' user. Nothing of it is seen outside, and it ends with svc.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import type { AgentUser } from '../core/agent-user.ts'
+import { makeProcessDirectory } from '../lib/process-directory.ts'
 import { refuse } from '../lib/refusal.ts'
 
 /**
@@ -39,8 +39,7 @@ export class MountView {
 
   /** Refuses where this process may not make mount namespaces. */
   static async open(sources: readonly string[]): Promise<MountView> {
-    const place = mkdtempSync(join(tmpdir(), 'svc-view-'))
-    chmodSync(place, 0o755)
+    const place = makeProcessDirectory('svc-view-', 0o755)
     const pairs = sources.flatMap((source, at) => [source, String(at)])
     const holder = spawn(
       'unshare',

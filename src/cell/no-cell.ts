@@ -40,6 +40,7 @@ export class OpenCell implements Cell {
       env,
       cwd: place.home,
       user: this.user,
+      wrappers: 0,
       descriptors: [],
       release,
     }

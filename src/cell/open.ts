@@ -33,7 +33,8 @@ export async function openCell({ settings, groups }: OpenOptions): Promise<Cell>
   if (process.platform !== 'linux') refuse('unavailable', 'cells need Linux', OTHERWISE.slice(3))
   const bwrap = programAt('bwrap') ?? refuse('unavailable', 'bubblewrap is not installed', `${INSTALL}, ${OTHERWISE}`)
   const perl = programAt('perl') ?? refuse('unavailable', 'perl is not installed', `${INSTALL}, ${OTHERWISE}`)
-  const paths = new CellPaths(settings.SANDBOX_PATHS.split(':').filter(Boolean))
+  if (!existsSync(groups)) refuse('unavailable', `there is no directory ${groups}`, 'svc create makes it')
+  const paths = new CellPaths(settings.SANDBOX_PATHS)
   const view = user && (await viewFor(user, [realpathSync(groups), ...paths.sources()]))
   const isNetworkOpen = settings.NETWORK === 'open'
   const cell = new BubblewrapCell({ bwrap, perl, user, limits, isNetworkOpen, paths, view })

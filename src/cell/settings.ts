@@ -1,5 +1,6 @@
 // What an instance can say about the cells of its agents.
 import { z } from 'zod'
+import { EnvValue } from '../core/values.ts'
 import {
   BooleanSetting,
   BytesSetting,
@@ -8,8 +9,12 @@ import {
   DurationSetting,
   type Settings,
   setting,
-  TextSetting,
 } from '../lib/settings.ts'
+
+const PathsSetting = EnvValue.transform((text) => text.split(':').filter(Boolean)).refine(
+  (paths) => paths.every((path) => path.startsWith('/') && path !== '/' && !path.split('/').includes('..')),
+  'must be absolute paths such as /opt/tools:/srv/models, and not / itself',
+)
 
 export const CELL_SETTINGS = {
   SANDBOX: setting(
@@ -17,7 +22,7 @@ export const CELL_SETTINGS = {
     'bwrap',
     'whether agents run in a cell; none gives them the files and the network of this machine',
   ),
-  SANDBOX_PATHS: setting(TextSetting, '', 'what an agent may read besides, as absolute paths with colons between'),
+  SANDBOX_PATHS: setting(PathsSetting, '', 'what an agent may read besides, as absolute paths with colons between'),
   NETWORK: setting(
     z.enum(['rules', 'open']),
     'rules',

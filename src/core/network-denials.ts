@@ -73,7 +73,7 @@ function storedHost(host: string): string {
 
 /** Why no rule would allow the host, or nothing if one would. */
 export function unallowable({ host, reason }: Pick<NetworkDenial, 'host' | 'reason'>): string | undefined {
-  if (reason === 'destination-ip-prohibited') return 'no rule helps: its address is private'
+  if (reason === 'destination-ip-prohibited') return 'no rule helps: its address is private (NETWORK_DENY_PRIVATE)'
   if (reason === 'ip-literal' || /IP address/.test(hostFault(host) ?? ''))
     return 'no rule helps: an address, not a host name'
   return hostFault(host) === undefined ? undefined : 'no rule helps: not a host name'

@@ -133,4 +133,14 @@ onEveryEngine('the secrets of a run', (engine) => {
       'secret SVC_TURN of user github:1 is not given to runs: the name is reserved',
     ])
   })
+
+  test('say which of them the person who asked has set', async (t) => {
+    const on = await open(t, engine)
+    await on.keep('team', 'SHARED', 'of team')
+    await on.keep('github:7', 'MINE', 'of a person')
+    const { env, personal } = await on.runSecretsOf('team', 'github:7')
+    assert.deepEqual(env, { MINE: 'of a person', SHARED: 'of team' })
+    assert.deepEqual([...personal], ['MINE'])
+    assert.equal((await on.runSecretsOf('team')).personal.size, 0)
+  })
 })

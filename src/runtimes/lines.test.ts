@@ -35,4 +35,18 @@ suite('a stream in lines', () => {
     assert.equal(found.join(''), `${'x'.repeat(25)}${'y'.repeat(8)}z`)
     assert.ok(found.every((line) => line.length <= 20))
   })
+
+  test('a line at the limit is whole, and one beyond it is cut there', () => {
+    assert.deepEqual(cut(['x'.repeat(10), '\n'], 10), ['x'.repeat(10)])
+    assert.deepEqual(cut(['x'.repeat(11), '\n'], 10), ['x'.repeat(10), 'x'])
+    assert.deepEqual(cut(['x'.repeat(20)], 10), ['x'.repeat(10), 'x'.repeat(10)])
+  })
+
+  test('a long line that comes in many chunks costs no more than its length', () => {
+    const chunk = 'x'.repeat(65_536)
+    const length = (chunks: number): number =>
+      cut(Array.from({ length: chunks }, () => chunk)).reduce((sum, line) => sum + line.length, 0)
+    // With a copy of the line for every chunk, this would move several gigabytes.
+    assert.equal(length(2000), 2000 * chunk.length)
+  })
 })

@@ -4,7 +4,9 @@ const LINE_MAX = 8 * 1024 * 1024
 export class Lines {
   readonly #onLine: (line: string) => void
   readonly #max: number
-  #rest = ''
+  /** The start of a line whose end has not come. Joined only then: one text that grows would be copied with every chunk. */
+  #pieces: string[] = []
+  #length = 0
 
   constructor(onLine: (line: string) => void, max = LINE_MAX) {
     this.#onLine = onLine
@@ -12,24 +14,35 @@ export class Lines {
   }
 
   push(text: string): void {
-    // What was looked through before holds no end of a line.
     let from = 0
-    let rest = this.#rest + text
-    let end = rest.indexOf('\n', this.#rest.length)
-    for (; end >= 0; end = rest.indexOf('\n', from)) {
-      this.#give(rest.slice(from, end))
+    for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', from)) {
+      this.#give(this.#take() + text.slice(from, end))
       from = end + 1
     }
-    rest = rest.slice(from)
+    this.#keep(text.slice(from))
+    if (this.#length <= this.#max) return
+    let rest = this.#take()
     for (; rest.length > this.#max; rest = rest.slice(this.#max)) this.#give(rest.slice(0, this.#max))
-    this.#rest = rest
+    this.#keep(rest)
   }
 
   /** What came last had no end. */
   end(): void {
-    const rest = this.#rest
-    this.#rest = ''
+    const rest = this.#take()
     if (rest !== '') this.#give(rest)
+  }
+
+  #keep(piece: string): void {
+    if (piece === '') return
+    this.#pieces.push(piece)
+    this.#length += piece.length
+  }
+
+  #take(): string {
+    const whole = this.#pieces.join('')
+    this.#pieces = []
+    this.#length = 0
+    return whole
   }
 
   #give(line: string): void {

@@ -23,7 +23,7 @@ test('runed gives workspaces to the agents before any turn, and logs it once', A
   assert.equal(statSync('/etc/hostname').uid, 0)
   assert.deepEqual(
     [places.groups, places.webPriv, places.logs].map((path) => statSync(path).mode & 0o777),
-    [0o700, 0o700, 0o700],
+    [0o710, 0o700, 0o700],
   )
   const lines = served.logged().filter(({ msg }) => String(msg).includes('workspaces'))
   assert.deepEqual(

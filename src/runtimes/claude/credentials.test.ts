@@ -19,15 +19,28 @@ suite('the credentials of a run', () => {
     assert.deepEqual(credentialsOf(settings, { env: { OPENAI_API_KEY: 'x' } }), {
       env: OF_INSTANCE,
       model: 'instance-model',
+      endpoint: { host: 'instance.example', port: 443, mayBePrivate: true },
     })
   })
 
   for (const name of ANTHROPIC_VARIABLES)
     test(`are none of the instance’s if ${name} is a secret`, () => {
-      assert.deepEqual(credentialsOf(settings, { env: { [name]: 'own' } }), { env: {} })
+      const { env, model, endpoint } = credentialsOf(settings, { env: { [name]: 'own' } })
+      assert.deepEqual([env, model], [{}, undefined])
+      assert.notEqual(endpoint?.host, 'instance.example')
     })
 
   test('that could not be read are not replaced by the instance’s', () => {
-    assert.deepEqual(credentialsOf(settings, { env: { ANTHROPIC_API_KEY: '' } }), { env: {} })
+    const { env, model } = credentialsOf(settings, { env: { ANTHROPIC_API_KEY: '' } })
+    assert.deepEqual([env, model], [{}, undefined])
+  })
+
+  test('name the endpoint that the run may reach, which may be private unless a person has set it', () => {
+    const own = { ANTHROPIC_BASE_URL: 'http://10.0.0.1:8000' }
+    const endpoint = { host: '10.0.0.1', port: 8000 }
+    assert.deepEqual(credentialsOf(settings, { env: own }).endpoint, { ...endpoint, mayBePrivate: true })
+    const personal = new Set(['ANTHROPIC_BASE_URL'])
+    assert.deepEqual(credentialsOf(settings, { env: own, personal }).endpoint, { ...endpoint, mayBePrivate: false })
+    assert.equal(credentialsOf(settings, { env: { ANTHROPIC_API_KEY: 'x' } }).endpoint?.host, 'api.anthropic.com')
   })
 })

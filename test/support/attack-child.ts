@@ -1,0 +1,83 @@
+// Runs agents in cells for a test of escapes, as the user that the test starts it with. Orders and results are IPC messages.
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import type { Network } from '../../src/cell/network.ts'
+import { agentUser } from '../../src/core/agent-user.ts'
+import { openHome } from '../../src/core/home.ts'
+import { groupDirs, layout } from '../../src/core/layout.ts'
+import { securePlaces } from '../../src/core/private-places.ts'
+import { setUpFolder } from '../../src/core/products.ts'
+import { type EgressProxy, startProxy } from '../../src/egress/proxy.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { Refusal, refuse } from '../../src/lib/refusal.ts'
+import { readSettings, sourceOf } from '../../src/lib/settings.ts'
+import { openRuntimes } from '../../src/runtimes/index.ts'
+import { RunFault } from '../../src/runtimes/runtime.ts'
+import { RUNTIME_SETTINGS } from '../../src/runtimes/settings.ts'
+import { giveToAgents } from './agent-files.ts'
+import type { AttackOrder, AttackOutcome, AttackSetup } from './attack.ts'
+
+const setup: AttackSetup = JSON.parse(process.argv[2] ?? '')
+const places = layout(setup.root, agentUser(undefined))
+for (const folder of setup.folders) await setUpFolder(places, folder)
+await securePlaces(places)
+
+/** Accepts connections and says nothing: these attacks use no tools. */
+const socket = join(setup.root, 'run.sock')
+createServer((connection) => connection.on('error', () => undefined)).listen(socket)
+giveToAgents(socket)
+
+let proxy: Promise<EgressProxy> | undefined
+const network: Network = {
+  open: async (folder) => {
+    proxy ??= startProxy({ denyPrivate: true, log: () => {} })
+    return (await proxy).openSource({ id: folder, allowlist: [], endpoints: [] })
+  },
+}
+// Not the default runtime, for which svc would start a process without a cell.
+const settings = { AGENT_RUNTIME: 'command', ...setup.settings }
+const runtimes = await openRuntimes({
+  settings: readSettings(RUNTIME_SETTINGS, [sourceOf('the test', new Map(Object.entries(settings)))]),
+  clock: systemClock,
+  groups: places.groups,
+  network,
+  warn: (sentence) => process.stderr.write(`${sentence}\n`),
+})
+const runtime = await runtimes.runtimeFor({ runtime: 'command' })
+
+async function run({
+  folder,
+  command,
+  env,
+  topic,
+  jid,
+  sessionId,
+  hangMs,
+}: AttackOrder): Promise<Omit<AttackOutcome, 'id'>> {
+  try {
+    const { result = '' } = await runtime.run({
+      ...{ turnId: 't1', fence: 1, folder, topic, jid, sessionId, sender: 'anon:1', prompt: 'attack', messages: [] },
+      ...{ said: 0, socket, home: groupDirs(places, folder).home, env, hangMs, config: { command } },
+      openHome: async () => (await openHome(places, folder)) ?? refuse('not_found', `${folder} has no workspace`),
+      readText: () => undefined,
+      logFile: join(setup.root, 'turn.log'),
+      deadline: Date.now() + 60_000,
+      signal: new AbortController().signal,
+    })
+    return { result }
+  } catch (error) {
+    if (error instanceof Refusal) return { fault: { kind: error.code, message: error.message } }
+    if (!(error instanceof RunFault)) throw error
+    return { fault: { kind: error.kind, message: error.message, detail: error.detail } }
+  }
+}
+
+process.on('message', (order: AttackOrder) => {
+  void run(order).then((outcome) => process.send?.({ id: order.id, ...outcome }))
+})
+process.send?.('ready')
+await once(process, 'disconnect')
+await runtimes.close()
+await (await proxy)?.close()
+process.exit()

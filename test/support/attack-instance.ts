@@ -1,0 +1,161 @@
+// Attacks through a served instance: `svc serve` as root or as an ordinary user, with a link to each folder. The agent of
+// every folder is a shell that runs what a message tells it.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { DatabaseSync } from 'node:sqlite'
+import { identityOf, type SvcUser } from './attack.ts'
+import { type Ending, tempDir } from './temp.ts'
+import { until } from './until.ts'
+
+const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
+/** The last message of the prompt that names a program, in base64. */
+const AGENT = `sed -n 's/.*run=\\([A-Za-z0-9+/=]*\\).*/\\1/p' | tail -n 1 | base64 -d > /tmp/program; exec sh /tmp/program 2>&1`
+
+export interface Answer {
+  readonly status: string
+  /** What the agent has said. */
+  readonly text: string
+  /** Everything that the visitor was told, as it came. */
+  readonly raw: string
+}
+
+export interface ServedInstance {
+  readonly pid: number
+  /** What it has logged so far. */
+  readonly log: string[]
+  /** Has the agent of the folder run this program, and returns its answer. */
+  ask(folder: string, program: string, topic?: string): Promise<Answer>
+  stop(): Promise<void>
+}
+
+export interface AttackInstance {
+  readonly root: string
+  home(folder: string): string
+  /** The value of a setting in `.env`. */
+  setting(name: string): string
+  store<T>(work: (db: DatabaseSync) => T): T
+  serve(options?: ServeOptions): Promise<ServedInstance>
+}
+
+export interface ServeOptions {
+  readonly env?: Readonly<Record<string, string>>
+  /** A descriptor that the process inherits as number `INHERITED_FD`. */
+  readonly inherited?: number
+}
+
+/** Above those that svc hands to bubblewrap, which would replace it. */
+export const INHERITED_FD = 60
+
+export const FOLDERS = ['team', 'team/child', 'other'] as const
+
+/** A new instance with groups, links and no process yet. */
+export async function attackInstance(cleanup: Ending, user: SvcUser): Promise<AttackInstance> {
+  const directory = tempDir(cleanup)
+  const identity = identityOf(user)
+  if (identity.uid !== undefined && identity.gid !== undefined) chownSync(directory, identity.uid, identity.gid)
+  const environment = {
+    ...{ PATH: process.env.PATH, HOME: directory, SVC_DATA_DIR: directory, WEB_LISTEN: '127.0.0.1:0' },
+    ...{
+      AGENT_RUNTIME: 'command',
+      AGENT_COMMAND: AGENT,
+      WEBHOOK_RATE_HOOK: '0',
+      MAX_CONCURRENT_TURNS: '8',
+      LOG_LEVEL: 'warn',
+    },
+  }
+  const run = async (...args: string[]): Promise<string> => {
+    const child = spawn(process.execPath, [BIN, ...args], { ...identity, env: environment })
+    const [said, failed] = [collect(child.stdout), collect(child.stderr)]
+    const [code] = await once(child, 'close')
+    assert.equal(code, 0, `svc ${args.join(' ')}: ${failed.join('')}`)
+    return said.join('')
+  }
+  await run('create', 'demo')
+  const root = join(directory, 'svc_demo')
+  const tokens = new Map<string, string>()
+  for (const folder of FOLDERS) {
+    await run('group', 'demo', 'add', `sandbox:${folder}`, folder)
+    // A webhook link: its turns may use the folder's secrets and its work file.
+    const issued = await run('token', 'demo', 'issue', 'webhook', folder, 'test')
+    tokens.set(folder, /^token:\s*(\S+)$/m.exec(issued)?.[1] ?? assert.fail(issued))
+  }
+  return {
+    root,
+    home: (folder) => join(root, 'groups', folder),
+    setting: (name) => {
+      const text = readFileSync(join(root, '.env'), 'utf8')
+      return new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1] ?? assert.fail(`${name} is not set`)
+    },
+    store: (work) => {
+      const db = new DatabaseSync(join(root, 'store', 'svc.db'))
+      try {
+        return work(db)
+      } finally {
+        db.close()
+      }
+    },
+    serve: async ({ env = {}, inherited } = {}) => {
+      const rest = inherited === undefined ? [] : [...Array<'ignore'>(INHERITED_FD - 3).fill('ignore'), inherited]
+      const child = spawn(process.execPath, [BIN, 'serve', 'demo'], {
+        ...identity,
+        env: { ...environment, ...env },
+        stdio: ['ignore', 'pipe', 'pipe', ...rest],
+      })
+      cleanup.after(() => void child.kill('SIGKILL'))
+      assert.ok(child.stdout && child.stderr && child.pid !== undefined)
+      const log = collect(child.stderr)
+      const url = await frontDoorOf(child.stdout)
+      assert.ok(url, log.join(''))
+      return {
+        pid: child.pid,
+        log,
+        ask: (folder, program, topic = '') => ask(`${url}/chat/${tokens.get(folder)}/`, program, topic),
+        stop: () => stop(child),
+      }
+    },
+  }
+}
+
+async function ask(link: string, program: string, topic: string): Promise<Answer> {
+  const content = `run=${Buffer.from(program).toString('base64')}`
+  const posted = await fetch(link, { method: 'POST', body: new URLSearchParams({ content, topic }) })
+  const accepted = await posted.text()
+  assert.equal(posted.status, 200, accepted)
+  const { turn_id: turn } = JSON.parse(accepted)
+  let raw = ''
+  await until(async () => {
+    raw = await (await fetch(`${link}${turn}?after=0`)).text()
+    return JSON.parse(raw).status !== 'pending'
+  })
+  const { status, frames } = JSON.parse(raw)
+  const texts: string[] = frames.flatMap((frame: { kind: string; content: string }) =>
+    frame.kind === 'message' ? [frame.content] : [],
+  )
+  return { status, text: texts.join('\n'), raw }
+}
+
+async function frontDoorOf(stdout: NodeJS.ReadableStream): Promise<string | undefined> {
+  let url: string | undefined
+  for await (const line of createInterface({ input: stdout })) {
+    if (line === 'ready') return url
+    const [name, address] = line.split(' ')
+    if (name === 'proxyd') url = address
+  }
+  return undefined
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  const closed = once(child, 'close')
+  child.kill('SIGTERM')
+  await closed
+}
+
+function collect(stream: NodeJS.ReadableStream): string[] {
+  const chunks: string[] = []
+  stream.on('data', (chunk) => chunks.push(String(chunk)))
+  return chunks
+}
