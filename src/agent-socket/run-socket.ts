@@ -1,7 +1,7 @@
 // The tool socket of one run: made for it, bound to its turn and fence, and gone with it. Nothing else of the instance can
 // be reached through it, and no other run can open it.
 import { randomBytes } from 'node:crypto'
-import { chmodSync, chownSync, mkdirSync, rmSync } from 'node:fs'
+import { chmodSync, chownSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AgentUser } from '../core/agent-user.ts'
 import { makeProcessDirectory } from '../lib/process-directory.ts'
@@ -31,9 +31,15 @@ export class RunSockets {
   async open(folder: string, bound: BoundTurn): Promise<RunSocket> {
     const { user, onStranger } = this.#options
     const listener = new ToolListener(this.#options, { folder, bound, alsoUid: user?.uid, onStranger })
-    const path = join(this.#place(), randomBytes(9).toString('base64url'))
+    const name = randomBytes(9).toString('base64url')
+    let path = join(this.#place(), name)
     try {
-      await listener.listen(path)
+      // A cleaner of temporary files may have removed the directory.
+      await listener.listen(path).catch(() => {
+        this.#directory = undefined
+        path = join(this.#place(), name)
+        return listener.listen(path)
+      })
       chmodSync(path, 0o600)
       if (user) chownSync(path, user.uid, user.gid)
     } catch (error) {
@@ -48,14 +54,9 @@ export class RunSockets {
     this.#directory = undefined
   }
 
-  /**
-   * Not in the data directory: its path may be too long for a socket, and the agents' user need not be able to enter it.
-   * Made again where a cleaner of temporary files has removed it.
-   */
+  /** Not in the data directory: its path may be too long for a socket, and the agents' user need not be able to enter it. */
   #place(): string {
-    const mode = this.#options.user ? 0o711 : 0o700
-    if (this.#directory !== undefined) mkdirSync(this.#directory, { recursive: true, mode })
-    else this.#directory = makeProcessDirectory('svc-run-', mode)
+    this.#directory ??= makeProcessDirectory('svc-run-', this.#options.user ? 0o711 : 0o700)
     return this.#directory
   }
 }

@@ -102,7 +102,8 @@ export class BubblewrapCell implements Cell {
         ]),
         ...['--bind', place.socket, INNER_SOCKET, '--bind-fd', pass(home.fd), INNER_HOME],
         ...['--remount-ro', '/run', '--remount-ro', '/', '--chdir', INNER_HOME],
-        '--clearenv',
+        // Perl looks for locales otherwise; the init program gives none of its own variables on.
+        ...['--clearenv', '--setenv', 'PERL_SKIP_LOCALE_INIT', '1'],
       ]
       const argsFd = pass({ text: args.map((arg) => `${arg}\0`).join('') })
       const { view } = this.#options
@@ -148,7 +149,7 @@ export class BubblewrapCell implements Cell {
       // The kernel judges writes there by the user, not by capabilities.
       ...['--proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys'],
       ...['--dev', '/dev', '--size', size, '--tmpfs', '/dev/shm', '--remount-ro', '/dev'],
-      ...['--size', size, '--tmpfs', '/tmp', '--size', size, '--tmpfs', '/var/tmp', '--symlink', '../run', '/var/run'],
+      ...['--size', size, '--tmpfs', '/tmp', '--symlink', '../tmp', '/var/tmp', '--symlink', '../run', '/var/run'],
       ...['--perms', '0755', '--tmpfs', '/run'],
       // Behind the empty directories, which would cover what the operator shows below them.
       ...this.#paths.mounts((path) => this.#options.view?.at(path) ?? path),
@@ -169,6 +170,6 @@ function settingsOf({ user, isNetworkOpen }: BubblewrapOptions): Record<string, 
   return {
     '/etc/passwd': `root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:${uid}:${gid}:agent:${INNER_HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n`,
     '/etc/group': `root:x:0:\nagent:x:${gid}:\nnogroup:x:65534:\n`,
-    ...(isNetworkOpen ? {} : { '/etc/hosts': '127.0.0.1 localhost svc\n::1 localhost\n', '/etc/resolv.conf': '' }),
+    ...(isNetworkOpen ? {} : { '/etc/hosts': '127.0.0.1 localhost svc\n::1 localhost\n' }),
   }
 }

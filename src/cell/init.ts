@@ -84,6 +84,7 @@ if ($port) {
   syscall($sendmsg + 0, ${HANDOVER_FD}, $message, 0) == 1 or fail 'hand over';
 }
 syscall 436, ${HANDOVER_FD}, ${HANDOVER_FD}, 0;
+%ENV = (PWD => $ENV{PWD});
 for (split /\\0/, $environment) {
   my ($name, $value) = split /=/, $_, 2;
   $ENV{$name} = $value;

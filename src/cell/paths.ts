@@ -15,7 +15,7 @@ const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', 
 /** Mounted, because they are directories or change while svc runs. */
 const SYSTEM_SETTINGS = ['alternatives', 'fonts', 'ld.so.cache', 'pki', 'ssl'].map((name) => `/etc/${name}`)
 /** Copied: a mount costs far more than a small file. */
-const SMALL_SETTINGS = ['localtime', 'nsswitch.conf', 'protocols', 'services', 'timezone'].map((name) => `/etc/${name}`)
+const SMALL_SETTINGS = ['localtime', 'nsswitch.conf', 'services'].map((name) => `/etc/${name}`)
 
 const STANDARD_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 

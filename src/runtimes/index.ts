@@ -32,12 +32,15 @@ export interface Opening {
   readonly groups: string
   readonly network: Network
   warn(sentence: string): void
+  onBackgroundError?(error: unknown): void
 }
 
-export async function openRuntimes({ settings, clock, groups, network, warn }: Opening): Promise<Runtimes> {
+export async function openRuntimes(opening: Opening): Promise<Runtimes> {
+  const { settings, clock, groups, network, warn } = opening
   const user = agentUser(settings.AGENT_UID)
+  const onBackgroundError = (error: unknown): void => opening.onBackgroundError?.(error)
   const cells = new Cells(() => openCell({ settings, groups }), warn)
-  const setup: Setup = { settings, clock, user, cell: () => cells.open(), network }
+  const setup: Setup = { settings, clock, user, cell: () => cells.open(), network, onBackgroundError }
   const opened = new Map<RuntimeName, Promise<Runtime>>()
   const open = (name: RuntimeName): Promise<Runtime> => {
     const opening = opened.get(name) ?? runtimes[name](setup)

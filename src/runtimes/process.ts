@@ -54,7 +54,8 @@ export async function runProcess(setup: Setup, job: Job, program: Program): Prom
       pid === undefined ? () => undefined : watchUsage(pid, cell.limits, over),
     )
   } finally {
-    await network?.close()
+    // Not awaited: its processes are gone, and with them the namespace that its connections were in.
+    void network?.close().catch((error) => setup.onBackgroundError?.(error))
   }
 }
 

@@ -14,4 +14,6 @@ export interface Setup {
   cell(): Promise<Cell>
   /** The way out of a cell. */
   readonly network: Network
+  /** Something failed that no run waits for. */
+  readonly onBackgroundError?: ((error: unknown) => void) | undefined
 }

@@ -50,6 +50,7 @@ export const runed = daemon({
       groups: layout.groups,
       network,
       warn,
+      onBackgroundError: (error) => host.onStray?.(error),
     })
     defer(() => runtimes.close())
     const prepare = preparing({ host, layout, runtimes, sockets, settings, warn })

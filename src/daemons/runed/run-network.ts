@@ -16,6 +16,8 @@ import { Lookout } from '../lookout.ts'
 const IDLE_MS = 300_000
 /** Of all runs together: the files of this process are for messages first. */
 const CONNECTIONS_MAX = 2048
+/** Folders whose resolved rules are kept. */
+const RESOLVED_MAX = 1000
 /** Denials of so long are written together. */
 const RECORD_MS = 250
 
@@ -28,18 +30,26 @@ export interface RunNetworksOptions {
   readonly dns?: { readonly servers?: readonly string[]; readonly hostsPath?: string } | undefined
 }
 
+interface ResolvedRules {
+  /** What the rules' stamp was when they were read; undefined where they could not be read. */
+  readonly stamp: string | undefined
+  readonly allowlist: readonly string[]
+}
+
 interface OpenSource {
   readonly folder: string
   /** Allowed besides the rules. */
   readonly extra: readonly string[]
   readonly source: SocketSource
-  /** What the rules' stamp was when its list was read; undefined where it could not be read. */
+  /** Of the list that it has. */
   stamp: string | undefined
 }
 
 export class RunNetworks implements Network {
   readonly #options: RunNetworksOptions
   readonly #sources = new Set<OpenSource>()
+  /** By folder, as long as the stamp is the same. */
+  readonly #resolved = new Map<string, ResolvedRules>()
   #proxy: Promise<EgressProxy> | undefined
   #rules: Lookout | undefined
   #idle: NodeJS.Timeout | undefined
@@ -68,8 +78,9 @@ export class RunNetworks implements Network {
       handover: source.handover,
       release: () => source.release(),
       close: async () => {
+        if (!this.#sources.delete(opened)) return
+        if (this.#sources.size === 0) this.#rest()
         await source.close()
-        if (this.#sources.delete(opened) && this.#sources.size === 0) this.#rest()
       },
     }
   }
@@ -127,13 +138,18 @@ export class RunNetworks implements Network {
   }
 
   /** An allowlist that cannot be read is an empty one. */
-  async #resolve(folder: string): Promise<{ stamp: string | undefined; allowlist: readonly string[] }> {
+  async #resolve(folder: string): Promise<ResolvedRules> {
     const { host, log } = this.#options
     try {
-      return await host.engine.read(async (tx) => ({
-        stamp: await networkStamp.read(tx),
-        allowlist: (await resolveAllowlist(tx, folder)).filter((name) => this.#isEntry(folder, name)),
-      }))
+      return await host.engine.read(async (tx) => {
+        const stamp = await networkStamp.read(tx)
+        const known = this.#resolved.get(folder)
+        if (known?.stamp === stamp) return known
+        const allowlist = (await resolveAllowlist(tx, folder)).filter((name) => this.#isEntry(folder, name))
+        if (this.#resolved.size >= RESOLVED_MAX) this.#resolved.clear()
+        this.#resolved.set(folder, { stamp, allowlist })
+        return { stamp, allowlist }
+      })
     } catch (error) {
       log.error({ folder, err: error }, 'the network rules could not be read: everything is denied')
       return { stamp: undefined, allowlist: [] }
