@@ -64,7 +64,9 @@ export function agentUidOf(user: SvcUser): number {
 export function forEachUser(title: string, parts: readonly PartName[], tests: (user: SvcUser) => void): void {
   const common: PartName[] = ['bubblewrap', 'kernel', ...parts]
   suite(`${title}, with svc started as root`, needs('root', ...common), () => tests('root'))
-  suite(`${title}, with svc started as an ordinary user`, needs(...common), () => tests('an ordinary user'))
+  suite(`${title}, with svc started as an ordinary user`, needs('open checkout', ...common), () =>
+    tests('an ordinary user'),
+  )
 }
 
 export interface AttackOptions extends Partial<Omit<AttackOrder, 'id' | 'command'>> {

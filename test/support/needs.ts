@@ -1,7 +1,7 @@
 // What a test needs of the machine beyond `npm ci`. On a desk a missing part skips the test, loudly; on CI it fails.
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { existsSync, statSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
 import { openKernel } from '../../src/egress/wires/kernel.ts'
 import { postgresMissing } from './postgres.ts'
 
@@ -38,6 +38,10 @@ const PARTS = {
   apt: {
     missing: () => (existsSync('/usr/lib/apt/apt-helper') ? undefined : 'there is no apt'),
     remedy: 'it is there',
+  },
+  'open checkout': {
+    missing: checkoutClosed,
+    remedy: 'chmod o+x on the directories above the checkout, or run the tests as an ordinary user',
   },
   bubblewrap: { missing: bubblewrapMissing, remedy: 'apt-get install bubblewrap' },
   strace: { missing: straceMissing, remedy: 'apt-get install strace' },
@@ -79,6 +83,14 @@ function commandMissing(command: string): string | undefined {
 export function oldNode(): string | undefined {
   const { status, stdout } = spawnSync('/usr/bin/node', ['--version'], { encoding: 'utf8' })
   return status === 0 && Number(/^v(\d+)/.exec(stdout)?.[1]) < 24 ? '/usr/bin/node' : undefined
+}
+
+/** Tests that root runs start programs of the checkout as another user. */
+function checkoutClosed(): string | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  for (let at = join(import.meta.dirname, '..', '..'); at !== dirname(at); at = dirname(at))
+    if ((statSync(at).mode & 0o001) === 0) return `other users than root cannot enter ${at}`
+  return undefined
 }
 
 function bubblewrapMissing(): string | undefined {

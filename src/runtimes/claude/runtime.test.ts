@@ -23,7 +23,7 @@ async function open(t: TestContext, settings: Record<string, string> = {}): Prom
   return { ...socket, ask: (prompt, given) => runtime.run(socket.job({ prompt, ...given })) }
 }
 
-suite('the runtime claude', () => {
+suite('the runtime claude', needs('open checkout'), () => {
   test('answers, with its session and what it has cost', async (t) => {
     const { ask } = await open(t)
     const { result, sessionId, models } = await ask('hello')

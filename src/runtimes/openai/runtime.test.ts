@@ -11,6 +11,7 @@ import {
   refusing,
   saying,
 } from '../../../test/support/chat-endpoint.ts'
+import { needs } from '../../../test/support/needs.ts'
 import { fault, openRuntime } from '../../../test/support/runtimes.ts'
 import { type FakeTool, ToolRefusal, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
 import { until } from '../../../test/support/until.ts'
@@ -34,7 +35,7 @@ async function open(
 
 const PRICES = { OPENAI_PRICE_INPUT: '1000', OPENAI_PRICE_OUTPUT: '5000' }
 
-suite('the runtime openai', () => {
+suite('the runtime openai', needs('open checkout'), () => {
   test('answers what the model says, with its usage', async (t) => {
     const { ask, endpoint } = await open(t, {}, PRICES)
     endpoint.answer(saying('Grüße 😀, and more'))
