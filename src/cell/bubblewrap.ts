@@ -75,7 +75,7 @@ export class BubblewrapCell implements Cell {
     const command =
       initCommand({ perl, limits: resourceLimits(limits), listens }, argv) ??
       refuse('unsupported', `agents cannot run in a cell on a machine of the kind ${process.arch}`)
-    const home = await this.#seen(await place.openHome())
+    const home = await this.#seen(place.folder, await place.openHome())
     const opened: number[] = []
     const descriptors: Descriptor[] = ['status', place.handover ?? { text: '' }, { text: environmentText(env) }]
     const pass = (descriptor: Descriptor): string => String(STATUS_FD + descriptors.push(descriptor) - 1)
@@ -125,16 +125,17 @@ export class BubblewrapCell implements Cell {
   }
 
   /** The same directory as bubblewrap finds it. It must be the same: in between, an agent may have moved something. */
-  async #seen(verified: OpenDirectory): Promise<OpenDirectory> {
+  async #seen(folder: string, verified: OpenDirectory): Promise<OpenDirectory> {
     const { view } = this.#options
     if (!view) return verified
     try {
       const path = readlinkSync(`/proc/self/fd/${verified.fd}`)
-      const seen = (await Directory.open(view.outside(path))) ?? refuse('not_found', 'the workspace was moved')
-      const [a, b] = [fstatSync(verified.fd), await seen.stat()]
-      if (a.dev === b.dev && a.ino === b.ino) return seen
-      await seen.close()
-      return refuse('conflict', 'the workspace was moved')
+      // What a refusal would say here names places of the machine.
+      const seen = await Directory.open(view.outside(path)).catch(() => undefined)
+      const [a, b] = [fstatSync(verified.fd), await seen?.stat()]
+      if (seen && a.dev === b?.dev && a.ino === b.ino) return seen
+      await seen?.close()
+      return refuse('conflict', `the workspace of ${folder} leads elsewhere`)
     } finally {
       await verified.close()
     }
