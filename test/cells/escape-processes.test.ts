@@ -70,7 +70,12 @@ forEachUser('processes', ['python'], (user) => {
     t.after(() => rmSync(join(home(), 'gate')))
     const attacking = attack('sleep 1000 & cat gate > /dev/null; kill $!')
     await gate.reached()
-    const inside = (await treeOf(pid)).slice(1).map(statusOf)
+    // Without the `cat` of svc itself that holds its view of mounts, if it has one.
+    const isOfSvc = ({ Name, NSpid }: Record<string, string>): boolean => Name === 'cat' && !NSpid?.includes('\t')
+    const inside = (await treeOf(pid))
+      .slice(1)
+      .map(statusOf)
+      .filter((status) => !isOfSvc(status))
     await gate.open()
     await attacking
     // Two of bubblewrap, the shells, sleep and cat.
@@ -174,8 +179,12 @@ print(open('/proc/1/environ').read().replace(chr(0), ' ').split('=')[0])`
       while (defined(my $pid = fork)) { syswrite $births, 'x' if !$pid }
       if ($$ != $first) { sleep 1000; exit }
       print -s '/tmp/births'`
-    const count = Number(await host().attack(perl(program)))
-    assert.ok(count > 20 && count < 60, String(count))
+    const births = Number(await host().attack(perl(program)))
+    assert.ok(births > 0 && births < 60, String(births))
+    // Alone, a parent gets as many as the limit leaves beside bubblewrap's process, the shell and itself.
+    const alone = 'my $n = 0; while (defined(my $pid = fork)) { if (!$pid) { sleep 1000; exit } $n++ } print $n'
+    const count = Number(await host().attack(perl(alone)))
+    assert.ok(count > 50 && count < 60, String(count))
     // The next run has all of its own.
     assert.equal(await host().attack('echo alive'), 'alive')
   })
