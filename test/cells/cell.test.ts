@@ -223,7 +223,7 @@ suite('a cell below a directory that is closed to others', needs('root', 'bubble
     const before = mounts().length
     const cell = await openCell({ settings: settingsOf(), groups: inClosed(t) })
     assert.equal(mounts().length, before)
-    const [view = ''] = readdirSync(tmpdir()).filter((name) => name.startsWith('svc-view-'))
+    const [view = ''] = readdirSync(tmpdir()).filter((name) => name.startsWith(`svc-view-${process.pid}-`))
     assert.deepEqual(readdirSync(join(tmpdir(), view)), [])
     cell.close()
     assert.ok(!existsSync(join(tmpdir(), view)))
