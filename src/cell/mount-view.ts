@@ -10,7 +10,7 @@ import { makeProcessDirectory } from '../lib/process-directory.ts'
 import { refuse } from '../lib/refusal.ts'
 
 /**
- * Its arguments: the place, then pairs of a source and its name there. `cat` waits for the end of svc, whose pipe is its
+ * As a slave of the machine's mounts it sees what the operator mounts later, and passes nothing back. Its arguments: the place, then pairs of a source and its name there. `cat` waits for the end of svc, whose pipe is its
  * input; while it lives, the namespace can be entered.
  */
 const SCRIPT = `
@@ -41,13 +41,9 @@ export class MountView {
   static async open(sources: readonly string[]): Promise<MountView> {
     const place = makeProcessDirectory('svc-view-', 0o755)
     const pairs = sources.flatMap((source, at) => [source, String(at)])
-    const holder = spawn(
-      'unshare',
-      ['--mount', '--propagation', 'private', 'sh', '-c', SCRIPT, 'sh', place, ...pairs],
-      {
-        stdio: ['pipe', 'pipe', 'pipe'],
-      },
-    )
+    const holder = spawn('unshare', ['--mount', '--propagation', 'slave', 'sh', '-c', SCRIPT, 'sh', place, ...pairs], {
+      stdio: ['pipe', 'pipe', 'pipe'],
+    })
     holder.stdin.on('error', () => undefined)
     let said = ''
     holder.stderr.setEncoding('utf8').on('data', (text: string) => {

@@ -65,8 +65,7 @@ export async function usageOf(pids: readonly number[]): Promise<Usage> {
     const field = (number: number): number => Number(fields[number - 3] ?? 0)
     // Times of its own, and of children that have ended.
     cpuMs += (field(14) + field(15) + field(16) + field(17)) * TICK_MS
-    const [, resident = '0'] = /^VmRSS:\s+(\d+) kB$/m.exec(await read(`/proc/${pid}/status`)) ?? []
-    memoryBytes += Number(resident) * 1024
+    memoryBytes += await residentBytes(pid)
   }
   return { memoryBytes, cpuMs }
 }
@@ -74,10 +73,16 @@ export async function usageOf(pids: readonly number[]): Promise<Usage> {
 async function proportionalBytes(pids: readonly number[]): Promise<number> {
   let bytes = 0
   for (const pid of pids) {
-    const [, kilobytes = '0'] = /^Pss:\s+(\d+) kB$/m.exec(await read(`/proc/${pid}/smaps_rollup`)) ?? []
-    bytes += Number(kilobytes) * 1024
+    const [, kilobytes] = /^Pss:\s+(\d+) kB$/m.exec(await read(`/proc/${pid}/smaps_rollup`)) ?? []
+    // A process that hides its share counts with all that it has mapped.
+    bytes += kilobytes === undefined ? await residentBytes(pid) : Number(kilobytes) * 1024
   }
   return bytes
+}
+
+async function residentBytes(pid: number): Promise<number> {
+  const [, kilobytes = '0'] = /^VmRSS:\s+(\d+) kB$/m.exec(await read(`/proc/${pid}/status`)) ?? []
+  return Number(kilobytes) * 1024
 }
 
 async function read(path: string): Promise<string> {

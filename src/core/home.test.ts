@@ -46,7 +46,7 @@ test('a link or a file in the place of a workspace is refused, and so is all bel
   }
 })
 
-test('the operator may put a world elsewhere by a link, but a new group does not take over what is there', async (t) => {
+test('a top-level workspace may be a link that the operator made, but a new group does not use one', async (t) => {
   const { all, outside } = places(t)
   symlinkSync(outside, join(all.groups, 'moved'))
   await using home = await openHome(all, 'moved/sub')

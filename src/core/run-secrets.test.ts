@@ -64,7 +64,7 @@ onEveryEngine('the secrets of a run', (engine) => {
     assert.deepEqual(on.warnings, [])
   })
 
-  test('include those of the person who asked, which win, and of nobody else', async (t) => {
+  test('include those of the person who asked, which win, and of no other person', async (t) => {
     const on = await open(t, engine)
     await on.keep('team', 'GITHUB_TOKEN', 'of team')
     await on.keep('github:1', 'GITHUB_TOKEN', 'of one')
