@@ -83,7 +83,7 @@ interface Asked {
 async function addWaiting(tx: Tx, host: Host, { folder, topic, sender }: Asked): Promise<void> {
   const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
   const updated_at = timestamp(host.clock.now())
-  const { id, seq } = await receive(tx, speaking, { jid: 'telegram:1', sender, content: 'hello' })
+  const { id, seq } = await receive(tx, speaking, { jid: 'telegram:1', sender, content: 'hello', reach: 'all' })
   const chat = { jid: 'telegram:1', chat_topic: '', verb: 'message', state: 'waiting' as const }
   await inbox.insert(tx, { message_seq: seq, id, folder, topic, sender, ...chat, updated_at })
   await conversations.insertIfMissing(tx, { folder, topic, waiting: 0, observed_seq: 0, updated_at })

@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net'
 import type { JSONRPCRequest, ServerContext } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import type { Reach } from '../core/reach.ts'
 import { type ToolList, toolServer } from '../faces/mcp.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Asking, Host } from '../registry/context.ts'
@@ -28,9 +29,6 @@ const VERSION = '1.0'
 const SUBSCRIPTIONS_MAX = 8
 /** How long a connection that said nothing at all stays. */
 const SILENCE_MS = 60_000
-
-/** Which tools a turn may use: what its folder may, limited by who asked (decision A11). */
-export type Reach = 'all'
 
 /** What the socket of one run is bound to: no connection to it can speak for another turn. */
 export interface BoundTurn {
@@ -63,9 +61,15 @@ export function openConnection(gate: Gate, socket: Socket, options: ConnectionOp
     return bound ?? said
   }
 
+  /** The hidden methods name their turn once more. */
+  const mustBeBound = (turnId: unknown): void => {
+    if (bound && turnId && turnId !== bound.id) refuse('forbidden', `this socket belongs to the turn ${bound.id}`)
+  }
+
   const asking = (ctx: ServerContext): Asking => {
     const turn = turnNamed(ctx.mcpReq._meta) ?? named
-    const asked = { host, caller: { kind: 'agent', folder }, face: 'tool' } as const
+    // The folder's own socket is the operator's.
+    const asked = { host, caller: { kind: 'agent', folder }, face: 'tool', reach: bound?.reach ?? 'all' } as const
     if (!turn) return asked
     host.alive.set(turn.id, host.clock.now())
     return { ...asked, turn: { id: turn.id, ...(turn.fence === undefined ? {} : { fence: turn.fence }) } }
@@ -74,6 +78,7 @@ export function openConnection(gate: Gate, socket: Socket, options: ConnectionOp
   const intercept = (request: JSONRPCRequest): Promise<Reply> | undefined => {
     try {
       const said = turnNamed(request.params?._meta)
+      mustBeBound(request.params?.turn_id)
       if (request.method === 'initialize') named = said
       return answerHidden(request, { host, folder, named: said ?? named, onError })
     } catch (error) {

@@ -24,7 +24,8 @@ export async function mintStartLinks(host: OpenHost, door: string): Promise<Star
     if (former?.owner_folder === FOLDER) await call(asking, revoke, { jid })
   }
   const mint = { target_folder: FOLDER, jid_suffix: SUFFIX }
-  const chat = await call(asking, issue_chat, mint)
+  // Its one visitor is the operator.
+  const chat = await call(asking, issue_chat, { ...mint, tools: 'all' })
   const hook = await call(asking, issue_hook, { ...mint, source_label: SOURCE })
   return { chat: `${door}/chat/${chat.token}/`, hook: `${door}/hook/${hook.token}` }
 }

@@ -56,6 +56,8 @@ export async function arrive(tx: Tx, speaking: Speaking, arriving: Arriving): Pr
     content,
     topic,
     link_context,
+    // On a platform, the folder's own rules decide.
+    reach: 'all',
     envelope: {
       ...told,
       verb: isMeant && !KEPT_VERBS.includes(verb) ? 'mention' : verb,

@@ -7,6 +7,7 @@ import { conversations, sessionLog } from './conversations.ts'
 import { onboardingGates } from './onboarding-gates.ts'
 import { hold, pendingActions } from './pending-actions.ts'
 import type { Decision } from './routed.ts'
+import { conversationOf } from './routed.ts'
 import { compileRoutes } from './routing.ts'
 import { readSteering } from './steering.ts'
 import { TURN_RULES } from './turn-rules.ts'
@@ -41,7 +42,7 @@ async function open(t: TestContext, engine: EngineName): Promise<Opened> {
           instance: 'test',
         }
         const place = { topic, chat_topic: '', verb: 'message' }
-        return carryOut(tx, world, { jid: JID, sender, folder: 'team', place }, steering)
+        return carryOut(tx, world, { jid: JID, sender, folder: 'team', place, named: conversationOf }, steering)
       }),
   }
 }

@@ -8,7 +8,7 @@ import { findConversation, startAfresh } from './conversations.ts'
 import { groups } from './groups.ts'
 import { onboardingGates } from './onboarding-gates.ts'
 import { decide, heldActions } from './pending-actions.ts'
-import type { Decision, Place, RoutingWorld } from './routed.ts'
+import { type Decision, type Place, type RoutingWorld, topicName } from './routed.ts'
 import type { CommandName, Steering } from './steering.ts'
 import { ROOT } from './tiers.ts'
 import { turns } from './turns.ts'
@@ -21,6 +21,8 @@ export interface Given {
   readonly sender: string
   readonly folder: string
   readonly place: Place
+  /** The conversation of a topic that is named in this chat. */
+  named(topic: string): string
 }
 
 const FOR_OPERATORS: readonly CommandName[] = ['status', 'root', 'invite', 'gate', 'approve', 'reject']
@@ -32,10 +34,10 @@ export async function carryOut(tx: Tx, world: RoutingWorld, given: Given, comman
     return answer(given, `Sorry, /${command.name} is for operators of this instance.`)
   switch (command.name) {
     case 'new': {
-      const topic = command.topic ?? place.topic
+      const topic = command.topic === undefined ? place.topic : given.named(command.topic)
       await startAfresh(tx, folder, topic, timestamp(world.speaking.clock.now()))
       if (command.rest !== '') return { ...place, kind: 'turn', folder, topic }
-      return answer(given, topic === '' ? 'Session cleared.' : 'Topic session cleared.')
+      return answer(given, topicName(topic) === '' ? 'Session cleared.' : 'Topic session cleared.')
     }
     case 'root':
       return root(tx, given, command.rest)

@@ -75,7 +75,8 @@ async function steer(
   const { place, row } = chatting
   const { jid, sender } = row.message
   const { folder } = held
-  if (steering.kind === 'command') return carryOut(tx, world, { jid, sender, folder, place }, steering)
+  if (steering.kind === 'command')
+    return carryOut(tx, world, { jid, sender, folder, place, named: conversationOf }, steering)
   if (steering.kind === 'folder') {
     const target = await named(tx, chatting, held, steering.name)
     return target === undefined ? undefined : { ...place, kind: 'turn', folder: target }

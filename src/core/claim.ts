@@ -12,6 +12,7 @@ import { type Envelope, envelopes } from './envelopes.ts'
 import { groupRun, type Waiting } from './grouping.ts'
 import { type Inbox, inbox } from './inbox.ts'
 import { type Message, messages } from './messages.ts'
+import { defaultReach, smallestReach } from './reach.ts'
 import type { TurnRules } from './turn-rules.ts'
 import { engagesChat, type Turn, turns } from './turns.ts'
 
@@ -204,6 +205,7 @@ async function form(
     money_cents: allowance.kind === 'granted' ? allowance.money_cents : undefined,
     is_stopping: false,
     started_at,
+    reach: smallestReach(asked.map(({ row }) => row.reach ?? defaultReach(row.jid))),
   }
   // Another may claim it in this very moment: as an insert that minds, PostgreSQL would call that a conflict and not a crossing,
   // and the transaction would not be tried again.

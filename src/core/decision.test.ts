@@ -58,7 +58,14 @@ async function open(t: TestContext, engine: EngineName): Promise<Opened> {
     decide: async (content, over = {}, envelope) => {
       const around = await world()
       return write(async (tx) => {
-        const inbound = { jid: JID, sender: SENDER, content, ...over, ...(envelope ? { envelope } : {}) }
+        const inbound: Inbound = {
+          jid: JID,
+          sender: SENDER,
+          content,
+          reach: 'all',
+          ...over,
+          ...(envelope ? { envelope } : {}),
+        }
         const { seq } = await receive(tx, speaking, inbound)
         const message = await messages.find(tx, { seq })
         assert.ok(message)

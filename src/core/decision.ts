@@ -4,6 +4,7 @@ import type { Tx } from '../store/engine.ts'
 import { isLinkChat } from './channel.ts'
 import { carryOut } from './chat-commands.ts'
 import { decideChat } from './chat-decision.ts'
+import { isVisitor } from './message-reach.ts'
 import { oldReading } from './resolve.ts'
 import { routeTokens } from './route-tokens.ts'
 import {
@@ -15,6 +16,7 @@ import {
   type Row,
   steeringOf,
   TIMED,
+  visitorConversation,
 } from './routed.ts'
 
 export type { Decision, RoutingWorld } from './routed.ts'
@@ -31,8 +33,11 @@ export async function decide(tx: Tx, world: RoutingWorld, row: Row): Promise<Dec
 /** A link's message, and what a tool or a schedule asks of a folder. */
 async function decideAddressed(tx: Tx, world: RoutingWorld, { message, envelope }: Row): Promise<Decision> {
   const { jid, sender, topic } = message
+  const named = isVisitor({ message, envelope })
+    ? (name: string | undefined) => visitorConversation(jid, name)
+    : conversationOf
   const place: Place = {
-    topic: envelope?.is_isolated && envelope.task_id !== undefined ? TIMED + envelope.task_id : conversationOf(topic),
+    topic: envelope?.is_isolated && envelope.task_id !== undefined ? TIMED + envelope.task_id : named(topic),
     chat_topic: topic ?? '',
     verb: envelope?.verb ?? 'message',
   }
@@ -43,9 +48,10 @@ async function decideAddressed(tx: Tx, world: RoutingWorld, { message, envelope 
     return { ...place, kind: 'end', outcome: 'failed', reason, say }
   }
   const steering = isLinkChat(jid) ? steeringOf(world, { message, envelope }) : undefined
-  if (steering?.kind === 'command') return carryOut(tx, world, { jid, sender, folder, place }, steering)
-  if (steering?.kind === 'topic') return { ...place, kind: 'turn', folder, topic: steering.name }
-  if (steering?.kind === 'folder') {
+  if (steering?.kind === 'command') return carryOut(tx, world, { jid, sender, folder, place, named }, steering)
+  if (steering?.kind === 'topic') return { ...place, kind: 'turn', folder, topic: named(steering.name) }
+  // A link leads a visitor to its own folder and no other.
+  if (steering?.kind === 'folder' && !isVisitor({ message, envelope })) {
     const child = `${folder}/${steering.name}`
     if (await isGroup(tx, child)) return { ...place, kind: 'turn', folder: child }
   }

@@ -1,7 +1,5 @@
-// Which messages of a conversation are handled together: of a link what follows on each other in one topic, of any other
-// chat what one person says in a row.
-
-import { isLinkChat } from './channel.ts'
+// Which messages of a conversation are handled together: what one person says in a row in one topic of a chat. Whoever may ask
+// for more, or has asked the root, has a turn of their own, which nobody else can add to.
 import type { Envelope } from './envelopes.ts'
 import type { Inbox } from './inbox.ts'
 
@@ -37,5 +35,5 @@ function isAlone({ envelope }: Waiting): boolean {
 function goesWith(first: Waiting, next: Waiting): boolean {
   if (isAlone(first) || isAlone(next)) return false
   if (first.row.jid !== next.row.jid || first.row.chat_topic !== next.row.chat_topic) return false
-  return isLinkChat(first.row.jid) || first.row.sender === next.row.sender
+  return first.row.sender === next.row.sender && first.row.verb === next.row.verb && first.row.reach === next.row.reach
 }

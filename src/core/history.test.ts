@@ -12,7 +12,8 @@ const NOW = '2026-01-01T00:00:00.000Z'
 
 async function say({ host }: TestHost, content: string, changes: Partial<Inbound> = {}): Promise<string> {
   const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
-  const said = { jid: 'web:team', target_folder: 'team', sender: 'github:1', content, hasRound: true, ...changes }
+  const place = { jid: 'web:team', target_folder: 'team' }
+  const said: Inbound = { ...place, sender: 'github:1', content, hasRound: true, reach: 'work', ...changes }
   return (await host.engine.transaction((tx) => receive(tx, speaking, said))).id
 }
 

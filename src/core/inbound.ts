@@ -5,12 +5,15 @@ import type { Tx } from '../store/engine.ts'
 import { fileMessages } from './chats.ts'
 import { type Envelope, envelopes } from './envelopes.ts'
 import { messages, queueUp } from './messages.ts'
+import type { Reach } from './reach.ts'
 import { rounds, type Speaking } from './rounds.ts'
 
 export interface Inbound {
   readonly jid: string
   readonly sender: string
   readonly content: string | Uint8Array
+  /** What it may ask for. */
+  readonly reach: Reach
   readonly topic?: string | undefined
   /** The folder it goes to, whatever the routes say. */
   readonly target_folder?: string | undefined

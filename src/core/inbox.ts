@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
+import { Reach } from './reach.ts'
 import { ChatName, Folder, Timestamp } from './values.ts'
 
 /** Before the end: `waiting` for a turn, `running` in one, `delegated` to another folder's. All others are ends. */
@@ -35,6 +36,7 @@ export const Inbox = z.object({
   waits_for: z.string().optional().describe('The delegated message whose turn answers this one'),
   reason: z.string().optional().describe('Why it ended so, in a sentence'),
   updated_at: Timestamp,
+  reach: Reach.optional().describe('What it may ask for; absent for what was routed before this was recorded'),
 })
 export type Inbox = z.output<typeof Inbox>
 
@@ -60,6 +62,7 @@ export const inbox = new Table({
        else 'failed' end, m.created_at
      from messages m left join rounds r on r.id = m.id where m.direction = 'in'`,
     `create index inbox_failed on inbox (folder, jid, message_seq) where state = 'failed'`,
+    'alter table inbox add column reach text',
   ],
 })
 

@@ -9,6 +9,7 @@ import { run } from '../store/statement.ts'
 import { fileMessages } from './chats.ts'
 import { forgetKeys, idempotencyKeys, KEPT_MS } from './idempotency.ts'
 import { queueUp } from './messages.ts'
+import type { Reach } from './reach.ts'
 
 /** A message that came by a link. */
 export interface Post {
@@ -24,6 +25,8 @@ export interface Post {
   readonly created_at: string
   /** Whether somebody waits for an answer. */
   readonly hasRound: boolean
+  /** Where it may ask for more or less than its link says. */
+  readonly reach: Reach | null
   readonly key?: PostKey | undefined
 }
 
@@ -57,11 +60,12 @@ const APPEND = new RowsStatement(
     content_type: 'text',
     idempotency_key: 'text',
     created_at: 'text',
+    reach: 'text',
   },
   `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, link_context, content,
-     content_type, idempotency_key, created_at)
+     content_type, idempotency_key, created_at, reach)
    select v.id, t.jid, coalesce(t.target_folder, v.old_target), 'in', 'message', v.sender, v.topic, v.turn_id, t.context,
-     v.content, v.content_type, v.idempotency_key, v.created_at
+     v.content, v.content_type, v.idempotency_key, v.created_at, coalesce(v.reach, t.tools)
    from {rows} route_tokens t where t.token_hash = v.token_hash {in order}`,
 )
 
@@ -88,6 +92,7 @@ function appendRow({ key, hasRound, ...post }: Post): Value[] {
     post.content_type,
     key?.text ?? null,
     post.created_at,
+    post.reach,
   ]
 }
 
@@ -120,7 +125,7 @@ async function appendKeyed(tx: Tx, dialect: Dialect, post: Post, key: PostKey): 
 const KEYS_HINTED = 10
 const DIGEST_BYTES = 32
 /** How many values of a post stand in a row. */
-const VALUES = 11
+const VALUES = 12
 
 function pack(posts: readonly Post[]): Packed {
   let length = 0
@@ -146,6 +151,7 @@ function pack(posts: readonly Post[]): Packed {
       post.content_type,
       post.created_at,
       post.hasRound,
+      post.reach,
       key ? key.text : null,
       key ? key.isStrict : null,
     )
@@ -162,7 +168,7 @@ function unpack({ values, bytes }: Packed): readonly Post[] {
   }
   for (let from = 0; from < values.length; from += VALUES) {
     // As `pack` has put them.
-    const [id, link, old_target, sender, topic, length, content_type, created_at, hasRound, text, isStrict] =
+    const [id, link, old_target, sender, topic, length, content_type, created_at, hasRound, reach, text, isStrict] =
       values.slice(from, from + VALUES) as [
         string,
         string,
@@ -173,12 +179,13 @@ function unpack({ values, bytes }: Packed): readonly Post[] {
         string | null,
         string,
         boolean,
+        Reach | null,
         string | null,
         boolean,
       ]
     const content = cut(length)
     const key = text === null ? undefined : { text, isStrict, digest: cut(DIGEST_BYTES) }
-    posts.push({ id, link, old_target, sender, topic, content, content_type, created_at, hasRound, key })
+    posts.push({ id, link, old_target, sender, topic, content, content_type, created_at, hasRound, reach, key })
   }
   return posts
 }

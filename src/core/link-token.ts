@@ -17,6 +17,11 @@ export function hashOfLink(text: string, keyring: Keyring): Uint8Array | undefin
   return text.length === PROOF_LENGTH && text.startsWith(PROOF_MARK) ? provenHash(text, keyring) : undefined
 }
 
+/** Whether a text that is a link is a proof, which only the operator can make. */
+export function isProof(link: string): boolean {
+  return link.startsWith(PROOF_MARK)
+}
+
 /** Every request asks: the digest as a text and then as bytes takes half the time of a buffer from OpenSSL. */
 function hashOfToken(token: string): Uint8Array {
   return Buffer.from(hash('sha256', token, 'latin1'), 'latin1')

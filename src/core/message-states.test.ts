@@ -32,7 +32,7 @@ async function open(t: TestContext, engine: EngineName): Promise<Arriving> {
     arrive: (content, row) =>
       host.engine.transaction(async (tx) => {
         const message = { jid: 'telegram:1', sender: 'telegram:7', content, target_folder: row ? undefined : 'main' }
-        const { id, seq } = await receive(tx, speaking, message)
+        const { id, seq } = await receive(tx, speaking, { ...message, reach: 'all' })
         if (!row) return id
         const { state = 'waiting', folder = 'main', reason, turn_id } = row
         const place = { jid: 'telegram:1', topic: '', chat_topic: '', sender: 'telegram:7', verb: 'message' }

@@ -137,6 +137,7 @@ export async function messageStory(tx: Tx, id: string) {
     text: textOf(message.content),
     updated_at: row?.updated_at,
     waits_for: row?.waits_for,
+    reach: row?.reach,
     envelope: await envelopes.find(tx, { message_seq: message.seq }),
     round: await rounds.find(tx, { id }),
     turn,

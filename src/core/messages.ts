@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Dialect, Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
+import { Reach } from './reach.ts'
 import { Bytes, ChatName, Folder, line, prose, Timestamp } from './values.ts'
 
 /** `topic` of a message: absent is the main topic. */
@@ -24,6 +25,7 @@ export const Message = z.object({
   content_type: z.string().optional(),
   idempotency_key: z.string().optional(),
   created_at: Timestamp,
+  reach: Reach.optional().describe('What it may ask for; absent where its chat alone decides'),
 })
 export type Message = z.output<typeof Message>
 
@@ -37,6 +39,7 @@ export const messages = new Table({
          seq ${counter}, id text not null, jid text not null, target_folder text, direction text not null,
          kind text not null, sender text not null, topic text, turn_id text, link_context text,
          content bytea not null, content_type text, idempotency_key text, created_at text not null)`,
+    'alter table messages add column reach text',
   ],
 })
 

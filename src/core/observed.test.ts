@@ -31,7 +31,12 @@ async function open(t: TestContext, engine: EngineName): Promise<Opened> {
     write,
     hear: (folder, content, state = 'observed') =>
       write(async (tx) => {
-        const { id, seq } = await receive(tx, speaking, { jid: 'telegram:42', sender: 'telegram:7', content })
+        const { id, seq } = await receive(tx, speaking, {
+          jid: 'telegram:42',
+          sender: 'telegram:7',
+          content,
+          reach: 'all',
+        })
         await inbox.insert(tx, {
           message_seq: seq,
           id,

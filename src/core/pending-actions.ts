@@ -5,6 +5,7 @@ import { timestamp } from '../lib/clock.ts'
 import type { Tx } from '../store/engine.ts'
 import { Table } from '../store/table.ts'
 import { receive } from './inbound.ts'
+import { defaultReach, Reach } from './reach.ts'
 import type { Speaking } from './rounds.ts'
 import { ChatName, Folder, Timestamp } from './values.ts'
 
@@ -19,6 +20,7 @@ export const PendingAction = z.object({
   decided_by: z.string().optional(),
   held_at: Timestamp,
   updated_at: Timestamp,
+  reach: Reach.optional().describe('Of the turn that asked'),
 })
 export type PendingAction = z.output<typeof PendingAction>
 
@@ -32,6 +34,7 @@ export const pendingActions = new Table({
        status text not null, jid text, decided_by text, held_at text not null, updated_at text not null)`,
     `create index pending_actions_open on pending_actions (folder, tool, args_hash)
      where status in ('held', 'approved')`,
+    'alter table pending_actions add column reach text',
   ],
 })
 
@@ -61,7 +64,7 @@ async function approvalOf(tx: Tx, asked: AskedCall, now: number): Promise<Pendin
 export async function hold(
   tx: Tx,
   { clock, random }: Pick<Speaking, 'clock' | 'random'>,
-  asked: AskedCall & Pick<PendingAction, 'summary' | 'jid'>,
+  asked: AskedCall & Pick<PendingAction, 'summary' | 'jid' | 'reach'>,
 ): Promise<{ id: string; isNew: boolean }> {
   const now = timestamp(clock.now())
   const { folder, tool, args_hash } = asked
@@ -95,12 +98,12 @@ export async function decide(
   const status = isLate ? 'expired' : isApproved ? 'approved' : 'rejected'
   await pendingActions.update(tx, { id }, { status, decided_by: by, updated_at: timestamp(now) })
   if (isLate) return undefined
-  const { folder, tool, jid = folder } = action
+  const { folder, tool, jid = folder, reach = defaultReach(jid) } = action
   const told = isApproved
     ? `The call of ${tool} that was held (${id}) is approved. Make it again with the same arguments: it passes once.`
     : `The call of ${tool} that was held (${id}) was rejected. Do not make it again.`
   await receive(tx, speaking, {
-    ...{ jid, target_folder: folder, sender: 'system', content: told },
+    ...{ jid, target_folder: folder, sender: 'system', content: told, reach },
     envelope: { verb: 'message', sender_name: 'system', as_folder: folder },
   })
   return { ...action, status }

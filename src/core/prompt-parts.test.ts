@@ -57,8 +57,11 @@ async function open(t: TestContext, engine: EngineName): Promise<Opened> {
     ...on,
     write,
     ask: (content, over = {}, envelope) =>
-      add({ jid: JID, sender: 'telegram:7', content, ...over, ...(envelope ? { envelope } : {}) }, 'running'),
-    overhear: (content) => add({ jid: JID, sender: 'telegram:8', content }, 'observed'),
+      add(
+        { jid: JID, sender: 'telegram:7', content, reach: 'all', ...over, ...(envelope ? { envelope } : {}) },
+        'running',
+      ),
+    overhear: (content) => add({ jid: JID, sender: 'telegram:8', content, reach: 'all' }, 'observed'),
     gather: (asked, over = {}, world = {}) => {
       const last = asked.at(-1)
       const turn: Turn = {

@@ -7,9 +7,10 @@ import { findConversation, sessionLog } from './conversations.ts'
 import { observedBy } from './observed.ts'
 import type { PromptParts, PromptRow, SystemEvent } from './prompt.ts'
 import { askedRow, overheardRow } from './prompt-rows.ts'
+import { topicName } from './routed.ts'
 import type { RouteTable } from './routing.ts'
 import type { TurnRules } from './turn-rules.ts'
-import { turns } from './turns.ts'
+import { reachOfTurn, turns } from './turns.ts'
 
 /** What lies in the folder's workspace; read by whoever has the disk. */
 export interface PromptFiles {
@@ -40,9 +41,12 @@ export async function promptParts(tx: Tx, world: PromptWorld, claimed: ClaimedTu
   const { turn, asked } = claimed
   const { instance, now, files } = world
   const conversation = await findConversation(tx, turn.folder, turn.topic)
-  const observed = turn.is_isolated
-    ? { rows: [], seq: conversation?.observed_seq ?? 0 }
-    : await observedBy(tx, { folder: turn.folder, topic: turn.topic, routes: world.routes, rules: world.rules })
+  // What was said in other chats, and what the agent is at, is none of a visitor's business.
+  const isVisitor = reachOfTurn(turn) === 'chat'
+  const observed =
+    turn.is_isolated || isVisitor
+      ? { rows: [], seq: conversation?.observed_seq ?? 0 }
+      : await observedBy(tx, { folder: turn.folder, topic: turn.topic, routes: world.routes, rules: world.rules })
   const newest = asked.at(-1)
   const isPane = newest?.envelope?.verb === 'pane_open'
   const platform = platformOf(turn.jid) || 'internal'
@@ -62,10 +66,10 @@ export async function promptParts(tx: Tx, world: PromptWorld, claimed: ClaimedTu
       session,
       moneyCents: turn.money_cents,
       persona: files.persona,
-      topic: turn.topic,
+      topic: topicName(turn.topic),
       surface: isPane ? `${platform}-pane` : platform,
       pane: isPane ? turn.jid : undefined,
-      knowledge: knowledgeOf(files),
+      knowledge: isVisitor ? [] : knowledgeOf(files),
       linkContext: newest?.message.link_context,
       rows,
     },

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { Table } from '../store/table.ts'
+import { Reach } from './reach.ts'
 import { schemeFault } from './signatures.ts'
 import { Bytes, Folder, Jid, prose, Segment, Timestamp, text } from './values.ts'
 
@@ -14,6 +15,7 @@ export const RouteToken = z
     source_label: Segment.optional().meta({ writeOnly: true }),
     created_at: Timestamp.meta({ readOnly: true }),
     context: prose(16_384).optional().describe('How to process what arrives through this link'),
+    tools: Reach.optional().describe('What its messages may ask for; absent: chat for web:, work for hook:'),
     // Of the operator alone (decision L18): no tool and no REST parameter sets or shows them.
     verify: text(schemeFault).optional().meta({ writeOnly: true }),
     verify_secret: Bytes.optional().meta({ writeOnly: true }),
@@ -36,6 +38,7 @@ export const routeTokens = new Table({
     'create index route_tokens_newest on route_tokens (created_at, token_hash)',
     'alter table route_tokens add column verify text',
     'alter table route_tokens add column verify_secret bytea',
+    'alter table route_tokens add column tools text',
   ],
 })
 

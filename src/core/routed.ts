@@ -51,11 +51,30 @@ export type Decision = Place &
       }
   )
 
-/** A conversation that a chat names must not be the one that a task has for itself. */
+/** Conversations that no chat may name: those that tasks have for themselves, and those of visitors. */
 export const TIMED = 'timed:'
+const VISITOR = 'visitor:'
 
 export function conversationOf(topic: string | undefined): string {
-  return topic?.startsWith(TIMED) ? `chat:${topic}` : (topic ?? '')
+  return topic?.startsWith(TIMED) || topic?.startsWith(VISITOR) ? `chat:${topic}` : (topic ?? '')
+}
+
+/**
+ * The conversation of a message of reach `chat`: never one that is shared with another chat, or with people who may do more
+ * in this one. Else a visitor would go on with their session by using the name of its topic.
+ */
+export function visitorConversation(jid: string, topic: string | undefined): string {
+  return `${VISITOR}${jid}#${topic ?? ''}`
+}
+
+export function isVisitorConversation(topic: string): boolean {
+  return topic.startsWith(VISITOR)
+}
+
+/** The topic as people know it. */
+export function topicName(conversation: string): string {
+  if (!isVisitorConversation(conversation)) return conversation
+  return conversation.slice(conversation.indexOf('#') + 1)
 }
 
 export async function isGroup(tx: Tx, folder: string): Promise<boolean> {

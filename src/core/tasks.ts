@@ -1,6 +1,7 @@
 // Scheduled tasks and the log of their runs.
 import { z } from 'zod'
 import { Table } from '../store/table.ts'
+import { Reach } from './reach.ts'
 import { Folder, line, prose, Timestamp } from './values.ts'
 
 export const ScheduledTask = z
@@ -14,6 +15,7 @@ export const ScheduledTask = z
     status: z.enum(['active', 'paused', 'firing', 'completed']),
     context_mode: z.enum(['group', 'isolated']),
     created_at: Timestamp.meta({ readOnly: true }),
+    reach: Reach.optional().describe('What its turns may do: chat, work or all; absent: all'),
   })
   .meta({ id: 'ScheduledTasks' })
 export type ScheduledTask = z.output<typeof ScheduledTask>
@@ -27,6 +29,7 @@ export const scheduledTasks = new Table({
        id text primary key, owner text not null, chat_jid text not null, prompt text not null, cron text,
        next_run text, status text not null, context_mode text not null, created_at text not null)`,
     'create index scheduled_tasks_due on scheduled_tasks (status, next_run)',
+    'alter table scheduled_tasks add column reach text',
   ],
 })
 

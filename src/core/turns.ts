@@ -14,6 +14,7 @@ import { noteTaskTurn } from './firing.ts'
 import { type InboxEnd, inbox } from './inbox.ts'
 import { queueUp } from './messages.ts'
 import { recordOut } from './outbox.ts'
+import { defaultReach, Reach } from './reach.ts'
 import { endRounds, rounds, type Speaking } from './rounds.ts'
 import type { TurnRules } from './turn-rules.ts'
 import { ChatName, Folder, Timestamp } from './values.ts'
@@ -48,6 +49,9 @@ export const Turn = z.object({
   is_stopping: z.boolean(),
   started_at: Timestamp,
   ended_at: Timestamp.optional(),
+  reach: Reach.optional().describe(
+    'The smallest reach of its messages; absent for what began before this was recorded',
+  ),
 })
 export type Turn = z.output<typeof Turn>
 
@@ -65,6 +69,7 @@ export const turns = new Table({
        submitted text, submitted_error text, is_stopping boolean not null, started_at text not null, ended_at text)`,
     `create index turns_open on turns (state, folder) where state <> 'done'`,
     'create index turns_of_folder on turns (folder, last_seq)',
+    'alter table turns add column reach text',
   ],
 })
 
@@ -258,6 +263,11 @@ async function countFailures(tx: Tx, folder: string, { outcome }: TurnEnd, now: 
 /** Whether a chat stays with the folder that speaks there in this turn. */
 export function engagesChat({ is_timed, is_guest }: Pick<Turn, 'is_timed' | 'is_guest'>): boolean {
   return !is_timed && !is_guest
+}
+
+/** What the tools of a turn may do. */
+export function reachOfTurn({ reach, jid }: Pick<Turn, 'reach' | 'jid'>): Reach {
+  return reach ?? defaultReach(jid)
 }
 
 /** What a run says of itself, once. */

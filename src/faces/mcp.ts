@@ -11,6 +11,7 @@ import {
 import { z } from 'zod'
 import type { Policy } from '../core/access.ts'
 import type { Caller } from '../core/caller.ts'
+import { hasReach } from '../core/reach.ts'
 import { parse } from '../lib/parse.ts'
 import { REFUSALS, Refusal } from '../lib/refusal.ts'
 import { callParsed } from '../registry/call.ts'
@@ -62,10 +63,13 @@ export function toolList<A = Asking>(tools: readonly Tool<A>[]): ToolList<A> {
 /** One for each connection, or for each request over HTTP. Both protocol generations speak to it. */
 export function toolServer(options: ToolServerOptions): Server {
   return serverOf(options, async (asking) => {
-    const { host, caller } = asking
+    const { host, caller, reach = 'all' } = asking
     const policy = await host.engine.read((tx) => host.policies.read(tx))
     const { tools } = options.list
-    return shownTo(options.list, policy, caller).filter(({ name }) => tools.get(name)?.isThere?.(asking) ?? true)
+    return shownTo(options.list, policy, caller).filter(({ name }) => {
+      const tool = tools.get(name)
+      return tool !== undefined && hasReach(reach, tool.reach ?? 'all') && (tool.isThere?.(asking) ?? true)
+    })
   })
 }
 
@@ -138,6 +142,7 @@ function verbTool(verb: NamedVerb, when: string): Tool {
   return {
     name: verb.toolName,
     when,
+    ...(verb.reach ? { reach: verb.reach } : {}),
     input,
     isThere: ({ host }) => verb.isThere?.(host) ?? true,
     run: async (asking, args) => {

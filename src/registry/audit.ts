@@ -1,6 +1,7 @@
 // One mutation, one row, in the same transaction. Never a secret: what is write-only, or is called like a secret, is left out.
 import { z } from 'zod'
 import { principalOf } from '../core/caller.ts'
+import { Reach } from '../core/reach.ts'
 import { Timestamp } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import type { Tx } from '../store/engine.ts'
@@ -27,6 +28,7 @@ export const Audit = z
     turn_id: z.string().optional(),
     request_id: z.string().optional(),
     source_ip: z.string().optional(),
+    reach: Reach.optional().describe("Of the agent's turn"),
   })
   .meta({ id: 'Audit' })
 
@@ -42,6 +44,7 @@ export const audit = new Table({
          params_summary text not null, outcome text not null, error_msg text, duration_ms integer not null, folder text,
          instance text not null, turn_id text, request_id text, source_ip text)`,
     ],
+    'alter table audit add column reach text',
   ],
 })
 
@@ -69,7 +72,7 @@ const VALUE_MAX = 200
 const SUMMARY_MAX = 512
 
 export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: Deed, outcome: Outcome): Promise<void> {
-  const { host, caller, face, requestId, sourceIp, turn } = asking
+  const { host, caller, face, requestId, sourceIp, turn, reach } = asking
   const folder = caller.kind === 'agent' || caller.kind === 'person' ? caller.folder : undefined
   await audit.append(tx, {
     created_at: timestamp(host.clock.now()),
@@ -88,6 +91,7 @@ export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: De
     turn_id: turn?.id,
     request_id: requestId,
     source_ip: sourceIp,
+    reach,
   })
 }
 

@@ -2,10 +2,11 @@
 import type { z } from 'zod'
 import type { Policy } from '../core/access.ts'
 import { queueUp } from '../core/messages.ts'
+import { hasReach } from '../core/reach.ts'
 import { type Turn, turnOf } from '../core/turns.ts'
 import { timestamp } from '../lib/clock.ts'
 import { parse } from '../lib/parse.ts'
-import { Refusal } from '../lib/refusal.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Tx } from '../store/engine.ts'
 import { type Outcome, writeAudit } from './audit.ts'
 import type { Asking, Context } from './context.ts'
@@ -34,6 +35,7 @@ export async function callParsed<I extends z.ZodObject, O>(
     const ctx = contextOf(asking, { tool: verb.toolName, params }, tx, effects)
     // Whoever has lost its turn has lost its say.
     if (asking.turn) await ctx.turn()
+    mustHaveReach(ctx, verb)
     await verb.needs(ctx, input)
     return ctx
   }
@@ -73,7 +75,7 @@ function contextOf(
   tx: Tx,
   effects: (() => void | Promise<void>)[],
 ): Context {
-  const { host, caller, face } = asking
+  const { host, caller, face, reach = 'all' } = asking
   // Asked several times of one call, and the same in all of its transaction.
   let policy: Promise<Policy> | undefined
   let turn: Promise<Turn | undefined> | undefined
@@ -90,6 +92,7 @@ function contextOf(
     dialect: host.engine.dialect,
     caller,
     face,
+    reach,
     tool,
     params,
     now: timestamp(host.clock.now()),
@@ -107,6 +110,16 @@ function contextOf(
       effects.push(effect)
     },
   }
+}
+
+/** Before the rights: a sentence that says who must ask instead, and nothing about what there is. */
+function mustHaveReach({ reach, tool }: Context, { reach: needed = 'all' }: NamedVerb): void {
+  if (hasReach(reach, needed)) return
+  const whose = reach === 'chat' ? 'visitors of this chat' : 'the sender of this message'
+  refuse(
+    'forbidden',
+    `${tool}: not permitted in this turn, because ${whose} may not ask for it (reach ${reach}, needed ${needed})`,
+  )
 }
 
 function plainMembers(input: object): Context['params'] {

@@ -17,6 +17,8 @@ export async function mustReachChat(ctx: Context, jid: string): Promise<void> {
   const owner = await folderOfChat(ctx.tx, jid, ctx.routes)
   if (caller.kind !== 'agent') return mustHaveTool(about, owner ?? INSTANCE)
   await mustHaveTool(about, caller.folder)
+  if (!(await isInTurn(ctx, jid)))
+    refuse('forbidden', `${tool}: not permitted in ${jid}, because visitors may use it in their own chat alone`)
   if (
     owner !== undefined &&
     isToolDenied(await ctx.policy(), caller.folder, { tool, scope: owner, params: about.params })
@@ -29,6 +31,13 @@ export async function mustReachChat(ctx: Context, jid: string): Promise<void> {
       ? `${tool}: the chat ${jid} has no route in this instance`
       : `${tool}: the chat ${jid} belongs to a folder outside ${caller.folder}`,
   )
+}
+
+/** A turn that answers in another folder's chat, delegated or asked for with `/root`, takes nothing over there. */
+export async function mustBeAtHome(ctx: Context): Promise<void> {
+  const turn = await ctx.turn()
+  if (turn?.is_guest)
+    refuse('forbidden', `${ctx.tool}: not permitted in a turn that answers in a chat of another folder`)
 }
 
 /** Whether what was said in the chat may be taken from it, whatever the rules say of the chat that it goes to. */
@@ -45,7 +54,13 @@ export async function isChatInReach(ctx: Context, jid: string): Promise<boolean>
   return isInReach(ctx, caller.folder, jid, await folderOfChat(ctx.tx, jid, ctx.routes))
 }
 
+/** A turn of reach `chat` has to do with its own chat and no other. */
+async function isInTurn(ctx: Context, jid: string): Promise<boolean> {
+  return ctx.reach !== 'chat' || (await ctx.turn())?.jid === jid
+}
+
 async function isInReach(ctx: Context, folder: string, jid: string, owner: string | undefined): Promise<boolean> {
+  if (!(await isInTurn(ctx, jid))) return false
   if (owner !== undefined && reaches(folder, owner)) return true
   if (reaches(folder, INSTANCE)) return true
   // Whoever is asked may answer: a delegated question comes from a chat of another folder.

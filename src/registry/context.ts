@@ -5,6 +5,7 @@ import type { PolicyReader } from '../core/acl.ts'
 import type { Caller, Face } from '../core/caller.ts'
 import type { Channels } from '../core/channel.ts'
 import type { Layout } from '../core/layout.ts'
+import type { Reach } from '../core/reach.ts'
 import type { RouteReader, RouteTable } from '../core/routing.ts'
 import type { Keyring } from '../core/seal.ts'
 import type { SearchIndex } from '../core/search.ts'
@@ -58,6 +59,8 @@ export interface Asking {
   readonly sourceIp?: string
   /** The turn that an agent's connection names (decision T10). */
   readonly turn?: { readonly id: string; readonly fence?: number }
+  /** What the person who asked may use of an agent's tools; absent where no agent asks. */
+  readonly reach?: Reach
 }
 
 export interface Context extends World {
@@ -65,6 +68,8 @@ export interface Context extends World {
   readonly dialect: Dialect
   readonly caller: Caller
   readonly face: Face
+  /** Of an agent's turn; all others are limited by their rights alone. */
+  readonly reach: Reach
   /** The name of the tool that this verb is, or would be: what a grant names. */
   readonly tool: string
   /** The plain members of the input, by name: what the params of an acl row or a rule are held against. */

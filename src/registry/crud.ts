@@ -1,5 +1,6 @@
 // The ordinary verbs of a table. What differs from row to row is said by the resource.
 import { z } from 'zod'
+import type { Reach } from '../core/reach.ts'
 import { limit, line } from '../core/values.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Order, PageRequest, Table } from '../store/table.ts'
@@ -43,16 +44,17 @@ interface ListOptions<R extends z.ZodObject, N extends string> {
   order: Order<Row<R>>
   /** The column that holds a row's folder, where a caller sees the rows of the folders that they administer. */
   folder?: FolderColumn<Row<R>>
-  /** Which rows this caller may see, where not all and not by a folder. */
+  /** Which rows this caller may see, where not all of them or of those folders. */
   keep?(ctx: Context): Promise<Keep<Row<R>>>
   when?: string
+  reach?: Reach
   tool?: string
   toolReply?(reply: Listing<N, R>): unknown
 }
 
 /** GET /: `{<name>: […], next?}`. The tool takes nothing and gives everything that the caller may see. */
 export function list<R extends z.ZodObject, N extends string>(table: Table<R>, name: N, options: ListOptions<R, N>) {
-  const { needs, order, when, tool, toolReply } = options
+  const { needs, order, when, reach, tool, toolReply } = options
   return verb({
     http: 'GET /',
     reads: true,
@@ -61,12 +63,14 @@ export function list<R extends z.ZodObject, N extends string>(table: Table<R>, n
     needs,
     toolInput: z.strictObject({}).transform(() => EVERYTHING),
     ...(when ? { when } : {}),
+    ...(reach ? { reach } : {}),
     ...(tool ? { tool } : {}),
     toolReply: toolReply ?? ((reply) => reply),
     run: async (ctx, paging) => {
-      const keep = await options.keep?.(ctx)
-      const only = options.folder ? await ofFolders<Row<R>>(ctx, options.folder) : keep ? { keep } : {}
-      return pageOf(ctx, table, name, { order, ...paging, ...only })
+      const { below, keep: isOwn } = options.folder ? await ofFolders<Row<R>>(ctx, options.folder) : {}
+      const maySee = await options.keep?.(ctx)
+      const keep = isOwn && maySee ? (row: Row<R>) => isOwn(row) && maySee(row) : (isOwn ?? maySee)
+      return pageOf(ctx, table, name, { order, ...paging, below, ...(keep ? { keep } : {}) })
     },
   })
 }

@@ -8,6 +8,7 @@ import { groups } from '../core/groups.ts'
 import { inbox } from '../core/inbox.ts'
 import { messages, textOf } from '../core/messages.ts'
 import { pendingActions } from '../core/pending-actions.ts'
+import { conversationOf } from '../core/routed.ts'
 import { compileRoutes } from '../core/routing.ts'
 import { readSteering } from '../core/steering.ts'
 import { audit } from './audit.ts'
@@ -25,7 +26,8 @@ async function command({ host }: Agents, text: string): Promise<string> {
       ...{ rules: host.rules, policy: await host.policies.read(tx), routes: compileRoutes([]), instance: 'test' },
     }
     const place = { topic: '', chat_topic: '', verb: 'message' }
-    const decision = await carryOut(tx, world, { jid: 'telegram:9', sender: OPERATOR, folder: 'main', place }, steering)
+    const given = { jid: 'telegram:9', sender: OPERATOR, folder: 'main', place, named: conversationOf }
+    const decision = await carryOut(tx, world, given, steering)
     return decision.kind === 'end' ? (decision.say ?? '') : assert.fail(decision.kind)
   })
 }

@@ -80,6 +80,8 @@ const Held = z.object({ tool: z.string(), args_hash: z.string(), summary: z.stri
 const holdCall = hotTool({
   name: 'hold',
   when: '',
+  // Only what the turn may use is held.
+  reach: 'chat',
   key: ['tool'],
   input: Held,
   output: z.object({ id: z.string(), isNew: z.boolean() }),
@@ -87,7 +89,7 @@ const holdCall = hotTool({
   audited: ({ tool, summary }, { id, isNew }) => (isNew ? { tool, id, summary } : undefined),
   run: async (ctx, held) => {
     const [folder, turn] = [await ownFolder(ctx), await ctx.turn()]
-    return hold(ctx.tx, ctx, { ...held, folder, jid: turn?.jid })
+    return hold(ctx.tx, ctx, { ...held, folder, jid: turn?.jid, reach: ctx.reach })
   },
 })
 

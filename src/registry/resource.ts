@@ -1,6 +1,7 @@
 // What a resource is: its row, its verbs, who may use them, its table. Presence is the switch: `http` gives a REST route,
 // `when` gives a tool, `exported` gives a place in the manifest.
 import type { z } from 'zod'
+import type { Reach } from '../core/reach.ts'
 import type { Table } from '../store/table.ts'
 import type { Asking, Context, Host } from './context.ts'
 
@@ -20,6 +21,8 @@ export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
   status?: 201
   /** When an agent should use it; absent: no tool. */
   when?: string
+  /** The smallest reach of a turn that may use the tool; absent: all. */
+  reach?: Reach
   /** The tool's exact name, where it is not <resource>.<verb>. */
   tool?: string
   /** The tool's own arguments, where they are not the input itself. */

@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import { isToolHeld, isToolListed, type Policy, toolListing } from '../core/access.ts'
 import { type Caller, claimsOf, principalOf } from '../core/caller.ts'
+import type { Reach } from '../core/reach.ts'
 import { Refusal } from '../lib/refusal.ts'
 import type { Asking, Context } from './context.ts'
 import type { NamedVerb, Verb } from './resource.ts'
@@ -12,6 +13,8 @@ export interface Tool<A = Asking> {
   readonly name: string
   /** When an agent should use it. */
   readonly when: string
+  /** The smallest reach of a turn that may use it; absent: all. */
+  readonly reach?: Reach
   /** Its arguments, as the caller writes them. */
   readonly input: z.ZodType
   /** Whether the instance has what it needs; absent: always. */

@@ -24,6 +24,7 @@ export const groupsResource = resource({
       order: [['folder', 'asc']],
       folder: 'folder',
       when: 'See which groups there are within your reach.',
+      reach: 'work',
       tool: 'refresh_groups',
       toolReply: ({ groups }) =>
         groups.map(({ folder, name }) => ({ folder, name, ...(parentOf(folder) ? { parent: parentOf(folder) } : {}) })),

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { groups } from '../core/groups.ts'
 import { LinkStats, linkStats } from '../core/link-stats.ts'
+import { defaultReach, hasReach, Reach } from '../core/reach.ts'
 import { oldReading } from '../core/resolve.ts'
 import { hashToken, RouteToken, routeTokens, verifyContext } from '../core/route-tokens.ts'
 import { parseScheme, schemeFault, secretFault } from '../core/signatures.ts'
@@ -24,6 +25,9 @@ const Mint = z.object({
   jid_suffix: Segment.optional().describe("Sets this link's chat apart from the folder's own"),
   context: RouteToken.shape.context,
   target_folder: Folder.optional().describe('Where it delivers; your own folder unless said'),
+  tools: Reach.optional().describe(
+    'Which of your tools messages through it may use: chat (in their own chat), work, or all; chat for a chat link and work for a webhook unless said',
+  ),
 })
 const HookMint = Mint.extend({ source_label: Segment.describe('Who will post: becomes the sender of every message') })
 const VerifiedMint = HookMint.extend({
@@ -43,6 +47,7 @@ const Listed = RouteToken.pick({
   target_folder: true,
   created_at: true,
   context: true,
+  tools: true,
   verify: true,
 }).extend({
   last_used_at: LinkStats.shape.last_used_at.optional(),
@@ -164,10 +169,23 @@ async function targetOf(ctx: Context, { target_folder }: Mint): Promise<string> 
 async function mayMint(ctx: Context, input: Mint): Promise<void> {
   const target = await targetOf(ctx, input)
   await mustHaveTool(ctx, target)
+  await mayGiveTools(ctx, target, input)
   if (ctx.caller.kind === 'agent' || ctx.caller.kind === 'host') return
   const owner = await ownFolder(ctx)
   if (!(await hasTool(ctx, owner))) refuse('forbidden', `${ctx.tool}: not permitted on ${owner}`)
   if (!reaches(owner, target)) refuse('forbidden', `${target} is not ${owner} and does not lie below it`)
+}
+
+/** More than visitors usually have is given by those who could do all of it themselves. */
+async function mayGiveTools(
+  ctx: Context,
+  target: string,
+  { tools, source_label }: Mint & Partial<HookMint>,
+): Promise<void> {
+  const usual = defaultReach(source_label === undefined ? 'web:' : 'hook:')
+  if (tools === undefined || hasReach(usual, tools)) return
+  if (ctx.reach === 'all' && (await isAdmin(ctx, target))) return
+  refuse('forbidden', `${ctx.tool}: tools "${tools}" may be given only by an administrator of ${target}`)
 }
 
 function joined(scheme: 'web' | 'hook', ...parts: (string | undefined)[]): string {
@@ -217,6 +235,7 @@ async function mint(ctx: Context, input: Mint, { jid, url, source_label, signed 
     source_label,
     created_at: ctx.now,
     context,
+    tools: input.tools,
     verify: signed?.verify,
     verify_secret: signed && ctx.keyring.seal(signed.secret, verifyContext(token_hash)),
   })

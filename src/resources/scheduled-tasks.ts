@@ -1,15 +1,19 @@
 // Scheduled tasks: prompts that fire by themselves. Served at /v1/tasks; its name everywhere else stays scheduled_tasks.
 import { z } from 'zod'
 import { groups } from '../core/groups.ts'
+import { reachOfPerson } from '../core/message-reach.ts'
+import type { Reach } from '../core/reach.ts'
 import { folderOfChat } from '../core/resolve.ts'
 import { nextRun, parseSchedule } from '../core/schedule.ts'
 import { ScheduledTask, scheduledTasks } from '../core/tasks.ts'
 import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
+import { mustReachChat } from '../registry/chat-needs.ts'
 import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
 import { listed, mustHaveToolOver } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
+import { mustReachTask, tasksInSight } from '../registry/task-sight.ts'
 import type { Patch } from '../store/table.ts'
 
 type Task = z.output<typeof ScheduledTask>
@@ -43,7 +47,9 @@ export const scheduledTasksResource = resource({
       needs: listed,
       order: [['id', 'asc']],
       folder: 'owner',
+      keep: tasksInSight,
       when: 'See which tasks are scheduled.',
+      reach: 'chat',
       tool: 'list_tasks',
       toolReply: ({ scheduled_tasks }) => scheduled_tasks,
     }),
@@ -51,12 +57,14 @@ export const scheduledTasksResource = resource({
     schedule: verb({
       tool: 'schedule_task',
       when: 'Have a prompt run later, or again and again.',
+      reach: 'chat',
       input: Schedule,
       output: z.object({ taskId: z.string() }),
       needs: async (ctx, { targetJid: jid }) => {
         // Rules know a chat as `jid`, whatever the argument is called.
         const about = { ...ctx, params: { ...ctx.params, jid } }
         await mustHaveToolOver(about, await ownerOf(ctx, jid), jid)
+        if (ctx.reach === 'chat') await mustReachChat(ctx, jid)
       },
       run: schedule,
       // What is due now need not wait for the scheduler's next look.
@@ -91,6 +99,7 @@ export const scheduledTasksResource = resource({
     pause: verb({
       tool: 'pause_task',
       when: 'Stop a task from firing, and keep it.',
+      reach: 'chat',
       input: Id,
       toolInput: ById,
       output: Ok,
@@ -105,6 +114,7 @@ export const scheduledTasksResource = resource({
     resume: verb({
       tool: 'resume_task',
       when: 'Let a paused task fire again.',
+      reach: 'chat',
       input: Id,
       toolInput: ById,
       output: Ok,
@@ -124,6 +134,7 @@ export const scheduledTasksResource = resource({
       http: 'DELETE /{id}',
       tool: 'cancel_task',
       when: 'Remove a task for good.',
+      reach: 'chat',
       input: Id,
       toolInput: ById,
       output: Ok,
@@ -143,21 +154,28 @@ async function ownerOf(ctx: Context, jid: string): Promise<string> {
   return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)
 }
 
-async function mustOwn(ctx: Context, { id, owner }: Task): Promise<void> {
-  await mustHaveToolOver(ctx, owner, `task ${id}`)
+async function mustOwn(ctx: Context, task: Task): Promise<void> {
+  await mustHaveToolOver(ctx, task.owner, `task ${task.id}`)
+  await mustReachTask(ctx, task)
 }
 
 /** The same prompt at the same times in the same chat is the same task. */
 async function schedule(ctx: Context, { targetJid, prompt, cron, contextMode }: z.output<typeof Schedule>) {
   const owner = await ownerOf(ctx, targetJid)
   const timing = parseSchedule(cron, ctx.clock.now(), ctx.timeZone)
-  const task = { owner, chat_jid: targetJid, prompt, context_mode: contextMode, status: 'active' as const }
+  const reach = await reachOfMaker(ctx, owner)
+  const task = { owner, chat_jid: targetJid, prompt, context_mode: contextMode, status: 'active' as const, reach }
   const known =
     timing.cron === undefined ? undefined : await scheduledTasks.find(ctx.tx, { ...task, cron: timing.cron })
   if (known) return { taskId: known.id }
   const id = `task-${ctx.clock.now()}-${Buffer.from(ctx.random.bytes(4)).toString('hex')}`
   await scheduledTasks.insert(ctx.tx, { id, ...task, ...timing, created_at: ctx.now })
   return { taskId: id }
+}
+
+/** A task keeps the reach of the turn that made it, and of a person what a message of theirs would have. */
+async function reachOfMaker(ctx: Context, folder: string): Promise<Reach> {
+  return ctx.caller.kind === 'person' ? reachOfPerson(await ctx.policy(), ctx.caller.sub, folder) : ctx.reach
 }
 
 /** New times, and with them a task that was over is not over any more. */

@@ -27,6 +27,7 @@ function onMessage<I extends typeof Targeted>(name: ActionName, { when, input, d
   return hotTool({
     name,
     when,
+    reach: 'chat',
     input,
     needs: speaksIn(({ chatJid }: Targeted) => chatJid),
     prepare: ({ host }, { chatJid }: Targeted) => placeFor(host, chatJid, name),
@@ -64,6 +65,7 @@ const unpin = onMessage('unpin_message', {
 
 const unpinAll = hotTool({
   name: 'unpin_all',
+  reach: 'chat',
   when: 'Take back all pins of a chat.',
   input: Targeted.pick({ chatJid: true }),
   needs: speaksIn(({ chatJid }: { chatJid: string }) => chatJid),

@@ -9,6 +9,7 @@ const Tokens = z.int().min(0).default(0).describe('0 where it is not known')
 
 const logExternalCost = hotTool({
   name: 'log_external_cost',
+  reach: 'chat',
   when: 'Report what a call of another model has cost, so that it counts against the budget of the day.',
   input: z.object({
     provider: z.enum(['openai', 'codex', 'other']),

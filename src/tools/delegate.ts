@@ -28,6 +28,7 @@ const queued = z.literal(true)
 export const delegateTools = [
   hotTool({
     name: 'delegate_group',
+    reach: 'work',
     when: 'Let a group below you answer a question. Its answer goes straight to the chat that you name.',
     key: ['group'],
     says: true,
@@ -52,6 +53,7 @@ export const delegateTools = [
 
   hotTool({
     name: 'escalate_group',
+    reach: 'work',
     when: 'Let the group above you answer what you cannot. Its answer goes straight to the chat that you name.',
     key: ['parent'],
     says: true,
@@ -83,6 +85,7 @@ async function ask(ctx: Context, verb: 'delegate' | 'escalate', folder: string, 
     target_folder: folder,
     sender: verb,
     content: asked.prompt,
+    reach: ctx.reach,
     envelope: {
       verb,
       depth,

@@ -1,10 +1,11 @@
 // Engagement: a folder takes a conversation for a while, or lets go of it. Only whoever owns it may.
 import { z } from 'zod'
 import { disengage, engage, engagedFolder } from '../core/engagement.ts'
+import { folderOfChat, routedInto } from '../core/resolve.ts'
 import { reaches } from '../core/tiers.ts'
 import { Jid, line, text } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { isChatInReach, mustReachChat } from '../registry/chat-needs.ts'
+import { mustBeAtHome, mustReachChat } from '../registry/chat-needs.ts'
 import type { Context } from '../registry/context.ts'
 import { mustHaveTool, ownFolder } from '../registry/needs.ts'
 import { hotTool } from '../registry/tool.ts'
@@ -24,6 +25,7 @@ const Ok = z.object({ ok: z.literal(true) })
 export const engageTools = [
   hotTool({
     name: 'engage',
+    reach: 'work',
     when: 'Take a conversation: what is said there next reaches you even without a mention or a route, for a while.',
     key: ['jid', 'topic'],
     input: Conversation,
@@ -39,6 +41,7 @@ export const engageTools = [
 
   hotTool({
     name: 'disengage',
+    reach: 'work',
     when: 'Let go of a conversation: you hear of it again when you are mentioned.',
     key: ['jid', 'topic'],
     input: Conversation,
@@ -51,15 +54,26 @@ export const engageTools = [
   }),
 ]
 
-/** It is within the caller's reach, or the caller has it already. */
+/** Only the folder that has the conversation may, the root included. */
 async function mustOwn(ctx: Context, { jid, topic }: Conversation): Promise<void> {
   const { caller } = ctx
   if (caller.kind !== 'agent') return mustReachChat(ctx, jid)
-  const engaged = await engagedFolder(ctx.tx, jid, topic, ctx.clock.now())
-  if (engaged === caller.folder) return mustHaveTool(ctx, caller.folder)
-  if (engaged === undefined || (await isChatInReach(ctx, jid))) return mustReachChat(ctx, jid)
-  await mustHaveTool(ctx, caller.folder)
+  const { folder } = caller
+  await mustHaveTool(ctx, folder)
+  await mustBeAtHome(ctx)
+  const owner = await ownerOf(ctx, jid, topic)
+  if (owner === folder) return
+  // What no route leads to belongs to the folder that speaks there, or that a route with more conditions leads to.
+  if (owner === undefined) {
+    if ((await ctx.turn())?.jid === jid || (await routedInto(ctx.tx, jid, folder, ctx.routes))) return
+    return refuse('forbidden', `${ctx.tool}: the chat ${jid} has no route in this instance`)
+  }
   // Whose it is, is told to those who reach that folder.
-  const owner = reaches(caller.folder, engaged) ? `"${engaged}"` : 'another folder'
-  refuse('forbidden', `engagement: "${jid}" owned by ${owner}, not caller "${caller.folder}"`)
+  const named = reaches(folder, owner) ? `"${owner}"` : 'another folder'
+  refuse('forbidden', `engagement: "${jid}" owned by ${named}, not caller "${folder}"`)
+}
+
+async function ownerOf(ctx: Context, jid: string, topic: string): Promise<string | undefined> {
+  const engaged = await engagedFolder(ctx.tx, jid, topic, ctx.clock.now())
+  return engaged ?? folderOfChat(ctx.tx, jid, ctx.routes)
 }

@@ -15,6 +15,7 @@ const MEDIA_MAX = 10
 
 const sendFile = hotTool({
   name: 'send_file',
+  reach: 'chat',
   when: 'Send a file of your workspace to a chat. The caption is its message: do not send that again in words.',
   input: z.object({
     chatJid: ChatName,
@@ -45,6 +46,7 @@ const sendFile = hotTool({
 
 const post = hotTool({
   name: 'post',
+  reach: 'chat',
   when: 'Publish something new on a feed, with files of your workspace where it needs pictures.',
   input: z.object({
     chatJid: ChatName.describe('The feed'),

@@ -30,6 +30,7 @@ const Page = z.object({ messages: z.array(View), count: z.int(), oldest: z.strin
 export const historyTools: readonly NamedVerb[] = [
   hotTool({
     name: 'fetch_history',
+    reach: 'chat',
     when: 'Read what was said in a chat, from its platform where that can be asked; oldest first.',
     input: Chat,
     needs,
@@ -40,6 +41,7 @@ export const historyTools: readonly NamedVerb[] = [
 
   hotTool({
     name: 'inspect_messages',
+    reach: 'chat',
     when: 'Read what svc has recorded of a chat, with what became of each message, also of those that failed; oldest first.',
     input: Chat,
     output: Page,
@@ -50,6 +52,7 @@ export const historyTools: readonly NamedVerb[] = [
 
   hotTool({
     name: 'get_thread',
+    reach: 'chat',
     when: 'Read what was said in one topic of a chat; newest first.',
     input: Chat.extend({ topic: Topic, limit: limit(50, 100) }),
     output: Page,

@@ -5,7 +5,7 @@ import { isLinkChat } from '../core/channel.ts'
 import { receive } from '../core/inbound.ts'
 import { folderOfChat } from '../core/resolve.ts'
 import { ChatName, line, prose } from '../core/values.ts'
-import { grantedOnChat } from '../registry/chat-needs.ts'
+import { mustBeAtHome, mustReachChat } from '../registry/chat-needs.ts'
 import { hotTool } from '../registry/tool.ts'
 
 const SYSTEM = 'system'
@@ -20,12 +20,16 @@ const Injection = z.object({
 export const injectTools = [
   hotTool({
     name: 'inject_message',
+    reach: 'work',
     when: 'Put a message into a chat as if it had arrived there, so that whoever has the chat takes it up.',
     key: ['chatJid'],
     says: true,
     input: Injection,
     output: z.object({ injected: z.literal(true), id: z.string() }),
-    needs: grantedOnChat(({ chatJid }: z.output<typeof Injection>) => chatJid),
+    needs: async (ctx, { chatJid }) => {
+      await mustReachChat(ctx, chatJid)
+      await mustBeAtHome(ctx)
+    },
     run: async (ctx, { chatJid: jid, content, sender, senderName }) => {
       const turn = await ctx.turn()
       // A link's chat and a bare folder have no route: whose they are is known.
@@ -33,6 +37,7 @@ export const injectTools = [
       const { id } = await receive(ctx.tx, ctx, {
         jid,
         content,
+        reach: ctx.reach,
         sender: sender === SYSTEM ? SYSTEM : `injected:${sender}`,
         target_folder: isOwned ? await folderOfChat(ctx.tx, jid, ctx.routes) : undefined,
         envelope: {

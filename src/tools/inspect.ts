@@ -7,10 +7,12 @@ import { noteRoutes } from '../core/route-notes.ts'
 import { Route, routes, scopeOfTarget } from '../core/routes.ts'
 import { ScheduledTask, scheduledTasks, TaskRunLog, taskRunLogs } from '../core/tasks.ts'
 import { ChatName, limit, line, prose, Sub } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { mustFind } from '../registry/crud.ts'
 import { adminFilter, INSTANCE, listed, mustHaveToolOver, ownFolder, reachOf, sightOf } from '../registry/needs.ts'
 import type { NamedVerb } from '../registry/resource.ts'
+import { tasksInSight } from '../registry/task-sight.ts'
 import { hotTool } from '../registry/tool.ts'
 import { subtree, within } from '../store/condition.ts'
 import { run } from '../store/statement.ts'
@@ -33,6 +35,7 @@ const SessionEntry = sessionLog.row.omit({ folder: true, topic: true })
 export const inspectTools: readonly NamedVerb[] = [
   hotTool({
     name: 'inspect_routing',
+    reach: 'work',
     when: 'See which routes lead to your folder and those below it, what each does, where a chat leads, and which chats had failures.',
     input: z.object({
       jid: ChatName.optional().describe('A chat, to learn which folder it leads to'),
@@ -51,6 +54,7 @@ export const inspectTools: readonly NamedVerb[] = [
 
   hotTool({
     name: 'inspect_session',
+    reach: 'work',
     when: 'See which session a topic of your folder goes on with, and how its latest turns went.',
     input: z.object({
       topic: prose(128).default('').describe('The main topic is the empty text'),
@@ -74,6 +78,7 @@ export const inspectTools: readonly NamedVerb[] = [
 
   hotTool({
     name: 'inspect_tasks',
+    reach: 'chat',
     when: 'See the scheduled tasks of your folder and those below it, or how the latest runs of one went.',
     input: z.object({
       task_id: line(320).optional().describe('One task, with its latest runs'),
@@ -83,8 +88,10 @@ export const inspectTools: readonly NamedVerb[] = [
     needs: async (ctx, { task_id }) => {
       await listed(ctx)
       if (task_id === undefined) return
-      const { owner } = await mustFind(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
-      await mustHaveToolOver(ctx, owner, `task ${task_id}`)
+      const task = await mustFind(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
+      await mustHaveToolOver(ctx, task.owner, `task ${task_id}`)
+      const isInSight = await tasksInSight(ctx)
+      if (!isInSight(task)) refuse('forbidden', `${ctx.tool}: not permitted on task ${task_id}`)
     },
     run: inspectTasks,
     reads: true,
@@ -92,6 +99,7 @@ export const inspectTools: readonly NamedVerb[] = [
 
   hotTool({
     name: 'inspect_identity',
+    reach: 'work',
     when: 'See which other names a person goes by. It is what they claim, and grants nothing.',
     input: z.object({ sub: Sub }),
     output: z.object({ sub: z.string(), identity: Identity.nullable(), subs: z.array(z.string()) }),
@@ -158,14 +166,14 @@ async function inspectTasks(ctx: Context, { task_id, limit }: { task_id?: string
     const { rows: runs } = await taskRunLogs.page(ctx.tx, { where: { task_id }, order, limit })
     return { tasks: [task], runs }
   }
-  const [paths, mayAdmin] = [await reachOf(ctx), await adminFilter(ctx)]
+  const [paths, mayAdmin, isInSight] = [await reachOf(ctx), await adminFilter(ctx), await tasksInSight(ctx)]
   const { rows: tasks } = await scheduledTasks.page(ctx.tx, {
     order: [
       ['created_at', 'desc'],
       ['id', 'desc'],
     ],
     below: paths && { column: 'owner', paths },
-    keep: ({ owner }) => mayAdmin(owner),
+    keep: (task) => mayAdmin(task.owner) && isInSight(task),
     limit,
   })
   return { tasks }

@@ -16,6 +16,7 @@ const Prompts = z
 
 const setPrompts = hotTool({
   name: 'pane_set_prompts',
+  reach: 'chat',
   when: 'Offer questions in the assistant pane of a direct chat, for people to pick.',
   input: z.object({ chatJid: ChatName.describe('The direct chat of the pane'), prompts: Prompts }),
   needs: speaksIn(({ chatJid }: { chatJid: string }) => chatJid),
@@ -27,6 +28,7 @@ const setPrompts = hotTool({
 
 const setTitle = hotTool({
   name: 'pane_set_title',
+  reach: 'chat',
   when: 'Name the conversation in the assistant pane of a direct chat.',
   input: z.object({
     chatJid: ChatName.describe('The direct chat of the pane'),

@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import { platformOf } from '../core/channel.ts'
 import { locate, MessageId, mustBeThere } from '../core/message-ids.ts'
+import type { Reach } from '../core/reach.ts'
 import { ChatName, prose, Words } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { placeFor } from '../registry/acting.ts'
@@ -22,11 +23,17 @@ interface Relayed {
 
 function relay<I extends z.ZodObject>(
   name: Relay,
-  { when, input, to }: { when: string; input: I; to: (input: z.output<I>) => Relayed & { readonly chat: string } },
+  {
+    when,
+    reach,
+    input,
+    to,
+  }: { when: string; reach: Reach; input: I; to: (input: z.output<I>) => Relayed & { readonly chat: string } },
 ) {
   return hotTool({
     name,
     when,
+    reach,
     input,
     needs: speaksIn((given: z.output<I>) => to(given).chat),
     says: true,
@@ -84,16 +91,19 @@ function mustShare({ tool }: Context, from: string, to: string): void {
 export const relayTools = [
   relay('forward', {
     when: 'Pass a message on to another chat as it is.',
+    reach: 'work',
     input: z.object({ sourceMsgId: Source, targetJid: ChatName, comment: prose(4096).optional() }),
     to: ({ targetJid, sourceMsgId, comment }) => ({ chat: targetJid, sourceMsgId, comment }),
   }),
   relay('quote', {
     when: 'Publish a message of somebody on a feed together with what you say of it.',
+    reach: 'chat',
     input: z.object({ chatJid: Feed, sourceMsgId: Source, comment: Words }),
     to: ({ chatJid, sourceMsgId, comment }) => ({ chat: chatJid, sourceMsgId, comment }),
   }),
   relay('repost', {
     when: 'Publish a message of somebody on a feed without a word of your own.',
+    reach: 'chat',
     input: z.object({ chatJid: Feed, sourceMsgId: Source }),
     to: ({ chatJid, sourceMsgId }) => ({ chat: chatJid, sourceMsgId }),
   }),

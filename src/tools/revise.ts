@@ -31,6 +31,7 @@ function revision<I extends typeof Targeted>(name: 'edit' | 'delete', { when, in
   return hotTool({
     name,
     when,
+    reach: 'chat',
     input,
     needs: speaksIn(({ chatJid }: Targeted) => chatJid),
     prepare: ({ host }, { chatJid }: Targeted) => placeFor(host, chatJid, name),

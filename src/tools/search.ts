@@ -35,6 +35,8 @@ type Find = z.output<typeof Find>
 
 /** What the rights leave of a question. */
 interface Narrowed extends Pick<SearchAsk, 'reach' | 'except'> {
+  /** A chat or a folder. */
+  readonly scope: string | undefined
   /** Where the lists cannot say it all: whether a row of this folder may be seen. */
   readonly maySee: (folder: string | undefined) => boolean
 }
@@ -42,10 +44,12 @@ interface Narrowed extends Pick<SearchAsk, 'reach' | 'except'> {
 export const searchTools: readonly NamedVerb[] = [
   hotTool({
     name: 'find_messages',
+    reach: 'chat',
     when: 'Find messages by their words, the best first and of equals the newest, with « and » around each hit.',
     input: Find,
     isThere: ({ search }) => search !== undefined,
-    needs: async (ctx, { scope }) => {
+    needs: async (ctx, given) => {
+      const scope = await scopeOf(ctx, given)
       if (scope?.includes(':')) return mustReachChat(ctx, scope)
       await listed(ctx)
       if (scope !== undefined) await mustReachFolder(ctx, scope)
@@ -58,21 +62,29 @@ export const searchTools: readonly NamedVerb[] = [
 
 async function mustReachFolder(ctx: Context, folder: string): Promise<void> {
   const { caller } = ctx
+  if (ctx.reach === 'chat')
+    refuse('forbidden', `${ctx.tool}: not permitted on ${folder}, because visitors may use it in their own chat alone`)
   if (caller.kind === 'agent' && !reaches(caller.folder, folder))
     refuse('forbidden', `${ctx.tool}: the folder ${folder} lies outside ${caller.folder}`)
   if (!(await hasTool(ctx, folder))) refuse('forbidden', `${ctx.tool}: not permitted on ${folder}`)
 }
 
-async function narrow(ctx: Context, { scope }: Find): Promise<Narrowed> {
+/** A turn of reach `chat` finds what was said in its chat, unless it asks for something else and is refused. */
+async function scopeOf(ctx: Context, { scope }: Find): Promise<string | undefined> {
+  return scope ?? (ctx.reach === 'chat' ? (await ctx.turn())?.jid : undefined)
+}
+
+async function narrow(ctx: Context, given: Find): Promise<Narrowed> {
+  const scope = await scopeOf(ctx, given)
   if (scope?.includes(':')) {
     const { folders } = await sightOfChat(ctx, scope)
-    return { reach: folders, maySee: () => true }
+    return { scope, reach: folders, maySee: () => true }
   }
   const [reach, mayAdmin] = [await reachOf(ctx), await adminFilter(ctx)]
-  if (await isWhole(ctx)) return { reach, maySee: () => true }
+  if (await isWhole(ctx)) return { scope, reach, maySee: () => true }
   const denied = (await groups.list(ctx.tx)).map(({ folder }) => folder).filter((folder) => !mayAdmin(folder))
   const maySeeAll = await hasTool(ctx, INSTANCE)
-  return { reach, except: denied, maySee: (folder) => (folder === undefined ? maySeeAll : mayAdmin(folder)) }
+  return { scope, reach, except: denied, maySee: (folder) => (folder === undefined ? maySeeAll : mayAdmin(folder)) }
 }
 
 /** Whether no row takes a part away; asked first, for an instance may have very many folders. */
@@ -83,8 +95,8 @@ async function isWhole({ caller, tool, params, policy }: Context): Promise<boole
   return !isToolDenied(await policy(), caller.folder, { tool, scope, params })
 }
 
-async function find(host: Host, { reach, except, maySee }: Narrowed, input: Find) {
-  const { query, scope, sender, since, limit } = input
+async function find(host: Host, { scope, reach, except, maySee }: Narrowed, input: Find) {
+  const { query, sender, since, limit } = input
   const place = scope?.includes(':') ? { jid: scope } : { below: scope }
   const index = host.search ?? refuse('unavailable', 'there is no search index here')
   const ask = {

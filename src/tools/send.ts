@@ -11,6 +11,7 @@ import { hotTool } from '../registry/tool.ts'
 
 const send = hotTool({
   name: 'send',
+  reach: 'chat',
   when: 'Say something in a chat as a message of its own, not as an answer. To answer somebody, use reply.',
   input: z.object({ chatJid: ChatName, text: Words }),
   needs: speaksIn(({ chatJid }: { chatJid: string }) => chatJid),
@@ -24,6 +25,7 @@ const send = hotTool({
 
 const reply = hotTool({
   name: 'reply',
+  reach: 'chat',
   when: 'Answer in a chat: in its thread, to the message that you name or else to the last one.',
   input: z.object({
     chatJid: ChatName,

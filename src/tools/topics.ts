@@ -14,6 +14,7 @@ const TopicOrMain = text((value) => (value === '' ? undefined : Named.safeParse(
 export const topicTools = [
   hotTool({
     name: 'fork_topic',
+    reach: 'work',
     when: 'Start a new topic that knows all that was said in another up to now, and goes its own way from there.',
     key: ['child'],
     input: z.object({
@@ -34,6 +35,7 @@ export const topicTools = [
 
   hotTool({
     name: 'reset_session',
+    reach: 'work',
     when: 'Forget what was said: the next message to the folder starts a fresh session, in all its topics.',
     key: ['groupFolder'],
     input: z.object({ groupFolder: Folder.describe('Your folder, or one below it') }),

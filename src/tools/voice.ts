@@ -9,6 +9,7 @@ import { hotTool } from '../registry/tool.ts'
 
 const sendVoice = hotTool({
   name: 'send_voice',
+  reach: 'chat',
   when: 'Say a text aloud in a chat, as a voice message.',
   input: z.object({
     chatJid: ChatName,

@@ -16,6 +16,7 @@ const Content = prose(WORK_MAX_BYTES).refine(
 export const workTools = [
   hotTool({
     name: 'get_work',
+    reach: 'work',
     when: 'Read your work file, /home/node/work.md: what you are at.',
     reads: true,
     input: z.object({}),
@@ -26,6 +27,7 @@ export const workTools = [
 
   hotTool({
     name: 'set_work',
+    reach: 'work',
     when: 'Replace your work file, /home/node/work.md. Every turn of yours is shown it.',
     input: z.object({ content: Content.describe('The whole file') }),
     needs: ownWork,

@@ -43,7 +43,7 @@ async function fireCarelessly(): Promise<never> {
       const next = following(task, clock.now(), 'UTC')
       if (next instanceof Refusal) throw next
       await engine.transaction(async (tx) => {
-        await receive(tx, speaking, { jid: task.chat_jid, sender: 'timed', content: task.next_run ?? '' })
+        await receive(tx, speaking, { jid: task.chat_jid, sender: 'timed', content: task.next_run ?? '', reach: 'all' })
         await scheduledTasks.update(tx, { id: task.id }, next)
       })
     }

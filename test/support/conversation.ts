@@ -62,6 +62,7 @@ export async function conversing(t: TestContext, engine: EngineName, on?: TestHo
           target_folder: folder,
           hasRound: true,
           content,
+          reach: 'all',
           ...inbound,
         })
         await routeByHand(tx, { seq, folder, topic: conversation ?? inbound.topic ?? '', now: timestamp(clock.now()) })

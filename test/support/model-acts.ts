@@ -152,7 +152,7 @@ const speakInRoom = act(
     goes,
   }),
   async (model, stage, { text, goes, ...said }) => {
-    const { id } = await stage.receive({ ...said, content: text })
+    const { id } = await stage.receive({ ...said, content: text, reach: 'all' })
     model.hear({ id, ...said, text, chatTopic: '', hasRound: false })
     model.fileAll()
     await go(model, stage, goes)

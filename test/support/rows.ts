@@ -31,6 +31,7 @@ export function postOf({ host }: Pick<TestHost, 'host'>, link: string, rest: Par
     content_type: null,
     created_at: timestamp(host.clock.now()),
     hasRound: false,
+    reach: null,
     ...rest,
   }
 }

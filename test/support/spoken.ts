@@ -107,7 +107,7 @@ export async function spoken(t: TestContext, engine: EngineName, options: Spoken
       clock.advance(1)
       const { folder: _, ...said } = inbound
       const heard = await host.engine.transaction((tx) =>
-        receive(tx, speaking, { sender: 'fake:user/1', ...said, jid, content }),
+        receive(tx, speaking, { sender: 'fake:user/1', reach: 'all', ...said, jid, content }),
       )
       if (folder !== undefined) await route(heard.seq, folder, state, reason)
       return heard
@@ -115,7 +115,8 @@ export async function spoken(t: TestContext, engine: EngineName, options: Spoken
     hearAll: async (contents, jid = ROOM) => {
       clock.advance(1)
       await host.engine.transaction(async (tx) => {
-        for (const content of contents) await receive(tx, speaking, { sender: 'fake:user/1', jid, content })
+        for (const content of contents)
+          await receive(tx, speaking, { sender: 'fake:user/1', reach: 'all', jid, content })
       })
     },
     say: async (content, out = {}) => {

@@ -29,6 +29,7 @@ async function arrive(
           jid: 'telegram:1',
           sender: 'telegram:7',
           content: text,
+          reach: 'all',
           ...(state ? {} : { target_folder: folder }),
         })
         ids.push(id)

@@ -47,6 +47,7 @@ function showStory(svc: Svc, story: MessageStory): void {
       chat: story.chat,
       sender: story.sender,
       verb: envelope?.verb,
+      reach: story.reach,
       task: envelope?.task_id,
       'asked by turn': envelope?.from_turn,
       'waits for': story.waits_for,

@@ -1,4 +1,5 @@
 // Route tokens: links where others post to a folder. The raw token is shown once, when it is minted.
+import { defaultReach, type Reach } from '../../core/reach.ts'
 import { parseScheme } from '../../core/signatures.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
@@ -13,20 +14,24 @@ function showMinted(svc: Svc, { jid, token, url }: { jid: string; token: string;
 
 export const tokenCommands = [
   command({
-    usage: 'token <instance> issue chat <folder> [<suffix>] [--context|-c <text>]',
-    about: 'mint a chat link to a folder; <suffix> sets its chat apart, --context tells the agent what it is for',
+    usage: 'token <instance> issue chat <folder> [<suffix>] [--context|-c <text>] [--tools <reach>]',
+    about:
+      'mint a chat link to a folder; <suffix> sets its chat apart, --context tells the agent what it is for, --tools (chat, work, all) what visitors may have it do',
     example: "token demo issue chat main site --context 'Visitors of the web site. Be brief.'",
-    run: async (svc, { folder, suffix, context }) =>
-      showMinted(svc, await svc.call(tokens.issue_chat, { target_folder: folder, jid_suffix: suffix, context })),
+    run: async (svc, { folder, suffix, context, tools: reach }) =>
+      showMinted(
+        svc,
+        await svc.call(tokens.issue_chat, { target_folder: folder, jid_suffix: suffix, context, ...toolsOf(reach) }),
+      ),
   }),
   command({
     usage:
-      'token <instance> issue webhook <folder> <source> [<suffix>] [--context|-c <text>] [--verify <scheme>] [--verify-secret <v>]',
+      'token <instance> issue webhook <folder> <source> [<suffix>] [--context|-c <text>] [--tools <reach>] [--verify <scheme>] [--verify-secret <v>]',
     about:
       'mint a link that another system posts to; <source> becomes the sender; --verify (github, standard, stripe, hmac:<header>) takes only what it signs',
     example: 'token demo issue webhook main github --verify github --verify-secret - < secret.txt',
-    run: async (svc, { folder, source, suffix, context, verify, verifySecret }) => {
-      const input = { target_folder: folder, source_label: source, jid_suffix: suffix, context }
+    run: async (svc, { folder, source, suffix, context, tools: reach, verify, verifySecret }) => {
+      const input = { target_folder: folder, source_label: source, jid_suffix: suffix, context, ...toolsOf(reach) }
       if (verify === undefined) {
         if (verifySecret !== undefined)
           refuse('invalid', '--verify-secret needs --verify, which says how requests are signed')
@@ -51,6 +56,7 @@ export const tokenCommands = [
           TARGET: (token) => token.target_folder ?? '-',
           CREATED_AT: (token) => token.created_at,
           LAST_USED: (token) => token.last_used_at ?? '-',
+          TOOLS: (token) => token.tools ?? defaultReach(token.jid),
           VERIFY: (token) => token.verify ?? '-',
           CONTEXT: (token) => token.context ?? '-',
         },
@@ -68,6 +74,11 @@ export const tokenCommands = [
     },
   }),
 ]
+
+/** The verb says which there are. */
+function toolsOf(reach: string | undefined): { tools?: Reach } {
+  return reach === undefined ? {} : { tools: reach as Reach }
+}
 
 const SECRET_MAX_BYTES = 65_536
 

@@ -35,7 +35,7 @@ async function open(t: TestContext, engine: EngineName): Promise<Routing> {
     hear: async (content, inbound = {}) =>
       (
         await on.write((tx) =>
-          receive(tx, speaking, { jid: 'sandbox:lobby', sender: 'sandbox:ann', content, ...inbound }),
+          receive(tx, speaking, { jid: 'sandbox:lobby', sender: 'sandbox:ann', content, reach: 'all', ...inbound }),
         )
       ).id,
     post: async (link, content, hasRound = false) => {

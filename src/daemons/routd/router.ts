@@ -8,10 +8,11 @@ import { type Decision, decide, type RoutingWorld } from '../../core/decision.ts
 import { type Envelope, envelopes } from '../../core/envelopes.ts'
 import { groups } from '../../core/groups.ts'
 import { inbox } from '../../core/inbox.ts'
+import { isVisitor, reachOfMessage } from '../../core/message-reach.ts'
 import { type Message, messages, queueUp } from '../../core/messages.ts'
 import { recordOut } from '../../core/outbox.ts'
 import { speakingOf } from '../../core/rounds.ts'
-import { conversationOf } from '../../core/routed.ts'
+import { conversationOf, visitorConversation } from '../../core/routed.ts'
 import { endMessages } from '../../core/turns.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -161,9 +162,11 @@ const INBOX = new RowsStatement(
     state: 'text',
     reason: 'text',
     updated_at: 'text',
+    reach: 'text',
   },
-  `insert into inbox (message_seq, id, jid, folder, topic, chat_topic, sender, verb, state, reason, updated_at)
-   select v.message_seq, v.id, v.jid, v.folder, v.topic, v.chat_topic, v.sender, v.verb, v.state, v.reason, v.updated_at
+  `insert into inbox (message_seq, id, jid, folder, topic, chat_topic, sender, verb, state, reason, updated_at, reach)
+   select v.message_seq, v.id, v.jid, v.folder, v.topic, v.chat_topic, v.sender, v.verb, v.state, v.reason, v.updated_at,
+     v.reach
    from {rows} routing r where r.id = 1 {in order}`,
 )
 
@@ -191,11 +194,11 @@ class Piece {
     const { topic, chat_topic, verb } = decision
     if (decision.kind === 'daemon') {
       const reason = `for the channel daemon ${decision.name}`
-      this.#row(arrived, { topic, chat_topic, verb, state: 'observed', reason })
+      await this.#row(arrived, { topic, chat_topic, verb, state: 'observed', reason })
       return
     }
     const { folder, kind } = decision
-    this.#row(arrived, { folder, topic, chat_topic, verb, state: kind === 'turn' ? 'waiting' : 'observed' })
+    await this.#row(arrived, { folder, topic, chat_topic, verb, state: kind === 'turn' ? 'waiting' : 'observed' })
     if (kind !== 'turn') return this.#endRounds(arrived, 'observed')
     const key = `${folder}\n${topic}`
     const place = this.#waiting.get(key) ?? { folder, topic, count: 0 }
@@ -223,14 +226,14 @@ class Piece {
 
   /** Of a link, and no word to the router: nearly all that comes in numbers. */
   async #straight({ message, envelope }: Arrived): Promise<Decision | undefined> {
-    const { target_folder: folder, jid, content, topic = '' } = message
+    const { target_folder: folder, jid, content, topic: chat_topic = '' } = message
     if (envelope || folder === undefined || !isLinkChat(jid)) return undefined
     if (!jid.startsWith('hook:') && STEERING.has(content[firstSign(content)] ?? 0)) return undefined
     const isThere = this.#known.get(folder) ?? (await groups.find(this.#tx, { folder })) !== undefined
     this.#known.set(folder, isThere)
-    return isThere
-      ? { kind: 'turn', folder, topic: conversationOf(topic), chat_topic: topic, verb: 'message' }
-      : undefined
+    if (!isThere) return undefined
+    const topic = isVisitor({ message }) ? visitorConversation(jid, chat_topic) : conversationOf(chat_topic)
+    return { kind: 'turn', folder, topic, chat_topic, verb: 'message' }
   }
 
   async #decide(arrived: Arrived): Promise<Decision> {
@@ -256,7 +259,7 @@ class Piece {
     const { outcome, reason, folder, say, topic, chat_topic, verb } = decision
     const { host } = this.#options
     const { message } = arrived
-    this.#row(arrived, { folder, topic, chat_topic, verb, state: outcome, reason })
+    await this.#row(arrived, { folder, topic, chat_topic, verb, state: outcome, reason })
     await this.write()
     const speaking = speakingOf(host)
     if (say !== undefined) {
@@ -276,11 +279,13 @@ class Piece {
     this.keys.push(...(await endMessages(this.#tx, speaking, [message.id], { outcome })))
   }
 
-  #row({ message }: Arrived, where: Where): void {
-    const { seq, id, jid, sender } = message
+  async #row(arrived: Arrived, where: Where): Promise<void> {
+    const { host } = this.#options
+    const { seq, id, jid, sender } = arrived.message
     const { folder = null, topic, chat_topic, verb, state, reason = null } = where
-    const now = timestamp(this.#options.host.clock.now())
-    this.#rows.push([seq, id, jid, folder, topic, chat_topic, sender, verb, state, reason, now])
+    const reach = await reachOfMessage(arrived, where, () => host.policies.read(this.#tx))
+    const now = timestamp(host.clock.now())
+    this.#rows.push([seq, id, jid, folder, topic, chat_topic, sender, verb, state, reason, now, reach])
   }
 }
 

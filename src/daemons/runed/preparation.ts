@@ -9,9 +9,10 @@ import { groupDirs, type Layout } from '../../core/layout.ts'
 import { textOf } from '../../core/messages.ts'
 import { renderPrompt } from '../../core/prompt.ts'
 import { promptParts } from '../../core/prompt-parts.ts'
+import { topicName } from '../../core/routed.ts'
 import { runSecrets } from '../../core/run-secrets.ts'
 import { bodyOf, maySteer } from '../../core/steering.ts'
-import type { Turn } from '../../core/turns.ts'
+import { reachOfTurn, type Turn } from '../../core/turns.ts'
 import { isPlainValue } from '../../core/values.ts'
 import { workspaceTexts } from '../../core/workspace-texts.ts'
 import { timestamp } from '../../lib/clock.ts'
@@ -75,7 +76,7 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
     const sessionId = turn.is_isolated ? undefined : plainSession(conversation?.session_id, warn)
     await noteShown(engine.transaction.bind(engine), conversation, told.observed_seq)
     const runtime = await runtimes.runtimeFor(config)
-    const socket = await sockets.open(folder, { id, fence: turn.fence, reach: 'all' })
+    const socket = await sockets.open(folder, { id, fence: turn.fence, reach: reachOfTurn(turn) })
     return {
       runtime,
       close: () => socket.close(),
@@ -83,11 +84,11 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         turnId: id,
         fence: turn.fence,
         folder,
-        topic: turn.topic,
+        topic: topicName(turn.topic),
         jid: turn.jid,
         sender: turn.sender,
         prompt: renderPrompt(told.parts),
-        messages: asked.map((each) => heard(each, { folder, topic: turn.topic, assistantName })),
+        messages: asked.map((each) => heard(each, { folder, topic: topicName(turn.topic), assistantName })),
         said: turn.replies,
         sessionId,
         parentSessionId: sessionId === undefined ? plainSession(conversation?.parent_session, warn) : undefined,

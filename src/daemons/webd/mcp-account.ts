@@ -129,6 +129,8 @@ function speakerOf(asking: Personal): Speaker {
           sender: caller.sub,
           topic: topic ?? undefined,
           content,
+          // More where they administer the folder, which routing finds out.
+          reach: 'work',
           content_type: content_type ?? undefined,
           hasRound: true,
         })

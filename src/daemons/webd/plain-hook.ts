@@ -179,6 +179,7 @@ class PlainHook implements Waiter<Verdict>, Recorded {
       content_type: type,
       created_at: timestamp(now),
       hasRound: false,
+      reach: null,
       key: undefined,
     }
     lane.pushFor(post, this)

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { verifyBearer } from '../../core/bearers.ts'
 import { principalOf } from '../../core/caller.ts'
 import type { Post, PostKey, Verdict } from '../../core/ingest.ts'
-import { hashOfLink } from '../../core/link-token.ts'
+import { hashOfLink, isProof } from '../../core/link-token.ts'
 import { textOf } from '../../core/messages.ts'
 import { signatureFault } from '../../core/signatures.ts'
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
@@ -190,6 +190,8 @@ async function append(
     ...said.spoken,
     created_at: timestamp(host.clock.now()),
     hasRound: said.hasRound,
+    // Only the operator's own command line has a proof instead of the token.
+    reach: isProof(visit.path.token) ? 'all' : null,
     key: said.body && keyOfPost(visit, said.body),
   }
   // Others of this link may have been read meanwhile.

@@ -1,0 +1,46 @@
+// What a message may ask for, decided once when it is routed: by the link that it came through, and by the person who sent it.
+import { judge, type Policy } from './access.ts'
+import { claimsOf } from './caller.ts'
+import { isLinkChat } from './channel.ts'
+import type { Envelope } from './envelopes.ts'
+import type { Message } from './messages.ts'
+import { defaultReach, largerReach, type Reach } from './reach.ts'
+
+export interface Sent {
+  readonly message: Pick<Message, 'jid' | 'sender' | 'reach'>
+  readonly envelope?: Envelope | undefined
+}
+
+/** The reach of a message that goes to this folder. The policy is asked for only where a person has signed in. */
+export async function reachOfMessage(
+  sent: Sent,
+  { folder, verb }: { readonly folder?: string | undefined; readonly verb: string },
+  policy: () => Promise<Policy>,
+): Promise<Reach> {
+  // Routing gives this verb to operators alone.
+  if (verb === 'root') return 'all'
+  const { jid, sender, reach = defaultReach(jid) } = sent.message
+  if (reach === 'all' || !isFromPerson(sent)) return reach
+  return largerReach(reach, reachOfPerson(await policy(), sender, folder))
+}
+
+/** Whether the message has at least this much without asking who administers what. */
+export function isVisitor(sent: Sent): boolean {
+  const { jid, reach = defaultReach(jid) } = sent.message
+  return reach === 'chat' && !isFromPerson(sent)
+}
+
+/**
+ * Whether the sender of a message through a link has proved who they are. One with an envelope was recorded by a tool or a
+ * schedule, whatever it says of its sender.
+ */
+function isFromPerson({ message: { jid, sender }, envelope }: Sent): boolean {
+  return envelope === undefined && isLinkChat(jid) && !jid.startsWith('hook:') && !sender.startsWith('anon:')
+}
+
+/** Of a person who has signed in: everything where they administer the folder. */
+export function reachOfPerson(policy: Policy, sub: string, folder: string | undefined): Reach {
+  if (folder === undefined) return 'work'
+  const asker = { principal: sub, claims: claimsOf({ kind: 'person', sub }) }
+  return judge(policy, asker, { action: 'admin', scope: folder }).allow ? 'all' : 'work'
+}
