@@ -15,9 +15,10 @@ import { releaseTurn, renewTurn, retryTurn, stopTurns, turnOf, turns } from './t
 const CHAT = { jid: 'sandbox:lobby', hasRound: false, target_folder: undefined }
 
 onEveryEngine('turns', (engine) => {
-  test('messages of a link that wait in one topic are one turn, and each of their rounds shows its frames and its end', async (t) => {
+  test('messages of one visitor that wait in one topic are one turn, and each of their rounds shows its frames and its end', async (t) => {
     const on = await conversing(t, engine)
-    const ids = [await on.ask('one'), await on.ask('two', { sender: 'anon:2' })]
+    const ids = [await on.ask('one'), await on.ask('two')]
+    const stranger = await on.ask('three', { sender: 'anon:2' })
     const other = await on.ask('elsewhere', { topic: 'bills' })
     const { turn, asked } = await on.mustClaim()
     assert.deepEqual([turn.id, turn.message_count], [ids[1], 2])
@@ -32,6 +33,7 @@ onEveryEngine('turns', (engine) => {
       assert.deepEqual(await on.frames(id), ['hm', 'yes'])
       assert.deepEqual([(await on.round(id)).status, (await on.state(id)).state], ['success', 'answered'])
     }
+    assert.deepEqual([(await on.round(stranger)).status, (await on.state(stranger)).state], ['pending', 'waiting'])
     assert.deepEqual([(await on.round(other)).status, (await on.state(other)).state], ['pending', 'waiting'])
   })
 
@@ -436,7 +438,11 @@ suite('grouping', () => {
   const cases: [string, Waiting[], number][] = [
     ['nothing is no turn', [], 0],
     ['what one person says in a row is one turn', [row({}), row({}), row({ sender: 'sandbox:2' }), row({})], 2],
-    ['at a link, whoever says it', [row({ jid: 'web:a' }), row({ jid: 'web:a', sender: 'x' })], 2],
+    ['at a link, too', [row({ jid: 'web:a' }), row({ jid: 'web:a' }), row({ jid: 'web:a', sender: 'x' })], 2],
+    ['what is asked of the root is a turn of its own', [row({ verb: 'root' }), row({})], 1],
+    ['and nobody asks the root by joining others', [row({}), row({ verb: 'root' })], 1],
+    ['who may ask for more has a turn of their own', [row({ reach: 'all' }), row({ reach: 'chat' })], 1],
+    ['who may ask for the same shares one', [row({ reach: 'chat' }), row({ reach: 'chat' })], 2],
     ['another chat is another turn', [row({}), row({ jid: 'sandbox:b' })], 1],
     ['another topic of the chat is another turn', [row({}), row({ chat_topic: 'b' })], 1],
     ['what a schedule asks is a turn of its own', [row({}, { envelope: envelope({ task_id: 't' }) }), row({})], 1],

@@ -43,7 +43,10 @@ test('whoever has a conversation keeps it in hand, and nobody else takes it', as
   const jid = 'telegram:42'
   const [team, other] = [await here.open('team'), await here.open('other')]
   for (const tool of ['engage', 'disengage'])
-    assert.match(await team.refusal(tool, { jid }), /the chat telegram:42 belongs to a folder outside team$/)
+    assert.equal(
+      await team.refusal(tool, { jid }),
+      `engagement: "${jid}" owned by another folder, not caller "team"`,
+    )
   await take(here, 'other', jid)
   for (const tool of ['engage', 'disengage'])
     assert.equal(
@@ -62,6 +65,41 @@ test('whoever has a conversation keeps it in hand, and nobody else takes it', as
   assert.match(await team.refusal('disengage', { jid: 'telegram:7' }), /has no route in this instance$/)
   await here.at.grant('folder:other', 'mcp:engage', 'other', 'deny', `jid=${jid}`)
   assert.match(await other.refusal('engage', { jid }), /^engage: not permitted/)
+})
+
+test('a folder above the one that has a conversation cannot take it, the root included', async (t) => {
+  const here = await agents(t, 'sqlite', ['main', 'team', 'team/a'])
+  await here.route('room=42', 'team/a')
+  const jid = 'telegram:42'
+  for (const folder of ['main', 'team'])
+    for (const tool of ['engage', 'disengage'])
+      assert.equal(
+        await (await here.open(folder)).refusal(tool, { jid }),
+        `engagement: "${jid}" owned by "team/a", not caller "${folder}"`,
+      )
+  assert.deepEqual(await (await here.open('team/a')).call('engage', { jid }), { ok: true })
+})
+
+test('a turn that answers in a chat of another folder takes nothing over there', async (t) => {
+  const here = await agents(t, 'sqlite', ['main', 'team', 'team/a'])
+  await here.route('room=42', 'team')
+  const jid = 'telegram:42'
+  await here.begin({ id: 'guest', folder: 'team/a', jid, is_guest: true })
+  await take(here, 'team/a', jid)
+  const child = await here.open('team/a')
+  for (const tool of ['engage', 'disengage'])
+    assert.equal(
+      await child.refusal(tool, { jid }),
+      `${tool}: not permitted in a turn that answers in a chat of another folder`,
+    )
+  assert.equal(
+    await child.refusal('inject_message', { chatJid: jid, content: 'take it' }),
+    'inject_message: not permitted in a turn that answers in a chat of another folder',
+  )
+  assert.equal(
+    await child.refusal('inject_message', { chatJid: 'team/a', content: 'take it' }),
+    'inject_message: not permitted in a turn that answers in a chat of another folder',
+  )
 })
 
 test('chats and topics that are none are refused', async (t) => {

@@ -1,7 +1,7 @@
 // Engagement: a folder takes a conversation for a while, or lets go of it. Only whoever owns it may.
 import { z } from 'zod'
 import { disengage, engage, engagedFolder } from '../core/engagement.ts'
-import { folderOfChat, routedInto } from '../core/resolve.ts'
+import { folderOfChat } from '../core/resolve.ts'
 import { reaches } from '../core/tiers.ts'
 import { Jid, line, text } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -61,19 +61,19 @@ async function mustOwn(ctx: Context, { jid, topic }: Conversation): Promise<void
   const { folder } = caller
   await mustHaveTool(ctx, folder)
   await mustBeAtHome(ctx)
-  const owner = await ownerOf(ctx, jid, topic)
-  if (owner === folder) return
-  // What no route leads to belongs to the folder that speaks there, or that a route with more conditions leads to.
+  const [engaged, home] = [
+    await engagedFolder(ctx.tx, jid, topic, ctx.clock.now()),
+    await folderOfChat(ctx.tx, jid, ctx.routes),
+  ]
+  // The folder that a chat leads to may take it back.
+  if (engaged === folder || home === folder) return
+  const owner = engaged ?? home
+  // What no route leads to belongs to the folder that speaks there.
   if (owner === undefined) {
-    if ((await ctx.turn())?.jid === jid || (await routedInto(ctx.tx, jid, folder, ctx.routes))) return
+    if ((await ctx.turn())?.jid === jid) return
     return refuse('forbidden', `${ctx.tool}: the chat ${jid} has no route in this instance`)
   }
   // Whose it is, is told to those who reach that folder.
   const named = reaches(folder, owner) ? `"${owner}"` : 'another folder'
   refuse('forbidden', `engagement: "${jid}" owned by ${named}, not caller "${folder}"`)
-}
-
-async function ownerOf(ctx: Context, jid: string, topic: string): Promise<string | undefined> {
-  const engaged = await engagedFolder(ctx.tx, jid, topic, ctx.clock.now())
-  return engaged ?? folderOfChat(ctx.tx, jid, ctx.routes)
 }

@@ -2,12 +2,12 @@
 
 import type { Post } from '../../src/core/ingest.ts'
 import { hashToken, routeTokens } from '../../src/core/route-tokens.ts'
-import { timestamp, uuidv7 } from '../../src/lib/clock.ts'
-import type { TestHost } from './host.ts'
+import { type Clock, timestamp, uuidv7 } from '../../src/lib/clock.ts'
+import type { Host } from '../../src/registry/context.ts'
 
 /** A link in the store: the hash of its token as posts name it, a letter for each byte. */
 export async function addLink(
-  { host, clock }: Pick<TestHost, 'host' | 'clock'>,
+  { host, clock }: { readonly host: Host; readonly clock: Clock },
   jid: string,
   row: { owner_folder?: string; target_folder?: string; source_label?: string; context?: string } = {
     target_folder: 'main',
@@ -20,7 +20,7 @@ export async function addLink(
   return Buffer.from(token_hash).toString('latin1')
 }
 
-export function postOf({ host }: Pick<TestHost, 'host'>, link: string, rest: Partial<Post> = {}): Post {
+export function postOf({ host }: { readonly host: Host }, link: string, rest: Partial<Post> = {}): Post {
   return {
     id: uuidv7(host.clock, host.random),
     link,

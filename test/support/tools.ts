@@ -4,6 +4,7 @@ import type { TestContext } from 'node:test'
 import { Client, InMemoryTransport, StreamableHTTPClientTransport, type Tool } from '@modelcontextprotocol/client'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import type { Caller } from '../../src/core/caller.ts'
+import type { Reach } from '../../src/core/reach.ts'
 import { hotToolsOf, type ToolList, toolList, toolServer, toolsOf } from '../../src/faces/mcp.ts'
 import type { Asking, Host } from '../../src/registry/context.ts'
 import type { NamedVerb } from '../../src/registry/resource.ts'
@@ -45,6 +46,8 @@ export interface SessionOptions {
   generation?: Generation
   /** The turn that the connection names. */
   turn?: Asking['turn']
+  /** What the person who asked may use; all unless said. */
+  reach?: Reach
   onError?(error: unknown, what: string): void
 }
 
@@ -55,9 +58,9 @@ export async function openTools(
   caller: Caller,
   options: SessionOptions = {},
 ): Promise<ToolSession> {
-  const { list = PRODUCT_TOOLS, generation = 'handshake', turn, onError = rethrow } = options
+  const { list = PRODUCT_TOOLS, generation = 'handshake', turn, reach, onError = rethrow } = options
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
-  const asking = () => ({ host, caller, face: 'tool' as const, ...(turn ? { turn } : {}) })
+  const asking = () => ({ host, caller, face: 'tool' as const, ...(turn ? { turn } : {}), ...(reach ? { reach } : {}) })
   // The official entry for sockets: it decides which generation a connection speaks.
   const served = serveStdio(() => toolServer({ list, version: '0', asking, onError }), { transport: theirs })
   const client = clientOf(generation)
