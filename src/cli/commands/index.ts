@@ -11,6 +11,7 @@ export const commands: Commands = {
   chat: async () => (await import('./chat.ts')).chatCommands,
   send: async () => (await import('./send.ts')).sendCommands,
   sandbox: async () => (await import('./sandbox.ts')).sandboxCommands,
+  task: async () => (await import('./task.ts')).taskCommands,
   messages: async () => (await import('./messages.ts')).messagesCommands,
   bearer: async () => (await import('./bearer.ts')).bearerCommands,
   identity: async () => (await import('./identity.ts')).identityCommands,
