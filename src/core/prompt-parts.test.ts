@@ -123,6 +123,27 @@ onEveryEngine('prompt parts', (engine) => {
     assert.equal(gathered.observed_seq, last.message.seq)
   })
 
+  test('a visitor is shown nothing that was said elsewhere, and nothing of what the agent is at', async (t) => {
+    const on = await open(t, engine)
+    await on.overhear('lunch?')
+    const asked = await on.ask('how much?', { jid: 'web:team', sender: 'anon:1', reach: 'chat' })
+    const files = {
+      persona: { name: 'Ann', summary: 'brief' },
+      work: 'the plan',
+      diary: [{ name: 'd', text: 'diary' }],
+    }
+    const turn = { jid: 'web:team', topic: 'visitor:web:team#bills', reach: 'chat' as const }
+    const { parts } = await on.gather([asked], turn, { files })
+    assert.deepEqual([shown({ parts, observed_seq: 0 }), parts.knowledge, parts.topic], [['how much?'], [], 'bills'])
+    assert.deepEqual(parts.persona, files.persona)
+    const all = await on.gather([asked], { ...turn, topic: 'bills', reach: 'all' }, { files })
+    assert.deepEqual(shown(all).sort(), ['how much?', 'lunch?'])
+    assert.deepEqual(
+      all.parts.knowledge?.map(({ layer }) => layer),
+      ['work', 'diary'],
+    )
+  })
+
   test('the context is that of the newest message, also when it has none', async (t) => {
     const on = await open(t, engine)
     const link = { jid: 'web:team' }

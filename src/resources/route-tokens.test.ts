@@ -56,6 +56,64 @@ onEveryEngine('minting', (engine) => {
     }
   })
 
+  test('a link keeps the reach that it was minted with, and says so where links are listed', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main')
+    const main = at.as(agent('main'))
+    await main.call(issue_chat, { jid_suffix: 'a' })
+    await main.call(issue_chat, { jid_suffix: 'b', tools: 'all' })
+    await main.call(issue_hook, { source_label: 'ci', tools: 'chat' })
+    await at.cli.call(issue_verified, {
+      source_label: 'gh',
+      verify: 'github',
+      verify_secret: 's'.repeat(32),
+      tools: 'all',
+    })
+    assert.deepEqual(
+      (await rowsOf(at)).map(({ jid, tools }) => [jid, tools]),
+      [
+        ['hook:main/ci', 'chat'],
+        ['hook:main/gh', 'all'],
+        ['web:main/a', undefined],
+        ['web:main/b', 'all'],
+      ],
+    )
+    const { tokens } = await main.call(list, { limit: 10 })
+    assert.equal(tokens.find(({ jid }) => jid === 'web:main/b')?.tools, 'all')
+    await assert.rejects(main.call(issue_chat, { tools: 'most' }), refused('invalid', 'tools must be'))
+  })
+
+  test('more than visitors usually have is given only by an administrator of the folder, in a turn of full reach', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'other')
+    const { host } = at
+    await at.grant('folder:team', 'mcp:issue_chat_link', '**')
+    await at.grant('folder:team', 'mcp:issue_webhook', '**')
+    const team = at.as(agent('team'))
+    const needs = (tools: string, folder: string) =>
+      refused('forbidden', `tools "${tools}" may be given only by an administrator of ${folder}`)
+    for (const tools of ['work', 'all']) {
+      await assert.rejects(team.call(issue_chat, { target_folder: 'other', tools }), needs(tools, 'other'))
+      await team.call(issue_chat, { tools })
+    }
+    const hook = { source_label: 'ci', target_folder: 'other' }
+    await assert.rejects(team.call(issue_hook, { ...hook, tools: 'all' }), needs('all', 'other'))
+    await team.call(issue_hook, { ...hook, tools: 'work' })
+    await team.call(issue_hook, { ...hook, tools: 'chat' })
+    await team.call(issue_chat, { target_folder: 'other', tools: 'chat' })
+    for (const reach of ['chat', 'work'] as const)
+      await assert.rejects(
+        call({ host, caller: agent('team'), face: 'tool', reach }, issue_chat, { tools: 'chat' }),
+        refused('forbidden', `(reach ${reach}, needed all)`),
+      )
+    await at.grant('github:1', 'mcp:issue_chat_link', 'team')
+    await at.grant('github:2', 'admin', 'team')
+    const [guest, admin] = [at.as(person('github:1', 'team')), at.as(person('github:2', 'team'))]
+    await guest.call(issue_chat, { tools: 'chat' })
+    await assert.rejects(guest.call(issue_chat, { tools: 'work' }), needs('work', 'team'))
+    await admin.call(issue_chat, { tools: 'all' })
+  })
+
   test('every token is another', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')

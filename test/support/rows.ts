@@ -1,6 +1,7 @@
 // Rows of links and messages for tests that look at the tables alone.
 
 import type { Post } from '../../src/core/ingest.ts'
+import type { Reach } from '../../src/core/reach.ts'
 import { hashToken, routeTokens } from '../../src/core/route-tokens.ts'
 import { type Clock, timestamp, uuidv7 } from '../../src/lib/clock.ts'
 import type { Host } from '../../src/registry/context.ts'
@@ -9,7 +10,7 @@ import type { Host } from '../../src/registry/context.ts'
 export async function addLink(
   { host, clock }: { readonly host: Host; readonly clock: Clock },
   jid: string,
-  row: { owner_folder?: string; target_folder?: string; source_label?: string; context?: string } = {
+  row: { owner_folder?: string; target_folder?: string; source_label?: string; context?: string; tools?: Reach } = {
     target_folder: 'main',
   },
 ): Promise<string> {

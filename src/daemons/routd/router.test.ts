@@ -4,13 +4,14 @@ import { type Conversing, conversing } from '../../../test/support/conversation.
 import { type EngineName, freshStore, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { addLink, postOf } from '../../../test/support/rows.ts'
 import { until } from '../../../test/support/until.ts'
-import { conversations } from '../../core/conversations.ts'
+import { conversations, ensureConversation } from '../../core/conversations.ts'
 import { groups } from '../../core/groups.ts'
 import { type Inbound, receive } from '../../core/inbound.ts'
 import { inbox } from '../../core/inbox.ts'
-import { work } from '../../core/ingest.ts'
+import { type Post, work } from '../../core/ingest.ts'
 import { filing, messages } from '../../core/messages.ts'
 import { outbox } from '../../core/outbox.ts'
+import type { Reach } from '../../core/reach.ts'
 import { routes } from '../../core/routes.ts'
 import { Router, routePiece } from './router.ts'
 
@@ -19,7 +20,7 @@ interface Routing extends Conversing {
   /** A message of a platform's chat. */
   hear(content: string, inbound?: Partial<Inbound>): Promise<string>
   /** A message of a link, filed. */
-  post(link: string, content: string, hasRound?: boolean): Promise<string>
+  post(link: string, content: string, hasRound?: boolean, post?: Partial<Post>): Promise<string>
 }
 
 async function open(t: TestContext, engine: EngineName): Promise<Routing> {
@@ -38,8 +39,8 @@ async function open(t: TestContext, engine: EngineName): Promise<Routing> {
           receive(tx, speaking, { jid: 'sandbox:lobby', sender: 'sandbox:ann', content, reach: 'all', ...inbound }),
         )
       ).id,
-    post: async (link, content, hasRound = false) => {
-      const post = postOf(on, link, { content: Buffer.from(content), hasRound })
+    post: async (link, content, hasRound = false, given = {}) => {
+      const post = postOf(on, link, { content: Buffer.from(content), hasRound, ...given })
       await on.write((tx) => work.run(tx, host.engine.dialect, [post]))
       await on.write((tx) => work.tidy(tx, host.engine.dialect))
       return post.id
@@ -61,6 +62,79 @@ onEveryEngine('the router', (engine) => {
     const [conversation] = await on.read((tx) => conversations.list(tx))
     assert.deepEqual([conversation?.folder, conversation?.waiting], ['team', 2])
     assert.equal((await on.mustClaim()).turn.message_count, 2)
+  })
+
+  test('a message has the reach of its link, and a turn that of its messages', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    await on.grant('github:admin', 'admin', 'main')
+    const web = await addLink(on, 'web:main')
+    const hook = await addLink(on, 'hook:main/ci')
+    const desk = await addLink(on, 'web:main/desk', { target_folder: 'main', tools: 'work' })
+    const cases: [link: string, post: Partial<Post>, reach: Reach][] = [
+      [web, { sender: 'anon:1' }, 'chat'],
+      [web, { sender: 'anon:2', reach: 'all' }, 'all'],
+      [web, { sender: 'github:someone' }, 'work'],
+      [web, { sender: 'github:admin' }, 'all'],
+      [hook, { sender: 'ci' }, 'work'],
+      [desk, { sender: 'anon:1' }, 'work'],
+    ]
+    for (const [n, [link, post, reach]] of cases.entries()) {
+      const id = await on.post(link, `no ${n}`, true, { topic: `t${n}`, ...post })
+      await on.route()
+      assert.equal((await on.state(id)).reach, reach, JSON.stringify(post))
+      assert.equal((await on.mustClaim({ turnsPerFolder: 99, turnsMax: 99 })).turn.reach, reach)
+    }
+  })
+
+  test('what a visitor says shares no session with another chat, or with people who may do more', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main', 'main/child')
+    const [web, site] = [await addLink(on, 'web:main'), await addLink(on, 'web:main/site')]
+    const said = async (link: string, content: string, post: Partial<Post> = {}) => {
+      const id = await on.post(link, content, true, { sender: 'anon:1', ...post })
+      await on.route()
+      const { folder, topic } = await on.state(id)
+      return [folder, topic]
+    }
+    assert.deepEqual(await said(web, 'hi'), ['main', 'visitor:web:main#'])
+    assert.deepEqual(await said(web, 'hi', { topic: 'plans' }), ['main', 'visitor:web:main#plans'])
+    assert.deepEqual(await said(web, '#plans hi'), ['main', 'visitor:web:main#plans'])
+    assert.deepEqual(await said(web, '/new #plans hi'), ['main', 'visitor:web:main#plans'])
+    assert.deepEqual(await said(site, 'hi'), ['main', 'visitor:web:main/site#'])
+    // A visitor does not choose another folder.
+    assert.deepEqual(await said(web, '@child hi'), ['main', 'visitor:web:main#'])
+    assert.deepEqual(await said(web, '@child hi', { reach: 'all' }), ['main/child', ''])
+    assert.deepEqual(await said(web, 'hi', { reach: 'all' }), ['main', ''])
+    assert.deepEqual(await said(web, 'hi', { sender: 'github:1' }), ['main', ''])
+    // Nobody names the conversation of a visitor.
+    const forged = 'visitor:web:main/site#'
+    assert.deepEqual(await said(web, 'hi', { topic: forged, reach: 'all' }), ['main', `chat:${forged}`])
+    assert.deepEqual(await said(web, 'hi', { topic: forged }), ['main', `visitor:web:main#${forged}`])
+  })
+
+  test('a visitor who starts afresh forgets their own session alone', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    const web = await addLink(on, 'web:main')
+    const topics = ['', 'plans', 'visitor:web:main#', 'visitor:web:main#plans']
+    const keep = () =>
+      on.write(async (tx) => {
+        for (const topic of topics) {
+          await ensureConversation(tx, 'main', topic, '2026-01-01T00:00:00.000Z')
+          await conversations.update(tx, { folder: 'main', topic }, { session_id: 's' })
+        }
+      })
+    const left = async () =>
+      (await on.read((tx) => conversations.list(tx))).filter(({ session_id }) => session_id).map(({ topic }) => topic)
+    await keep()
+    await on.post(web, '/new', true, { sender: 'anon:1' })
+    await on.route()
+    assert.deepEqual((await left()).sort(), ['', 'plans', 'visitor:web:main#plans'])
+    await keep()
+    await on.post(web, '/new #plans', true, { sender: 'anon:1' })
+    await on.route()
+    assert.deepEqual((await left()).sort(), ['', 'plans', 'visitor:web:main#'])
   })
 
   test('only what is filed is routed, and all of it, once', async (t) => {
