@@ -13,8 +13,8 @@ onEveryEngine('svc token', (engine) => {
     assert.equal(url, `url: http://localhost:8080/chat/${raw}/`)
     const listed = await cli.ok('token demo list main')
     const [header, row] = listed.split('\n')
-    assert.equal(header, 'JID\tOWNER\tTARGET\tCREATED_AT\tLAST_USED\tVERIFY\tCONTEXT')
-    assert.match(row ?? '', /^web:main\/site\tmain\tmain\t\S+Z\t-\t-\tBe\\tbrief\\n$/)
+    assert.equal(header, 'JID\tOWNER\tTARGET\tCREATED_AT\tLAST_USED\tTOOLS\tVERIFY\tCONTEXT')
+    assert.match(row ?? '', /^web:main\/site\tmain\tmain\t\S+Z\t-\tchat\t-\tBe\\tbrief\\n$/)
     assert.ok(raw && !listed.includes(raw))
     assert.ok(!(await cli.ok('token demo list main --json')).includes(raw))
   })
@@ -31,10 +31,20 @@ onEveryEngine('svc token', (engine) => {
     const line = 'token demo issue webhook main shop --verify hmac:X-Shop-Hmac --verify-secret -'
     assert.match(await cli.ok(line, { stdin: 's3cret\n' }), /^jid: hook:main\/shop\n/)
     const listed = await cli.ok('token demo list main')
-    assert.match(listed, /^hook:main\/shop\tmain\tmain\t\S+\t-\thmac:X-Shop-Hmac\t/m)
+    assert.match(listed, /^hook:main\/shop\tmain\tmain\t\S+\t-\twork\thmac:X-Shop-Hmac\t/m)
     const json = await cli.ok('token demo list main --json')
     assert.equal(JSON.parse(json)[0].verify, 'hmac:X-Shop-Hmac')
     assert.doesNotMatch(listed + json, /s3cret|secret/)
+  })
+
+  test('a link is minted with what its visitors may have the agent do, and the list says it', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('token demo issue chat main a --tools work')
+    await cli.ok('token demo issue webhook main ci --tools all')
+    await cli.ok('token demo issue webhook main other')
+    const rows = (await cli.ok('token demo list main')).trim().split('\n').slice(1)
+    const shown = rows.map((row) => row.split('\t')).map((cells) => `${cells[0]} ${cells[5]}`)
+    assert.deepEqual(shown.sort(), ['hook:main/ci all', 'hook:main/other work', 'web:main/a work'])
   })
 
   test('revoke ends every link of a JID, once', async (t) => {
@@ -75,6 +85,7 @@ suite('svc token refuses', () => {
     'a folder that is no group': ['issue chat nobody', /there is no group nobody/],
     'a list of a folder that is no group': ['list nobody', /there is no group nobody/],
     'an unknown kind': ['issue hook main x', /hook is not known here/],
+    'a reach that is none': ['issue chat main --tools some', /tools must be chat, work or all|tools must be one of/],
     'a way to verify that is none': ['issue webhook main x --verify md5 --verify-secret -', /must be github, standard/],
     'a secret on the command line': ['issue webhook main x --verify github --verify-secret s3', /history of the shell/],
     'signatures without a secret': ['issue webhook main x --verify github', /hint: --verify-secret - reads it/],
