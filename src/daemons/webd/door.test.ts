@@ -297,6 +297,20 @@ test('the URLs of a link', async (t) => {
     const proof = proofOf(hashToken(link.token), s.host.keyring)
     assert.equal((await s.to(`POST /hook/${proof}`)).status, 204)
     assert.equal((await s.to(`POST /hook/${proof.slice(0, -1)}A`)).status, 401)
+    await s.to(`POST /chat/${proof}/`, {
+      body: 'content=mine',
+      headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
+    })
+    await s.to(`POST ${link.chat}`, {
+      body: 'content=mine',
+      headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
+    })
+    const stored = await s.host.engine.read((tx) => messages.list(tx, {}, [['seq', 'desc']]))
+    // The operator may have the agent do anything, a visitor what the link says.
+    assert.deepEqual(
+      stored.slice(0, 3).map(({ reach }) => reach),
+      [undefined, 'all', 'all'],
+    )
   })
 
   await t.test('an unknown token does not cost a client its connection', async () => {
