@@ -3,6 +3,7 @@ import { refuse } from '../lib/refusal.ts'
 import type { Tx } from '../store/engine.ts'
 import { conversations, findConversation, sessionLog } from './conversations.ts'
 import { routing } from './inbox.ts'
+import { isVisitorConversation } from './routed.ts'
 
 export interface Fork {
   readonly folder: string
@@ -15,6 +16,9 @@ export interface Fork {
 /** A parent without a session gives a child with a fresh one. */
 export async function forkTopic(tx: Tx, { folder, parent, child, isForced }: Fork, now: string): Promise<void> {
   if (parent === child) refuse('invalid', 'parent and child must be two topics')
+  // Its session is in the visitor's own directory, and what they said there must not become what the folder knows.
+  for (const topic of [parent, child])
+    if (isVisitorConversation(topic)) refuse('invalid', `${JSON.stringify(topic)} is the conversation of a visitor`)
   const [from, known] = [await findConversation(tx, folder, parent), await findConversation(tx, folder, child)]
   if (known && !isForced) refuse('conflict', 'topic_exists', `force: true lets ${JSON.stringify(child)} start anew`)
   // What runs there would write its own session over the fork when it is done.

@@ -83,6 +83,18 @@ onEveryEngine('topics', (engine) => {
   })
 })
 
+test('the conversation of a visitor is neither forked nor replaced', async (t) => {
+  const here = await agents(t, 'sqlite', ['main'])
+  await converse(here, 'main', 'visitor:web:main#', { session_id: 's-visitor' })
+  const main = await here.open('main')
+  for (const fork of [
+    { parent: 'visitor:web:main#', child: 'plans' },
+    { parent: '', child: 'visitor:web:main#', force: true },
+  ])
+    assert.equal(await main.refusal('fork_topic', fork), '"visitor:web:main#" is the conversation of a visitor')
+  assert.deepEqual(await sessions(here), ['main visitor:web:main# s-visitor - - 0'])
+})
+
 test('topics and folders that cannot be meant are refused', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team', 'team/a', 'other'])
   await converse(here, 'team', 'busy', { turn_id: 'turn-1' })

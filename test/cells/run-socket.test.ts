@@ -6,6 +6,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { RunSockets } from '../../src/agent-socket/run-socket.ts'
 import type { AgentUser } from '../../src/core/agent-user.ts'
 import { outbox } from '../../src/core/outbox.ts'
+import { turns } from '../../src/core/turns.ts'
 import { agentTools } from '../../src/daemons/agent-tools.ts'
 import { openWire, type Wire } from '../support/gate.ts'
 import { testHost } from '../support/host.ts'
@@ -60,6 +61,38 @@ suite('the socket of a run', () => {
       await named({ 'svc/turn': turn.id, 'svc/fence': turn.fence + 1 }),
       `this socket belongs to the turn ${turn.id}`,
     )
+  })
+
+  test('says nothing of another turn of its folder, neither how it went nor how far it is', async (t) => {
+    const { on, turn, socket } = await open(t)
+    const other = await startTurn(t, on, { folder: 'team', conversation: 'plans', content: 'mine', jid: 'web:team/x' })
+    for (const method of ['submit_turn', 'submit_status']) {
+      const wire = await openWire(t, socket.path)
+      const params = { turn_id: other.id, ...(method === 'submit_turn' ? { session_id: 's' } : { text: 'hm' }) }
+      wire.send({ jsonrpc: '2.0', id: 1, method, params })
+      assert.equal((await wire.next())?.error?.message, `this socket belongs to the turn ${turn.id}`)
+    }
+    const { submitted } = (await on.host.engine.read((tx) => turns.find(tx, { id: other.id }))) ?? assert.fail()
+    assert.equal(submitted, undefined)
+    assert.equal(await on.host.engine.read((tx) => outbox.count(tx)), 0)
+  })
+
+  test('gives a turn of a smaller reach the tools of that reach', async (t) => {
+    const { turn, sockets } = await open(t)
+    const socket = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'chat' })
+    t.after(() => socket.close())
+    const session = await openTools(t, socket.path)
+    const names = (await session.list()).map(({ name }) => name)
+    assert.ok(names.includes('reply') && !names.includes('get_work'), names.join())
+    assert.equal(
+      (await session.call('get_work')).text,
+      'get_work: not permitted in this turn, because visitors of this chat may not ask for it (reach chat, needed work)',
+    )
+    assert.equal(
+      (await session.call('reply', { chatJid: 'team', text: 'hi' })).text,
+      'reply: not permitted in team, because visitors may use it in their own chat alone',
+    )
+    assert.equal((await session.call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
   })
 
   test('ends its connections and its file with the run', async (t) => {
