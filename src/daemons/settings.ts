@@ -11,6 +11,7 @@ import {
   type Declared,
   DurationSetting,
   ListenSetting,
+  QuotaSetting,
   readSettings,
   type Settings,
   type Source,
@@ -82,6 +83,16 @@ export const LINK_SETTINGS = {
   TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'the largest body that a link takes'),
   WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'how many messages a minute a hook link takes; 0 is no limit'),
   WEBHOOK_RATE_WEB: setting(CountSetting, '60', 'how many messages a minute a chat link takes; 0 is no limit'),
+  LINK_QUOTA: setting(
+    QuotaSetting,
+    '10GiB',
+    'how many bytes of received messages are stored for the chat of one link; 0 is no limit',
+  ),
+  FOLDER_QUOTA: setting(
+    QuotaSetting,
+    '20GiB',
+    'how many bytes of received messages are stored for one folder; 0 is no limit',
+  ),
   STREAMS_MAX: setting(CountSetting, '20000', 'how many event streams may be open; 0 is no limit'),
   STREAMS_PER_LINK: setting(CountSetting, '1000', 'how many event streams of one link may be open; 0 is no limit'),
 } satisfies Declared

@@ -9,6 +9,7 @@ import { receive } from '../../core/inbound.ts'
 import { queueUp } from '../../core/messages.ts'
 import { speakingOf } from '../../core/rounds.ts'
 import { routeTokens } from '../../core/route-tokens.ts'
+import { mustHaveStorage, type StorageQuotas } from '../../core/storage-use.ts'
 import { serverOf, toolList, toolsOf } from '../../faces/mcp.ts'
 import { problem, readBytes } from '../../lib/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -25,6 +26,7 @@ import { type Speaker, speakingTools, TOOLS_VERSION } from './mcp-tools.ts'
 export interface AccountOptions {
   readonly host: Host
   readonly bodyMax: number
+  readonly quotas: StorageQuotas
   /** What nobody refused on purpose. */
   readonly onError: (error: unknown, tool: string) => void
 }
@@ -41,9 +43,9 @@ type Personal = Asking & { readonly caller: Person }
 /** More groups than these are not listed. */
 const GROUPS_MAX = 1000
 
-export function openAccountMcp({ host, bodyMax, onError }: AccountOptions): OpenAccountMcp {
+export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountOptions): OpenAccountMcp {
   const ask = askWith(host)
-  const speaking = speakingTools(speakerOf)
+  const speaking = speakingTools((asking: Personal) => speakerOf(asking, quotas))
   const routes = toolsOf([proxydRoutesResource]).map(forOperators)
   const list = toolList<Personal>([...speaking, ...routes])
   const shownTo = async (asking: Personal) => {
@@ -94,7 +96,7 @@ function forOperators(tool: Tool): Tool<Personal> {
   }
 }
 
-function speakerOf(asking: Personal): Speaker {
+function speakerOf(asking: Personal, quotas: StorageQuotas): Speaker {
   const { host, caller } = asking
   const { engine, signals } = host
   const speaking = speakingOf(host)
@@ -123,6 +125,7 @@ function speakerOf(asking: Personal): Speaker {
         await queueUp(tx, engine.dialect)
         const folder = await mustReach(tx, named)
         await mustBeItsOwn(tx, folder)
+        await mustHaveStorage(tx, quotas, { jid: chatOf(folder), folder, bytes: content.byteLength })
         const received = await receive(tx, speaking, {
           jid: chatOf(folder),
           target_folder: folder,
