@@ -12,17 +12,21 @@ export type StorageScope = z.output<typeof StorageScope>
 /** What the rows of one message take besides its content: id, chat, sender, times, its event and its place in the queue. */
 export const MESSAGE_OVERHEAD = 512
 
-/** Of a message `m` and its envelope `e`. The link's context is copied into each of its messages. */
-const BYTES = `sum(octet_length(m.content) + coalesce(octet_length(m.link_context), 0)
-  + coalesce(octet_length(e.attachments), 0) + ${MESSAGE_OVERHEAD})`
-
-/** `range` says which messages. */
-const sums = (range: string): string => `
-  select 'chat', m.jid, ${BYTES} from messages m left join envelopes e on e.message_seq = m.seq
-    where ${range} and m.direction = 'in' group by m.jid
+/**
+ * Adds up the messages of a range, which is read once. The link's context is copied into each of its messages, so it
+ * counts for each.
+ */
+const add = (range: string): string => `
+  with received as materialized (
+    select m.jid, m.target_folder, sum(octet_length(m.content) + coalesce(octet_length(m.link_context), 0)
+      + coalesce(octet_length(e.attachments), 0) + ${MESSAGE_OVERHEAD}) as bytes
+    from messages m left join envelopes e on e.message_seq = m.seq
+    where ${range} and m.direction = 'in' group by m.jid, m.target_folder)
+  insert into storage_use (scope, name, bytes)
+  select 'chat', jid, cast(sum(bytes) as bigint) from received group by jid
   union all
-  select 'folder', m.target_folder, ${BYTES} from messages m left join envelopes e on e.message_seq = m.seq
-    where ${range} and m.direction = 'in' and m.target_folder is not null group by m.target_folder`
+  select 'folder', target_folder, cast(sum(bytes) as bigint) from received
+    where target_folder is not null group by target_folder`
 
 export const storageUse = new Table({
   name: 'storage_use',
@@ -32,11 +36,11 @@ export const storageUse = new Table({
     `create table storage_use (
        scope text not null, name text not null, bytes bigint not null, primary key (scope, name))`,
     // What an earlier version has stored; the messages that it has not filed are counted when they are.
-    `insert into storage_use (scope, name, bytes) ${sums('m.seq <= (select last_seq from filing where id = 1)')}`,
+    add('m.seq <= (select last_seq from filing where id = 1)'),
   ],
 })
 
-const COUNT = `insert into storage_use (scope, name, bytes) ${sums('m.seq > $1 and m.seq <= $2')}
+const COUNT = `${add('m.seq > $1 and m.seq <= $2')}
   on conflict (scope, name) do update set bytes = storage_use.bytes + excluded.bytes returning scope, name`
 
 /** Counts the messages of a range that is filed in the same transaction; the chats that they are in. */
