@@ -7,7 +7,7 @@ import type { Packed, Tidied, Work } from '../store/lane.ts'
 import { RowsStatement } from '../store/rows.ts'
 import { run } from '../store/statement.ts'
 import { fileMessages } from './chats.ts'
-import { forgetKeys, idempotencyKeys, type KeyRow, KEPT_MS } from './idempotency.ts'
+import { forgetKeys, idempotencyKeys, KEPT_MS, type KeyRow } from './idempotency.ts'
 import { queueUp } from './messages.ts'
 
 /** A message that came by a link. */

@@ -70,7 +70,11 @@ export async function mustHaveStorage(
   const isFull = async (scope: StorageScope, name: string): Promise<boolean> =>
     quotas[scope] > 0 && (await storedBytes(tx, scope, name)) + bytes + MESSAGE_OVERHEAD > quotas[scope]
   if ((await isFull('chat', jid)) || (await isFull('folder', folder)))
-    refuse('storage_full', `${folder} takes no more messages: its storage is full`, 'ask the operator to raise its quota')
+    refuse(
+      'storage_full',
+      `${folder} takes no more messages: its storage is full`,
+      'ask the operator to raise its quota',
+    )
 }
 
 /** What a link's visitor is told; the operator is told by the log and by `svc doctor`. */

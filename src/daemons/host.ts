@@ -1,4 +1,5 @@
 // Opens an instance: its store, brought up to date, and the world that verbs are given.
+import type { AddressRule } from '../channels/adapter-lookup.ts'
 import { PolicyReader } from '../core/acl.ts'
 import { coreTables } from '../core/index.ts'
 import type { Layout } from '../core/layout.ts'
@@ -25,6 +26,8 @@ export interface HostOptions {
   timeZone?: string | undefined
   rules?: TurnRules | undefined
   speech?: Speech | undefined
+  /** Where the adapters of platforms may be. */
+  adapters?: AddressRule | undefined
   clock?: Clock
   random?: Random
   onStray?(error: unknown): void
@@ -47,6 +50,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     timeZone,
     rules = TURN_RULES,
     speech,
+    adapters,
     clock = systemClock,
     random = systemRandom,
     onStray,
@@ -65,7 +69,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     instance,
     engine,
     rules,
-    channels: openChannels({ engine, signals, keyring, clock, random }),
+    channels: openChannels({ engine, signals, keyring, clock, random, adapters }),
     policies: new PolicyReader(),
     routes: new RouteReader(),
     alive: new Map(),

@@ -27,7 +27,10 @@ export function lazyMcp({ office, streams, onError }: McpOptions): Mcp {
       import('./mcp-link.ts'),
       import('./mcp-account.ts'),
     ])
-    return { link: openLinkMcp({ office, streams, onError }), account: openAccountMcp({ host, bodyMax, quotas, onError }) }
+    return {
+      link: openLinkMcp({ office, streams, onError }),
+      account: openAccountMcp({ host, bodyMax, quotas, onError }),
+    }
   }
   let loaded: ReturnType<typeof load> | undefined
   const open = (): ReturnType<typeof load> => {
