@@ -1,6 +1,7 @@
 // Opens an instance: its store, brought up to date, and the world that verbs are given.
 import type { AddressRule } from '../channels/adapter-lookup.ts'
 import { PolicyReader } from '../core/acl.ts'
+import { AGENT_LIMITS, type AgentLimits } from '../core/agent-limits.ts'
 import { coreTables } from '../core/index.ts'
 import type { Layout } from '../core/layout.ts'
 import { openSearch } from '../core/message-search.ts'
@@ -25,6 +26,7 @@ export interface HostOptions {
   layout?: Layout | undefined
   timeZone?: string | undefined
   rules?: TurnRules | undefined
+  limits?: AgentLimits | undefined
   speech?: Speech | undefined
   /** Where the adapters of platforms may be. */
   adapters?: AddressRule | undefined
@@ -49,6 +51,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     layout,
     timeZone,
     rules = TURN_RULES,
+    limits = AGENT_LIMITS,
     speech,
     adapters,
     clock = systemClock,
@@ -69,6 +72,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     instance,
     engine,
     rules,
+    limits,
     channels: openChannels({ engine, signals, keyring, clock, random, adapters }),
     policies: new PolicyReader(),
     routes: new RouteReader(),

@@ -13,6 +13,8 @@ import { Streams } from './streams.ts'
 /** Of bodies that are read and not yet written, together. */
 const BODIES_MAX = 64 * 1024 * 1024
 
+const MINUTE_MS = 60_000
+
 /** Where a front door of this instance is, when it is another process on this machine. */
 const isNear = readTrustedProxies('127.0.0.0/8, ::1') ?? (() => false)
 
@@ -33,8 +35,8 @@ export const webd = daemon({
     const quotas = { chat: settings.LINK_QUOTA, folder: settings.FOLDER_QUOTA }
     const book = new LinkBook(host, {
       rates: {
-        web: { perMinute: settings.WEBHOOK_RATE_WEB },
-        hook: { perMinute: settings.WEBHOOK_RATE_HOOK },
+        web: { count: settings.WEBHOOK_RATE_WEB, windowMs: MINUTE_MS },
+        hook: { count: settings.WEBHOOK_RATE_HOOK, windowMs: MINUTE_MS },
       },
       quotas,
       onFull: ({ scope, name, bytes, quota, setting }) =>

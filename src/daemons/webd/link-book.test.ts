@@ -13,7 +13,7 @@ async function open(
   const on = await testHost(t)
   await on.groups('main')
   const book = new LinkBook(on.host, {
-    rates: { web: { perMinute: 60 }, hook: { perMinute: 600 } },
+    rates: { web: { count: 60, windowMs: 60_000 }, hook: { count: 600, windowMs: 60_000 } },
     quotas: { chat: 0, folder: 0 },
   })
   t.after(() => book.close())

@@ -7,12 +7,12 @@ import { oldReading } from '../../core/resolve.ts'
 import { routeTokens, verifyContext } from '../../core/route-tokens.ts'
 import { parseScheme, type Scheme } from '../../core/signatures.ts'
 import type { StorageQuotas } from '../../core/storage-use.ts'
+import { Bucket, type Rate } from '../../lib/bucket.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
 import { run } from '../../store/statement.ts'
-import { Bucket, type Rate } from './bucket.ts'
 import { type Counted, type FullNotice, type StorageRoom, StorageRooms } from './storage-room.ts'
 import { hex8 } from './visit.ts'
 
@@ -153,10 +153,6 @@ export class LinkBook {
     if (verify === undefined) return undefined
     const sealed = verify_secret ?? new Uint8Array()
     return { scheme: parseScheme(verify), secret: this.#host.keyring.open(sealed, verifyContext(token_hash)) }
-  }
-
-  perMinute({ isHook }: Link): number {
-    return (isHook ? this.#rates.hook : this.#rates.web).perMinute
   }
 
   accepted(link: Link): void {

@@ -2,6 +2,7 @@
 // the front door for whoever may change those.
 import type { Handler } from 'hono'
 import { judge } from '../../core/access.ts'
+import { CallRates } from '../../core/call-rate.ts'
 import { claimsOf } from '../../core/caller.ts'
 import { groups } from '../../core/groups.ts'
 import { readHistory } from '../../core/history.ts'
@@ -45,6 +46,7 @@ const GROUPS_MAX = 1000
 
 export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountOptions): OpenAccountMcp {
   const ask = askWith(host)
+  const calls = new CallRates(host.limits.toolCallsPerSecond, host.clock)
   const speaking = speakingTools((asking: Personal) => speakerOf(asking, quotas))
   const routes = toolsOf([proxydRoutesResource]).map(forOperators)
   const list = toolList<Personal>([...speaking, ...routes])
@@ -54,7 +56,16 @@ export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountOption
     return list.shown.filter(({ name }) => !hidden.has(name))
   }
   const { exchange, close } = openExchanges((asking: Personal) =>
-    serverOf({ list, version: TOOLS_VERSION, asking: () => asking, onError }, shownTo),
+    serverOf(
+      {
+        list,
+        version: TOOLS_VERSION,
+        asking: () => asking,
+        admit: ({ caller }) => calls.take(caller.sub),
+        onError,
+      },
+      shownTo,
+    ),
   )
   const answer: Handler = async (c) => {
     const { caller, ...asked } = await ask(c)

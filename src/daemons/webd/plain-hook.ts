@@ -161,12 +161,12 @@ class PlainHook implements Waiter<Verdict>, Recorded {
   }
 
   #append(content: Uint8Array): void {
-    const { host, book, lane } = this.#office
+    const { host, lane } = this.#office
     const { link, type } = this.#about
     const now = host.clock.now()
     // Others of this link may have been read meanwhile.
     const waitMs = link.bucket.waitMs(now)
-    if (waitMs > 0) return void this.reject(new RateRefusal(link, book.perMinute(link), waitMs))
+    if (waitMs > 0) return void this.reject(new RateRefusal(link, waitMs))
     try {
       link.room.take(content.byteLength)
     } catch (error) {

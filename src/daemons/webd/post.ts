@@ -30,13 +30,13 @@ export interface PostOffice {
 export class RateRefusal extends Refusal {
   readonly headers: Readonly<Record<string, string>>
 
-  constructor(link: Link, perMinute: number, waitMs: number) {
+  constructor({ isHook, bucket: { rate } }: Link, waitMs: number) {
     const seconds = Math.max(1, Math.ceil(waitMs / 1000))
     super('rate_limited', 'too many messages through this link', `try again in ${seconds} s`)
-    const policy = link.isHook ? 'hook' : 'web'
+    const policy = isHook ? 'hook' : 'web'
     this.headers = {
       'Retry-After': String(seconds),
-      'RateLimit-Policy': `"${policy}";q=${perMinute};w=60`,
+      'RateLimit-Policy': `"${policy}";q=${rate.count};w=${rate.windowMs / 1000}`,
       RateLimit: `"${policy}";r=0;t=${seconds}`,
     }
   }
@@ -108,11 +108,11 @@ function foundLink({ host, book }: PostOffice, visit: Visit): Link | Promise<Lin
 }
 
 /** The body of a post that may be appended as far as can be told before. */
-async function admitted({ host, book, budget, bodyMax }: PostOffice, visit: Visit, link: Link): Promise<Uint8Array> {
+async function admitted({ host, budget, bodyMax }: PostOffice, visit: Visit, link: Link): Promise<Uint8Array> {
   const declared = declaredFault(visit.request, bodyMax)
   if (declared) throw declared
   const waitMs = link.bucket.waitMs(host.clock.now())
-  if (waitMs > 0) throw new RateRefusal(link, book.perMinute(link), waitMs)
+  if (waitMs > 0) throw new RateRefusal(link, waitMs)
   const body = await readBody(visit, bodyMax, budget)
   if (!link.verify) return body
   try {
@@ -197,7 +197,7 @@ async function append(
   // Others of this link may have been read meanwhile.
   const now = host.clock.now()
   const waitMs = bucket.waitMs(now)
-  if (waitMs > 0) throw new RateRefusal(link, book.perMinute(link), waitMs)
+  if (waitMs > 0) throw new RateRefusal(link, waitMs)
   const { byteLength } = post.content
   try {
     room.take(byteLength)
