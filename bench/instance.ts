@@ -38,6 +38,7 @@ export async function openBenchInstance(folder: string, settings: Record<string,
     WEB_LISTEN: '127.0.0.1:0',
     WEBHOOK_RATE_HOOK: '0',
     WEBHOOK_RATE_WEB: '0',
+    TOOL_CALLS_PER_SECOND: '0',
     ...settings,
   }
   const environment = sourceOf('the benchmark', new Map(Object.entries(env)))

@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net'
 import type { JSONRPCRequest, ServerContext } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import type { CallRate } from '../core/call-rate.ts'
 import type { Reach } from '../core/reach.ts'
 import { type ToolList, toolServer } from '../faces/mcp.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
@@ -43,11 +44,13 @@ export interface ConnectionOptions {
   /** Absent for a folder's own socket, where each connection names its turn. */
   readonly bound?: BoundTurn | undefined
   readonly silenceMs?: number | undefined
+  /** Shared by all connections of a socket: opening another one gives no more calls. */
+  readonly calls: CallRate
 }
 
 export function openConnection(gate: Gate, socket: Socket, options: ConnectionOptions): Connection {
   const { host, list } = gate
-  const { folder, bound, silenceMs = SILENCE_MS } = options
+  const { folder, bound, silenceMs = SILENCE_MS, calls } = options
   const onError = (error: unknown, what: string): void => gate.onError(error, folder, what)
   const silence = setTimeout(() => socket.destroy(), silenceMs).unref()
   socket.once('close', () => clearTimeout(silence))
@@ -80,6 +83,8 @@ export function openConnection(gate: Gate, socket: Socket, options: ConnectionOp
       const said = turnNamed(request.params?._meta)
       mustBeBound(request.params?.turn_id)
       if (request.method === 'initialize') named = said
+      // Not the end of a turn: a flood of calls must not keep it from being recorded.
+      if (request.method === 'submit_status') calls.take()
       return answerHidden(request, { host, folder, named: said ?? named, onError })
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
@@ -88,7 +93,7 @@ export function openConnection(gate: Gate, socket: Socket, options: ConnectionOp
   }
 
   const transport = new LineTransport(socket, { intercept, onFirstLine: () => clearTimeout(silence) })
-  const served = serveStdio(() => toolServer({ list, version: VERSION, asking, onError }), {
+  const served = serveStdio(() => toolServer({ list, version: VERSION, asking, admit: () => calls.take(), onError }), {
     transport,
     maxSubscriptions: SUBSCRIPTIONS_MAX,
   })

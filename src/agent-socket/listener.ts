@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
+import { CallRate } from '../core/call-rate.ts'
 import { type Connection, type ConnectionOptions, type Gate, openConnection } from './connection.ts'
 import { endSoon } from './line-transport.ts'
 import { peerUid } from './peer.ts'
@@ -18,7 +19,7 @@ const TOO_MANY = {
   error: { code: -32000, message: `this socket has ${CONNECTIONS_MAX} connections already; close one of them first` },
 }
 
-export interface ListenerOptions extends ConnectionOptions {
+export interface ListenerOptions extends Omit<ConnectionOptions, 'calls'> {
   /** A user besides root and the one of svc. */
   readonly alsoUid?: number | undefined
   /** A connection of another user was closed. */
@@ -29,12 +30,14 @@ export class ToolListener {
   readonly #gate: Gate
   readonly #options: ListenerOptions
   readonly #server: Server
+  readonly #calls: CallRate
   readonly #connections = new Map<Socket, Connection>()
   #turnedAway = 0
 
   constructor(gate: Gate, options: ListenerOptions) {
     this.#gate = gate
     this.#options = options
+    this.#calls = new CallRate(gate.host.limits.toolCallsPerSecond, gate.host.clock)
     this.#server = createServer({ allowHalfOpen: true }, (socket) => this.#accept(socket))
   }
 
@@ -66,7 +69,7 @@ export class ToolListener {
       this.#turnAway(socket)
       return
     }
-    this.#connections.set(socket, openConnection(this.#gate, socket, this.#options))
+    this.#connections.set(socket, openConnection(this.#gate, socket, { ...this.#options, calls: this.#calls }))
     socket.once('close', () => this.#connections.delete(socket))
   }
 

@@ -1,5 +1,7 @@
 // What is known of an adapter that has registered: all that is needed to speak to it.
 
+import type { AddressRule } from './adapter-lookup.ts'
+
 export interface Adapter {
   readonly name: string
   /** The platform of the chat that it is asked for. */
@@ -9,6 +11,8 @@ export interface Adapter {
   readonly capabilities: Readonly<Record<string, boolean>>
   /** What it was given when it registered: by that it knows that it is us. */
   readonly token?: string | undefined
+  /** Where it may be. */
+  readonly addresses: AddressRule
   /** How long it is waited for; half a minute unless said. */
   readonly answerMs?: number | undefined
 }

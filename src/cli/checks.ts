@@ -11,6 +11,7 @@ import { verifyContext } from '../core/route-tokens.ts'
 import { readTarget, routes } from '../core/routes.ts'
 import { type Keyring, openKeyring } from '../core/seal.ts'
 import { secretContext } from '../core/secrets.ts'
+import { nearlyFull, QUOTA_KEYS, type StorageQuotas } from '../core/storage-use.ts'
 import { scheduledTasks } from '../core/tasks.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { audit } from '../registry/audit.ts'
@@ -40,6 +41,8 @@ export interface Contents {
   readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
   /** Of the links that take only signed requests. */
   readonly signed: Awaited<ReturnType<typeof readSigned>>
+  /** The chats of links and the folders whose storage is full, or nearly. */
+  readonly nearlyFull: Awaited<ReturnType<typeof nearlyFull>>
   readonly newest: string | undefined
   readonly secretsKey: string | undefined
   readonly nowMs: number
@@ -47,7 +50,10 @@ export interface Contents {
 
 type Kept = Omit<Contents, 'instance' | 'layout' | 'secretsKey' | 'nowMs'>
 
-export async function readContents(tx: Tx): Promise<Kept> {
+/** From here on the operator is told that a quota will soon be used up. */
+const NEARLY = 0.8
+
+export async function readContents(tx: Tx, quotas: StorageQuotas): Promise<Kept> {
   const [last] = (await audit.page(tx, { order: [['id', 'desc']], limit: 1 })).rows
   return {
     folders: new Set((await groups.list(tx)).map(({ folder }) => folder)),
@@ -58,6 +64,7 @@ export async function readContents(tx: Tx): Promise<Kept> {
     rules: await networkRules.list(tx),
     secrets: await secretsResource.table.list(tx),
     signed: await readSigned(tx),
+    nearlyFull: await nearlyFull(tx, quotas, NEARLY),
     newest: last?.created_at,
   }
 }
@@ -84,6 +91,7 @@ export async function checkContents(contents: Contents): Promise<Finding[]> {
     checkLeftovers(contents),
     await checkFolders(contents),
     checkSecrets(contents),
+    checkStorage(contents),
     checkClock(contents),
   ]
 }
@@ -197,6 +205,18 @@ function sealFault(keyring: Keyring, sealed: Uint8Array, context: string): strin
     if (!(error instanceof Refusal)) throw error
     return [error.message]
   }
+}
+
+/** A full one refuses messages; one that is nearly full is worth knowing. */
+function checkStorage({ nearlyFull }: Contents): Finding {
+  const [first] = nearlyFull
+  if (!first) return { check: 'storage', status: 'ok', detail: 'all links and folders have room for messages' }
+  const faults = nearlyFull.map(({ scope, name, bytes, quota }) => {
+    const percent = Math.floor((bytes / quota) * 100)
+    return `${scope === 'chat' ? `the chat ${name}` : `the folder ${name}`} has used ${percent} % of ${QUOTA_KEYS[scope]}`
+  })
+  const found = finding('storage', faults, '', `raise ${QUOTA_KEYS[first.scope]} in .env and restart svc`)
+  return first.bytes >= first.quota ? found : { ...found, status: 'note' }
 }
 
 /** Minutes ahead of the newest row it was set back; years off it was never set. */

@@ -10,6 +10,8 @@ import type { Speech } from '../core/speech.ts'
 import { type OpenHost, openHost } from '../daemons/host.ts'
 import {
   ALL_SETTINGS,
+  agentLimits,
+  CHANNEL_SETTINGS,
   INSTANCE_SETTINGS,
   type InstanceSettings,
   SPEECH_SETTINGS,
@@ -99,7 +101,9 @@ export function openInstance(configured: Configured, opening: Opening): Promise<
     webBase: linkBase(configured),
     timeZone: settings.TZ,
     rules: turnRules(configured.sources),
+    limits: agentLimits(configured.sources),
     speech: speechOf(configured),
+    adapters: { isPublicAllowed: readSettings(CHANNEL_SETTINGS, configured.sources).CHANNEL_REGISTER_ALLOW_PUBLIC },
     ...opening,
   })
 }

@@ -6,6 +6,7 @@ import type { Tidied } from '../store/lane.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 import { type Message, messages, piece } from './messages.ts'
+import { countReceived } from './storage-use.ts'
 import { ChatName } from './values.ts'
 
 export const chatEvents = new Table({
@@ -51,14 +52,10 @@ export async function fileMessages(tx: Tx, limit = PIECE): Promise<Tidied> {
        from messages where seq > $1 and seq <= $2 and direction = 'in') as fresh`,
     [since, until],
   )
-  const { rows: touched } = await run(
-    tx,
-    `select distinct jid from messages where seq > $1 and seq <= $2 and direction = 'in' limit ${KEYS_NAMED + 1}`,
-    [since, until],
-  )
+  const touched = await countReceived(tx, since, until)
   await run(tx, 'update filing set last_seq = $1 where id = 1', [until])
   const isMore = until - since >= limit
-  return touched.length > KEYS_NAMED ? { isMore } : { isMore, keys: touched.map(({ jid }) => String(jid)) }
+  return touched.length > KEYS_NAMED ? { isMore } : { isMore, keys: touched }
 }
 
 export interface ChatEntry {

@@ -1,5 +1,7 @@
 // Groups: one folder, one agent.
 import { z } from 'zod'
+import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 import { unsafeMembers } from './group-config.ts'
 import { groupStamp } from './stamp.ts'
@@ -52,3 +54,13 @@ export const groups = new Table({
     groupStamp.notedBy('groups'),
   ],
 })
+
+/** How many groups lie below a folder, at any depth. */
+export async function countBelow(tx: Tx, folder: string): Promise<number> {
+  // The character after the slash ends the range of keys that begin with the folder and a slash.
+  const { rows } = await run(tx, 'select count(*) as count from groups where folder >= $1 and folder < $2', [
+    `${folder}/`,
+    `${folder}0`,
+  ])
+  return Number(rows[0]?.count)
+}

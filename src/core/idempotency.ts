@@ -7,15 +7,18 @@ import { Bytes, Timestamp } from './values.ts'
 
 export const KEPT_MS = 24 * 3_600_000
 
+const KeyRow = z.object({
+  token_hash: Bytes,
+  key: z.string(),
+  digest: Bytes.describe('Of the body, and of where it was sent to'),
+  message_id: z.string(),
+  created_at: Timestamp,
+})
+export type KeyRow = z.output<typeof KeyRow>
+
 export const idempotencyKeys = new Table({
   name: 'idempotency_keys',
-  row: z.object({
-    token_hash: Bytes,
-    key: z.string(),
-    digest: Bytes.describe('Of the body, and of where it was sent to'),
-    message_id: z.string(),
-    created_at: Timestamp,
-  }),
+  row: KeyRow,
   key: ['token_hash', 'key'],
   storage: [
     `create table idempotency_keys (

@@ -26,6 +26,7 @@ import { routeTokens } from './route-tokens.ts'
 import { routes } from './routes.ts'
 import { sandboxEntries, sandboxRooms } from './sandbox.ts'
 import { signingKeys } from './signing-keys.ts'
+import { storageUse } from './storage-use.ts'
 import { taskLeases } from './task-leases.ts'
 import { scheduledTasks, taskRunLogs } from './tasks.ts'
 import { turns } from './turns.ts'
@@ -75,4 +76,5 @@ export const coreTables = [
   taskLeases,
   pendingActions,
   networkDenials,
+  storageUse,
 ]

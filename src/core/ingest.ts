@@ -7,7 +7,7 @@ import type { Packed, Tidied, Work } from '../store/lane.ts'
 import { RowsStatement } from '../store/rows.ts'
 import { run } from '../store/statement.ts'
 import { fileMessages } from './chats.ts'
-import { forgetKeys, idempotencyKeys, KEPT_MS } from './idempotency.ts'
+import { forgetKeys, idempotencyKeys, KEPT_MS, type KeyRow } from './idempotency.ts'
 import { queueUp } from './messages.ts'
 import type { Reach } from './reach.ts'
 
@@ -105,13 +105,20 @@ async function append(tx: Tx, dialect: Dialect, posts: readonly Post[]): Promise
   return numbers.map((seq) => seq !== undefined)
 }
 
+/** What a post's key was used for within the last day. */
+export async function knownKey(tx: Tx, post: Post): Promise<KeyRow | undefined> {
+  if (!post.key) return undefined
+  const oldest = timestamp(Date.parse(post.created_at) - KEPT_MS)
+  const known = await idempotencyKeys.find(tx, { token_hash: hashOf(post), key: post.key.text })
+  return known && known.created_at > oldest ? known : undefined
+}
+
 /** The first of a key is recorded; the next ones within a day get its answer. */
 async function appendKeyed(tx: Tx, dialect: Dialect, post: Post, key: PostKey): Promise<Verdict> {
   const { id, created_at } = post
   const token_hash = hashOf(post)
-  const oldest = timestamp(Date.parse(created_at) - KEPT_MS)
-  const known = await idempotencyKeys.find(tx, { token_hash, key: key.text })
-  const isKnown = known !== undefined && known.created_at > oldest
+  const known = await knownKey(tx, post)
+  const isKnown = known !== undefined
   if (isKnown && Buffer.from(known.digest).equals(key.digest))
     return { repeated: { id: known.message_id, created_at: known.created_at } }
   if (isKnown && key.isStrict) return 'differs'

@@ -38,6 +38,12 @@ export function nextRun(cron: string, after: number, timeZone: string, slot: num
   return next ? timestamp(next.getTime()) : refuseCron(cron, 'it never fires')
 }
 
+/** Refuses an interval that is shorter than what the instance allows. Cron fields have minutes anyway. */
+export function mustBeSpaced({ cron }: Pick<Schedule, 'cron'>, minMs: number): void {
+  if (cron !== undefined && /^[+-]?\d+$/.test(cron) && Number(cron) < minMs)
+    refuseCron(cron, `an interval must be at least ${minMs} milliseconds`)
+}
+
 /** The zone that cron fields are read in. An unset or empty TZ is UTC; a wrong one must not silently become it. */
 export function timeZoneOf(tz: string | undefined): string {
   if (!tz) return 'UTC'

@@ -1,5 +1,7 @@
 // Scheduled tasks and the log of their runs.
 import { z } from 'zod'
+import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 import { Reach } from './reach.ts'
 import { Folder, line, prose, Timestamp } from './values.ts'
@@ -30,6 +32,7 @@ export const scheduledTasks = new Table({
        next_run text, status text not null, context_mode text not null, created_at text not null)`,
     'create index scheduled_tasks_due on scheduled_tasks (status, next_run)',
     'alter table scheduled_tasks add column reach text',
+    'create index scheduled_tasks_of_owner on scheduled_tasks (owner, status)',
   ],
 })
 
@@ -54,3 +57,28 @@ export const taskRunLogs = new Table({
     'create index task_run_logs_of on task_run_logs (task_id, run_at)',
   ],
 })
+
+/** How many tasks a folder has, of these states or of all. */
+export async function countTasks(
+  tx: Tx,
+  owner: string,
+  states: readonly ScheduledTask['status'][] = [],
+): Promise<number> {
+  const only = states.length === 0 ? '' : ` and status in (${states.map((_, at) => `$${at + 2}`).join(', ')})`
+  const { rows } = await run(tx, `select count(*) as count from scheduled_tasks where owner = $1${only}`, [
+    owner,
+    ...states,
+  ])
+  return Number(rows[0]?.count)
+}
+
+/** Removes the oldest completed tasks of a folder, with their logs; how many there were. */
+export async function removeCompleted(tx: Tx, owner: string, most: number): Promise<number> {
+  const { numAffectedRows } = await run(
+    tx,
+    `delete from scheduled_tasks where id in (
+       select id from scheduled_tasks where owner = $1 and status = 'completed' order by created_at, id limit $2)`,
+    [owner, most],
+  )
+  return Number(numAffectedRows)
+}

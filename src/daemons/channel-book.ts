@@ -1,5 +1,6 @@
 // Which channel has a chat: the one that is named, else who delivered its latest message, else who owns its prefix. The
 // adapters are kept in memory, so that a send asks the store for nothing it knows.
+import type { AddressRule } from '../channels/adapter-lookup.ts'
 import { channels as builtIn, registered } from '../channels/index.ts'
 import { type Channel, type ChannelGround, type Channels, platformOf } from '../core/channel.ts'
 import {
@@ -17,6 +18,8 @@ const KEPT_MS = 1000
 
 export interface ChannelBookOptions extends ChannelGround {
   readonly keyring: Keyring
+  /** Where adapters may be; on private addresses unless said. */
+  readonly adapters?: AddressRule | undefined
 }
 
 interface Page {
@@ -26,7 +29,7 @@ interface Page {
 }
 
 export function openChannels(options: ChannelBookOptions): Channels {
-  const { engine, signals, keyring } = options
+  const { engine, signals, keyring, adapters: addresses = { isPublicAllowed: false } } = options
   const own = new Map<string, Promise<Channel>>()
   let page: Page | undefined
   signals.on((keys) => {
@@ -51,7 +54,14 @@ export function openChannels(options: ChannelBookOptions): Channels {
     const known = on.channels.get(key)
     if (known) return known
     const { name, url, capabilities } = registration
-    const made = registered({ name, url, capabilities, platform, token: channelToken(keyring, registration) })
+    const made = registered({
+      name,
+      url,
+      capabilities,
+      platform,
+      addresses,
+      token: channelToken(keyring, registration),
+    })
     on.channels.set(key, made)
     return made
   }

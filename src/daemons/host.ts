@@ -1,5 +1,7 @@
 // Opens an instance: its store, brought up to date, and the world that verbs are given.
+import type { AddressRule } from '../channels/adapter-lookup.ts'
 import { PolicyReader } from '../core/acl.ts'
+import { AGENT_LIMITS, type AgentLimits } from '../core/agent-limits.ts'
 import { coreTables } from '../core/index.ts'
 import type { Layout } from '../core/layout.ts'
 import { openSearch } from '../core/message-search.ts'
@@ -24,7 +26,10 @@ export interface HostOptions {
   layout?: Layout | undefined
   timeZone?: string | undefined
   rules?: TurnRules | undefined
+  limits?: AgentLimits | undefined
   speech?: Speech | undefined
+  /** Where the adapters of platforms may be. */
+  adapters?: AddressRule | undefined
   clock?: Clock
   random?: Random
   onStray?(error: unknown): void
@@ -46,7 +51,9 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     layout,
     timeZone,
     rules = TURN_RULES,
+    limits = AGENT_LIMITS,
     speech,
+    adapters,
     clock = systemClock,
     random = systemRandom,
     onStray,
@@ -65,7 +72,8 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     instance,
     engine,
     rules,
-    channels: openChannels({ engine, signals, keyring, clock, random }),
+    limits,
+    channels: openChannels({ engine, signals, keyring, clock, random, adapters }),
     policies: new PolicyReader(),
     routes: new RouteReader(),
     alive: new Map(),

@@ -1,6 +1,7 @@
 // What an instance can be told, in its .env or in the environment. Each daemon's own settings stand with the daemon.
 
 import { z } from 'zod'
+import type { AgentLimits } from '../core/agent-limits.ts'
 import type { TurnRules } from '../core/turn-rules.ts'
 import { EnvValue } from '../core/values.ts'
 import { readTrustedProxies, type Trusts } from '../lib/client-address.ts'
@@ -11,6 +12,7 @@ import {
   type Declared,
   DurationSetting,
   ListenSetting,
+  QuotaSetting,
   readSettings,
   type Settings,
   type Source,
@@ -82,6 +84,16 @@ export const LINK_SETTINGS = {
   TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'the largest body that a link takes'),
   WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'how many messages a minute a hook link takes; 0 is no limit'),
   WEBHOOK_RATE_WEB: setting(CountSetting, '60', 'how many messages a minute a chat link takes; 0 is no limit'),
+  LINK_QUOTA: setting(
+    QuotaSetting,
+    '10GiB',
+    'how many bytes of received messages are stored for the chat of one link; 0 is no limit',
+  ),
+  FOLDER_QUOTA: setting(
+    QuotaSetting,
+    '20GiB',
+    'how many bytes of received messages are stored for one folder; 0 is no limit',
+  ),
   STREAMS_MAX: setting(CountSetting, '20000', 'how many event streams may be open; 0 is no limit'),
   STREAMS_PER_LINK: setting(CountSetting, '1000', 'how many event streams of one link may be open; 0 is no limit'),
 } satisfies Declared
@@ -110,6 +122,31 @@ export const TURN_SETTINGS = {
   TURN_LEASE: setting(DurationSetting, '30s', 'how long after its process died a turn is taken up by another'),
 } satisfies Declared
 
+/** How much agents may make and ask. */
+export const AGENT_LIMIT_SETTINGS = {
+  TASKS_PER_FOLDER: setting(
+    CountSetting,
+    '1000',
+    'how many scheduled tasks a folder has; completed ones make room for new ones; 0 is no limit',
+  ),
+  ACTIVE_TASKS_PER_FOLDER: setting(CountSetting, '100', 'how many tasks of a folder are active; 0 is no limit'),
+  TASK_MIN_INTERVAL: setting(
+    DurationSetting,
+    '1m',
+    'the shortest interval in milliseconds that agents and people may give a task',
+  ),
+  GROUPS_PER_FOLDER: setting(
+    CountSetting,
+    '200',
+    'how many groups lie below one top-level folder when an agent makes another; 0 is no limit',
+  ),
+  TOOL_CALLS_PER_SECOND: setting(
+    CountSetting,
+    '100',
+    'how many tool calls a second come through one tool socket, one link or one account; 0 is no limit',
+  ),
+} satisfies Declared
+
 /** Of the speech that `send_voice` sends. */
 export const SPEECH_SETTINGS = {
   TTS_URL: setting(
@@ -133,6 +170,17 @@ export function turnRules(sources: readonly Source[]): TurnRules {
   }
 }
 
+export function agentLimits(sources: readonly Source[]): AgentLimits {
+  const read = readSettings(AGENT_LIMIT_SETTINGS, sources)
+  return {
+    tasksPerFolder: read.TASKS_PER_FOLDER,
+    activeTasksPerFolder: read.ACTIVE_TASKS_PER_FOLDER,
+    taskIntervalMs: read.TASK_MIN_INTERVAL,
+    groupsPerFolder: read.GROUPS_PER_FOLDER,
+    toolCallsPerSecond: read.TOOL_CALLS_PER_SECOND,
+  }
+}
+
 /** Everything that a .env of an instance may hold. */
 export const ALL_SETTINGS: Declared = {
   ...INSTANCE_SETTINGS,
@@ -140,6 +188,7 @@ export const ALL_SETTINGS: Declared = {
   ...LINK_SETTINGS,
   ...CHANNEL_SETTINGS,
   ...TURN_SETTINGS,
+  ...AGENT_LIMIT_SETTINGS,
   ...SPEECH_SETTINGS,
   ...RUNTIME_SETTINGS,
   ...perDaemon,

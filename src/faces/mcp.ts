@@ -34,6 +34,8 @@ export interface ToolServerOptions<A = Asking> {
   readonly version: string
   /** Asked at every request: who is there, and in which turn. */
   asking(ctx: ServerContext): A | Promise<A>
+  /** Asked before each call; what it refuses is the answer. */
+  admit?(asking: A): void
   /** What was thrown and is no refusal. The caller is told nothing of it. */
   onError(error: unknown, what: string): void
 }
@@ -75,7 +77,7 @@ export function toolServer(options: ToolServerOptions): Server {
 
 /** The same for whoever is no caller of the registry, or is shown its tools by other rules. */
 export function serverOf<A>(
-  { list, version, asking, onError }: ToolServerOptions<A>,
+  { list, version, asking, admit, onError }: ToolServerOptions<A>,
   shown: (asking: A) => readonly ShownTool[] | Promise<readonly ShownTool[]>,
 ): Server {
   const server = new Server({ name: 'svc', version }, { capabilities: { tools: {} } })
@@ -93,7 +95,9 @@ export function serverOf<A>(
     const tool = list.tools.get(params.name)
     if (!tool) throw unknownTool(params.name)
     try {
-      return success(await tool.run(await asking(ctx), params.arguments ?? {}))
+      const asked = await asking(ctx)
+      admit?.(asked)
+      return success(await tool.run(asked, params.arguments ?? {}))
     } catch (error) {
       if (error instanceof Unlisted) throw unknownTool(params.name)
       if (!(error instanceof Refusal)) onError(error, tool.name)

@@ -13,6 +13,7 @@ export const REFUSALS = {
   rate_limited: { http: 429, rpc: -32029, title: 'Too many requests' },
   unsupported: { http: 501, rpc: -32015, title: 'Not supported' },
   unavailable: { http: 503, rpc: -32053, title: 'Unavailable' },
+  storage_full: { http: 507, rpc: -32057, title: 'Storage full' },
 } as const
 
 export type RefusalCode = keyof typeof REFUSALS

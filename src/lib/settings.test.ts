@@ -12,6 +12,7 @@ import {
   fromEnvironment,
   ListenSetting,
   listenSetting,
+  QuotaSetting,
   readSettings,
   setting,
   sourceOf,
@@ -110,6 +111,8 @@ test('each kind of setting reads what an operator writes', () => {
   assert.equal(BytesSetting.parse('1048576'), 1_048_576)
   assert.equal(BytesSetting.parse('1MiB'), 1_048_576)
   assert.equal(BytesSetting.parse('20mb'), 20_000_000)
+  assert.equal(QuotaSetting.parse('0'), 0)
+  assert.equal(QuotaSetting.parse('10GiB'), 10_737_418_240)
   for (const yes of ['true', '1', 'YES', 'on']) assert.equal(BooleanSetting.parse(yes), true)
   for (const no of ['false', '0', 'No', 'off']) assert.equal(BooleanSetting.parse(no), false)
   assert.equal(UrlSetting.parse('postgres://u:p@db/svc'), 'postgres://u:p@db/svc')
@@ -124,6 +127,7 @@ test('each kind of setting refuses what it cannot mean', () => {
     ],
     [CountSetting, ['', '-1', '1.5', '1e3', ' 1', 'NaN', '9007199254740993', '1'.repeat(400)]],
     [BytesSetting, ['', '0', '-1', '1.5MB', '1 MB', '1TB', '1k', '9007199254740991GB']],
+    [QuotaSetting, ['', '-1', '1.5MB', '1 MB', '1TB', 'none', '9007199254740991GB']],
     [BooleanSetting, ['', 'maybe', 'y', 'true ', '2']],
     [UrlSetting, ['', 'example.com', 'http://', '//host', 'mailto:a@b', 'https://a b']],
     [DurationSetting, ['', '24', '-1h', '1y']],

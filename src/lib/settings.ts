@@ -132,11 +132,19 @@ const SIZES = new Map([
   ['gib', 1024 ** 3],
 ])
 
-export const BytesSetting = fromText('must be a number of bytes above 0 such as 1048576, 512KiB or 20MB', (text) => {
+function readBytes(text: string): number | undefined {
   const [, count, unit] = /^(\d{1,16})([a-z]{0,3})$/i.exec(text) ?? []
   const bytes = Number(count) * (SIZES.get(unit?.toLowerCase() ?? '') ?? Number.NaN)
-  return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined
-})
+  return Number.isSafeInteger(bytes) ? bytes : undefined
+}
+
+export const BytesSetting = fromText(
+  'must be a number of bytes above 0 such as 1048576, 512KiB or 20MB',
+  (text) => readBytes(text) || undefined,
+)
+
+/** 0 is no limit. */
+export const QuotaSetting = fromText('must be a number of bytes such as 1073741824, 512MiB or 20GB, or 0', readBytes)
 
 /** An absolute address, returned as it was written. */
 export const UrlSetting = fromText('must be an absolute URL such as https://example.com', (text) =>

@@ -87,6 +87,7 @@ function contextOf(
     webBase: host.webBase,
     timeZone: host.timeZone,
     rules: host.rules,
+    limits: host.limits,
     ...(host.layout ? { layout: host.layout } : {}),
     tx,
     dialect: host.engine.dialect,

@@ -2,6 +2,7 @@
 
 import type { Claims, Policy } from '../core/access.ts'
 import type { PolicyReader } from '../core/acl.ts'
+import type { AgentLimits } from '../core/agent-limits.ts'
 import type { Caller, Face } from '../core/caller.ts'
 import type { Channels } from '../core/channel.ts'
 import type { Layout } from '../core/layout.ts'
@@ -26,6 +27,7 @@ export interface World {
   readonly webBase: string
   readonly timeZone: string
   readonly rules: TurnRules
+  readonly limits: AgentLimits
   /** Where its files are, in a process that has them. */
   readonly layout?: Layout
 }

@@ -6,6 +6,7 @@ import { defaultReach, hasReach, Reach } from '../core/reach.ts'
 import { oldReading } from '../core/resolve.ts'
 import { hashToken, RouteToken, routeTokens, verifyContext } from '../core/route-tokens.ts'
 import { parseScheme, schemeFault, secretFault } from '../core/signatures.ts'
+import { storedBytes } from '../core/storage-use.ts'
 import { reaches } from '../core/tiers.ts'
 import { Folder, Jid, prose, Segment, text } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -53,6 +54,7 @@ const Listed = RouteToken.pick({
   last_used_at: LinkStats.shape.last_used_at.optional(),
   accepted: LinkStats.shape.accepted,
   refused: LinkStats.shape.refused,
+  stored_bytes: z.int().describe('What is stored of the messages of its chat, as LINK_QUOTA counts it'),
 })
 
 type Mint = z.output<typeof Mint>
@@ -153,7 +155,8 @@ export const routeTokensResource = resource({
 async function withStats(ctx: Context, row: z.output<typeof RouteToken>): Promise<z.output<typeof Listed>> {
   const { token_hash, source_label: _source, verify_secret: _secret, ...shown } = row
   const { last_used_at, accepted = 0, refused = {} } = (await linkStats.find(ctx.tx, { token_hash })) ?? {}
-  return { ...shown, ...(last_used_at === undefined ? {} : { last_used_at }), accepted, refused }
+  const stored_bytes = await storedBytes(ctx.tx, 'chat', row.jid)
+  return { ...shown, ...(last_used_at === undefined ? {} : { last_used_at }), accepted, refused, stored_bytes }
 }
 
 /** A row from before targets were recorded reads its JID the old way (decision L6). */

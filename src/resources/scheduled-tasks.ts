@@ -4,8 +4,8 @@ import { groups } from '../core/groups.ts'
 import { reachOfPerson } from '../core/message-reach.ts'
 import type { Reach } from '../core/reach.ts'
 import { folderOfChat } from '../core/resolve.ts'
-import { nextRun, parseSchedule } from '../core/schedule.ts'
-import { ScheduledTask, scheduledTasks } from '../core/tasks.ts'
+import { mustBeSpaced, nextRun, parseSchedule, type Schedule } from '../core/schedule.ts'
+import { countTasks, removeCompleted, ScheduledTask, scheduledTasks } from '../core/tasks.ts'
 import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustReachChat } from '../registry/chat-needs.ts'
@@ -23,7 +23,7 @@ const OK = { ok: true as const }
 const Id = z.object({ id: line(320) })
 const TaskId = line(320).describe('As schedule_task and list_tasks give it')
 const ById = z.strictObject({ taskId: TaskId }).transform(({ taskId }) => ({ id: taskId }))
-const Schedule = z.object({
+const ScheduleTask = z.object({
   targetJid: line(512).describe('The chat to speak in; its folder runs the task'),
   prompt: ScheduledTask.shape.prompt.describe('What the agent is told when the time comes'),
   cron: z
@@ -58,7 +58,7 @@ export const scheduledTasksResource = resource({
       tool: 'schedule_task',
       when: 'Have a prompt run later, or again and again.',
       reach: 'chat',
-      input: Schedule,
+      input: ScheduleTask,
       output: z.object({ taskId: z.string() }),
       needs: async (ctx, { targetJid: jid }) => {
         // Rules know a chat as `jid`, whatever the argument is called.
@@ -86,12 +86,10 @@ export const scheduledTasksResource = resource({
       needs: async (ctx, { id }) => mustOwn(ctx, await mustFind(ctx, table, { id }, `task ${id}`)),
       run: async (ctx, { id, cron, status, ...patch }) => {
         const task = await mustFind(ctx, table, { id }, `task ${id}`)
+        const changed = { ...moved(ctx, task, status), ...timed(ctx, task, cron) }
+        if (changed.status === 'active') await mustHaveActiveRoom(ctx, task.owner)
         const { prompt = task.prompt, context_mode = task.context_mode } = patch
-        await table.update(
-          ctx.tx,
-          { id },
-          { prompt, context_mode, ...moved(ctx, task, status), ...timed(ctx, task, cron) },
-        )
+        await table.update(ctx.tx, { id }, { prompt, context_mode, ...changed })
         return mustFind(ctx, table, { id }, `task ${id}`)
       },
     }),
@@ -125,7 +123,9 @@ export const scheduledTasksResource = resource({
       },
       run: async (ctx, { id }) => {
         const task = await table.find(ctx.tx, { id })
-        if (task) await table.update(ctx.tx, { id }, moved(ctx, task, 'active'))
+        const changed = task && moved(ctx, task, 'active')
+        if (task && changed?.status === 'active') await mustHaveActiveRoom(ctx, task.owner)
+        if (changed) await table.update(ctx.tx, { id }, changed)
         return OK
       },
     }),
@@ -160,14 +160,16 @@ async function mustOwn(ctx: Context, task: Task): Promise<void> {
 }
 
 /** The same prompt at the same times in the same chat is the same task. */
-async function schedule(ctx: Context, { targetJid, prompt, cron, contextMode }: z.output<typeof Schedule>) {
+async function schedule(ctx: Context, { targetJid, prompt, cron, contextMode }: z.output<typeof ScheduleTask>) {
   const owner = await ownerOf(ctx, targetJid)
-  const timing = parseSchedule(cron, ctx.clock.now(), ctx.timeZone)
   const reach = await reachOfMaker(ctx, owner)
   const task = { owner, chat_jid: targetJid, prompt, context_mode: contextMode, status: 'active' as const, reach }
+  const timing = allowedSchedule(ctx, cron)
   const known =
     timing.cron === undefined ? undefined : await scheduledTasks.find(ctx.tx, { ...task, cron: timing.cron })
   if (known) return { taskId: known.id }
+  await mustHaveActiveRoom(ctx, owner)
+  await makeRoom(ctx, owner)
   const id = `task-${ctx.clock.now()}-${Buffer.from(ctx.random.bytes(4)).toString('hex')}`
   await scheduledTasks.insert(ctx.tx, { id, ...task, ...timing, created_at: ctx.now })
   return { taskId: id }
@@ -178,10 +180,40 @@ async function reachOfMaker(ctx: Context, folder: string): Promise<Reach> {
   return ctx.caller.kind === 'person' ? reachOfPerson(await ctx.policy(), ctx.caller.sub, folder) : ctx.reach
 }
 
+/** The command line may give any interval that the scheduler can keep. */
+function allowedSchedule(ctx: Context, cron: string | undefined): Schedule {
+  const timing = parseSchedule(cron, ctx.clock.now(), ctx.timeZone)
+  if (ctx.caller.kind !== 'host') mustBeSpaced(timing, ctx.limits.taskIntervalMs)
+  return timing
+}
+
+async function mustHaveActiveRoom(ctx: Context, owner: string): Promise<void> {
+  const max = ctx.limits.activeTasksPerFolder
+  if (max === 0 || ctx.caller.kind === 'host') return
+  const active = await countTasks(ctx.tx, owner, ['active', 'firing'])
+  if (active >= max)
+    refuse(
+      'conflict',
+      `${owner} has ${active} active tasks, and ${max} are allowed`,
+      'pause or cancel one of them first',
+    )
+}
+
+/** Completed tasks make room for a new one, the oldest first. */
+async function makeRoom(ctx: Context, owner: string): Promise<void> {
+  const max = ctx.limits.tasksPerFolder
+  if (max === 0 || ctx.caller.kind === 'host') return
+  const excess = (await countTasks(ctx.tx, owner)) - max + 1
+  if (excess <= 0) return
+  const removed = await removeCompleted(ctx.tx, owner, excess)
+  if (removed < excess)
+    refuse('conflict', `${owner} has ${max} tasks, which is the most that is allowed`, 'cancel one of them first')
+}
+
 /** New times, and with them a task that was over is not over any more. */
 function timed(ctx: Context, { status }: Task, cron: string | undefined): Patch<Task> {
   if (cron === undefined) return {}
-  const { cron: kept, next_run } = parseSchedule(cron, ctx.clock.now(), ctx.timeZone)
+  const { cron: kept, next_run } = allowedSchedule(ctx, cron)
   return { cron: kept, next_run, ...(status === 'completed' ? { status: 'active' } : {}) }
 }
 

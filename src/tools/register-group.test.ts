@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { type Agents, agents } from '../../test/support/agents.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
 import { acl, aclMembership } from '../core/acl.ts'
+import { AGENT_LIMITS } from '../core/agent-limits.ts'
 import { groups } from '../core/groups.ts'
 import { routes } from '../core/routes.ts'
 import { scheduledTasks } from '../core/tasks.ts'
@@ -159,4 +160,24 @@ test('a group has no more children than its max_children', async (t) => {
   assert.equal(await team.refusal('register_group', register), 'max_children of team is not a number')
   await limited(2)
   await team.call('register_group', register)
+})
+
+onEveryEngine('the groups below a folder', (engine) => {
+  test('are as many as the setting says, at any depth together', async (t) => {
+    const here = await agents(t, engine, ['main', 'team', 'team/a', 'team0', 'team-b', 'team-b/x'])
+    Object.assign(here.host, { limits: { ...AGENT_LIMITS, groupsPerFolder: 3 } })
+    const [team, child, root] = [await here.open('team'), await here.open('team/a'), await here.open('main')]
+    await team.call('register_group', { jid: 'telegram:1', folder: 'team/b' })
+    await child.call('register_group', { jid: 'telegram:2', folder: 'team/a/x' })
+    const before = await tracesOf(here)
+    const full =
+      'team has 3 groups below it, which is the most that is allowed\nhint: an operator can remove some, or raise GROUPS_PER_FOLDER'
+    assert.equal(await team.refusal('register_group', { jid: 'telegram:3', folder: 'team/c' }), full)
+    assert.equal(await child.refusal('register_group', { jid: 'telegram:3', folder: 'team/a/y' }), full)
+    assert.equal(await root.refusal('register_group', { jid: 'telegram:3', folder: 'team/c' }), full)
+    assert.deepEqual(await tracesOf(here), before)
+    await root.call('register_group', { jid: 'telegram:4', folder: 'team-b/y' })
+    Object.assign(here.host, { limits: { ...AGENT_LIMITS, groupsPerFolder: 0 } })
+    await team.call('register_group', { jid: 'telegram:3', folder: 'team/c' })
+  })
 })

@@ -2,7 +2,7 @@
 // that fails the rows are taken back.
 import { z } from 'zod'
 import { makerOf } from '../core/caller.ts'
-import { Group, groups } from '../core/groups.ts'
+import { countBelow, Group, groups } from '../core/groups.ts'
 import { addGroup, RoutableJid, removeNewGroup } from '../core/new-group.ts'
 import { makeWorkspace } from '../core/prototype.ts'
 import { folderOfChat } from '../core/resolve.ts'
@@ -125,10 +125,23 @@ async function mustHaveRoom(ctx: Context, folder: string): Promise<void> {
   const parent = parentOf(folder) ?? ROOT
   const group = (await groups.find(ctx.tx, { folder: parent })) ?? refuse('not_found', `there is no group ${parent}`)
   const config: Record<string, unknown> = JSON.parse(group.container_config ?? '{}')
+  await mustHaveGroupsLeft(ctx, folder)
   const max = config.max_children
   if (max === undefined) return
   if (typeof max !== 'number' || !(max >= 0)) refuse('conflict', `max_children of ${parent} is not a number`)
   if (max === 0) refuse('conflict', 'spawning disabled (max_children=0)')
   const children = (await groups.list(ctx.tx)).filter((other) => parentOf(other.folder) === parent)
   if (children.length >= max) refuse('conflict', `max_children limit reached (${max})`)
+}
+
+/** Counted below the top-level folder: children of children would get around a limit for each parent. */
+async function mustHaveGroupsLeft({ tx, limits }: Context, folder: string): Promise<void> {
+  const [top = ''] = folder.split('/')
+  const max = limits.groupsPerFolder
+  if (max === 0 || (await countBelow(tx, top)) < max) return
+  refuse(
+    'conflict',
+    `${top} has ${max} groups below it, which is the most that is allowed`,
+    'an operator can remove some, or raise GROUPS_PER_FOLDER',
+  )
 }

@@ -6,6 +6,7 @@ import { EVERY_CAPABILITY, type FakeOptions, fakeAdapter } from '../../../test/s
 import { refused } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import type { ActionName, Channel } from '../../core/channel.ts'
+import type { AddressRule } from '../adapter-lookup.ts'
 import { channelContract, EVERY_ACTION, isFault } from '../channel.contract.ts'
 import { httpChannel } from './adapter.ts'
 
@@ -13,9 +14,9 @@ const jid = 'telegram:group/42'
 
 async function opened(
   t: TestContext,
-  options: FakeOptions & { capabilities?: Record<string, boolean>; answerMs?: number } = {},
+  options: FakeOptions & { capabilities?: Record<string, boolean>; answerMs?: number; addresses?: AddressRule } = {},
 ) {
-  const { capabilities = {}, answerMs, ...rest } = options
+  const { capabilities = {}, answerMs, addresses = { isPublicAllowed: false }, ...rest } = options
   const adapter = await fakeAdapter(t, rest)
   const channel = httpChannel({
     name: 'teled',
@@ -23,6 +24,7 @@ async function opened(
     url: adapter.url,
     token: 'the token',
     answerMs,
+    addresses,
     capabilities: { ...EVERY_CAPABILITY, dedupe: rest.isKeyed === true, ...capabilities },
   })
   return { adapter, channel }

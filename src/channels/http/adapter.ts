@@ -16,6 +16,8 @@ import { type Asked, exchange } from './exchange.ts'
 import { formOf } from './form.ts'
 import { readHistory } from './history.ts'
 
+export { checkHealth } from './health.ts'
+
 /** Both below the lease of whoever sends. */
 const ANSWER_MS = 30_000
 const FILE_MS = 75_000
@@ -63,9 +65,20 @@ export function httpChannel(adapter: Adapter): Channel {
 
 function actionsOf(adapter: Adapter): Actions {
   const { name, platform, answerMs = ANSWER_MS } = adapter
-  const ask = async (tool: ActionName, path: string, asked: Omit<Asked, 'url' | 'timeoutMs'>, timeoutMs = answerMs) => {
+  const ask = async (
+    tool: ActionName,
+    path: string,
+    asked: Omit<Asked, 'url' | 'timeoutMs' | 'addresses'>,
+    timeoutMs = answerMs,
+  ) => {
     const headers = { ...asked.headers, ...(adapter.token === undefined ? {} : bearer(adapter.token)) }
-    const answered = await exchange({ ...asked, headers, url: new URL(adapter.url + path), timeoutMs })
+    const answered = await exchange({
+      ...asked,
+      headers,
+      url: new URL(adapter.url + path),
+      addresses: adapter.addresses,
+      timeoutMs,
+    })
     const isPane = path.startsWith('/v1/pane/')
     return readAnswer(answered, { adapter: name, tool, platform, hint: hintFor(platform, tool), isPane })
   }
@@ -132,7 +145,7 @@ function actionsOf(adapter: Adapter): Actions {
 
 type Members = Readonly<Record<string, unknown>>
 
-function jsonBody(members: Members): Omit<Asked, 'url' | 'timeoutMs'> {
+function jsonBody(members: Members): Omit<Asked, 'url' | 'timeoutMs' | 'addresses'> {
   const body = Buffer.from(JSON.stringify(members))
   const key = typeof members.key === 'string' ? keyHeader(members.key) : {}
   const headers = { 'Content-Type': 'application/json', 'Content-Length': String(body.length), ...key }

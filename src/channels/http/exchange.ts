@@ -6,6 +6,7 @@ import { request as requestSecure } from 'node:https'
 import { pipeline } from 'node:stream/promises'
 import { ChannelFault } from '../../core/channel.ts'
 import { diskCode } from '../../lib/atomic-file.ts'
+import { type AddressRule, hasForbiddenAddress, lookupBy, NOT_PRIVATE } from '../adapter-lookup.ts'
 
 const CONNECT_MS = 5000
 /** More than that no adapter has to say. */
@@ -25,6 +26,8 @@ export interface Asked {
   readonly headers: Readonly<Record<string, string>>
   readonly body?: Buffer | FileBody | undefined
   readonly timeoutMs: number
+  readonly addresses: AddressRule
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface Answered {
@@ -36,9 +39,12 @@ export interface Answered {
 
 export function exchange(asked: Asked): Promise<Answered> {
   return new Promise((resolve, reject) => {
-    const { url, method, headers } = asked
+    const { url, method, headers, addresses, signal } = asked
+    if (hasForbiddenAddress(url, addresses))
+      return reject(new ChannelFault('transient', `${url.origin} cannot be reached (${NOT_PRIVATE})`))
+    const options = { method, headers, agent: false, lookup: lookupBy(addresses), ...(signal ? { signal } : {}) }
     const isSecure = url.protocol === 'https:'
-    const sent = (isSecure ? requestSecure : requestPlain)(url, { method, headers, agent: false })
+    const sent = (isSecure ? requestSecure : requestPlain)(url, options)
     let isWritten = false
     let isAnswered = false
     let broke: ChannelFault | undefined

@@ -68,6 +68,28 @@ onEveryEngine('svc doctor', (engine) => {
   })
 })
 
+test('a quota that is nearly used up is noted from four fifths on', async (t) => {
+  const cli = await demoCli(t)
+  writeFileSync(join(cli.root, '.env'), 'LINK_QUOTA=1000\n', { flag: 'a' })
+  await cli.ok('token demo issue chat main')
+  const found = async (bytes: number) => {
+    const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
+    db.exec(`insert or replace into storage_use (scope, name, bytes) values ('chat', 'web:main', ${bytes})`)
+    db.close()
+    return (await examine(cli)).all.find(({ check }) => check === 'storage')
+  }
+  assert.equal((await found(799))?.status, 'ok')
+  const { status, detail, next } = (await found(800)) ?? {}
+  assert.deepEqual(
+    [status, detail, next],
+    ['note', 'the chat web:main has used 80 % of LINK_QUOTA', 'raise LINK_QUOTA in .env and restart svc'],
+  )
+  assert.equal((await found(999))?.status, 'note')
+  assert.equal((await found(1000))?.status, 'wrong')
+  const listed = JSON.parse(await cli.ok('token demo list main --json'))
+  assert.equal(listed[0].stored_bytes, 1000)
+})
+
 suite('svc doctor finds', () => {
   const open = (cli: Cli): DatabaseSync => new DatabaseSync(join(cli.root, 'store/svc.db'))
   const env = (cli: Cli): string => join(cli.root, '.env')
@@ -96,6 +118,21 @@ suite('svc doctor finds', () => {
       'settings',
       /ROUTD_LISTEN in \S+ must be host:port/,
       /^$/,
+    ],
+    'a bad quota': [
+      (cli) => writeFileSync(env(cli), 'LINK_QUOTA=lots\n', { flag: 'a' }),
+      'settings',
+      /LINK_QUOTA in \S+ must be a number of bytes such as 1073741824, 512MiB or 20GB, or 0, not "lots"/,
+      /^$/,
+    ],
+    'a folder whose storage is full': [
+      (cli) => {
+        writeFileSync(env(cli), 'FOLDER_QUOTA=1000\n', { flag: 'a' })
+        open(cli).exec(`insert into storage_use (scope, name, bytes) values ('folder', 'main', 1000)`)
+      },
+      'storage',
+      /^the folder main has used 100 % of FOLDER_QUOTA$/,
+      /^raise FOLDER_QUOTA in \.env and restart svc$/,
     ],
     'a store that is missing': [(cli) => rmSync(join(cli.root, 'store/svc.db')), 'store', /there is no store/, /^$/],
     'a store that is damaged': [

@@ -1,7 +1,7 @@
 // Says whether an instance is well, and for what is not, the command to type. It changes nothing, not even the schema.
 import { access, constants, stat } from 'node:fs/promises'
 import { CELL_SETTINGS } from '../../cell/settings.ts'
-import { ALL_SETTINGS } from '../../daemons/settings.ts'
+import { ALL_SETTINGS, LINK_SETTINGS } from '../../daemons/settings.ts'
 import { readText } from '../../lib/atomic-file.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { readSettings } from '../../lib/settings.ts'
@@ -167,7 +167,8 @@ async function checkStore(engine: Engine, { layout, settings }: Configured): Pro
   return { check: 'store', status: 'wrong', detail, next: 'restore it from a backup' }
 }
 
-async function examineRows(engine: Engine, { name, layout, settings }: Configured, nowMs: number): Promise<Finding[]> {
+async function examineRows(engine: Engine, configured: Configured, nowMs: number): Promise<Finding[]> {
+  const { name, layout, settings, sources } = configured
   const { TABLES } = await import('../../daemons/host.ts')
   const { pendingSteps } = await import('../../store/migrate.ts')
   const schema = await attempt('schema', async () => {
@@ -182,7 +183,8 @@ async function examineRows(engine: Engine, { name, layout, settings }: Configure
     }
   })
   if (schema.status === 'wrong') return [schema]
-  const kept = await engine.read(readContents)
+  const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)
+  const kept = await engine.read((tx) => readContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
   const contents = { ...kept, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs }
   return [schema, ...(await checkContents(contents))]
 }

@@ -45,7 +45,7 @@ export const tokenCommands = [
   command({
     usage: 'token <instance> list <folder> [--json]',
     about:
-      'show the links that a folder owns or that deliver to it, newest first; never the tokens; --json counts what they took and refused',
+      'show the links that a folder owns or that deliver to it, newest first; never the tokens; --json counts what they took, refused and store',
     example: 'token demo list main',
     run: async (svc, { folder }) =>
       svc.print.table({

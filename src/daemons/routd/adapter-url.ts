@@ -2,12 +2,8 @@
 // instance ask any server anything.
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { readTrustedProxies } from '../../lib/client-address.ts'
+import { isPrivateAddress } from '../../channels/adapter-lookup.ts'
 import { refuse } from '../../lib/refusal.ts'
-
-/** Not 169.254.0.0/16: there, clouds tell their secrets. */
-const isPrivate =
-  readTrustedProxies('127.0.0.0/8, ::1, 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, fc00::/7') ?? (() => false)
 
 /** The address in one spelling, without a slash at the end. */
 export async function adapterUrl(text: string, isPublicAllowed: boolean): Promise<string> {
@@ -22,7 +18,7 @@ export async function adapterUrl(text: string, isPublicAllowed: boolean): Promis
 
 async function mustBePrivate(host: string): Promise<void> {
   const addresses = isIP(host) ? [host] : await addressesOf(host)
-  if (addresses.every((address) => isPrivate(address.replace(/^::ffff:(?=\d+\.)/i, '')))) return
+  if (addresses.every(isPrivateAddress)) return
   refuse(
     'invalid',
     'url must be on a loopback or private address (bad_request)',

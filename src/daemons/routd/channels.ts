@@ -82,7 +82,7 @@ export function mountChannels(
     return c.json(await acceptInbound(host, caller, body, c.req.header('X-Idempotency-Key')))
   })
 
-  const checks = new HealthChecks(host, log)
+  const checks = new HealthChecks(host, log, { isPublicAllowed: settings.CHANNEL_REGISTER_ALLOW_PUBLIC })
   defer(() => checks.close())
   return checks
 }

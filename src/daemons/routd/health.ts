@@ -1,4 +1,6 @@
 // Asks the adapters for their health, and forgets those that do not answer. Of several processes one asks.
+import type { AddressRule } from '../../channels/adapter-lookup.ts'
+import { checkHealth } from '../../channels/index.ts'
 import {
   CHANNELS_CHANGED,
   type ChannelRegistration,
@@ -12,18 +14,19 @@ import type { Host } from '../../registry/context.ts'
 
 const EVERY_MS = 30_000
 const LOOK_MS = 5000
-const ANSWER_MS = 10_000
 
 export class HealthChecks {
   readonly #host: Host
   readonly #log: Log
+  readonly #addresses: AddressRule
   readonly #stop = new AbortController()
   readonly #looking: NodeJS.Timeout
   #checking: Promise<void> | undefined
 
-  constructor(host: Host, log: Log) {
+  constructor(host: Host, log: Log, addresses: AddressRule) {
     this.#host = host
     this.#log = log
+    this.#addresses = addresses
     this.#looking = setInterval(() => void this.check(), LOOK_MS).unref()
   }
 
@@ -54,26 +57,11 @@ export class HealthChecks {
 
   async #ask(registration: ChannelRegistration): Promise<void> {
     const { engine, clock, signals } = this.#host
-    const isHealthy = await answers(`${registration.url}/health`, this.#stop.signal)
+    const isHealthy = await checkHealth(registration.url, this.#addresses, this.#stop.signal)
     if (this.#stop.signal.aborted) return
     const isForgotten = await engine.transaction((tx) => noteHealth(tx, registration, isHealthy, clock.now()))
     if (!isForgotten) return
     this.#log.warn({ adapter: registration.name }, `forgotten: it did not answer ${HEALTH_FAILS_MAX} times`)
     signals.emit([CHANNELS_CHANGED])
-  }
-}
-
-/** One that is `stale`, because nothing has come in for a while, is healthy all the same. */
-async function answers(url: string, stop: AbortSignal): Promise<boolean> {
-  const signal = AbortSignal.any([stop, AbortSignal.timeout(ANSWER_MS)])
-  try {
-    const response = await fetch(url, { signal, redirect: 'manual' })
-    // The first piece is enough: nobody has to say much here.
-    const reader = response.body?.getReader()
-    const text = new TextDecoder().decode((await reader?.read())?.value)
-    await reader?.cancel()
-    return response.ok || /"status"\s*:\s*"stale"/.test(text)
-  } catch {
-    return false
   }
 }

@@ -13,6 +13,8 @@ import { Streams } from './streams.ts'
 /** Of bodies that are read and not yet written, together. */
 const BODIES_MAX = 64 * 1024 * 1024
 
+const MINUTE_MS = 60_000
+
 /** Where a front door of this instance is, when it is another process on this machine. */
 const isNear = readTrustedProxies('127.0.0.0/8, ::1') ?? (() => false)
 
@@ -30,9 +32,18 @@ export const webd = daemon({
       onFatal: fatal,
     })
     defer(() => lane.close())
+    const quotas = { chat: settings.LINK_QUOTA, folder: settings.FOLDER_QUOTA }
     const book = new LinkBook(host, {
-      web: { perMinute: settings.WEBHOOK_RATE_WEB },
-      hook: { perMinute: settings.WEBHOOK_RATE_HOOK },
+      rates: {
+        web: { count: settings.WEBHOOK_RATE_WEB, windowMs: MINUTE_MS },
+        hook: { count: settings.WEBHOOK_RATE_HOOK, windowMs: MINUTE_MS },
+      },
+      quotas,
+      onFull: ({ scope, name, bytes, quota, setting }) =>
+        log.warn(
+          { [scope]: name, bytes, quota },
+          `messages are refused because the storage is full: raise ${setting} in .env and restart svc`,
+        ),
     })
     defer(() => book.close())
     const streams = new Streams(host, { all: settings.STREAMS_MAX, perLink: settings.STREAMS_PER_LINK })
@@ -40,7 +51,7 @@ export const webd = daemon({
     stopping.addEventListener('abort', () => streams.close())
     const answers = openAnswerLog(log)
     defer(() => answers.flush())
-    const office = { host, book, lane, budget: new Budget(BODIES_MAX), bodyMax: settings.TOKEN_BODY_MAX }
+    const office = { host, book, lane, quotas, budget: new Budget(BODIES_MAX), bodyMax: settings.TOKEN_BODY_MAX }
     const onError = (error: unknown, tool: string): void => log.error({ tool, err: error }, 'internal error')
     const mcp = lazyMcp({ office, streams, onError })
     defer(() => mcp.close())

@@ -12,7 +12,10 @@ async function open(
 ): Promise<TestHost & { book: LinkBook; find(key: string): Promise<Link | undefined> }> {
   const on = await testHost(t)
   await on.groups('main')
-  const book = new LinkBook(on.host, { web: { perMinute: 60 }, hook: { perMinute: 600 } })
+  const book = new LinkBook(on.host, {
+    rates: { web: { count: 60, windowMs: 60_000 }, hook: { count: 600, windowMs: 60_000 } },
+    quotas: { chat: 0, folder: 0 },
+  })
   t.after(() => book.close())
   return { ...on, book, find: (key) => book.find(Buffer.from(key, 'latin1'), key) }
 }

@@ -1,17 +1,19 @@
-// What webd knows of the links in use: what never changes of each (its kind, its sender, how it is verified), its rate and
-// its counts. Never whether it is still there: that is asked of the store, in the transaction that appends (decision L5).
+// What webd knows of the links in use: what never changes of each (its kind, its sender, how it is verified), its rate, its
+// counts and how much is stored. Never whether it is still there: that is asked of the store, in the transaction that appends (decision L5).
 
 import type { z } from 'zod'
 import { addStats, type LinkStats } from '../../core/link-stats.ts'
 import { oldReading } from '../../core/resolve.ts'
 import { routeTokens, verifyContext } from '../../core/route-tokens.ts'
 import { parseScheme, type Scheme } from '../../core/signatures.ts'
+import type { StorageQuotas } from '../../core/storage-use.ts'
+import { Bucket, type Rate } from '../../lib/bucket.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
 import { run } from '../../store/statement.ts'
-import { Bucket, type Rate } from './bucket.ts'
+import { type Counted, type FullNotice, type StorageRoom, StorageRooms } from './storage-room.ts'
 import { hex8 } from './visit.ts'
 
 export type TokenRow = z.output<typeof routeTokens.row>
@@ -28,6 +30,7 @@ export interface Link {
   readonly oldTarget: string | null
   readonly verify: { readonly scheme: Scheme; readonly secret: Uint8Array } | undefined
   readonly bucket: Bucket
+  readonly room: StorageRoom
   readonly counts: Counts
 }
 
@@ -43,6 +46,18 @@ export interface Rates {
   readonly hook: Rate
 }
 
+export interface LinkBookOptions {
+  readonly rates: Rates
+  readonly quotas: StorageQuotas
+  /** A message was refused because the storage of its link or folder is full; seldom for the same one. */
+  onFull?(notice: FullNotice): void
+}
+
+interface FoundRow {
+  readonly row: TokenRow
+  readonly counted: Counted
+}
+
 const FLUSH_MS = 10_000
 const FLUSH_LINKS = 100
 const IDLE_MS = 120_000
@@ -50,13 +65,15 @@ const IDLE_MS = 120_000
 export class LinkBook {
   readonly #host: Host
   readonly #rates: Rates
+  readonly #rooms: StorageRooms
   readonly #links = new Map<string, Link>()
   readonly #flushing: NodeJS.Timeout
-  #asked: { hash: Uint8Array; resolve: (row: TokenRow | undefined) => void; reject: (error: unknown) => void }[] = []
+  #asked: { hash: Uint8Array; resolve: (found: FoundRow | undefined) => void; reject: (error: unknown) => void }[] = []
 
-  constructor(host: Host, rates: Rates) {
+  constructor(host: Host, { rates, quotas, onFull = () => {} }: LinkBookOptions) {
     this.#host = host
     this.#rates = rates
+    this.#rooms = new StorageRooms({ quotas, onFull, now: () => host.clock.now() })
     this.#flushing = setInterval(() => void this.flush().catch((error) => host.onStray?.(error)), FLUSH_MS).unref()
   }
 
@@ -67,16 +84,16 @@ export class LinkBook {
 
   /** The link, if there is one now. */
   async find(hash: Uint8Array, key: string): Promise<Link | undefined> {
-    const row = await this.#look(hash)
-    if (!row) {
+    const found = await this.#look(hash)
+    if (!found) {
       this.forget(key)
       return undefined
     }
-    return this.#links.get(key) ?? this.#add(row, key)
+    return this.#links.get(key) ?? this.#add(found, key)
   }
 
   /** Those that ask in the same turn of the event loop share one read. */
-  #look(hash: Uint8Array): Promise<TokenRow | undefined> {
+  #look(hash: Uint8Array): Promise<FoundRow | undefined> {
     return new Promise((resolve, reject) => {
       this.#asked.push({ hash, resolve, reject })
       if (this.#asked.length === 1) setImmediate(() => void this.#answer())
@@ -92,9 +109,8 @@ export class LinkBook {
           tx,
           asked.map(({ hash }) => hash),
         )
-        const found: (TokenRow | undefined)[] = []
-        for (const { hash } of asked)
-          found.push(there.has(latin1(hash)) ? await routeTokens.find(tx, { token_hash: hash }) : undefined)
+        const found: (FoundRow | undefined)[] = []
+        for (const { hash } of asked) found.push(there.has(latin1(hash)) ? await this.#read(tx, hash) : undefined)
         return found
       })
       for (const [index, { resolve }] of asked.entries()) resolve(rows[index])
@@ -103,12 +119,17 @@ export class LinkBook {
     }
   }
 
+  async #read(tx: Tx, token_hash: Uint8Array): Promise<FoundRow | undefined> {
+    const row = await routeTokens.find(tx, { token_hash })
+    return row && { row, counted: await this.#rooms.count(tx, row.jid, folderOf(row)) }
+  }
+
   forget(key: string): void {
     this.#links.delete(key)
   }
 
-  #add(row: TokenRow, key: string): Link {
-    const { jid, token_hash, source_label, target_folder } = row
+  #add({ row, counted }: FoundRow, key: string): Link {
+    const { jid, token_hash, source_label, target_folder, context } = row
     const isHook = jid.startsWith('hook:')
     const now = this.#host.clock.now()
     const link: Link = {
@@ -121,6 +142,7 @@ export class LinkBook {
       oldTarget: target_folder === undefined ? (oldReading(jid) ?? null) : null,
       verify: this.#verify(row),
       bucket: new Bucket(isHook ? this.#rates.hook : this.#rates.web, now),
+      room: this.#rooms.open({ jid, folder: folderOf(row), context }, counted),
       counts: { usedAt: now, accepted: 0, refused: new Map(), isFresh: false },
     }
     this.#links.set(key, link)
@@ -131,10 +153,6 @@ export class LinkBook {
     if (verify === undefined) return undefined
     const sealed = verify_secret ?? new Uint8Array()
     return { scheme: parseScheme(verify), secret: this.#host.keyring.open(sealed, verifyContext(token_hash)) }
-  }
-
-  perMinute({ isHook }: Link): number {
-    return (isHook ? this.#rates.hook : this.#rates.web).perMinute
   }
 
   accepted(link: Link): void {
@@ -151,7 +169,7 @@ export class LinkBook {
     counts.isFresh = true
   }
 
-  /** Writes what was counted, a few links at a time, and drops what is idle. */
+  /** Writes what was counted, a few links at a time, reads how much is stored, and drops what is idle. */
   async flush(): Promise<void> {
     const now = this.#host.clock.now()
     const fresh = [...this.#links.values()].filter(({ counts }) => counts.isFresh)
@@ -167,9 +185,12 @@ export class LinkBook {
         throw error
       }
     }
+    const rooms = fresh.map(({ room }) => room)
+    if (rooms.length > 0) await this.#host.engine.read((tx) => this.#rooms.recount(tx, rooms))
     for (const [key, { counts, bucket }] of this.#links) {
       if (!counts.isFresh && now - counts.usedAt > IDLE_MS && bucket.isFull(now)) this.#links.delete(key)
     }
+    this.#rooms.keep([...this.#links.values()].map(({ room }) => room))
   }
 
   async close(): Promise<void> {
@@ -202,6 +223,11 @@ async function presentOf(tx: Tx, hashes: readonly Uint8Array[]): Promise<Readonl
     from += size
   }
   return present
+}
+
+/** Where a link delivers. */
+function folderOf({ jid, target_folder }: TokenRow): string | undefined {
+  return target_folder ?? oldReading(jid)
 }
 
 export function latin1(bytes: Uint8Array): string {

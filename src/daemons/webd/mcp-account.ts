@@ -2,6 +2,7 @@
 // the front door for whoever may change those.
 import type { Handler } from 'hono'
 import { judge } from '../../core/access.ts'
+import { CallRates } from '../../core/call-rate.ts'
 import { claimsOf } from '../../core/caller.ts'
 import { groups } from '../../core/groups.ts'
 import { readHistory } from '../../core/history.ts'
@@ -9,6 +10,7 @@ import { receive } from '../../core/inbound.ts'
 import { queueUp } from '../../core/messages.ts'
 import { speakingOf } from '../../core/rounds.ts'
 import { routeTokens } from '../../core/route-tokens.ts'
+import { mustHaveStorage, type StorageQuotas } from '../../core/storage-use.ts'
 import { serverOf, toolList, toolsOf } from '../../faces/mcp.ts'
 import { problem, readBytes } from '../../lib/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -25,6 +27,7 @@ import { type Speaker, speakingTools, TOOLS_VERSION } from './mcp-tools.ts'
 export interface AccountOptions {
   readonly host: Host
   readonly bodyMax: number
+  readonly quotas: StorageQuotas
   /** What nobody refused on purpose. */
   readonly onError: (error: unknown, tool: string) => void
 }
@@ -41,9 +44,10 @@ type Personal = Asking & { readonly caller: Person }
 /** More groups than these are not listed. */
 const GROUPS_MAX = 1000
 
-export function openAccountMcp({ host, bodyMax, onError }: AccountOptions): OpenAccountMcp {
+export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountOptions): OpenAccountMcp {
   const ask = askWith(host)
-  const speaking = speakingTools(speakerOf)
+  const calls = new CallRates(host.limits.toolCallsPerSecond, host.clock)
+  const speaking = speakingTools((asking: Personal) => speakerOf(asking, quotas))
   const routes = toolsOf([proxydRoutesResource]).map(forOperators)
   const list = toolList<Personal>([...speaking, ...routes])
   const shownTo = async (asking: Personal) => {
@@ -52,7 +56,16 @@ export function openAccountMcp({ host, bodyMax, onError }: AccountOptions): Open
     return list.shown.filter(({ name }) => !hidden.has(name))
   }
   const { exchange, close } = openExchanges((asking: Personal) =>
-    serverOf({ list, version: TOOLS_VERSION, asking: () => asking, onError }, shownTo),
+    serverOf(
+      {
+        list,
+        version: TOOLS_VERSION,
+        asking: () => asking,
+        admit: ({ caller }) => calls.take(caller.sub),
+        onError,
+      },
+      shownTo,
+    ),
   )
   const answer: Handler = async (c) => {
     const { caller, ...asked } = await ask(c)
@@ -94,7 +107,7 @@ function forOperators(tool: Tool): Tool<Personal> {
   }
 }
 
-function speakerOf(asking: Personal): Speaker {
+function speakerOf(asking: Personal, quotas: StorageQuotas): Speaker {
   const { host, caller } = asking
   const { engine, signals } = host
   const speaking = speakingOf(host)
@@ -123,6 +136,7 @@ function speakerOf(asking: Personal): Speaker {
         await queueUp(tx, engine.dialect)
         const folder = await mustReach(tx, named)
         await mustBeItsOwn(tx, folder)
+        await mustHaveStorage(tx, quotas, { jid: chatOf(folder), folder, bytes: content.byteLength })
         const received = await receive(tx, speaking, {
           jid: chatOf(folder),
           target_folder: folder,

@@ -1,5 +1,6 @@
 // The tools at a link: whoever has the link has its one group (decision L17).
 import { once } from 'node:events'
+import { CallRates } from '../../core/call-rate.ts'
 import { groups } from '../../core/groups.ts'
 import { readHistory } from '../../core/history.ts'
 import { oldReading } from '../../core/resolve.ts'
@@ -45,9 +46,13 @@ interface Asking {
 
 export function openLinkMcp({ office, streams, onError }: LinkMcpOptions): OpenLinkMcp {
   const { host } = office
+  const calls = new CallRates(host.limits.toolCallsPerSecond, host.clock)
   const list = toolList(speakingTools((asking: Asking) => speakerAt(office, asking)))
   const { exchange, close } = openExchanges((asking: Asking) =>
-    serverOf({ list, version: TOOLS_VERSION, asking: () => asking, onError }, () => list.shown),
+    serverOf(
+      { list, version: TOOLS_VERSION, asking: () => asking, admit: ({ hash }) => calls.take(latin1(hash)), onError },
+      () => list.shown,
+    ),
   )
   const answer: LinkMcp = async (visit) => {
     // Before anything of the protocol: without a link there is nobody to speak with.

@@ -21,13 +21,16 @@ export interface Mcp {
 }
 
 export function lazyMcp({ office, streams, onError }: McpOptions): Mcp {
-  const { host, bodyMax } = office
+  const { host, bodyMax, quotas } = office
   const load = async () => {
     const [{ openLinkMcp }, { openAccountMcp }] = await Promise.all([
       import('./mcp-link.ts'),
       import('./mcp-account.ts'),
     ])
-    return { link: openLinkMcp({ office, streams, onError }), account: openAccountMcp({ host, bodyMax, onError }) }
+    return {
+      link: openLinkMcp({ office, streams, onError }),
+      account: openAccountMcp({ host, bodyMax, quotas, onError }),
+    }
   }
   let loaded: ReturnType<typeof load> | undefined
   const open = (): ReturnType<typeof load> => {

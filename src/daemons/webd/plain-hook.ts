@@ -161,12 +161,17 @@ class PlainHook implements Waiter<Verdict>, Recorded {
   }
 
   #append(content: Uint8Array): void {
-    const { host, book, lane } = this.#office
+    const { host, lane } = this.#office
     const { link, type } = this.#about
     const now = host.clock.now()
     // Others of this link may have been read meanwhile.
     const waitMs = link.bucket.waitMs(now)
-    if (waitMs > 0) return void this.reject(new RateRefusal(link, book.perMinute(link), waitMs))
+    if (waitMs > 0) return void this.reject(new RateRefusal(link, waitMs))
+    try {
+      link.room.take(content.byteLength)
+    } catch (error) {
+      return void this.reject(error)
+    }
     link.bucket.take(now)
     this.#isTaken = true
     const post: Post = {
@@ -203,7 +208,10 @@ class PlainHook implements Waiter<Verdict>, Recorded {
     const { link } = this.#about
     if (this.#isOver) return
     this.#isOver = true
-    if (this.#isTaken) link.bucket.giveBack()
+    if (this.#isTaken) {
+      link.bucket.giveBack()
+      link.room.giveBack(this.#about.length)
+    }
     this.#isTaken = false
     if (error === NO_LINK) book.forget(link.key)
     void noted(this.#office, link, error).then((told) => refuse(this.#visit(), told))

@@ -2,10 +2,11 @@
 import { hash } from 'node:crypto'
 import { verifyBearer } from '../../core/bearers.ts'
 import { principalOf } from '../../core/caller.ts'
-import type { Post, PostKey, Verdict } from '../../core/ingest.ts'
+import { knownKey, type Post, type PostKey, type Verdict } from '../../core/ingest.ts'
 import { hashOfLink, isProof } from '../../core/link-token.ts'
 import { textOf } from '../../core/messages.ts'
 import { signatureFault } from '../../core/signatures.ts'
+import type { StorageQuotas } from '../../core/storage-use.ts'
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
 import { prefersHtml } from '../../lib/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -20,6 +21,7 @@ export interface PostOffice {
   readonly host: Host
   readonly book: LinkBook
   readonly lane: Lane<Post, Verdict>
+  readonly quotas: StorageQuotas
   readonly budget: Budget
   readonly bodyMax: number
 }
@@ -28,13 +30,13 @@ export interface PostOffice {
 export class RateRefusal extends Refusal {
   readonly headers: Readonly<Record<string, string>>
 
-  constructor(link: Link, perMinute: number, waitMs: number) {
+  constructor({ isHook, bucket: { rate } }: Link, waitMs: number) {
     const seconds = Math.max(1, Math.ceil(waitMs / 1000))
     super('rate_limited', 'too many messages through this link', `try again in ${seconds} s`)
-    const policy = link.isHook ? 'hook' : 'web'
+    const policy = isHook ? 'hook' : 'web'
     this.headers = {
       'Retry-After': String(seconds),
-      'RateLimit-Policy': `"${policy}";q=${perMinute};w=60`,
+      'RateLimit-Policy': `"${policy}";q=${rate.count};w=${rate.windowMs / 1000}`,
       RateLimit: `"${policy}";r=0;t=${seconds}`,
     }
   }
@@ -106,11 +108,11 @@ function foundLink({ host, book }: PostOffice, visit: Visit): Link | Promise<Lin
 }
 
 /** The body of a post that may be appended as far as can be told before. */
-async function admitted({ host, book, budget, bodyMax }: PostOffice, visit: Visit, link: Link): Promise<Uint8Array> {
+async function admitted({ host, budget, bodyMax }: PostOffice, visit: Visit, link: Link): Promise<Uint8Array> {
   const declared = declaredFault(visit.request, bodyMax)
   if (declared) throw declared
   const waitMs = link.bucket.waitMs(host.clock.now())
-  if (waitMs > 0) throw new RateRefusal(link, book.perMinute(link), waitMs)
+  if (waitMs > 0) throw new RateRefusal(link, waitMs)
   const body = await readBody(visit, bodyMax, budget)
   if (!link.verify) return body
   try {
@@ -181,7 +183,7 @@ async function append(
   said: Said,
 ): Promise<{ id: string; created_at: string }> {
   const { host, lane, book } = office
-  const { bucket } = link
+  const { bucket, room } = link
   const post: Post = {
     id: said.id ?? visit.id,
     link: link.key,
@@ -197,13 +199,25 @@ async function append(
   // Others of this link may have been read meanwhile.
   const now = host.clock.now()
   const waitMs = bucket.waitMs(now)
-  if (waitMs > 0) throw new RateRefusal(link, book.perMinute(link), waitMs)
+  if (waitMs > 0) throw new RateRefusal(link, waitMs)
+  const { byteLength } = post.content
+  try {
+    room.take(byteLength)
+  } catch (error) {
+    // What is stored already is not refused when it is sent again.
+    const repeated = await findRepeated(host, post)
+    if (!repeated) throw error
+    return repeated
+  }
   bucket.take(now)
   let verdict: Verdict | undefined
   try {
     verdict = await lane.push(post)
   } finally {
-    if (verdict !== 'appended') bucket.giveBack()
+    if (verdict !== 'appended') {
+      bucket.giveBack()
+      room.giveBack(byteLength)
+    }
   }
   if (verdict === 'appended') return post
   if (typeof verdict === 'object') return verdict.repeated
@@ -211,6 +225,13 @@ async function append(
     refuse('unprocessable', 'this Idempotency-Key came with another body before', 'a new message needs a new key')
   book.forget(link.key)
   throw NO_LINK
+}
+
+async function findRepeated({ engine }: Host, post: Post): Promise<{ id: string; created_at: string } | undefined> {
+  if (!post.key) return undefined
+  const key = await engine.read((tx) => knownKey(tx, post))
+  if (!key || !Buffer.from(key.digest).equals(post.key.digest)) return undefined
+  return { id: key.message_id, created_at: key.created_at }
 }
 
 /** Of a chat link: the person who is signed in, else who can be told apart but not known (decision L7). */

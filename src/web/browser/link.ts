@@ -42,7 +42,7 @@ export class Refused extends Error {
 
   /** What was sent may have been taken all the same. */
   get isUnsure(): boolean {
-    return this.status >= 500 && this.status !== 503
+    return this.status >= 500 && this.status !== 503 && this.status !== 507
   }
 
   /** Nothing that is sent or asked later will be taken. */

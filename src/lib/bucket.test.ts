@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { fakeClock } from '../../../test/support/clock.ts'
+import { fakeClock } from '../../test/support/clock.ts'
 import { Bucket } from './bucket.ts'
 
 function open(perMinute: number) {
   const clock = fakeClock()
-  const bucket = new Bucket({ perMinute }, clock.now())
+  const bucket = new Bucket({ count: perMinute, windowMs: 60_000 }, clock.now())
   /** Takes one if there is room. */
   const take = (): boolean => {
     if (bucket.waitMs(clock.now()) > 0) return false
