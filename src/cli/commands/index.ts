@@ -12,6 +12,7 @@ export const commands: Commands = {
   send: async () => (await import('./send.ts')).sendCommands,
   sandbox: async () => (await import('./sandbox.ts')).sandboxCommands,
   messages: async () => (await import('./messages.ts')).messagesCommands,
+  channel: async () => (await import('./channel.ts')).channelCommands,
   bearer: async () => (await import('./bearer.ts')).bearerCommands,
   identity: async () => (await import('./identity.ts')).identityCommands,
   invite: async () => (await import('./invite.ts')).inviteCommands,
