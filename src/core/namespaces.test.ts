@@ -10,7 +10,8 @@ test('no platform of an adapter is a namespace of accounts or a name of svc', ()
     assert.equal(platformFault(name), 'belongs to svc itself', name)
   for (const name of ['timed-isolated', 'timed-proactive', 'injected', 'delegate', 'escalate', 'svc'])
     assert.equal(platformFault(name), 'belongs to svc itself', name)
-  for (const name of ['discord', 'slack', 'githubs', 'webex', 'timeddly', 'x']) assert.equal(platformFault(name), undefined)
+  for (const name of ['discord', 'slack', 'githubs', 'webex', 'timeddly', 'x'])
+    assert.equal(platformFault(name), undefined)
 })
 
 test('a sender is of the platform of its chat, anonymous, or a bare name that svc does not use', () => {

@@ -35,9 +35,7 @@ onEveryEngine('secrets of adapters', (engine) => {
         platforms: ['discord', 'slack'],
         created_at: '2026-01-01T00:00:00.000Z',
         created_by: 'cli',
-        adapters: [
-          { name: 'bridge', url: 'http://127.0.0.1:9', jid_prefixes: ['discord:'], health_fails: 0, seen_at },
-        ],
+        adapters: [{ name: 'bridge', url: 'http://127.0.0.1:9', jid_prefixes: ['discord:'], health_fails: 0, seen_at }],
       },
     ])
     assert.deepEqual(await at.cli.call(remove, { name: 'bridge' }), { ended: ['bridge'] })
