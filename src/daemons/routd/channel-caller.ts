@@ -3,10 +3,11 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Context } from 'hono'
 import { verifyBearer } from '../../core/bearers.ts'
-import { type ChannelRegistration, findByToken } from '../../core/channel-registrations.ts'
-import { type ChannelSecret, findBySecret } from '../../core/channel-secrets.ts'
+import { type ChannelRegistration, channelRegistrations, findByToken } from '../../core/channel-registrations.ts'
+import { type ChannelSecret, channelSecrets, findBySecret } from '../../core/channel-secrets.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
+import type { Tx } from '../../store/engine.ts'
 
 export type ChannelCaller =
   | { readonly kind: 'adapter'; readonly registration: ChannelRegistration }
@@ -26,6 +27,17 @@ export function secretNameOf(caller: ChannelCaller): string | undefined {
 /** Adapters of another secret are not the caller's. */
 export function isOwn(caller: ChannelCaller, registration: Pick<ChannelRegistration, 'secret_name'>): boolean {
   return caller.kind === 'service' || registration.secret_name === secretNameOf(caller)
+}
+
+/** Asked once more with the change: a body or a lookup may take long, and the secret may have been removed meanwhile. */
+export async function mustStillHold(tx: Tx, caller: ChannelCaller): Promise<void> {
+  if (caller.kind === 'adapter') {
+    const { name, token_hash } = caller.registration
+    if (!(await channelRegistrations.find(tx, { name, token_hash }))) refuseStranger()
+  } else if (caller.kind === 'secret' && caller.secret) {
+    const { name, secret_hash } = caller.secret
+    if (!(await channelSecrets.find(tx, { name, secret_hash }))) refuseStranger()
+  }
 }
 
 export function channelCallers(host: Host, secret: string | undefined): (c: Context) => Promise<ChannelCaller> {

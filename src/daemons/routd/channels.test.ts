@@ -192,6 +192,41 @@ onEveryEngine('an adapter with a secret of its own', (engine) => {
   })
 })
 
+onEveryEngine('a request that is under way when its secret is removed', (engine) => {
+  const CASES: Record<string, object> = {
+    'POST /v1/channels/register': wanted({ name: 'discd', jid_prefixes: ['discord:'] }),
+    'POST /v1/channels/deregister': { name: 'discd' },
+    'POST /v1/messages': { chat_jid: 'discord:1', content: 'x' },
+  }
+  for (const [request, body] of Object.entries(CASES))
+    test(`changes nothing: ${request}`, async (t) => {
+      const at = await testHost(t, engine)
+      const { add, remove } = channelSecretsResource.verbs
+      const { secret } = await at.cli.call(add, { name: 'bridge', platforms: ['discord'] })
+      const door = await channelDoor(t, at)
+      const adapter = { name: 'discd', jid_prefixes: ['discord:'] }
+      const { body: registered } = await door.ask(REGISTER, wanted(adapter), secret)
+      const open = Promise.withResolvers<void>()
+      const underWay = [secret, String(registered.token)].map((bearer) => {
+        const reading = Promise.withResolvers<void>()
+        const pull = async (stream: ReadableStreamDefaultController): Promise<void> => {
+          reading.resolve()
+          await open.promise
+          stream.enqueue(Buffer.from(JSON.stringify(body)))
+          stream.close()
+        }
+        // Nothing is buffered, so the body is read only after the bearer was accepted.
+        const slow = new ReadableStream({ pull }, { highWaterMark: 0 })
+        return { answer: door.ask(request, slow, bearer), isRead: reading.promise }
+      })
+      for (const { isRead } of underWay) await isRead
+      await at.cli.call(remove, { name: 'bridge' })
+      open.resolve()
+      for (const { answer } of underWay) assert.equal((await answer).status, 401)
+      assert.deepEqual(await at.host.engine.read((tx) => channelRegistrations.list(tx)), [])
+    })
+})
+
 const outcome = ({ status, detail }: DoorAnswer): [number, string] => [status, detail]
 
 suite('an adapter cannot register', () => {

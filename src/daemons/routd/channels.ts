@@ -17,7 +17,7 @@ import type { Settings } from '../../lib/settings.ts'
 import type { Frame } from '../daemon.ts'
 import type { CHANNEL_SETTINGS } from '../settings.ts'
 import { adapterUrl } from './adapter-url.ts'
-import { type ChannelCaller, channelCallers, isOwn, secretNameOf } from './channel-caller.ts'
+import { type ChannelCaller, channelCallers, isOwn, mustStillHold, secretNameOf } from './channel-caller.ts'
 import { HealthChecks } from './health.ts'
 import { acceptInbound, readInbound } from './inbound.ts'
 
@@ -47,7 +47,10 @@ export function mountChannels(
       refuse('forbidden', `this is the token of ${caller.registration.name}`, 'register with the channel secret')
     const url = await adapterUrl(wanted.url, settings.CHANNEL_REGISTER_ALLOW_PUBLIC)
     const secret_name = secretNameOf(caller)
-    const token = await engine.transaction((tx) => registerChannel(tx, host, { ...wanted, url, secret_name }))
+    const token = await engine.transaction(async (tx) => {
+      await mustStillHold(tx, caller)
+      return registerChannel(tx, host, { ...wanted, url, secret_name })
+    })
     signals.emit([CHANNELS_CHANGED])
     log.info({ adapter: wanted.name, prefixes: wanted.jid_prefixes }, 'registered')
     return c.json({ ok: true, token })
@@ -57,6 +60,7 @@ export function mountChannels(
     const caller = await callerOf(c)
     const name = whom(caller, told(Deregistration, await readMembers(c.req.raw)).name)
     await engine.transaction(async (tx) => {
+      await mustStillHold(tx, caller)
       const row = await channelRegistrations.find(tx, { name })
       if (row && !isOwn(caller, row)) refuse('forbidden', `the adapter ${name} is registered with another secret`)
       if (!row || !(await deregisterChannel(tx, name))) refuse('not_found', `no adapter ${name} is registered`)

@@ -13,7 +13,7 @@ import { sentences } from '../../lib/parse.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
-import { type ChannelCaller, isOwn, secretNameOf } from './channel-caller.ts'
+import { type ChannelCaller, isOwn, mustStillHold, secretNameOf } from './channel-caller.ts'
 
 /** Members that are there but empty are as good as absent: adapters fill in what their platform tells. */
 const maybe = <S extends z.ZodType>(schema: S) =>
@@ -90,7 +90,10 @@ export async function acceptInbound(
   const { chat_jid: jid, sender = `anon:${platformOf(jid)}` } = body
   const fault = senderFault(sender, platformOf(jid))
   if (fault) refuse('invalid', `${fault} (sender_scheme_mismatch)`)
-  const source = await host.engine.read((tx) => sourceOf(tx, caller, body))
+  const source = await host.engine.read(async (tx) => {
+    await mustStillHold(tx, caller)
+    return sourceOf(tx, caller, body)
+  })
   const platform_id = idOf(body, source, key)
   const { reaction, timestamp: seconds, attachments } = body
   const arriving: Arriving = {
