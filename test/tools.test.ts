@@ -330,6 +330,28 @@ test('a folder does not route the chats of another to itself', async (t) => {
   assert.equal((await team.call('inspect_messages', { chat_jid: 'sandbox:nobodys' })).isError, false)
 })
 
+onEveryEngine('a chat that a glob leads to another folder', (engine) => {
+  test('is neither routed nor read by a folder that names it', async (t) => {
+    const here = await place(t, engine)
+    const [root, team] = [await here.open('main'), await here.open('team')]
+    const glob = { match: 'platform=sandbox room=sales-*', target: 'other' }
+    assert.equal((await root.call('add_route', { route: JSON.stringify(glob) })).isError, false)
+    const jid = 'sandbox:sales-9'
+    const route = JSON.stringify({ match: 'room=sales-9', target: 'team', seq: -9 })
+    const said = 'not permitted: "room=sales-9" takes a chat of another folder'
+    assert.equal((await team.call('add_route', { route })).text, `add_route: ${said}`)
+    assert.equal((await team.call('set_routes', { routes: `[${route}]` })).text, `set_routes: ${said}`)
+    const group = { jid, folder: 'team/sales' }
+    for (const [tool, args] of [
+      ['register_group', group],
+      ['inspect_messages', { chat_jid: jid }],
+      ['engage', { jid }],
+      ['send', { chatJid: jid, text: 'x' }],
+    ] as const)
+      assert.match((await team.call(tool, args)).text, /the chat sandbox:sales-9 belongs to a folder outside team$/)
+  })
+})
+
 test('a row that denies a tool takes it away in the middle of a session', async (t) => {
   const here = await place(t)
   for (const folder of ['main', 'team']) await here.grant(`folder:${folder}`, 'mcp:*', '**')

@@ -238,6 +238,7 @@ test('what cannot be a bearer is not issued', async (t) => {
     'a service as a person': { sub: 'service:timed' },
     'an agent as a person': { sub: 'folder:main' },
     'a role as a person': { sub: 'role:operator' },
+    'a person of a chat platform, for whom an adapter speaks': { sub: 'discord:7' },
     'a person as a service': { sub: 'github:1', kind: 'service' as const },
     'a service with a folder': { sub: 'service:timed', kind: 'service' as const, folder: 'main' },
     'a folder that is none': { sub: 'github:1', folder: '/etc' },
@@ -248,6 +249,11 @@ test('what cannot be a bearer is not issued', async (t) => {
   for (const [what, request] of Object.entries(wrong)) {
     await assert.rejects(issueBearer(host, request), refused('invalid'), what)
   }
+  await assert.rejects(
+    issueBearer(host, { sub: 'discord:7' }),
+    refused('invalid', 'sub must be a person with an account (google, github, local, oidc), such as github:42'),
+  )
+  for (const sub of ['google:1', 'local:1', 'oidc:1']) await issueBearer(host, { sub })
   await issueBearer(host, { sub: 'github:1', ttlMs: 30 * 24 * HOUR_MS })
 })
 

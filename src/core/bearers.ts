@@ -7,6 +7,7 @@ import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Engine, Tx } from '../store/engine.ts'
 import type { Caller } from './caller.ts'
 import { findKey, forgetKeys } from './known-keys.ts'
+import { ACCOUNT_NAMESPACES, isAccount } from './namespaces.ts'
 import type { Keyring } from './seal.ts'
 import { type SigningKey, signingKeys } from './signing-keys.ts'
 import { Folder, Sub } from './values.ts'
@@ -36,10 +37,12 @@ const ALG = 'ES256'
 const ISSUER = 'authd'
 const SKEW_S = 30
 
-/** Principals that a person cannot be: they are made by the transport, or stand for many. */
-const NOT_A_PERSON = /^(service|folder|role):/
 const Service = z.string().regex(/^service:[a-z][a-z0-9-]{0,63}$/)
-const Person = Sub.refine((sub) => !NOT_A_PERSON.test(sub), 'must be a person, such as github:42')
+/** Only namespaces that no adapter may use: a bearer and a sender of the same name are the same principal. */
+const Person = Sub.refine(
+  isAccount,
+  `must be a person with an account (${ACCOUNT_NAMESPACES.join(', ')}), such as github:42`,
+)
 
 const Claims = z.discriminatedUnion('typ', [
   z.object({ typ: z.literal('user'), sub: Person, folder: Folder.optional(), iat: z.number() }),

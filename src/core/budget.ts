@@ -5,6 +5,7 @@ import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { budgetStatus, spentToday, users } from './costs.ts'
 import { groups } from './groups.ts'
+import { isAccount } from './namespaces.ts'
 
 export type Allowance =
   | {
@@ -17,9 +18,6 @@ export type Allowance =
   | { readonly kind: 'reserved'; readonly by: 'folder' | 'user_sub' }
   | { readonly kind: 'exhausted'; readonly sentence: string; readonly user_sub?: string | undefined }
 
-/** People with an account; others have no cap of their own. */
-const ACCOUNT = /^(google|github|local|oidc):/
-
 export interface Spender {
   readonly folder: string
   readonly sender: string
@@ -27,7 +25,8 @@ export interface Spender {
 }
 
 export async function allowanceOf(tx: Tx, { folder, sender, now }: Spender): Promise<Allowance> {
-  const user_sub = ACCOUNT.test(sender) ? sender : undefined
+  // Others have no cap of their own.
+  const user_sub = isAccount(sender) ? sender : undefined
   const standings = await standingsOf(tx, { folder, user_sub }, now)
   const allowance = allowed(standings, user_sub)
   // What is refused in any case need not wait.

@@ -6,21 +6,14 @@ import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
+import { platformOf } from './channel.ts'
+import { AdapterName, channelSecrets, mustHavePlatform } from './channel-secrets.ts'
 import type { Keyring } from './seal.ts'
 import { Bytes, Timestamp, text } from './values.ts'
 
-export const AdapterName = text((value) =>
-  /^[a-z][a-z0-9_-]{0,63}$/.test(value) ? undefined : 'must be 1 to 64 lower-case letters, digits, "_" or "-"',
-).describe('Name of an adapter, such as telegram')
-
-/** Chats that are delivered here without an adapter. */
-export const BUILT_IN_PLATFORMS: readonly string[] = ['web', 'hook', 'sandbox']
-
-export const JidPrefix = text((value) => {
-  if (!/^[a-z][a-z0-9_-]*:[\x21-\x7e]{0,200}$/.test(value)) return 'must look like platform: or platform:rooms/'
-  if (BUILT_IN_PLATFORMS.some((name) => value.startsWith(`${name}:`))) return 'belongs to the instance itself'
-  return undefined
-}).describe('What the chats of an adapter begin with, such as telegram: or telegram:group/')
+export const JidPrefix = text((value) =>
+  /^[a-z][a-z0-9_-]*:[\x21-\x7e]{0,200}$/.test(value) ? undefined : 'must look like platform: or platform:rooms/',
+).describe('What the chats of an adapter begin with, such as telegram: or telegram:group/')
 
 export const Capabilities = z
   .record(z.string().regex(/^[a-z][a-z0-9_]{0,63}$/), z.boolean())
@@ -37,6 +30,7 @@ export const ChannelRegistration = z.object({
   checked_at: z.int().describe('When somebody last took it upon himself to ask, in milliseconds since 1970'),
   registered_at: Timestamp,
   seen_at: Timestamp.describe('When it last registered or was found healthy'),
+  secret_name: AdapterName.optional().describe('The secret that it registered with; absent for the shared one'),
 })
 export type ChannelRegistration = z.output<typeof ChannelRegistration>
 
@@ -50,6 +44,9 @@ export const channelRegistrations = new Table({
        token_hash bytea not null, token_sealed bytea, health_fails integer not null, checked_at bigint not null,
        registered_at text not null, seen_at text not null)`,
     'create unique index channel_registrations_of_token on channel_registrations (token_hash)',
+    'alter table channel_registrations add column secret_name text',
+    // Rows from before may have platforms that are reserved now; adapters register again every few minutes.
+    'delete from channel_registrations',
   ],
 })
 
@@ -62,7 +59,10 @@ export interface Registering {
   readonly keyring: Keyring
 }
 
-export type NewRegistration = Pick<ChannelRegistration, 'name' | 'url' | 'jid_prefixes' | 'capabilities'>
+export type NewRegistration = Pick<
+  ChannelRegistration,
+  'name' | 'url' | 'jid_prefixes' | 'capabilities' | 'secret_name'
+>
 
 /**
  * Adds an adapter, or brings it up to date; its token. One that registers again keeps the token that it has, so that
@@ -71,6 +71,7 @@ export type NewRegistration = Pick<ChannelRegistration, 'name' | 'url' | 'jid_pr
 export async function registerChannel(tx: Tx, at: Registering, wanted: NewRegistration): Promise<string> {
   const { clock, random, keyring } = at
   const known = await channelRegistrations.find(tx, { name: wanted.name })
+  await mustBeEntitled(tx, wanted, known)
   if (known && new URL(known.url).origin !== new URL(wanted.url).origin)
     refuse(
       'conflict',
@@ -94,6 +95,39 @@ export async function registerChannel(tx: Tx, at: Registering, wanted: NewRegist
     registered_at: known?.registered_at ?? now,
   })
   return made
+}
+
+/** A secret gives its own platforms and names alone, so that no adapter takes the place of another one. */
+async function mustBeEntitled(
+  tx: Tx,
+  { name, secret_name, jid_prefixes }: NewRegistration,
+  known: ChannelRegistration | undefined,
+): Promise<void> {
+  const isOfOther = known !== undefined && known.secret_name !== secret_name
+  const isReserved = name !== secret_name && (await channelSecrets.find(tx, { name })) !== undefined
+  if (isOfOther || isReserved)
+    refuse('forbidden', `the name ${name} belongs to an adapter with another secret`, 'register under another name')
+  for (const platform of new Set(jid_prefixes.map(platformOf))) await mustHavePlatform(tx, secret_name, platform)
+}
+
+/** Ends every registration with this secret; the names of the adapters. */
+export function deregisterSecret(tx: Tx, secret_name: string): Promise<string[]> {
+  return deregisterWhere(tx, (row) => row.secret_name === secret_name)
+}
+
+/** Ends registrations of these platforms, and of this name, with any other secret; the names of the adapters. */
+export function deregisterOthers(
+  tx: Tx,
+  { name, platforms }: { readonly name: string; readonly platforms: readonly string[] },
+): Promise<string[]> {
+  const isTaken = (prefix: string): boolean => platforms.includes(platformOf(prefix))
+  return deregisterWhere(tx, (row) => row.secret_name !== name && (row.name === name || row.jid_prefixes.some(isTaken)))
+}
+
+async function deregisterWhere(tx: Tx, isEnded: (row: ChannelRegistration) => boolean): Promise<string[]> {
+  const ended = (await channelRegistrations.list(tx)).filter(isEnded).map(({ name }) => name)
+  for (const name of ended) await channelRegistrations.remove(tx, { name })
+  return ended
 }
 
 export async function deregisterChannel(tx: Tx, name: string): Promise<boolean> {

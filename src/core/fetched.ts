@@ -5,11 +5,12 @@ import { timestamp, uuidv7 } from '../lib/clock.ts'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
-import type { PlatformMessage } from './channel.ts'
+import { type PlatformMessage, platformOf } from './channel.ts'
 import { fileMessages } from './chats.ts'
 import { envelopes } from './envelopes.ts'
 import { inbox } from './inbox.ts'
 import { messages, queueUp, Topic } from './messages.ts'
+import { senderFault } from './namespaces.ts'
 import { outbox, SPEAKER } from './outbox.ts'
 import type { Speaking } from './rounds.ts'
 import { ChatName, line, Timestamp } from './values.ts'
@@ -56,7 +57,8 @@ export async function keepFetched(
   let [kept, last] = [0, 0]
   for (const each of rest.messages) {
     const said = Said.safeParse(each)
-    if (!said.success || (await envelopes.find(tx, { jid, platform_id: said.data.id }))) continue
+    if (!said.success || (!said.data.isFromMe && senderFault(said.data.sender, platformOf(jid)))) continue
+    if (await envelopes.find(tx, { jid, platform_id: said.data.id })) continue
     last = await keep(tx, speaking, { jid, folder, source }, said.data)
     kept++
   }

@@ -2,6 +2,7 @@
 import { acl, aclMembership } from './acl.ts'
 import { networkRules } from './allowlist.ts'
 import { channelRegistrations } from './channel-registrations.ts'
+import { channelSecrets } from './channel-secrets.ts'
 import { chats } from './chat-state.ts'
 import { chatEvents } from './chats.ts'
 import { configVersion } from './config-version.ts'
@@ -68,6 +69,7 @@ export const coreTables = [
   chats,
   outbox,
   channelRegistrations,
+  channelSecrets,
   sandboxEntries,
   sandboxRooms,
   turns,

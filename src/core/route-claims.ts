@@ -1,78 +1,162 @@
-// Chats that a route names: whoever else would take one of them takes it from the folder that has it.
-import { compileSegments, isGlob } from '../lib/glob.ts'
+// Whether a new route takes chats from folders that its writer does not reach. A chat belongs to every route that matches
+// some of its messages, unless a route in front takes all of them.
+import { compileSegments, covers, isGlob, type Matcher, mayMeet } from '../lib/glob.ts'
 import { roomOf } from './routes.ts'
 
-/** What a route says of the one chat that it names; the platform may be left open. */
-interface NamedChat {
-  readonly platform?: string | undefined
-  readonly room: string
-  readonly chat_jid?: string | undefined
-}
-
-interface Row {
+/** A route of the table, or with no id one that would be added at the end of its `seq`. */
+export interface ClaimedRoute {
+  readonly id?: number | undefined
   readonly seq: number
   readonly match: string
 }
 
-interface Claim extends Row {
-  readonly chat: NamedChat
+/** What a match says of chats, whoever speaks in them and however: all of these globs hold. */
+interface ChatPattern {
+  readonly platforms: readonly string[]
+  readonly rooms: readonly string[]
+  /** Globs of whole JIDs that cannot be split at the colon. */
+  readonly jids: readonly string[]
+  /** The room that it names, where one glob has no wildcard. */
+  readonly room: string | undefined
 }
 
-/** The routes that name a chat by its room or its JID, ready to be asked. */
-export class RouteClaims {
-  readonly #byRoom = new Map<string, Claim[]>()
+interface Claim {
+  readonly route: ClaimedRoute
+  readonly pattern: ChatPattern
+  /** It takes every message of its chats. */
+  readonly isWhole: boolean
+}
 
-  constructor(rows: Iterable<Row>) {
-    for (const { seq, match } of rows) {
-      const chat = namedIn(match)
-      if (!chat) continue
-      const known = this.#byRoom.get(chat.room)
-      if (known) known.push({ seq, match, chat })
-      else this.#byRoom.set(chat.room, [{ seq, match, chat }])
+/** Compared characters. A list of routes that needs more is refused, so that it cannot stall the process. */
+const WORK_MAX = 10_000_000
+
+export class RouteClaims {
+  readonly #outside = new ByRoom()
+  readonly #whole = new ByRoom()
+  readonly #globs = new GlobComparison(WORK_MAX)
+
+  /** `isOutside`: whether a route leads to where the caller has no say. */
+  constructor(routes: Iterable<ClaimedRoute & { readonly target: string }>, isOutside: (target: string) => boolean) {
+    for (const route of routes) {
+      const claim = claimOf(route)
+      if (!claim) continue
+      if (claim.isWhole) this.#whole.add(claim)
+      if (isOutside(route.target)) this.#outside.add(claim)
     }
   }
 
-  /** Whether a new route would take any of what is said in one of these chats. */
-  takes({ seq, match }: Row): boolean {
-    const [tokens, own] = [tokensOf(match), namedIn(match)]
-    const rooms = own ? [this.#byRoom.get(own.room) ?? []] : this.#byRoom.values()
-    for (const claims of rooms) {
-      // What stands behind a route that takes all of the chat takes nothing of it.
-      const before = claims.filter((claim) => claim.seq <= seq && isWhole(claim.match))
-      const isBehind = ({ chat }: Claim) => before.some((claim) => mayTake(tokensOf(claim.match), chat))
-      if (claims.some((claim) => mayTake(tokens, claim.chat) && !isBehind(claim))) return true
-    }
+  /** Whether it would, or might, take any message of a chat that leads outside. */
+  takes(route: ClaimedRoute): boolean {
+    const wanted = claimOf(route)
+    if (!wanted) return false
+    for (const claim of this.#outside.meeting(wanted.pattern))
+      if (this.#mayShare(wanted.pattern, claim.pattern) && !this.#isSettled(wanted, claim)) return true
     return false
   }
+
+  /** A route in front of either of them takes all messages of the chats that both match, so nothing changes hands. */
+  #isSettled(wanted: Claim, claim: Claim): boolean {
+    for (const pattern of [wanted.pattern, claim.pattern])
+      for (const whole of this.#whole.meeting(pattern)) {
+        const isInFront = isBefore(whole.route, wanted.route) || isBefore(whole.route, claim.route)
+        if (isInFront && this.#includes(whole.pattern, pattern)) return true
+      }
+    return false
+  }
+
+  /** Whether some chat may match both. JIDs that cannot be split are left open. */
+  #mayShare(left: ChatPattern, right: ChatPattern): boolean {
+    const meet = (globs: readonly string[], others: readonly string[]): boolean =>
+      globs.every((glob) => others.every((other) => this.#globs.mayMeet(glob, other)))
+    return meet(left.platforms, right.platforms) && meet(left.rooms, right.rooms)
+  }
+
+  /** Whether the wide one surely matches every chat of the narrow one. */
+  #includes(wide: ChatPattern, narrow: ChatPattern): boolean {
+    const include = (globs: readonly string[], inner: readonly string[]): boolean =>
+      globs.every((glob) => inner.some((other) => this.#globs.covers(glob, other)))
+    if (!include(wide.platforms, narrow.platforms) || !include(wide.rooms, narrow.rooms)) return false
+    return wide.jids.every((glob) => narrow.jids.includes(glob))
+  }
 }
 
-function isWhole(match: string): boolean {
-  return !/(^|\s)(sender|verb)=/.test(match)
+/** Compares globs, each compiled once, as long as there is work left; then in doubt everything meets and nothing covers. */
+class GlobComparison {
+  readonly #matchers = new Map<string, Matcher>()
+  #left: number
+
+  constructor(work: number) {
+    this.#left = work
+  }
+
+  mayMeet(left: string, right: string): boolean {
+    if (!isGlob(left)) return !this.#work(left.length + right.length) || this.#matcher(right)(left)
+    if (!isGlob(right)) return !this.#work(left.length + right.length) || this.#matcher(left)(right)
+    return !this.#work(left.length * right.length) || mayMeet(left, right)
+  }
+
+  covers(outer: string, inner: string): boolean {
+    if (!this.#work(outer.length + inner.length)) return false
+    return isGlob(inner) ? covers(outer, inner) : this.#matcher(outer)(inner)
+  }
+
+  #work(amount: number): boolean {
+    this.#left -= amount
+    return this.#left >= 0
+  }
+
+  #matcher(glob: string): Matcher {
+    const known = this.#matchers.get(glob) ?? compileSegments(glob) ?? (() => false)
+    this.#matchers.set(glob, known)
+    return known
+  }
 }
 
-function tokensOf(match: string): Map<string, string> {
-  const tokens = match.split(/\s+/).filter(Boolean)
-  return new Map(tokens.map((token) => [token.slice(0, token.indexOf('=')), token.slice(token.indexOf('=') + 1)]))
+/** Claims by the room that they name, so that those of other rooms are not compared. */
+class ByRoom {
+  readonly #named = new Map<string, Claim[]>()
+  readonly #general: Claim[] = []
+
+  add(claim: Claim): void {
+    const { room } = claim.pattern
+    const known = room === undefined ? this.#general : this.#named.get(room)
+    if (known) known.push(claim)
+    else if (room !== undefined) this.#named.set(room, [claim])
+  }
+
+  /** Those that may match a chat of the pattern. */
+  *meeting({ room }: ChatPattern): Iterable<Claim> {
+    yield* this.#general
+    if (room !== undefined) yield* this.#named.get(room) ?? []
+    else for (const claims of this.#named.values()) yield* claims
+  }
 }
 
-function namedIn(match: string): NamedChat | undefined {
-  const tokens = tokensOf(match)
-  const [jid, room, platform] = ['chat_jid', 'room', 'platform'].map((key) => literal(tokens.get(key)))
-  if (jid?.includes(':')) return { platform: jid.slice(0, jid.indexOf(':')), room: roomOf(jid), chat_jid: jid }
-  if (room === undefined) return undefined
-  return { platform, room, chat_jid: platform === undefined ? undefined : `${platform}:${room}` }
+function isBefore(first: ClaimedRoute, second: ClaimedRoute): boolean {
+  if (first.seq !== second.seq) return first.seq < second.seq
+  return (first.id ?? Number.POSITIVE_INFINITY) < (second.id ?? Number.POSITIVE_INFINITY)
 }
 
-function literal(glob: string | undefined): string | undefined {
-  return glob === undefined || glob === '' || isGlob(glob) ? undefined : glob
-}
-
-/** `sender` and `verb` are left open: also a part of what is said in a chat is the chat's. */
-function mayTake(tokens: ReadonlyMap<string, string>, { platform, room, chat_jid }: NamedChat): boolean {
-  const fits = (glob: string | undefined, value: string | undefined): boolean =>
-    glob === undefined || value === undefined || (compileSegments(glob)?.(value) ?? false)
-  const jid = tokens.get('chat_jid')
-  if (!fits(tokens.get('platform'), platform) || !fits(tokens.get('room'), room)) return false
-  if (chat_jid !== undefined || jid === undefined || !jid.includes(':')) return fits(jid, chat_jid)
-  return fits(roomOf(jid), room)
+/** Nothing where no chat can match. */
+function claimOf(route: ClaimedRoute): Claim | undefined {
+  const pattern = { platforms: [] as string[], rooms: [] as string[], jids: [] as string[] }
+  let isWhole = true
+  for (const token of route.match.split(/\s+/).filter(Boolean)) {
+    const [key, glob] = [token.slice(0, token.indexOf('=')), token.slice(token.indexOf('=') + 1)]
+    if (key === 'sender' || key === 'verb') {
+      isWhole = false
+      continue
+    }
+    // No chat lacks any of these.
+    if (glob === '') return undefined
+    if (key === 'platform') pattern.platforms.push(glob)
+    else if (key === 'room') pattern.rooms.push(glob)
+    else if (key !== 'chat_jid') return undefined
+    else if (/^[^*?[\\:/]+:./s.test(glob)) {
+      pattern.platforms.push(glob.slice(0, glob.indexOf(':')))
+      pattern.rooms.push(roomOf(glob))
+    } else if (isGlob(glob)) pattern.jids.push(glob)
+    else return undefined
+  }
+  return { route, isWhole, pattern: { ...pattern, room: pattern.rooms.find((glob) => !isGlob(glob)) } }
 }

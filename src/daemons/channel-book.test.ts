@@ -42,6 +42,16 @@ onEveryEngine('the channel of a chat', (engine) => {
     assert.equal(await nameOf('discord:1/2'), undefined)
   })
 
+  test('is never an adapter of other platforms, whoever delivered the chat before', async (t) => {
+    const { host, register, nameOf } = await opened(t, engine)
+    await register('one', 'discord:')
+    await host.engine.transaction((tx) => rememberChat(tx, 'telegram:1', { source: 'one' }))
+    assert.equal(await nameOf('telegram:1'), undefined)
+    assert.equal(await nameOf('telegram:1', 'one'), undefined)
+    await register('two', 'telegram:')
+    assert.equal(await nameOf('telegram:1', 'one'), 'two')
+  })
+
   test('is known at once when it comes, and not any more when it has gone', async (t) => {
     const { host, register, nameOf } = await opened(t, engine)
     assert.equal(await nameOf('telegram:1'), undefined)

@@ -67,7 +67,9 @@ export function openChannels(options: ChannelBookOptions): Channels {
   }
   const findIn = async (on: Page, jid: string, source: string | undefined): Promise<Channel | undefined> => {
     const adapters = await on.adapters
-    const named = source === undefined ? undefined : adapters.find(({ name }) => name === source)
+    // A name may have passed to an adapter of other platforms, which must not get these messages.
+    const named =
+      source === undefined ? undefined : adapters.find((one) => one.name === source && ownedPrefix(one, jid))
     const found = named ?? ownerOf(adapters, jid)
     return found && channelOf(on, found, platformOf(jid))
   }

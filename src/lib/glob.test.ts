@@ -188,6 +188,19 @@ suite('two path globs compared', () => {
     ['a', 'a/*', false],
     ['a/*/x', 'a/b', false],
     ['*/x', 'a/**', true],
+    ['sales-*', 'sales-9*', true],
+    ['sales-*', '*-9', true],
+    ['sales-*', 'salesman*', false],
+    ['*a', '*b', false],
+    ['a*', 'b*', false],
+    ['*/a', '**/b', false],
+    ['[ab]?', '[bc]?', true],
+    ['[ab]?', '[cd]?', false],
+    ['[!a]', 'a*', false],
+    ['a/**/z', '**/y/*', true],
+    ['?', '*/*', false],
+    [`${'a'.repeat(130)}*`, `${'b'.repeat(130)}*`, true],
+    [`${'a'.repeat(120)}*`, `${'b'.repeat(120)}*`, false],
   ]
   for (const [left, right, expected] of MEETING) {
     test(`${left} and ${right} ${expected ? 'may meet' : 'never meet'}`, () => {
@@ -259,6 +272,28 @@ suite('any glob', () => {
         assert.equal(compileText(glob)?.(subject), naiveText(glob, subject))
       }),
       { numRuns: 5000 },
+    )
+  })
+
+  test('two globs meet exactly when some path matches both', () => {
+    // Every path that can tell two such small patterns apart.
+    const small = fc
+      .array(fc.constantFrom('a', 'b', '*', '?', '[!a]', '/', '/**/'), { maxLength: 4 })
+      .map((atoms) => atoms.join(''))
+      .filter((text) => compileSegments(text) !== undefined)
+    let paths = ['']
+    const all = [...paths]
+    for (let length = 1; length <= 7; length++) {
+      paths = paths.flatMap((text) => [...'ab/'].map((next) => text + next))
+      all.push(...paths)
+    }
+    fc.assert(
+      fc.property(small, small, (left, right) => {
+        const [isLeft, isRight] = [compileSegments(left), compileSegments(right)]
+        const isMet = all.some((text) => isLeft?.(text) && isRight?.(text))
+        assert.equal(mayMeet(left, right), isMet)
+      }),
+      { numRuns: 300 },
     )
   })
 

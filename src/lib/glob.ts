@@ -86,12 +86,48 @@ export function covers(outer: string, inner: string): boolean {
   return wanted.length <= known.length && wanted.every((segment, at) => segment === known[at])
 }
 
-/** Whether some path may match both. Unknown is yes. */
+/** Whether some path matches both. A pattern that is malformed or very long may meet any. */
 export function mayMeet(left: string, right: string): boolean {
   if (!isGlob(left)) return compileSegments(right)?.(left) ?? false
   if (!isGlob(right)) return compileSegments(left)?.(right) ?? false
   const known = plainSegments(right)
-  return plainSegments(left).every((segment, at) => known[at] === undefined || segment === known[at])
+  if (!plainSegments(left).every((segment, at) => known[at] === undefined || segment === known[at])) return false
+  if (left.length * right.length > MEETING_MAX) return true
+  const [a, b] = [parsePath(left), parsePath(right)]
+  return a === undefined || b === undefined || haveCommon(a, b)
+}
+
+/** Bounds the pairs of places that are compared. */
+const MEETING_MAX = 16_384
+
+/** Whether both automata accept some text: a search through pairs of places, each visited once. */
+function haveCommon(left: readonly Step[], right: readonly Step[]): boolean {
+  const width = right.length + 1
+  const seen = new Uint8Array((left.length + 1) * width)
+  const open: number[] = []
+  const visit = (l: number, r: number): void => {
+    const pair = l * width + r
+    if (seen[pair]) return
+    seen[pair] = 1
+    open.push(pair)
+  }
+  visit(0, 0)
+  for (let pair = open.pop(); pair !== undefined; pair = open.pop()) {
+    const [l, r] = [Math.floor(pair / width), pair % width]
+    const [a, b] = [left[l], right[r]]
+    if (!a && !b) return true
+    if (a && a.skip > 0) visit(l + a.skip, r)
+    if (b && b.skip > 0) visit(l, r + b.skip)
+    if (!a || !b) continue
+    if (overlap(a.take, b.take)) visit(l + 1, r + 1)
+    if (overlap(a.take, b.stay)) visit(l + 1, r)
+    if (overlap(a.stay, b.take)) visit(l, r + 1)
+  }
+  return false
+}
+
+function overlap(left: readonly Range[], right: readonly Range[]): boolean {
+  return left.some(([low, high]) => right.some((range) => range[0] <= high && low <= range[1]))
 }
 
 /** The segments before the first one that holds a glob. */

@@ -78,6 +78,38 @@ onEveryEngine('routes', (engine) => {
     await assert.rejects(at.as(admin).call(remove, { id }), refused('not_found'))
   })
 
+  test('a chat that a glob leads to another folder cannot be taken', async (t) => {
+    const at = await opened(t, engine)
+    await at.as(operator).call(create, { match: 'platform=sandbox room=sales-*', target: 'other' })
+    const { id } = await at.as(agent('team')).call(create, { seq: 4, match: 'room=ours', target: 'team' })
+    const before = await linesOf(at)
+    const taking = refused('forbidden', /"[^"]*sales[^"]*" takes a chat of another folder$/)
+    for (const caller of [agent('team'), admin])
+      for (const match of ['room=sales-9', 'chat_jid=sandbox:sales-9', 'room=*sales-? verb=mention']) {
+        const route = { seq: -1, match, target: 'team' }
+        await assert.rejects(at.as(caller).call(create, route), taking)
+        await assert.rejects(at.as(caller).call(set, { routes: [route] }), taking)
+        await at.grant('folder:team', 'mcp:routes.update', 'team/**')
+        await assert.rejects(at.as(caller).call(update, { id, seq: -1, match }), taking)
+      }
+    assert.deepEqual(await linesOf(at), before)
+    // Behind the route of the other, on another platform, or in another room it takes nothing.
+    for (const match of ['chat_jid=sandbox:sales-9', 'platform=telegram room=sales-9', 'room=office-9'])
+      await at.as(agent('team')).call(create, { seq: 3, match, target: 'team' })
+    await at.as(operator).call(create, { seq: -1, match: 'room=sales-9', target: 'team' })
+  })
+
+  test('a route that is older than another does not move in front of it', async (t) => {
+    const at = await opened(t, engine)
+    const { id } = await at.as(admin).call(create, { seq: 4, match: 'room=ours', target: 'team' })
+    await at.as(operator).call(create, { match: 'room=theirs', target: 'other' })
+    await assert.rejects(
+      at.as(admin).call(update, { id, seq: 0, match: 'room=theirs' }),
+      refused('forbidden', '"room=theirs" takes a chat of another folder'),
+    )
+    await at.as(admin).call(update, { id, seq: 1, match: 'room=theirs' })
+  })
+
   test('an id is never given twice', async (t) => {
     const at = await opened(t, engine)
     const { id } = await at.as(admin).call(create, { target: 'team' })

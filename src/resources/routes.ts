@@ -55,7 +55,7 @@ export const routesResource = resource({
       run: async (ctx, route) => {
         const { seq, match, target } = route
         if (await table.find(ctx.tx, { seq, match, target })) refuse('conflict', 'there is such a route already')
-        await mustTakeNoChat(ctx, [route])
+        await mustTakeNoChat(ctx, [{ seq, match }])
         return table.add(ctx.tx, route)
       },
     }),
@@ -72,7 +72,7 @@ export const routesResource = resource({
       run: async (ctx, { id, ...patch }) => {
         const route = await mustFind(ctx, table, { id }, `route ${id}`)
         const { seq = route.seq, match = route.match } = patch
-        if (seq < route.seq || match !== route.match) await mustTakeNoChat(ctx, [{ seq, match }])
+        if (seq < route.seq || match !== route.match) await mustTakeNoChat(ctx, [{ id, seq, match }])
         await table.update(ctx.tx, { id }, patch)
         return mustFind(ctx, table, { id }, `route ${id}`)
       },

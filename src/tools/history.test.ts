@@ -347,6 +347,18 @@ onEveryEngine('histories', (engine) => {
     assert.equal(contents(await page(tools, 'inspect_messages', { limit: 2 })), 'known next')
   })
 
+  test('leaves out of a fetched history what nobody of the platform can have said', async (t) => {
+    const time = '2025-12-31T10:00:00Z'
+    const senders = ['fake:user/9', 'anon:1', 'mia', 'github:1', 'folder:main', 'system', 'other:user/9']
+    const history = senders.map((sender, at) => said(`h${at}`, time, { sender }))
+    const here = await spoken(t, engine, { channel: platform(() => ({ messages: history })) })
+    const { messages } = await page(await here.open(), 'fetch_history')
+    assert.deepEqual(
+      messages.map(({ sender }) => sender),
+      ['fake:user/9', 'anon:1', 'mia'],
+    )
+  })
+
   test('where the history comes from is said', async (t) => {
     let answer: () => unknown = () => ({ messages: [], cap: '24h' })
     const here = await spoken(t, engine, { channel: platform(() => answer()) })

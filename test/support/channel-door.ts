@@ -24,6 +24,11 @@ export interface DoorAnswer {
 
 export const CHANNEL_SECRET = 'the channel secret'
 
+/** Texts and streams as they are, anything else as JSON. */
+function bodyOf(body: unknown): string | ReadableStream {
+  return typeof body === 'string' || body instanceof ReadableStream ? body : JSON.stringify(body)
+}
+
 export async function channelDoor(
   t: TestContext,
   { host }: TestHost,
@@ -52,7 +57,7 @@ export async function channelDoor(
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
         ...headers,
       },
-      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: bodyOf(body), duplex: 'half' as const }),
     })
     const read = JSON.parse(await answer.text())
     return { status: answer.status, body: read, detail: String(read.detail ?? '') }

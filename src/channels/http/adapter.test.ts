@@ -171,6 +171,26 @@ test('nobody listens: nothing was written, so it may be tried again', async (t) 
   await assert.rejects(async () => send(channel), isFault('transient', 'cannot be reached'))
 })
 
+test('no error tells the address of the adapter', async (t) => {
+  const { adapter, channel } = await opened(t)
+  const { host, port } = new URL(adapter.url)
+  const says = async (): Promise<string> => {
+    const error: unknown = await Promise.resolve(send(channel)).catch((error: unknown) => error)
+    assert.ok(error instanceof Error)
+    const text = `${error.message} ${'hint' in error ? error.hint : ''}`
+    assert.ok(!text.includes(port) && !text.includes('127.0.0.1'), text)
+    return text
+  }
+  adapter.behave({ status: 502, body: { error: `connect ECONNREFUSED ${host}, see ${adapter.url}/health` } })
+  assert.equal((await says()).trim(), 'teled answers 502: connect ECONNREFUSED teled, see teled/health')
+  adapter.behave({ status: 501, body: { hint: `ask ${adapter.url}` } })
+  assert.equal(await says(), 'unsupported: send on telegram ask teled')
+  adapter.behave('dropped before')
+  assert.match(await says(), /^teled broke off \(ECONNRESET\)/)
+  await adapter.close()
+  assert.match(await says(), /^teled cannot be reached \(ECONNREFUSED\)/)
+})
+
 for (const how of ['dropped before', 'dropped after'] as const)
   test(`a connection that is ${how} the delivery leaves it unclear`, async (t) => {
     const { adapter, channel } = await opened(t)

@@ -11,6 +11,7 @@ import {
 } from '../../core/channel.ts'
 import type { Adapter } from '../adapter-address.ts'
 import { hintFor } from '../hints.ts'
+import { withoutAddress } from './adapter-errors.ts'
 import { readAnswer } from './answer.ts'
 import { type Asked, exchange } from './exchange.ts'
 import { formOf } from './form.ts'
@@ -72,15 +73,19 @@ function actionsOf(adapter: Adapter): Actions {
     timeoutMs = answerMs,
   ) => {
     const headers = { ...asked.headers, ...(adapter.token === undefined ? {} : bearer(adapter.token)) }
-    const answered = await exchange({
-      ...asked,
-      headers,
-      url: new URL(adapter.url + path),
-      addresses: adapter.addresses,
-      timeoutMs,
-    })
     const isPane = path.startsWith('/v1/pane/')
-    return readAnswer(answered, { adapter: name, tool, platform, hint: hintFor(platform, tool), isPane })
+    try {
+      const answered = await exchange({
+        ...asked,
+        headers,
+        url: new URL(adapter.url + path),
+        addresses: adapter.addresses,
+        timeoutMs,
+      })
+      return readAnswer(answered, { adapter: name, tool, platform, hint: hintFor(platform, tool), isPane })
+    } catch (error) {
+      throw withoutAddress(error, adapter)
+    }
   }
   const post = (tool: ActionName, path: string, members: Members) => ask(tool, path, jsonBody(members))
   const done = async (answer: Promise<unknown>): Promise<void> => {

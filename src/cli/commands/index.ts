@@ -13,6 +13,7 @@ export const commands: Commands = {
   sandbox: async () => (await import('./sandbox.ts')).sandboxCommands,
   task: async () => (await import('./task.ts')).taskCommands,
   messages: async () => (await import('./messages.ts')).messagesCommands,
+  channel: async () => (await import('./channel.ts')).channelCommands,
   bearer: async () => (await import('./bearer.ts')).bearerCommands,
   identity: async () => (await import('./identity.ts')).identityCommands,
   invite: async () => (await import('./invite.ts')).inviteCommands,

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
-import { suite, test } from 'node:test'
-import { CHANNEL_SECRET, channelDoor } from '../../../test/support/channel-door.ts'
+import { suite, type TestContext, test } from 'node:test'
+import { CHANNEL_SECRET, channelDoor, type DoorAnswer } from '../../../test/support/channel-door.ts'
 import { fakeAdapter } from '../../../test/support/fake-adapter.ts'
 import { onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { issueBearer } from '../../core/bearers.ts'
 import { channelRegistrations } from '../../core/channel-registrations.ts'
+import { channelSecretsResource } from '../../resources/channel-secrets.ts'
 import { run } from '../../store/statement.ts'
 
 const REGISTER = 'POST /v1/channels/register'
@@ -118,6 +119,116 @@ suite('who may speak the protocol', () => {
   })
 })
 
+onEveryEngine('an adapter with a secret of its own', (engine) => {
+  const opened = async (t: TestContext) => {
+    const at = await testHost(t, engine)
+    const { secret } = await at.cli.call(channelSecretsResource.verbs.add, { name: 'bridge', platforms: ['discord'] })
+    return { ...at, door: await channelDoor(t, at), secret }
+  }
+  const discord = (over: object = {}) => wanted({ name: 'discd', jid_prefixes: ['discord:'], ...over })
+
+  test('registers its platforms and no other', async (t) => {
+    const { door, secret } = await opened(t)
+    const made = await door.ask(REGISTER, discord(), secret)
+    assert.deepEqual([made.status, String(made.body.token).length], [200, 48])
+    for (const prefix of ['telegram:', 'discord2:'])
+      assert.deepEqual(
+        await door.ask(REGISTER, discord({ jid_prefixes: ['discord:', prefix] }), secret).then(outcome),
+        [403, `the secret of bridge is not for the platform ${prefix.slice(0, -1)} (jid_prefix_mismatch)`],
+      )
+    const again = await door.ask(REGISTER, discord({ jid_prefixes: ['telegram:'] }), String(made.body.token))
+    assert.equal(again.status, 403)
+    const github = await door.ask(REGISTER, discord({ jid_prefixes: ['github:'] }), secret)
+    assert.deepEqual(outcome(github), [403, 'the platform github is a namespace of accounts (jid_prefix_mismatch)'])
+  })
+
+  test('keeps its platforms and its name from the shared secret', async (t) => {
+    const { door, secret } = await opened(t)
+    const refusal = 'the platform discord has an adapter with a secret of its own (jid_prefix_mismatch)'
+    assert.deepEqual(outcome(await door.ask(REGISTER, discord())), [403, refusal])
+    await door.ask(REGISTER, discord(), secret)
+    for (const name of ['discd', 'bridge'])
+      assert.deepEqual(outcome(await door.ask(REGISTER, wanted({ name }))), [
+        403,
+        `the name ${name} belongs to an adapter with another secret`,
+      ])
+    assert.equal((await door.ask(REGISTER, wanted())).status, 200)
+    assert.equal((await door.ask(REGISTER, discord({ name: 'teled' }), secret)).status, 403)
+  })
+
+  test('sees and ends its own registrations alone', async (t) => {
+    const { door, secret, host } = await opened(t)
+    const { body } = await door.ask(REGISTER, discord(), secret)
+    const token = await door.register()
+    const service = await issueBearer(host, { sub: 'service:timed', kind: 'service' })
+    const seen = async (bearer: string) => {
+      const { channels } = (await door.ask('GET /v1/channels', undefined, bearer)).body
+      return Array.isArray(channels) ? channels.map(({ name }) => name).join() : channels
+    }
+    assert.deepEqual(await Promise.all([secret, String(body.token), CHANNEL_SECRET, token, service].map(seen)), [
+      ...['discd', 'discd'],
+      ...['teled', 'teled'],
+      'discd,teled',
+    ])
+    const end = (name: string, bearer: string) => door.ask('POST /v1/channels/deregister', { name }, bearer)
+    assert.deepEqual(outcome(await end('teled', secret)), [403, 'the adapter teled is registered with another secret'])
+    assert.equal((await end('discd', CHANNEL_SECRET)).status, 403)
+    assert.equal((await end('discd', secret)).status, 200)
+    assert.equal((await end('discd', secret)).status, 404)
+  })
+
+  test('ends at once when its secret is removed or rotated', async (t) => {
+    const { door, secret, cli } = await opened(t)
+    const { body } = await door.ask(REGISTER, discord(), secret)
+    const rotated = await cli.call(channelSecretsResource.verbs.rotate, { name: 'bridge' })
+    const unknown = [401, 'the bearer is missing or not valid']
+    for (const bearer of [secret, String(body.token), '', 'no'])
+      assert.deepEqual(outcome(await door.ask('GET /v1/channels', undefined, bearer)), unknown)
+    const { body: next } = await door.ask(REGISTER, discord(), rotated.secret)
+    await cli.call(channelSecretsResource.verbs.remove, { name: 'bridge' })
+    for (const bearer of [rotated.secret, String(next.token)])
+      assert.deepEqual(outcome(await door.ask(REGISTER, discord(), bearer)), unknown)
+    assert.equal((await door.ask(REGISTER, discord())).status, 200)
+  })
+})
+
+onEveryEngine('a request that is under way when its secret is removed', (engine) => {
+  const CASES: Record<string, object> = {
+    'POST /v1/channels/register': wanted({ name: 'discd', jid_prefixes: ['discord:'] }),
+    'POST /v1/channels/deregister': { name: 'discd' },
+    'POST /v1/messages': { chat_jid: 'discord:1', content: 'x' },
+  }
+  for (const [request, body] of Object.entries(CASES))
+    test(`changes nothing: ${request}`, async (t) => {
+      const at = await testHost(t, engine)
+      const { add, remove } = channelSecretsResource.verbs
+      const { secret } = await at.cli.call(add, { name: 'bridge', platforms: ['discord'] })
+      const door = await channelDoor(t, at)
+      const adapter = { name: 'discd', jid_prefixes: ['discord:'] }
+      const { body: registered } = await door.ask(REGISTER, wanted(adapter), secret)
+      const open = Promise.withResolvers<void>()
+      const underWay = [secret, String(registered.token)].map((bearer) => {
+        const reading = Promise.withResolvers<void>()
+        const pull = async (stream: ReadableStreamDefaultController): Promise<void> => {
+          reading.resolve()
+          await open.promise
+          stream.enqueue(Buffer.from(JSON.stringify(body)))
+          stream.close()
+        }
+        // Nothing is buffered, so the body is read only after the bearer was accepted.
+        const slow = new ReadableStream({ pull }, { highWaterMark: 0 })
+        return { answer: door.ask(request, slow, bearer), isRead: reading.promise }
+      })
+      for (const { isRead } of underWay) await isRead
+      await at.cli.call(remove, { name: 'bridge' })
+      open.resolve()
+      for (const { answer } of underWay) assert.equal((await answer).status, 401)
+      assert.deepEqual(await at.host.engine.read((tx) => channelRegistrations.list(tx)), [])
+    })
+})
+
+const outcome = ({ status, detail }: DoorAnswer): [number, string] => [status, detail]
+
 suite('an adapter cannot register', () => {
   const cases: Record<string, [over: object, sentence: RegExp, status?: number]> = {
     'without a name': [{ name: undefined }, /^name is required \(missing_field\)$/],
@@ -125,8 +236,21 @@ suite('an adapter cannot register', () => {
     'with no prefix': [{ jid_prefixes: [] }, /jid_prefixes needs at least 1/],
     'with a name that is none': [{ name: 'Tele Gram' }, /name must be 1 to 64 lower-case letters/],
     'with a prefix that is none': [{ jid_prefixes: ['telegram'] }, /must look like platform:/],
-    'with chats of links': [{ jid_prefixes: ['web:'] }, /belongs to the instance itself/],
-    'with rooms of the sandbox': [{ jid_prefixes: ['sandbox:x'] }, /belongs to the instance itself/],
+    'with chats of links': [{ jid_prefixes: ['web:'] }, /^the platform web belongs to svc itself/, 403],
+    'with rooms of the sandbox': [{ jid_prefixes: ['sandbox:x'] }, /^the platform sandbox belongs to svc itself/, 403],
+    'with accounts': [{ jid_prefixes: ['github:'] }, /^the platform github is a namespace of accounts/, 403],
+    'with accounts beside its own': [
+      { jid_prefixes: ['telegram:', 'oidc:1'] },
+      /^the platform oidc is a namespace/,
+      403,
+    ],
+    'with a sender of svc': [{ jid_prefixes: ['system:'] }, /^the platform system belongs to svc itself/, 403],
+    'with principals of agents': [{ jid_prefixes: ['folder:'] }, /^the platform folder belongs to svc itself/, 403],
+    'with senders of tasks': [
+      { jid_prefixes: ['timed-isolated:'] },
+      /^the platform timed-isolated belongs to svc/,
+      403,
+    ],
     'with capabilities that are no yes or no': [{ capabilities: { send_text: 1 } }, /send_text must be true or false/],
     'with a member that nobody knows': [{ tls: true }, /tls is not known here \(bad_request\)/],
     'with an address that is none': [{ url: 'teled:8080' }, /must start with http/],

@@ -2,7 +2,6 @@
 // resource: it is not in the description of the API, and the front door does not lead here.
 import { z } from 'zod'
 import {
-  AdapterName,
   Capabilities,
   CHANNELS_CHANGED,
   channelRegistrations,
@@ -10,6 +9,7 @@ import {
   JidPrefix,
   registerChannel,
 } from '../../core/channel-registrations.ts'
+import { AdapterName } from '../../core/channel-secrets.ts'
 import { BODY_MAX, readMembers } from '../../lib/http.ts'
 import { sentences } from '../../lib/parse.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -17,7 +17,7 @@ import type { Settings } from '../../lib/settings.ts'
 import type { Frame } from '../daemon.ts'
 import type { CHANNEL_SETTINGS } from '../settings.ts'
 import { adapterUrl } from './adapter-url.ts'
-import { type ChannelCaller, channelCallers } from './channel-caller.ts'
+import { type ChannelCaller, channelCallers, isOwn, mustStillHold, secretNameOf } from './channel-caller.ts'
 import { HealthChecks } from './health.ts'
 import { acceptInbound, readInbound } from './inbound.ts'
 
@@ -46,33 +46,44 @@ export function mountChannels(
     if (caller.kind === 'adapter' && caller.registration.name !== wanted.name)
       refuse('forbidden', `this is the token of ${caller.registration.name}`, 'register with the channel secret')
     const url = await adapterUrl(wanted.url, settings.CHANNEL_REGISTER_ALLOW_PUBLIC)
-    const token = await engine.transaction((tx) => registerChannel(tx, host, { ...wanted, url }))
+    const secret_name = secretNameOf(caller)
+    const token = await engine.transaction(async (tx) => {
+      await mustStillHold(tx, caller)
+      return registerChannel(tx, host, { ...wanted, url, secret_name })
+    })
     signals.emit([CHANNELS_CHANGED])
     log.info({ adapter: wanted.name, prefixes: wanted.jid_prefixes }, 'registered')
     return c.json({ ok: true, token })
   })
 
   app.post('/v1/channels/deregister', async (c) => {
-    const name = whom(await callerOf(c), told(Deregistration, await readMembers(c.req.raw)).name)
-    const wasThere = await engine.transaction((tx) => deregisterChannel(tx, name))
-    if (!wasThere) refuse('not_found', `no adapter ${name} is registered`)
+    const caller = await callerOf(c)
+    const name = whom(caller, told(Deregistration, await readMembers(c.req.raw)).name)
+    await engine.transaction(async (tx) => {
+      await mustStillHold(tx, caller)
+      const row = await channelRegistrations.find(tx, { name })
+      if (row && !isOwn(caller, row)) refuse('forbidden', `the adapter ${name} is registered with another secret`)
+      if (!row || !(await deregisterChannel(tx, name))) refuse('not_found', `no adapter ${name} is registered`)
+    })
     signals.emit([CHANNELS_CHANGED])
     log.info({ adapter: name }, 'deregistered')
     return c.json({ ok: true })
   })
 
   app.get('/v1/channels', async (c) => {
-    await callerOf(c)
+    const caller = await callerOf(c)
     const rows = await engine.read((tx) => channelRegistrations.list(tx))
-    const channels = rows.map(({ name, url, jid_prefixes, capabilities, health_fails, registered_at, seen_at }) => ({
-      name,
-      url,
-      jid_prefixes,
-      capabilities,
-      health_fails,
-      registered_at,
-      seen_at,
-    }))
+    const channels = rows
+      .filter((row) => isOwn(caller, row))
+      .map(({ name, url, jid_prefixes, capabilities, health_fails, registered_at, seen_at }) => ({
+        name,
+        url,
+        jid_prefixes,
+        capabilities,
+        health_fails,
+        registered_at,
+        seen_at,
+      }))
     return c.json({ ok: true, channels })
   })
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { channelDoor } from '../../../test/support/channel-door.ts'
+import { CHANNEL_SECRET, channelDoor } from '../../../test/support/channel-door.ts'
 import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { chats } from '../../core/chat-state.ts'
 import { type Envelope, envelopes } from '../../core/envelopes.ts'
@@ -9,6 +9,7 @@ import { type Message, messages, textOf } from '../../core/messages.ts'
 import { recordOut, settle } from '../../core/outbox.ts'
 import { TURN_RULES } from '../../core/turn-rules.ts'
 import { Refusal } from '../../lib/refusal.ts'
+import { channelSecretsResource } from '../../resources/channel-secrets.ts'
 import { readInbound } from './inbound.ts'
 
 const jid = 'telegram:group/1'
@@ -205,6 +206,17 @@ suite('a message is refused, and nothing has changed', () => {
     'of a chat that is not its own': [{ chat_jid: 'discord:1/2', sender: 'discord:3' }, 403, /jid_prefix_mismatch/],
     'of a link': [{ chat_jid: 'web:main', sender: 'web:x' }, 403, /jid_prefix_mismatch/],
     'from somebody of another platform': [{ sender: 'discord:3' }, 400, /sender_scheme_mismatch/],
+    'of an account’s chat': [
+      { chat_jid: 'github:1/2', sender: 'github:1', content: '/root who are you?' },
+      403,
+      /^the platform github is a namespace of accounts \(jid_prefix_mismatch\)$/,
+    ],
+    'from an account': [{ sender: 'github:1' }, 400, /^the sender of a telegram chat is not of github \(sender_scheme/],
+    'from an agent': [{ sender: 'folder:main' }, 400, /sender_scheme_mismatch/],
+    'from the system': [{ sender: 'system' }, 400, /^"system" is a sender of svc itself \(sender_scheme_mismatch\)$/],
+    'from a task': [{ sender: 'timed' }, 400, /is a sender of svc itself/],
+    'that says it is one of /root': [{ verb: 'root' }, 400, /^verb must not be root, which only svc gives/],
+    'that says it is delegated': [{ verb: 'delegate' }, 400, /^verb must not be delegate/],
     'with a verb that is none': [{ verb: 'Do It' }, 400, /verb must be a word/],
     'with an attachment that is none': [{ attachments: [{ url: 'file:///etc/passwd' }] }, 400, /http or https URL/],
     'with a time that is none': [{ timestamp: 'now' }, 400, /timestamp must be a number/],
@@ -232,6 +244,34 @@ suite('a message is refused, and nothing has changed', () => {
     assert.equal((await door.ask(MESSAGES, '[]')).status, 400)
     assert.equal((await door.ask(MESSAGES, { chat_jid: jid, content: 'x' }, '')).status, 401)
     assert.deepEqual(await all(), [])
+  })
+})
+
+onEveryEngine('messages of another adapter’s platform', (engine) => {
+  test('are refused to a secret, whoever it names', async (t) => {
+    const { tell, all, cli, door, token } = await opened(t, engine)
+    const { secret } = await cli.call(channelSecretsResource.verbs.add, { name: 'bridge', platforms: ['discord'] })
+    const registered = { name: 'discd', url: 'http://127.0.0.1:9', jid_prefixes: ['discord:'], capabilities: {} }
+    await door.ask('POST /v1/channels/register', registered, secret)
+    const discord = { chat_jid: 'discord:1/2', sender: 'discord:7' }
+    const outcomes = async (over: object) => {
+      const answers = [CHANNEL_SECRET, token, secret].map(async (bearer) => (await tell(over, bearer)).status)
+      return Promise.all(answers)
+    }
+    assert.deepEqual(await outcomes(discord), [403, 403, 200])
+    assert.deepEqual(await outcomes({ ...discord, source: 'discd' }), [403, 403, 200])
+    assert.deepEqual(await outcomes({}), [200, 200, 403])
+    assert.deepEqual(await outcomes({ source: 'teled' }), [200, 200, 403])
+    // A chat that no adapter has is open to the shared secret, but nobody speaks for a person of another platform there.
+    assert.deepEqual(await outcomes({ chat_jid: 'slack:1', sender: 'slack:7' }), [200, 403, 403])
+    for (const sender of ['discord:7', 'github:1']) {
+      assert.deepEqual(await outcomes({ chat_jid: 'slack:1', sender }), [400, 400, 400])
+      assert.deepEqual(await outcomes({ chat_jid: 'github:1/2', sender: 'github:1' }), [403, 403, 403])
+    }
+    const reason = 'the platform discord has an adapter with a secret of its own (jid_prefix_mismatch)'
+    assert.equal((await tell(discord, CHANNEL_SECRET)).detail, reason)
+    assert.equal((await tell({ ...discord, source: 'teled' }, secret)).status, 400)
+    assert.equal((await all()).length, 7)
   })
 })
 

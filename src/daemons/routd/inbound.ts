@@ -2,15 +2,18 @@
 import { z } from 'zod'
 import { type Arriving, arrive, reactionVerb } from '../../core/arrival.ts'
 import { platformOf } from '../../core/channel.ts'
-import { BUILT_IN_PLATFORMS, channelRegistrations, ownedPrefix } from '../../core/channel-registrations.ts'
+import { channelRegistrations, ownedPrefix } from '../../core/channel-registrations.ts'
+import { mustHavePlatform } from '../../core/channel-secrets.ts'
 import { Topic } from '../../core/messages.ts'
+import { isOwnVerb, platformFault, senderFault } from '../../core/namespaces.ts'
 import { speakingOf } from '../../core/rounds.ts'
 import { Jid, line, prose, text } from '../../core/values.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { sentences } from '../../lib/parse.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
-import type { ChannelCaller } from './channel-caller.ts'
+import type { Tx } from '../../store/engine.ts'
+import { type ChannelCaller, isOwn, mustStillHold, secretNameOf } from './channel-caller.ts'
 
 /** Members that are there but empty are as good as absent: adapters fill in what their platform tells. */
 const maybe = <S extends z.ZodType>(schema: S) =>
@@ -23,9 +26,10 @@ const Attachment = z.strictObject({
   data: maybe(z.base64({ error: 'must be base64' })),
 })
 
-const Verb = text((value) =>
-  /^[a-z][a-z0-9_-]{0,31}$/.test(value) ? undefined : 'must be a word such as message, mention or join',
-)
+const Verb = text((value) => {
+  if (!/^[a-z][a-z0-9_-]{0,31}$/.test(value)) return 'must be a word such as message, mention or join'
+  return isOwnVerb(value) ? `must not be ${value}, which only svc gives` : undefined
+})
 
 const CONTENT_MAX = 262_144
 
@@ -84,12 +88,12 @@ export async function acceptInbound(
   key: string | undefined,
 ): Promise<Accepted> {
   const { chat_jid: jid, sender = `anon:${platformOf(jid)}` } = body
-  if (platformOf(sender) !== platformOf(jid) && platformOf(sender) !== 'anon' && sender.includes(':'))
-    refuse(
-      'invalid',
-      `the sender of a ${platformOf(jid)} chat is not of ${platformOf(sender)} (sender_scheme_mismatch)`,
-    )
-  const source = await sourceOf(host, caller, body)
+  const fault = senderFault(sender, platformOf(jid))
+  if (fault) refuse('invalid', `${fault} (sender_scheme_mismatch)`)
+  const source = await host.engine.read(async (tx) => {
+    await mustStillHold(tx, caller)
+    return sourceOf(tx, caller, body)
+  })
   const platform_id = idOf(body, source, key)
   const { reaction, timestamp: seconds, attachments } = body
   const arriving: Arriving = {
@@ -120,22 +124,25 @@ export async function acceptInbound(
   return { ok: true, id, message_id: received.id, ...(received.isNew ? {} : { duplicate: true }) }
 }
 
-/** Who delivers it: an adapter only what is its own, others what an adapter owns whom they name. */
-async function sourceOf(host: Host, caller: ChannelCaller, body: InboundBody): Promise<string | undefined> {
+/** The adapter that delivers it. An adapter delivers what it owns; other callers may name an adapter of their secret. */
+async function sourceOf(tx: Tx, caller: ChannelCaller, body: InboundBody): Promise<string | undefined> {
   const { chat_jid: jid, source } = body
-  if (BUILT_IN_PLATFORMS.includes(platformOf(jid)))
-    refuse('forbidden', `the chats of ${platformOf(jid)} are the instance's own (jid_prefix_mismatch)`)
+  const platform = platformOf(jid)
+  const fault = platformFault(platform)
+  if (fault) refuse('forbidden', `the platform ${platform} ${fault} (jid_prefix_mismatch)`)
+  if (caller.kind === 'secret') await mustHavePlatform(tx, secretNameOf(caller), platform)
   if (caller.kind !== 'adapter' && source === undefined) return undefined
-  const named = await namedBy(host, caller, source)
+  const named = await namedBy(tx, caller, source)
   if (ownedPrefix(named, jid) === '')
     refuse('forbidden', `${named.name} has no prefix of ${jid} (jid_prefix_mismatch)`, 'register the prefix')
   return named.name
 }
 
-async function namedBy(host: Host, caller: ChannelCaller, source: string | undefined) {
+async function namedBy(tx: Tx, caller: ChannelCaller, source: string | undefined) {
   if (caller.kind === 'adapter') return caller.registration
-  const named = await host.engine.read((tx) => channelRegistrations.find(tx, { name: source ?? '' }))
-  return named ?? refuse('invalid', `source names no adapter that is registered: ${source} (bad_request)`)
+  const named = await channelRegistrations.find(tx, { name: source ?? '' })
+  if (named && isOwn(caller, named)) return named
+  return refuse('invalid', `source names no adapter that is registered: ${source} (bad_request)`)
 }
 
 /** What a repeat is known by. */

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ChannelFault } from '../../core/channel.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import { withoutAddress } from './adapter-errors.ts'
+
+const hidden = (url: string, text: string): string => {
+  const error = withoutAddress(new ChannelFault('transient', text, 5), { name: 'teled', url })
+  assert.ok(error instanceof ChannelFault && error.kind === 'transient' && error.retryAfterMs === 5)
+  return error.message
+}
+
+test('every spelling of an address becomes the name of the adapter', () => {
+  const CASES: [url: string, text: string, shown: string][] = [
+    ['http://127.0.0.1:9/base', 'at http://127.0.0.1:9/base/send', 'at teled/send'],
+    ['http://127.0.0.1:9/base', 'http://127.0.0.1:9 broke off', 'teled broke off'],
+    ['http://127.0.0.1:9', '127.0.0.1:9, 127.0.0.1', 'teled, teled'],
+    ['http://[::1]:9', 'connect [::1]:9 ::1:9 ::1', 'connect teled teled teled'],
+    ['http://localhost:9', 'localhost:9 on localhost', 'teled on localhost'],
+    ['https://bridge.internal', 'getaddrinfo ENOTFOUND bridge.internal', 'getaddrinfo ENOTFOUND teled'],
+  ]
+  for (const [url, text, shown] of CASES) assert.equal(hidden(url, text), shown)
+})
+
+test('a refusal keeps its code, and an error that is neither stays as it is', () => {
+  const at = { name: 'teled', url: 'http://127.0.0.1:9' }
+  const refusal = withoutAddress(new Refusal('unsupported', 'no 127.0.0.1', 'ask 127.0.0.1:9'), at)
+  assert.ok(refusal instanceof Refusal)
+  assert.deepEqual([refusal.code, refusal.message, refusal.hint], ['unsupported', 'no teled', 'ask teled'])
+  const bug = new TypeError('127.0.0.1')
+  assert.equal(withoutAddress(bug, at), bug)
+})

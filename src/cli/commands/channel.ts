@@ -1,0 +1,68 @@
+// Secrets of channel adapters.
+import { channelSecretsResource } from '../../resources/channel-secrets.ts'
+import { command, type Svc } from '../command.ts'
+
+const secrets = channelSecretsResource.verbs
+
+const SHARED = '(shared)'
+
+interface MadeSecret {
+  readonly name: string
+  readonly platforms: readonly string[]
+  readonly secret: string
+  readonly ended: readonly string[]
+}
+
+function printSecret({ print }: Svc, made: MadeSecret): void {
+  const { name, platforms, secret, ended } = made
+  print.record({ name, platforms: platforms.join(','), secret }, made)
+  print.say(
+    'The adapter registers with this secret instead of CHANNEL_SECRET. It is stored as a hash and not shown again.',
+  )
+  if (ended.length > 0) print.say(`ended the registration of ${ended.join(', ')}`)
+}
+
+export const channelCommands = [
+  command({
+    usage: 'channel <instance> add <name> --platforms|-p <list> [--json]',
+    about: 'make the secret of an adapter, which alone may use these platforms; it is shown this once',
+    example: 'channel demo add chatbridge --platforms discord,slack',
+    run: async (svc, { name, platforms }) => {
+      const names = platforms.split(',').map((platform) => platform.trim())
+      printSecret(svc, await svc.call(secrets.add, { name, platforms: names.filter(Boolean) }))
+    },
+  }),
+  command({
+    usage: 'channel <instance> list [--json]',
+    about: `show every adapter secret, never its value, and the adapters that are registered; ${SHARED} is CHANNEL_SECRET`,
+    example: 'channel demo list',
+    run: async (svc) =>
+      svc.print.table({
+        rows: (await svc.call(secrets.list, {})).channel_secrets,
+        columns: {
+          NAME: ({ name }) => name ?? SHARED,
+          PLATFORMS: ({ platforms }) => platforms.join(','),
+          CREATED_AT: ({ created_at }) => created_at ?? '-',
+          ADAPTERS: ({ adapters }) => adapters.map(({ name, url }) => `${name} at ${url}`).join(', ') || '-',
+        },
+        empty: 'no adapter secrets, and no adapter is registered',
+      }),
+  }),
+  command({
+    usage: 'channel <instance> rotate <name> [--json]',
+    about: 'replace the secret of an adapter; the old one and what is registered with it end at once',
+    example: 'channel demo rotate chatbridge',
+    run: async (svc, { name }) => printSecret(svc, await svc.call(secrets.rotate, { name })),
+  }),
+  command({
+    usage: 'channel <instance> rm <name> [--json]',
+    about: 'end the secret of an adapter and what is registered with it, at once',
+    example: 'channel demo rm chatbridge',
+    run: async (svc, { name }) => {
+      const { ended } = await svc.call(secrets.remove, { name })
+      const adapters = ended.length === 0 ? '' : ` and the registration of ${ended.join(', ')}`
+      if (svc.print.json) svc.print.record({}, { name, ended })
+      else svc.print.line(`removed the secret of ${name}${adapters}`)
+    },
+  }),
+]

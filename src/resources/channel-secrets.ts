@@ -1,0 +1,125 @@
+// Secrets of channel adapters: which platforms an adapter may speak for. For the command line alone.
+import { z } from 'zod'
+import { makerOf } from '../core/caller.ts'
+import { platformOf } from '../core/channel.ts'
+import { channelRegistrations, deregisterOthers, deregisterSecret } from '../core/channel-registrations.ts'
+import { ChannelSecret, channelSecrets, hashSecret, secretOfPlatform } from '../core/channel-secrets.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
+import { mustFind } from '../registry/crud.ts'
+import { hostOnly } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+
+const Adapter = z.object({
+  name: z.string(),
+  url: z.string(),
+  jid_prefixes: z.array(z.string()),
+  health_fails: z.int(),
+  seen_at: z.string(),
+})
+const Listed = ChannelSecret.pick({ platforms: true }).extend({
+  name: z.string().optional().describe('Absent for adapters with the shared secret'),
+  created_at: z.string().optional(),
+  created_by: z.string().optional(),
+  adapters: z.array(Adapter).describe('Those that are registered now'),
+})
+const Made = ChannelSecret.pick({ name: true, platforms: true }).extend({
+  secret: z.string().describe('Shown this once'),
+  ended: z.array(z.string()).describe('Adapters whose registration has ended'),
+})
+
+export const channelSecretsResource = resource({
+  of: channelSecrets,
+  title: 'ChannelSecrets',
+  servedBy: [],
+  verbs: (table) => ({
+    list: verb({
+      reads: true,
+      input: z.object({}),
+      output: z.object({ channel_secrets: z.array(Listed) }),
+      needs: hostOnly,
+      run: async (ctx) => {
+        const registrations = await channelRegistrations.list(ctx.tx)
+        const adaptersOf = (secret_name: string | undefined) =>
+          registrations
+            .filter((row) => row.secret_name === secret_name)
+            .map(({ name, url, jid_prefixes, health_fails, seen_at }) => ({
+              name,
+              url,
+              jid_prefixes,
+              health_fails,
+              seen_at,
+            }))
+        const listed: z.output<typeof Listed>[] = (await table.list(ctx.tx)).map(({ secret_hash: _, ...row }) => ({
+          ...row,
+          adapters: adaptersOf(row.name),
+        }))
+        const shared = adaptersOf(undefined)
+        const platforms = new Set(shared.flatMap(({ jid_prefixes }) => jid_prefixes.map(platformOf)))
+        if (shared.length > 0) listed.push({ platforms: [...platforms].sort(), adapters: shared })
+        return { channel_secrets: listed }
+      },
+    }),
+
+    add: verb({
+      input: ChannelSecret.pick({ name: true, platforms: true }),
+      output: Made,
+      needs: hostOnly,
+      run: async (ctx, { name, platforms: named }) => {
+        if (await table.find(ctx.tx, { name }))
+          refuse(
+            'conflict',
+            `there is a secret of the adapter ${name} already`,
+            `svc channel ${ctx.instance} rotate ${name} replaces it; svc channel ${ctx.instance} rm ${name} ends it`,
+          )
+        const platforms = [...new Set(named)].sort()
+        for (const platform of platforms) {
+          const owner = await secretOfPlatform(ctx.tx, platform)
+          if (owner)
+            refuse(
+              'conflict',
+              `the platform ${platform} belongs to the adapter ${owner.name}`,
+              `svc channel ${ctx.instance} rm ${owner.name} ends it`,
+            )
+        }
+        const secret = newSecret(ctx)
+        await table.insert(ctx.tx, {
+          name,
+          platforms,
+          secret_hash: hashSecret(secret),
+          created_at: ctx.now,
+          created_by: makerOf(ctx.caller),
+        })
+        return { name, platforms, secret, ended: await deregisterOthers(ctx.tx, { name, platforms }) }
+      },
+    }),
+
+    /** Tokens that were obtained with the old secret end, too: it may have leaked. */
+    rotate: verb({
+      input: ChannelSecret.pick({ name: true }),
+      output: Made,
+      needs: hostOnly,
+      run: async (ctx, { name }) => {
+        const { platforms } = await mustFind(ctx, table, { name }, `secret of an adapter ${name}`)
+        const secret = newSecret(ctx)
+        await table.update(ctx.tx, { name }, { secret_hash: hashSecret(secret) })
+        return { name, platforms, secret, ended: await deregisterSecret(ctx.tx, name) }
+      },
+    }),
+
+    remove: verb({
+      input: ChannelSecret.pick({ name: true }),
+      output: z.object({ ended: z.array(z.string()) }),
+      needs: hostOnly,
+      run: async (ctx, { name }) => {
+        await mustFind(ctx, table, { name }, `secret of an adapter ${name}`)
+        await table.remove(ctx.tx, { name })
+        return { ended: await deregisterSecret(ctx.tx, name) }
+      },
+    }),
+  }),
+})
+
+function newSecret({ random }: Context): string {
+  return Buffer.from(random.bytes(32)).toString('base64url')
+}
