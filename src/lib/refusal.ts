@@ -1,4 +1,5 @@
 // Every "no" said on purpose, and what each face makes of it. Anything else that is thrown is a bug.
+import { redact } from './redact.ts'
 
 export const REFUSALS = {
   invalid: { http: 400, rpc: -32602, title: 'Invalid input' },
@@ -22,10 +23,11 @@ export class Refusal extends Error {
   readonly hint: string | undefined
 
   constructor(code: RefusalCode, message: string, hint?: string) {
-    super(message)
+    // A sentence quotes what it refuses, which may be a credential in the wrong place.
+    super(redact(message))
     this.name = 'Refusal'
     this.code = code
-    this.hint = hint
+    this.hint = hint === undefined ? undefined : redact(hint)
   }
 }
 
