@@ -4,10 +4,10 @@ import { Hono } from 'hono'
 import { openapiText } from '../faces/openapi.ts'
 import { servedBy } from '../faces/operations.ts'
 import { mountRest } from '../faces/rest.ts'
-import { answerErrors, answerNotFound } from '../lib/http.ts'
+import { answerErrors, answerNotFound, problem } from '../lib/http.ts'
 import type { Log } from '../lib/log.ts'
 import { METRICS_TYPE, type ProcessMetrics, RequestMetrics } from '../lib/metrics.ts'
-import { refuse } from '../lib/refusal.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
 import { type Declared, readSettings, type Settings, type Source } from '../lib/settings.ts'
 import type { Host } from '../registry/context.ts'
 import type { Resource } from '../registry/resource.ts'
@@ -81,9 +81,12 @@ export async function openDaemon(daemon: Daemon, around: Surroundings): Promise<
   const resources = servedBy(name, around.resources)
   app.use(framed({ host, log, metrics }))
   app.onError(
-    answerErrors((incident, error, c) => {
-      log.error({ incident, request: c.get('requestId'), err: error }, 'internal error')
-    }),
+    answerErrors(
+      (incident, error, c) => {
+        log.error({ incident, request: c.get('requestId'), err: error }, 'internal error')
+      },
+      (c) => c.get('caller') === undefined,
+    ),
   )
   app.notFound(answerNotFound(app))
   mountDescription(app, () => openapiText(name, resources))
@@ -134,9 +137,16 @@ type State = Pick<Surroundings, 'health' | 'process' | 'stopping'> & Pick<OpenDa
 
 function mountState(app: Hono, { name, health, process, metrics, stopping }: State): void {
   app.get('/health', async (c) => {
-    if (stopping.aborted) refuse('unavailable', `${name} is stopping`)
-    await health()
-    return c.json({ status: 'ok', daemon: name })
+    try {
+      if (stopping.aborted) refuse('unavailable', `${name} is stopping`)
+      await health()
+      return c.json({ status: 'ok', daemon: name })
+    } catch (error) {
+      // Its own sentences, which name no place.
+      if (!(error instanceof Refusal)) throw error
+      c.error = error
+      return problem(error)
+    }
   })
   if (!process) return
   app.get('/metrics', (c) => c.body(metrics.text() + process.text(), 200, { 'Content-Type': METRICS_TYPE }))

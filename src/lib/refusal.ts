@@ -35,3 +35,10 @@ export class Refusal extends Error {
 export function refuse(code: RefusalCode, message: string, hint?: string): never {
   throw new Refusal(code, message, hint)
 }
+
+const UNAVAILABLE = new Refusal('unavailable', 'the service is not available at the moment', 'try again in a moment')
+
+/** A refusal as strangers are told it. Why the service is unavailable names paths, hosts and settings: the log has it. */
+export function publicRefusal(refusal: Refusal): Refusal {
+  return refusal.code === 'unavailable' ? UNAVAILABLE : refusal
+}

@@ -141,11 +141,23 @@ onEveryStore('a POST at a link', {
       const { turn_id } = JSON.parse(answer.text)
       const ways = [`${link.chat}`, `${link.chat}${turn_id}`, `${link.chat}events`, `${link.chat}${turn_id}/sse`]
       for (const path of ways)
-        assert.equal((await s.to(`HEAD ${path}`, { headers: { Authorization: value } })).status, 200, `${value} ${path}`)
+        assert.equal(
+          (await s.to(`HEAD ${path}`, { headers: { Authorization: value } })).status,
+          200,
+          `${value} ${path}`,
+        )
     }
     const service = await s.bearer({ sub: 'service:routd', kind: 'service' })
     const [header, payload] = (await s.bearer({ sub: 'github:8' })).split('.')
-    const others = ['Basic dTpw', 'Token abc', 'nonsense', '', 'Bearer', 'Bearer x.y.z', `Bearer ${header}.${payload}.AA`]
+    const others = [
+      'Basic dTpw',
+      'Token abc',
+      'nonsense',
+      '',
+      'Bearer',
+      'Bearer x.y.z',
+      `Bearer ${header}.${payload}.AA`,
+    ]
     await asked(`Bearer ${await s.bearer({ sub: 'github:7' })}`)
     for (const value of [...others, `Bearer ${service}`]) await asked(value)
     const [first, ...more] = (await s.messages(link.jid)).map(({ sender }) => sender)
