@@ -41,6 +41,8 @@ export interface Daemon<D extends Declared = Declared> {
   readonly name: DaemonName
   readonly about: string
   readonly settings?: D
+  /** Refuses whoever may not read its metrics; absent where its listener is for the machine alone. */
+  guardsMetrics?(host: Host, authorization: string | undefined): Promise<void>
   /** Before the daemon listens. */
   start?(frame: Frame, settings: Settings<D>): void | Promise<void>
 }
@@ -90,7 +92,7 @@ export async function openDaemon(daemon: Daemon, around: Surroundings): Promise<
   )
   app.notFound(answerNotFound(app))
   mountDescription(app, () => openapiText(name, resources))
-  mountState(app, { name, metrics, ...around })
+  mountState(app, { daemon, metrics, ...around })
   mountRest(app, resources, askWith(host))
   const opened = new AsyncDisposableStack()
   let direct: Direct | undefined
@@ -133,9 +135,13 @@ function mountDescription(app: Hono, write: () => string): void {
   })
 }
 
-type State = Pick<Surroundings, 'health' | 'process' | 'stopping'> & Pick<OpenDaemon, 'name' | 'metrics'>
+interface State extends Pick<Surroundings, 'host' | 'health' | 'process' | 'stopping'> {
+  readonly daemon: Daemon
+  readonly metrics: RequestMetrics
+}
 
-function mountState(app: Hono, { name, health, process, metrics, stopping }: State): void {
+function mountState(app: Hono, { daemon, host, health, process, metrics, stopping }: State): void {
+  const { name } = daemon
   app.get('/health', async (c) => {
     try {
       if (stopping.aborted) refuse('unavailable', `${name} is stopping`)
@@ -149,5 +155,8 @@ function mountState(app: Hono, { name, health, process, metrics, stopping }: Sta
     }
   })
   if (!process) return
-  app.get('/metrics', (c) => c.body(metrics.text() + process.text(), 200, { 'Content-Type': METRICS_TYPE }))
+  app.get('/metrics', async (c) => {
+    await daemon.guardsMetrics?.(host, c.req.header('Authorization'))
+    return c.body(metrics.text() + process.text(), 200, { 'Content-Type': METRICS_TYPE })
+  })
 }

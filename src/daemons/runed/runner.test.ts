@@ -251,8 +251,8 @@ onEveryEngine('the runner', (engine) => {
     await on.start(async () => ({ result: 'here I am' }))
     assert.deepEqual((await on.ended(lost)).said, ['here I am'])
     const { status, error, said } = await on.ended(hopeless)
-    assert.deepEqual([status, said], ['failed', []])
-    assert.match(error ?? '', /tried 3 times/)
+    assert.deepEqual([status, error, said], ['failed', FAILURES.failed, []])
+    assert.match((await on.state(hopeless)).reason ?? '', /tried 3 times/)
   })
 
   test('a run that has said how it went is not run again when its end was lost', async (t) => {
