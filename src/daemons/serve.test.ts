@@ -26,7 +26,8 @@ for (const name of DAEMON_NAMES) {
     assert.equal(document.info.title, `svc ${name} API`)
     await operator('github:1')
     // The listener of proxyd is the front door, where strangers come.
-    const metrics = name === 'proxyd' ? ask('/metrics', await bearer({ sub: 'github:1' })) : fetch(`${url(name)}/metrics`)
+    const metrics =
+      name === 'proxyd' ? ask('/metrics', await bearer({ sub: 'github:1' })) : fetch(`${url(name)}/metrics`)
     assert.match(await (await metrics).text(), new RegExp(`daemon="${name}"`))
     assert.equal((await fetch(`${url(name)}/nothing`)).status, 404)
   })
