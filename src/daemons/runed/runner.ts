@@ -309,5 +309,5 @@ export class Runner {
 
 function failed(reason: string, failure: Failure = 'failed'): TurnEnd {
   const told = FAILURES[failure]
-  return { outcome: 'failed', reason, told, notice: sentenceOf(told) }
+  return { outcome: 'failed', reason: redact(reason), told, notice: sentenceOf(told) }
 }
