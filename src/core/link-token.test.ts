@@ -3,6 +3,7 @@ import { createHash, createHmac, hkdfSync } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { refused } from '../../test/support/host.ts'
+import { redact, redactJson } from '../lib/redact.ts'
 import { hashOfLink, proofOf } from './link-token.ts'
 import { openKeyring } from './seal.ts'
 
@@ -87,4 +88,24 @@ test('a token has one spelling: what decodes to the same bytes is another text a
   const token = base64url(new Uint8Array(32))
   assert.ok(hashOfLink(token, keyring))
   for (const last of 'BCD') assert.equal(hashOfLink(token.slice(0, 42) + last, keyring), undefined)
+})
+
+test('tokens and proofs are redacted wherever they are written down', () => {
+  fc.assert(
+    fc.property(bytes32, (bytes) => {
+      const [token, proof] = [base64url(bytes), proofOf(bytes, keyring)]
+      for (const text of [
+        token,
+        proof,
+        `https://a.example/chat/${token}/`,
+        `/chat/${proof}/mcp`,
+        `\n${token}\n${proof}`,
+      ]) {
+        for (const shown of [redact(text), redactJson(JSON.stringify(text))]) {
+          assert.ok(!shown.includes(token), shown)
+          assert.ok(!shown.includes(proof.slice(1)), shown)
+        }
+      }
+    }),
+  )
 })

@@ -30,7 +30,7 @@ onEveryEngine('rounds', (engine) => {
     await on.say(turn, 'thinking', { kind: 'status' })
     await on.say(turn, 'because <b> \u0000')
     await on.say(turn, '')
-    assert.equal(await on.end(turn, { outcome: 'failed', reason: 'no more' }), true)
+    assert.equal(await on.end(turn, { outcome: 'failed', reason: 'the model m at /x', told: 'no more' }), true)
     const frames = await on.read((tx) => framesAfter(tx, id, 0, 10))
     assert.deepEqual(
       frames.map(({ seq, kind, content }) => [seq, kind, content]),

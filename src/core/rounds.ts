@@ -15,7 +15,7 @@ export const Round = z.object({
   target_folder: Folder.optional(),
   message_seq: z.int(),
   status: z.enum(['pending', 'success', 'failed']),
-  error: z.string().optional(),
+  error: z.string().optional().describe('What whoever waits is told; the cause is with the turn'),
   last_seq: z.int().describe('The sequence of the last frame'),
   created_at: Timestamp,
   ended_at: Timestamp.optional(),
@@ -37,6 +37,8 @@ export const rounds = new Table({
     'alter table rounds drop column attempts',
     'alter table rounds drop column fence',
     'alter table rounds drop column leased_until',
+    // Earlier versions told here what a provider or a program had printed; the turn has it still.
+    `update rounds set error = 'the agent could not answer; try again later' where error is not null`,
   ],
 })
 

@@ -214,8 +214,9 @@ onEveryEngine('turns', (engine) => {
       const round = await on.round(id)
       assert.deepEqual(
         [round.status, round.error, (await on.state(id)).state],
-        [status, status === 'failed' ? 'because' : undefined, outcome],
+        [status, status === 'failed' ? 'the agent could not answer; try again later' : undefined, outcome],
       )
+      assert.equal((await on.state(id)).reason, 'because')
     }
     const log = await on.read((tx) => sessionLog.list(tx))
     assert.deepEqual(

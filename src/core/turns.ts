@@ -10,6 +10,7 @@ import { budgetNotice } from './budget.ts'
 import { isLinkChat } from './channel.ts'
 import { conversations, folderTurns, sessionLog } from './conversations.ts'
 import { costLog } from './costs.ts'
+import { FAILURES, sentenceOf } from './failures.ts'
 import { noteTaskTurn } from './firing.ts'
 import { type InboxEnd, inbox } from './inbox.ts'
 import { queueUp } from './messages.ts'
@@ -128,8 +129,10 @@ export async function stopTurns(tx: Tx, where: { folder: string; topic?: string;
 
 export interface TurnEnd {
   readonly outcome: InboxEnd
-  /** For the operator, and for whoever waits, where it was no success. */
+  /** For operators alone: it may repeat what a provider or a program printed. */
   readonly reason?: string | undefined
+  /** What people who wait are told where it was no success; that the agent could not answer, unless said. */
+  readonly told?: string | undefined
   /** What the chat is told, where it would not learn of it otherwise. */
   readonly notice?: string | undefined
 }
@@ -188,7 +191,7 @@ export async function endMessages(
   tx: Tx,
   speaking: Speaking,
   ids: readonly string[],
-  { outcome, reason }: TurnEnd,
+  { outcome, reason, told = FAILURES.failed }: TurnEnd,
 ): Promise<string[]> {
   if (ids.length === 0) return []
   const updated_at = timestamp(speaking.clock.now())
@@ -196,11 +199,11 @@ export async function endMessages(
   const isSuccess = SUCCESSES.includes(outcome)
   const keys = await endRounds(tx, speaking, ids, {
     status: isSuccess ? 'success' : 'failed',
-    error: isSuccess ? undefined : (reason ?? 'it failed'),
+    error: isSuccess ? undefined : told,
   })
   const waiting: string[] = []
   for (const id of ids) waiting.push(...(await inbox.list(tx, { waits_for: id })).map((row) => row.id))
-  return [...keys, ...(await endMessages(tx, speaking, waiting, { outcome, reason }))]
+  return [...keys, ...(await endMessages(tx, speaking, waiting, { outcome, reason, told }))]
 }
 
 /**
@@ -245,7 +248,7 @@ async function warnOfBudget(tx: Tx, speaking: Speaking, rules: TurnRules, turn: 
   const notice = await budgetNotice(tx, turn, timestamp(speaking.clock.now()))
   const { jid, chat_topic: topic } = turn
   if (notice === undefined || !jid.includes(':')) return []
-  const content = `${notice.slice(0, 1).toUpperCase()}${notice.slice(1)}.`
+  const content = sentenceOf(notice)
   return (await recordOut(tx, speaking, rules, { jid, topic, content, engages: false })).keys
 }
 

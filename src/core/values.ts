@@ -65,13 +65,40 @@ export const Bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array
 /** One line of text without control characters. */
 export const line = (max: number) => text(plainFault(max))
 
-/** Text of any lines; NUL is refused because PostgreSQL cannot hold it. */
+const contents = z.registry<{ readonly isContent: true }>()
+
+/** Marks what people and agents say or write to each other: audit rows hold its length alone. */
+export function content<S extends z.ZodType>(schema: S): S {
+  contents.add(schema, { isContent: true })
+  return schema
+}
+
+/** Whether a value of this schema is content, or holds some. */
+export function holdsContent(schema: z.core.$ZodType): boolean {
+  if (contents.get(schema)) return true
+  return partsOf(schema).some(holdsContent)
+}
+
+function partsOf(schema: z.core.$ZodType): readonly z.core.$ZodType[] {
+  if (schema instanceof z.ZodObject) return Object.values(schema.shape)
+  if (schema instanceof z.ZodArray) return [schema.element]
+  if (schema instanceof z.ZodRecord) return [schema.valueType]
+  if (schema instanceof z.ZodUnion) return schema.options
+  if (schema instanceof z.ZodPipe) return [schema.in, schema.out]
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault)
+    return [schema.unwrap()]
+  return []
+}
+
+/** Text of any lines, which is content; NUL is refused because PostgreSQL cannot hold it. */
 export const prose = (max: number) =>
-  text((value) => {
-    if (codePoints(value) > max) return `is longer than ${max} characters`
-    if (value.includes('\u0000')) return 'must not hold a NUL character'
-    return undefined
-  })
+  content(
+    text((value) => {
+      if (codePoints(value) > max) return `is longer than ${max} characters`
+      if (value.includes('\u0000')) return 'must not hold a NUL character'
+      return undefined
+    }),
+  )
 
 /** What is said: any text but none at all. */
 export const Words = prose(65_536).refine((value) => value.trim() !== '', 'must not be empty')

@@ -4,10 +4,10 @@ import { Hono } from 'hono'
 import { openapiText } from '../faces/openapi.ts'
 import { servedBy } from '../faces/operations.ts'
 import { mountRest } from '../faces/rest.ts'
-import { answerErrors, answerNotFound } from '../lib/http.ts'
+import { answerErrors, answerNotFound, problem } from '../lib/http.ts'
 import type { Log } from '../lib/log.ts'
 import { METRICS_TYPE, type ProcessMetrics, RequestMetrics } from '../lib/metrics.ts'
-import { refuse } from '../lib/refusal.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
 import { type Declared, readSettings, type Settings, type Source } from '../lib/settings.ts'
 import type { Host } from '../registry/context.ts'
 import type { Resource } from '../registry/resource.ts'
@@ -41,6 +41,8 @@ export interface Daemon<D extends Declared = Declared> {
   readonly name: DaemonName
   readonly about: string
   readonly settings?: D
+  /** Refuses whoever may not read its metrics; absent where its listener is for the machine alone. */
+  guardsMetrics?(host: Host, authorization: string | undefined): Promise<void>
   /** Before the daemon listens. */
   start?(frame: Frame, settings: Settings<D>): void | Promise<void>
 }
@@ -81,13 +83,16 @@ export async function openDaemon(daemon: Daemon, around: Surroundings): Promise<
   const resources = servedBy(name, around.resources)
   app.use(framed({ host, log, metrics }))
   app.onError(
-    answerErrors((incident, error, c) => {
-      log.error({ incident, request: c.get('requestId'), err: error }, 'internal error')
-    }),
+    answerErrors(
+      (incident, error, c) => {
+        log.error({ incident, request: c.get('requestId'), err: error }, 'internal error')
+      },
+      (c) => c.get('caller') === undefined,
+    ),
   )
   app.notFound(answerNotFound(app))
   mountDescription(app, () => openapiText(name, resources))
-  mountState(app, { name, metrics, ...around })
+  mountState(app, { daemon, metrics, ...around })
   mountRest(app, resources, askWith(host))
   const opened = new AsyncDisposableStack()
   let direct: Direct | undefined
@@ -130,14 +135,28 @@ function mountDescription(app: Hono, write: () => string): void {
   })
 }
 
-type State = Pick<Surroundings, 'health' | 'process' | 'stopping'> & Pick<OpenDaemon, 'name' | 'metrics'>
+interface State extends Pick<Surroundings, 'host' | 'health' | 'process' | 'stopping'> {
+  readonly daemon: Daemon
+  readonly metrics: RequestMetrics
+}
 
-function mountState(app: Hono, { name, health, process, metrics, stopping }: State): void {
+function mountState(app: Hono, { daemon, host, health, process, metrics, stopping }: State): void {
+  const { name } = daemon
   app.get('/health', async (c) => {
-    if (stopping.aborted) refuse('unavailable', `${name} is stopping`)
-    await health()
-    return c.json({ status: 'ok', daemon: name })
+    try {
+      if (stopping.aborted) refuse('unavailable', `${name} is stopping`)
+      await health()
+      return c.json({ status: 'ok', daemon: name })
+    } catch (error) {
+      // Its own sentences, which name no place.
+      if (!(error instanceof Refusal)) throw error
+      c.error = error
+      return problem(error)
+    }
   })
   if (!process) return
-  app.get('/metrics', (c) => c.body(metrics.text() + process.text(), 200, { 'Content-Type': METRICS_TYPE }))
+  app.get('/metrics', async (c) => {
+    await daemon.guardsMetrics?.(host, c.req.header('Authorization'))
+    return c.body(metrics.text() + process.text(), 200, { 'Content-Type': METRICS_TYPE })
+  })
 }

@@ -122,6 +122,17 @@ export function bearerOf(header: string | undefined): string {
   return bearer ?? refuse('unauthenticated', 'a bearer is needed', 'send the header Authorization: Bearer <bearer>')
 }
 
+/** The caller of a valid bearer of this instance. Any other credential is another program's, and names no caller. */
+export async function callerOf(host: Host, authorization: string | undefined): Promise<Caller | undefined> {
+  if (authorization === undefined) return undefined
+  try {
+    return await verifyBearer(host, bearerOf(authorization))
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'unauthenticated') return undefined
+    throw error
+  }
+}
+
 /**
  * What a route returns that has written to the Node response itself, as streams and the proxy do. Not the constant of
  * @hono/node-server: loaded after the first listener it is taken for an ordinary answer, and it is one object for all.

@@ -20,14 +20,35 @@ test('every daemon listens, in order, and then it is ready', async (t) => {
 
 for (const name of DAEMON_NAMES) {
   test(`${name} answers /health, /openapi.json and /metrics`, async (t) => {
-    const { url } = await serving(t, { daemons: [name] })
+    const { url, ask, bearer, operator } = await serving(t, { daemons: [name] })
     assert.deepEqual(JSON.parse(await (await fetch(`${url(name)}/health`)).text()), { status: 'ok', daemon: name })
     const document = JSON.parse(await (await fetch(`${url(name)}/openapi.json`)).text())
     assert.equal(document.info.title, `svc ${name} API`)
-    assert.match(await (await fetch(`${url(name)}/metrics`)).text(), new RegExp(`daemon="${name}"`))
+    await operator('github:1')
+    // The listener of proxyd is the front door, where strangers come.
+    const metrics =
+      name === 'proxyd' ? ask('/metrics', await bearer({ sub: 'github:1' })) : fetch(`${url(name)}/metrics`)
+    assert.match(await (await metrics).text(), new RegExp(`daemon="${name}"`))
     assert.equal((await fetch(`${url(name)}/nothing`)).status, 404)
   })
 }
+
+test('the metrics of the front door are for operators alone', async (t) => {
+  const front = await serving(t, { daemons: ['proxyd', 'routd'] })
+  await front.operator('github:9')
+  const asked = async (authorization?: string) =>
+    (await fetch(`${front.url()}/metrics`, authorization ? { headers: { Authorization: authorization } } : {})).status
+  const bearer = async (request: Parameters<typeof front.bearer>[0]) => `Bearer ${await front.bearer(request)}`
+  assert.equal(await asked(), 401)
+  assert.equal(await asked('Basic dTpw'), 401)
+  assert.equal(await asked(await bearer({ sub: 'github:1' })), 403)
+  assert.equal(await asked(await bearer({ sub: 'service:routd', kind: 'service' })), 403)
+  assert.equal(await asked(await bearer({ sub: 'github:9' })), 200)
+  assert.equal((await fetch(`${front.url('routd')}/metrics`)).status, 200)
+  // No other spelling leads there.
+  for (const path of ['/metrics/', '//metrics', '/%6detrics', '/v1/../metrics'])
+    assert.doesNotMatch(await (await fetch(front.url() + path)).text(), /daemon="/, path)
+})
 
 test('only the daemons that are named run, once each', async (t) => {
   const { printed } = await serving(t, { daemons: ['timed', 'webd', 'timed'] })

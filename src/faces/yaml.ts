@@ -11,6 +11,9 @@ import { type Changes, planChanges, writeChanges } from './yaml-plan.ts'
 import { type Shape, shapesOf } from './yaml-shape.ts'
 import { writeManifest } from './yaml-write.ts'
 
+/** Hex digits of a manifest's digest in the audit log. */
+const FINGERPRINT_LENGTH = 16
+
 const ResourcePlan = z.object({
   resource: z.string(),
   added: z.array(z.string()),
@@ -115,7 +118,8 @@ function auditOf(given: { source: string; manifest: Manifest; force: boolean }, 
     resource,
     `+${added.length} ~${changed.length} -${removed.length}`,
   ])
-  const { sha256 } = manifest
+  // Enough to compare with what sha256sum prints; the whole has the shape of a secret and would be redacted.
+  const sha256 = manifest.sha256.slice(0, FINGERPRINT_LENGTH)
   // The name last: it can be long, and a summary is cut at its end.
   return { sha256, version: `${reply.from} -> ${reply.to}`, force, ...Object.fromEntries(counts), source }
 }

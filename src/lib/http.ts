@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Context, ErrorHandler, Hono, NotFoundHandler } from 'hono'
 import { z } from 'zod'
-import { REFUSALS, Refusal, type RefusalCode, refuse } from './refusal.ts'
+import { publicRefusal, REFUSALS, Refusal, type RefusalCode, refuse } from './refusal.ts'
 
 export const BODY_MAX = 1_048_576
 /** How much of a body that is too large is read all the same, and dropped. */
@@ -81,10 +81,13 @@ export function prefersHtml(accept: string | undefined): boolean {
 /** Told of what nobody refused on purpose. The path is not passed: it may hold a token. */
 export type LogIncident = (id: string, error: unknown, c: Context) => void
 
-/** For `app.onError`: refusals as they are, anything else as an incident that only the log knows more of. */
-export function answerErrors(log: LogIncident): ErrorHandler {
+/**
+ * For `app.onError`: refusals as they are, except to strangers, and anything else as an incident that only the log knows
+ * more of.
+ */
+export function answerErrors(log: LogIncident, isStranger: (c: Context) => boolean = () => false): ErrorHandler {
   return (error, c) => {
-    if (error instanceof Refusal) return problem(error)
+    if (error instanceof Refusal) return problem(isStranger(c) ? publicRefusal(error) : error)
     const incident = randomUUID()
     log(incident, error, c)
     const detail = `something went wrong here; the log knows it as ${incident}`

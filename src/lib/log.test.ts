@@ -66,6 +66,22 @@ test('a refusal is told with its reason, and a token in it is masked', async () 
   assert.equal(line?.reason, `there is no invite ${short(TOKEN)}, nor <bearer>`)
 })
 
+test('a credential that reaches a log call is not written', async () => {
+  const written: string[] = []
+  const log = await openLog({ pretty: false, to: { write: (line) => written.push(line) } })
+  log.warn({ detail: `said\n${TOKEN}`, err: new Error(`no ${TOKEN}`) }, `see /chat/${TOKEN}/`)
+  log.child({ link: TOKEN }).info('said')
+  assert.deepEqual(
+    written.map((line) => line.includes(TOKEN)),
+    [false, false],
+  )
+  const { detail, msg, err } = JSON.parse(written[0] ?? '')
+  assert.deepEqual(
+    [detail, msg, err.message],
+    [`said\n${short(TOKEN)}`, `see /chat/${short(TOKEN)}/`, `no ${short(TOKEN)}`],
+  )
+})
+
 test('a long path is cut', async () => {
   const [line] = await lines({}, { path: `/${'a/'.repeat(4000)}` })
   assert.equal(String(line?.path).length, 256)

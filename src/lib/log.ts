@@ -1,8 +1,8 @@
 // One JSON line for each thing that happened, to stderr: stdout belongs to what a command answers. On a terminal the same
 // lines for people. Never a header or a body, and never a token of a link.
-import { hash } from 'node:crypto'
 import { type DestinationStream, type Logger, pino, symbols } from 'pino'
 import { type Lines, LogStream } from './log-stream.ts'
+import { digestOf, redact, redactJson } from './redact.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
@@ -31,8 +31,13 @@ export async function openLog(options: LogOptions = {}): Promise<Log> {
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label: string) => ({ level: label }) },
     },
-    to,
+    redacting(to),
   )
+}
+
+/** Every line passes here, so a credential that reached a log call is not written. */
+function redacting(stream: DestinationStream): DestinationStream {
+  return { write: (lines) => stream.write(redactJson(lines)) }
 }
 
 /** Takes lines of JSON, to stderr; for whoever puts them together by himself. */
@@ -66,7 +71,7 @@ export function logAnswer(log: Log, { method, path, status, ms, reason, ...rest 
     status,
     ms: Math.round(ms * 10) / 10,
     ...rest,
-    ...(reason === undefined ? {} : { reason: maskTokens(reason).slice(0, REASON_MAX) }),
+    ...(reason === undefined ? {} : { reason: redact(reason).slice(0, REASON_MAX) }),
   })
 }
 
@@ -104,7 +109,7 @@ export function openAnswerLog(log: Log): AnswerLog {
     pending +=
       `{"level":"info","time":"${stamp}",${bound},"method":${JSON.stringify(method)},"path":${JSON.stringify(path.slice(0, PATH_MAX))},"status":${status},"ms":${Math.round(ms * 10) / 10},"request":"${request}"` +
       `${caller === undefined ? '' : `,"caller":${JSON.stringify(caller)}`}${remote === undefined ? '' : `,"remote":"${remote}"`}` +
-      `${reason === undefined ? '' : `,"reason":${JSON.stringify(maskTokens(reason).slice(0, REASON_MAX))}`}}\n`
+      `${reason === undefined ? '' : `,"reason":${JSON.stringify(redact(reason).slice(0, REASON_MAX))}`}}\n`
   }
   return { write, flush }
 }
@@ -120,33 +125,16 @@ const LINKS = new Set(['chat', 'hook', 'invite'])
 export function withoutTokens(path: string): string {
   const [, first = ''] = path.split('/', 2)
   // The common case is no link, and costs no more than this.
-  if (!path.includes('%') && !LINKS.has(first.toLowerCase()) && !hasToken(path)) return path
+  if (!path.includes('%') && !LINKS.has(first.toLowerCase()) && redact(path) === path) return path
   let isToken = false
   const shown = path.split('/').map((segment) => {
     const plain = decoded(segment)
-    const hides = isToken ? plain !== '' : plain !== segment && hasToken(plain)
+    const hides = isToken ? plain !== '' : plain !== segment && redact(plain) !== plain
     // Empty segments do not end it: "/chat//<token>" is answered with 404, and written down all the same.
     isToken = LINKS.has(plain.toLowerCase()) || (isToken && plain === '')
-    return hides ? digestOf(plain) : maskTokens(segment)
+    return hides ? digestOf(plain) : redact(segment)
   })
   return shown.join('/')
-}
-
-const TOKEN = /(?<![A-Za-z0-9_-])~?[A-Za-z0-9_-]{43}(?:\.[A-Za-z0-9_-]{43})?(?![A-Za-z0-9_-])/g
-const BEARER = /\beyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*/g
-
-function hasToken(text: string): boolean {
-  return text.length >= 43 && text.search(TOKEN) >= 0
-}
-
-/** Whatever looks like 32 random bytes in base64url, anywhere: a token in the wrong place is a token still. */
-function maskTokens(text: string): string {
-  if (text.length < 43) return text
-  return text.replace(BEARER, '<bearer>').replace(TOKEN, digestOf)
-}
-
-function digestOf(token: string): string {
-  return hash('sha256', token, 'hex').slice(0, 8)
 }
 
 function decoded(segment: string): string {

@@ -1,4 +1,5 @@
 // Every "no" said on purpose, and what each face makes of it. Anything else that is thrown is a bug.
+import { redact } from './redact.ts'
 
 export const REFUSALS = {
   invalid: { http: 400, rpc: -32602, title: 'Invalid input' },
@@ -23,14 +24,22 @@ export class Refusal extends Error {
   readonly hint: string | undefined
 
   constructor(code: RefusalCode, message: string, hint?: string) {
-    super(message)
+    // A sentence quotes what it refuses, which may be a credential in the wrong place.
+    super(redact(message))
     this.name = 'Refusal'
     this.code = code
-    this.hint = hint
+    this.hint = hint === undefined ? undefined : redact(hint)
   }
 }
 
 /** An expression as well as a statement: `find(...) ?? refuse('not_found', ...)`. */
 export function refuse(code: RefusalCode, message: string, hint?: string): never {
   throw new Refusal(code, message, hint)
+}
+
+const UNAVAILABLE = new Refusal('unavailable', 'the service is not available at the moment', 'try again in a moment')
+
+/** A refusal as strangers are told it. Why the service is unavailable names paths, hosts and settings: the log has it. */
+export function publicRefusal(refusal: Refusal): Refusal {
+  return refusal.code === 'unavailable' ? UNAVAILABLE : refusal
 }

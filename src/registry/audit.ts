@@ -1,9 +1,11 @@
-// One mutation, one row, in the same transaction. Never a secret: what is write-only, or is called like a secret, is left out.
+// One mutation, one row, in the same transaction. Never a secret and never content: of what is write-only, is called like a
+// secret or is marked as content, a row holds the length alone. What looks like a credential elsewhere is redacted.
 import { z } from 'zod'
 import { principalOf } from '../core/caller.ts'
 import { Reach } from '../core/reach.ts'
-import { Timestamp } from '../core/values.ts'
+import { holdsContent, Timestamp } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
+import { redact, redactJson } from '../lib/redact.ts'
 import type { Tx } from '../store/engine.ts'
 import { Table } from '../store/table.ts'
 import type { Asking } from './context.ts'
@@ -19,7 +21,7 @@ export const Audit = z
     resource: z.string(),
     key: z.string().describe('What it was done to'),
     surface: z.enum(['rest', 'tool', 'cli', 'dash']),
-    params_summary: z.string().describe('The arguments as JSON, without secrets, cut to a summary'),
+    params_summary: z.string().describe('The arguments as JSON, without secrets and content, cut to a summary'),
     outcome: z.enum(['ok', 'denied']),
     error_msg: z.string().optional(),
     duration_ms: z.int(),
@@ -45,6 +47,15 @@ export const audit = new Table({
          instance text not null, turn_id text, request_id text, source_ip text)`,
     ],
     'alter table audit add column reach text',
+    // Earlier versions kept what these calls said, which may hold links.
+    `update audit set params_summary = '{}' where action in ('tools.send', 'tools.reply', 'tools.send_file',
+       'tools.send_voice', 'tools.post', 'tools.forward', 'tools.quote', 'tools.edit', 'tools.delegate_group',
+       'tools.escalate_group', 'tools.inject_message', 'tools.pane_set_prompts', 'tools.pane_set_title', 'tools.hold',
+       'tools.find_messages', 'scheduled_tasks.schedule', 'scheduled_tasks.update', 'route_tokens.issue_chat',
+       'route_tokens.issue_hook', 'route_tokens.issue_verified') or params_summary like '%/chat/%' or params_summary like '%/hook/%'
+       or params_summary like '%/invite/%'`,
+    `update audit set key = '' where action = 'tools.escalate_group' and outcome = 'denied'`,
+    `update audit set key = substr(key, 1, 12) where action = 'invites.revoke'`,
   ],
 })
 
@@ -84,7 +95,7 @@ export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: De
     surface: face,
     params_summary: summary(deed.input, verb.input),
     outcome: outcome.result,
-    error_msg: outcome.error,
+    error_msg: outcome.error === undefined ? undefined : redact(outcome.error),
     duration_ms: outcome.durationMs,
     folder,
     instance: host.instance,
@@ -96,42 +107,70 @@ export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: De
 }
 
 /** The row's key, from what was asked or from what came of it; else the first thing that was named. */
-function keyOf({ key }: Audited, { input, reply }: Deed): string {
+function keyOf({ key, input: schema }: Audited, { input, reply }: Deed): string {
   if (key.length === 0) return ''
   const asked = new Map(Object.entries(input).filter(([, value]) => value !== undefined))
   const known = new Map([...Object.entries(reply ?? {}), ...asked])
   const names = key.every((name) => known.has(name)) ? key : [...asked.keys()].slice(0, 1)
-  if (names.some((name) => SECRET_NAME.test(name) || typeof known.get(name) === 'object')) return ''
-  return encodeKey(names.map((name) => String(known.get(name)))).slice(0, VALUE_MAX)
+  if (names.some((name) => isHidden(name, schema) || typeof known.get(name) === 'object')) return ''
+  return redact(encodeKey(names.map((name) => String(known.get(name))))).slice(0, VALUE_MAX)
 }
 
-export function summary(input: object, schema?: z.ZodObject): string {
+function summary(input: object, schema: z.ZodObject): string {
+  return summaryOf(input, (name) => isHidden(name, schema))
+}
+
+/** For the operator who approves a call, and must know what it says. */
+export function summaryWithContent(input: object, schema: z.ZodObject): string {
+  return summaryOf(input, (name) => isSecret(name, schema))
+}
+
+function summaryOf(input: object, hides: (name: string) => boolean): string {
   const shown = Object.entries(input)
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => [name, isSecret(name, schema) ? `<redacted:${String(value).length} chars>` : short(value)])
+    .map(([name, value]) => [name, hides(name) ? `<redacted:${lengthOf(value)} chars>` : short(value)])
   const text = JSON.stringify(Object.fromEntries(shown))
   return text.length > SUMMARY_MAX ? `${text.slice(0, SUMMARY_MAX)}…` : text
 }
 
-function isSecret(name: string, schema: z.ZodObject | undefined): boolean {
-  return SECRET_NAME.test(name) || (schema !== undefined && writeOnlyIn(schema).has(name))
+function lengthOf(value: unknown): number {
+  return typeof value === 'object' ? JSON.stringify(value).length : String(value).length
 }
 
-const writeOnly = new WeakMap<z.ZodObject, ReadonlySet<string>>()
+function isHidden(name: string, schema: z.ZodObject): boolean {
+  return isSecret(name, schema) || fieldsOf(schema).content.has(name)
+}
+
+function isSecret(name: string, schema: z.ZodObject): boolean {
+  return SECRET_NAME.test(name) || fieldsOf(schema).writeOnly.has(name)
+}
+
+interface Fields {
+  readonly writeOnly: ReadonlySet<string>
+  readonly content: ReadonlySet<string>
+}
+
+const known = new WeakMap<z.ZodObject, Fields>()
 
 /** Looked up once for a schema: what is marked is asked of every call. */
-function writeOnlyIn(schema: z.ZodObject): ReadonlySet<string> {
-  const known = writeOnly.get(schema)
-  if (known) return known
-  const marked = Object.entries(schema.shape).filter(
-    ([, field]) => field instanceof z.ZodType && field.meta()?.writeOnly === true,
-  )
-  const names = new Set(marked.map(([name]) => name))
-  writeOnly.set(schema, names)
-  return names
+function fieldsOf(schema: z.ZodObject): Fields {
+  const before = known.get(schema)
+  if (before) return before
+  const namesOf = (isMarked: (field: z.ZodType) => boolean): ReadonlySet<string> =>
+    new Set(
+      Object.entries(schema.shape).flatMap(([name, field]) =>
+        field instanceof z.ZodType && isMarked(field) ? [name] : [],
+      ),
+    )
+  const fields = { writeOnly: namesOf((field) => field.meta()?.writeOnly === true), content: namesOf(holdsContent) }
+  known.set(schema, fields)
+  return fields
 }
 
+/** Redacted before it is cut: a part of a token would not be known as one. */
 function short(value: unknown): unknown {
-  const text = typeof value === 'string' ? value : JSON.stringify(value)
-  return text.length > VALUE_MAX ? `${text.slice(0, VALUE_MAX)}…` : value
+  if (typeof value === 'number' || typeof value === 'boolean') return value
+  const text = typeof value === 'string' ? redact(value) : redactJson(JSON.stringify(value))
+  if (text.length > VALUE_MAX) return `${text.slice(0, VALUE_MAX)}…`
+  return typeof value === 'string' ? text : JSON.parse(text)
 }

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { awaitsApproval } from '../core/access.ts'
 import { inbox } from '../core/inbox.ts'
 import { type AskedCall, hasApproval, hold, takeApproval } from '../core/pending-actions.ts'
-import { summary } from './audit.ts'
+import { summaryWithContent } from './audit.ts'
 import { call, callParsed } from './call.ts'
 import type { Asking, Context } from './context.ts'
 import { anyone, ownFolder } from './needs.ts'
@@ -86,7 +86,8 @@ const holdCall = hotTool({
   input: Held,
   output: z.object({ id: z.string(), isNew: z.boolean() }),
   needs: anyone,
-  audited: ({ tool, summary }, { id, isNew }) => (isNew ? { tool, id, summary } : undefined),
+  // Its arguments are audited when it is made.
+  audited: ({ tool }, { id, isNew }) => (isNew ? { tool, id } : undefined),
   run: async (ctx, held) => {
     const [folder, turn] = [await ownFolder(ctx), await ctx.turn()]
     return hold(ctx.tx, ctx, { ...held, folder, jid: turn?.jid, reach: ctx.reach })
@@ -98,7 +99,7 @@ export async function heldAnswer(asking: Asking, verb: NamedVerb, input: object)
   const { id } = await call(asking, holdCall, {
     tool: verb.toolName,
     args_hash: hashOf(input),
-    summary: summary(input, verb.input),
+    summary: summaryWithContent(input, verb.input),
   })
   const message = `${verb.toolName} is held until an operator sends /approve ${id}. Nothing was done yet; you will be told.`
   return { pending: true, id, message }

@@ -1,8 +1,13 @@
-// Signing keys: which ones there are and how they stand. Never the keys themselves.
+// Signing keys: which ones there are and how they stand, and the bearers that are signed with them. Never the keys
+// themselves.
+import { z } from 'zod'
+import { groups } from '../core/groups.ts'
 import { signingKeys } from '../core/signing-keys.ts'
+import { Folder } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
 import { list } from '../registry/crud.ts'
-import { granted, INSTANCE } from '../registry/needs.ts'
-import { resource } from '../registry/resource.ts'
+import { granted, hostOnly, INSTANCE } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
 
 export const signingKeysResource = resource({
   of: signingKeys,
@@ -15,6 +20,26 @@ export const signingKeysResource = resource({
         ['created_at', 'desc'],
         ['kid', 'asc'],
       ],
+    }),
+
+    issue_bearer: verb({
+      input: z.object({
+        sub: z.string().describe('Whom the bearer names'),
+        folder: Folder.optional().describe('The folder that the person acts from'),
+        ttl_ms: z.number().optional(),
+      }),
+      output: z.string(),
+      needs: hostOnly,
+      // Signing reads the key in a transaction of its own; the bearer is handed out when the audit row is committed.
+      prepare: async ({ host }, { sub, folder, ttl_ms: ttlMs }) => {
+        const { issueBearer } = await import('../core/bearers.ts')
+        return issueBearer(host, { sub, folder, ttlMs })
+      },
+      run: async ({ tx, instance }, { folder }, bearer) => {
+        if (folder !== undefined && !(await groups.find(tx, { folder })))
+          refuse('not_found', `there is no group ${folder}`, `svc group ${instance} list shows them`)
+        return String(bearer)
+      },
     }),
   }),
 })

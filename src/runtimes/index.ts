@@ -99,8 +99,7 @@ class Cells {
       const sentence = `agents cannot run: ${error.message}; ${error.hint ?? 'svc doctor says more'}`
       if (sentence !== this.#said) this.#warn(sentence)
       this.#said = sentence
-      // Visitors are not told what the machine looks like.
-      throw new RunFault('terminal', 'agents cannot run on this machine; svc doctor says why', [], error.message)
+      throw new RunFault('terminal', sentence)
     }
   }
 }

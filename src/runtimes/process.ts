@@ -22,7 +22,8 @@ export interface Program {
   readonly texts?: Readonly<Record<string, string>>
   /** Where its model answers. */
   readonly endpoint?: ModelEndpoint | undefined
-  onLine?(line: string): void
+  /** A fault ends the program: it has said that it cannot succeed. */
+  onLine?(line: string): RunFault | undefined
   onText?(text: string): void
 }
 
@@ -86,7 +87,10 @@ async function follow(
   }
   const watch = new Watch(job, clock, kill)
   const unwatch = watchUse((sentence) => kill(new RunFault('terminal', sentence)))
-  const lines = new Lines((line) => program.onLine?.(line))
+  const lines = new Lines((line) => {
+    const fault = program.onLine?.(line)
+    if (fault) kill(fault)
+  })
   let lastError = ''
   const errors = new Lines((line) => {
     if (line.trim() !== '') lastError = line.trim().slice(0, LINE_MAX)
@@ -126,9 +130,10 @@ export function mustHaveSucceeded({ code, lastError }: Exit): void {
 }
 
 function exitOf(name: string, { code, signal, error, isStanding, startFault }: Ended, lastError: string): Exit {
-  // Visitors are not told what bubblewrap says, which names places of the machine.
-  if (!isStanding)
-    throw new RunFault('again', 'its cell could not be set up', [], startFault ?? (lastError || error?.message))
+  if (!isStanding) {
+    const cause = startFault ?? (lastError || error?.message)
+    throw new RunFault('again', cause ? `its cell could not be set up: ${cause}` : 'its cell could not be set up')
+  }
   if (error) throw new RunFault('terminal', `${name} could not be started: ${spawnFault(error)}`)
   if (startFault !== undefined)
     throw new RunFault('terminal', `${name} could not be started: ${startFault.toLowerCase()}`)

@@ -1,6 +1,7 @@
 // The port of a way to run an agent's turn: a program that is told what was said, works through its folder's socket, and
 // comes to an end.
 import type { OpenDirectory } from '../cell/cell.ts'
+import type { Failure } from '../core/failures.ts'
 import type { ModelCost } from '../core/turns.ts'
 
 /** One of the messages that a turn answers. */
@@ -74,7 +75,7 @@ export interface Runtime {
 }
 
 /**
- * How a run failed, in a sentence for whoever waits. `again` may go better next time; `terminal` cannot, because it does not
+ * How a run failed. The message is for operators; people in the chat are told `failure`. `again` may go better next time; `terminal` cannot, because it does not
  * even start; `session` means that the session is gone and a fresh one may go; `unavailable` is not the agent's failure (the
  * socket does not answer) and counts as no try.
  */
@@ -82,14 +83,13 @@ export class RunFault extends Error {
   readonly kind: 'again' | 'terminal' | 'session' | 'unavailable'
   /** What it has cost all the same. */
   readonly models: readonly ModelCost[]
-  /** For the log of the operator; the message is shown in the chat. */
-  readonly detail: string | undefined
+  readonly failure: Failure
 
-  constructor(kind: RunFault['kind'], message: string, models: readonly ModelCost[] = [], detail?: string) {
+  constructor(kind: RunFault['kind'], message: string, models: readonly ModelCost[] = [], failure?: Failure) {
     super(message)
     this.name = 'RunFault'
     this.kind = kind
     this.models = models
-    this.detail = detail
+    this.failure = failure ?? (kind === 'terminal' ? 'unusable' : 'failed')
   }
 }

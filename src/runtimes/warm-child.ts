@@ -2,6 +2,7 @@
 // until a program has loaded.
 import type { Socket } from 'node:net'
 import type { Launched } from '../cell/launch.ts'
+import { type Failure, knownFailure } from '../core/failures.ts'
 import type { Clock } from '../lib/clock.ts'
 import { Lines } from './lines.ts'
 import { type Job, type Ran, RunFault } from './runtime.ts'
@@ -10,7 +11,7 @@ import { Watch } from './watch.ts'
 
 /** What an agent prints when it is done: how it went. */
 export interface Outcome extends Ran {
-  readonly fault?: { readonly kind: RunFault['kind']; readonly message: string } | undefined
+  readonly fault?: { readonly kind: RunFault['kind']; readonly message: string; readonly failure?: Failure } | undefined
 }
 
 interface Running {
@@ -65,7 +66,7 @@ export class WarmChild {
     try {
       this.#launched.child.stdin?.write(`${JSON.stringify(line)}\n`)
       const { fault, ...ran } = await promise
-      if (fault) throw new RunFault(fault.kind, fault.message, ran.models)
+      if (fault) throw new RunFault(fault.kind, fault.message, ran.models, knownFailure(fault.failure))
       return ran
     } finally {
       watch.close()

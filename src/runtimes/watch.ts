@@ -21,7 +21,7 @@ export class Watch {
     this.#clock = clock
     this.#end = end
     const left = Math.max(0, Math.min(job.deadline - clock.now(), TIMER_MAX_MS))
-    this.#deadline = setTimeout(() => this.#over(new RunFault('terminal', 'its time was over')), left)
+    this.#deadline = setTimeout(() => this.#over(new RunFault('terminal', 'its time was over', [], 'late')), left)
     this.#lookLater(job.hangMs)
     job.signal.addEventListener('abort', this.#onAbort, { once: true })
     if (job.signal.aborted) queueMicrotask(this.#onAbort)

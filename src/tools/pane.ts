@@ -1,15 +1,16 @@
 // The assistant's pane beside a chat, where the platform has one.
 import { z } from 'zod'
-import { ChatName, line, prose } from '../core/values.ts'
+import { ChatName, content, line, prose } from '../core/values.ts'
 import { act, placeFor } from '../registry/acting.ts'
 import { speaksIn } from '../registry/saying.ts'
 import { hotTool } from '../registry/tool.ts'
 
 const PROMPTS_MAX = 16
 const Trimmed = z.string().trim().min(1, 'must not be empty')
+const Title = Trimmed.pipe(content(line(256)))
 
 const Prompts = z
-  .array(z.strictObject({ title: Trimmed.pipe(line(256)), message: Trimmed.pipe(prose(4096)) }))
+  .array(z.strictObject({ title: Title, message: Trimmed.pipe(prose(4096)) }))
   .min(1, 'must not be empty')
   .max(PROMPTS_MAX, `must be ${PROMPTS_MAX} at most`)
   .describe('What people can pick with one click; three or four of them are seen')
@@ -32,7 +33,7 @@ const setTitle = hotTool({
   when: 'Name the conversation in the assistant pane of a direct chat.',
   input: z.object({
     chatJid: ChatName.describe('The direct chat of the pane'),
-    title: Trimmed.pipe(line(256)).describe('At most 256 characters'),
+    title: Title.describe('At most 256 characters'),
   }),
   needs: speaksIn(({ chatJid }: { chatJid: string }) => chatJid),
   prepare: ({ host }, { chatJid }) => placeFor(host, chatJid, 'pane_set_title'),

@@ -154,8 +154,8 @@ print(said["error"]["message"])`
     const { status, raw } = await served.ask('team', 'echo started')
     mkdirSync(shown, { mode: 0o755 })
     assert.equal(status, 'failed')
-    assert.match(raw, /its cell could not be set up/)
-    assert.doesNotMatch(raw, /bwrap|svc-test-|Can't|No such file/)
+    assert.match(raw, /the agent could not answer; try again later/)
+    assert.doesNotMatch(raw, /cell|bwrap|svc-test-|Can't|No such file/)
     assert.match(served.log.join(''), new RegExp(shown))
   })
 

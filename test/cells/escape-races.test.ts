@@ -57,7 +57,7 @@ forEachUser('a workspace that is exchanged for a link', [], (user) => {
     rmSync(join(home('team'), 'stop'))
     // Refused by svc where it opens a link, and by bubblewrap where it finds another directory than the open one.
     const refusals = ['the workspace of team/child leads elsewhere', 'its cell could not be set up']
-    const others = [...seen.keys()].filter((outcome) => !refusals.includes(outcome))
+    const others = [...seen.keys()].filter((outcome) => !refusals.some((refusal) => outcome.startsWith(refusal)))
     assert.deepEqual(others, ['of the child0'])
     assert.ok(seen.has('the workspace of team/child leads elsewhere'))
     assert.ok(exchanges >= EXCHANGES_MIN, String(exchanges))

@@ -100,7 +100,13 @@ test('svc send', async (t) => {
           Array.from({ length: 450 }, (_, at) => `${at + 1}`),
         )
         const failed = await send(t, demo, '/say so far\n/fail no more', flag)
-        assert.deepEqual(failed, { code: 1, stdout: 'so far\n', stderr: 'svc: the round failed: no more\n' })
+        assert.deepEqual([failed.code, failed.stdout], [1, 'so far\n'])
+        const [told, hint = ''] = failed.stderr.split('\n')
+        assert.equal(told, 'svc: the round failed: the agent could not answer; try again later')
+        const [, id = ''] = /^hint: svc messages demo show (\S+) tells why$/.exec(hint) ?? []
+        const story = await demo.run('messages', 'demo', 'show', id)
+        assert.match(story.stdout, /reason\W+no more/)
+        assert.match(story.stdout, /told\W+the agent could not answer/)
       },
     )
 
@@ -121,7 +127,7 @@ test('svc send', async (t) => {
         .map(({ event, content, status, error }) => [event, content ?? status, error]),
       [
         ['message', 'a', undefined],
-        ['round_done', 'failed', 'b'],
+        ['round_done', 'failed', 'the agent could not answer; try again later'],
       ],
     )
   })

@@ -23,7 +23,8 @@ suite('svc serve', { concurrency: true }, () => {
     const door = served.urls.get('proxyd') ?? ''
     for (const [name, url] of served.urls) {
       for (const path of ['/health', '/openapi.json', '/metrics']) {
-        assert.equal((await fetch(url + path)).status, 200, `${name}${path}`)
+        const isGuarded = name === 'proxyd' && path === '/metrics'
+        assert.equal((await fetch(url + path)).status, isGuarded ? 401 : 200, `${name}${path}`)
       }
     }
     await demo.run('group', 'demo', 'grant', 'github:1', '**')

@@ -116,6 +116,21 @@ const answers: Record<string, () => unknown> = {
     process.stdout.write(JSON.stringify({ ...ended, type: 'result', subtype: 'success', result: 'no newline' })),
   crash: () => fail('panic: something broke', 2),
   hang: () => setInterval(() => undefined, 1000),
+  // A key that the provider does not take: the client asks again for minutes.
+  key: () => {
+    const retry = { type: 'system', subtype: 'api_retry', attempt: 1, max_retries: 10, retry_delay_ms: 500, session_id }
+    print({ ...retry, error_status: 529, error: 'server_error' })
+    print({ ...retry, error_status: 401, error: 'authentication_failed' })
+    setInterval(() => undefined, 1000)
+  },
+  xkey: () =>
+    print({
+      ...ended,
+      type: 'result',
+      subtype: 'success',
+      is_error: true,
+      result: 'API Error: 401 {"error":{"type":"authentication_error","message":"invalid x-api-key"}}',
+    }),
 }
 
 /** Uses the server that its configuration names, as the client does. */

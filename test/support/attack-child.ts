@@ -69,7 +69,7 @@ async function run({
   } catch (error) {
     if (error instanceof Refusal) return { fault: { kind: error.code, message: error.message } }
     if (!(error instanceof RunFault)) throw error
-    return { fault: { kind: error.kind, message: error.message, detail: error.detail } }
+    return { fault: { kind: error.kind, message: error.message } }
   }
 }
 

@@ -29,18 +29,16 @@ export interface AttackOrder {
 export interface AttackOutcome {
   readonly id: number
   readonly result?: string
-  readonly fault?: { readonly kind: string; readonly message: string; readonly detail?: string | undefined }
+  readonly fault?: { readonly kind: string; readonly message: string }
 }
 
 /** A run that svc reports as failed. */
 export class FailedAttack extends Error {
   readonly kind: string
-  readonly detail: string | undefined
 
-  constructor({ kind, message, detail }: NonNullable<AttackOutcome['fault']>) {
+  constructor({ kind, message }: NonNullable<AttackOutcome['fault']>) {
     super(message)
     this.kind = kind
-    this.detail = detail
   }
 }
 

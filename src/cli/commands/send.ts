@@ -36,7 +36,7 @@ export const sendCommands = [
       try {
         turn_id = await client.post({ content, topic }, randomUUID())
         const sent = { turn_id, topic }
-        if (wait || stream) return await shown(svc, sent, { client, stop, stream })
+        if (wait || stream) return await shown(svc, sent, { client, stop, stream, instance })
         svc.print.record(sent, { ...sent, status: 'pending' })
         return 0
       } catch (error) {
@@ -59,14 +59,16 @@ interface Following {
   readonly client: LinkClient
   readonly stop: AbortController
   readonly stream: boolean
+  readonly instance: string
 }
 
-async function shown(svc: Svc, sent: Sent, { client, stop, stream }: Following): Promise<number> {
+async function shown(svc: Svc, sent: Sent, { client, stop, stream, instance }: Following): Promise<number> {
   const { streamed, waited } = await import('../answer.ts')
   if (svc.io.stderr.isTerminal) svc.print.say(`… sent; --topic ${sent.topic} goes on with it`)
   const { status, error } = stream ? await streamed(svc, client, sent) : await waited(svc, client, sent, stop.signal)
   if (status !== 'failed') return 0
   svc.print.say(`svc: the round failed${error === undefined ? '' : `: ${error}`}`)
+  svc.print.say(`hint: svc messages ${instance} show ${sent.turn_id} tells why`)
   return 1
 }
 

@@ -69,6 +69,21 @@ suite('svc bearer', () => {
     const claims = JSON.parse(Buffer.from(stdout.split('.')[1] ?? '', 'base64url').toString())
     assert.deepEqual([claims.sub, claims.folder, claims.exp - claims.iat], ['github:42', 'main', 12 * 3600])
   })
+  test('leaves an audit row of who made it for whom, without the bearer', async (t) => {
+    const cli = await demoCli(t)
+    const bearer = (await cli.ok('bearer demo github:42 --folder main --ttl 12h')).trim()
+    await cli.run('bearer demo github:43 --folder nobody')
+    const { DatabaseSync } = await import('node:sqlite')
+    const db = new DatabaseSync(`${cli.root}/store/svc.db`, { readOnly: true })
+    t.after(() => db.close())
+    const rows = db.prepare(`select * from audit where action = 'signing_keys.issue_bearer'`).all()
+    assert.deepEqual(
+      rows.map(({ key, surface, outcome, params_summary }) => [key, surface, outcome, params_summary]),
+      [['github:42', 'cli', 'ok', '{"sub":"github:42","folder":"main","ttl_ms":43200000}']],
+    )
+    assert.match(String(rows[0]?.actor), /^cli:\S+$/)
+    assert.ok(!JSON.stringify(rows).includes(bearer.split('.')[2] ?? ''))
+  })
   test('refuses a wrong name, folder or time', async (t) => {
     const cli = await demoCli(t)
     const cases: Record<string, RegExp> = {

@@ -17,11 +17,13 @@ import { openLinks } from './links.ts'
 import { ROBOTS } from './page.ts'
 import { frontTable } from './table.ts'
 import { targetOf } from './target.ts'
+import { mustPass, visitorOf } from './visitor.ts'
 
 export const proxyd = daemon({
   name: 'proxyd',
   about: 'the front door: hands each request to the daemon that serves it',
   settings: DOOR_SETTINGS,
+  guardsMetrics: async (host, authorization) => mustPass(host, await visitorOf(host, authorization), 'operator'),
   start: (frame, { TRUSTED_PROXIES: trusts }) => {
     const { app, host, log, metrics, peers } = frame
     const behind = frontTable(resources)

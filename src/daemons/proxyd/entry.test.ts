@@ -289,7 +289,12 @@ test('a backend that is not there is 503, and its address stays here', async (t)
   await front.route({ path: '/app/', backend: 'http://127.0.0.1:1/secret' })
   const answer = await front.get('/app/')
   assert.equal(answer.status, 503)
-  assert.equal(JSON.parse(await answer.text()).detail, 'the backend of /app/ cannot be reached (ECONNREFUSED)')
+  assert.equal(JSON.parse(await answer.text()).detail, 'the service is not available at the moment')
+  const page = await (await front.get('/app/', { Accept: 'text/html' })).text()
+  assert.match(page, /the service is not available at the moment/i)
+  // A person of this instance is told which path it is.
+  const known = await front.get('/app/', as(await front.bearer({ sub: 'github:1' })))
+  assert.equal(JSON.parse(await known.text()).detail, 'the backend of /app/ cannot be reached (ECONNREFUSED)')
 })
 
 test('behind a trusted proxy the client is who that proxy says', async (t) => {

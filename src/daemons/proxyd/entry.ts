@@ -4,7 +4,7 @@ import type { Context } from 'hono'
 import { groups } from '../../core/groups.ts'
 import { ancestry } from '../../core/tiers.ts'
 import { prefersHtml, problem, problemOf } from '../../lib/http.ts'
-import { Refusal, refuse } from '../../lib/refusal.ts'
+import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import type { DoorReader, Place } from './door.ts'
 import { answerFile } from './file-answer.ts'
@@ -30,7 +30,7 @@ export async function enter(entry: Entry, c: Context, incoming: IncomingMessage,
     if (!(error instanceof Refusal) || !prefersHtml(c.req.header('Accept'))) throw error
     // For the log line, which says why.
     c.error = error
-    const { problem, headers } = problemOf(error)
+    const { problem, headers } = problemOf(c.get('caller') ? error : publicRefusal(error))
     return new Response(problemPage(problem), {
       status: problem.status,
       headers: { 'Content-Type': PAGE_TYPE, Vary: 'Accept', ...headers },

@@ -7,7 +7,7 @@ import { routeTokens } from '../../core/route-tokens.ts'
 import type { Trusts } from '../../lib/client-address.ts'
 import { prefersHtml, problemOf } from '../../lib/http.ts'
 import { logAnswer } from '../../lib/log.ts'
-import { Refusal } from '../../lib/refusal.ts'
+import { publicRefusal, Refusal } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 import { clientOf, headerOf } from '../client.ts'
 import type { Frame } from '../daemon.ts'
@@ -124,7 +124,7 @@ const GUARDED = {
 }
 
 function answerRefusal(request: IncomingMessage, response: ServerResponse, refusal: Refusal, id: string): number {
-  const { problem, headers } = problemOf(refusal)
+  const { problem, headers } = problemOf(publicRefusal(refusal))
   if (response.headersSent || response.destroyed) return problem.status
   const isPage = prefersHtml(request.headers.accept)
   const body = isPage ? problemPage(problem) : JSON.stringify(problem)

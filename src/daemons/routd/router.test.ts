@@ -201,7 +201,7 @@ onEveryEngine('the router', (engine) => {
     await on.route()
     const { status, error } = await on.round(id)
     assert.equal(status, 'failed')
-    assert.match(error ?? '', /gone/)
+    assert.match(error ?? '', /has been removed/)
   })
 
   test('history that was fetched has its row already and asks for nothing', async (t) => {

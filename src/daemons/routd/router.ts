@@ -6,6 +6,7 @@ import { fileMessages } from '../../core/chats.ts'
 import { conversations } from '../../core/conversations.ts'
 import { type Decision, decide, type RoutingWorld } from '../../core/decision.ts'
 import { type Envelope, envelopes } from '../../core/envelopes.ts'
+import { FAILURES } from '../../core/failures.ts'
 import { groups } from '../../core/groups.ts'
 import { inbox } from '../../core/inbox.ts'
 import { isVisitor, reachOfMessage } from '../../core/message-reach.ts'
@@ -268,7 +269,8 @@ class Piece {
       const out = { jid: message.jid, topic: chat_topic, turn_id: message.id, content: say, engages: false }
       this.keys.push(...(await recordOut(this.#tx, speaking, host.rules, out)).keys)
     }
-    this.keys.push(...(await endMessages(this.#tx, speaking, [message.id], { outcome, reason })))
+    const told = FAILURES.gone
+    this.keys.push(...(await endMessages(this.#tx, speaking, [message.id], { outcome, reason, told })))
   }
 
   async #endRounds({ message }: Arrived, outcome: 'observed'): Promise<void> {

@@ -7,7 +7,8 @@ import { until } from '../../../test/support/until.ts'
 import type { ClaimedTurn } from '../../core/claim.ts'
 import { conversations } from '../../core/conversations.ts'
 import { costLog } from '../../core/costs.ts'
-import { textOf } from '../../core/messages.ts'
+import { FAILURES } from '../../core/failures.ts'
+import { messages, textOf } from '../../core/messages.ts'
 import { outbox } from '../../core/outbox.ts'
 import { sandboxRooms } from '../../core/sandbox.ts'
 import { stopTurns, type Turn, turns } from '../../core/turns.ts'
@@ -133,7 +134,7 @@ onEveryEngine('the runner', (engine) => {
     }
   })
 
-  test('L14: a failure is tried again, and then is how the round failed; a bug is told to nobody but the log', async (t) => {
+  test('L14: a failure is tried again, and then the round fails; its cause is told to operators alone', async (t) => {
     const on = await open(t, engine)
     const runs: string[] = []
     await on.start(async ({ text }) => {
@@ -141,14 +142,15 @@ onEveryEngine('the runner', (engine) => {
       if (text === 'fault') throw new RunFault('again', 'the model is asleep')
       throw new Error('secret of the code')
     })
-    for (const [text, error] of [
+    for (const [text, cause] of [
       ['fault', 'the model is asleep'],
-      ['bug', 'something went wrong while it was answered'],
+      ['bug', 'internal error: secret of the code'],
     ] as const) {
       const id = await on.ask(text)
       await on.passing(id)
       const end = await on.ended(id)
-      assert.deepEqual([end.status, end.error, end.state], ['failed', error, 'failed'])
+      assert.deepEqual([end.status, end.error, end.state], ['failed', FAILURES.failed, 'failed'])
+      assert.equal((await on.state(id)).reason, cause)
       assert.equal(runs.filter((run) => run === text).length, 3)
     }
     assert.ok(on.logged.join('').includes('secret of the code'))
@@ -166,6 +168,8 @@ onEveryEngine('the runner', (engine) => {
     assert.equal(runs, 1)
     const [notice] = await on.read((tx) => outbox.list(tx))
     assert.equal(notice?.jid, 'sandbox:a')
+    const said = await on.read((tx) => messages.find(tx, { seq: notice?.message_seq ?? 0 }))
+    assert.equal(textOf(said?.content ?? new Uint8Array()), 'The agent cannot answer at the moment.')
     const { asked } = { asked: await on.read((tx) => turns.find(tx, { id })) }
     assert.equal(asked?.reason, 'there is no such program')
   })
@@ -247,8 +251,8 @@ onEveryEngine('the runner', (engine) => {
     await on.start(async () => ({ result: 'here I am' }))
     assert.deepEqual((await on.ended(lost)).said, ['here I am'])
     const { status, error, said } = await on.ended(hopeless)
-    assert.deepEqual([status, said], ['failed', []])
-    assert.match(error ?? '', /tried 3 times/)
+    assert.deepEqual([status, error, said], ['failed', FAILURES.failed, []])
+    assert.match((await on.state(hopeless)).reason ?? '', /tried 3 times/)
   })
 
   test('a run that has said how it went is not run again when its end was lost', async (t) => {

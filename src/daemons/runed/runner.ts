@@ -4,6 +4,7 @@ import { isLinkChat } from '../../core/channel.ts'
 import { ATTEMPTS_MAX, type ClaimedTurn, claimTurn, hasWaiting } from '../../core/claim.ts'
 import { conversations, resetSessions } from '../../core/conversations.ts'
 import { costLog } from '../../core/costs.ts'
+import { FAILURES, type Failure, sentenceOf } from '../../core/failures.ts'
 import { queueUp } from '../../core/messages.ts'
 import { filterOutput } from '../../core/output-filter.ts'
 import { type Speaking, speakingOf } from '../../core/rounds.ts'
@@ -20,6 +21,7 @@ import {
 } from '../../core/turns.ts'
 import { timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
+import { redact } from '../../lib/redact.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 import { type Job, type Ran, RunFault, type Runtime } from '../../runtimes/runtime.ts'
@@ -134,7 +136,7 @@ export class Runner {
   async #run(claimed: ClaimedTurn, abort: AbortController): Promise<void> {
     const { turn, refusal } = claimed
     if (refusal !== undefined)
-      return this.#end(turn, { outcome: 'refused', reason: refusal, notice: sentence(refusal) })
+      return this.#end(turn, { outcome: 'refused', reason: refusal, told: refusal, notice: sentenceOf(refusal) })
     if (turn.attempts > ATTEMPTS_MAX)
       return this.#end(turn, failed(`it was tried ${ATTEMPTS_MAX} times and broke off each time`))
     // A try before has said how it went, and broke off only after that.
@@ -191,18 +193,16 @@ export class Runner {
       await host.engine.transaction((tx) => releaseTurn(tx, turn))
       return undefined
     }
-    if (why === 'stopped') return { outcome: 'failed', reason: 'it was stopped' }
+    if (why === 'stopped') return { outcome: 'failed', reason: 'it was stopped', told: FAILURES.stopped }
     const fault = error instanceof RunFault ? error : undefined
-    if (!fault && !(error instanceof Refusal)) log.error({ turn: turn.id, err: error }, 'internal error')
-    const reason =
-      fault || error instanceof Refusal ? (error as Error).message : 'something went wrong while it was answered'
+    const isExpected = fault !== undefined || error instanceof Refusal
+    if (!isExpected) log.error({ turn: turn.id, err: error }, 'internal error')
+    const cause = error instanceof Error ? error.message : String(error)
+    const reason = redact(isExpected ? cause : `internal error: ${cause}`)
     if (fault) await this.#recordCosts(turn, fault.models)
-    if (fault?.detail !== undefined)
-      log.warn({ turn: turn.id, folder: turn.folder, detail: fault.detail }, fault.message)
     if (fault?.kind === 'session') return this.#afresh(turn, reason)
     if (fault?.kind === 'unavailable') return this.#putOff(turn, reason)
-    if (fault?.kind === 'terminal') return failed(reason, `${sentence(reason)} Trying again will not help.`)
-    if (turn.attempts >= ATTEMPTS_MAX) return failed(reason, `${sentence(reason)} I tried ${turn.attempts} times.`)
+    if (fault?.kind === 'terminal' || turn.attempts >= ATTEMPTS_MAX) return failed(reason, fault?.failure)
     const at = host.clock.now() + RETRY_MS * 2 ** (turn.attempts - 1)
     log.warn({ turn: turn.id, folder: turn.folder, attempt: turn.attempts, reason }, 'the turn is tried again')
     await host.engine.transaction((tx) => retryTurn(tx, turn, at, reason))
@@ -307,11 +307,7 @@ export class Runner {
   }
 }
 
-function failed(reason: string, notice = sentence(reason)): TurnEnd {
-  return { outcome: 'failed', reason, notice }
-}
-
-function sentence(reason: string): string {
-  const text = `${reason.slice(0, 1).toUpperCase()}${reason.slice(1)}`
-  return /[.!?]$/.test(text) ? text : `${text}.`
+function failed(reason: string, failure: Failure = 'failed'): TurnEnd {
+  const told = FAILURES[failure]
+  return { outcome: 'failed', reason: redact(reason), told, notice: sentenceOf(told) }
 }

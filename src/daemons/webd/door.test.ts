@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import fc from 'fast-check'
 import { onEveryEngine } from '../../../test/support/host.ts'
 import { json, links, openStream } from '../../../test/support/links.ts'
 import { raw, statusOf } from '../../../test/support/serve.ts'
+import { until } from '../../../test/support/until.ts'
+import { forgetKeys } from '../../core/known-keys.ts'
 import { proofOf } from '../../core/link-token.ts'
 import { messages } from '../../core/messages.ts'
 import { hashToken } from '../../core/route-tokens.ts'
 import { Problem } from '../../lib/http.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import { run } from '../../store/statement.ts'
 
 const UNKNOWN = 'A'.repeat(43)
@@ -357,6 +361,76 @@ onEveryEngine('what went wrong here', (engine) => {
     const incident = String(body.incident)
     assert.ok(s.logged().some(({ level, request }) => level === 'error' && request === incident))
   })
+})
+
+/** Texts as a store, a server or a disk says them, and any others. */
+const CAUSES = fc.oneof(
+  fc.constantFrom(
+    'PostgreSQL cannot be reached (ECONNREFUSED)',
+    'the disk under /srv/data/svc_demo/store/svc.db is full; nothing was changed',
+    'a stored secret does not open with SECRETS_KEY',
+  ),
+  fc.string({ minLength: 12, unit: fc.constantFrom(...'abcdefghijklmnopqrstuvwxyz/.:_') }),
+)
+
+test('whatever a store cannot do, a link answers with one plain 503, and the log has the reason', async (t) => {
+  const s = await links(t, { daemons: ['webd', 'proxyd'] })
+  const link = await s.mintChat()
+  const turn = await s.speak(link, 'x')
+  const { read } = s.host.engine
+  t.after(() => Object.assign(s.host.engine, { read }))
+  const call = (name: string, args: object) => ({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: { name, arguments: args },
+  })
+  const mcp = { Accept: 'application/json, text/event-stream' }
+  const asked: readonly (readonly [request: string, init: Omit<RequestInit, 'method'>, reads: number])[] = [
+    [`GET ${link.chat}`, {}, 0],
+    [`GET ${link.chat}`, { headers: HTML }, 0],
+    [`GET ${link.chat}widget.js`, {}, 0],
+    [`GET ${link.chat}${turn}`, {}, 0],
+    [`GET ${link.chat}${turn}`, { headers: HTML }, 0],
+    [`GET ${link.chat}${turn}/sse`, {}, 0],
+    [`GET ${link.chat}events`, {}, 0],
+    [`PUT ${link.chat}`, {}, 0],
+    [`POST /hook/${'A'.repeat(43)}`, {}, 0],
+    [
+      `POST ${link.chat}`,
+      json({ content: 'x' }, { Authorization: `Bearer ${await s.bearer({ sub: 'github:1' })}` }),
+      0,
+    ],
+    [`POST ${link.chat}mcp`, json(call('get_history', {}), mcp), 0],
+    [`POST ${link.chat}mcp`, json(call('get_history', {}), mcp), 1],
+  ]
+  await fc.assert(
+    fc.asyncProperty(CAUSES, async (cause) => {
+      for (const [request, init, reads] of asked) {
+        const [method = '', path = ''] = request.split(' ')
+        for (const at of [s.url('webd'), s.url()]) {
+          // Else the key of the bearer is not read again.
+          forgetKeys(s.host.engine)
+          let left = reads
+          Object.assign(s.host.engine, {
+            read: (...given: Parameters<typeof read>) =>
+              left-- > 0
+                ? read.apply(s.host.engine, given)
+                : Promise.reject(new Refusal('unavailable', cause, `check ${cause}`)),
+          })
+          const answer = await fetch(at + path, { ...init, method, redirect: 'manual' })
+          const text = await answer.text()
+          Object.assign(s.host.engine, { read })
+          assert.ok(!text.includes(cause), `${request} says ${text}`)
+          assert.match(text, /the service is not available at the moment/i, request)
+          assert.equal(answer.status, reads === 0 ? 503 : 200, request)
+          // Lines are gathered for a moment before they are written.
+          await until(() => JSON.stringify(s.logged().slice(-2)).includes(cause))
+        }
+      }
+    }),
+    { numRuns: 5 },
+  )
 })
 
 test('D6: the front door knows the links by itself, whatever its table of routes holds', async (t) => {

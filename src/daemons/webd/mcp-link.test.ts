@@ -294,8 +294,12 @@ suite('whom a message is from', () => {
     const tools = await openHttpTools(t, at, { headers })
     await send(tools, { content: 'it is me' })
     assert.equal((await history(tools)).messages.at(-1)?.sender, 'github:1')
-    const liar = await openHttpTools(t, at, { headers: { Authorization: 'Bearer a.b.c' } })
-    assert.match(await liar.refusal('send', { content: 'x' }), /the bearer is not valid/)
+    for (const Authorization of ['Bearer a.b.c', 'Basic dTpw']) {
+      const other = await openHttpTools(t, at, { headers: { Authorization } })
+      await send(other, { content: Authorization })
+      const { messages } = await history(other)
+      assert.match(messages.find(({ content }) => content === Authorization)?.sender ?? '', /^anon:/)
+    }
   })
 
   test('what is sent through a hook is from its source', async (t) => {

@@ -8,8 +8,9 @@ import { routeTokens } from '../../core/route-tokens.ts'
 import { nameOf } from '../../core/tiers.ts'
 import { serverOf, toolList } from '../../faces/mcp.ts'
 import { EVENT_STREAM } from '../../lib/event-stream.ts'
-import { Refusal, refuse } from '../../lib/refusal.ts'
+import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
+import type { Tool } from '../../registry/tool.ts'
 import { declaredFault, readBody } from './body.ts'
 import { latin1 } from './link-book.ts'
 import type { LinkMcp } from './mcp.ts'
@@ -47,7 +48,9 @@ interface Asking {
 export function openLinkMcp({ office, streams, onError }: LinkMcpOptions): OpenLinkMcp {
   const { host } = office
   const calls = new CallRates(host.limits.toolCallsPerSecond, host.clock)
-  const list = toolList(speakingTools((asking: Asking) => speakerAt(office, asking)))
+  const list = toolList(
+    speakingTools((asking: Asking) => speakerAt(office, asking)).map((tool) => plain(tool, onError)),
+  )
   const { exchange, close } = openExchanges((asking: Asking) =>
     serverOf(
       { list, version: TOOLS_VERSION, asking: () => asking, admit: ({ hash }) => calls.take(latin1(hash)), onError },
@@ -64,6 +67,22 @@ export function openLinkMcp({ office, streams, onError }: LinkMcpOptions): OpenL
     else await converse(office, exchange, asking)
   }
   return { answer, close }
+}
+
+/** The same tool, whose refusals tell strangers nothing of the inside. */
+function plain(tool: Tool<Asking>, onError: LinkMcpOptions['onError']): Tool<Asking> {
+  return {
+    ...tool,
+    run: async (asking, args) => {
+      try {
+        return await tool.run(asking, args)
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error
+        if (error.code === 'unavailable') onError(error, tool.name)
+        throw publicRefusal(error)
+      }
+    },
+  }
 }
 
 async function askingAt(host: Host, visit: Visit): Promise<Asking> {

@@ -1,6 +1,5 @@
 // A POST at a link: checked, read, appended, and only then acknowledged (decisions L5 to L11).
 import { hash } from 'node:crypto'
-import { verifyBearer } from '../../core/bearers.ts'
 import { principalOf } from '../../core/caller.ts'
 import { knownKey, type Post, type PostKey, type Verdict } from '../../core/ingest.ts'
 import { hashOfLink, isProof } from '../../core/link-token.ts'
@@ -12,6 +11,7 @@ import { prefersHtml } from '../../lib/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 import type { Lane } from '../../store/lane.ts'
+import { callerOf } from '../request.ts'
 import { type Budget, declaredFault, readBody } from './body.ts'
 import { keptType, readChatBody, type Spoken } from './chat-body.ts'
 import { type Link, type LinkBook, latin1 } from './link-book.ts'
@@ -236,11 +236,8 @@ async function findRepeated({ engine }: Host, post: Post): Promise<{ id: string;
 
 /** Of a chat link: the person who is signed in, else who can be told apart but not known (decision L7). */
 export async function senderOf(host: Host, visit: Visit, link: Link): Promise<string> {
-  const header = visit.request.headers.authorization
-  if (header !== undefined) {
-    const [, bearer = ''] = /^bearer +(\S+) *$/i.exec(header) ?? []
-    const caller = await verifyBearer(host, bearer)
-    if (caller.kind !== 'person') refuse('unauthenticated', 'only a person can speak in a chat')
+  const caller = await callerOf(host, visit.request.headers.authorization)
+  if (caller?.kind === 'person') {
     visit.caller = principalOf(caller)
     return caller.sub
   }

@@ -56,7 +56,7 @@ onEveryEngine('polling', (engine) => {
     await t.test('R2, R10: a round that fails says so, with a sentence, and is not pending', async () => {
       const turn = await s.speak(link, '/say before\n/fail the model is asleep')
       const { status, error, frames } = await s.ended(link, turn)
-      assert.deepEqual([status, error], ['failed', 'the model is asleep'])
+      assert.deepEqual([status, error], ['failed', 'the agent could not answer; try again later'])
       assert.equal((frames as unknown[]).length, 1)
     })
 

@@ -82,7 +82,11 @@ onEveryEngine('streams', (engine) => {
       const events = await (await open(link, `${turn}/sse`)).over()
       const last = events.at(-1)
       assert.equal(last?.event, 'round_done')
-      assert.deepEqual(last && data(last), { turn_id: turn, status: 'failed', error: 'no model' })
+      assert.deepEqual(last && data(last), {
+        turn_id: turn,
+        status: 'failed',
+        error: 'the agent could not answer; try again later',
+      })
     })
 
     await t.test('H37: a Last-Event-Id that is none is 400, one beyond the end waits for what comes', async () => {

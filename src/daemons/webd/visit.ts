@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { prefersHtml, problemOf } from '../../lib/http.ts'
 import { withoutTokens } from '../../lib/log.ts'
-import type { Refusal } from '../../lib/refusal.ts'
+import { publicRefusal, type Refusal } from '../../lib/refusal.ts'
 import { type Page, problemPage } from '../../web/chat/page.ts'
 import type { LinkPath } from './link-path.ts'
 
@@ -140,7 +140,7 @@ export class Visit {
 
   refuse(refusal: Refusal, headers: { [name: string]: string } = {}): void {
     if (this.isAnswered) return
-    const { problem, headers: own } = problemOf(refusal)
+    const { problem, headers: own } = problemOf(publicRefusal(refusal))
     const all = { ...own, ...headers }
     // What is left of a body is not worth waiting for when it is large or slow.
     if (!this.request.complete) all.Connection = 'close'

@@ -141,8 +141,14 @@ suite('the runtime claude', needs('open checkout'), () => {
     await assert.rejects(ask('long', { sessionId }), fault('session', /cannot be gone on with/))
     await assert.rejects(ask('long'), fault('again', /too long/))
     await assert.rejects(ask('login'), fault('terminal', /Invalid API key/))
+    await assert.rejects(ask('xkey'), fault('terminal', /invalid x-api-key/))
     await assert.rejects(ask('budget'), fault('terminal', /used up the money/))
     await assert.rejects(ask('crash'), fault('again', /^panic: something broke$/))
+  })
+
+  test('a key that the provider refuses ends the run at once', async (t) => {
+    const { ask } = await open(t)
+    await assert.rejects(ask('key'), fault('terminal', /^the model's endpoint answers 401: authentication_failed$/))
   })
 
   test('lines that are no JSON say nothing; a last line without its end counts if it is whole', async (t) => {

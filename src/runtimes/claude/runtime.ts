@@ -10,7 +10,8 @@ import { Stream } from './stream.ts'
 /** Gone, or too long to go on with. */
 const NO_SESSION = /no conversation found|prompt is too long|no such session|session .*(?:not found|does not exist)/i
 /** What no further try changes. */
-const HOPELESS = /invalid api key|please run \/login|credit balance is too low|oauth token (?:has expired|revoked)/i
+const HOPELESS =
+  /invalid (?:x-)?api[ -]key|please run \/login|credit balance is too low|oauth token (?:has expired|revoked)|authentication_(?:error|failed)|permission_error|API Error: 40[13]\b/i
 
 export async function openClaude(setup: Setup): Promise<Runtime> {
   return { name: 'claude', run: (job) => runClaude(setup, job), close: async () => undefined }
@@ -36,7 +37,10 @@ async function runClaude(setup: Setup, job: Job): Promise<Ran> {
         DISABLE_AUTOUPDATER: '1',
         ...credentials.env,
       },
-      onLine: (line) => stream.push(line),
+      onLine: (line) => {
+        stream.push(line)
+        return stream.refusal === undefined ? undefined : new RunFault('terminal', stream.refusal, stream.models)
+      },
     })
     return ranOf(stream, exit, job)
   } finally {
@@ -84,7 +88,7 @@ function ranOf(stream: Stream, exit: Exit, { sessionId, parentSessionId }: Job):
   const isResumed = sessionId !== undefined || parentSessionId !== undefined
   if (isResumed && (stream.isError || exit.code !== 0) && NO_SESSION.test(`${said}\n${exit.lastError}`))
     throw new RunFault('session', 'its session cannot be gone on with', models)
-  if (stream.isOverBudget) throw new RunFault('terminal', 'it has used up the money that it had', models)
+  if (stream.isOverBudget) throw new RunFault('terminal', 'it has used up the money that it had', models, 'overBudget')
   if (stream.isError) throw new RunFault(HOPELESS.test(said) ? 'terminal' : 'again', said, models)
   if (!stream.isDone) {
     mustHaveSucceeded(exit)

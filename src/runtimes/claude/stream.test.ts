@@ -18,7 +18,9 @@ suite('what the client prints', () => {
     const event = fc.record(
       {
         type: fc.constantFrom('system', 'result', 'other'),
-        subtype: fc.anything(),
+        subtype: fc.oneof(fc.constant('api_retry'), fc.anything()),
+        error_status: fc.oneof(fc.constantFrom(401, 403, 529), fc.anything()),
+        error: fc.anything(),
         is_error: fc.anything(),
         result: fc.anything(),
         errors: fc.anything(),

@@ -12,13 +12,20 @@ export class Stream {
   #session: string | undefined
   #model: string | undefined
   #result: Json | undefined
+  #refusal: string | undefined
 
   push(line: string): void {
     const event = readObject(line)
     if (!event) return
     if (typeof event.session_id === 'string' && event.session_id !== '') this.#session = event.session_id
     if (event.type === 'system' && typeof event.model === 'string') this.#model = event.model
+    if (event.type === 'system' && event.subtype === 'api_retry') this.#refusal ??= refusalOf(event)
     if (event.type === 'result') this.#result = event
+  }
+
+  /** Why the provider does not take its key. The client would ask for minutes all the same. */
+  get refusal(): string | undefined {
+    return this.#refusal
   }
 
   get session(): string | undefined {
@@ -58,6 +65,11 @@ export class Stream {
     const model = this.#model ?? 'claude'
     return wholeCents([usedOf(model, tokens.input_tokens, tokens.output_tokens, total_cost_usd)])
   }
+}
+
+function refusalOf({ error_status: status, error }: Json): string | undefined {
+  if (status !== 401 && status !== 403) return undefined
+  return `the model's endpoint answers ${status}: ${typeof error === 'string' ? error : 'it does not take the key'}`
 }
 
 function usedOf(model: string, input: unknown, output: unknown, usd: unknown): Used {

@@ -3,6 +3,7 @@
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { endpointOf as networkEndpoint } from '../../cell/network.ts'
+import { knownFailure } from '../../core/failures.ts'
 import { mustHaveSucceeded, runProcess } from '../process.ts'
 import { type Job, type Ran, RunFault, type Runtime } from '../runtime.ts'
 import type { Setup } from '../setup.ts'
@@ -34,6 +35,7 @@ async function runOpenai(setup: Setup, job: Job): Promise<Ran> {
       endpoint: networkEndpoint(endpoint.baseUrl, !job.personal?.has('OPENAI_BASE_URL')),
       onLine: (line) => {
         outcome = readOutcome(line) ?? outcome
+        return undefined
       },
     },
   )
@@ -42,6 +44,6 @@ async function runOpenai(setup: Setup, job: Job): Promise<Ran> {
     throw new RunFault('again', 'it ended without a result')
   }
   const { fault, ...ran } = outcome
-  if (fault) throw new RunFault(fault.kind, fault.message, ran.models)
+  if (fault) throw new RunFault(fault.kind, fault.message, ran.models, knownFailure(fault.failure))
   return ran
 }

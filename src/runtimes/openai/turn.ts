@@ -27,7 +27,8 @@ export async function runTask(task: Task): Promise<Outcome> {
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     const kind = error instanceof RunFault ? error.kind : error instanceof SocketFault ? 'unavailable' : 'again'
-    return { fault: { kind, message }, models: spending.models }
+    const failure = error instanceof RunFault ? { failure: error.failure } : {}
+    return { fault: { kind, message, ...failure }, models: spending.models }
   } finally {
     socket?.close()
   }
@@ -60,7 +61,7 @@ async function converse(socket: SocketClient, task: Task, spending: Spending): P
 /** A session that is too long though it is fresh does not become shorter by starting again. */
 function forGood(error: unknown, isFresh: boolean): never {
   if (isFresh && error instanceof RunFault && error.kind === 'session')
-    throw new RunFault('terminal', 'what it was told is too long for the model')
+    throw new RunFault('terminal', 'what it was told is too long for the model', [], 'tooLong')
   throw error
 }
 
@@ -145,6 +146,6 @@ class Spending {
   mustHaveMore(): void {
     const { moneyCents } = this.#task
     if (moneyCents !== undefined && this.#used.cents >= moneyCents && this.#used.cents > 0)
-      throw new RunFault('terminal', 'it has used up the money that it had')
+      throw new RunFault('terminal', 'it has used up the money that it had', [], 'overBudget')
   }
 }
