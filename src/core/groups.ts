@@ -1,5 +1,7 @@
 // Groups: one folder, one agent.
 import { z } from 'zod'
+import type { Tx } from '../store/engine.ts'
+import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 import { unsafeMembers } from './group-config.ts'
 import { groupStamp } from './stamp.ts'
@@ -52,3 +54,20 @@ export const groups = new Table({
     groupStamp.notedBy('groups'),
   ],
 })
+
+/** Names of the directories in a folder's workspace in which groups below it have theirs. */
+export async function childNames(tx: Tx, folder: string): Promise<ReadonlySet<string>> {
+  // "0" comes after "/" in the order of bytes.
+  const { rows } = await run(tx, 'select folder from groups where folder > $1 and folder < $2', [
+    `${folder}/`,
+    `${folder}0`,
+  ])
+  return new Set(
+    rows.map(
+      (row) =>
+        String(row.folder)
+          .slice(folder.length + 1)
+          .split('/')[0] ?? '',
+    ),
+  )
+}

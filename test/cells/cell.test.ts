@@ -221,7 +221,7 @@ suite('a cell below a directory that is closed to others', needs('root', 'bubble
   test('leaves no mount behind', async (t) => {
     const mounts = (): string[] => readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
     const before = mounts().length
-    const cell = await openCell({ settings: settingsOf(), groups: inClosed(t) })
+    const cell = await openCell({ settings: settingsOf(), groups: inClosed(t), chats: '/nowhere' })
     assert.equal(mounts().length, before)
     const [view = ''] = readdirSync(tmpdir()).filter((name) => name.startsWith(`svc-view-${process.pid}-`))
     assert.deepEqual(readdirSync(join(tmpdir(), view)), [])
@@ -256,7 +256,7 @@ suite('where cells do not work', () => {
   test('bubblewrap and perl are named with the command that installs them', async (t) => {
     const programs = tempDir(t)
     withPath(t, programs)
-    const open = () => openCell({ settings: settingsOf(), groups: programs })
+    const open = () => openCell({ settings: settingsOf(), groups: programs, chats: '/nowhere' })
     await assert.rejects(open(), refused('unavailable', 'bubblewrap is not installed'))
     writeFileSync(join(programs, 'bwrap'), '#!/bin/sh\necho why not >&2\nexit 1\n', { mode: 0o755 })
     await assert.rejects(open(), refused('unavailable', 'perl is not installed'))
@@ -285,7 +285,7 @@ suite('where cells do not work', () => {
 test('no argument with a NUL enters any cell', async (t) => {
   const home = agentDir(t)
   symlinkSync('nowhere', join(home, 'socket'))
-  const cell = await openCell({ settings: settingsOf({ SANDBOX: 'none' }), groups: home })
+  const cell = await openCell({ settings: settingsOf({ SANDBOX: 'none' }), groups: home, chats: '/nowhere' })
   const place = { folder: 'a', home, socket: '', openHome: async () => ({ fd: -1, close: async () => undefined }) }
   await fc.assert(
     fc.asyncProperty(fc.array(fc.string()), fc.dictionary(fc.string(), fc.string()), async (argv, env) => {

@@ -73,7 +73,7 @@ onEveryEngine('a run', (engine) => {
     await on.cli.call(create, { scope_kind: 'folder', owner: 'main', key: 'GITHUB_TOKEN', value: 'of main' })
     await on.cli.call(create, { scope_kind: 'user', owner: 'github:1', key: 'GITHUB_TOKEN', value: 'of one' })
     const envOf = async (sender: string, others: readonly string[] = []): Promise<Prepared['job']['env']> => {
-      await on.ask('hi', { sender })
+      await on.ask('hi', { sender, jid: 'sandbox:main', hasRound: false })
       const claimed = await on.mustClaim()
       const [mine = assert.fail('it answers nothing')] = claimed.asked
       const added = others.map((other) => ({ ...mine, message: { ...mine.message, sender: other } }))
