@@ -2,6 +2,7 @@
 // lies outside of the workspace, so that visitors change nothing that other runs of the folder read.
 import { dirname } from 'node:path'
 import { Directory } from '../lib/directory.ts'
+import { chownTree } from '../lib/directory-tree.ts'
 import { chatDir, type Layout } from './layout.ts'
 
 /** What agents call it, and what is the HOME of such a run in its cell. */
@@ -14,7 +15,15 @@ export async function makeChatHome(layout: Layout, folder: string, jid: string):
   // Agents enter the directory of their folder, and neither list it nor write there.
   await using parent = await Directory.make(dirname(path), 0o700)
   if (layout.agent) await parent.setMode(0o711)
-  return Directory.make(path, 0o700, { owner: layout.agent })
+  const home = await Directory.make(path, 0o700, { owner: layout.agent })
+  try {
+    // Agents had another user before.
+    if (layout.agent && (await home.stat()).uid !== layout.agent.uid) await chownTree(home, layout.agent)
+    return home
+  } catch (error) {
+    await home.close()
+    throw error
+  }
 }
 
 /** Undefined where no run has written there yet. */

@@ -78,6 +78,26 @@ onEveryEngine('the secrets of a run', (engine) => {
     assert.deepEqual(await on.secretsOf('other', 'team'), {})
   })
 
+  test('are those of the model alone in a turn that visitors ask for, and none of a person', async (t) => {
+    const on = await open(t, engine)
+    await on.keep('team', 'GITHUB_TOKEN', 'of team')
+    await on.keep('team', 'ANTHROPIC_API_KEY', 'of team')
+    await on.keep('team/a', 'OPENAI_API_KEY', 'of a')
+    await on.keep('github:1', 'ANTHROPIC_API_KEY', 'of one')
+    await on.keep('github:1', 'MINE', 'of one')
+    assert.deepEqual(await on.runSecretsOf('team/a', 'github:1', 'chat'), {
+      env: { ANTHROPIC_API_KEY: 'of team', OPENAI_API_KEY: 'of a' },
+      personal: new Set(),
+    })
+    for (const reach of ['work', 'all'] as const)
+      assert.deepEqual((await on.runSecretsOf('team/a', 'github:1', reach)).env, {
+        GITHUB_TOKEN: 'of team',
+        ANTHROPIC_API_KEY: 'of one',
+        OPENAI_API_KEY: 'of a',
+        MINE: 'of one',
+      })
+  })
+
   test('take the variables of a model endpoint from one level only', async (t) => {
     const on = await open(t, engine)
     await on.keep('team', 'OPENAI_BASE_URL', 'https://team.example/v1')

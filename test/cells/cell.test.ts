@@ -10,11 +10,12 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { openCell } from '../../src/cell/open.ts'
 import { CELL_SETTINGS, type CellSettings } from '../../src/cell/settings.ts'
+import { Directory } from '../../src/lib/directory.ts'
 import { readSettings, sourceOf } from '../../src/lib/settings.ts'
 import type { Job } from '../../src/runtimes/runtime.ts'
 import { agentDir, giveToAgents, makeAgentDir } from '../support/agent-files.ts'
@@ -216,6 +217,26 @@ suite('a cell below a directory that is closed to others', needs('root', 'bubble
     const { result } = await runtime.run(job({ folder: 'team', home, config: { command } }))
     assert.equal(result, '60000\n.\n..\nnote')
     assert.equal(readFileSync(join(home, 'note'), 'utf8'), 'text\n')
+  })
+
+  test("shows a part of the workspace and the directory of a visitors' chat all the same", async (t) => {
+    const groups = inClosed(t)
+    const home = makeAgentDir(join(groups, 'team'))
+    for (const [path, text] of [
+      ['PERSONA.md', 'who'],
+      ['work.md', 'at work'],
+      [join(basename(makeAgentDir(join(home, 'facts'))), 'a.md'), 'a fact'],
+    ] as const)
+      writeFileSync(join(home, path), text)
+    const chats = join(groups, '..', 'chats')
+    const path = makeAgentDir(join(chats, 'team', 'one'))
+    const { job } = await toolSocket(t)
+    const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap' }, { groups, chats })
+    const chat = { path, open: async () => (await Directory.open(path)) ?? assert.fail(), children: new Set<string>() }
+    const command = 'echo text > ~/note; cat PERSONA.md facts/a.md; echo; ls -A; touch x facts/x 2>/dev/null; true'
+    const { result } = await runtime.run(job({ folder: 'team', home, chat, config: { command } }))
+    assert.equal(result, 'whoa fact\n.claude\nPERSONA.md\nfacts')
+    assert.equal(readFileSync(join(path, 'note'), 'utf8'), 'text\n')
   })
 
   test('leaves no mount behind', async (t) => {

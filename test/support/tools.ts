@@ -45,6 +45,7 @@ export interface SessionOptions {
   generation?: Generation
   /** The turn that the connection names. */
   turn?: Asking['turn']
+  reach?: Asking['reach']
   onError?(error: unknown, what: string): void
 }
 
@@ -55,9 +56,9 @@ export async function openTools(
   caller: Caller,
   options: SessionOptions = {},
 ): Promise<ToolSession> {
-  const { list = PRODUCT_TOOLS, generation = 'handshake', turn, onError = rethrow } = options
+  const { list = PRODUCT_TOOLS, generation = 'handshake', turn, reach, onError = rethrow } = options
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
-  const asking = () => ({ host, caller, face: 'tool' as const, ...(turn ? { turn } : {}) })
+  const asking = () => ({ host, caller, face: 'tool' as const, ...(turn ? { turn } : {}), ...(reach ? { reach } : {}) })
   // The official entry for sockets: it decides which generation a connection speaks.
   const served = serveStdio(() => toolServer({ list, version: '0', asking, onError }), { transport: theirs })
   const client = clientOf(generation)
