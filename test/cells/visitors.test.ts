@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { after, before, test } from 'node:test'
 import { chatDir, layout } from '../../src/core/layout.ts'
 import {
   type AttackHost,
@@ -15,6 +15,7 @@ import {
   openGate,
   type SvcUser,
 } from '../support/attack.ts'
+import { type AttackInstance, attackInstance, type ServedInstance } from '../support/attack-instance.ts'
 import { numberOf, perl } from '../support/attack-programs.ts'
 
 const EXCHANGES_MIN = 10_000
@@ -253,5 +254,39 @@ forEachUser('a workspace whose entries are exchanged while a visitor asks', [], 
     assert.deepEqual(others, ['home'])
     const written = spawnSync('find', ['-P', root, '-name', 'written'], { encoding: 'utf8' }).stdout
     assert.equal(written, '')
+  })
+})
+
+forEachUser('a visitor of a chat link', [], (user) => {
+  const endings: (() => void | Promise<void>)[] = []
+  let instance: AttackInstance
+  let served: ServedInstance
+  before(async () => {
+    instance = await attackInstance({ after: (work) => void endings.unshift(work) }, user)
+    for (const key of ['GITHUB_TOKEN', 'ANTHROPIC_API_KEY'])
+      await instance.svc('secret', 'demo', 'set', 'team', key, '--value', 'secret-of-team')
+    served = await instance.serve()
+  })
+  after(async () => {
+    await served?.stop()
+    for (const work of endings) await work()
+  })
+
+  const ENVIRONMENT = 'env | grep secret-of-team | cut -d= -f1 | sort; echo $HOME'
+
+  test("gets turns without secrets, whose files lie apart from the folder's", async () => {
+    const { askAsVisitor, ask } = served
+    assert.equal((await askAsVisitor('team', ENVIRONMENT)).text, 'ANTHROPIC_API_KEY\n/home/chat')
+    assert.equal((await ask('team', ENVIRONMENT)).text, 'ANTHROPIC_API_KEY\nGITHUB_TOKEN\n/home/node')
+    assert.equal(
+      (await askAsVisitor('team', 'echo mine > ~/note; touch x 2>/dev/null || echo read-only')).text,
+      'read-only',
+    )
+    assert.equal(
+      (await askAsVisitor('team', 'cat ~/note; ls -d child 2>/dev/null || echo hidden', 'other topic')).text,
+      'mine\nhidden',
+    )
+    assert.equal((await ask('team', 'ls -d ~/note /home/chat 2>/dev/null; ls -d child')).text, 'child')
+    assert.equal((await askAsVisitor('other', 'ls -A ~; echo nothing')).text, 'nothing')
   })
 })
