@@ -50,20 +50,29 @@ export async function openVisitorWorkspace(
   workspace: number,
   children: ReadonlySet<string>,
 ): Promise<VisitorWorkspace> {
+  await using home = await Directory.open(`/proc/self/fd/${workspace}/.`)
+  await using client = await home?.openDirectory(CLIENT)
   const shown: Shown[] = []
   const close = async (): Promise<void> => {
-    for (const entry of shown) if (entry.kind !== 'link') await entry.file.close()
+    for (const entry of shown) await closeEntry(entry)
+  }
+  let [leftOut, mounts] = [0, 0]
+  const show = async (directory: Directory | undefined, { name }: Dirent, path: string): Promise<void> => {
+    const entry = await openEntry(directory, name)
+    if (entry?.kind === 'mount' && ++mounts > MOUNTS_MAX) {
+      leftOut++
+      await closeEntry(entry)
+    } else if (entry) shown.push({ ...entry, path })
   }
   try {
-    let leftOut = 0
-    for await (const entry of entriesOf(workspace, children)) {
-      const isMount = entry.kind === 'mount'
-      const mounts = isMount ? shown.filter(({ kind }) => kind === 'mount').length : 0
-      if (shown.length < ENTRIES_MAX && mounts < MOUNTS_MAX) shown.push(entry)
-      else {
-        leftOut++
-        if (entry.kind !== 'link') await entry.file.close()
-      }
+    for (const entry of (await client?.entries()) ?? [])
+      if (INSTRUCTIONS.has(entry.name)) await show(client, entry, `${CLIENT}/${entry.name}`)
+    const entries = (await home?.entries()) ?? []
+    for (const entry of entries.filter(({ name }) => !isHidden(name, children)).sort(byImportance)) {
+      // Not opened to find out: a workspace may have any number of them.
+      const isFull = shown.length >= ENTRIES_MAX || (mounts >= MOUNTS_MAX && entry.isDirectory())
+      if (isFull) leftOut++
+      else await show(home, entry, entry.name)
     }
     return { mounts: (at, pass) => argumentsFor(shown, at, pass), leftOut, close }
   } catch (error) {
@@ -72,19 +81,12 @@ export async function openVisitorWorkspace(
   }
 }
 
-async function* entriesOf(workspace: number, children: ReadonlySet<string>): AsyncGenerator<Shown> {
-  await using home = await Directory.open(`/proc/self/fd/${workspace}/.`)
-  if (!home) return
-  await using client = await home.openDirectory(CLIENT)
-  for (const { name } of (await client?.entries()) ?? []) {
-    const entry = client && INSTRUCTIONS.has(name) ? await openEntry(client, name) : undefined
-    if (entry) yield { ...entry, path: `${CLIENT}/${name}` }
-  }
-  for (const { name } of (await home.entries()).sort(byImportance)) {
-    if (name.startsWith('.') || PRIVATE.has(name) || children.has(name) || isBlocked([name])) continue
-    const entry = await openEntry(home, name)
-    if (entry) yield entry
-  }
+function isHidden(name: string, children: ReadonlySet<string>): boolean {
+  return name.startsWith('.') || PRIVATE.has(name) || children.has(name) || isBlocked([name])
+}
+
+async function closeEntry(entry: Shown): Promise<void> {
+  if (entry.kind !== 'link') await entry.file.close()
 }
 
 function byImportance(a: Dirent, b: Dirent): number {
@@ -93,10 +95,10 @@ function byImportance(a: Dirent, b: Dirent): number {
 }
 
 /** Undefined for what is gone meanwhile, cannot be opened, or is no file, directory or link. */
-async function openEntry(directory: Directory, name: string): Promise<Shown | undefined> {
+async function openEntry(directory: Directory | undefined, name: string): Promise<Shown | undefined> {
   try {
-    const kind = await directory.kindOf(name)
-    return kind && (await openKind(directory, name, kind))
+    const kind = await directory?.kindOf(name)
+    return directory && kind && (await openKind(directory, name, kind))
   } catch (error) {
     if (error instanceof Refusal) return undefined
     throw error
