@@ -135,7 +135,7 @@ async function openInCell(stage: Stage, proxy: EgressProxy, program: string): Pr
   const home = join(stage.root, 'home')
   mkdirSync(home)
   const told = sourceOf('the benchmark', new Map([['SANDBOX_PATHS', program]]))
-  const cell = await openCell({ settings: readSettings(CELL_SETTINGS, [told]), groups: home })
+  const cell = await openCell({ settings: readSettings(CELL_SETTINGS, [told]), groups: home, chats: '/nowhere' })
   stage.defer(() => cell.close())
   const openHome = async (): Promise<Directory> => {
     const directory = await Directory.open(home)

@@ -5,16 +5,27 @@
 // directory that an agent can write.
 import { closeSync, fstatSync, readlinkSync } from 'node:fs'
 import type { AgentUser } from '../core/agent-user.ts'
+import { CHAT_HOME } from '../core/chat-home.ts'
 import { Directory } from '../lib/directory.ts'
 import { refuse } from '../lib/refusal.ts'
 import { fromEnvironment } from '../lib/settings.ts'
-import { type Cell, type Descriptor, type Entry, mustBeWithoutNul, type OpenDirectory, type Place } from './cell.ts'
+import {
+  type Cell,
+  type ChatPlace,
+  type Descriptor,
+  type Entry,
+  mustBeWithoutNul,
+  type OpenDirectory,
+  type Place,
+  type SeenPlaces,
+} from './cell.ts'
 import { HiddenFile } from './hidden-file.ts'
 import { environmentText, initCommand, STATUS_FD } from './init.ts'
 import { type RunLimits, resourceLimits, temporaryBytes } from './limits.ts'
 import type { MountView } from './mount-view.ts'
 import { type CellPaths, INNER_HOME, INNER_SOCKET } from './paths.ts'
 import { seccompFilter } from './seccomp.ts'
+import { openVisitorWorkspace } from './visitor-workspace.ts'
 
 export interface BubblewrapOptions {
   readonly bwrap: string
@@ -41,6 +52,7 @@ export class BubblewrapCell implements Cell {
   readonly #paths: CellPaths
   readonly #filter: HiddenFile | undefined
   readonly #settings: ReadonlyMap<string, HiddenFile>
+  readonly #users: Readonly<Record<'own' | 'chat', HiddenFile>>
   readonly #fixed: readonly string[]
 
   constructor(options: BubblewrapOptions) {
@@ -53,11 +65,15 @@ export class BubblewrapCell implements Cell {
     this.#filter = filter && new HiddenFile(filter)
     const texts: [string, string | Buffer][] = [...this.#paths.texts(), ...Object.entries(settingsOf(options))]
     this.#settings = new Map(texts.map(([path, text]) => [path, new HiddenFile(text)]))
+    this.#users = {
+      own: new HiddenFile(usersOf(options, INNER_HOME)),
+      chat: new HiddenFile(usersOf(options, CHAT_HOME)),
+    }
     this.#fixed = this.#fixedArguments()
   }
 
-  seen(): { readonly home: string; readonly socket: string } {
-    return { home: INNER_HOME, socket: INNER_SOCKET }
+  seen({ chat }: Pick<Place, 'chat'>): SeenPlaces {
+    return { workspace: INNER_HOME, home: chat ? CHAT_HOME : INNER_HOME, socket: INNER_SOCKET }
   }
 
   inner(path: string): string {
@@ -75,24 +91,36 @@ export class BubblewrapCell implements Cell {
     const command =
       initCommand({ perl, limits: resourceLimits(limits), listens }, argv) ??
       refuse('unsupported', `agents cannot run in a cell on a machine of the kind ${process.arch}`)
-    const home = await this.#seen(place.folder, await place.openHome())
-    const opened: number[] = []
+    const opened: OpenDirectory[] = []
     const descriptors: Descriptor[] = ['status', place.handover ?? { text: '' }, { text: environmentText(env) }]
     const pass = (descriptor: Descriptor): string => String(STATUS_FD + descriptors.push(descriptor) - 1)
     const reopen = (file: HiddenFile): string => {
       const fd = file.reopen()
-      opened.push(fd)
+      opened.push({ fd, close: async () => closeSync(fd) })
       return pass(fd)
     }
+    const mountable = async (opening: Promise<OpenDirectory>): Promise<OpenDirectory> => {
+      const directory = await this.#seen(place.folder, await opening)
+      opened.push(directory)
+      return directory
+    }
     const release = async (): Promise<void> => {
-      for (const fd of opened.splice(0)) closeSync(fd)
-      await home.close()
+      for (const each of opened.splice(0)) await each.close()
     }
     try {
+      const home = await mountable(place.openHome())
+      const files = place.chat
+        ? [
+            ...(await visitorMounts(home, place.chat, opened, pass)),
+            ...['--bind-fd', pass((await mountable(place.chat.open())).fd), CHAT_HOME],
+          ]
+        : ['--bind-fd', pass(home.fd), INNER_HOME]
       const args = [
         ...this.#fixed,
         ...(this.#filter ? ['--seccomp', reopen(this.#filter)] : []),
-        ...[...this.#settings].flatMap(([path, file]) => ['--perms', '0444', '--file', reopen(file), path]),
+        ...[...this.#settings, ['/etc/passwd', this.#users[place.chat ? 'chat' : 'own']] as const].flatMap(
+          ([path, file]) => ['--perms', '0444', '--file', reopen(file), path],
+        ),
         ...Object.entries(place.texts ?? {}).flatMap(([path, text]) => [
           '--perms',
           '0444',
@@ -100,7 +128,7 @@ export class BubblewrapCell implements Cell {
           pass({ text }),
           path,
         ]),
-        ...['--bind', place.socket, INNER_SOCKET, '--bind-fd', pass(home.fd), INNER_HOME],
+        ...['--bind', place.socket, INNER_SOCKET, ...files],
         ...['--remount-ro', '/run', '--remount-ro', '/', '--chdir', INNER_HOME],
         // Perl looks for locales otherwise; the init program gives none of its own variables on.
         ...['--clearenv', '--setenv', 'PERL_SKIP_LOCALE_INIT', '1'],
@@ -121,7 +149,7 @@ export class BubblewrapCell implements Cell {
   close(): void {
     this.#options.view?.close()
     this.#filter?.close()
-    for (const file of this.#settings.values()) file.close()
+    for (const file of [...this.#settings.values(), ...Object.values(this.#users)]) file.close()
   }
 
   /** The same directory as bubblewrap finds it. It must be the same: in between, an agent may have moved something. */
@@ -164,12 +192,30 @@ function machineNames(): string[] {
   return ['/etc/hosts', '/etc/resolv.conf'].flatMap((path) => ['--ro-bind-try', path, path])
 }
 
-/** Small files of /etc: other users and hosts of the machine are not shown. */
-function settingsOf({ user, isNetworkOpen }: BubblewrapOptions): Record<string, string> {
+/** What is shown of the workspace at reach `chat`; closed with the rest of what was opened. */
+async function visitorMounts(
+  home: OpenDirectory,
+  { children, onLeftOut }: ChatPlace,
+  opened: { push(...each: OpenDirectory[]): void },
+  pass: (fd: number) => string,
+): Promise<string[]> {
+  const workspace = await openVisitorWorkspace(home.fd, children)
+  opened.push({ fd: home.fd, close: () => workspace.close() })
+  if (workspace.leftOut > 0) onLeftOut?.(workspace.leftOut)
+  return workspace.mounts(INNER_HOME, pass)
+}
+
+/** /etc/passwd. */
+function usersOf({ user }: BubblewrapOptions, home: string): string {
   const uid = user?.uid ?? process.getuid?.() ?? 65_534
   const gid = user?.gid ?? process.getgid?.() ?? 65_534
+  return `root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:${uid}:${gid}:agent:${home}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n`
+}
+
+/** Small files of /etc: other users and hosts of the machine are not shown. */
+function settingsOf({ user, isNetworkOpen }: BubblewrapOptions): Record<string, string> {
+  const gid = user?.gid ?? process.getgid?.() ?? 65_534
   return {
-    '/etc/passwd': `root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:${uid}:${gid}:agent:${INNER_HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n`,
     '/etc/group': `root:x:0:\nagent:x:${gid}:\nnogroup:x:65534:\n`,
     ...(isNetworkOpen ? {} : { '/etc/hosts': '127.0.0.1 localhost svc\n::1 localhost\n' }),
   }

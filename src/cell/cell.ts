@@ -10,6 +10,27 @@ export interface OpenDirectory {
   close(): Promise<void>
 }
 
+/** The directory of one chat, which is the HOME of a run of reach `chat`. */
+export interface ChatPlace {
+  /** By its path, for a process without a cell. */
+  readonly path: string
+  /** The same as a verified open directory. */
+  open(): Promise<OpenDirectory>
+  /** Top-level names of the workspace below which groups have workspaces of their own: these are not shown. */
+  readonly children: ReadonlySet<string>
+  /** Told how many entries of the workspace the run does not see because there are too many. */
+  onLeftOut?(count: number): void
+}
+
+/** Where a process finds what it was given. */
+export interface SeenPlaces {
+  /** Its working directory. */
+  readonly workspace: string
+  /** Its HOME, where it keeps its sessions. */
+  readonly home: string
+  readonly socket: string
+}
+
 /** What one run is given of the machine. */
 export interface Place {
   readonly folder: string
@@ -19,6 +40,8 @@ export interface Place {
   openHome(): Promise<OpenDirectory>
   /** The socket of this run. */
   readonly socket: string
+  /** Of a run that visitors ask for: it writes there, and reads the workspace. */
+  readonly chat?: ChatPlace | undefined
   /** Texts that it finds as read-only files, by their absolute path inside. */
   readonly texts?: Readonly<Record<string, string>> | undefined
   /** The descriptor over which it hands its listener to the proxy; without one it has no way out. */
@@ -49,8 +72,7 @@ export interface Cell {
   readonly limits: RunLimits
   /** Whether a run has the network of the machine. */
   readonly isNetworkOpen: boolean
-  /** Where the process finds its workspace and its socket. */
-  seen(place: Pick<Place, 'home' | 'socket'>): { readonly home: string; readonly socket: string }
+  seen(place: Pick<Place, 'home' | 'socket' | 'chat'>): SeenPlaces
   /** Where it finds a file of svc. */
   inner(path: string): string
   searchPath(path: string): string

@@ -16,7 +16,7 @@ test('all that a program prints is read, however long it takes to close what was
     kind: 'none',
     isNetworkOpen: true,
     limits: LIMITS,
-    seen: (seen) => seen,
+    seen: (place) => plain.seen(place),
     inner: (path) => path,
     searchPath: (path) => path,
     close: () => undefined,

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { AgentUser } from '../core/agent-user.ts'
-import { type Cell, type Entry, mustBeWithoutNul, type Place } from './cell.ts'
+import { type Cell, type Entry, mustBeWithoutNul, type Place, type SeenPlaces } from './cell.ts'
 import type { RunLimits } from './limits.ts'
 import { isProgram } from './program.ts'
 
@@ -17,8 +17,8 @@ export class OpenCell implements Cell {
     this.limits = limits
   }
 
-  seen({ home, socket }: Pick<Place, 'home' | 'socket'>): { readonly home: string; readonly socket: string } {
-    return { home, socket }
+  seen({ home, socket, chat }: Pick<Place, 'home' | 'socket' | 'chat'>): SeenPlaces {
+    return { workspace: home, home: chat?.path ?? home, socket }
   }
 
   inner(path: string): string {
@@ -34,6 +34,7 @@ export class OpenCell implements Cell {
     mustBeWithoutNul([...argv, ...Object.entries(env).flat()])
     // A workspace that is not there, or leads elsewhere, is refused as in a cell.
     await (await place.openHome()).close()
+    await (await place.chat?.open())?.close()
     const release = async (): Promise<void> => undefined
     return {
       argv: [...endingWithUs(argv, env.PATH), ...argv],

@@ -18,15 +18,16 @@ import type { CellSettings } from './settings.ts'
 
 export interface OpenOptions {
   readonly settings: CellSettings
-  /** The directory of all workspaces: what a cell mounts lies there. */
+  /** The directory of all workspaces, and that of visitors' chats: what a cell mounts lies there. */
   readonly groups: string
+  readonly chats: string
 }
 
 const INSTALL = 'apt-get install bubblewrap perl-base'
 const OTHERWISE = 'or set SANDBOX=none in .env to run agents without a cell'
 
 /** Refuses, with the remedy as the hint, where cells do not work on this machine. */
-export async function openCell({ settings, groups }: OpenOptions): Promise<Cell> {
+export async function openCell({ settings, groups, chats }: OpenOptions): Promise<Cell> {
   const user = agentUser(settings.AGENT_UID)
   const limits = runLimits(settings)
   if (settings.SANDBOX === 'none') return new OpenCell(user, limits)
@@ -35,7 +36,8 @@ export async function openCell({ settings, groups }: OpenOptions): Promise<Cell>
   const perl = programAt('perl') ?? refuse('unavailable', 'perl is not installed', `${INSTALL}, ${OTHERWISE}`)
   if (!existsSync(groups)) refuse('unavailable', `there is no directory ${groups}`, 'svc create makes it')
   const paths = new CellPaths(settings.SANDBOX_PATHS)
-  const view = user && (await viewFor(user, [realpathSync(groups), ...paths.sources()]))
+  const mounted = [groups, chats].filter((path) => existsSync(path)).map((path) => realpathSync(path))
+  const view = user && (await viewFor(user, [...mounted, ...paths.sources()]))
   const isNetworkOpen = settings.NETWORK === 'open'
   const cell = new BubblewrapCell({ bwrap, perl, user, limits, isNetworkOpen, paths, view })
   const said = await probe(cell, groups)

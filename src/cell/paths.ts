@@ -5,6 +5,7 @@ import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync } from '
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+/** The workspace. */
 export const INNER_HOME = '/home/node'
 export const INNER_SOCKET = '/run/ipc/gated.sock'
 /** Where a cell shows svc itself: not at its place on the machine, which may lie in a home or below /tmp. */

@@ -64,3 +64,20 @@ export async function countBelow(tx: Tx, folder: string): Promise<number> {
   ])
   return Number(rows[0]?.count)
 }
+
+/** Names of the directories in a folder's workspace in which groups below it have theirs. */
+export async function childNames(tx: Tx, folder: string): Promise<ReadonlySet<string>> {
+  // "0" comes after "/" in the order of bytes.
+  const { rows } = await run(tx, 'select folder from groups where folder > $1 and folder < $2', [
+    `${folder}/`,
+    `${folder}0`,
+  ])
+  return new Set(
+    rows.map(
+      (row) =>
+        String(row.folder)
+          .slice(folder.length + 1)
+          .split('/')[0] ?? '',
+    ),
+  )
+}

@@ -3,7 +3,7 @@ import { sep } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Refusal } from '../lib/refusal.ts'
-import { dataDir, groupDirs, instanceName, layout } from './layout.ts'
+import { chatDir, dataDir, groupDirs, instanceName, layout } from './layout.ts'
 
 test('an instance lies under SVC_DATA_DIR, else under the data directory of the prefix', () => {
   assert.equal(dataDir('demo', { SVC_DATA_DIR: '/var/svc' }), '/var/svc/svc_demo')
@@ -51,6 +51,16 @@ test('the logs of any folder are one directory, however long its name is', () =>
   assert.equal(long.length, '/d/logs/'.length + 255)
   assert.notEqual(long, other)
   assert.equal(groupDirs(parts, longest.slice(14)).logs, `/d/logs/${longest.slice(14).replaceAll('/', '%2F')}`)
+})
+
+test('the directory of a chat is one segment below that of its folder, whatever its JID', () => {
+  const parts = layout('/d')
+  const [one, other] = [chatDir(parts, 'team/a', 'web:team'), chatDir(parts, 'team/a', '../../x/\0')]
+  assert.match(one, /^\/d\/chats\/team%2Fa\/[0-9a-f]{32}$/)
+  assert.match(other, /^\/d\/chats\/team%2Fa\/[0-9a-f]{32}$/)
+  assert.notEqual(one, other)
+  assert.notEqual(chatDir(parts, 'team', 'web:team').split('/').at(-2), one.split('/').at(-2))
+  assert.throws(() => chatDir(parts, '..', 'web:team'), Refusal)
 })
 
 test('a text that is no folder has no place', () => {

@@ -39,6 +39,8 @@ export interface Layout {
   /** The index of what was said: derived from the store, and made anew where it is lost. */
   readonly search: string
   readonly groups: string
+  /** What runs of visitors' chats write, a directory for each chat. */
+  readonly chats: string
   /** What the programs of turns print, a directory for each folder. */
   readonly logs: string
   readonly ipc: string
@@ -60,6 +62,7 @@ export function layout(root: string, agent?: AgentUser): Layout {
     store: join(root, 'store', 'svc.db'),
     search: join(root, 'store', 'search.db'),
     groups: join(root, 'groups'),
+    chats: join(root, 'chats'),
     logs: join(root, 'logs'),
     ipc: join(root, 'ipc'),
     web: join(root, 'web'),
@@ -92,7 +95,7 @@ export function groupDirs(of: Layout, folder: string): GroupDirs {
   const home = join(of.groups, folder)
   return {
     home,
-    logs: join(of.logs, logsName(folder)),
+    logs: join(of.logs, oneSegment(folder)),
     skills: join(home, '.claude', 'skills'),
     share: join(of.groups, world, 'share'),
     ipc: join(of.ipc, folder),
@@ -102,8 +105,14 @@ export function groupDirs(of: Layout, folder: string): GroupDirs {
   }
 }
 
-/** One segment for any folder: a directory below another would mix its logs with those of a child. */
-function logsName(folder: string): string {
+/** Where runs of this folder write in this chat, when visitors ask. A JID is hashed: it may hold any character. */
+export function chatDir(of: Layout, folder: string, jid: string): string {
+  groupDirs(of, folder)
+  return join(of.chats, oneSegment(folder), hash('sha256', jid, 'hex').slice(0, 32))
+}
+
+/** One segment for any folder: a directory below another would mix its files with those of a child. */
+function oneSegment(folder: string): string {
   const name = folder.replaceAll('/', '%2F')
   if (name.length <= NAME_MAX) return name
   return `${name.slice(0, NAME_MAX - 17)}%${hash('sha256', folder, 'hex').slice(0, 16)}`

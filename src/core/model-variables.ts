@@ -17,3 +17,16 @@ export const MODEL_FAMILIES: readonly (readonly string[])[] = [OPENAI_VARIABLES,
 export function hasOwnEndpoint(env: Readonly<Record<string, string>>, family: readonly string[]): boolean {
   return family.some((name) => Object.hasOwn(env, name))
 }
+
+/**
+ * The variables of a run whose model decides what its programs do. Where the person who asked names the endpoint by one of
+ * `urls`, the endpoint could read the folder's secrets: the run has the person's own variables alone.
+ */
+export function steeredVariables(
+  env: Readonly<Record<string, string>>,
+  personal: ReadonlySet<string> | undefined,
+  urls: readonly string[],
+): Readonly<Record<string, string>> {
+  if (!urls.some((url) => personal?.has(url))) return env
+  return Object.fromEntries(Object.entries(env).filter(([name]) => personal?.has(name)))
+}

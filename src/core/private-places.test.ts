@@ -28,10 +28,10 @@ test('a stricter mode is kept', async (t) => {
   assert.equal(modeOf(places.groups), 0o500)
 })
 
-test('of an empty instance only the directories of workspaces and logs are made', async (t) => {
+test("of an empty instance only the directories of workspaces, visitors' chats and logs are made", async (t) => {
   const places = layout(join(tempDir(t), 'svc_demo'))
   await securePlaces(places)
-  assert.deepEqual([modeOf(places.groups), modeOf(places.logs)], [0o700, 0o700])
+  assert.deepEqual([places.groups, places.chats, places.logs].map(modeOf), [0o700, 0o700, 0o700])
   for (const path of [places.ipc, dirname(places.store), places.web]) assert.ok(!existsSync(path), path)
   assert.equal(await isOpenToOthers(places, places.webPriv), undefined)
 })
@@ -45,9 +45,11 @@ test('the workspaces of a new instance are closed to other users', async (t) => 
 test('only the group of the agents may enter the workspaces where svc runs as root', needs('root'), async (t) => {
   const places = layout(tempDir(t), { uid: 60_001, gid: 60_002 })
   await securePlaces(places)
-  const { uid, gid } = statSync(places.groups)
-  assert.deepEqual([uid, gid, modeOf(places.groups)], [0, 60_002, 0o710])
-  assert.equal(await isOpenToOthers(places, places.groups), false)
+  for (const path of [places.groups, places.chats]) {
+    const { uid, gid } = statSync(path)
+    assert.deepEqual([uid, gid, modeOf(path)], [0, 60_002, 0o710])
+    assert.equal(await isOpenToOthers(places, path), false)
+  }
   chmodSync(places.groups, 0o711)
   assert.equal(await isOpenToOthers(places, places.groups), true)
   chmodSync(places.groups, 0o710)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type EngineName, onEveryEngine, testHost } from '../../test/support/host.ts'
 import type { Tx } from '../store/engine.ts'
+import type { Reach } from './reach.ts'
 import { type RunSecrets, runSecrets } from './run-secrets.ts'
 import { type Keyring, openKeyring } from './seal.ts'
 import { secretContext, secrets } from './secrets.ts'
@@ -10,7 +11,7 @@ interface Stage {
   /** `owner` is a folder, or the sub of a person. */
   keep(owner: string, key: string, plain: string, keyring?: Keyring): Promise<void>
   secretsOf(folder: string, sub?: string): Promise<Record<string, string>>
-  runSecretsOf(folder: string, sub?: string): Promise<RunSecrets>
+  runSecretsOf(folder: string, sub?: string, reach?: Reach): Promise<RunSecrets>
   readonly warnings: string[]
   /** Statements that the last `secretsOf` ran. */
   statements: number
@@ -30,10 +31,10 @@ async function open(t: TestContext, engine: EngineName): Promise<Stage> {
       await store.transaction((tx) => secrets.insert(tx, row))
     },
     secretsOf: async (folder, sub) => (await stage.runSecretsOf(folder, sub)).env,
-    runSecretsOf: (folder, sub) => {
+    runSecretsOf: (folder, sub, reach = 'work') => {
       warnings.length = 0
       stage.statements = 0
-      return store.read((tx) => runSecrets(counting(tx, stage), own, { folder, sub }, (s) => warnings.push(s)))
+      return store.read((tx) => runSecrets(counting(tx, stage), own, { folder, sub, reach }, (s) => warnings.push(s)))
     },
   }
   return stage
@@ -75,6 +76,26 @@ onEveryEngine('the secrets of a run', (engine) => {
     assert.deepEqual(await on.secretsOf('team'), { GITHUB_TOKEN: 'of team' })
     // A folder and a person of the same name are not confused.
     assert.deepEqual(await on.secretsOf('other', 'team'), {})
+  })
+
+  test('are those of the model alone in a turn that visitors ask for, and none of a person', async (t) => {
+    const on = await open(t, engine)
+    await on.keep('team', 'GITHUB_TOKEN', 'of team')
+    await on.keep('team', 'ANTHROPIC_API_KEY', 'of team')
+    await on.keep('team/a', 'OPENAI_API_KEY', 'of a')
+    await on.keep('github:1', 'ANTHROPIC_API_KEY', 'of one')
+    await on.keep('github:1', 'MINE', 'of one')
+    assert.deepEqual(await on.runSecretsOf('team/a', 'github:1', 'chat'), {
+      env: { ANTHROPIC_API_KEY: 'of team', OPENAI_API_KEY: 'of a' },
+      personal: new Set(),
+    })
+    for (const reach of ['work', 'all'] as const)
+      assert.deepEqual((await on.runSecretsOf('team/a', 'github:1', reach)).env, {
+        GITHUB_TOKEN: 'of team',
+        ANTHROPIC_API_KEY: 'of one',
+        OPENAI_API_KEY: 'of a',
+        MINE: 'of one',
+      })
   })
 
   test('take the variables of a model endpoint from one level only', async (t) => {

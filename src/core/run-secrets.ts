@@ -1,9 +1,11 @@
 // The secrets that a run has in its environment: those of its folder and the folders above it, and those of the person who
-// asked. The deepest level wins; variables of a model endpoint come from one level only (see model-variables.ts).
+// asked. The deepest level wins; variables of a model endpoint come from one level only (see model-variables.ts). Visitors'
+// turns get those of the model alone.
 import { Refusal } from '../lib/refusal.ts'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { MODEL_FAMILIES } from './model-variables.ts'
+import type { Reach } from './reach.ts'
 import { isLoaderVariable, isServiceVariable } from './reserved-variables.ts'
 import type { Keyring } from './seal.ts'
 import { type Secret, secretContext, secrets } from './secrets.ts'
@@ -14,6 +16,8 @@ export interface Runner {
   readonly folder: string
   /** The person who asked for the turn, if they have an account. */
   readonly sub?: string | undefined
+  /** Of the turn. */
+  readonly reach: Reach
 }
 
 export interface RunSecrets {
@@ -29,6 +33,7 @@ export async function runSecrets(tx: Tx, keyring: Keyring, runner: Runner, warn:
   const found: Record<string, string> = {}
   const personal = new Set<string>()
   for (const { row, isModelVariable } of effectiveRows(levels)) {
+    if (runner.reach === 'chat' && !isModelVariable) continue
     if (isReserved(row, warn)) continue
     if (row.scope_kind === 'user') personal.add(row.key)
     const value = openedValue(row, keyring, warn)
@@ -41,7 +46,8 @@ export async function runSecrets(tx: Tx, keyring: Keyring, runner: Runner, warn:
 }
 
 /** The rows of the person, then of the folder, then of each folder above it. */
-async function levelsOf(tx: Tx, { folder, sub }: Runner): Promise<Secret[][]> {
+async function levelsOf(tx: Tx, { folder, sub: asker, reach }: Runner): Promise<Secret[][]> {
+  const sub = reach === 'chat' ? undefined : asker
   const folders = ancestry(folder).toReversed()
   const marks = folders.map((_, index) => `$${index + 1}`).join(', ')
   const ofPerson = sub === undefined ? '' : ` or (scope_kind = 'user' and owner = $${folders.length + 1})`

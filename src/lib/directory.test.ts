@@ -105,6 +105,15 @@ for (const byPath of [false, true]) {
       assert.deepEqual(readdirSync(path), ['a', 'd'])
     })
 
+    test('tells where a link leads, as it is written, and of nothing else', async (t) => {
+      const { path, directory } = await open(t)
+      symlinkSync('../outside/x', join(path, 'link'))
+      writeFileSync(join(path, 'a'), '')
+      assert.equal(await directory.readLink('link'), '../outside/x')
+      assert.deepEqual([await directory.readLink('a'), await directory.readLink('missing')], [undefined, undefined])
+      await assert.rejects(directory.readLink('../outside'), refused('invalid', /is not the name of a file$/))
+    })
+
     test('reads a regular file up to a size, and nothing else', async (t) => {
       const { path, outside, directory } = await open(t)
       writeFileSync(join(path, 'a'), '12345')

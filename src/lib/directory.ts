@@ -147,6 +147,16 @@ export class Directory implements AsyncDisposable {
     }
   }
 
+  /** Where a link leads, as it is written; undefined where no link has this name. */
+  async readLink(name: string): Promise<string | undefined> {
+    try {
+      return await readlink(this.#address(name))
+    } catch (error) {
+      const code = diskCode(error)
+      return code === 'ENOENT' || code === 'EINVAL' ? undefined : refuseDisk(error, 'read', this.#named(name))
+    }
+  }
+
   /** Undefined where no directory has this name; a symbolic link is none. */
   async openDirectory(name: string): Promise<Directory | undefined> {
     try {

@@ -28,18 +28,19 @@ export interface Runtimes {
 export interface Opening {
   readonly settings: RuntimeSettings
   readonly clock: Clock
-  /** The directory of all workspaces. */
+  /** The directory of all workspaces, and that of visitors' chats. */
   readonly groups: string
+  readonly chats: string
   readonly network: Network
   warn(sentence: string): void
   onBackgroundError?(error: unknown): void
 }
 
 export async function openRuntimes(opening: Opening): Promise<Runtimes> {
-  const { settings, clock, groups, network, warn } = opening
+  const { settings, clock, groups, chats, network, warn } = opening
   const user = agentUser(settings.AGENT_UID)
   const onBackgroundError = (error: unknown): void => opening.onBackgroundError?.(error)
-  const cells = new Cells(() => openCell({ settings, groups }), warn)
+  const cells = new Cells(() => openCell({ settings, groups, chats }), warn)
   const setup: Setup = { settings, clock, user, cell: () => cells.open(), network, onBackgroundError }
   const opened = new Map<RuntimeName, Promise<Runtime>>()
   const open = (name: RuntimeName): Promise<Runtime> => {

@@ -40,11 +40,12 @@ export async function runProcess(setup: Setup, job: Job, program: Program): Prom
   const network = cell.isNetworkOpen ? undefined : await setup.network.open(job.folder, program.endpoint)
   try {
     const env = { ...environmentOf(job, cell, program.endpoint), ...definedOf(program.env ?? {}) }
-    const { folder, home, socket } = job
+    const { folder, home, socket, chat } = job
     const place = {
       folder,
       home,
       socket,
+      chat,
       openHome: () => job.openHome(),
       texts: program.texts,
       handover: network?.handover,

@@ -1,6 +1,6 @@
 // The port of a way to run an agent's turn: a program that is told what was said, works through its folder's socket, and
 // comes to an end.
-import type { OpenDirectory } from '../cell/cell.ts'
+import type { ChatPlace, OpenDirectory } from '../cell/cell.ts'
 import type { Failure } from '../core/failures.ts'
 import type { ModelCost } from '../core/turns.ts'
 
@@ -38,6 +38,8 @@ export interface Job {
   readonly home: string
   /** The same as a verified open directory, for a cell to mount; the caller closes it. */
   openHome(): Promise<OpenDirectory>
+  /** Of a run that visitors ask for: its HOME, where its sessions lie. It can only read the workspace. */
+  readonly chat?: ChatPlace | undefined
   /** The text of a small file of the workspace; undefined where there is none. */
   readText(name: string): string | undefined
   /** The log of this turn: stdout and stderr are added to it. */

@@ -7,6 +7,7 @@ import { type ChatTools, chatTools, OTHER_ROOM, ROOM } from '../../test/support/
 import { onEveryEngine } from '../../test/support/host.ts'
 import { startTurn } from '../../test/support/turns.ts'
 import { ChannelFault } from '../core/channel.ts'
+import { chatDir } from '../core/layout.ts'
 import { fileTools } from './file.ts'
 
 /** The copies that are on their way. */
@@ -151,6 +152,58 @@ onEveryEngine('sending files', (engine) => {
     await here.grant('folder:team', 'mcp:post', 'team', 'deny', `jid=${ROOM}`)
     assert.match(await tools.refusal('send_file', { chatJid: ROOM, filepath }), /not permitted/)
     assert.match(await tools.refusal('post', { chatJid: ROOM, content: 'x', media: [filepath] }), /not permitted/)
+  })
+
+  test('in a turn that visitors ask for, files are sent from the directory of the chat and from what the folder publishes alone', async (t) => {
+    const here = await chatTools(t, engine, fileTools)
+    const layout = here.host.layout ?? assert.fail('it has files')
+    const { id, fence } = await startTurn(t, here, { folder: 'team', jid: ROOM })
+    const tools = await here.tools('team', { turn: { id, fence }, reach: 'chat' })
+    const mine = chatDir(layout, 'team', ROOM)
+    const theirs = chatDir(layout, 'team', OTHER_ROOM)
+    for (const directory of [mine, theirs, join(here.home, 'public')]) mkdirSync(directory, { recursive: true })
+    for (const [path, text] of [
+      [join(mine, 'made.txt'), 'made'],
+      [join(theirs, 'theirs.txt'), 'theirs'],
+      [join(here.home, 'public/form.pdf'), 'form'],
+      [join(here.home, 'private.txt'), 'private'],
+      [join(mine, '.env'), 'KEY=1'],
+    ] as const)
+      writeFileSync(path, text)
+    symlinkSync('../private.txt', join(here.home, 'public/out'))
+    symlinkSync(join(theirs, 'theirs.txt'), join(mine, 'out'))
+    const sent: string[] = []
+    const keep = ({ given }: { given: Record<string, unknown> }): void =>
+      void sent.push(readFileSync(String(given.path), 'utf8'))
+    for (const filepath of ['/home/chat/made.txt', '/home/node/public/form.pdf']) {
+      here.fake.next(keep)
+      assert.equal(await tools.call('send_file', { chatJid: ROOM, filepath }), 'ok')
+    }
+    assert.deepEqual(sent, ['made', 'form'])
+    const only = 'in a chat with visitors, files are sent from /home/chat/ or /home/node/public/ only'
+    const bad: [string, string][] = [
+      ['/home/node/private.txt', `/home/node/private.txt: ${only}`],
+      ['/home/node/PERSONA.md', `/home/node/PERSONA.md: ${only}`],
+      ['/home/node/publicity/x', `/home/node/publicity/x: ${only}`],
+      ['/home/node/public/../private.txt', '/home/node/public/../private.txt leads out of /home/node/public/'],
+      ['/home/node/public/out', '/home/node/public/out leads out of /home/node/public/'],
+      ['/home/chat/out', '/home/chat/out leads out of /home/chat/'],
+      ['/home/chat/missing', 'cannot read /home/chat/missing: it does not exist'],
+    ]
+    for (const [filepath, sentence] of bad) {
+      assert.equal(await tools.refusal('send_file', { chatJid: ROOM, filepath }), sentence)
+      assert.equal(await tools.refusal('post', { chatJid: ROOM, content: 'x', media: [filepath] }), sentence)
+    }
+    assert.match(await tools.refusal('send_file', { chatJid: ROOM, filepath: '/home/chat/.env' }), /keys/)
+    assert.match(await tools.refusal('send_file', { chatJid: ROOM, filepath: '/home/chat' }), /must be below/)
+    assert.deepEqual([here.fake.calls.length, copies(here)], [2, []])
+    // A turn that others ask for sends from its workspace, and has no such directory.
+    const own = await here.tools('team', { turn: { id, fence }, reach: 'work' })
+    assert.equal(await own.call('send_file', { chatJid: ROOM, filepath: '/home/node/private.txt' }), 'ok')
+    assert.equal(
+      await own.refusal('send_file', { chatJid: ROOM, filepath: '/home/chat/made.txt' }),
+      '/home/chat/made.txt must be below /home/node/',
+    )
   })
 
   test('a chat that cannot show files says so, with what to do instead, and records nothing', async (t) => {

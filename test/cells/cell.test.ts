@@ -10,11 +10,12 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { openCell } from '../../src/cell/open.ts'
 import { CELL_SETTINGS, type CellSettings } from '../../src/cell/settings.ts'
+import { Directory } from '../../src/lib/directory.ts'
 import { readSettings, sourceOf } from '../../src/lib/settings.ts'
 import type { Job } from '../../src/runtimes/runtime.ts'
 import { agentDir, giveToAgents, makeAgentDir } from '../support/agent-files.ts'
@@ -218,10 +219,30 @@ suite('a cell below a directory that is closed to others', needs('root', 'bubble
     assert.equal(readFileSync(join(home, 'note'), 'utf8'), 'text\n')
   })
 
+  test("shows a part of the workspace and the directory of a visitors' chat all the same", async (t) => {
+    const groups = inClosed(t)
+    const home = makeAgentDir(join(groups, 'team'))
+    for (const [path, text] of [
+      ['PERSONA.md', 'who'],
+      ['work.md', 'at work'],
+      [join(basename(makeAgentDir(join(home, 'facts'))), 'a.md'), 'a fact'],
+    ] as const)
+      writeFileSync(join(home, path), text)
+    const chats = join(groups, '..', 'chats')
+    const path = makeAgentDir(join(chats, 'team', 'one'))
+    const { job } = await toolSocket(t)
+    const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap' }, { groups, chats })
+    const chat = { path, open: async () => (await Directory.open(path)) ?? assert.fail(), children: new Set<string>() }
+    const command = 'echo text > ~/note; cat PERSONA.md facts/a.md; echo; ls -A; touch x facts/x 2>/dev/null; true'
+    const { result } = await runtime.run(job({ folder: 'team', home, chat, config: { command } }))
+    assert.equal(result, 'whoa fact\n.claude\nPERSONA.md\nfacts')
+    assert.equal(readFileSync(join(path, 'note'), 'utf8'), 'text\n')
+  })
+
   test('leaves no mount behind', async (t) => {
     const mounts = (): string[] => readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
     const before = mounts().length
-    const cell = await openCell({ settings: settingsOf(), groups: inClosed(t) })
+    const cell = await openCell({ settings: settingsOf(), groups: inClosed(t), chats: '/nowhere' })
     assert.equal(mounts().length, before)
     const [view = ''] = readdirSync(tmpdir()).filter((name) => name.startsWith(`svc-view-${process.pid}-`))
     assert.deepEqual(readdirSync(join(tmpdir(), view)), [])
@@ -256,7 +277,7 @@ suite('where cells do not work', () => {
   test('bubblewrap and perl are named with the command that installs them', async (t) => {
     const programs = tempDir(t)
     withPath(t, programs)
-    const open = () => openCell({ settings: settingsOf(), groups: programs })
+    const open = () => openCell({ settings: settingsOf(), groups: programs, chats: '/nowhere' })
     await assert.rejects(open(), refused('unavailable', 'bubblewrap is not installed'))
     writeFileSync(join(programs, 'bwrap'), '#!/bin/sh\necho why not >&2\nexit 1\n', { mode: 0o755 })
     await assert.rejects(open(), refused('unavailable', 'perl is not installed'))
@@ -285,7 +306,7 @@ suite('where cells do not work', () => {
 test('no argument with a NUL enters any cell', async (t) => {
   const home = agentDir(t)
   symlinkSync('nowhere', join(home, 'socket'))
-  const cell = await openCell({ settings: settingsOf({ SANDBOX: 'none' }), groups: home })
+  const cell = await openCell({ settings: settingsOf({ SANDBOX: 'none' }), groups: home, chats: '/nowhere' })
   const place = { folder: 'a', home, socket: '', openHome: async () => ({ fd: -1, close: async () => undefined }) }
   await fc.assert(
     fc.asyncProperty(fc.array(fc.string()), fc.dictionary(fc.string(), fc.string()), async (argv, env) => {

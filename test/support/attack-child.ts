@@ -2,10 +2,12 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import type { ChatPlace } from '../../src/cell/cell.ts'
 import type { Network } from '../../src/cell/network.ts'
 import { agentUser } from '../../src/core/agent-user.ts'
+import { makeChatHome } from '../../src/core/chat-home.ts'
 import { openHome } from '../../src/core/home.ts'
-import { groupDirs, layout } from '../../src/core/layout.ts'
+import { chatDir, groupDirs, layout } from '../../src/core/layout.ts'
 import { securePlaces } from '../../src/core/private-places.ts'
 import { setUpFolder } from '../../src/core/products.ts'
 import { type EgressProxy, startProxy } from '../../src/egress/proxy.ts'
@@ -41,10 +43,20 @@ const runtimes = await openRuntimes({
   settings: readSettings(RUNTIME_SETTINGS, [sourceOf('the test', new Map(Object.entries(settings)))]),
   clock: systemClock,
   groups: places.groups,
+  chats: places.chats,
   network,
   warn: (sentence) => process.stderr.write(`${sentence}\n`),
 })
 const runtime = await runtimes.runtimeFor({ runtime: 'command' })
+
+function chatPlace(folder: string, jid: string): ChatPlace {
+  const below = setup.folders.filter((each) => each.startsWith(`${folder}/`))
+  return {
+    path: chatDir(places, folder, jid),
+    open: () => makeChatHome(places, folder, jid),
+    children: new Set(below.map((each) => each.slice(folder.length + 1).split('/')[0] ?? '')),
+  }
+}
 
 async function run({
   folder,
@@ -52,6 +64,7 @@ async function run({
   env,
   topic,
   jid,
+  reach,
   sessionId,
   hangMs,
 }: AttackOrder): Promise<Omit<AttackOutcome, 'id'>> {
@@ -60,6 +73,7 @@ async function run({
       ...{ turnId: 't1', fence: 1, folder, topic, jid, sessionId, sender: 'anon:1', prompt: 'attack', messages: [] },
       ...{ said: 0, socket, home: groupDirs(places, folder).home, env, hangMs, config: { command } },
       openHome: async () => (await openHome(places, folder)) ?? refuse('not_found', `${folder} has no workspace`),
+      chat: reach === 'chat' ? chatPlace(folder, jid) : undefined,
       readText: () => undefined,
       logFile: join(setup.root, 'turn.log'),
       deadline: Date.now() + 60_000,

@@ -29,6 +29,8 @@ export interface ServedInstance {
   readonly log: string[]
   /** Has the agent of the folder run this program, and returns its answer. */
   ask(folder: string, program: string, topic?: string): Promise<Answer>
+  /** The same as a visitor of the chat link of the folder. */
+  askAsVisitor(folder: string, program: string, topic?: string): Promise<Answer>
   stop(): Promise<void>
 }
 
@@ -37,6 +39,8 @@ export interface AttackInstance {
   home(folder: string): string
   /** The value of a setting in `.env`. */
   setting(name: string): string
+  /** Runs the command line `svc`, and returns what it prints. */
+  svc(...args: string[]): Promise<string>
   store<T>(work: (db: DatabaseSync) => T): T
   serve(options?: ServeOptions): Promise<ServedInstance>
 }
@@ -76,12 +80,12 @@ export async function attackInstance(cleanup: Ending, user: SvcUser): Promise<At
   }
   await run('create', 'demo')
   const root = join(directory, 'svc_demo')
-  const tokens = new Map<string, string>()
+  const [tokens, chatTokens] = [new Map<string, string>(), new Map<string, string>()]
   for (const folder of FOLDERS) {
     await run('group', 'demo', 'add', `sandbox:${folder}`, folder)
     // A webhook link: its turns may use the folder's secrets and its work file.
-    const issued = await run('token', 'demo', 'issue', 'webhook', folder, 'test')
-    tokens.set(folder, /^token:\s*(\S+)$/m.exec(issued)?.[1] ?? assert.fail(issued))
+    tokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'webhook', folder, 'test')))
+    chatTokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'chat', folder, 'test')))
   }
   return {
     root,
@@ -90,6 +94,7 @@ export async function attackInstance(cleanup: Ending, user: SvcUser): Promise<At
       const text = readFileSync(join(root, '.env'), 'utf8')
       return new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1] ?? assert.fail(`${name} is not set`)
     },
+    svc: run,
     store: (work) => {
       const db = new DatabaseSync(join(root, 'store', 'svc.db'))
       try {
@@ -114,10 +119,15 @@ export async function attackInstance(cleanup: Ending, user: SvcUser): Promise<At
         pid: child.pid,
         log,
         ask: (folder, program, topic = '') => ask(`${url}/chat/${tokens.get(folder)}/`, program, topic),
+        askAsVisitor: (folder, program, topic = '') => ask(`${url}/chat/${chatTokens.get(folder)}/`, program, topic),
         stop: () => stop(child),
       }
     },
   }
+}
+
+function tokenOf(issued: string): string {
+  return /^token:\s*(\S+)$/m.exec(issued)?.[1] ?? assert.fail(issued)
 }
 
 async function ask(link: string, program: string, topic: string): Promise<Answer> {

@@ -5,6 +5,7 @@ import { chownSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, suite } from 'node:test'
+import type { Reach } from '../../src/core/reach.ts'
 import { needs, type PartName } from './needs.ts'
 import { tempDir } from './temp.ts'
 
@@ -22,6 +23,8 @@ export interface AttackOrder {
   readonly env: Readonly<Record<string, string>>
   readonly topic: string
   readonly jid: string
+  /** At `chat` the run writes in the directory of its chat and reads the workspace. */
+  readonly reach?: Reach | undefined
   readonly sessionId?: string | undefined
   readonly hangMs: number
 }

@@ -12,7 +12,7 @@ import { routesResource } from '../../src/resources/routes.ts'
 import { type FakeChannel, type FakeOptions, fakeChannel, withChannel } from './fake-channel.ts'
 import { agent, type EngineName, type TestHost, testHost } from './host.ts'
 import { tempDir } from './temp.ts'
-import { openTools, type ToolSession } from './tools.ts'
+import { openTools, type SessionOptions, type ToolSession } from './tools.ts'
 
 /** The room of `team`, and the one of `other`. */
 export const ROOM = 'fake:room/1'
@@ -24,7 +24,7 @@ export interface ChatTools extends TestHost {
   /** The home of `team`. */
   readonly home: string
   /** The tools in the hands of the agent of `team`, or of another folder. */
-  tools(folder?: string): Promise<ToolSession>
+  tools(folder?: string, options?: Pick<SessionOptions, 'turn' | 'reach'>): Promise<ToolSession>
   /** All that was said, oldest first, with its text. */
   said(): Promise<(Outbox & { readonly content: string })[]>
 }
@@ -61,7 +61,7 @@ export async function chatTools(
     host,
     fake,
     home: `${places.groups}/team`,
-    tools: (folder = 'team') => openTools(t, host, agent(folder), { list }),
+    tools: (folder = 'team', options = {}) => openTools(t, host, agent(folder), { list, ...options }),
     said: () =>
       host.engine.read(async (tx) => {
         const rows = await outbox.list(tx)

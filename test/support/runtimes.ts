@@ -14,6 +14,7 @@ export interface OpeningOptions extends CellNetworkOptions {
   readonly allow?: readonly string[]
   /** The directory of all workspaces. */
   readonly groups?: string
+  readonly chats?: string
   warn?(sentence: string): void
 }
 
@@ -21,13 +22,20 @@ export async function openRuntime(
   t: TestContext,
   runtime: RuntimeName,
   settings: Readonly<Record<string, string>> = {},
-  { allow = [], groups = agentDir(t), warn = (sentence) => assert.fail(sentence), ...network }: OpeningOptions = {},
+  {
+    allow = [],
+    groups = agentDir(t),
+    chats = '/nowhere',
+    warn = (sentence) => assert.fail(sentence),
+    ...network
+  }: OpeningOptions = {},
 ): Promise<Runtime> {
   const source = sourceOf('the test', new Map(Object.entries({ SANDBOX: 'none', ...settings })))
   const runtimes = await openRuntimes({
     settings: readSettings(RUNTIME_SETTINGS, [source]),
     clock: systemClock,
     groups,
+    chats,
     network: await cellNetwork(t, allow, network),
     warn,
   })

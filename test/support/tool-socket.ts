@@ -5,6 +5,7 @@ import { constants, existsSync, readFileSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import type { ChatPlace } from '../../src/cell/cell.ts'
 import { refuse } from '../../src/lib/refusal.ts'
 import { Lines } from '../../src/runtimes/lines.ts'
 import type { Job } from '../../src/runtimes/runtime.ts'
@@ -105,6 +106,12 @@ export async function toolSocket(t: Ending, tools: Readonly<Record<string, FakeT
     rmSync(path, { force: true })
   })
   return { home, path, asked, said, turns, drop, job: (given) => jobOf(home, path, given) }
+}
+
+/** The directory of a visitors' chat, as a run gets it. */
+export function chatPlace(t: Ending): ChatPlace {
+  const path = agentDir(t)
+  return { path, open: () => open(path, constants.O_RDONLY | constants.O_DIRECTORY), children: new Set() }
 }
 
 function jobOf(home: string, socket: string, given: Partial<Job> = {}): Job {

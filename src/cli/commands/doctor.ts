@@ -124,7 +124,7 @@ async function checkAgents(place: Place, svc: Svc): Promise<Finding> {
   const { describeCells } = await import('../../cell/describe.ts')
   const { openCell } = await import('../../cell/open.ts')
   try {
-    const cell = await openCell({ settings, groups: place.layout.groups })
+    const cell = await openCell({ settings, ...place.layout })
     cell.close()
   } catch (error) {
     if (!(error instanceof Refusal) || error.code !== 'unavailable') throw error

@@ -48,6 +48,7 @@ export const runed = daemon({
       settings,
       clock: host.clock,
       groups: layout.groups,
+      chats: layout.chats,
       network,
       warn,
       onBackgroundError: (error) => host.onStray?.(error),

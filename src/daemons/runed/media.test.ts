@@ -7,20 +7,20 @@ import { onEveryEngine } from '../../../test/support/host.ts'
 import { exchangeEntries } from '../../../test/support/swapping.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { envelopes } from '../../core/envelopes.ts'
-import { layout } from '../../core/layout.ts'
+import { chatDir, layout } from '../../core/layout.ts'
 import { keepAttachments } from './media.ts'
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
 
 onEveryEngine('files that come with a message', (engine) => {
-  async function open(t: TestContext, attachments: unknown) {
+  async function open(t: TestContext, attachments: unknown, jid = 'sandbox:a') {
     const on = await conversing(t, engine)
     const places = layout(tempDir(t))
     const home = join(places.groups, 'main')
     mkdirSync(home, { recursive: true })
-    await on.ask('look', { jid: 'sandbox:a', hasRound: false, envelope: { attachments: JSON.stringify(attachments) } })
+    await on.ask('look', { jid, hasRound: false, envelope: { attachments: JSON.stringify(attachments) } })
     const claimed = await on.mustClaim()
-    return { on, home, keep: () => keepAttachments(on.host, places, claimed) }
+    return { on, places, home, keep: () => keepAttachments(on.host, places, claimed) }
   }
 
   test('lie in the workspace before the agent is told, and no longer in the store', async (t) => {
@@ -38,6 +38,16 @@ onEveryEngine('files that come with a message', (engine) => {
     )
     const [row] = await on.read((tx) => envelopes.list(tx))
     assert.equal(row?.attachments, asked[0]?.envelope?.attachments)
+  })
+
+  test('lie in the directory of the chat where visitors sent them, which no other chat has', async (t) => {
+    const { places, home, keep } = await open(t, [{ filename: 'a.txt', data: base64('hello') }], 'web:main')
+    const { asked } = await keep()
+    const [kept] = JSON.parse(asked[0]?.envelope?.attachments ?? '')
+    assert.match(kept.path, /^\/home\/chat\/media\/\d{8}\/\d+-0-a\.txt$/)
+    const inChat = join(chatDir(places, 'main', 'web:main'), kept.path.slice('/home/chat/'.length))
+    assert.equal(readFileSync(inChat, 'utf8'), 'hello')
+    assert.deepEqual(readdirSync(home), [])
   })
 
   test('never leave the workspace, whatever they are called and whatever lies in the way', async (t) => {

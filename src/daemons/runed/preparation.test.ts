@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { type Stats, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type Conversing, conversing } from '../../../test/support/conversation.ts'
 import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
@@ -6,6 +8,7 @@ import { RunSockets } from '../../agent-socket/run-socket.ts'
 import type { ClaimedTurn } from '../../core/claim.ts'
 import { conversations, findConversation } from '../../core/conversations.ts'
 import { groups } from '../../core/groups.ts'
+import { chatDir } from '../../core/layout.ts'
 import { toolList } from '../../faces/mcp.ts'
 import { readSettings } from '../../lib/settings.ts'
 import { secretsResource } from '../../resources/secrets.ts'
@@ -73,7 +76,7 @@ onEveryEngine('a run', (engine) => {
     await on.cli.call(create, { scope_kind: 'folder', owner: 'main', key: 'GITHUB_TOKEN', value: 'of main' })
     await on.cli.call(create, { scope_kind: 'user', owner: 'github:1', key: 'GITHUB_TOKEN', value: 'of one' })
     const envOf = async (sender: string, others: readonly string[] = []): Promise<Prepared['job']['env']> => {
-      await on.ask('hi', { sender })
+      await on.ask('hi', { sender, jid: 'sandbox:main', hasRound: false })
       const claimed = await on.mustClaim()
       const [mine = assert.fail('it answers nothing')] = claimed.asked
       const added = others.map((other) => ({ ...mine, message: { ...mine.message, sender: other } }))
@@ -85,6 +88,38 @@ onEveryEngine('a run', (engine) => {
     assert.deepEqual(await envOf('github:1'), { GITHUB_TOKEN: 'of one' })
     assert.deepEqual(await envOf('github:2'), { GITHUB_TOKEN: 'of main' })
     assert.deepEqual(await envOf('github:1', ['anon:1']), { GITHUB_TOKEN: 'of main' })
+  })
+
+  test('that visitors ask for has a HOME of its chat, the model key alone, and is told which workspaces to hide', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('team/a', 'team/b/deep', 'team-2', 'team0')
+    const { create } = secretsResource.verbs
+    await on.cli.call(create, { scope_kind: 'folder', owner: 'team', key: 'GITHUB_TOKEN', value: 'of team' })
+    await on.cli.call(create, { scope_kind: 'folder', owner: 'team', key: 'ANTHROPIC_API_KEY', value: 'of team' })
+    const jobOf = async (jid: string): Promise<Prepared['job']> => {
+      await on.ask('hi', { folder: 'team', jid, hasRound: false, conversation: jid })
+      const claimed = await on.mustClaim()
+      const { job } = await on.prepare(claimed)
+      await on.end(claimed.turn)
+      return job
+    }
+    const { chat, env } = await jobOf('web:team')
+    assert.deepEqual(env, { ANTHROPIC_API_KEY: 'of team' })
+    const layout = on.host.layout ?? assert.fail('it has files')
+    assert.equal(chat?.path, chatDir(layout, 'team', 'web:team'))
+    assert.deepEqual(chat?.children, new Set(['a', 'b']))
+    await (await chat?.open())?.close()
+    const [{ mode }, { mode: folderMode }] = [chat.path, dirname(chat.path)].map((path) => statSync(path)) as [
+      Stats,
+      Stats,
+    ]
+    assert.equal(mode & 0o777, 0o700)
+    assert.equal(folderMode & 0o066, 0)
+    chat?.onLeftOut?.(3)
+    assert.deepEqual(on.warnings, ["the workspace of team has too many entries: visitors' turns do not see 3"])
+    assert.notEqual((await jobOf('web:team-2')).chat?.path, chat?.path)
+    const own = await jobOf('hook:team')
+    assert.deepEqual([own.chat, own.env], [undefined, { ANTHROPIC_API_KEY: 'of team', GITHUB_TOKEN: 'of team' }])
   })
 
   test('drops stored values with control characters, and warns', async (t) => {

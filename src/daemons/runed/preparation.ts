@@ -1,11 +1,13 @@
 // Everything that a run is told, gathered when it starts: the prompt, the session, the money, the keys, the time.
 import type { RunSockets } from '../../agent-socket/run-socket.ts'
+import type { ChatPlace } from '../../cell/cell.ts'
+import { makeChatHome } from '../../core/chat-home.ts'
 import type { Asked, ClaimedTurn } from '../../core/claim.ts'
 import { type Conversation, conversations, findConversation, resetSessions } from '../../core/conversations.ts'
 import { launchConfig } from '../../core/group-config.ts'
-import { groups } from '../../core/groups.ts'
+import { childNames, groups } from '../../core/groups.ts'
 import { openHome } from '../../core/home.ts'
-import { groupDirs, type Layout } from '../../core/layout.ts'
+import { chatDir, groupDirs, type Layout } from '../../core/layout.ts'
 import { textOf } from '../../core/messages.ts'
 import { renderPrompt } from '../../core/prompt.ts'
 import { promptParts } from '../../core/prompt-parts.ts'
@@ -50,7 +52,8 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
   return async (waiting) => {
     const claimed = await keepAttachments(host, layout, waiting)
     const { turn, asked } = claimed
-    const { folder, id } = turn
+    const { folder, id, jid } = turn
+    const reach = reachOfTurn(turn)
     const dirs = groupDirs(layout, folder)
     const files = workspaceFiles(layout, folder)
     const now = clock.now()
@@ -64,7 +67,8 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         config: launchConfig((await groups.find(tx, { folder }))?.config, (sentence) =>
           warn(`group ${folder}: ${sentence}`),
         ),
-        secrets: await runSecrets(tx, keyring, { folder, sub: askerOf(claimed) }, warn),
+        secrets: await runSecrets(tx, keyring, { folder, sub: askerOf(claimed), reach }, warn),
+        children: reach === 'chat' ? await childNames(tx, folder) : undefined,
       }
     }
     let told = await engine.read(tell)
@@ -72,11 +76,11 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
       await forgetSession(host, turn, now)
       told = await engine.read(tell)
     }
-    const { conversation, config } = told
+    const { conversation, config, children } = told
     const sessionId = turn.is_isolated ? undefined : plainSession(conversation?.session_id, warn)
     await noteShown(engine.transaction.bind(engine), conversation, told.observed_seq)
     const runtime = await runtimes.runtimeFor(config)
-    const socket = await sockets.open(folder, { id, fence: turn.fence, reach: reachOfTurn(turn) })
+    const socket = await sockets.open(folder, { id, fence: turn.fence, reach })
     return {
       runtime,
       close: () => socket.close(),
@@ -85,7 +89,7 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         fence: turn.fence,
         folder,
         topic: topicName(turn.topic),
-        jid: turn.jid,
+        jid,
         sender: turn.sender,
         prompt: renderPrompt(told.parts),
         messages: asked.map((each) => heard(each, { folder, topic: topicName(turn.topic), assistantName })),
@@ -95,6 +99,7 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         socket: socket.path,
         home: dirs.home,
         openHome: async () => (await openHome(layout, folder)) ?? refuse('not_found', `${folder} has no workspace`),
+        chat: children && chatPlace(options, { folder, jid, children }),
         readText: (name) => workspaceTexts(layout, folder, [name], FILE_BYTES_MAX)[0],
         logFile: turnLogFile(dirs, id, now),
         moneyCents: turn.money_cents,
@@ -105,6 +110,18 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
         seenAt: () => host.alive.get(id),
       },
     }
+  }
+}
+
+function chatPlace(
+  { layout, warn }: PreparationOptions,
+  { folder, jid, children }: { folder: string; jid: string; children: ReadonlySet<string> },
+): ChatPlace {
+  return {
+    path: chatDir(layout, folder, jid),
+    open: () => makeChatHome(layout, folder, jid),
+    children,
+    onLeftOut: (count) => warn(`the workspace of ${folder} has too many entries: visitors' turns do not see ${count}`),
   }
 }
 

@@ -5,7 +5,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { agentDir } from '../../../test/support/agent-files.ts'
 import { needs } from '../../../test/support/needs.ts'
 import { fault, openRuntime } from '../../../test/support/runtimes.ts'
-import { type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
+import { chatPlace, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
 import { type Job, type Ran, RunFault } from '../runtime.ts'
 
 const STAND_IN = join(import.meta.dirname, '..', '..', '..', 'test', 'support', 'agent-cli.ts')
@@ -50,6 +50,45 @@ suite('the runtime claude', needs('open checkout'), () => {
     const fork = await ask('flags', { parentSessionId: sessionId })
     assert.notEqual(fork.sessionId, sessionId)
     assert.equal(JSON.parse(fork.result ?? '').before, 'first\nflags\n')
+  })
+
+  test("a session of a visitors' chat goes on in that chat, and is apart from those of the folder", async (t) => {
+    const { ask } = await open(t)
+    const [one, other] = [chatPlace(t), chatPlace(t)]
+    const { sessionId } = await ask('first', { chat: one })
+    assert.equal(JSON.parse((await ask('flags', { chat: one, sessionId })).result ?? '').before, 'first\n')
+    const gone = fault('session', /session cannot be gone on with/)
+    await assert.rejects(ask('flags', { sessionId }), gone)
+    await assert.rejects(ask('flags', { chat: other, sessionId }), gone)
+    const { sessionId: own } = await ask('of the folder')
+    await assert.rejects(ask('flags', { chat: one, sessionId: own }), gone)
+  })
+
+  test("in a visitors' chat it is told where it can write", needs('bubblewrap'), async (t) => {
+    const chat = chatPlace(t)
+    for (const [SANDBOX, home, guide] of [
+      ['bwrap', '/home/chat', /^Visitors write in this chat\. .* below \/home\/chat/],
+      ['none', chat.path, new RegExp(`and /home/chat is ${chat.path}\\. Visitors write in this chat\\.`)],
+    ] as const) {
+      const { ask } = await open(t, { SANDBOX })
+      const said = JSON.parse((await ask('flags', { chat })).result ?? '')
+      assert.equal(said.env.HOME, home)
+      assert.match(said['append-system-prompt'], guide)
+    }
+  })
+
+  test('a person who names the endpoint of the model gets none of the secrets of the folder', async (t) => {
+    const { ask } = await open(t)
+    const env = { ANTHROPIC_BASE_URL: 'https://model.example', ANTHROPIC_API_KEY: 'own', GITHUB_TOKEN: 'of the folder' }
+    const tokenOf = async (...personal: string[]): Promise<unknown[]> => {
+      const said = JSON.parse((await ask('flags', { env, personal: new Set(personal) })).result ?? '')
+      return [said.env.ANTHROPIC_BASE_URL, said.env.GITHUB_TOKEN]
+    }
+    const url = 'https://model.example'
+    assert.deepEqual(await tokenOf('ANTHROPIC_BASE_URL', 'ANTHROPIC_API_KEY'), [url, undefined])
+    assert.deepEqual(await tokenOf('ANTHROPIC_BASE_URL', 'GITHUB_TOKEN'), [url, 'of the folder'])
+    assert.deepEqual(await tokenOf('OPENAI_BASE_URL'), [url, 'of the folder'])
+    assert.deepEqual(await tokenOf(), [url, 'of the folder'])
   })
 
   test('a session that is gone is told apart from a failure', async (t) => {

@@ -1,5 +1,6 @@
 // The Claude Code command line as an agent, by its documented flags. Its tools come from the folder's socket by `svc bridge`.
-import type { Cell } from '../../cell/cell.ts'
+import type { Cell, SeenPlaces } from '../../cell/cell.ts'
+import { steeredVariables } from '../../core/model-variables.ts'
 import { bridgeConfig, SERVER, writeBridgeFile } from '../bridge.ts'
 import { type Exit, mustHaveSucceeded, runProcess } from '../process.ts'
 import { type Job, type Ran, RunFault, type Runtime } from '../runtime.ts'
@@ -20,16 +21,16 @@ export async function openClaude(setup: Setup): Promise<Runtime> {
 /** Where a cell shows the configuration of the bridge. */
 const INNER_BRIDGE = '/run/svc/mcp.json'
 
-async function runClaude(setup: Setup, job: Job): Promise<Ran> {
+async function runClaude(setup: Setup, given: Job): Promise<Ran> {
+  const job = { ...given, env: steeredVariables(given.env, given.personal, ['ANTHROPIC_BASE_URL']) }
   const { settings } = setup
   const cell = await setup.cell()
   const bridge = await bridgeFor(cell, job)
   const stream = new Stream()
   const credentials = credentialsOf(settings, job)
   try {
-    const { home } = cell.seen(job)
     const exit = await runProcess(setup, job, {
-      argv: [settings.AGENT_CLI, ...flagsOf(job, bridge.path, home, cell.kind === 'bwrap', credentials.model)],
+      argv: [settings.AGENT_CLI, ...flagsOf(job, bridge.path, cell, credentials.model)],
       input: job.prompt,
       texts: bridge.texts,
       endpoint: credentials.endpoint,
@@ -62,7 +63,8 @@ async function bridgeFor(cell: Cell, job: Job): Promise<Bridge> {
   return { path: INNER_BRIDGE, texts: { [INNER_BRIDGE]: text }, remove: async () => undefined }
 }
 
-function flagsOf(job: Job, mcp: string, home: string, isSealed: boolean, model: string | undefined): string[] {
+function flagsOf(job: Job, mcp: string, cell: Cell, model: string | undefined): string[] {
+  const isSealed = cell.kind === 'bwrap'
   const { sessionId, parentSessionId, moneyCents, config } = job
   const flags = ['--print', '--output-format', 'stream-json', '--verbose', '--mcp-config', mcp, '--strict-mcp-config']
   // In a cell there is nothing to protect from it; outside it may write in its workspace, and use the tools of its socket.
@@ -73,9 +75,17 @@ function flagsOf(job: Job, mcp: string, home: string, isSealed: boolean, model: 
   const named = wordOf(config?.model) ?? model
   if (named !== undefined) flags.push('--model', named)
   if (moneyCents !== undefined) flags.push('--max-budget-usd', (Math.max(1, moneyCents) / 100).toFixed(2))
-  if (!isSealed)
-    flags.push('--append-system-prompt', `What messages and tools call /home/node is the working directory, ${home}.`)
+  const guide = [...(isSealed ? [] : [placesGuide(job, cell.seen(job))]), ...(job.chat ? [VISITOR_GUIDE] : [])]
+  if (guide.length > 0) flags.push('--append-system-prompt', guide.join(' '))
   return flags
+}
+
+const VISITOR_GUIDE =
+  'Visitors write in this chat. Of /home/node you can only read a part: write below /home/chat, which is kept for this chat alone. Files are sent from there, or from /home/node/public.'
+
+function placesGuide({ chat }: Job, { workspace, home }: SeenPlaces): string {
+  const ofChat = chat ? `, and /home/chat is ${home}` : ''
+  return `What messages and tools call /home/node is the working directory, ${workspace}${ofChat}.`
 }
 
 function wordOf(value: unknown): string | undefined {

@@ -3,8 +3,9 @@ import { chmodSync, existsSync, readFileSync, rmSync, statSync, symlinkSync, wri
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { fault, openRuntime } from '../../../test/support/runtimes.ts'
-import { type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
+import { chatPlace, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
 import { until } from '../../../test/support/until.ts'
+import { refuse } from '../../lib/refusal.ts'
 import type { Job, Ran } from '../runtime.ts'
 
 interface Command extends ToolSocket {
@@ -39,6 +40,27 @@ suite('the runtime command', () => {
     assert.equal(result, `why 😀?\n${home}`)
     assert.match(log(), /warned/)
     assert.equal(statSync(join(home, 'logs', 't1.log')).mode & 0o777, 0o600)
+  })
+
+  test("has the directory of a visitors' chat for its HOME, and works in the workspace", async (t) => {
+    const { run, home } = await open(t)
+    const chat = chatPlace(t)
+    assert.equal((await run('pwd; echo $HOME; echo mine > ~/note', { chat })).result, `${home}\n${chat.path}`)
+    assert.equal((await run('cat ~/note', { chat })).result, 'mine')
+    assert.equal((await run('echo $HOME', { chat: undefined })).result, home)
+    const closed = { ...chat, open: () => refuse('conflict', 'something else is there') }
+    await assert.rejects(run('true', { chat: closed }), fault('terminal', /something else is there/))
+  })
+
+  test('gives a person who names an endpoint none of the secrets of the folder', async (t) => {
+    const { run } = await open(t)
+    for (const url of ['OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL']) {
+      const env = { [url]: 'https://model.example', GITHUB_TOKEN: 'of the folder' }
+      const told = (personal: readonly string[]) =>
+        run(`echo $${url} $GITHUB_TOKEN`, { env, personal: new Set(personal) })
+      assert.equal((await told([url])).result, 'https://model.example')
+      assert.equal((await told([])).result, 'https://model.example of the folder')
+    }
   })
 
   test('tells the turn in the environment, and nothing of the service', async (t) => {

@@ -1,4 +1,5 @@
 // Any program as an agent: the prompt on its stdin, the socket and the turn in its environment, its stdout is the result.
+import { steeredVariables } from '../../core/model-variables.ts'
 import { mustHaveSucceeded, runProcess } from '../process.ts'
 import { type Job, RunFault, type Runtime } from '../runtime.ts'
 import type { Setup } from '../setup.ts'
@@ -9,7 +10,8 @@ const RESULT_MAX = 1_048_576
 export async function openCommand(setup: Setup): Promise<Runtime> {
   return {
     name: 'command',
-    run: async (job) => {
+    run: async (given) => {
+      const job = { ...given, env: steeredVariables(given.env, given.personal, MODEL_URLS) }
       let result = ''
       const exit = await runProcess(setup, job, {
         argv: argvOf(job, setup.settings.AGENT_COMMAND),
@@ -24,6 +26,9 @@ export async function openCommand(setup: Setup): Promise<Runtime> {
     close: async () => undefined,
   }
 }
+
+/** The program may use either. */
+const MODEL_URLS = ['ANTHROPIC_BASE_URL', 'OPENAI_BASE_URL']
 
 /** The group's own, else the instance's. A list is a program and its arguments; a text is for a shell. */
 function argvOf({ config }: Job, instance: string | undefined): readonly string[] {

@@ -13,7 +13,13 @@ import {
 } from '../../../test/support/chat-endpoint.ts'
 import { needs } from '../../../test/support/needs.ts'
 import { fault, openRuntime } from '../../../test/support/runtimes.ts'
-import { type FakeTool, ToolRefusal, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
+import {
+  chatPlace,
+  type FakeTool,
+  ToolRefusal,
+  type ToolSocket,
+  toolSocket,
+} from '../../../test/support/tool-socket.ts'
 import { until } from '../../../test/support/until.ts'
 import { type Job, type Ran, RunFault } from '../runtime.ts'
 
@@ -104,6 +110,19 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.equal(endpoint.asked[2]?.body.messages.length, 6)
     assert.equal(readFileSync(file, 'utf8'), before)
     assert.equal(readdirSync(join(socket.home, '.svc', 'sessions')).length, 2)
+  })
+
+  test("its session of a visitors' chat is kept there, and its guides come from the workspace", async (t) => {
+    const { ask, endpoint, socket } = await open(t)
+    const chat = chatPlace(t)
+    writeFileSync(join(socket.home, 'PERSONA.md'), 'You are Kim.')
+    endpoint.answer(saying('hello'), saying('again'))
+    const { sessionId = '' } = await ask('first', { chat })
+    await ask('second', { chat, sessionId })
+    assert.match(String(endpoint.asked[1]?.body.messages[0]?.content), /You are Kim\./)
+    assert.equal(endpoint.asked[1]?.body.messages[1]?.content, 'first')
+    assert.deepEqual(readdirSync(join(chat.path, '.svc', 'sessions')), [`${sessionId}.json`])
+    await assert.rejects(ask('third', { sessionId }), fault('session', /its session is gone/))
   })
 
   test('a session that is gone, damaged, of a strange name or too long is told apart', async (t) => {

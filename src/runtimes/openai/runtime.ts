@@ -21,9 +21,8 @@ async function runOpenai(setup: Setup, job: Job): Promise<Ran> {
   const endpoint = endpointOf(setup.settings, job)
   const cell = await setup.cell()
   const { turnId, fence, folder, prompt, sessionId, parentSessionId, moneyCents } = job
-  const { home, socket } = cell.seen(job)
   const turn = { id: turnId, fence }
-  const task: Task = { turn, socket, home, folder, prompt, sessionId, parentSessionId, endpoint, moneyCents }
+  const task: Task = { turn, ...cell.seen(job), folder, prompt, sessionId, parentSessionId, endpoint, moneyCents }
   let outcome: Outcome | undefined
   // Its key comes by its input: nothing that an agent starts could read it there.
   const exit = await runProcess(

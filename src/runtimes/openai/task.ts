@@ -2,6 +2,9 @@
 export interface Task {
   readonly turn: { readonly id: string; readonly fence: number }
   readonly socket: string
+  /** Where its guides lie. */
+  readonly workspace: string
+  /** Where its sessions lie. */
   readonly home: string
   readonly folder: string
   readonly prompt: string

@@ -1,4 +1,4 @@
-// The session of the runtime openai: all messages so far, as JSON in the workspace. The oldest turns go when it grows too long.
+// The session of the runtime openai: all messages so far, as JSON in its HOME. The oldest turns go when it grows too long.
 import { randomUUID } from 'node:crypto'
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

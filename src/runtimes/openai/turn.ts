@@ -96,12 +96,12 @@ function toolsOf(tools: readonly ToolShown[]): { shown: readonly object[]; names
   return { shown, names }
 }
 
-async function guideOf({ home, folder }: Task): Promise<string> {
+async function guideOf({ workspace, folder }: Task): Promise<string> {
   const guides = [
     `You are the agent of the folder ${folder}. What you answer is said in the chat, unless you have said something there yourself by a tool.`,
   ]
   for (const name of GUIDES) {
-    const text = await readFile(join(home, name), 'utf8').catch(() => '')
+    const text = await readFile(join(workspace, name), 'utf8').catch(() => '')
     if (text.trim() !== '') guides.push(text.slice(0, GUIDE_MAX))
   }
   return guides.join('\n\n')
