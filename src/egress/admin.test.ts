@@ -176,6 +176,36 @@ suite('requests from a browser', () => {
     assert.equal(sources.size, 0)
   })
 
+  test('A4: a host name that a stranger could point here is 403 at every path, and changes nothing', async (t) => {
+    const { ask, post, sources } = await openTest(t, { hosts: ['admin.example'] })
+    for (const Host of ['evil.example', 'evil.example:3129', '127.0.0.1.evil.example', 'sub.admin.example', 'a b']) {
+      const refused = await post('/v1/register', GOOD, { Host })
+      assert.equal(codeOf(refused), 'forbidden', Host)
+      assert.match(refused.text, /the admin listener is not asked by the host/)
+      for (const path of ['/v1/state', '/v1/denied', '/health', '/metrics'])
+        assert.equal((await ask(path, { headers: { Host } })).status, 403, `${Host} ${path}`)
+    }
+    assert.equal(sources.size, 0)
+    for (const Host of [
+      'localhost',
+      'LOCALHOST:9',
+      'a.localhost',
+      'proxy:3129',
+      '[::1]:80',
+      '10.0.0.1',
+      'Admin.Example.:1',
+    ])
+      assert.equal((await ask('/v1/state', { headers: { Host } })).status, 200, Host)
+  })
+
+  test('A4: whoever shows the secret asks by any host name', async (t) => {
+    const { ask, post } = await openTest(t, { secret: 'horse' })
+    const headers = { Host: 'proxy.cluster.example', Authorization: 'Bearer horse' }
+    assert.equal((await post('/v1/register', GOOD, headers)).status, 200)
+    assert.equal((await ask('/v1/state', { headers })).status, 200)
+    assert.equal((await ask('/v1/state', { headers: { ...headers, Authorization: 'Bearer cow' } })).status, 403)
+  })
+
   test('A4: a body that a form could send is 415', async (t) => {
     const { ask, sources } = await openTest(t)
     const body = JSON.stringify(GOOD)

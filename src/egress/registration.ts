@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { parse } from '../lib/parse.ts'
 import { refuse } from '../lib/refusal.ts'
 import { canonicalAddress } from './address-text.ts'
+import { type AddressClass, classOf } from './addresses.ts'
 import { parseEntry } from './entry.ts'
 import { parseHost } from './host.ts'
 import type { AllowedEndpoint, Entry } from './match.ts'
@@ -105,10 +106,14 @@ export function readRemoval(raw: unknown): string {
   return readAddress(parse(Removal, raw).ip)
 }
 
+const NO_SOURCE: ReadonlySet<AddressClass> = new Set(['unspecified', 'broadcast', 'multicast'])
+
 function readAddress(text: string): string {
   const ip = canonicalAddress(text)
   // No packet comes from there: whoever writes it means everybody, and would have registered nobody.
-  if (ip === '0.0.0.0' || ip === '::') refuse('invalid', `ip must be the address of one source, not ${ip}`)
+  if (ip !== undefined && NO_SOURCE.has(classOf(ip))) {
+    refuse('invalid', `ip must be the address of one source, not the ${classOf(ip)} address ${ip}`)
+  }
   if (ip !== undefined) return ip
   const shown = JSON.stringify(text.slice(0, SHOWN_MAX))
   return refuse('invalid', `ip must be one IPv4 or IPv6 address, without zone, mask or leading zeros, not ${shown}`)

@@ -14,6 +14,8 @@ export interface AdminParts {
   isDraining(): boolean
   /** None, or an empty one: whoever reaches the listener may change the registry. */
   readonly secret?: string | undefined
+  /** Names that requests may have in their Host field, besides those that no stranger can point here. */
+  readonly hosts?: readonly string[] | undefined
 }
 
 export interface Answer {
