@@ -111,6 +111,27 @@ test('X1: register answers what is stored, state lists it sorted, unregister say
   assert.deepEqual((await post('/v1/unregister', { ip: '10.0.0.9' })).body, { removed: false })
 })
 
+test('register says which hosts allow more than they seem to, and state shows what is stored', async (t) => {
+  const { ask, post, warnings } = await openTest(t)
+  const allowlist = ['CO.UK.', 'github.io', 'localhost', 'bbc.co.uk']
+  const stored = { ...STORED, allowlist: ['co.uk', 'github.io', 'localhost', 'bbc.co.uk'] }
+  const said = [
+    '"co.uk" allows every name below it, and anybody can get one',
+    '"github.io" allows every name below it, and anybody can get one',
+    '"localhost" has a single label; it also allows every name that ends in .localhost',
+  ]
+  assert.deepEqual((await post('/v1/register', { ...GOOD, allowlist })).body, { ...stored, warnings: said })
+  assert.deepEqual(
+    warnings,
+    said.map((sentence) => `in the allowlist of 10.0.0.5: ${sentence}`),
+  )
+  assert.deepEqual((await ask('/v1/state')).body, [stored])
+  const many = Array.from({ length: 30 }, (_, at) => `host${at}`)
+  const { body } = await post('/v1/register', { ...GOOD, allowlist: many })
+  assert.ok(typeof body === 'object' && body !== null && 'warnings' in body && Array.isArray(body.warnings))
+  assert.deepEqual([body.warnings.length, body.warnings.at(-1)], [21, 'so do 10 more'])
+})
+
 suite('the secret', () => {
   const SECRET = 'correct-horse'
   const REFUSED: Record<string, Record<string, string | string[]>> = {
@@ -669,9 +690,9 @@ suite('fuzz', () => {
     fc.assert(
       fc.property(nearlyBodies(), (text) => {
         try {
-          const { entry } = readRegistration(parseJson(utf8(Buffer.from(text))))
+          const entry = readRegistration(parseJson(utf8(Buffer.from(text))))
           taken++
-          assert.deepEqual(readRegistration(entry).entry, entry, 'it is not in its one spelling')
+          assert.deepEqual(readRegistration(entry), entry, 'it is not in its one spelling')
           for (const host of entry.allowlist) assert.deepEqual('fault' in parseEntry(host), false, host)
           assert.match(entry.ip, /^[0-9a-f.:]+$/)
         } catch (error) {
@@ -693,7 +714,8 @@ suite('fuzz', () => {
         statuses.set(status, (statuses.get(status) ?? 0) + 1)
         if (status === 200) {
           assert.ok(typeof body === 'object' && body !== null)
-          assert.deepEqual(sources.find(String(Reflect.get(body, 'ip'))), body)
+          const stored = sources.find(String(Reflect.get(body, 'ip')))
+          assert.deepEqual({ ...body, ...stored }, body, 'but for warnings, it is what was answered')
         } else {
           assert.equal(status, 400)
           assert.deepEqual(sources.list(), before)

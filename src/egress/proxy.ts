@@ -122,7 +122,7 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   sources.listen((change) => running.apply([change]))
   await running.apply(sources.list().map((entry) => ({ kind: 'set', entry })))
   const summary = summarizeDenied(snapshot, log)
-  const socketSources = new SocketSources(running, kernel, warn)
+  const socketSources = new SocketSources(running, kernel)
   const shut = async (): Promise<void> => {
     await socketSources.close()
     await running.stop()

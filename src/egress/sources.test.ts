@@ -122,7 +122,7 @@ suite('what is registered is checked as a whole', () => {
   const good = { ip: '10.0.0.5', id: 'job', allowlist: ['a.example'] }
 
   test('S4: an empty allowlist is one, and allows nothing', () => {
-    assert.deepEqual(readRegistration({ ...good, allowlist: [] }).entry.allowlist, [])
+    assert.deepEqual(readRegistration({ ...good, allowlist: [] }).allowlist, [])
   })
 
   test('S5, E22: an allowlist that is missing or no list of texts is refused', () => {
@@ -188,7 +188,7 @@ suite('what is registered is checked as a whole', () => {
 
   test('an id is 1 to 128 printable characters', () => {
     for (const id of ['a', 'job 1', 'é', '日本', '😀'.repeat(128), '"quoted"', '<b>', 'x'.repeat(128)])
-      assert.equal(readRegistration({ ...good, id }).entry.id, id)
+      assert.equal(readRegistration({ ...good, id }).id, id)
     for (const id of [
       '',
       ' ',
@@ -213,7 +213,7 @@ suite('what is registered is checked as a whole', () => {
 
   test('E22: more than 10,000 hosts are refused, and soon, whatever they are', () => {
     const hosts = Array.from({ length: 10_000 }, (_, at) => `h${at}.example`)
-    assert.equal(readRegistration({ ...good, allowlist: hosts }).entry.allowlist.length, 10_000)
+    assert.equal(readRegistration({ ...good, allowlist: hosts }).allowlist.length, 10_000)
     const more = refusedAs('invalid', /^allowlist has more than 10000 entries$/)
     assert.throws(() => readRegistration({ ...good, allowlist: [...hosts, 'one.example'] }), more)
     assert.throws(() => readRegistration({ ...good, allowlist: new Array(1_000_000).fill(0) }), more)

@@ -135,7 +135,7 @@ function parseList(bytes: Buffer): readonly unknown[] | undefined {
 /** The entry, or why it is none. */
 function check(raw: unknown): Entry | string {
   try {
-    return readRegistration(raw).entry
+    return readRegistration(raw)
   } catch (error) {
     if (error instanceof Refusal) return error.message.slice(0, 500)
     throw error

@@ -145,7 +145,7 @@ function copyTree(to: string): void {
     const isWanted = (path: string): boolean => !path.endsWith('.test.ts')
     cpSync(join(ROOT, folder), join(to, folder), { recursive: true, filter: isWanted })
   }
-  for (const name of dependencies(['zod', 'smol-toml', 'pino', 'hono', '@hono/node-server'])) {
+  for (const name of dependencies(['zod', 'smol-toml', 'pino', 'hono', '@hono/node-server', 'tldts'])) {
     const path = relative(ROOT, join(ROOT, 'node_modules', name))
     cpSync(join(ROOT, path), join(to, path), { recursive: true })
   }
