@@ -715,6 +715,7 @@ suite('fuzz', () => {
         if (status === 200) {
           assert.ok(typeof body === 'object' && body !== null)
           const stored = sources.find(String(Reflect.get(body, 'ip')))
+          assert.ok(stored)
           assert.deepEqual({ ...body, ...stored }, body, 'but for warnings, it is what was answered')
         } else {
           assert.equal(status, 400)
