@@ -219,7 +219,7 @@ suite('requests from a browser', () => {
       assert.equal((await ask('/v1/state', { headers: { Host } })).status, 200, Host)
   })
 
-  test('A4: whoever shows the secret asks by any host name', async (t) => {
+  test('A4: a request that shows the secret may have any host name', async (t) => {
     const { ask, post } = await openTest(t, { secret: 'horse' })
     const headers = { Host: 'proxy.cluster.example', Authorization: 'Bearer horse' }
     assert.equal((await post('/v1/register', GOOD, headers)).status, 200)

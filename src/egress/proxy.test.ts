@@ -127,7 +127,7 @@ for (const io of MAKES)
     })
   })
 
-test('a transparent listener that io net cannot have is refused, and one that nobody asked for is a warning', async (t) => {
+test('a transparent listener that io net cannot have is refused, and an optional one is a warning', async (t) => {
   const itsNeeds = 'it needs Linux, a Node with node:ffi, and io auto or epoll'
   const wanted = { io: 'net', transparent: LOOPBACK } as const
   await assert.rejects(start(t, wanted), (error) => {

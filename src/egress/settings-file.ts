@@ -69,7 +69,7 @@ export async function findSettingsFile(places: Places, declared: Declared): Prom
       const read = readToml(await readText(path, BYTES_MAX), path, declared)
       return { path, values: read.values, warnings: [...read.warnings, ...(await exposure(path, read))] }
     }
-    // Whoever names a file does not expect the settings of another one.
+    // A user who names a file does not expect the settings of another one.
     if (path === places.config) refuse('not_found', `there is no file ${shown(path)}, which --config names`)
   }
   return { path: undefined, values: new Map(), warnings: [] }

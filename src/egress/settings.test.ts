@@ -175,7 +175,7 @@ test('names of the admin listener are host names, in their one spelling', async 
   }
 })
 
-test('the transparent listener is optional unless somebody has given its address', async (t) => {
+test('the transparent listener is optional unless a flag, the environment or the file gives its address', async (t) => {
   const { others } = fourPlaces(t)
   const isOptional = async (flags: ServeFlags, env: Record<string, string> = {}) =>
     (await readServeSettings(flags, others, variables(env))).settings.transparentIsOptional

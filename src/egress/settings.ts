@@ -116,7 +116,7 @@ export interface ServeSettings {
   /** None: no admin listener. */
   readonly admin: readonly Listen[]
   readonly transparent?: Listen
-  /** Nobody asked for it: where it cannot be opened, the others are. */
+  /** Its address is the default: the proxy starts without it on a machine that cannot open it. */
   readonly transparentIsOptional?: true
   readonly secret?: string
   readonly adminHosts?: readonly string[]

@@ -80,7 +80,7 @@ export class StateFile {
     }
   }
 
-  /** Until the first change, which writes a file of another mode: whoever writes this one decides who reaches what. */
+  /** A user who can write the file decides what every source may reach. The first change replaces it by a file of mode 0600. */
   async #checkMode(warn: Warn): Promise<void> {
     const mode = (await stat(this.#path).catch(() => undefined))?.mode ?? 0
     if ((mode & OTHERS_WRITE) === 0) return

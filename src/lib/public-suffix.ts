@@ -1,5 +1,5 @@
-// Host names below which strangers get theirs, by the Public Suffix List (https://publicsuffix.org) and a few more. A rule that
-// allows such a name allows servers of anybody.
+// Host names below which any person can register a name: those of the Public Suffix List (https://publicsuffix.org) and a few
+// more. A rule that allows such a name allows servers of strangers.
 import { createRequire } from 'node:module'
 
 /** Hosting names that are not on the list, mostly because only names further below are given away. */
@@ -28,7 +28,7 @@ function isPublicSuffix(name: string): boolean {
   const { parse } = loadList()
   const isListed = (text: string): boolean => {
     const { publicSuffix, isIcann, isPrivate } = parse(text, OPTIONS)
-    // What is on no list counts as a suffix of one label that nobody has registered.
+    // The parser takes the last label of a name that is on no list for a suffix.
     return publicSuffix === text && (isIcann === true || isPrivate === true)
   }
   // The list has `*.ck`, and means that every name below `ck` is a suffix.

@@ -127,7 +127,7 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
       is('route', /Operation not permitted/)
       is('address of its own choice', /Operation not permitted/)
     })
-    test('makes no AF_VSOCK socket, which would reach the machine below', () => {
+    test('makes no AF_VSOCK socket, which would reach the host of a virtual machine', () => {
       is('local socket', 'made refused')
       is('vsock socket', 'refused refused')
     })

@@ -68,8 +68,8 @@ async function run(route: Route, request: IncomingMessage, parts: AdminParts): P
 const SHOWN_MAX = 64
 
 /**
- * A page may come from a name whose owner has pointed it at this machine, and then reads the answers without an Origin. An
- * address is nobody's name, and a name without a dot is one of this machine or its network.
+ * The owner of a domain can let its name resolve to this machine (DNS rebinding). A web page from that domain then reads the
+ * answers, and its requests have no Origin. No stranger owns an address, or a name without a dot.
  */
 function mustBeAskedHere({ headers: { host: text } }: IncomingMessage, known: readonly string[]): void {
   if (text === undefined) return

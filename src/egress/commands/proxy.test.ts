@@ -155,14 +155,14 @@ suite('proxy serve', () => {
     const sentence = 'egress-proxy: there is no file /nowhere/egress.toml, which --config names\n'
     assert.deepEqual({ code, stdout, stderr }, { code: 1, stdout: '', stderr: sentence })
   })
-  test('refuses a transparent listener with io net, unless nobody has asked for one', async (t) => {
+  test('refuses --transparent with io net, with exit code 1', async (t) => {
     const desk = egressDesk(t, { EGRESS_IO: 'net' })
     const none = ['--listen', '127.0.0.1:0', '--admin', '']
     const { code, stderr } = desk.run('proxy', 'serve', ...none, '--transparent', '127.0.0.1:0')
     assert.equal(code, 1)
     assert.match(stderr, /egress-proxy: no transparent listener can be opened: it needs Linux, /)
   })
-  test('warns of a listener that anybody may use', async (t) => {
+  test('warns of an admin listener without a secret', async (t) => {
     const serving = await egressDesk(t).serve()
     await until(() => serving.logged().some(({ msg }) => String(msg).startsWith('EGRESS_ADMIN_SECRET is not set')))
   })

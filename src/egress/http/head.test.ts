@@ -223,7 +223,7 @@ suite('the head of an answer', () => {
     assert.deepEqual(fieldsOf('HTTP/1.1 200 OK\nA: 1,\n 2\n\n'), ['A: 1, 2'])
   })
 
-  test('is refused with a fold behind the status line, a carriage return alone, or a folded length that is two', () => {
+  test('is refused with a fold after the status line, a carriage return alone, or a folded length that is two', () => {
     for (const text of [
       'HTTP/1.1 200 OK\r\n A: 1\r\n\r\n',
       'HTTP/1.1 200 OK\n A: 1\n\n',

@@ -50,7 +50,7 @@ export interface ResponseHead {
 export const HEAD_MAX = 65_536
 
 const END = Buffer.from('\r\n\r\n')
-/** Empty lines before a request: some clients send one behind a body that needs none, and others more. */
+/** Empty lines before a request: some clients send one after a body, and a few send more. */
 const EMPTY_LINES_MAX = 16
 const CR = 0x0d
 const LF = 0x0a
@@ -104,7 +104,7 @@ function findResponseHead(bytes: Buffer, seen: number): Whole | BadHead | typeof
 
 const UNTIDY = /[^\r]\n|\n[ \t]/
 
-/** Each line ends in CRLF, and each field is one line. A fold behind the status line belongs to no field and stays. */
+/** Each line ends in CRLF, and each field is one line. A fold after the status line belongs to no field and stays. */
 function tidied(text: string): string {
   if (!UNTIDY.test(text)) return text
   const lines = text.replace(/\r?\n/g, '\r\n')

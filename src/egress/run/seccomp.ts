@@ -1,5 +1,5 @@
 // The filter for the system calls of a workload, in the form that docker and podman take. Their own filters let a workload open
-// AF_VSOCK sockets, depending on their version, and those lead to the machine below this one: they know no network
+// AF_VSOCK sockets, depending on their version, and those lead to the host of a virtual machine: they know no network
 // namespaces, so an internal network does not hold them. A filter of an engine can only be replaced as a whole.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { constants, tmpdir } from 'node:os'
