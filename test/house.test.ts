@@ -69,6 +69,7 @@ const MAY_WRITE_FILES: Record<string, string> = {
   'src/store/full-text-file.ts': 'the search index',
   'src/store/migrate.ts': 'the copy of the store before a migration',
   'src/egress/state-file.ts': 'the state of the egress proxy',
+  'src/egress/run/seccomp.ts': 'the seccomp profile of one run, in a temporary directory',
   'src/cell/mount-view.ts': 'a temporary directory to mount on',
   'src/cell/hidden-file.ts': 'a temporary file without a name',
   'src/agent-socket/run-socket.ts': 'the sockets of runs, in a temporary directory',

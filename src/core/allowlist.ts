@@ -1,5 +1,7 @@
 // Which hosts a folder's agent may reach: its own rules and those of every folder above it, down from the root.
 import { z } from 'zod'
+import { topLevelFault } from '../lib/public-suffix.ts'
+import { refuse } from '../lib/refusal.ts'
 import type { Tx } from '../store/engine.ts'
 import { Table } from '../store/table.ts'
 import { networkStamp } from './stamp.ts'
@@ -21,6 +23,12 @@ export const DEFAULT_HOSTS: readonly string[] = ['anthropic.com', 'api.anthropic
 /** Whether a rule says nothing new because the host is a default. */
 export function isDefaultRule({ folder, target }: { readonly folder: string; readonly target: string }): boolean {
   return folder === '' && DEFAULT_HOSTS.includes(target)
+}
+
+/** Refuses a rule for a top-level domain: the proxy takes none, so that it would allow nothing. */
+export function mustNotBeTopLevel(target: string): void {
+  const fault = topLevelFault(target)
+  if (fault !== undefined) refuse('invalid', `target ${fault}`)
 }
 
 export const networkRules = new Table({

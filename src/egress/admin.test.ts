@@ -111,6 +111,27 @@ test('X1: register answers what is stored, state lists it sorted, unregister say
   assert.deepEqual((await post('/v1/unregister', { ip: '10.0.0.9' })).body, { removed: false })
 })
 
+test('register says which hosts allow more than they seem to, and state shows what is stored', async (t) => {
+  const { ask, post, warnings } = await openTest(t)
+  const allowlist = ['CO.UK.', 'github.io', 'localhost', 'bbc.co.uk']
+  const stored = { ...STORED, allowlist: ['co.uk', 'github.io', 'localhost', 'bbc.co.uk'] }
+  const said = [
+    '"co.uk" allows every name below it, and anybody can get one',
+    '"github.io" allows every name below it, and anybody can get one',
+    '"localhost" has a single label; it also allows every name that ends in .localhost',
+  ]
+  assert.deepEqual((await post('/v1/register', { ...GOOD, allowlist })).body, { ...stored, warnings: said })
+  assert.deepEqual(
+    warnings,
+    said.map((sentence) => `in the allowlist of 10.0.0.5: ${sentence}`),
+  )
+  assert.deepEqual((await ask('/v1/state')).body, [stored])
+  const many = Array.from({ length: 30 }, (_, at) => `host${at}`)
+  const { body } = await post('/v1/register', { ...GOOD, allowlist: many })
+  assert.ok(typeof body === 'object' && body !== null && 'warnings' in body && Array.isArray(body.warnings))
+  assert.deepEqual([body.warnings.length, body.warnings.at(-1)], [21, 'so do 10 more'])
+})
+
 suite('the secret', () => {
   const SECRET = 'correct-horse'
   const REFUSED: Record<string, Record<string, string | string[]>> = {
@@ -174,6 +195,36 @@ suite('requests from a browser', () => {
       assert.equal((await ask('/v1/state', { headers: { Origin: origin } })).status, 403)
     }
     assert.equal(sources.size, 0)
+  })
+
+  test('A4: a host name that a stranger could point here is 403 at every path, and changes nothing', async (t) => {
+    const { ask, post, sources } = await openTest(t, { hosts: ['admin.example'] })
+    for (const Host of ['evil.example', 'evil.example:3129', '127.0.0.1.evil.example', 'sub.admin.example', 'a b']) {
+      const refused = await post('/v1/register', GOOD, { Host })
+      assert.equal(codeOf(refused), 'forbidden', Host)
+      assert.match(refused.text, /the admin listener is not asked by the host/)
+      for (const path of ['/v1/state', '/v1/denied', '/health', '/metrics'])
+        assert.equal((await ask(path, { headers: { Host } })).status, 403, `${Host} ${path}`)
+    }
+    assert.equal(sources.size, 0)
+    for (const Host of [
+      'localhost',
+      'LOCALHOST:9',
+      'a.localhost',
+      'proxy:3129',
+      '[::1]:80',
+      '10.0.0.1',
+      'Admin.Example.:1',
+    ])
+      assert.equal((await ask('/v1/state', { headers: { Host } })).status, 200, Host)
+  })
+
+  test('A4: a request that shows the secret may have any host name', async (t) => {
+    const { ask, post } = await openTest(t, { secret: 'horse' })
+    const headers = { Host: 'proxy.cluster.example', Authorization: 'Bearer horse' }
+    assert.equal((await post('/v1/register', GOOD, headers)).status, 200)
+    assert.equal((await ask('/v1/state', { headers })).status, 200)
+    assert.equal((await ask('/v1/state', { headers: { ...headers, Authorization: 'Bearer cow' } })).status, 403)
   })
 
   test('A4: a body that a form could send is 415', async (t) => {
@@ -639,9 +690,9 @@ suite('fuzz', () => {
     fc.assert(
       fc.property(nearlyBodies(), (text) => {
         try {
-          const { entry } = readRegistration(parseJson(utf8(Buffer.from(text))))
+          const entry = readRegistration(parseJson(utf8(Buffer.from(text))))
           taken++
-          assert.deepEqual(readRegistration(entry).entry, entry, 'it is not in its one spelling')
+          assert.deepEqual(readRegistration(entry), entry, 'it is not in its one spelling')
           for (const host of entry.allowlist) assert.deepEqual('fault' in parseEntry(host), false, host)
           assert.match(entry.ip, /^[0-9a-f.:]+$/)
         } catch (error) {
@@ -663,7 +714,9 @@ suite('fuzz', () => {
         statuses.set(status, (statuses.get(status) ?? 0) + 1)
         if (status === 200) {
           assert.ok(typeof body === 'object' && body !== null)
-          assert.deepEqual(sources.find(String(Reflect.get(body, 'ip'))), body)
+          const stored = sources.find(String(Reflect.get(body, 'ip')))
+          assert.ok(stored)
+          assert.deepEqual({ ...body, ...stored }, body, 'but for warnings, it is what was answered')
         } else {
           assert.equal(status, 400)
           assert.deepEqual(sources.list(), before)

@@ -1,6 +1,7 @@
 // The list of hosts behind `--allow`, as a person types it.
 import type { Printer } from '../lib/print.ts'
 import { misuse } from '../lib/program.ts'
+import { breadthWarning } from '../lib/public-suffix.ts'
 import { parseEntry } from './entry.ts'
 
 /** Canonical names without repeats; what an empty list allows is nothing. Whatever could never match is refused. */
@@ -12,7 +13,7 @@ export function readAllowFlag(text: string, print: Pick<Printer, 'warn'>): strin
   const entries = typed.map(parseEntry)
   const faults = entries.flatMap((entry) => ('fault' in entry ? [entry.fault] : []))
   if (faults.length > 0) misuse(`--allow: ${[...new Set(faults)].join(' ')}`)
-  const warnings = entries.flatMap((entry) => ('warning' in entry && entry.warning ? [entry.warning] : []))
-  for (const warning of new Set(warnings)) print.warn(`--allow: ${warning}`)
-  return [...new Set(entries.flatMap((entry) => ('host' in entry ? [entry.host] : [])))]
+  const hosts = [...new Set(entries.flatMap((entry) => ('host' in entry ? [entry.host] : [])))]
+  for (const warning of hosts.flatMap((host) => breadthWarning(host) ?? [])) print.warn(`--allow: ${warning}`)
+  return hosts
 }

@@ -66,6 +66,12 @@ export const ANSWERS = {
     (about) => `the request is malformed${because(about)}.`,
   ),
   'uri-too-long': answer(414, 'URI Too Long', 'http_request_error', () => 'the request line is too long.'),
+  'expectation-failed': answer(
+    417,
+    'Expectation Failed',
+    'http_request_error',
+    () => 'the field Expect asks for something other than 100-continue.',
+  ),
   'head-too-large': answer(
     431,
     'Request Header Fields Too Large',
@@ -176,6 +182,7 @@ export type AnswerCode = keyof typeof ANSWERS
 const SHOWN: Partial<Record<AnswerCode, string>> = {
   'ip-literal': 'blocked-by-allowlist',
   'uri-too-long': 'bad-request',
+  'expectation-failed': 'bad-request',
   'head-too-large': 'bad-request',
   'head-timeout': 'bad-request',
   'not-implemented': 'bad-request',

@@ -1,11 +1,11 @@
 // An entry of an allowlist as an operator writes it: a host name, which also stands for every name below it. Whatever
 // would silently never match, or match far more than was meant, is a fault, and the sentence says what to write instead.
 import { domainToASCII } from 'node:url'
+import { topLevelFault } from '../lib/public-suffix.ts'
 import { canonicalAddress } from './address-text.ts'
 import { parseHost } from './host.ts'
-import { isShared, isTopLevel } from './top-level.ts'
 
-export type ParsedEntry = { readonly host: string; readonly warning?: string } | { readonly fault: string }
+export type ParsedEntry = { readonly host: string } | { readonly fault: string }
 
 const LONGEST_SHOWN = 100
 /** Far beyond any name; what is longer is not worth finding out what it was meant to be. */
@@ -18,17 +18,8 @@ export function parseEntry(text: string): ParsedEntry {
   const host = parseHost(text)
   if (!host) return { fault: `${shown} ${findFault(text)}` }
   if (host.kind === 'address') return { fault: `${shown} is an IP address; an entry is a host name.` }
-  const name = host.text
-  const isOneLabel = !name.includes('.')
-  if (isOneLabel && isTopLevel(name)) {
-    return {
-      fault: `${shown} would allow every name that ends in .${name}; write the host itself, such as example.${name}.`,
-    }
-  }
-  if (isOneLabel)
-    return { host: name, warning: `${shown} has a single label; it also allows every name that ends in .${name}.` }
-  if (isShared(name)) return { host: name, warning: `${shown} allows every name below it, and anybody can get one.` }
-  return { host: name }
+  const fault = topLevelFault(host.text)
+  return fault === undefined ? { host: host.text } : { fault: `${fault}.` }
 }
 
 /** The end of a sentence about a text that is no host. */
@@ -55,7 +46,7 @@ function findFault(text: string): string {
 /** What to write instead, if that would be an entry. */
 function suggest(text = ''): string {
   const host = parseHost(text)
-  if (host?.kind !== 'name' || (!host.text.includes('.') && isTopLevel(host.text))) return ''
+  if (host?.kind !== 'name' || topLevelFault(host.text) !== undefined) return ''
   return `: write ${host.text}`
 }
 

@@ -5,6 +5,7 @@ import { readdirSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import { until } from '../../test/support/until.ts'
+import { Refusal } from '../lib/refusal.ts'
 import { type EgressProxy, type ProxyOptions, startProxy } from './proxy.ts'
 import { openKernel } from './wires/kernel.ts'
 
@@ -125,6 +126,30 @@ for (const io of MAKES)
       assert.equal(code, 7)
     })
   })
+
+test('a transparent listener that io net cannot have is refused, and an optional one is a warning', async (t) => {
+  const itsNeeds = 'it needs Linux, a Node with node:ffi, and io auto or epoll'
+  const wanted = { io: 'net', transparent: LOOPBACK } as const
+  await assert.rejects(start(t, wanted), (error) => {
+    assert.ok(error instanceof Refusal)
+    assert.equal(error.message, `no transparent listener can be opened: ${itsNeeds}`)
+    return true
+  })
+  const lines: string[] = []
+  const proxy = await start(t, { ...wanted, transparentIsOptional: true, log: (text) => lines.push(text) })
+  assert.equal(proxy.transparent, undefined)
+  assert.ok(lines.join('').includes(`no transparent listener is opened: ${itsNeeds}`), lines.join(''))
+})
+
+test('the admin listener is asked by the name it listens at, and by the names that are given', async (t) => {
+  const proxy = await start(t, { admin: [LOOPBACK], adminHosts: ['admin.example'] })
+  const [{ port } = assert.fail('it does not listen')] = proxy.admin
+  const status = async (host: string): Promise<string> => {
+    const answer = await exchange(port, `GET /v1/state HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+    return answer.slice('HTTP/1.1 '.length, 'HTTP/1.1 200'.length)
+  }
+  assert.deepEqual([await status('admin.example'), await status('evil.example')], ['200', '403'])
+})
 
 function openFiles(): number {
   return process.platform === 'linux' ? readdirSync('/proc/self/fd').length : 0

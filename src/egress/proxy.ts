@@ -29,7 +29,11 @@ export interface ProxyOptions {
   /** Without one, no forward listener; so with the others. */
   readonly listen?: Listen | undefined
   readonly transparent?: Listen | undefined
+  /** Where this machine cannot have a transparent listener, that is a warning and not a refusal. */
+  readonly transparentIsOptional?: boolean | undefined
   readonly admin?: readonly Listen[] | undefined
+  /** Host names by which the admin listener may be asked, besides addresses, `localhost` and names without a dot. */
+  readonly adminHosts?: readonly string[] | undefined
   /** The bearer of whoever may change the registry. */
   readonly secret?: string | undefined
   /** Where the registry is kept; without it, in memory. */
@@ -69,6 +73,10 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   const log = options.log ?? ((lines) => void process.stderr.write(lines))
   const warn = (sentence: string): void => log(lineOfWords('warn', sentence))
   const kernel = kernelFor(options)
+  if (options.transparent && !kernel) {
+    if (!options.transparentIsOptional) refuse('unsupported', `${NO_TRANSPARENT} can be opened: ${ITS_NEEDS}`)
+    warn(`${NO_TRANSPARENT} is opened: ${ITS_NEEDS}`)
+  }
   const { promise: died, resolve: dies } = Promise.withResolvers<unknown>()
   const sources = await Sources.open(options.statePath, warn)
   const resolver = openResolver({ ...options.dns, timeoutMs: limitsOf(options).dnsMs })
@@ -86,7 +94,15 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
     return at && (await answers) && (await isListening(at)) ? 'alive' : 'dead'
   }
   const onFault = (incident: string, error: unknown): void => warn(`admin request ${incident} failed: ${error}`)
-  const parts = { sources, snapshot, testForward, isDraining: () => closing !== undefined, secret: options.secret }
+  const parts = {
+    sources,
+    snapshot,
+    testForward,
+    isDraining: () => closing !== undefined,
+    secret: options.secret,
+    // A name that it listens at is one by which it is asked.
+    hosts: [...(options.adminHosts ?? []), ...(options.admin ?? []).map((listen) => listen.host)],
+  }
   const admin = await openAdmin(options.admin ?? [], parts, { onFault })
   const host: CoreHost = {
     log,
@@ -106,7 +122,7 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   sources.listen((change) => running.apply([change]))
   await running.apply(sources.list().map((entry) => ({ kind: 'set', entry })))
   const summary = summarizeDenied(snapshot, log)
-  const socketSources = new SocketSources(running, kernel, warn)
+  const socketSources = new SocketSources(running, kernel)
   const shut = async (): Promise<void> => {
     await socketSources.close()
     await running.stop()
@@ -122,6 +138,10 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   const openSource = (source: SourceOptions): Promise<SocketSource> => socketSources.open(source)
   return { ...running.listening, admin: admin.endpoints, sources, openSource, snapshot, close, died }
 }
+
+const NO_TRANSPARENT = 'no transparent listener'
+/** Only the kernel knows where a redirected connection was going. */
+const ITS_NEEDS = 'it needs Linux, a Node with node:ffi, and io auto or epoll'
 
 function kernelFor({ io = 'auto' }: ProxyOptions): Kernel | undefined {
   const kernel = io === 'net' ? undefined : openKernel()
@@ -148,9 +168,6 @@ async function openCore(
     reportsDenied: options.onDenied !== undefined,
   }
   if (kernel) return openThreadCore(core, host, kernel)
-  // Only the kernel knows where a redirected connection was going.
-  if (core.transparent)
-    host.warn('there is no transparent listener: it needs Linux, a Node with node:ffi, and io auto or epoll')
   return openNetCore({ ...core, transparent: undefined }, host)
 }
 

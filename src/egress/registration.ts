@@ -2,8 +2,10 @@
 // and whoever starts the proxy inside another process all come through here.
 import { z } from 'zod'
 import { parse } from '../lib/parse.ts'
+import { breadthWarning } from '../lib/public-suffix.ts'
 import { refuse } from '../lib/refusal.ts'
 import { canonicalAddress } from './address-text.ts'
+import { type AddressClass, classOf } from './addresses.ts'
 import { parseEntry } from './entry.ts'
 import { parseHost } from './host.ts'
 import type { AllowedEndpoint, Entry } from './match.ts'
@@ -46,51 +48,41 @@ const SocketSourceInput = z.strictObject({
 
 const Removal = z.strictObject({ ip: z.string() })
 
-export interface Registered {
-  readonly entry: Entry
-  /** Sentences about hosts that allow more than they seem to. */
-  readonly warnings: readonly string[]
+/** Refused as a whole, with a sentence for each host that can be no entry. */
+export function readRegistration(raw: unknown): Entry {
+  const { ip, id, allowlist } = parse(Registration, raw)
+  const hosts = readHosts(allowlist)
+  return { ip: readAddress(ip), id, allowlist: hosts }
 }
 
-/** Refused as a whole, with a sentence for each host that can be no entry. */
-export function readRegistration(raw: unknown): Registered {
-  const { ip, id, allowlist } = parse(Registration, raw)
-  const { hosts, warnings } = readHosts(allowlist)
-  return { entry: { ip: readAddress(ip), id, allowlist: hosts }, warnings }
+/** Sentences about hosts of a list that allow more than they seem to. */
+export function warningsOf(allowlist: readonly string[]): readonly string[] {
+  const warnings = allowlist.flatMap((host) => breadthWarning(host) ?? [])
+  const more = warnings.length - TOLD_MAX
+  return [...warnings.slice(0, TOLD_MAX), ...(more > 0 ? [`so do ${more} more`] : [])]
 }
 
 export interface SocketRegistration extends Pick<Entry, 'id' | 'allowlist'> {
   /** With canonical hosts. */
   readonly endpoints: readonly AllowedEndpoint[]
-  readonly warnings: readonly string[]
 }
 
 /** A source that has no address: it is known by its listener. */
 export function readSocketSource(raw: unknown): SocketRegistration {
   const { id, allowlist, endpoints = [] } = parse(SocketSourceInput, raw)
-  const { hosts, warnings } = readHosts(allowlist)
-  return { id, allowlist: hosts, endpoints: endpoints.map(readEndpoint), warnings }
+  return { id, allowlist: readHosts(allowlist), endpoints: endpoints.map(readEndpoint) }
 }
 
-export interface CheckedHosts {
-  /** Canonical, without repeats. */
-  readonly hosts: readonly string[]
-  readonly warnings: readonly string[]
-}
-
-export function readAllowlist(allowlist: unknown): CheckedHosts {
+/** Canonical, without repeats. */
+export function readAllowlist(allowlist: unknown): readonly string[] {
   return readHosts(parse(AllowlistChange, { allowlist }).allowlist)
 }
 
-function readHosts(allowlist: readonly string[]): CheckedHosts {
+function readHosts(allowlist: readonly string[]): readonly string[] {
   const entries = allowlist.map((text) => parseEntry(text))
   const faults = entries.flatMap((entry) => ('fault' in entry ? [entry.fault] : []))
   if (faults.length > 0) refuse('invalid', `the allowlist has what can be no entry: ${joined(faults)}`)
-  const good = entries.flatMap((entry) => ('fault' in entry ? [] : [entry]))
-  return {
-    hosts: [...new Set(good.map(({ host }) => host))],
-    warnings: good.flatMap(({ warning }) => (warning === undefined ? [] : [warning])),
-  }
+  return [...new Set(entries.flatMap((entry) => ('host' in entry ? [entry.host] : [])))]
 }
 
 function readEndpoint({ host: text, port }: AllowedEndpoint): AllowedEndpoint {
@@ -105,10 +97,14 @@ export function readRemoval(raw: unknown): string {
   return readAddress(parse(Removal, raw).ip)
 }
 
+const NO_SOURCE: ReadonlySet<AddressClass> = new Set(['unspecified', 'broadcast', 'multicast'])
+
 function readAddress(text: string): string {
   const ip = canonicalAddress(text)
   // No packet comes from there: whoever writes it means everybody, and would have registered nobody.
-  if (ip === '0.0.0.0' || ip === '::') refuse('invalid', `ip must be the address of one source, not ${ip}`)
+  if (ip !== undefined && NO_SOURCE.has(classOf(ip))) {
+    refuse('invalid', `ip must be the address of one source, not the ${classOf(ip)} address ${ip}`)
+  }
   if (ip !== undefined) return ip
   const shown = JSON.stringify(text.slice(0, SHOWN_MAX))
   return refuse('invalid', `ip must be one IPv4 or IPv6 address, without zone, mask or leading zeros, not ${shown}`)

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, suite, type TestContext, test } from 'node:test'
 import { type FakeDocker, type FakeRun, fakeDocker } from '../../test/support/fake-docker.ts'
+import { tempDir } from '../../test/support/temp.ts'
 import { until } from '../../test/support/until.ts'
 import { makeTag } from './run/tag.ts'
 
@@ -10,7 +13,7 @@ const ALLOW = ['--allow', 'example.com,pypi.org']
 /** A call in short: its words, and which part it is about. */
 function brief(call: readonly string[]): string {
   const name = call[0] === 'create' ? call[2] : call.findLast((arg) => arg.startsWith('egress-proxy-'))
-  const part = /-(net|proxy|workload)(?::\/)?$/.exec(name ?? '')?.[1]
+  const part = /-(net|proxy|workload)(?::\/.*)?$/.exec(name ?? '')?.[1]
   const words = call.slice(0, call[0] === 'network' || call[1] === 'inspect' ? 2 : 1)
   return [...words, ...(part ? [part] : [])].join(' ')
 }
@@ -46,6 +49,8 @@ suite('what egress-proxy run asks of the engine', () => {
       'network inspect net',
       'create workload',
       'container inspect workload',
+      'container inspect workload',
+      'cp workload',
       'create proxy',
       'network connect proxy',
       'cp proxy',
@@ -79,10 +84,20 @@ suite('what egress-proxy run asks of the engine', () => {
     assert.match(valuesOf(workload, '--network')[0] ?? '', /^egress-proxy-.*-net$/)
     assert.deepEqual(valuesOf(workload, '--ip'), ['10.88.0.3'])
     assert.deepEqual(valuesOf(workload, '--cap-drop'), ['NET_RAW', 'NET_ADMIN', 'MKNOD'])
-    assert.deepEqual(valuesOf(workload, '--security-opt'), ['no-new-privileges'])
+    const [privileges, seccomp, ...others] = valuesOf(workload, '--security-opt')
+    assert.deepEqual([privileges, others], ['no-new-privileges', []])
+    assert.match(seccomp ?? '', /^seccomp=\/.*\/seccomp\.json$/)
+    assert.ok(!existsSync(seccomp?.slice('seccomp='.length) ?? ''), 'the file is gone when the container is made')
     assert.deepEqual(valuesOf(workload, '--dns'), ['10.88.0.2'])
     assert.ok(valuesOf(workload, '--sysctl').includes('net.ipv6.conf.all.disable_ipv6=1'))
     assert.deepEqual(valuesOf(workload, '--volume'), [])
+  })
+
+  test('an init process starts the workload, which has no hosts file of this machine', () => {
+    const workload = find(docker, 'create workload')
+    assert.ok(workload.includes('--init'))
+    assert.ok(!workload.includes('--no-hosts'), 'docker makes a file of its own')
+    assert.ok(!find(docker, 'create proxy').includes('--init'), 'the proxy listens to signals itself')
   })
 
   test('A21: every proxy variable is set in both spellings', () => {
@@ -144,17 +159,59 @@ suite('egress-proxy run', { concurrency: 3 }, () => {
     assert.ok(!find(docker, 'create workload').includes('--tty'), 'a pipe is no terminal')
   })
 
-  for (const [what, settings, code] of [
-    ['that is not there', { FAIL: 'start*workload', STATUS: 'created 127' }, 127],
-    ['that may not be run', { FAIL: 'start*workload', STATUS: 'created 126' }, 126],
-    ['of which the engine says no more', { FAIL: 'start*workload', STATUS: 'created 0' }, 125],
-  ] as const) {
-    test(`a command ${what} ends with ${code}`, async (t) => {
+  test('a workload that the engine could not start ends with 125, whatever exit code the engine gives it', async (t) => {
+    for (const STATUS of ['created 0', 'created 127']) {
       const docker = fakeDocker(t)
-      assert.equal((await docker.run([...ALLOW, '--', 'nothing'], settings).ended).code, code)
+      const { code } = await docker.run([...ALLOW, '--', 'true'], { FAIL: 'start*workload', STATUS }).ended
+      assert.equal(code, 125)
       assert.deepEqual(docker.left(), [])
+    }
+  })
+})
+
+suite('the command of egress-proxy run', { concurrency: 3 }, () => {
+  const files = (t: TestContext): string => {
+    const root = tempDir(t)
+    for (const folder of ['usr/bin', 'work']) mkdirSync(join(root, folder), { recursive: true })
+    for (const program of ['usr/bin/tool', 'work/own']) writeFileSync(join(root, program), '', { mode: 0o755 })
+    writeFileSync(join(root, 'usr/bin/text'), '', { mode: 0o644 })
+    symlinkSync('tool', join(root, 'usr/bin/link'))
+    symlinkSync('nowhere', join(root, 'usr/bin/dangling'))
+    symlinkSync('loop', join(root, 'usr/bin/loop'))
+    return root
+  }
+  const run = async (t: TestContext, program: string) => {
+    const docker = fakeDocker(t)
+    const CONFIG = '"/work" ["A=b","PATH=/usr/local/bin:/usr/bin"]'
+    const ended = await docker.run([...ALLOW, '--', program], { ROOT: files(t), CONFIG }).ended
+    assert.deepEqual(docker.left(), [])
+    return { ...ended, isStarted: docker.calls().some((call) => brief(call) === 'start workload') }
+  }
+
+  for (const program of ['tool', 'link', './own', '/usr/bin/tool', '../usr/bin/link']) {
+    test(`${program} is found as the image looks for programs`, async (t) => {
+      const { code, stderr } = await run(t, program)
+      assert.deepEqual({ code, stderr }, { code: 0, stderr: 'its complaint\n' })
     })
   }
+  for (const program of ['no-such-command', 'own', './tool', '/usr/bin/own', 'dangling', 'loop']) {
+    test(`${program}, which is not there, ends with 127 and a sentence, and nothing is started`, async (t) => {
+      const { code, stderr, isStarted } = await run(t, program)
+      const sentence = `egress-proxy: there is no command "${program}" in the image egress-proxy:latest\n`
+      assert.deepEqual({ code, stderr, isStarted }, { code: 127, stderr: sentence, isStarted: false })
+    })
+  }
+  for (const program of ['text', '/usr/bin/text', '/usr/bin']) {
+    test(`${program}, which is no program, ends with 126 and a sentence, and nothing is started`, async (t) => {
+      const { code, stderr, isStarted } = await run(t, program)
+      const sentence = `egress-proxy: "${program}" in the image egress-proxy:latest is not executable\n`
+      assert.deepEqual({ code, stderr, isStarted }, { code: 126, stderr: sentence, isStarted: false })
+    })
+  }
+  test('where the engine does not tell, the start shows it', async (t) => {
+    const docker = fakeDocker(t)
+    assert.equal((await docker.run([...ALLOW, '--', 'true'], { FAIL: 'cp *workload:*', CODE: '3' }).ended).code, 3)
+  })
 })
 
 suite('egress-proxy run that fails half-way', { concurrency: 3 }, () => {
@@ -163,6 +220,7 @@ suite('egress-proxy run that fails half-way', { concurrency: 3 }, () => {
     'network inspect*Internal*': 'docker network inspect failed',
     'create*-workload *': 'docker create failed',
     'container inspect*Networks*': 'docker container inspect failed',
+    'container inspect*Config*': 'docker container inspect failed',
     'create*-proxy *': 'docker create failed',
     'network connect*': 'docker network connect failed',
     'cp -*': 'docker cp failed',
@@ -295,6 +353,14 @@ suite('the engine and the subnet of a run', { concurrency: 3 }, () => {
     const network = find(docker, 'network create net')
     assert.ok(network.includes('--disable-dns') && !network.includes('--opt'))
     assert.deepEqual(valuesOf(find(docker, 'create proxy'), '--network'), ['podman'])
+    const workload = find(docker, 'create workload')
+    assert.ok(workload.includes('--init') && workload.includes('--no-hosts'))
+    assert.deepEqual(valuesOf(workload, '--hostname'), ['workload'])
+    const [path, text] = docker
+      .read('hosts')
+      .toString('latin1')
+      .split(/\0(?:.*ustar)?[0\0]*\0/s)
+    assert.deepEqual([path, text], ['etc/hosts', '127.0.0.1\tlocalhost\n10.88.0.3\tworkload\n'])
   })
 
   test('A15: a subnet that another run has just taken is passed over', async (t) => {

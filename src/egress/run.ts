@@ -3,19 +3,33 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { isatty } from 'node:tty'
+import type { Out } from '../lib/print.ts'
 import { misuse } from '../lib/program.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { readSettings } from '../lib/settings.ts'
 import type { Io } from './command.ts'
 import { readRegistration } from './registration.ts'
+import { CommandFault, mustBeRunnable } from './run/command-check.ts'
 import { call, findEngine } from './run/engine.ts'
 import { mustHaveImages } from './run/images.ts'
 import { Interrupted, Interrupts } from './run/interrupts.ts'
 import { makeNetwork } from './run/network.ts'
-import { connectArgs, nameOf, proxyArgs, type Run, seedArchive, type Workload, workloadArgs } from './run/parts.ts'
+import {
+  connectArgs,
+  hasOwnHosts,
+  hostsArchive,
+  nameOf,
+  proxyArgs,
+  type Run,
+  seedArchive,
+  type Workload,
+  workloadArgs,
+} from './run/parts.ts'
 import { type RunningProxy, startProxy } from './run/proxy.ts'
 import { removeContainer, removeDead, removeNetwork } from './run/remains.ts'
+import { writeSeccompProfile } from './run/seccomp.ts'
 import { ImageName, RUN_SETTINGS, type RunSettings } from './run/settings.ts'
+import type { Subnet } from './run/subnet.ts'
 import { makeTag } from './run/tag.ts'
 import { Teardown } from './run/teardown.ts'
 import { startWatch, type Watch } from './run/watch.ts'
@@ -38,7 +52,10 @@ const DEFAULT_ID = 'run'
 /** As the engines report that it was they who failed, and not the command. */
 const SET_UP_FAILED = 125
 
-/** The exit code is the workload's, or 125 where it could not be started, or 128 and the signal that came before. */
+/**
+ * The exit code is the workload's; or 127 where the image has no such command, 126 where it is not executable, 125 where the
+ * container could not be made or started; or 128 and the signal that came before.
+ */
 export async function runWorkload(options: RunOptions, io: RunIo): Promise<number> {
   mustBeValid(options)
   const interrupts = new Interrupts()
@@ -47,6 +64,10 @@ export async function runWorkload(options: RunOptions, io: RunIo): Promise<numbe
     return await Promise.race([runParts(options, settings, io, interrupts), interrupts.second])
   } catch (error) {
     if (error instanceof Interrupted) return error.code
+    if (error instanceof CommandFault) {
+      io.stderr.write(`egress-proxy: ${error.message}\n`)
+      return error.code
+    }
     if (!(error instanceof Refusal)) throw error
     io.stderr.write(`egress-proxy: ${error.message}\n${error.hint === undefined ? '' : `hint: ${error.hint}\n`}`)
     return SET_UP_FAILED
@@ -91,7 +112,7 @@ async function runParts(
   const watch = startWatch(engine, run.tag)
   const teardown = new Teardown(run, watch, io.stderr)
   try {
-    const proxy = await setUp(run, { options, settings, workload, interrupts, watch, teardown })
+    const proxy = await setUp(run, { options, settings, workload, interrupts, watch, teardown, stderr: io.stderr })
     const code = await runToEnd(run, { proxy, isTerminal: workload.isTerminal, interrupts, stderr: io.stderr })
     teardown.expectAll()
     return code
@@ -107,6 +128,7 @@ interface Surroundings {
   readonly interrupts: Interrupts
   readonly watch: Watch
   readonly teardown: Teardown
+  readonly stderr: Out
 }
 
 /**
@@ -120,9 +142,13 @@ async function setUp(run: Run, surroundings: Surroundings): Promise<RunningProxy
   const subnet = await makeNetwork(run, settings.EGRESS_SUBNET, watch)
   teardown.push(() => removeNetwork(engine, nameOf(run, 'net')))
   interrupts.check()
-  await call(engine, workloadArgs(run, subnet, workload), { hold })
+  await makeWorkload(run, subnet, surroundings)
   teardown.push(() => removeContainer(engine, nameOf(run, 'workload')))
   await mustStandAlone(run)
+  await mustBeRunnable(run, workload)
+  if (hasOwnHosts(run)) {
+    await call(engine, ['cp', '-', `${nameOf(run, 'workload')}:/`], { input: hostsArchive(subnet) })
+  }
   interrupts.check()
   await call(engine, proxyArgs(run, subnet), { hold })
   teardown.push(() => removeContainer(engine, nameOf(run, 'proxy')))
@@ -133,6 +159,16 @@ async function setUp(run: Run, surroundings: Surroundings): Promise<RunningProxy
   const proxy = await startProxy(run)
   interrupts.check()
   return proxy
+}
+
+async function makeWorkload(run: Run, subnet: Subnet, { workload, watch, stderr }: Surroundings): Promise<void> {
+  const profile = await writeSeccompProfile(run.engine, stderr)
+  try {
+    const args = workloadArgs(run, subnet, { ...workload, seccompPath: profile?.path })
+    await call(run.engine, args, { hold: watch.hold })
+  } finally {
+    await profile?.remove()
+  }
 }
 
 function workloadOf({ image, command }: RunOptions, { EGRESS_IMAGE }: RunSettings): Workload {

@@ -1,5 +1,5 @@
-// The settings file: the first of four places that has one, in TOML. A missing file is fine, one that cannot be read or
-// understood is not (decision X6). Values are never repeated where they may be secret.
+// The settings file: the first of four places that has one, in TOML. A missing file is fine, unless `--config` names it; one
+// that cannot be read or understood is not. Values are never repeated where they may be secret.
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
@@ -49,6 +49,7 @@ const KEYS: ReadonlyMap<string, readonly [key: string, kind: Kind]> = new Map([
   ['[proxy] dns_servers', ['EGRESS_DNS_SERVERS', 'list']],
   ['[proxy] io', ['EGRESS_IO', 'text']],
   ['[admin] secret', ['EGRESS_ADMIN_SECRET', 'text']],
+  ['[admin] hosts', ['EGRESS_ADMIN_HOSTS', 'list']],
   ['[state] path', ['EGRESS_STATE_PATH', 'text']],
 ])
 const TABLES = ['proxy', 'admin', 'state']
@@ -63,15 +64,15 @@ const KIND_SENTENCES: Readonly<Record<Kind, string>> = {
 type Declared = Readonly<Record<string, Setting>>
 
 export async function findSettingsFile(places: Places, declared: Declared): Promise<SettingsFile> {
-  const warnings: string[] = []
   for (const path of pathsOf(places)) {
     if (await isThere(path)) {
       const read = readToml(await readText(path, BYTES_MAX), path, declared)
-      return { path, values: read.values, warnings: [...warnings, ...read.warnings, ...(await exposure(path, read))] }
+      return { path, values: read.values, warnings: [...read.warnings, ...(await exposure(path, read))] }
     }
-    if (path === places.config) warnings.push(`there is no file ${shown(path)}, which --config names`)
+    // A user who names a file does not expect the settings of another one.
+    if (path === places.config) refuse('not_found', `there is no file ${shown(path)}, which --config names`)
   }
-  return { path: undefined, values: new Map(), warnings }
+  return { path: undefined, values: new Map(), warnings: [] }
 }
 
 function pathsOf({ config, configHome, home, etc = '/etc' }: Places): string[] {

@@ -71,6 +71,7 @@ test('without a word from anybody the defaults of the manual hold', async (t) =>
       { host: '::1', port: 3129 },
     ],
     transparent: { host: '::', port: 3127 },
+    transparentIsOptional: true,
     denyPrivate: false,
     verifySni: true,
     limits: { idleMs: 3_600_000, maxPerSource: 4096, maxConnections: 0 },
@@ -97,6 +98,7 @@ const KEYS: Record<keyof typeof SERVE, Key> = {
   EGRESS_ADMIN_ADDR: { toml: 'proxy.admin_listen', flag: 'admin', values: LISTENERS },
   EGRESS_TRANSPARENT_ADDR: { toml: 'proxy.transparent_listen', flag: 'transparent', values: LISTENERS },
   EGRESS_ADMIN_SECRET: { toml: 'admin.secret', values: ['a', 'b', 'c'] },
+  EGRESS_ADMIN_HOSTS: { toml: 'admin.hosts', values: ['a.example', 'b.example', 'C.example.,d.example'] },
   EGRESS_STATE_PATH: { toml: 'state.path', values: ['/a', '/b', '/c'] },
   EGRESS_DENY_PRIVATE: {
     toml: 'proxy.deny_private',
@@ -163,33 +165,49 @@ suite('precedence: flag, then environment, then file, then default, and an empty
   })
 })
 
+test('names of the admin listener are host names, in their one spelling', async (t) => {
+  const { settings } = await readFile(t, '[admin]\nhosts = ["A.example.", "b.example"]\n')
+  assert.deepEqual(settings.adminHosts, ['a.example', 'b.example'])
+  const { others } = fourPlaces(t)
+  for (const EGRESS_ADMIN_HOSTS of ['a.example:3129', '10.0.0.1', 'http://a.example', 'a b']) {
+    const said = await refusalOf(readServeSettings({}, others, variables({ EGRESS_ADMIN_HOSTS })))
+    assert.match(said, /^EGRESS_ADMIN_HOSTS in the environment must be host names with commas between, without ports/)
+  }
+})
+
+test('the transparent listener is optional unless a flag, the environment or the file gives its address', async (t) => {
+  const { others } = fourPlaces(t)
+  const isOptional = async (flags: ServeFlags, env: Record<string, string> = {}) =>
+    (await readServeSettings(flags, others, variables(env))).settings.transparentIsOptional
+  assert.equal(await isOptional({}), true)
+  assert.equal(await isOptional({ transparent: ':3127' }), undefined)
+  assert.equal(await isOptional({}, { EGRESS_TRANSPARENT_ADDR: ':3127' }), undefined)
+  const { settings } = await readFile(t, '[proxy]\ntransparent_listen = ":3127"\n')
+  assert.equal(settings.transparentIsOptional, undefined)
+})
+
 suite('the four places of the file', () => {
   test('the first that has one is read, and no other', async (t) => {
     const { config, others, files } = fourPlaces(t)
     for (const [index, file] of files.entries()) writeFileSync(file, `[proxy]\nlisten = ":${index + 1}"\n`)
     for (const [index, file] of files.entries()) {
-      const { settings, path, warnings } = await readServeSettings({}, { config, ...others }, variables())
+      const places = index === 0 ? { config, ...others } : others
+      const { settings, path } = await readServeSettings({}, places, variables())
       assert.equal(settings.listen?.port, index + 1)
       assert.equal(path, file)
-      assert.equal(
-        warnings.some((warning) => warning.includes('--config')),
-        index > 0,
-      )
       execFileSync('rm', [file])
     }
-    const { settings, path } = await readServeSettings({}, { config, ...others }, variables())
+    const { settings, path } = await readServeSettings({}, others, variables())
     assert.equal(settings.listen?.port, 3128)
     assert.equal(path, undefined)
   })
 
-  test('a missing --config is a warning that names it, also an empty one', async (t) => {
-    const { others, root } = fourPlaces(t)
-    for (const config of [join(root, 'nowhere.toml'), join(root, 'given.toml', 'below'), '']) {
-      const { warnings } = await readServeSettings({}, { config, ...others }, variables())
-      assert.ok(
-        warnings.some((warning) => warning.includes(`there is no file ${config || '""'}, which --config`)),
-        warnings.join(),
-      )
+  test('a missing --config is refused by its name, also an empty one, and no other file is read in its place', async (t) => {
+    const { others, root, files } = fourPlaces(t)
+    for (const file of files.slice(1)) writeFileSync(file, '[proxy]\nlisten = ":7"\n')
+    for (const config of [join(root, 'nowhere.toml'), join(files[1] ?? '', 'below'), '']) {
+      const said = await refusalOf(readServeSettings({}, { config, ...others }, variables()))
+      assert.equal(said, `there is no file ${config || '""'}, which --config names`)
     }
   })
 

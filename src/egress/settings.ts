@@ -19,6 +19,7 @@ import {
   sourceOf,
 } from '../lib/settings.ts'
 import { canonicalAddress } from './address-text.ts'
+import { parseHost } from './host.ts'
 import { findSettingsFile, type Places } from './settings-file.ts'
 
 const SECRET_MAX = 4096
@@ -61,6 +62,14 @@ function isServer(text: string): boolean {
   return (isIP(bracketed ?? '') === 6 || isIP(plain ?? '') === 4) && Number(port) > 0 && Number(port) <= 65_535
 }
 
+const HostsSetting = z.string().transform((text, ctx): readonly string[] => {
+  const hosts = text.split(',').flatMap((part) => part.trim() || [])
+  const names = hosts.map(parseHost).flatMap((host) => (host?.kind === 'name' ? [host.text] : []))
+  if (names.length === hosts.length) return names
+  ctx.addIssue({ code: 'custom', message: 'must be host names with commas between, without ports' })
+  return z.NEVER
+})
+
 const IO = ['auto', 'epoll', 'net'] as const
 
 /** Of `proxy serve`, by the name of the environment's variable. */
@@ -69,6 +78,11 @@ export const SERVE = {
   EGRESS_ADMIN_ADDR: setting(ListenerSetting, ':3129', 'where the admin listener is; empty: nowhere'),
   EGRESS_TRANSPARENT_ADDR: setting(ListenerSetting, ':3127', 'where redirected connections arrive; empty: nowhere'),
   EGRESS_ADMIN_SECRET: setting(SecretSetting, undefined, 'the bearer token of whoever changes the registry'),
+  EGRESS_ADMIN_HOSTS: setting(
+    HostsSetting,
+    undefined,
+    'host names by which the admin listener is asked, besides addresses, localhost and names without a dot',
+  ),
   EGRESS_STATE_PATH: setting(PathSetting, undefined, 'the file that keeps the registry; unset or empty: memory alone'),
   EGRESS_DENY_PRIVATE: setting(BooleanSetting, 'false', 'whether names that resolve to private addresses are denied'),
   EGRESS_VERIFY_SNI: setting(BooleanSetting, 'true', 'whether the name in a TLS hello must be allowed as well'),
@@ -102,7 +116,10 @@ export interface ServeSettings {
   /** None: no admin listener. */
   readonly admin: readonly Listen[]
   readonly transparent?: Listen
+  /** Its address is the default: the proxy starts without it on a machine that cannot open it. */
+  readonly transparentIsOptional?: true
   readonly secret?: string
+  readonly adminHosts?: readonly string[]
   readonly statePath?: string
   readonly denyPrivate: boolean
   readonly verifySni: boolean
@@ -142,9 +159,14 @@ export async function readServeSettings(
   variables: Source = environment(),
 ): Promise<Read> {
   const file = await findSettingsFile(places, SERVE)
-  const values = readSettings(SERVE, [checkedFlags(flags), variables, sourceOf(file.path ?? 'no file', file.values)])
-  const { settings, warning } = settle(values)
-  return { settings, warnings: [...file.warnings, ...(warning === undefined ? [] : [warning])], path: file.path }
+  const sources = [checkedFlags(flags), variables, sourceOf(file.path ?? 'no file', file.values)]
+  const { settings, warning } = settle(readSettings(SERVE, sources))
+  const isAsked = sources.some((source) => source.get('EGRESS_TRANSPARENT_ADDR') !== undefined)
+  return {
+    settings: isAsked ? settings : { ...settings, transparentIsOptional: true },
+    warnings: [...file.warnings, ...(warning === undefined ? [] : [warning])],
+    path: file.path,
+  }
 }
 
 /** Under their own names, so that a refusal says `--listen`. */
@@ -167,6 +189,7 @@ function settle(values: Settings<typeof SERVE>): { settings: ServeSettings; warn
     admin: adminListens(admin, secret !== undefined),
     ...given('transparent', everywhere(values.EGRESS_TRANSPARENT_ADDR)),
     ...given('secret', secret),
+    ...given('adminHosts', values.EGRESS_ADMIN_HOSTS?.length ? values.EGRESS_ADMIN_HOSTS : undefined),
     ...given('statePath', values.EGRESS_STATE_PATH || undefined),
     denyPrivate: values.EGRESS_DENY_PRIVATE,
     verifySni: values.EGRESS_VERIFY_SNI,

@@ -32,26 +32,23 @@ export interface SocketSource {
 export class SocketSources {
   readonly #core: CorePort
   readonly #kernel: Kernel | undefined
-  readonly #warn: (sentence: string) => void
   readonly #open = new Set<OpenSource>()
   #number = 0
   #isClosed = false
 
   /** Without a `kernel` every source is refused. */
-  constructor(core: CorePort, kernel: Kernel | undefined, warn: (sentence: string) => void) {
+  constructor(core: CorePort, kernel: Kernel | undefined) {
     this.#core = core
     this.#kernel = kernel
-    this.#warn = warn
   }
 
   async open(options: SourceOptions): Promise<SocketSource> {
-    const { id, allowlist, endpoints, warnings } = readSocketSource(options)
+    const { id, allowlist, endpoints } = readSocketSource(options)
     if (!this.#kernel) refuse('unsupported', 'socket sources need Linux, a Node with node:ffi, and io auto or epoll')
     if (this.#isClosed) refuse('unavailable', 'the proxy is closed')
-    for (const warning of warnings) this.#warn(`in the allowlist of ${id}: ${warning}`)
     const key = `socket:${++this.#number}`
     const [ours, handover] = this.#openPair(this.#kernel)
-    const source = new OpenSource(this.#core, { key, id, handover }, this.#warn, () => this.#open.delete(source))
+    const source = new OpenSource(this.#core, { key, handover }, () => this.#open.delete(source))
     this.#open.add(source)
     try {
       // From here on the core owns its end of the pair.
@@ -84,22 +81,17 @@ class OpenSource implements SocketSource {
   readonly handover: number
   readonly #core: CorePort
   readonly #key: string
-  readonly #id: string
-  readonly #warn: (sentence: string) => void
   readonly #closed: () => void
   #isReleased = false
   #closing: Promise<void> | undefined
 
   constructor(
     core: CorePort,
-    { key, id, handover }: { readonly key: string; readonly id: string; readonly handover: number },
-    warn: (sentence: string) => void,
+    { key, handover }: { readonly key: string; readonly handover: number },
     closed: () => void,
   ) {
     this.#core = core
     this.#key = key
-    this.#id = id
-    this.#warn = warn
     this.#closed = closed
     this.handover = handover
   }
@@ -111,10 +103,9 @@ class OpenSource implements SocketSource {
   }
 
   async set(allowlist: readonly string[]): Promise<void> {
-    const { hosts, warnings } = readAllowlist(allowlist)
+    const hosts = readAllowlist(allowlist)
     // A change may cross the end of a run: nothing is open any more, so it is in force.
     if (this.#closing) return this.#closing
-    for (const warning of warnings) this.#warn(`in the allowlist of ${this.#id}: ${warning}`)
     await this.#core.setSource(this.#key, hosts)
   }
 

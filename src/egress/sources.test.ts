@@ -70,7 +70,19 @@ test('S2: an address that nobody can come from is refused, and nothing is stored
     ...['0.0.0.0', '::', '::ffff:0.0.0.0', '10.0.0.5\n', '１０.0.0.5'],
   ])
     await assert.rejects(sources.set(entry(ip)), refusedAs('invalid', /^ip must be /), ip)
+  for (const [ip, kind] of [
+    ['0.0.0.0', 'unspecified'],
+    ['255.255.255.255', 'broadcast'],
+    ['224.0.0.0', 'multicast'],
+    ['239.255.255.255', 'multicast'],
+    ['ff02::1', 'multicast'],
+  ] as const) {
+    const sentence = `ip must be the address of one source, not the ${kind} address ${ip}`
+    await assert.rejects(sources.set(entry(ip)), refusedAs('invalid', new RegExp(`^${sentence}$`)), ip)
+  }
   assert.equal(sources.size, 0)
+  for (const ip of ['223.255.255.255', '240.0.0.0', '255.255.255.254', 'fe80::1']) await sources.set(entry(ip))
+  assert.equal(sources.size, 4)
 })
 
 test('the list is sorted by the numbers of the addresses, IPv4 first, in memory and in the file', async (t) => {
@@ -110,7 +122,7 @@ suite('what is registered is checked as a whole', () => {
   const good = { ip: '10.0.0.5', id: 'job', allowlist: ['a.example'] }
 
   test('S4: an empty allowlist is one, and allows nothing', () => {
-    assert.deepEqual(readRegistration({ ...good, allowlist: [] }).entry.allowlist, [])
+    assert.deepEqual(readRegistration({ ...good, allowlist: [] }).allowlist, [])
   })
 
   test('S5, E22: an allowlist that is missing or no list of texts is refused', () => {
@@ -176,7 +188,7 @@ suite('what is registered is checked as a whole', () => {
 
   test('an id is 1 to 128 printable characters', () => {
     for (const id of ['a', 'job 1', 'é', '日本', '😀'.repeat(128), '"quoted"', '<b>', 'x'.repeat(128)])
-      assert.equal(readRegistration({ ...good, id }).entry.id, id)
+      assert.equal(readRegistration({ ...good, id }).id, id)
     for (const id of [
       '',
       ' ',
@@ -201,7 +213,7 @@ suite('what is registered is checked as a whole', () => {
 
   test('E22: more than 10,000 hosts are refused, and soon, whatever they are', () => {
     const hosts = Array.from({ length: 10_000 }, (_, at) => `h${at}.example`)
-    assert.equal(readRegistration({ ...good, allowlist: hosts }).entry.allowlist.length, 10_000)
+    assert.equal(readRegistration({ ...good, allowlist: hosts }).allowlist.length, 10_000)
     const more = refusedAs('invalid', /^allowlist has more than 10000 entries$/)
     assert.throws(() => readRegistration({ ...good, allowlist: [...hosts, 'one.example'] }), more)
     assert.throws(() => readRegistration({ ...good, allowlist: new Array(1_000_000).fill(0) }), more)
@@ -355,8 +367,24 @@ suite('the state file', () => {
       warnings.map((warning) => /entry (\d+) is left out/.exec(warning)?.[1]),
       ['2', '3', '4', '5', '6', '7', '8', '9'],
     )
+    assert.equal(warnings[6], `the state file ${path}: entry 8 is left out: 10.0.0.1 is there already`)
     writeFileSync(path, JSON.stringify(new Array(5000).fill(0)))
     assert.equal((await openAt(path)).warnings.length, 21)
+  })
+
+  test('a state file that others can write is read, with a warning', async (t) => {
+    const path = join(tempDir(t), 'state.json')
+    for (const mode of [0o666, 0o620, 0o602]) {
+      writeFileSync(path, '[]')
+      chmodSync(path, mode)
+      assert.deepEqual((await openAt(path)).warnings, [
+        `the state file ${path} can be written by other users of this machine: chmod go-w it`,
+      ])
+    }
+    for (const mode of [0o600, 0o644]) {
+      chmodSync(path, mode)
+      assert.deepEqual((await openAt(path)).warnings, [])
+    }
   })
 
   test('A9: what nobody can tell the content of stops the start', async (t) => {

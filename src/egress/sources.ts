@@ -3,7 +3,7 @@
 import { Refusal, refuse } from '../lib/refusal.ts'
 import { canonicalAddress, readIPv6 } from './address-text.ts'
 import type { Entry } from './match.ts'
-import { readRegistration } from './registration.ts'
+import { readRegistration, warningsOf } from './registration.ts'
 import { StateFile, type Warn } from './state-file.ts'
 
 export type Change = { readonly kind: 'set'; readonly entry: Entry } | { readonly kind: 'remove'; readonly ip: string }
@@ -70,8 +70,8 @@ export class Sources {
 
   /** Checks the entry and puts it in the place of the one that this source had. Answers what is stored. */
   async set(raw: Entry): Promise<Entry> {
-    const { entry, warnings } = readRegistration(raw)
-    for (const warning of warnings) this.#warn(`in the allowlist of ${entry.ip}: ${warning}`)
+    const entry = readRegistration(raw)
+    for (const warning of warningsOf(entry.allowlist)) this.#warn(`in the allowlist of ${entry.ip}: ${warning}`)
     await this.#change({ kind: 'set', entry })
     return entry
   }

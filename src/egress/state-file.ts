@@ -2,7 +2,7 @@
 // as a registry is an empty one, which denies everything.
 import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, realpath, rm } from 'node:fs/promises'
+import { mkdir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { diskCode, readBytes, refuseDisk, writeAtomic } from '../lib/atomic-file.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
@@ -16,6 +16,7 @@ const BYTES_MAX = 256 * 1_048_576
 /** So many entries that are left out are told one by one. */
 const TOLD_MAX = 20
 const MODE = 0o600
+const OTHERS_WRITE = 0o022
 
 export class StateFile {
   readonly #path: string
@@ -54,6 +55,7 @@ export class StateFile {
   async read(warn: Warn): Promise<Entry[]> {
     const bytes = await this.#bytes()
     if (bytes === undefined) return reset(`there is no state file ${this.#path}`, warn)
+    await this.#checkMode(warn)
     const list = parseList(bytes)
     if (list === undefined) return reset(`the state file ${this.#path} is not a JSON array of entries`, warn)
     return this.#check(list, warn)
@@ -76,6 +78,13 @@ export class StateFile {
       if (error instanceof Refusal && error.code === 'not_found') return undefined
       throw error
     }
+  }
+
+  /** A user who can write the file decides what every source may reach. The first change replaces it by a file of mode 0600. */
+  async #checkMode(warn: Warn): Promise<void> {
+    const mode = (await stat(this.#path).catch(() => undefined))?.mode ?? 0
+    if ((mode & OTHERS_WRITE) === 0) return
+    warn(`the state file ${this.#path} can be written by other users of this machine: chmod go-w it`)
   }
 
   #check(list: readonly unknown[], warn: Warn): Entry[] {
@@ -126,7 +135,7 @@ function parseList(bytes: Buffer): readonly unknown[] | undefined {
 /** The entry, or why it is none. */
 function check(raw: unknown): Entry | string {
   try {
-    return readRegistration(raw).entry
+    return readRegistration(raw)
   } catch (error) {
     if (error instanceof Refusal) return error.message.slice(0, 500)
     throw error

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Asker, agent, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
+import { networkRules } from '../core/allowlist.ts'
 import { recordDenials } from '../core/network-denials.ts'
 import { networkRulesResource } from './network-rules.ts'
 
@@ -46,6 +47,32 @@ onEveryEngine('network rules', (engine) => {
     }
     await assert.rejects(cli.call(allow, { folder: 'nobody', target: 'x.example' }), refused('not_found', 'nobody'))
     assert.deepEqual((await cli.call(list, { folder: 'a' })).network_rules, [])
+  })
+
+  test('a top-level domain is refused, and one that is stored already can be taken back', async (t) => {
+    const { cli, groups, host } = await testHost(t, engine)
+    await groups('a')
+    const sentence = 'target "com" would allow every name that ends in .com; write the host itself, such as example.com'
+    for (const target of ['com', 'COM.'])
+      await assert.rejects(cli.call(allow, { folder: 'a', target }), refused('invalid', sentence))
+    await assert.rejects(cli.call(allow, { folder: '', target: 'uk' }), refused('invalid', 'target "uk" would allow'))
+    const stored = { folder: 'a', target: 'com', created_at: '2026-01-01T00:00:00.000Z', created_by: 'cli' }
+    await host.engine.transaction((tx) => networkRules.insert(tx, stored))
+    assert.deepEqual((await cli.call(list, { folder: 'a' })).network_rules, [stored])
+    await cli.call(deny, { folder: 'a', target: 'com' })
+    assert.deepEqual((await cli.call(list, {})).network_rules, [])
+  })
+
+  test('a name below which anybody gets one is allowed with a warning', async (t) => {
+    const { cli, groups } = await testHost(t, engine)
+    await groups('a')
+    for (const [target, warning] of [
+      ['co.uk', '"co.uk" allows every name below it, and anybody can get one'],
+      ['github.io', '"github.io" allows every name below it, and anybody can get one'],
+      ['intranet', '"intranet" has a single label; it also allows every name that ends in .intranet'],
+    ])
+      for (const added of [true, false])
+        assert.deepEqual(await cli.call(allow, { folder: 'a', target }), { added, target, warning })
   })
 
   test('the root agent writes any rule, others none unless granted, and each sees its own', async (t) => {

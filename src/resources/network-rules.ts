@@ -1,10 +1,18 @@
 // Network rules: which hosts a folder may reach. Tools and the command line; no REST face.
 import { z } from 'zod'
-import { DEFAULT_HOSTS, isDefaultRule, NetworkRule, networkRules, resolveAllowlist } from '../core/allowlist.ts'
+import {
+  DEFAULT_HOSTS,
+  isDefaultRule,
+  mustNotBeTopLevel,
+  NetworkRule,
+  networkRules,
+  resolveAllowlist,
+} from '../core/allowlist.ts'
 import { makerOf } from '../core/caller.ts'
 import { groups } from '../core/groups.ts'
 import { networkDenials } from '../core/network-denials.ts'
 import { Folder, FolderOrRoot } from '../core/values.ts'
+import { breadthWarning } from '../lib/public-suffix.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { EVERYTHING, listing, Paging, pageOf } from '../registry/crud.ts'
@@ -32,11 +40,14 @@ export const networkRulesResource = resource({
   title: 'NetworkRules',
   servedBy: 'routd',
   exported: {
-    fill: (ctx, row, current) => ({
-      ...row,
-      created_at: row.created_at ?? current?.created_at ?? ctx.now,
-      created_by: row.created_by ?? current?.created_by ?? makerOf(ctx.caller),
-    }),
+    fill: (ctx, row, current) => {
+      if (!current) mustNotBeTopLevel(row.target)
+      return {
+        ...row,
+        created_at: row.created_at ?? current?.created_at ?? ctx.now,
+        created_by: row.created_by ?? current?.created_by ?? makerOf(ctx.caller),
+      }
+    },
   },
   verbs: (table) => ({
     list: verb({
@@ -67,18 +78,24 @@ export const networkRulesResource = resource({
     allow: verb({
       when: 'Let a folder reach a host and its subdomains.',
       input: Rule,
-      output: z.object({ added: z.boolean(), target: z.string() }),
+      output: z.object({
+        added: z.boolean(),
+        target: z.string(),
+        warning: z.string().optional().describe('Why the rule allows more than it seems to'),
+      }),
       needs: granted(folderOf),
       audited: (input, { added }) => (added ? input : undefined),
       run: async (ctx, rule) => {
         await mustExist(ctx, rule.folder)
+        mustNotBeTopLevel(rule.target)
         if (isDefaultRule(rule)) return { added: false, target: rule.target }
         const added = await table.insertIfMissing(ctx.tx, {
           ...rule,
           created_at: ctx.now,
           created_by: makerOf(ctx.caller),
         })
-        return { added, target: rule.target }
+        const warning = breadthWarning(rule.target)
+        return { added, target: rule.target, ...(warning === undefined ? {} : { warning }) }
       },
     }),
 

@@ -127,6 +127,14 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
       is('route', /Operation not permitted/)
       is('address of its own choice', /Operation not permitted/)
     })
+    test('makes no AF_VSOCK socket, which would reach the host of a virtual machine', () => {
+      is('local socket', 'made refused')
+      is('vsock socket', 'refused refused')
+    })
+    test('does not see the hosts file of the machine', () => {
+      assert.doesNotMatch(outcome.get('hosts file') ?? 'private-name', /private-name/)
+      is('hosts file', /^127\.0\.0\.1\s+localhost$/m)
+    })
     test('E30: cannot speak for another address', () => {
       is('source of its own choice', failed)
       const bits = BigInt(`0x${outcome.get('privileges it could have')}`)
@@ -176,11 +184,18 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
     const ended = await Promise.all([
       run(['--allow', '', '--', 'no-such-command']),
       run(['--allow', '', '--', '/etc']),
-      run(['--allow', '', '--', 'true'], { EGRESS_NETWORK: 'no-such-network' }),
+      run(['--allow', '', '--', 'env'], { EGRESS_NETWORK: 'no-such-network' }),
     ])
     assert.deepEqual(
       ended.map(({ code }) => code),
       [127, 126, 125],
+    )
+    assert.deepEqual(
+      ended.slice(0, 2).map(({ stderr }) => stderr),
+      [
+        'egress-proxy: there is no command "no-such-command" in the image egress-proxy:latest\n',
+        'egress-proxy: "/etc" in the image egress-proxy:latest is not executable\n',
+      ],
     )
     assert.match(ended[2].stderr, /no-such-network/)
     assert.equal(await left(), '')
@@ -222,6 +237,19 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
     const child = start(['--allow', '', '--', ...waiting])
     child.stdout?.once('data', () => child.kill('SIGINT'))
     assert.equal((await end(child)).code, 77)
+    assert.equal(await left(), '')
+  })
+
+  test('SIGTERM ends a workload that has no handler for it, without waiting to kill it', async () => {
+    const child = start(['--allow', '', '--', 'sh', '-c', 'echo up; exec sleep 600'])
+    let signalledAt = 0
+    child.stdout?.once('data', () => {
+      signalledAt = performance.now()
+      child.kill('SIGTERM')
+    })
+    assert.equal((await end(child)).code, 143)
+    // A workload that has to be killed gets ten seconds first.
+    assert.ok(performance.now() - signalledAt < 10_000)
     assert.equal(await left(), '')
   })
 

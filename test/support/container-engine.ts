@@ -38,6 +38,8 @@ export async function openContainerEngine(folder: string, addresses: readonly st
   const socket = join(folder, 'docker.sock')
   const resolver = join(folder, 'resolv.conf')
   writeFileSync(resolver, 'nameserver 127.0.0.1\n')
+  const hosts = join(folder, 'hosts')
+  writeFileSync(hosts, '127.0.0.1 localhost\n192.0.2.99 private-name\n')
   writeFileSync(join(folder, 'daemon.json'), '{}')
   const dockerd = [
     ...['dockerd', '--host', `unix://${socket}`, '--config-file', join(folder, 'daemon.json')],
@@ -52,6 +54,7 @@ export async function openContainerEngine(folder: string, addresses: readonly st
     'mount -t tmpfs none /etc/docker',
     'mount -t tmpfs none /run',
     `mount --bind ${resolver} /etc/resolv.conf`,
+    `mount --bind ${hosts} /etc/hosts`,
     // It ends with the test's process, even where that is killed.
     'exec setpriv --pdeathsig TERM "$@"',
   ].join('\n')
@@ -142,7 +145,7 @@ function copyTree(to: string): void {
     const isWanted = (path: string): boolean => !path.endsWith('.test.ts')
     cpSync(join(ROOT, folder), join(to, folder), { recursive: true, filter: isWanted })
   }
-  for (const name of dependencies(['zod', 'smol-toml', 'pino', 'hono', '@hono/node-server'])) {
+  for (const name of dependencies(['zod', 'smol-toml', 'pino', 'hono', '@hono/node-server', 'tldts'])) {
     const path = relative(ROOT, join(ROOT, 'node_modules', name))
     cpSync(join(ROOT, path), join(to, path), { recursive: true })
   }

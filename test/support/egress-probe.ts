@@ -2,6 +2,7 @@
 // attempt what came of it.
 import { execFile } from 'node:child_process'
 import { createSocket } from 'node:dgram'
+import * as ffi from 'node:ffi'
 import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 
@@ -47,6 +48,15 @@ function status(key: string): string {
   return new RegExp(`^${key}:\\s*(\\S+)`, 'm').exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? ''
 }
 
+/** Whether the kernel makes a socket of this family, as `socket` and with bits that the kernel drops. */
+function openSocket(family: number): string {
+  const i64 = 'i64' as const
+  const { functions } = ffi.dlopen(null, { syscall: { arguments: [i64, i64, i64, i64], return: i64 } })
+  const number = BigInt(process.arch === 'x64' ? 41 : 198)
+  const families = [BigInt(family), (1n << 32n) + BigInt(family)]
+  return families.map((each) => (functions.syscall(number, each, 1n, 0n) < 0n ? 'refused' : 'made')).join(' ')
+}
+
 const attempts: Record<string, Promise<string> | string> = {
   allowed: curl('http://www.allowed.test/through'),
   denied: curl('http://denied.test/'),
@@ -71,6 +81,9 @@ const attempts: Record<string, Promise<string> | string> = {
   route: ip('route', 'replace', 'default', 'via', proxy),
   'address of its own choice': ip('address', 'add', '10.88.0.9/28', 'dev', 'eth0'),
   'source of its own choice': curl('--interface', '10.88.0.9', 'http://www.allowed.test/spoofed'),
+  'local socket': openSocket(1),
+  'vsock socket': openSocket(40),
+  'hosts file': readFileSync('/etc/hosts', 'utf8'),
   'privileges it could have': status('CapBnd'),
   'new privileges barred': status('NoNewPrivs'),
 }

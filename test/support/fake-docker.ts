@@ -12,7 +12,10 @@ const BIN = join(import.meta.dirname, '..', '..', 'bin', 'egress-proxy.js')
 /** Compiled code of the program, for all runs of this process. */
 const CACHE = tempDir({ after })
 
-/** `FAIL` is a pattern of a shell on all arguments; with `LATE` the call does its work, and then fails. */
+/**
+ * `FAIL` is a pattern of a shell on all arguments; with `LATE` the call does its work, and then fails. `ROOT` is a folder with
+ * the files of the workload's image; without it, every file of the image is a program.
+ */
 const SCRIPT = `#!/bin/sh
 PATH=/usr/bin:/bin
 call=$(printf '%s\\037' "$@")
@@ -42,11 +45,17 @@ case "$1 $2" in
 'network rm') rm "$FAKE/networks/$last" ;;
 'create --name') : >"$FAKE/containers/$3" ;;
 'rm --force') rm "$made" ;;
-'cp -') cat >"$FAKE/seed" ;;
+'cp -') case "$last" in *-proxy:/) cat >"$FAKE/seed" ;; *) cat >"$FAKE/hosts" ;; esac ;;
+'cp '*)
+  at="\${2#*:}"
+  if [ -z "$ROOT" ]; then : >"$FAKE/program"; tar --create --directory "$FAKE" --mode 755 program
+  elif [ -e "$ROOT$at" ] || [ -L "$ROOT$at" ]; then tar --create --no-recursion --directory "$ROOT\${at%/*}/" "\${at##*/}"
+  else echo "Error: No such container:path: $2" >&2; exit 1; fi ;;
 'kill --signal') echo "$3" >>"$FAKE/signals"; [ "$3" = "$DEAF" ] || : >"$made.killed" ;;
 'container inspect')
   case "$*" in
   *Networks*) echo "\${NETWORKS:-\${last%workload}net }" ;;
+  *Config*) echo "\${CONFIG:-"" null}" ;;
   *) echo "\${STATUS:-exited \${CODE:-0}}" ;;
   esac ;;
 'start --attach')
@@ -78,7 +87,7 @@ export interface FakeDocker {
   /** From now on nothing fails. */
   heal(): void
   /** What a call has left in a file of this name. */
-  read(file: 'seed' | 'signals'): Buffer
+  read(file: 'seed' | 'hosts' | 'signals'): Buffer
   /** `egress-proxy run …`; `settings` are the environment, the engine's behaviour included. */
   run(args: readonly string[], settings?: Readonly<Record<string, string>>, input?: string): FakeRun
 }

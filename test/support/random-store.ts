@@ -155,7 +155,7 @@ export const randomStore: fc.Arbitrary<RandomStore> = groups.chain((groups) =>
     network_rules: rows(
       {
         folder: fc.oneof(folder, fc.constant('')),
-        target: fc.constantFrom('a.example', 'b.example', 'xn--bcher-kva.example', 'no', 'x_y'),
+        target: fc.constantFrom('a.example', 'b.example', 'xn--bcher-kva.example', 'yes', 'x_y'),
         created_at: time,
         created_by: line,
       },

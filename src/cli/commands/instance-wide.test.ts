@@ -53,6 +53,22 @@ suite('svc gate add refuses', () => {
 })
 
 onEveryEngine('svc network', (engine) => {
+  test('a top-level domain is refused by allow and by apply, and a name for anybody is allowed with a warning', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add slack:1 team')
+    const sentence = 'target "com" would allow every name that ends in .com; write the host itself, such as example.com'
+    const refused = await cli.run('network demo allow team com')
+    assert.deepEqual([refused.code, refused.stdout, refused.stderr], [1, '', `svc: ${sentence}\n`])
+    const { stdout, stderr } = await cli.run('network demo allow team co.uk')
+    assert.equal(stdout, 'team may reach co.uk\n')
+    assert.equal(stderr, 'warning: "co.uk" allows every name below it, and anybody can get one\n')
+    const manifest = (await cli.ok('export demo')).replace('target: co.uk', 'target: com')
+    const applied = await cli.run('apply demo -', { stdin: manifest })
+    assert.equal(applied.code, 1)
+    assert.ok(applied.stderr.includes(sentence), applied.stderr)
+    assert.match(await cli.ok('network demo list team'), /\tco\.uk\t/)
+  })
+
   test('allow, list, resolve, deny', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')

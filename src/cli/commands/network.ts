@@ -30,8 +30,9 @@ export const networkCommands = [
     about: `let a folder and those below it reach a host and its subdomains; '${ROOT}' is every folder`,
     example: 'network demo allow team api.example.com',
     run: async (svc, { folder, target: typed }) => {
-      const { added, target } = await svc.call(rules.allow, { folder: storedFolder(folder), target: typed })
+      const { added, target, warning } = await svc.call(rules.allow, { folder: storedFolder(folder), target: typed })
       svc.print.line(added ? `${folder} may reach ${target}` : `${folder} may reach ${target} already; nothing changed`)
+      if (warning !== undefined) svc.print.warn(warning)
     },
   }),
   command({

@@ -10,6 +10,7 @@ import { needs } from '../../../test/support/needs.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
 import type { ModelEndpoint } from '../../cell/network.ts'
+import { networkRules } from '../../core/allowlist.ts'
 import { networkDenials } from '../../core/network-denials.ts'
 import { openLog } from '../../lib/log.ts'
 import { networkRulesResource } from '../../resources/network-rules.ts'
@@ -158,7 +159,8 @@ onEveryEngine('the network of runs', (engine) => {
 
   test('passes over a rule that the proxy does not take', needs('kernel', 'python'), async (t) => {
     const { on, run, port, logged } = await open(t, engine)
-    await on.cli.call(allow, { folder: 'team', target: 'com' })
+    const row = { folder: 'team', target: 'com', created_at: '2026-01-01T00:00:00.000Z', created_by: 'cli' }
+    await on.host.engine.transaction((tx) => networkRules.insert(tx, row))
     await on.cli.call(allow, { folder: 'team', target: 'one.test' })
     assert.equal((await (await run('team')).connect(`one.test:${port}`)).status, 200)
     assert.ok(logged.some((line) => line.includes('a network rule allows nothing')))

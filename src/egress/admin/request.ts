@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { BODY_MAX, contentType, type Problem, parseJson, problemOf, utf8 } from '../../lib/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { parseHostHeader } from '../host-port.ts'
 import { showsSecret } from './bearer.ts'
 import { repeatedMember } from './repeated-member.ts'
 import { type AdminParts, type Answer, ROUTES, type Route } from './routes.ts'
@@ -50,8 +51,10 @@ function routeOf(request: IncomingMessage): Route {
 async function run(route: Route, request: IncomingMessage, parts: AdminParts): Promise<Answer> {
   // A page in some browser must not reach what only this machine is meant to.
   if (request.headers.origin !== undefined) refuse('forbidden', 'this is not for web pages: the request has an Origin')
+  const isKnown = parts.secret ? showsSecret(request.rawHeaders, parts.secret) : false
+  if (!isKnown) mustBeAskedHere(request, parts.hosts ?? [])
   if (route.method === 'GET') return route.answer(parts)
-  if (parts.secret && !showsSecret(request.rawHeaders, parts.secret)) {
+  if (parts.secret && !isKnown) {
     refuse('unauthenticated', 'this needs the secret of the proxy', 'send Authorization: Bearer <secret>')
   }
   const { type, charset } = contentType(request.headers['content-type'] ?? '')
@@ -63,6 +66,22 @@ async function run(route: Route, request: IncomingMessage, parts: AdminParts): P
 
 /** Of a name that somebody else chose. */
 const SHOWN_MAX = 64
+
+/**
+ * The owner of a domain can let its name resolve to this machine (DNS rebinding). A web page from that domain then reads the
+ * answers, and its requests have no Origin. No stranger owns an address, or a name without a dot.
+ */
+function mustBeAskedHere({ headers: { host: text } }: IncomingMessage, known: readonly string[]): void {
+  if (text === undefined) return
+  const host = parseHostHeader(text)?.host
+  if (host?.kind === 'address') return
+  if (host && (!host.text.includes('.') || host.text.endsWith('.localhost') || known.includes(host.text))) return
+  refuse(
+    'forbidden',
+    `the admin listener is not asked by the host ${JSON.stringify(text.slice(0, SHOWN_MAX))}`,
+    'ask it by an address or localhost, show the secret, or list the host name in EGRESS_ADMIN_HOSTS',
+  )
+}
 
 function bodyOf(text: string): unknown {
   const body = parseJson(text)

@@ -1,7 +1,7 @@
 // What each path of the admin listener answers. Reading is open; whatever changes the registry needs the secret, if there
 // is one.
 import { METRICS_TYPE } from '../../lib/metrics.ts'
-import { readRegistration, readRemoval } from '../registration.ts'
+import { readRegistration, readRemoval, warningsOf } from '../registration.ts'
 import type { DeniedHost, Snapshot } from '../snapshot.ts'
 import type { Sources } from '../sources.ts'
 import { metricsText } from './metrics.ts'
@@ -14,6 +14,8 @@ export interface AdminParts {
   isDraining(): boolean
   /** None, or an empty one: whoever reaches the listener may change the registry. */
   readonly secret?: string | undefined
+  /** Names that requests may have in their Host field, besides those that no stranger can point here. */
+  readonly hosts?: readonly string[] | undefined
 }
 
 export interface Answer {
@@ -40,7 +42,9 @@ export const ROUTES: ReadonlyMap<string, Route> = new Map<string, Route>([
 ])
 
 async function register({ sources }: AdminParts, body: unknown): Promise<Answer> {
-  return json(200, await sources.set(readRegistration(body).entry))
+  const entry = await sources.set(readRegistration(body))
+  const warnings = warningsOf(entry.allowlist)
+  return json(200, warnings.length === 0 ? entry : { ...entry, warnings })
 }
 
 async function unregister({ sources }: AdminParts, body: unknown): Promise<Answer> {

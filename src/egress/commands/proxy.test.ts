@@ -150,10 +150,21 @@ suite('proxy serve', () => {
     assert.match(log, /"level":"warn"[^\n]*\[proxy\] listen_ in [^\n]* line 5 is not known; did you mean/)
     assert.ok(log.includes(`"config":${JSON.stringify(file)}`), log)
   })
-  test('warns of a file that is not there, and of a listener that anybody may use', async (t) => {
-    const serving = await egressDesk(t).serve('--config', '/nowhere/egress.toml')
-    await serving.untilLogged('there is no file /nowhere/egress.toml, which --config names')
-    assert.ok(serving.logged().some(({ msg }) => String(msg).startsWith('EGRESS_ADMIN_SECRET is not set')))
+  test('refuses a file that is not there, with exit code 1', (t) => {
+    const { code, stdout, stderr } = egressDesk(t).run('proxy', 'serve', '--config', '/nowhere/egress.toml')
+    const sentence = 'egress-proxy: there is no file /nowhere/egress.toml, which --config names\n'
+    assert.deepEqual({ code, stdout, stderr }, { code: 1, stdout: '', stderr: sentence })
+  })
+  test('refuses --transparent with io net, with exit code 1', async (t) => {
+    const desk = egressDesk(t, { EGRESS_IO: 'net' })
+    const none = ['--listen', '127.0.0.1:0', '--admin', '']
+    const { code, stderr } = desk.run('proxy', 'serve', ...none, '--transparent', '127.0.0.1:0')
+    assert.equal(code, 1)
+    assert.match(stderr, /egress-proxy: no transparent listener can be opened: it needs Linux, /)
+  })
+  test('warns of an admin listener without a secret', async (t) => {
+    const serving = await egressDesk(t).serve()
+    await until(() => serving.logged().some(({ msg }) => String(msg).startsWith('EGRESS_ADMIN_SECRET is not set')))
   })
   for (const [flag, name] of [
     ['--listen', 'forward'],

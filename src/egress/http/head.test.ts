@@ -10,7 +10,7 @@ function isStrict(text: string): boolean {
   const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
   const line = `${token} [\\x21-\\x7e\\x80-\\xff]+ HTTP/1\\.[01]\\r\\n`
   const field = `${token}:[\\t\\x20-\\x7e\\x80-\\xff]*\\r\\n`
-  const [head = ''] = new RegExp(`^(?:\\r\\n)?${line}(?:${field})*\\r\\n`).exec(text) ?? []
+  const [head = ''] = new RegExp(`^(?:\\r\\n){0,16}${line}(?:${field})*\\r\\n`).exec(text) ?? []
   if (head === '' || head.length > 65_536) return false
   const all = (name: string): string[] =>
     [...head.matchAll(new RegExp(`^${name}:(.*)\\r$`, 'gim'))].map(([, v]) => v ?? '')
@@ -48,16 +48,35 @@ suite('the head of a request', () => {
     assert.equal(head.keepAlive, true)
   })
 
-  test('one empty line before it is forgiven, two are not', () => {
+  test('sixteen empty lines before it are skipped, and seventeen are refused', () => {
     const head = 'GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n'
-    assert.equal(read(`\r\n${head}`).kind, 'head')
-    assert.equal(read(`\r\n\r\n${head}`).kind, 'bad')
-    assert.equal(read('\r').kind, 'more')
-    assert.equal(read('\r\n').kind, 'more')
+    for (const count of [1, 2, 16]) {
+      const result = read(`${'\r\n'.repeat(count)}${head}`)
+      assert.equal(result.kind === 'head' && result.end, 2 * count + head.length)
+      assert.equal(read('\r\n'.repeat(count)).kind, 'more')
+      assert.equal(read(`${'\r\n'.repeat(count - 1)}\r`).kind, 'more')
+    }
+    const why = 'too many empty lines before the request'
+    for (const rest of [head, ''])
+      assert.deepEqual(read(`${'\r\n'.repeat(17)}${rest}`), { kind: 'bad', status: 400, why })
+    assert.equal(read(`\n${head}`).kind, 'bad')
+    assert.equal(read(`\r\n\n${head}`).kind, 'bad')
+  })
+
+  test('a method that is none is 400, and another version is 505', () => {
+    const statusOf = (line: string): number | undefined => {
+      const result = read(`${line}\r\nHost: a\r\n\r\n`)
+      return result.kind === 'bad' ? result.status : undefined
+    }
+    for (const line of ['G@T / HTTP/1.1', 'G(T / HTTP/1.0', '"GET" / HTTP/1.1', 'G@T / HTTP/2.0', 'GET / http/2.0'])
+      assert.equal(statusOf(line), 400, line)
+    for (const line of ['GET / HTTP/2.0', 'GET / HTTP/1.2', 'GET / HTTP/0.9', 'PRI * HTTP/2.0'])
+      assert.equal(statusOf(line), 505, line)
+    assert.equal(statusOf('G-T / HTTP/1.1'), undefined)
   })
 
   test('cut at any place it is not there yet, and the rest makes it whole', () => {
-    const text = '\r\nPOST http://a/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n'
+    const text = '\r\n\r\nPOST http://a/ HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n'
     for (let at = 0; at < text.length; at++) {
       assert.equal(read(text.slice(0, at)).kind, 'more', `${at}`)
       assert.equal(readRequestHead(Buffer.from(text), at).kind, 'head', `${at}`)
@@ -176,6 +195,75 @@ suite('the head of an answer', () => {
     }
   })
 
+  const readAnswer = (text: string, seen = 0) => readResponseHead(Buffer.from(text, 'latin1'), 'GET', seen)
+  const fieldsOf = (text: string): string[] => {
+    const result = readAnswer(text)
+    assert.equal(result.kind, 'head', JSON.stringify(text))
+    return result.head.fields.map(({ name, value }) => `${name}: ${value}`)
+  }
+
+  test('ends its lines in CRLF or LF, and ends at the first empty line', () => {
+    for (const text of [
+      'HTTP/1.1 200 OK\nA: 1\nB: 2\n\n',
+      'HTTP/1.1 200 OK\r\nA: 1\nB: 2\r\n\n',
+      'HTTP/1.1 200 OK\nA: 1\r\nB: 2\n\r\n',
+    ]) {
+      assert.deepEqual(fieldsOf(`${text}body\r\n\r\n`), ['A: 1', 'B: 2'])
+      const result = readAnswer(`${text}body\n\n`)
+      assert.equal(result.kind === 'head' && result.end, text.length)
+      for (let at = 0; at < text.length; at++) {
+        assert.equal(readAnswer(text.slice(0, at)).kind, 'more', `${at}`)
+        assert.equal(readAnswer(text, at).kind, 'head', `${at}`)
+      }
+    }
+  })
+
+  test('has a folded field on one line', () => {
+    assert.deepEqual(fieldsOf('HTTP/1.1 200 OK\r\nA: 1,\r\n\t 2\r\n \r\nB:\r\n 3\r\n\r\n'), ['A: 1, 2', 'B: 3'])
+    assert.deepEqual(fieldsOf('HTTP/1.1 200 OK\nA: 1,\n 2\n\n'), ['A: 1, 2'])
+  })
+
+  test('is refused with a fold after the status line, a carriage return alone, or a folded length that is two', () => {
+    for (const text of [
+      'HTTP/1.1 200 OK\r\n A: 1\r\n\r\n',
+      'HTTP/1.1 200 OK\n A: 1\n\n',
+      'HTTP/1.1 200 OK\r\nA: 1\rB: 2\r\n\r\n',
+      'HTTP/1.1 200 OK\r\r\nA: 1\r\n\r\n',
+      'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n 6\r\n\r\n',
+      'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n , gzip\r\n\r\n',
+    ])
+      assert.equal(readAnswer(text).kind, 'bad', JSON.stringify(text))
+  })
+
+  test('is at most 64 KiB with either end of line, and a long run of blanks takes no time', () => {
+    for (const end of ['\r\n', '\n']) {
+      const head = (size: number): string =>
+        `HTTP/1.1 200 OK${end}X: ${'x'.repeat(size - 18 - 3 * end.length)}${end}${end}`
+      assert.equal(head(HEAD_MAX).length, HEAD_MAX)
+      assert.equal(readAnswer(head(HEAD_MAX)).kind, 'head')
+      assert.equal(readAnswer(head(HEAD_MAX + 1)).kind, 'bad')
+      assert.equal(readAnswer(head(HEAD_MAX + 100).slice(0, HEAD_MAX)).kind, 'bad')
+      assert.deepEqual(fieldsOf(`HTTP/1.1 200 OK${end}X:${' '.repeat(60_000)}${end} y${end}${end}`), ['X: y'])
+    }
+  })
+
+  test('reads the same with LF as with CRLF', () => {
+    const text = fc.stringMatching(/^[\t\x20-\x7e\x80-\xff]*$/)
+    const lines = fc.array(fc.tuple(fc.constantFrom('A', 'Set-Cookie', 'Content-Length'), text), { maxLength: 4 })
+    const ends = fc.infiniteStream(fc.constantFrom('\n', '\r\n'))
+    fc.assert(
+      fc.property(lines, ends, (fields, end) => {
+        const made = (next: () => string): string =>
+          ['HTTP/1.1 200 OK', ...fields.map(([name, value]) => `${name}: ${value}`), '']
+            .map((line) => line + next())
+            .join('')
+        const [strict, loose] = [readAnswer(made(() => '\r\n')), readAnswer(made(() => end.next().value ?? '\n'))]
+        assert.deepEqual({ ...loose, end: 0 }, { ...strict, end: 0 })
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
   test('100,000 made-up answers: none throws, and what is taken ends in one way only', () => {
     const piece = fc.constantFrom(
       ...[
@@ -205,6 +293,9 @@ suite('the head of an answer', () => {
       if (result.kind !== 'head') return
       const framing = result.head.fields.filter(({ key }) => key === 'content-length' || key === 'transfer-encoding')
       assert.ok(framing.length < 2, JSON.stringify(text))
+      for (const { name, value } of result.head.fields) assert.doesNotMatch(`${name}${value}`, /[\r\n\0]/)
+      assert.match(text.slice(0, result.end), /\n\r?\n$/)
+      assert.doesNotMatch(text.slice(0, result.end - 1), /\n\r?\n/)
     })
     fc.assert(check, { numRuns: 100_000 })
   })

@@ -30,6 +30,8 @@ export interface RequestHead {
   /** The protocols that the client would rather speak; nothing unless it has said so properly. */
   readonly upgrade: string | undefined
   readonly expectsContinue: boolean
+  /** It asks for something that no proxy knows. */
+  readonly expectsMore: boolean
   readonly wantsTrailers: boolean
 }
 
@@ -48,17 +50,21 @@ export interface ResponseHead {
 export const HEAD_MAX = 65_536
 
 const END = Buffer.from('\r\n\r\n')
+/** Empty lines before a request: some clients send one after a body, and a few send more. */
+const EMPTY_LINES_MAX = 16
 const CR = 0x0d
 const LF = 0x0a
 const MORE = { kind: 'more' } as const
 
 const REQUEST_LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e\x80-\xff]+) HTTP\/1\.([01])$/
-const OTHER_VERSION = /^[!-~]+ [\x21-\x7e\x80-\xff]+ HTTP\/\d\.\d$/
+const OTHER_VERSION = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+ [\x21-\x7e\x80-\xff]+ HTTP\/(?!1\.[01])\d\.\d$/
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?$/
 
-/** `bytes` from the first of a request; the first `seen` of them were not enough the last time. One empty line before it is forgiven. */
+/** `bytes` from the first of a request; the first `seen` of them were not enough the last time. A few empty lines before it are skipped. */
 export function readRequestHead(bytes: Buffer, seen = 0): HeadResult<RequestHead> {
-  const start = bytes[0] === CR && bytes[1] === LF ? 2 : 0
+  let start = 0
+  while (start <= 2 * EMPTY_LINES_MAX && bytes[start] === CR && bytes[start + 1] === LF) start += 2
+  if (start > 2 * EMPTY_LINES_MAX) return bad('too many empty lines before the request')
   const whole = findHead(bytes, start, seen, (line) => checkRequestLine(line))
   if (whole.kind !== 'text') return whole
   const line = whole.text.slice(0, whole.text.indexOf('\r\n'))
@@ -70,12 +76,40 @@ export function readRequestHead(bytes: Buffer, seen = 0): HeadResult<RequestHead
 
 /** `method` is that of the request: it decides whether there is a body. Every fault is the origin's. */
 export function readResponseHead(bytes: Buffer, method: string, seen = 0): HeadResult<ResponseHead> {
-  const whole = findHead(bytes, 0, seen, (line) => (STATUS_LINE.test(line) ? undefined : bad('no status line')))
+  const whole = findResponseHead(bytes, seen)
   if (whole.kind !== 'text') return whole
   const [, minor, status, reason = ''] = STATUS_LINE.exec(whole.text.slice(0, whole.text.indexOf('\r\n'))) ?? []
   if (status === undefined) return bad('no status line')
   const head = responseOf(Number(status), reason, minor === '0' ? 0 : 1, method, whole.text)
   return 'kind' in head ? head : { kind: 'head', head, end: whole.end }
+}
+
+/**
+ * Unlike a request's, the lines of an answer may end in LF alone and fields may be folded: old servers write both, a client is
+ * sent neither, and only the client asked for is at stake (RFC 9112, 2.2 and 5.2).
+ */
+function findResponseHead(bytes: Buffer, seen: number): Whole | BadHead | typeof MORE {
+  const from = Math.max(0, seen - 2)
+  const strict = bytes.indexOf('\n\r\n', from, 'latin1')
+  const bare = (strict < 0 ? bytes : bytes.subarray(0, strict + 1)).indexOf('\n\n', from, 'latin1')
+  const [last, end] = bare < 0 ? [strict, strict + 3] : [bare, bare + 2]
+  if (last >= 0 && end <= HEAD_MAX) return { kind: 'text', text: tidied(bytes.toString('latin1', 0, last + 1)), end }
+  const lineEnd = bytes.indexOf(LF)
+  if (last >= 0 || bytes.length >= HEAD_MAX) return tooLarge(lineEnd)
+  if (lineEnd < 0) return couldBegin(bytes, 0) ? MORE : bad('no HTTP')
+  // The line is looked at once, when it is there.
+  if (lineEnd < seen || STATUS_LINE.test(bytes.toString('latin1', 0, lineEnd).replace(/\r$/, ''))) return MORE
+  return bad('no status line')
+}
+
+const UNTIDY = /[^\r]\n|\n[ \t]/
+
+/** Each line ends in CRLF, and each field is one line. A fold after the status line belongs to no field and stays. */
+function tidied(text: string): string {
+  if (!UNTIDY.test(text)) return text
+  const lines = text.replace(/\r?\n/g, '\r\n')
+  const start = lines.indexOf('\r\n') + 2
+  return lines.slice(0, start) + lines.slice(start).replace(/\r\n[ \t]+/g, ' ')
 }
 
 type Whole = { readonly kind: 'text'; readonly text: string; readonly end: number }
@@ -107,7 +141,7 @@ function tooLarge(lineEnd: number): BadHead {
 /** TLS and the like are told at once that this is not the place. */
 function couldBegin(bytes: Buffer, start: number): boolean {
   const first = bytes[start]
-  return first === undefined || (first > 0x20 && first < 0x7f) || (start === 0 && first === CR && bytes.length === 1)
+  return first === undefined || (first > 0x20 && first < 0x7f) || (first === CR && bytes.length === start + 1)
 }
 
 function hasLoneLineFeed(bytes: Buffer, from: number): boolean {
@@ -145,7 +179,7 @@ function requestOf(method: string, target: string, minor: 0 | 1, text: string): 
     host,
     keepAlive: minor === 1 && !isClosing(fields, named),
     upgrade: minor === 1 && !hasBody(framing) ? readUpgrade(fields, named) : undefined,
-    expectsContinue: minor === 1 && findField(fields, 'expect')?.toLowerCase() === '100-continue',
+    ...readExpect(minor === 1 ? fields : []),
     wantsTrailers: minor === 1 && /(?:^|,)[ \t]*trailers[ \t]*(?:,|$)/i.test(findField(fields, 'te') ?? ''),
   }
 }
@@ -211,6 +245,13 @@ function readUpgrade(fields: readonly Field[], named: readonly string[]): string
   if (!named.includes('upgrade')) return undefined
   const all = fields.filter(({ key }) => key === 'upgrade').map(({ value }) => value)
   return all.length > 0 ? all.join(', ') : undefined
+}
+
+/** HTTP/1.0 has no expectations. */
+function readExpect(fields: readonly Field[]): Pick<RequestHead, 'expectsContinue' | 'expectsMore'> {
+  const all = fields.filter(({ key }) => key === 'expect')
+  const expectsMore = all.some(({ value }) => value.toLowerCase() !== '100-continue')
+  return { expectsContinue: all.length > 0 && !expectsMore, expectsMore }
 }
 
 function badFields(why: string): BadHead {

@@ -34,6 +34,7 @@ export function judgeRequest(gate: Gate, from: string, head: RequestHead, target
   if (!allow) return refuse(asked, reason === 'allowed' ? 'internal-error' : reason, undefined, stays)
   if (gate.isStopping) return refuse(asked, 'shutting-down')
   if (hasPassedHere(head.fields)) return refuse(asked, 'proxy-loop', undefined, stays)
+  if (head.expectsMore) return refuse(asked, 'expectation-failed', undefined, stays)
   const fault = findForwardsFault(head)
   if (fault !== undefined) return refuse(asked, 'bad-request', fault)
   const bytes = answerLastForward(head, !stays)

@@ -4,6 +4,17 @@ import { ask, get, OK, openHttpStage, requestFor, saying, suiteOnBoth } from '..
 import { answerEach, rawOrigin } from '../../../test/support/raw-http.ts'
 import { until } from '../../../test/support/until.ts'
 
+suiteOnBoth('empty lines before a request', (io) => {
+  test('are skipped before the first and between two', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const origin = await saying(t, OK)
+    const lines = '\r\n\r\n\r\n'
+    const answer = await ask(stage, `${lines}${get(origin.port)}${lines}${get(origin.port)}`)
+    assert.deepEqual(answer.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 200'])
+    assert.equal(origin.ends[0]?.text.includes('\r\n\r\n\r\n'), false)
+  })
+})
+
 suiteOnBoth('plain HTTP through the proxy', (io) => {
   test('a request goes to its origin with its fields as they were, and the answer comes back the same', async (t) => {
     const stage = await openHttpStage(t, io)
@@ -415,6 +426,7 @@ suiteOnBoth('framing attacks on the forward port', (io) => {
     ['H8: the origin form', 400, 'GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n'],
     ['H13: a blank in the target', 400, 'GET http://allowed.test/a b HTTP/1.1\r\nHost: a\r\n\r\n'],
     ['H13: a carriage return in the target', 400, 'GET http://allowed.test/a\rb HTTP/1.1\r\nHost: a\r\n\r\n'],
+    ['a method that is none', 400, 'G@T http://allowed.test/ HTTP/1.1\r\nHost: a\r\n\r\n'],
     ['H17: the preface of HTTP/2', 505, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['H17: OPTIONS *', 400, 'OPTIONS * HTTP/1.1\r\nHost: allowed.test\r\n\r\n'],
     ['H19: a request line of 64 KB', 414, `GET http://allowed.test/${'a'.repeat(65_536)} HTTP/1.1\r\nHost: a\r\n\r\n`],

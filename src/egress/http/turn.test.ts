@@ -239,6 +239,34 @@ suiteOnBoth('100-continue', (io) => {
   })
 })
 
+suiteOnBoth('an expectation that no proxy knows', (io) => {
+  for (const fields of [
+    'Expect: foo\r\n',
+    'Expect: 100-continue, foo\r\n',
+    'Expect: 100-continue\r\nExpect: foo\r\n',
+  ]) {
+    test(`${JSON.stringify(fields)} is 417, and the origin hears nothing of it`, async (t) => {
+      const stage = await openHttpStage(t, io)
+      const origin = await saying(t, OK)
+      const answer = await ask(stage, get(origin.port, '/', fields) + get(origin.port, '/next'))
+      assert.match(answer, /^HTTP\/1\.1 417 Expectation Failed\r\n[\s\S]*X-Proxy-Error: bad-request\r\n/)
+      assert.match(answer, /egress-proxy: the field Expect asks for something other than 100-continue\.\n/)
+      assert.match(answer, /HTTP\/1\.1 200 OK/)
+      assert.match(origin.ends[0]?.text ?? '', /^GET \/next /)
+      const denied = `GET http://denied.test/ HTTP/1.1\r\nHost: denied.test\r\n${fields}\r\n`
+      assert.match(await ask(stage, denied), /^HTTP\/1\.1 403 /)
+    })
+  }
+
+  test('HTTP/1.0 has none, and the field goes no further', async (t) => {
+    const stage = await openHttpStage(t, io)
+    const origin = await saying(t, OK)
+    const request = get(origin.port, '/', 'Expect: foo\r\n').replace('HTTP/1.1', 'HTTP/1.0')
+    assert.match(await ask(stage, request), /^HTTP\/1\.1 200 /)
+    assert.doesNotMatch(origin.ends[0]?.text ?? '', /expect/i)
+  })
+})
+
 suiteOnBoth('an origin that does not answer', (io) => {
   test('a kept connection that died is replaced once, where the request can be sent again', async (t) => {
     const stage = await openHttpStage(t, io)

@@ -52,6 +52,23 @@ export async function ask(engine: Engine, args: readonly string[]): Promise<bool
   return (await finish(start(engine.command, args, {}))).code === 0
 }
 
+/** The first bytes of what the engine prints; fewer where it prints less. The rest is read and dropped, so that it ends by itself. */
+export async function readStart(
+  engine: Engine,
+  args: readonly string[],
+  count: number,
+): Promise<{ readonly bytes: Buffer; readonly complaint: string }> {
+  const child = start(engine.command, args, {})
+  const chunks: Buffer[] = []
+  let length = 0
+  child.stdout?.on('data', (chunk: Buffer) => {
+    if (length < count) chunks.push(chunk)
+    length += chunk.length
+  })
+  const { stderr } = await finish(child, ['stderr'])
+  return { bytes: Buffer.concat(chunks).subarray(0, count), complaint: stderr }
+}
+
 /** A command with pipes at its outputs, for as long as it runs. */
 export function follow(engine: Engine, args: readonly string[]): ChildProcess {
   return start(engine.command, args, { timeoutMs: 0 })
@@ -84,9 +101,10 @@ function start(command: string, args: readonly string[], { input, hold, timeoutM
   return child
 }
 
-function finish(child: ChildProcess): Promise<Finished> {
+/** `kept` are the outputs that are read as text. */
+function finish(child: ChildProcess, kept: readonly ('stdout' | 'stderr')[] = ['stdout', 'stderr']): Promise<Finished> {
   const said = { stdout: '', stderr: '' }
-  for (const name of ['stdout', 'stderr'] as const) {
+  for (const name of kept) {
     child[name]?.setEncoding('utf8').on('data', (text: string) => {
       if (said[name].length < SAID_MAX) said[name] += text
     })

@@ -21,6 +21,8 @@ export interface Workload {
   readonly isTerminal: boolean
   /** Whether the kernel knows IPv6, which is then switched off. */
   readonly hasIPv6: boolean
+  /** A file with the filter for system calls; without it, the engine's own filter applies. */
+  readonly seccompPath?: string | undefined
 }
 
 export interface Seed {
@@ -101,15 +103,20 @@ export function seedArchive({ denyPrivate }: Run, subnet: Subnet, { id, allowlis
 }
 
 /**
- * What could speak for another address, or change the routes, is taken from it. Its server for names is the proxy, where
+ * An init process starts the command, because the kernel drops signals without a handler for the first process of a container.
+ * What could speak for another address, or change the routes, is taken from the command. Its server for names is the proxy, where
  * nobody answers: docker's own passes questions on to the world, from an internal network too.
  */
-export function workloadArgs(run: Run, subnet: Subnet, { image, command, isTerminal, hasIPv6 }: Workload): string[] {
+export function workloadArgs(run: Run, subnet: Subnet, workload: Workload): string[] {
+  const { image, command, isTerminal, hasIPv6, seccompPath } = workload
   const [program = '', ...rest] = command
   const noIPv6 = ['all', 'default'].flatMap((name) => ['--sysctl', `net.ipv6.conf.${name}.disable_ipv6=1`])
   return [
     ...createArgs(run, 'workload'),
+    '--init',
     ...['--interactive', ...(isTerminal ? ['--tty'] : [])],
+    ...(hasOwnHosts(run) ? ['--no-hosts', '--hostname', HOSTNAME] : []),
+    ...(seccompPath === undefined ? [] : ['--security-opt', `seccomp=${seccompPath}`]),
     ...['--network', nameOf(run, 'net'), '--ip', workloadAddress(subnet)],
     ...['--dns', addressAt(subnet, PROXY_OFFSET), '--dns-search', '.'],
     // Whoever asks all the same is not kept waiting for long.
@@ -119,6 +126,19 @@ export function workloadArgs(run: Run, subnet: Subnet, { image, command, isTermi
     ...Object.entries(proxyVariables(subnet)).flatMap(([name, value]) => ['--env', `${name}=${value}`]),
     ...[`--entrypoint=${program}`, image, ...rest],
   ]
+}
+
+const HOSTNAME = 'workload'
+
+/** Podman would show the workload the names in the hosts file of this machine; docker makes a file without them. */
+export function hasOwnHosts({ engine }: Run): boolean {
+  return engine.kind === 'podman'
+}
+
+/** The hosts file that the engine is told not to make. */
+export function hostsArchive(subnet: Subnet): Buffer {
+  const lines = ['127.0.0.1\tlocalhost', `${workloadAddress(subnet)}\t${HOSTNAME}`, '']
+  return archiveOf([{ path: 'etc/hosts', text: lines.join('\n') }])
 }
 
 /** Both spellings of what everybody reads, and the own ones of programs that do not read those. */

@@ -28,7 +28,7 @@ export async function mustStandAlone(run: Run): Promise<void> {
   refuse('unavailable', `${run.engine.command} has put the workload on other networks too: ${said || 'none'}`)
 }
 
-/** The workload's exit code; that of a command that is not there, or may not be run, is the engine's. */
+/** The workload's exit code. */
 export async function runToEnd(run: Run, { proxy, isTerminal, interrupts, stderr }: Stage): Promise<number> {
   const name = nameOf(run, 'workload')
   const over = new AbortController()
@@ -36,7 +36,7 @@ export async function runToEnd(run: Run, { proxy, isTerminal, interrupts, stderr
     if (!over.signal.aborted) stderr.write(`egress-proxy: the proxy has ended, so nothing can be reached: ${last}\n`)
   })
   interrupts.onFirst((signal) => void passOn(run, signal, over.signal))
-  const code = await attach(run.engine, ['start', '--attach', '--interactive', name], isTerminal)
+  await attach(run.engine, ['start', '--attach', '--interactive', name], isTerminal)
   over.abort()
   const said = await call(run.engine, [
     'container',
@@ -51,8 +51,8 @@ export async function runToEnd(run: Run, { proxy, isTerminal, interrupts, stderr
   }
   const [status, digits] = said.split(' ')
   if (status === 'exited') return Number(digits)
-  // It never ran, and the engine has said why; some keep the reason as an exit code.
-  return Number(digits) || (code > START_FAILED ? code : START_FAILED)
+  // The engine could not start the init process, and has said why.
+  return START_FAILED
 }
 
 /** Once, as soon as it can be: a workload that is just starting cannot be signalled yet. After a while it is killed. */
