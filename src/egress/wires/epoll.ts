@@ -240,9 +240,11 @@ export class EpollWires implements Wires, Loop {
     const { kernel } = this
     const { family, length } = writeAddress(this.#address, to)
     const fd = kernel.socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
+    // At once: to make an object may have Node collect garbage, whose calls change errno.
+    const unopened = fd < 0 ? kernel.errno() : 0
     const wire = new EpollWire(this, fd, to, () => owner.connected())
     wire.owner = owner
-    if (fd < 0) return this.#failLater(wire, kernel.errno())
+    if (unopened !== 0) return this.#failLater(wire, unopened)
     this.#prepare(fd)
     const error = kernel.connect(fd, this.#addressAt, length) === 0 ? 0 : kernel.errno()
     if (error !== 0 && error !== EINPROGRESS) return this.#failLater(wire, error)
