@@ -17,6 +17,8 @@ import type { Timer, Wire, WireOwner } from './wire.ts'
 export interface TunnelEnd {
   readonly verdict: 'allow' | 'deny' | 'error'
   readonly reason: string
+  /** The name in the hello for which it was refused. */
+  readonly sni?: string | undefined
 }
 
 const NOTHING = new Uint8Array(0)
@@ -111,9 +113,9 @@ export class Tunnel {
       this.#pass(rest)
       return bytes.length
     }
-    const reason = this.#findFault(hello)
-    if (reason !== undefined) {
-      this.#refuse(reason)
+    const fault = this.#findFault(hello)
+    if (fault !== undefined) {
+      this.#refuse(fault)
       return bytes.length
     }
     this.#send(rest.subarray(0, reader.end))
@@ -124,13 +126,14 @@ export class Tunnel {
     return at + reader.end
   }
 
-  #findFault(hello: Hello): string | undefined {
-    if (hello.kind !== 'hello') return 'sni-unreadable'
+  #findFault(hello: Hello): TunnelEnd | undefined {
+    if (hello.kind !== 'hello') return { verdict: 'deny', reason: 'sni-unreadable' }
     if (hello.sni === undefined) return undefined
     const sni = parseHost(hello.sni)
-    if (!sni) return 'sni-unreadable'
+    if (!sni) return { verdict: 'deny', reason: 'sni-unreadable', sni: hello.sni }
     this.sni = sni
-    return decide(this.#gate.find(this.#client.remote.address), sni, this.#port).allow ? undefined : 'sni-denied'
+    const { allow } = decide(this.#gate.find(this.#client.remote.address), sni, this.#port)
+    return allow ? undefined : { verdict: 'deny', reason: 'sni-denied', sni: sni.text }
   }
 
   #passOver(bytes: Uint8Array, at: number): number {
@@ -180,8 +183,8 @@ export class Tunnel {
     if (bytes.length > 0 && !this.#server.write(bytes)) this.#client.pause()
   }
 
-  #refuse(reason: string): void {
-    this.#end = { verdict: 'deny', reason }
+  #refuse(end: TunnelEnd): void {
+    this.#end = end
     this.#server.reset()
     sendOff(this.#gate.wires, this.#client, TLS_DENIED)
     this.#finish()

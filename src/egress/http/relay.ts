@@ -350,11 +350,11 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
   }
 
   /** The one record of a request, after which there is none. */
-  #report({ verdict, reason }: TunnelEnd, status: number | undefined): void {
+  #report(end: TunnelEnd, status: number | undefined): void {
     const turn = this.#turn
     this.#turn = undefined
     const [mode, from, now] = [this.#manner.mode, this.client.remote.address, this.gate.wires.now()]
-    this.gate.done(recordOf(this.#asked, turn, { verdict, reason, status, mode, from, now }))
+    this.gate.done(recordOf(this.#asked, turn, { ...end, status, mode, from, now }))
   }
 
   #end(): void {
