@@ -179,10 +179,12 @@ function limitsOf({ limits = {} }: ProxyOptions): Limits {
   const files = openFileLimit()
   return {
     ...all,
-    idleMs: all.idleMs || FOREVER_MS,
+    idleMs: Math.min(all.idleMs || FOREVER_MS, FOREVER_MS),
+    responseMs: Math.min(all.responseMs, FOREVER_MS),
     maxPerSource: all.maxPerSource || Number.POSITIVE_INFINITY,
     maxConnections: all.maxConnections || Math.max(8, Math.floor((files - OTHER_FILES) / 2)),
   }
 }
 
+/** The longest that a timer of Node's lasts. */
 const FOREVER_MS = 2 ** 31 - 1

@@ -22,6 +22,8 @@ export interface TunnelEnd {
 }
 
 const NOTHING = new Uint8Array(0)
+/** How often a tunnel is looked at, so that it ends by so much too late at most. */
+const WATCH_MS = 60_000
 
 export class Tunnel {
   readonly #gate: Gate
@@ -186,7 +188,7 @@ export class Tunnel {
   #refuse(end: TunnelEnd): void {
     this.#end = end
     this.#server.reset()
-    sendOff(this.#gate.wires, this.#client, TLS_DENIED)
+    sendOff(this.#gate, this.#client, TLS_DENIED)
     this.#finish()
   }
 
@@ -228,16 +230,14 @@ export class Tunnel {
   /** Looks now and then whether anything has moved. No work for each chunk. */
   #watch(): Timer {
     const { wires, limits } = this.#gate
-    return wires.after(Math.min(limits.idleMs, limits.lingerMs), () => {
+    return wires.after(Math.min(limits.idleMs, WATCH_MS), () => {
       const moved = this.#countMoved()
       const now = wires.now()
       if (moved !== this.#moved) {
         this.#moved = moved
         this.#movedAt = now
       }
-      const isHalf = this.#client.hasEnded || this.#server.hasEnded
-      if (now - this.#movedAt >= (isHalf ? limits.lingerMs : limits.idleMs))
-        this.stop({ verdict: 'allow', reason: 'idle' })
+      if (now - this.#movedAt >= limits.idleMs) this.stop({ verdict: 'allow', reason: 'idle' })
       else this.#timer = this.#watch()
     })
   }

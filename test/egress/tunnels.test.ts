@@ -330,7 +330,7 @@ function ends(io: IoMake): void {
   })
 
   test('a tunnel of which one side has ended is not kept for ever', LONG, async (t) => {
-    const lab = await openLab(t, { io, limits: { headMs: 1000, lingerMs: 200 } })
+    const lab = await openLab(t, { io, limits: { headMs: 1000, idleMs: 1000 } })
     const origin = await openPeerServer(t)
     const client = await lab.tunnel(origin.port)
     client.sendLast()
