@@ -5,18 +5,29 @@ import type { Wire } from './wire.ts'
 
 const DROPPED_MAX = 65_536
 
-/** Sends `bytes`, ends, and closes when the other side has, or soon. */
+/** Sends `bytes`, ends, and closes when the other side has, or soon; at once where too many wait already. */
 export function sendOff(
-  { wires, limits }: Pick<Gate, 'wires' | 'limits'>,
+  { wires, limits, refusals }: Pick<Gate, 'wires' | 'limits' | 'refusals'>,
   wire: Wire,
   bytes: Uint8Array,
   over: () => void = () => {},
 ): void {
-  let dropped = 0
-  const close = (): void => {
-    timer.cancel()
+  const source = wire.remote.address
+  if (!refusals.begin(source)) {
+    wire.write(bytes)
     wire.close()
     over()
+    return
+  }
+  let dropped = 0
+  const end = (): void => {
+    timer.cancel()
+    refusals.end(source)
+    over()
+  }
+  const close = (): void => {
+    wire.close()
+    end()
   }
   const timer = wires.after(limits.refusalMs, close)
   wire.owner = {
@@ -26,10 +37,7 @@ export function sendOff(
     },
     ended: () => {},
     drained: () => {},
-    closed: () => {
-      timer.cancel()
-      over()
-    },
+    closed: end,
   }
   wire.write(bytes)
   wire.end()

@@ -24,6 +24,8 @@ export interface Limits {
   readonly drainMs: number
   readonly maxConnections: number
   readonly maxPerSource: number
+  /** Clients that are being told that they were refused, besides those of `maxConnections`. */
+  readonly maxRefused: number
 }
 
 export const LIMITS: Limits = {
@@ -42,4 +44,5 @@ export const LIMITS: Limits = {
   drainMs: 10_000,
   maxConnections: 65_536,
   maxPerSource: 4096,
+  maxRefused: 256,
 }

@@ -65,6 +65,7 @@ async function refusalOf(work: Promise<unknown>): Promise<string> {
 test('without a word from anybody the defaults of the manual hold', async (t) => {
   const { others } = fourPlaces(t)
   const { settings, warnings, path } = await readServeSettings({}, others, variables())
+  const { maxConnections, maxPerSource, maxRefused, ...timeouts } = LIMITS
   assert.deepEqual(settings, {
     listen: { host: '::', port: 3128 },
     admin: [
@@ -74,7 +75,7 @@ test('without a word from anybody the defaults of the manual hold', async (t) =>
     transparent: { host: '::', port: 3127 },
     denyPrivate: false,
     verifySni: true,
-    limits: { ...LIMITS, maxConnections: 0 },
+    limits: { ...timeouts, maxConnections: 0 },
     dns: {},
     io: 'auto',
   })

@@ -105,7 +105,11 @@ export const SERVE = {
     '10s',
     'how long open connections may last when the proxy stops',
   ),
-  EGRESS_MAX_PER_SOURCE: setting(CountSetting, '4096', 'how many connections one source may have; 0: any number'),
+  EGRESS_MAX_PER_SOURCE: setting(
+    CountSetting,
+    undefined,
+    'how many connections one source may have; 0: any number; unset: a quarter of what there may be in all, 4096 at most',
+  ),
   EGRESS_MAX_CONNECTIONS: setting(CountSetting, '0', 'how many there may be in all; 0: as open files allow'),
   EGRESS_DENY_MESSAGE: setting(MessageSetting, undefined, 'a sentence that every denial ends with'),
   EGRESS_DNS_SERVERS: setting(
@@ -140,7 +144,7 @@ export interface ServeSettings {
   readonly verifySni: boolean
   readonly denyMessage?: string
   /** 0 stands for "no limit" in the numbers, `idleMs` and `responseMs`. */
-  readonly limits: Limits
+  readonly limits: Omit<Limits, 'maxPerSource' | 'maxRefused'> & { readonly maxPerSource?: number }
   readonly dns: { readonly servers?: readonly string[] }
   readonly io: (typeof IO)[number]
 }
@@ -215,7 +219,7 @@ function settle(values: Settings<typeof SERVE>): { settings: ServeSettings; warn
       lingerMs: values.EGRESS_LINGER_TIMEOUT,
       refusalMs: values.EGRESS_REFUSAL_TIMEOUT,
       drainMs: values.EGRESS_DRAIN_TIMEOUT,
-      maxPerSource: values.EGRESS_MAX_PER_SOURCE,
+      ...given('maxPerSource', values.EGRESS_MAX_PER_SOURCE),
       maxConnections: values.EGRESS_MAX_CONNECTIONS,
     },
     dns: given('servers', values.EGRESS_DNS_SERVERS?.length ? values.EGRESS_DNS_SERVERS : undefined),

@@ -10,6 +10,7 @@ import { type HttpManner, serveHttp } from '../../src/egress/http/relay.ts'
 import { LIMITS, type Limits } from '../../src/egress/limits.ts'
 import { compileSource } from '../../src/egress/match.ts'
 import { type EgressProxy, startProxy } from '../../src/egress/proxy.ts'
+import { Refusals } from '../../src/egress/refusals.ts'
 import { openNetWires } from '../../src/egress/wires/net.ts'
 import { IOS, type IoMake, type Line } from '../egress/lab.ts'
 import { needs } from './needs.ts'
@@ -149,6 +150,7 @@ export async function openHttpParts(
   const gate: Gate = {
     wires,
     limits,
+    refusals: new Refusals(limits.maxRefused),
     dialer,
     verifySni: true,
     denyMessage: undefined,
