@@ -9,6 +9,7 @@ import type { Resolved } from './dns/resolver.ts'
 import type { Exchange } from './exchange.ts'
 import { acceptForward } from './forward.ts'
 import type { Gate, Held } from './gate.ts'
+import { makeViaName } from './http/head-text.ts'
 import type { Limits } from './limits.ts'
 import { type ListenerName, listenFault } from './listen-fault.ts'
 import { LogLines } from './log-lines.ts'
@@ -72,6 +73,7 @@ export class Core implements Gate {
   readonly refusals: Refusals
   readonly dialer: Dialer
   readonly verifySni: boolean
+  readonly via: string = makeViaName()
   readonly denyMessage: string | undefined
   isStopping = false
   readonly #options: CoreOptions

@@ -30,6 +30,8 @@ export interface Gate {
   readonly refusals: Refusals
   readonly dialer: Dialer
   readonly verifySni: boolean
+  /** The name of this proxy in Via. */
+  readonly via: string
   readonly denyMessage: string | undefined
   /** Nothing new is begun any more. */
   readonly isStopping: boolean

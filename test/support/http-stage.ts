@@ -153,6 +153,7 @@ export async function openHttpParts(
     refusals: new Refusals(limits.maxRefused),
     dialer,
     verifySni: true,
+    via: 'egress-proxy-test',
     denyMessage: undefined,
     isStopping: false,
     isCrowded: false,
@@ -191,4 +192,9 @@ export function requestFor(method: string, port: number, path = '/', fields = ''
 
 export function get(port: number, path = '/', fields = ''): string {
   return requestFor('GET', port, path, fields)
+}
+
+/** With the part of the name in Via that is another one in each proxy left out. */
+export function plainVia(text: string): string {
+  return text.replace(/(Via: 1\.\d egress-proxy)-[0-9a-f]{12}\r\n/g, '$1\r\n')
 }
