@@ -1,9 +1,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { onEveryEngine, testHost } from '../../test/support/host.ts'
+import { emptyStore, onEveryEngine, testHost } from '../../test/support/host.ts'
 import { timestamp } from '../lib/clock.ts'
+import { openEngine } from '../store/index.ts'
+import { migrate } from '../store/migrate.ts'
+import { run } from '../store/statement.ts'
 import { groups as groupTable } from './groups.ts'
-import { DENIALS_PER_FOLDER, type Denial, networkDenials, recordDenials, unallowable } from './network-denials.ts'
+import {
+  DENIALS_PER_FOLDER,
+  type Denial,
+  networkDenials,
+  recordDenials,
+  unallowable,
+  wantedHost,
+} from './network-denials.ts'
 
 const START = Date.parse('2026-01-01T00:00:00.000Z')
 const at = (second: number): string => timestamp(START + second * 1000)
@@ -31,13 +41,50 @@ onEveryEngine('network denials', (engine) => {
     await record(denial('a.example', 2), denial('a.example', 6))
     await record(denial('a.example', 8, { port: undefined }), denial('a.example', 9, { reason: 'ip-literal' }))
     const rows = await host.engine.read((tx) => networkDenials.list(tx))
-    const row = { folder: 'team', host: 'a.example', port: 443, reason: 'blocked-by-allowlist' }
+    const row = { folder: 'team', host: 'a.example', sni: '', port: 443, reason: 'blocked-by-allowlist' }
     assert.deepEqual(rows, [
       { ...row, folder: 'other', count: 1, first_at: at(1), last_at: at(1) },
       { ...row, port: 0, count: 1, first_at: at(8), last_at: at(8) },
       { ...row, count: 6, first_at: at(2), last_at: at(7) },
       { ...row, reason: 'ip-literal', count: 1, first_at: at(9), last_at: at(9) },
     ])
+  })
+
+  test('are counted for each name that was refused inside a tunnel', async (t) => {
+    const { host, groups } = await testHost(t, engine)
+    await groups('team')
+    const hidden = (sni: string, second: number) => denial('a.example', second, { reason: 'sni-denied', sni })
+    await host.engine.transaction((tx) =>
+      recordDenials(tx, [hidden('b.example', 1), hidden('c.example', 2), hidden('b.example', 3)]),
+    )
+    const rows = await host.engine.read((tx) => networkDenials.list(tx))
+    assert.deepEqual(
+      rows.map(({ host: name, sni, count, last_at }) => [name, sni, count, last_at]),
+      [
+        ['a.example', 'b.example', 2, at(3)],
+        ['a.example', 'c.example', 1, at(2)],
+      ],
+    )
+  })
+
+  test('of an older store are kept', async (t) => {
+    const store = await openEngine(await emptyStore(t, engine))
+    t.after(() => store.close())
+    const older = { name: 'network_denials', storage: networkDenials.storage.slice(0, 2) }
+    await migrate(store, [groupTable, older], () => at(0))
+    await store.transaction(async (tx) => {
+      await groupTable.insert(tx, { folder: 'team', name: 'team', product: 'assistant', open: true, added_at: at(0) })
+      await run(tx, `insert into network_denials values ('team', 'a.example', 443, 'ip-literal', 3, $1, $2)`, [
+        at(1),
+        at(2),
+      ])
+    })
+    await migrate(store, [groupTable, networkDenials], () => at(0))
+    const rows = await store.read((tx) => networkDenials.list(tx))
+    const row = { folder: 'team', host: 'a.example', sni: '', port: 443, reason: 'ip-literal' }
+    assert.deepEqual(rows, [{ ...row, count: 3, first_at: at(1), last_at: at(2) }])
+    await store.transaction((tx) => groupTable.remove(tx, { folder: 'team' }))
+    assert.deepEqual(await store.read((tx) => networkDenials.list(tx)), [])
   })
 
   test('of one folder are limited to 200 rows, and the oldest go', async (t) => {
@@ -90,11 +137,23 @@ onEveryEngine('network denials', (engine) => {
 })
 
 test('a denied host is allowed by a rule unless it is an address or has a private one', () => {
-  const reason = 'blocked-by-allowlist'
-  assert.equal(unallowable({ host: 'a.example', reason }), undefined)
-  assert.match(unallowable({ host: '10.0.0.1', reason }) ?? '', /an address/)
-  assert.match(unallowable({ host: '::1', reason }) ?? '', /an address/)
-  assert.match(unallowable({ host: 'a.example', reason: 'ip-literal' }) ?? '', /an address/)
-  assert.match(unallowable({ host: 'a.example', reason: 'destination-ip-prohibited' }) ?? '', /private/)
-  assert.match(unallowable({ host: 'a b; rm -rf', reason }) ?? '', /not a host name/)
+  const denied = { host: 'a.example', sni: '', reason: 'blocked-by-allowlist' }
+  assert.equal(unallowable(denied), undefined)
+  assert.match(unallowable({ ...denied, host: '10.0.0.1' }) ?? '', /an address/)
+  assert.match(unallowable({ ...denied, host: '::1' }) ?? '', /an address/)
+  assert.match(unallowable({ ...denied, reason: 'ip-literal' }) ?? '', /an address/)
+  assert.match(unallowable({ ...denied, reason: 'destination-ip-prohibited' }) ?? '', /private/)
+  assert.match(unallowable({ ...denied, host: 'a b; rm -rf' }) ?? '', /not a host name/)
+})
+
+test('where the name in a hello was refused, it is that name which a rule must allow', () => {
+  const denied = { host: 'a.example', sni: 'b.example', reason: 'sni-denied' }
+  assert.equal(wantedHost(denied), 'b.example')
+  assert.equal(wantedHost({ ...denied, sni: '' }), 'a.example')
+  assert.equal(unallowable(denied), undefined)
+  assert.match(unallowable({ ...denied, sni: '10.0.0.1' }) ?? '', /an address/)
+  assert.equal(
+    unallowable({ ...denied, sni: '', reason: 'sni-unreadable' }),
+    'no rule helps: its TLS hello cannot be read',
+  )
 })

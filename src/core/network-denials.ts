@@ -1,5 +1,5 @@
 // Hosts that runs asked for and were refused, so that an operator sees which rule is missing. Counted for each folder, host,
-// port and reason; the newest 200 of a folder are kept.
+// server name, port and reason; the newest 200 of a folder are kept.
 import { z } from 'zod'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
@@ -13,7 +13,10 @@ const HOST_MAX = 256
 
 export const NetworkDenial = z.object({
   folder: Folder,
-  host: z.string().describe('As the client wrote it, or the name in its TLS hello'),
+  host: z.string().describe('As the client wrote it'),
+  sni: z
+    .string()
+    .describe('The name in the TLS hello that was refused though the host is allowed; empty if the host was refused'),
   port: z.int().describe('0 if the client named none'),
   reason: z.string().describe('Why it was refused, such as blocked-by-allowlist'),
   count: z.int().describe('How often'),
@@ -25,12 +28,22 @@ export type NetworkDenial = z.output<typeof NetworkDenial>
 export const networkDenials = new Table({
   name: 'network_denials',
   row: NetworkDenial,
-  key: ['folder', 'host', 'port', 'reason'],
+  key: ['folder', 'host', 'sni', 'port', 'reason'],
   storage: [
     `create table network_denials (
        folder text not null references groups (folder) on delete cascade, host text not null, port integer not null,
        reason text not null, count bigint not null, first_at text not null, last_at text not null,
        primary key (folder, host, port, reason))`,
+    'create index network_denials_newest on network_denials (last_at)',
+    // A primary key cannot be changed in place.
+    `create table network_denials_by_name (
+       folder text not null references groups (folder) on delete cascade, host text not null, sni text not null,
+       port integer not null, reason text not null, count bigint not null, first_at text not null, last_at text not null,
+       primary key (folder, host, sni, port, reason))`,
+    `insert into network_denials_by_name (folder, host, sni, port, reason, count, first_at, last_at)
+       select folder, host, '', port, reason, count, first_at, last_at from network_denials`,
+    'drop table network_denials',
+    'alter table network_denials_by_name rename to network_denials',
     'create index network_denials_newest on network_denials (last_at)',
   ],
 })
@@ -38,6 +51,8 @@ export const networkDenials = new Table({
 export interface Denial {
   readonly folder: string
   readonly host: string
+  /** The name in the TLS hello, if that was refused and not the host. */
+  readonly sni?: string | undefined
   readonly port?: number | undefined
   readonly reason: string
   readonly count: number
@@ -46,22 +61,23 @@ export interface Denial {
 }
 
 // Selects from groups: a folder that was removed meanwhile is skipped instead of failing the whole batch.
-const ADD = `insert into network_denials (folder, host, port, reason, count, first_at, last_at)
-  select folder, cast($2 as text), cast($3 as integer), cast($4 as text), cast($5 as bigint), cast($6 as text), cast($6 as text)
+const ADD = `insert into network_denials (folder, host, sni, port, reason, count, first_at, last_at)
+  select folder, cast($2 as text), cast($3 as text), cast($4 as integer), cast($5 as text), cast($6 as bigint), cast($7 as text),
+         cast($7 as text)
     from groups where folder = $1
-  on conflict (folder, host, port, reason) do update set
+  on conflict (folder, host, sni, port, reason) do update set
     count = network_denials.count + excluded.count,
     first_at = case when excluded.first_at < network_denials.first_at then excluded.first_at else network_denials.first_at end,
     last_at = case when excluded.last_at > network_denials.last_at then excluded.last_at else network_denials.last_at end`
 
-const PRUNE = `delete from network_denials where folder = $1 and (host, port, reason) not in (
-  select host, port, reason from network_denials where folder = $1
-    order by last_at desc, host, port, reason limit ${DENIALS_PER_FOLDER})`
+const PRUNE = `delete from network_denials where folder = $1 and (host, sni, port, reason) not in (
+  select host, sni, port, reason from network_denials where folder = $1
+    order by last_at desc, host, sni, port, reason limit ${DENIALS_PER_FOLDER})`
 
 /** Adds to the rows that are there. Denials of folders without a group are skipped. */
 export async function recordDenials(tx: Tx, denials: readonly Denial[]): Promise<void> {
-  for (const { folder, host, port = 0, reason, count, at } of denials)
-    await run(tx, ADD, [folder, storedHost(host), port, reason, count, at])
+  for (const { folder, host, sni = '', port = 0, reason, count, at } of denials)
+    await run(tx, ADD, [folder, storedHost(host), storedHost(sni), port, reason, count, at])
   for (const folder of new Set(denials.map((denial) => denial.folder))) await run(tx, PRUNE, [folder])
 }
 
@@ -71,10 +87,17 @@ function storedHost(host: string): string {
   return isPlainValue(cut) ? cut : cut.replace(/[\u0000-\u001f\u007f-\u009f]/g, '\ufffd')
 }
 
-/** Why no rule would allow the host, or nothing if one would. */
-export function unallowable({ host, reason }: Pick<NetworkDenial, 'host' | 'reason'>): string | undefined {
+/** The name that a rule must allow. */
+export function wantedHost({ host, sni }: Pick<NetworkDenial, 'host' | 'sni'>): string {
+  return sni || host
+}
+
+/** Why no rule would allow it, or nothing if one would. */
+export function unallowable(denial: Pick<NetworkDenial, 'host' | 'sni' | 'reason'>): string | undefined {
+  const { reason, sni } = denial
   if (reason === 'destination-ip-prohibited') return 'no rule helps: its address is private (NETWORK_DENY_PRIVATE)'
-  if (reason === 'ip-literal' || /IP address/.test(hostFault(host) ?? ''))
-    return 'no rule helps: an address, not a host name'
-  return hostFault(host) === undefined ? undefined : 'no rule helps: not a host name'
+  if (reason === 'sni-unreadable' && sni === '') return 'no rule helps: its TLS hello cannot be read'
+  const fault = hostFault(wantedHost(denial))
+  if (reason === 'ip-literal' || /IP address/.test(fault ?? '')) return 'no rule helps: an address, not a host name'
+  return fault === undefined ? undefined : 'no rule helps: not a host name'
 }

@@ -493,8 +493,18 @@ suite('what the operator may see', () => {
     counts.add({ ...denied, host: 'a.example', reason: 'blocked-by-allowlist' }, 1000)
     counts.add({ ...denied, host: 'b.example', reason: 'blocked-by-allowlist' }, 2000)
     counts.add({ ...denied, host: 'a.example', reason: 'blocked-by-allowlist' }, 3000)
+    for (const sni of ['c.example', 'd.example', 'c.example'])
+      counts.add({ ...denied, host: 'a.example', sni, reason: 'sni-denied' }, 4000)
     const a = { ip: '10.0.0.5', id: 'job', host: 'a.example', port: 443, reason: 'blocked-by-allowlist', count: 2 }
+    const hidden = {
+      ...a,
+      reason: 'sni-denied',
+      first_at: '1970-01-01T00:00:04.000Z',
+      last_at: '1970-01-01T00:00:04.000Z',
+    }
     assert.deepEqual((await ask('/v1/denied')).body, [
+      { ...hidden, sni: 'c.example', count: 2 },
+      { ...hidden, sni: 'd.example', count: 1 },
       { ...a, first_at: '1970-01-01T00:00:01.000Z', last_at: '1970-01-01T00:00:03.000Z' },
       { ...a, host: 'b.example', count: 1, first_at: '1970-01-01T00:00:02.000Z', last_at: '1970-01-01T00:00:02.000Z' },
     ])

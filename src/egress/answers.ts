@@ -156,6 +156,12 @@ export const ANSWERS = {
     'connection_limit_reached',
     () => 'too many connections are open; try again in a moment.',
   ),
+  'out-of-files': answer(
+    503,
+    'Service Unavailable (out of file descriptors)',
+    'proxy_internal_error',
+    () => 'the proxy can open no more files; try again in a moment.',
+  ),
   'proxy-loop': answer(
     502,
     'Bad Gateway (loop)',

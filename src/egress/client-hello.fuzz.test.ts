@@ -111,7 +111,7 @@ function readBlock(block: Buffer): Hello {
   assert.ok(lists.length < 2)
   const ech = extensions.some(({ type }) => type === 65_037)
   const sni = lists[0] && readName(takeAll(lists[0].body))
-  return { kind: 'hello', sni, ech, ...(extensions.some(({ type }) => type === 42) ? { early: true } : {}) }
+  return { kind: 'hello', sni, ech }
 }
 
 function readName(list: Buffer): string {

@@ -81,6 +81,6 @@ class Connecting implements WireOwner {
     const { status } = ANSWERS[code]
     const bytes = answerBytes(code, { ...this.#passage.about, detail }, { denyMessage: this.#gate.denyMessage })
     this.#passage.report({ verdict: status === 403 ? 'deny' : 'error', reason: code }, status)
-    sendOff(this.#gate.wires, this.#client, bytes)
+    sendOff(this.#gate, this.#client, bytes)
   }
 }

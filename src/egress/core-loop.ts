@@ -19,6 +19,7 @@ export async function runLoop(port: MessagePort, { options, wake, accepting }: T
     starved: () => say({ kind: 'warn', sentence: 'no more files can be opened: new connections wait' }),
     discard: (fd) => say({ kind: 'discard', fd }),
     acceptGuard: new AcceptGuard(accepting),
+    ...(options.maxFiles === undefined ? {} : { maxFiles: options.maxFiles }),
   })
   const fetchAll = (): void => {
     for (let got = receiveMessageOnPort(port); got; got = receiveMessageOnPort(port)) hear(got.message)

@@ -79,7 +79,7 @@ export type FromCore =
 
 /** In this thread, on Node's sockets. */
 export async function openNetCore(options: CoreOptions, host: CoreHost): Promise<CorePort> {
-  const core = new Core(openNetWires(), options, host)
+  const core = new Core(openNetWires(options.maxFiles), options, host)
   const listening = await core.open()
   return {
     listening,

@@ -9,10 +9,12 @@ import type { Resolved } from './dns/resolver.ts'
 import type { Exchange } from './exchange.ts'
 import { acceptForward } from './forward.ts'
 import type { Gate, Held } from './gate.ts'
+import { makeViaName } from './http/head-text.ts'
 import type { Limits } from './limits.ts'
 import { type ListenerName, listenFault } from './listen-fault.ts'
 import { LogLines } from './log-lines.ts'
 import { type AllowedEndpoint, compileSource, decide, type Source } from './match.ts'
+import { Refusals } from './refusals.ts'
 import type { Snapshot } from './snapshot.ts'
 import type { Change } from './sources.ts'
 import { acceptTransparent } from './transparent.ts'
@@ -25,6 +27,8 @@ export interface CoreOptions {
   readonly verifySni: boolean
   readonly denyMessage?: string | undefined
   readonly limits: Limits
+  /** Descriptors that connections may take in all. */
+  readonly maxFiles?: number
   /** On which the rest of the program listens. */
   readonly ownPorts: readonly number[]
   /** Collect denied requests and pass them to `Outside.denied`. */
@@ -66,8 +70,10 @@ const REFUSED_MAX = 256
 export class Core implements Gate {
   readonly wires: Wires
   readonly limits: Limits
+  readonly refusals: Refusals
   readonly dialer: Dialer
   readonly verifySni: boolean
+  readonly via: string = makeViaName()
   readonly denyMessage: string | undefined
   isStopping = false
   readonly #options: CoreOptions
@@ -87,6 +93,7 @@ export class Core implements Gate {
   constructor(wires: Wires, options: CoreOptions, outside: Outside) {
     this.wires = wires
     this.limits = options.limits
+    this.refusals = new Refusals(options.limits.maxRefused)
     this.verifySni = options.verifySni
     this.denyMessage = options.denyMessage
     this.#options = options

@@ -3,12 +3,14 @@
 import type { Exchange } from './exchange.ts'
 import type { Timer, Wires } from './wire.ts'
 
-/** Requests of one source to one host and port that were denied for one reason, since the batch before. */
+/** Requests of one source to one host, port and server name that were denied for one reason, since the batch before. */
 export interface DeniedRequest {
   /** Of the source. */
   readonly id: string
   readonly host: string
   readonly port: number | undefined
+  /** The name in a TLS hello that was refused; the host itself was allowed. */
+  readonly sni?: string | undefined
   readonly reason: string
   /** When the last of them was denied, in milliseconds since 1970. */
   readonly at: number
@@ -36,13 +38,21 @@ export class DenialBatch {
     this.#send = send
   }
 
-  add({ source, id, host, port, reason }: Exchange, nowMs: number): void {
+  add({ source, id, host, port, sni, reason }: Exchange, nowMs: number): void {
     if (id === undefined || host === undefined) return
     const shown = host.slice(0, HOST_MAX)
-    const key = `${source} ${shown} ${port} ${reason}`
+    const key = `${source} ${shown} ${port} ${reason} ${sni ?? ''}`
     const known = this.#entries.get(key)
     if (!known && !this.#hasRoom(source, nowMs)) return
-    this.#entries.set(key, { id, host: shown, port, reason, at: nowMs, count: (known?.count ?? 0) + 1 })
+    this.#entries.set(key, {
+      id,
+      host: shown,
+      port,
+      ...(sni === undefined ? {} : { sni }),
+      reason,
+      at: nowMs,
+      count: (known?.count ?? 0) + 1,
+    })
     this.#timer ??= this.#wires.after(GATHER_MS, () => this.flush())
   }
 

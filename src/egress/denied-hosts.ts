@@ -11,6 +11,7 @@ interface Kept {
   id: string | undefined
   readonly host: string
   readonly port: number | undefined
+  readonly sni: string | undefined
   readonly reason: string
   count: number
   readonly firstMs: number
@@ -25,14 +26,14 @@ export class DeniedHosts {
   #size = 0
   #turn = 0
 
-  add({ source: ip, id, host, port, reason }: Exchange, nowMs: number): void {
+  add({ source: ip, id, host, port, sni, reason }: Exchange, nowMs: number): void {
     // Whoever did not even name a host gives nothing that could be allowed.
     if (host === undefined) return
     const shown = host.slice(0, HOST_MAX)
-    const key = `${shown} ${port} ${reason}`
+    const key = `${shown} ${port} ${reason} ${sni ?? ''}`
     const kept = this.#sources.get(ip)
     const known = kept?.get(key)
-    const entry = known ?? { ip, id, host: shown, port, reason, count: 0, firstMs: nowMs, lastMs: nowMs, turn: 0 }
+    const entry = known ?? { ip, id, host: shown, port, sni, reason, count: 0, firstMs: nowMs, lastMs: nowMs, turn: 0 }
     entry.id = id
     entry.count++
     entry.lastMs = nowMs

@@ -8,6 +8,7 @@ const HOST: DeniedHost = {
   id: 'job-1',
   host: 'a.example',
   port: 443,
+  sni: undefined,
   reason: 'blocked-by-allowlist',
   count: 3,
   firstMs: 1,
@@ -25,6 +26,11 @@ test('hosts that were denied are named in one line, with how often and for whom'
   assert.equal(msg, 'denied hosts')
   assert.deepEqual(hosts, [{ id: 'job-1', host: 'a.example', port: 443, count: 3 }])
   assert.equal(more, undefined)
+})
+
+test('a name in a hello that was refused is named beside its host', () => {
+  const { hosts } = JSON.parse(summaryLine([{ ...HOST, sni: 'b.example' }], 0))
+  assert.deepEqual(hosts, [{ id: 'job-1', host: 'a.example', port: 443, sni: 'b.example', count: 3 }])
 })
 
 test('of very many denied hosts the line names some and counts the rest', () => {

@@ -28,7 +28,7 @@ export function summarizeDenied(snapshot: () => Promise<Snapshot>, log: (line: s
 }
 
 export function summaryLine(denied: readonly DeniedHost[], nowMs: number): string {
-  const shown = denied.slice(0, HOSTS_MAX).map(({ id, host, port, count }) => ({ id, host, port, count }))
+  const shown = denied.slice(0, HOSTS_MAX).map(({ id, host, port, sni, count }) => ({ id, host, port, sni, count }))
   const more = denied.length - shown.length
   const line = {
     level: 'info',

@@ -8,6 +8,8 @@ export interface Exchange {
   readonly id?: string | undefined
   readonly host?: string | undefined
   readonly port?: number | undefined
+  /** The name in a TLS hello that was refused; the host itself was allowed. */
+  readonly sni?: string | undefined
   /** Which address was dialled. */
   readonly address?: string | undefined
   readonly verdict: 'allow' | 'deny' | 'error'
@@ -26,14 +28,15 @@ const HOST_MAX = 256
 
 /** A line of JSON. Text from outside is quoted and cut: it cannot end the line, or fill the disk. */
 export function lineOf(exchange: Exchange, time: string): string {
-  const { mode, source, id, host, port, address, verdict, reason, rule, status, bytesUp, bytesDown, ms, dialMs } =
+  const { mode, source, id, host, port, sni, address, verdict, reason, rule, status, bytesUp, bytesDown, ms, dialMs } =
     exchange
-  // Put together by hand: this is written for every connection, and only four of the texts come from outside.
+  // Put together by hand: this is written for every connection, and only five of the texts come from outside.
   return (
     `{"level":"${verdict === 'allow' ? 'info' : 'warn'}","time":"${time}","mode":"${mode}","source":"${source}"` +
     (id === undefined ? '' : `,"id":${JSON.stringify(id)}`) +
     (host === undefined ? '' : `,"host":${JSON.stringify(host.slice(0, HOST_MAX))}`) +
     (port === undefined ? '' : `,"port":${port}`) +
+    (sni === undefined ? '' : `,"sni":${JSON.stringify(sni.slice(0, HOST_MAX))}`) +
     (address === undefined ? '' : `,"address":"${address}"`) +
     `,"verdict":"${verdict}","reason":"${reason}"` +
     (rule === undefined ? '' : `,"rule":${JSON.stringify(rule)}`) +

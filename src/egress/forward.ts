@@ -144,7 +144,7 @@ class Incoming implements WireOwner, Held {
     const ms = this.#gate.wires.now() - this.#acceptedAt
     this.#gate.done({ mode, source, verdict: 'error', reason: code, status, bytesUp: 0, bytesDown: 0, ms })
     this.#over()
-    sendOff(this.#gate.wires, this.#client, answerBytes(code, { detail }))
+    sendOff(this.#gate, this.#client, answerBytes(code, { detail }))
   }
 
   #over(): void {

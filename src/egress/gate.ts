@@ -4,6 +4,7 @@ import type { Exchange } from './exchange.ts'
 import type { HostPort } from './host-port.ts'
 import type { Limits } from './limits.ts'
 import type { Source } from './match.ts'
+import type { Refusals } from './refusals.ts'
 import type { Wires } from './wire.ts'
 
 /** Something open that a change of the list may end. */
@@ -26,8 +27,11 @@ export const NOTHING_MOVED: Held['moved'] = { up: 0, down: 0 }
 export interface Gate {
   readonly wires: Wires
   readonly limits: Limits
+  readonly refusals: Refusals
   readonly dialer: Dialer
   readonly verifySni: boolean
+  /** The name of this proxy in Via. */
+  readonly via: string
   readonly denyMessage: string | undefined
   /** Nothing new is begun any more. */
   readonly isStopping: boolean

@@ -14,12 +14,9 @@ export interface Named {
   readonly kind: 'hello'
   readonly sni: string | undefined
   readonly ech: boolean
-  /** Data follows before the server has answered. */
-  readonly early?: true
 }
 
 const SERVER_NAME = 0
-const EARLY_DATA = 42
 const ENCRYPTED_CLIENT_HELLO = 0xfe0d
 const HOST_NAME = 0
 const MAX_NAME_BYTES = 253
@@ -61,7 +58,7 @@ function skipToExtensions(bytes: Uint8Array, from: number, end: number): number 
 }
 
 function readExtensions(bytes: Uint8Array, from: number, end: number): Hello {
-  let [nameAt, nameEnd, ech, early] = [-1, -1, false, false]
+  let [nameAt, nameEnd, ech] = [-1, -1, false]
   for (let at = from; at < end; ) {
     if (at + 4 > end) return unreadable('an extension is cut off')
     const type = u16(bytes, at)
@@ -71,11 +68,9 @@ function readExtensions(bytes: Uint8Array, from: number, end: number): Hello {
     if (type === SERVER_NAME && nameAt >= 0) return unreadable('it has two server name extensions')
     if (type === SERVER_NAME) [nameAt, nameEnd] = [at + 4, next]
     if (type === ENCRYPTED_CLIENT_HELLO) ech = true
-    if (type === EARLY_DATA) early = true
     at = next
   }
-  const hello: Hello = nameAt < 0 ? { kind: 'hello', sni: undefined, ech } : readNames(bytes, nameAt, nameEnd, ech)
-  return early && hello.kind === 'hello' ? { ...hello, early } : hello
+  return nameAt < 0 ? { kind: 'hello', sni: undefined, ech } : readNames(bytes, nameAt, nameEnd, ech)
 }
 
 /** A list in form, of one host name in practice: no client sends more, and servers differ in which they take. */

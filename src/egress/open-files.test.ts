@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
 import { test } from 'node:test'
-import { openFileLimit } from './open-files.ts'
+import { countOpenFiles, openFileLimit, shareFiles } from './open-files.ts'
 
 test('the limit of open files is the one that the system holds this process to', {
   skip: process.platform !== 'linux' && 'another system than Linux',
@@ -15,4 +16,22 @@ test('the limit of open files is the one that the system holds this process to',
   ])
   assert.equal(Number(said), 321)
   assert.ok(openFileLimit() > 0)
+})
+
+test('files that are open are counted', { skip: process.platform !== 'linux' && 'another system than Linux' }, () => {
+  const before = countOpenFiles()
+  const fd = openSync('/dev/null', 'r')
+  assert.equal(countOpenFiles(), before + 1)
+  closeSync(fd)
+})
+
+test('some files are kept for everything but connections, and each connection has two', () => {
+  assert.deepEqual(shareFiles(65_536, 36), { wires: 65_372, refused: 256, connections: 32_558 })
+  assert.deepEqual(shareFiles(1024, 24), { wires: 872, refused: 55, connections: 408 })
+  assert.deepEqual(shareFiles(512 + 20, 20), { wires: 384, refused: 24, connections: 180 })
+  assert.deepEqual(shareFiles(511 + 20, 20), { wires: 383, refused: 24, connections: 179 })
+  assert.deepEqual(shareFiles(90, 26), { wires: 48, refused: 3, connections: 22 })
+  // Fewer would serve nobody at all.
+  assert.deepEqual(shareFiles(30, 26), { wires: 16, refused: 1, connections: 7 })
+  assert.deepEqual(shareFiles(20, 26), { wires: 16, refused: 1, connections: 7 })
 })

@@ -123,7 +123,7 @@ export class Passage implements Held {
     this.report({ verdict: 'error', reason: 'client-gone' })
   }
 
-  report({ verdict, reason }: TunnelEnd, status?: number): void {
+  report({ verdict, reason, sni }: TunnelEnd, status?: number): void {
     const { up, down } = this.moved
     this.#gate.done({
       mode: this.#kind.mode,
@@ -131,6 +131,7 @@ export class Passage implements Held {
       id: this.#source?.id,
       host: this.#target?.host.text,
       port: this.#target?.port ?? this.#kind.port,
+      sni,
       address: this.#dialled?.address,
       verdict,
       reason,

@@ -15,7 +15,7 @@ import { openResolver, type ResolverOptions } from './dns/resolver.ts'
 import { lineOfWords } from './exchange.ts'
 import { LIMITS, type Limits } from './limits.ts'
 import { type ListenerName, listenFault } from './listen-fault.ts'
-import { openFileLimit } from './open-files.ts'
+import { countOpenFiles, type FileShares, openFileLimit, shareFiles } from './open-files.ts'
 import type { Snapshot } from './snapshot.ts'
 import { type SocketSource, SocketSources, type SourceOptions } from './socket-sources.ts'
 import { Sources } from './sources.ts'
@@ -79,7 +79,9 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   }
   const { promise: died, resolve: dies } = Promise.withResolvers<unknown>()
   const sources = await Sources.open(options.statePath, warn)
-  const resolver = openResolver({ ...options.dns, timeoutMs: limitsOf(options).dnsMs })
+  const files = shareFiles(openFileLimit(), countOpenFiles())
+  const limits = limitsOf(options.limits, files)
+  const resolver = openResolver({ ...options.dns, timeoutMs: limits.dnsMs })
   let core: CorePort | undefined
   let closing: Promise<void> | undefined
   const snapshot = async (): Promise<Snapshot> => ({
@@ -112,7 +114,7 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
     died: dies,
   }
   try {
-    core = await openCore(options, admin, host, kernel)
+    core = await openCore(options, { limits, maxFiles: files.wires }, admin, host, kernel)
   } catch (error) {
     await admin.close()
     resolver.close()
@@ -152,6 +154,7 @@ function kernelFor({ io = 'auto' }: ProxyOptions): Kernel | undefined {
 
 async function openCore(
   options: ProxyOptions,
+  room: Pick<CoreOptions, 'limits' | 'maxFiles'>,
   admin: Admin,
   host: CoreHost,
   kernel: Kernel | undefined,
@@ -163,7 +166,7 @@ async function openCore(
     denyPrivate,
     verifySni,
     denyMessage,
-    limits: limitsOf(options),
+    ...room,
     ownPorts: admin.endpoints.map(({ port }) => port),
     reportsDenied: options.onDenied !== undefined,
   }
@@ -188,18 +191,22 @@ function hasIPv6(): boolean {
 /** How long the data side may take to say that it is there: a machine that is busy for a second has not lost it. */
 const ANSWER_MS = 3000
 
-/** Each connection has two descriptors and, while many bytes move, two more; some are for everything else. */
-const OTHER_FILES = 128
+/** One source alone must not take the connections of all others. */
+const SOURCE_PART = 1 / 4
 
-function limitsOf({ limits = {} }: ProxyOptions): Limits {
-  const all = { ...LIMITS, ...limits }
-  const files = openFileLimit()
+function limitsOf(given: Partial<Limits> = {}, files: FileShares): Limits {
+  const all = { ...LIMITS, ...given }
+  const maxConnections = Math.min(given.maxConnections || files.connections, files.connections)
+  const share = Math.min(LIMITS.maxPerSource, Math.max(1, Math.floor(maxConnections * SOURCE_PART)))
   return {
     ...all,
-    idleMs: all.idleMs || FOREVER_MS,
-    maxPerSource: all.maxPerSource || Number.POSITIVE_INFINITY,
-    maxConnections: all.maxConnections || Math.max(8, Math.floor((files - OTHER_FILES) / 2)),
+    idleMs: Math.min(all.idleMs || FOREVER_MS, FOREVER_MS),
+    responseMs: Math.min(all.responseMs, FOREVER_MS),
+    maxPerSource: (given.maxPerSource ?? share) || Number.POSITIVE_INFINITY,
+    maxConnections,
+    maxRefused: files.refused,
   }
 }
 
+/** The longest that a timer of Node's lasts. */
 const FOREVER_MS = 2 ** 31 - 1

@@ -8,6 +8,7 @@ import fc from 'fast-check'
 import { tempDir } from '../../test/support/temp.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { sourceOf } from '../lib/settings.ts'
+import { LIMITS } from './limits.ts'
 import { placesOf, readServeSettings, SERVE, type ServeFlags } from './settings.ts'
 import { readToml } from './settings-file.ts'
 
@@ -64,6 +65,7 @@ async function refusalOf(work: Promise<unknown>): Promise<string> {
 test('without a word from anybody the defaults of the manual hold', async (t) => {
   const { others } = fourPlaces(t)
   const { settings, warnings, path } = await readServeSettings({}, others, variables())
+  const { maxConnections, maxPerSource, maxRefused, ...timeouts } = LIMITS
   assert.deepEqual(settings, {
     listen: { host: '::', port: 3128 },
     admin: [
@@ -74,7 +76,7 @@ test('without a word from anybody the defaults of the manual hold', async (t) =>
     transparentIsOptional: true,
     denyPrivate: false,
     verifySni: true,
-    limits: { idleMs: 3_600_000, maxPerSource: 4096, maxConnections: 0 },
+    limits: { ...timeouts, maxConnections: 0 },
     dns: {},
     io: 'auto',
   })
@@ -107,7 +109,17 @@ const KEYS: Record<keyof typeof SERVE, Key> = {
     bare: true,
   },
   EGRESS_VERIFY_SNI: { toml: 'proxy.verify_sni', values: ['true', 'true', 'false'], bare: true },
+  EGRESS_HEAD_TIMEOUT: { toml: 'proxy.head_timeout', values: ['1m', '2m', '3m'] },
+  EGRESS_DNS_TIMEOUT: { toml: 'proxy.dns_timeout', values: ['1m', '2m', '3m'] },
+  EGRESS_CONNECT_TIMEOUT: { toml: 'proxy.connect_timeout', values: ['1m', '2m', '3m'] },
+  EGRESS_DIAL_TIMEOUT: { toml: 'proxy.dial_timeout', values: ['1m', '2m', '3m'] },
+  EGRESS_RESPONSE_TIMEOUT: { toml: 'proxy.response_timeout', values: ['1m', '2m', '3m'] },
   EGRESS_IDLE_TIMEOUT: { toml: 'proxy.idle_timeout', values: ['1m', '2m', '3m'] },
+  EGRESS_KEEP_ALIVE_TIMEOUT: { toml: 'proxy.keep_alive_timeout', values: ['1m', '2m', '3m'] },
+  EGRESS_ORIGIN_KEEP_ALIVE_TIMEOUT: { toml: 'proxy.origin_keep_alive_timeout', values: ['1m', '2m', '3m'] },
+  EGRESS_LINGER_TIMEOUT: { toml: 'proxy.linger_timeout', values: ['1m', '2m', '3m'] },
+  EGRESS_REFUSAL_TIMEOUT: { toml: 'proxy.refusal_timeout', values: ['1m', '2m', '3m'] },
+  EGRESS_DRAIN_TIMEOUT: { toml: 'proxy.drain_timeout', values: ['1m', '2m', '3m'] },
   EGRESS_MAX_PER_SOURCE: { toml: 'proxy.max_per_source', values: ['1', '2', '3'], bare: true },
   EGRESS_MAX_CONNECTIONS: { toml: 'proxy.max_connections', values: ['1', '2', '3'], bare: true },
   EGRESS_DENY_MESSAGE: { toml: 'proxy.deny_message', values: ['Ask a.', 'Ask b.', 'Ask c.'] },
@@ -267,6 +279,14 @@ suite('a file that cannot be read or understood stops the start', () => {
     'a duration that is none': [
       '[proxy]\nidle_timeout = "1 hour"\n',
       /^\[proxy\] idle_timeout in FILE line 2 must be a dur/,
+    ],
+    'a timeout of nothing where there must be one': [
+      '[proxy]\nhead_timeout = "0"\n',
+      /^\[proxy\] head_timeout in FILE line 2 must be longer than 0, not "0"$/,
+    ],
+    'a timeout that no timer keeps': [
+      '[proxy]\nidle_timeout = "577h"\n',
+      /^\[proxy\] idle_timeout in FILE line 2 must be at most 576h \(24 days\), not "577h"$/,
     ],
     'an unknown way to move bytes': [
       '[proxy]\nio = "magic"\n',
@@ -503,4 +523,18 @@ test('TOML that is nested or repeated without end is settings or a refusal, and 
     } catch (error) {
       assert.ok(error instanceof Refusal, String(error))
     }
+})
+
+test('timeouts for which 0 means for ever, or at once, take it, and all take their longest', async (t) => {
+  const { others } = fourPlaces(t)
+  const read = async (key: string, text: string) =>
+    (await readServeSettings({}, others, variables({ [key]: text }))).settings.limits
+  for (const [key, name] of [
+    ['EGRESS_IDLE_TIMEOUT', 'idleMs'],
+    ['EGRESS_RESPONSE_TIMEOUT', 'responseMs'],
+    ['EGRESS_DRAIN_TIMEOUT', 'drainMs'],
+  ] as const)
+    assert.equal((await read(key, '0'))[name], 0)
+  assert.equal((await read('EGRESS_HEAD_TIMEOUT', '1ms')).headMs, 1)
+  assert.equal((await read('EGRESS_HEAD_TIMEOUT', '576h')).headMs, 576 * 3_600_000)
 })

@@ -20,6 +20,7 @@ import {
 } from '../lib/settings.ts'
 import { canonicalAddress } from './address-text.ts'
 import { parseHost } from './host.ts'
+import type { Limits } from './limits.ts'
 import { findSettingsFile, type Places } from './settings-file.ts'
 
 const SECRET_MAX = 4096
@@ -70,6 +71,11 @@ const HostsSetting = z.string().transform((text, ctx): readonly string[] => {
   return z.NEVER
 })
 
+/** A timer of Node's lasts no longer. */
+const TIMEOUT_MAX_MS = 24 * 24 * 3_600_000
+const OptionalTimeoutSetting = DurationSetting.refine((ms) => ms <= TIMEOUT_MAX_MS, 'must be at most 576h (24 days)')
+const TimeoutSetting = OptionalTimeoutSetting.refine((ms) => ms > 0, 'must be longer than 0')
+
 const IO = ['auto', 'epoll', 'net'] as const
 
 /** Of `proxy serve`, by the name of the environment's variable. */
@@ -86,8 +92,38 @@ export const SERVE = {
   EGRESS_STATE_PATH: setting(PathSetting, undefined, 'the file that keeps the registry; unset or empty: memory alone'),
   EGRESS_DENY_PRIVATE: setting(BooleanSetting, 'false', 'whether names that resolve to private addresses are denied'),
   EGRESS_VERIFY_SNI: setting(BooleanSetting, 'true', 'whether the name in a TLS hello must be allowed as well'),
-  EGRESS_IDLE_TIMEOUT: setting(DurationSetting, '1h', 'how long a tunnel may be without a byte; 0: for ever'),
-  EGRESS_MAX_PER_SOURCE: setting(CountSetting, '4096', 'how many connections one source may have; 0: any number'),
+  EGRESS_HEAD_TIMEOUT: setting(TimeoutSetting, '10s', 'how long a client may take to send the head of a request'),
+  EGRESS_DNS_TIMEOUT: setting(TimeoutSetting, '5s', 'how long looking a name up may take'),
+  EGRESS_CONNECT_TIMEOUT: setting(TimeoutSetting, '10s', 'how long connecting to one address may take'),
+  EGRESS_DIAL_TIMEOUT: setting(TimeoutSetting, '30s', 'how long connecting to all addresses of a host may take'),
+  EGRESS_RESPONSE_TIMEOUT: setting(
+    OptionalTimeoutSetting,
+    '15m',
+    'how long a host may take to begin its answer to a plain HTTP request; 0: for ever',
+  ),
+  EGRESS_IDLE_TIMEOUT: setting(
+    OptionalTimeoutSetting,
+    '1h',
+    'how long a tunnel, half-closed or not, or a body may be without a byte; 0: for ever',
+  ),
+  EGRESS_KEEP_ALIVE_TIMEOUT: setting(TimeoutSetting, '1m', 'how long a client may wait between two requests'),
+  EGRESS_ORIGIN_KEEP_ALIVE_TIMEOUT: setting(
+    TimeoutSetting,
+    '4s',
+    'how long a connection to a host is kept for the next request of the same client',
+  ),
+  EGRESS_LINGER_TIMEOUT: setting(TimeoutSetting, '1m', 'how long a client may take to close after its last answer'),
+  EGRESS_REFUSAL_TIMEOUT: setting(TimeoutSetting, '1s', 'how long a client may take to read a refusal and close'),
+  EGRESS_DRAIN_TIMEOUT: setting(
+    OptionalTimeoutSetting,
+    '10s',
+    'how long open connections may last when the proxy stops',
+  ),
+  EGRESS_MAX_PER_SOURCE: setting(
+    CountSetting,
+    undefined,
+    'how many connections one source may have; 0: any number; unset: a quarter of what there may be in all, 4096 at most',
+  ),
   EGRESS_MAX_CONNECTIONS: setting(CountSetting, '0', 'how many there may be in all; 0: as open files allow'),
   EGRESS_DENY_MESSAGE: setting(MessageSetting, undefined, 'a sentence that every denial ends with'),
   EGRESS_DNS_SERVERS: setting(
@@ -124,8 +160,8 @@ export interface ServeSettings {
   readonly denyPrivate: boolean
   readonly verifySni: boolean
   readonly denyMessage?: string
-  /** 0 stands for "no limit" in each. */
-  readonly limits: { readonly idleMs: number; readonly maxPerSource: number; readonly maxConnections: number }
+  /** 0 stands for "no limit" in the numbers, `idleMs` and `responseMs`. */
+  readonly limits: Omit<Limits, 'maxPerSource' | 'maxRefused'> & { readonly maxPerSource?: number }
   readonly dns: { readonly servers?: readonly string[] }
   readonly io: (typeof IO)[number]
 }
@@ -195,8 +231,18 @@ function settle(values: Settings<typeof SERVE>): { settings: ServeSettings; warn
     verifySni: values.EGRESS_VERIFY_SNI,
     ...given('denyMessage', values.EGRESS_DENY_MESSAGE || undefined),
     limits: {
+      headMs: values.EGRESS_HEAD_TIMEOUT,
+      dnsMs: values.EGRESS_DNS_TIMEOUT,
+      connectMs: values.EGRESS_CONNECT_TIMEOUT,
+      dialMs: values.EGRESS_DIAL_TIMEOUT,
+      responseMs: values.EGRESS_RESPONSE_TIMEOUT,
       idleMs: values.EGRESS_IDLE_TIMEOUT,
-      maxPerSource: values.EGRESS_MAX_PER_SOURCE,
+      keepAliveMs: values.EGRESS_KEEP_ALIVE_TIMEOUT,
+      originIdleMs: values.EGRESS_ORIGIN_KEEP_ALIVE_TIMEOUT,
+      lingerMs: values.EGRESS_LINGER_TIMEOUT,
+      refusalMs: values.EGRESS_REFUSAL_TIMEOUT,
+      drainMs: values.EGRESS_DRAIN_TIMEOUT,
+      ...given('maxPerSource', values.EGRESS_MAX_PER_SOURCE),
       maxConnections: values.EGRESS_MAX_CONNECTIONS,
     },
     dns: given('servers', values.EGRESS_DNS_SERVERS?.length ? values.EGRESS_DNS_SERVERS : undefined),

@@ -45,6 +45,8 @@ export interface DeniedHost {
   readonly id: string | undefined
   readonly host: string
   readonly port: number | undefined
+  /** The name in a TLS hello that was refused; then it is this that may be allowed, and not `host`. */
+  readonly sni: string | undefined
   readonly reason: string
   readonly count: number
   /** Milliseconds since 1970. */

@@ -192,8 +192,8 @@ suite('a source that hands its listener over', NEEDS, () => {
     await bad.over()
     await until(() => denied.length > 0)
     assert.deepEqual(
-      denied.map(({ id, host, port, reason, count }) => ({ id, host, port, reason, count })),
-      [{ id: 'team/job', host: 'model.test', port: server.port, reason: 'sni-denied', count: 1 }],
+      denied.map(({ at, ...rest }) => rest),
+      [{ id: 'team/job', host: 'model.test', port: server.port, sni: 'other.test', reason: 'sni-denied', count: 1 }],
     )
   })
 

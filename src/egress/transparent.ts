@@ -115,7 +115,7 @@ class Hidden implements WireOwner {
   /** The client's user reads "access denied", not of a broken line. */
   #refuse(reason: string): void {
     this.#passage.report({ verdict: 'deny', reason })
-    sendOff(this.#gate.wires, this.#client, TLS_DENIED)
+    sendOff(this.#gate, this.#client, TLS_DENIED)
   }
 
   /** What speaks no TLS would not understand it. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Gate } from './gate.ts'
-import { LIMITS } from './limits.ts'
+import { LIMITS, type Limits } from './limits.ts'
 import { Tunnel, type TunnelEnd } from './tunnel.ts'
 import type { Wire } from './wire.ts'
 import { NOBODY } from './wires/wiring.ts'
@@ -25,7 +25,7 @@ class StillWire {
 }
 
 /** A tunnel whose time passes when it is told to, from one look to the next. */
-function openTunnel(client: StillWire, server: StillWire) {
+function openTunnel(client: StillWire, server: StillWire, limits: Partial<Limits> = { idleMs: 60_000 }) {
   let [now, dueAt, look] = [0, 0, () => {}]
   const after = (ms: number, run: () => void) => {
     dueAt = now + ms
@@ -35,13 +35,13 @@ function openTunnel(client: StillWire, server: StillWire) {
   const ends: TunnelEnd[] = []
   const wires = { after, now: () => now }
   // It asks for the time and for its limits, and for nothing else.
-  const gate = { wires, limits: LIMITS } as unknown as Gate
+  const gate = { wires, limits: { ...LIMITS, ...limits } } as unknown as Gate
   new Tunnel(gate, client.wire, server.wire, (end) => ends.push(end))
   const pass = (): void => {
     now = dueAt
     look()
   }
-  return { ends, pass }
+  return { ends, pass, passed: () => now }
 }
 
 test('what a slow reader takes from the kernel moves, long after the server has ended', () => {
@@ -72,3 +72,17 @@ test('what comes in moves, also where as much waits for the other side', () => {
   pass()
   assert.equal(ends[0]?.reason, 'idle')
 })
+
+for (const ended of ['client', 'server', 'neither'] as const) {
+  test(`a silent tunnel of which ${ended} has ended is kept for the idle limit, and no longer`, () => {
+    const wires = { client: new StillWire(), server: new StillWire(), neither: new StillWire() }
+    wires[ended].hasEnded = true
+    const { ends, pass, passed } = openTunnel(wires.client, wires.server, {})
+    while (ends.length === 0 && passed() <= LIMITS.idleMs) {
+      assert.ok(passed() < LIMITS.idleMs)
+      pass()
+    }
+    assert.deepEqual(ends, [{ verdict: 'allow', reason: 'idle' }])
+    assert.equal(passed(), 3_600_000)
+  })
+}

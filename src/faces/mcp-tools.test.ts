@@ -520,7 +520,7 @@ const CASES: Record<string, Case> = {
           ['team', 'other'].map((folder) => ({ ...denial, folder, at: AT })),
         ),
       )
-      const row = { ...denial, folder: 'team', first_at: AT, last_at: AT }
+      const row = { ...denial, sni: '', folder: 'team', first_at: AT, last_at: AT }
       assert.deepEqual(await team.call('network_rules.denied'), { network_denials: [row] })
       assert.deepEqual(await team.call('network_rules.denied', { folder: 'other' }), { network_denials: [] })
     },

@@ -140,6 +140,7 @@ export const networkRulesResource = resource({
             ['last_at', 'desc'],
             ['folder', 'asc'],
             ['host', 'asc'],
+            ['sni', 'asc'],
             ['port', 'asc'],
             ['reason', 'asc'],
           ],

@@ -5,10 +5,11 @@ import { connect, type Socket } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import { Core } from '../../src/egress/core.ts'
 import { LIMITS } from '../../src/egress/limits.ts'
+import { RETRY_RANDOM } from '../../src/egress/server-hello.ts'
 import type { Endpoint, Wires } from '../../src/egress/wire.ts'
 import { openNetWires } from '../../src/egress/wires/net.ts'
-import { clientHello, record } from '../support/client-hello.ts'
-import { connectPeer, openPeerServer } from '../support/raw-socket.ts'
+import { clientHello, extension, record } from '../support/client-hello.ts'
+import { connectPeer, openPeerServer, untilStill } from '../support/raw-socket.ts'
 import { until } from '../support/until.ts'
 import {
   ALLOWED,
@@ -21,6 +22,11 @@ import {
   openLab,
   openTcpServer,
 } from './lab.ts'
+
+const serverHello = (random: Uint8Array): Buffer =>
+  record(Buffer.concat([Buffer.of(2, 0, 0, 40, 3, 3), random, Buffer.of(0, 0x13, 1, 0, 0, 0)]))
+const RETRY = serverHello(RETRY_RANDOM)
+const ACCEPTED = serverHello(Buffer.alloc(32, 7))
 
 for (const io of IOS) {
   suite(`with ${io}`, () => {
@@ -129,14 +135,98 @@ for (const io of IOS) {
         workload.send(first)
         const origin = await peer()
         await origin.has(first.length)
-        // A HelloRetryRequest would come now.
-        origin.send(record(Buffer.of(2, 0, 0, 0)))
+        origin.send(RETRY)
         await workload.has(1)
         workload.send(Buffer.concat([Buffer.from(between, 'latin1'), clientHello({ sni: DENIED })]))
         await origin.closed()
         assert.doesNotMatch(origin.text, new RegExp(DENIED))
       }
       await line({ verdict: 'deny', reason: 'sni-denied' })
+    })
+
+    test('any amount of early data before a second hello leaves the name in it judged', async (t) => {
+      const { tunnel, line } = await openLab(t, { io })
+      const data = record(Buffer.alloc(16_000, 7), { type: 23 })
+      for (const count of [5, 200]) {
+        const { port, peer } = await openPeerServer(t)
+        const workload = await tunnel(port)
+        const first = clientHello({ sni: ALLOWED, extensions: [extension(42, Buffer.alloc(0))] })
+        workload.send(first)
+        const origin = await peer()
+        await origin.has(first.length)
+        origin.send(RETRY)
+        await workload.has(RETRY.length)
+        const early = Buffer.concat(Array.from({ length: count }, () => data))
+        workload.send(early)
+        workload.send(clientHello({ sni: DENIED }))
+        await origin.closed()
+        assert.ok(origin.received <= first.length + early.length)
+        assert.equal(origin.bytes.includes(DENIED), false)
+      }
+      await line({ verdict: 'deny', reason: 'sni-denied' })
+    })
+
+    test('a second hello is judged where the server sends the answer to the first one late', async (t) => {
+      const { tunnel } = await openLab(t, { io })
+      const { port, peer } = await openPeerServer(t)
+      const workload = await tunnel(port)
+      const data = record(Buffer.alloc(16_000, 7), { type: 23 })
+      const hellos = [clientHello({ sni: ALLOWED }), data, data, data, data, data, clientHello({ sni: OTHER }), data]
+      workload.send(Buffer.concat(hellos))
+      const origin = await peer()
+      await origin.has(Buffer.concat(hellos).length)
+      origin.send(RETRY)
+      await workload.has(RETRY.length)
+      workload.send(clientHello({ sni: DENIED }))
+      await origin.closed()
+      assert.equal(origin.bytes.includes(DENIED), false)
+    })
+
+    test('once the server has accepted a hello, what looks like another one passes', async (t) => {
+      const { tunnel } = await openLab(t, { io })
+      const { port, peer } = await openPeerServer(t)
+      const workload = await tunnel(port)
+      workload.send(clientHello({ sni: ALLOWED }))
+      const origin = await peer()
+      await origin.has(1)
+      origin.send(ACCEPTED)
+      await workload.has(ACCEPTED.length)
+      const encrypted = clientHello({ sni: DENIED })
+      workload.send(encrypted)
+      await until(() => origin.bytes.includes(encrypted))
+    })
+
+    test('what a server does not read while a second hello is looked for stays with the client', async (t) => {
+      const { tunnel, proxy } = await openLab(t, { io })
+      const { port, peer } = await openPeerServer(t, { serve: ({ socket }) => void socket.pause() })
+      const workload = await tunnel(port)
+      workload.send(clientHello({ sni: ALLOWED }))
+      const origin = await peer()
+      const data = Buffer.concat(Array.from({ length: 4000 }, () => record(Buffer.alloc(16_000, 7), { type: 23 })))
+      workload.send(data)
+      await untilStill(async () => (await proxy.snapshot()).bytesUp)
+      assert.ok(workload.socket.writableLength > data.length / 2, `${workload.socket.writableLength}`)
+      origin.keepsBytes = false
+      origin.socket.resume()
+      await origin.has(data.length)
+      assert.equal(workload.isClosed, false)
+    })
+
+    test('what a client does not read while a second hello is looked for stays with the server', async (t) => {
+      const { tunnel, proxy } = await openLab(t, { io })
+      const { port, peer } = await openPeerServer(t)
+      const workload = await tunnel(port)
+      workload.send(clientHello({ sni: ALLOWED }))
+      const origin = await peer()
+      workload.keepsBytes = false
+      workload.socket.pause()
+      const warnings = Buffer.concat(Array.from({ length: 4000 }, () => record(Buffer.alloc(16_000, 1), { type: 21 })))
+      origin.send(warnings)
+      await untilStill(async () => (await proxy.snapshot()).bytesDown)
+      assert.ok(origin.socket.writableLength > warnings.length / 2, `${origin.socket.writableLength}`)
+      workload.socket.resume()
+      await workload.has(warnings.length)
+      assert.equal(workload.received, warnings.length)
     })
 
     test('what is encrypted behind a hello passes, also where it begins like another hello', async (t) => {

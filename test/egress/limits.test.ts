@@ -1,7 +1,9 @@
 // What a client, an origin or an empty machine can do to the proxy, and what is cut off and what never is.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { connect } from 'node:net'
 import { suite, test } from 'node:test'
+import { egressDesk } from '../support/egress-process.ts'
 import { needs } from '../support/needs.ts'
 import { leaveOpenFiles } from '../support/open-files.ts'
 import { connectPeer, echo, noise, openPeerServer, type Peer, passMs, untilStill } from '../support/raw-socket.ts'
@@ -248,6 +250,53 @@ function hostile(io: IoMake): void {
 }
 
 function empty(io: IoMake): void {
+  test('a host that cannot be dialled for want of files is a 503 that says so', {
+    ...LONG,
+    ...needs('kernel'),
+  }, async (t) => {
+    const lab = await openLab(t, { io })
+    const origin = await openHttpOrigin(t)
+    // So that the names are known.
+    assert.match(await lab.ask(getRequest(origin.port)), /^HTTP\/1.1 200 /)
+    const client = await lab.client()
+    await until(async () => (await lab.proxy.snapshot()).connections === 1)
+    const restore = leaveOpenFiles(0)
+    t.after(restore)
+    client.send(connectRequest(origin.port))
+    const answer = await client.over()
+    restore()
+    assert.match(answer, /^HTTP\/1.1 503 Service Unavailable \(out of file descriptors\)\r\n/)
+    assert.match(
+      answer,
+      /X-Proxy-Error: out-of-files\r\n(.*\r\n)*\r\negress-proxy: the proxy can open no more files; try again in a moment\.\n$/,
+    )
+    await lab.line({ reason: 'out-of-files', verdict: 'error' })
+  })
+
+  test('with few files one source leaves room for the others and for the admin listener', LONG, async (t) => {
+    const inside = ['sh', '-c', 'ulimit -n 90; exec "$@"', 'sh']
+    const serving = await egressDesk(t, { EGRESS_IO: io }, inside).serve()
+    await serving.register(['localhost'])
+    const origin = await openHttpOrigin(t)
+    const [host = '', port = ''] = (serving.listeners.get('forward') ?? '').split(':')
+    for (let count = 0; count < 300; count++) {
+      const greedy = connect({ host, port: Number(port), localAddress: '127.0.0.2' }).on('error', () => {})
+      t.after(() => greedy.destroy())
+    }
+    const ask = async (): Promise<string> => {
+      const client = await connectPeer(t, Number(port))
+      client.send(getRequest(origin.port, 'localhost'))
+      const answer = await client.over()
+      client.socket.destroy()
+      return answer
+    }
+    for (let round = 0; round < 5; round++) {
+      assert.match(await ask(), /^HTTP\/1.1 200 /)
+      const health = await fetch(`http://${serving.listeners.get('admin')}/health`)
+      assert.deepEqual(await health.json(), { status: 'ok' })
+    }
+  })
+
   test(
     'R3: without a file to spare nobody new is served, nobody old suffers, and then all is well again',
     LONG,

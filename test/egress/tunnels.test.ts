@@ -38,6 +38,7 @@ import {
 } from './lab.ts'
 
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
+const LONG_LABEL = `${'x'.repeat(64)}.${ALLOWED}`
 const LONG = { timeout: 120_000 }
 
 for (const io of IOS) {
@@ -329,7 +330,7 @@ function ends(io: IoMake): void {
   })
 
   test('a tunnel of which one side has ended is not kept for ever', LONG, async (t) => {
-    const lab = await openLab(t, { io, limits: { headMs: 1000, lingerMs: 200 } })
+    const lab = await openLab(t, { io, limits: { headMs: 1000, idleMs: 1000 } })
     const origin = await openPeerServer(t)
     const client = await lab.tunnel(origin.port)
     client.sendLast()
@@ -416,10 +417,12 @@ function hellos(io: IoMake): void {
     }
   })
 
-  const refused: readonly (readonly [string, string, Buffer])[] = [
-    ['a name that is not allowed', 'sni-denied', clientHello({ sni: DENIED })],
-    ['the parent of an allowed name', 'sni-denied', clientHello({ sni: 'test' })],
-    ['an address as a name', 'sni-denied', clientHello({ sni: '127.0.0.1' })],
+  const refused: readonly (readonly [what: string, reason: string, hello: Buffer, sni?: string])[] = [
+    ['a name that is not allowed', 'sni-denied', clientHello({ sni: DENIED }), DENIED],
+    ['the same in capital letters', 'sni-denied', clientHello({ sni: DENIED.toUpperCase() }), DENIED],
+    ['the parent of an allowed name', 'sni-denied', clientHello({ sni: 'test' }), 'test'],
+    ['an address as a name', 'sni-denied', clientHello({ sni: '127.0.0.1' }), '127.0.0.1'],
+    ['a name with a label that is too long', 'sni-unreadable', clientHello({ sni: LONG_LABEL }), LONG_LABEL],
     ['two names', 'sni-unreadable', clientHello({ serverNames: [[{ name: ALLOWED }], [{ name: DENIED }]] })],
     ['a name with a NUL', 'sni-unreadable', clientHello({ sni: `${DENIED}\0.${ALLOWED}` })],
     ['a hello that lies about its length', 'sni-unreadable', clientHello({ sni: ALLOWED, lies: { extensions: 3 } })],
@@ -433,12 +436,12 @@ function hellos(io: IoMake): void {
       'sni-unreadable',
       Buffer.concat([record(Buffer.of(1, 0), { type: 21, version: 0x0909 }), clientHello({ sni: DENIED })]),
     ],
-    ['a denied name in records of one byte', 'sni-denied', clientHello({ sni: DENIED, recordBytes: 1 })],
-    ['a denied name behind 60 KiB', 'sni-denied', clientHello({ sni: DENIED, sizeBytes: 60_000 })],
+    ['a denied name in records of one byte', 'sni-denied', clientHello({ sni: DENIED, recordBytes: 1 }), DENIED],
+    ['a denied name behind 60 KiB', 'sni-denied', clientHello({ sni: DENIED, sizeBytes: 60_000 }), DENIED],
   ]
   test('T9: any other hello is refused by an alert, and the server sees nothing of it', LONG, async (t) => {
     const lab = await openLab(t, { io })
-    for (const [what, reason, hello] of refused) {
+    for (const [what, reason, hello, sni] of refused) {
       await t.test(what, async (each) => {
         const origin = await openPeerServer(each)
         const client = await lab.tunnel(origin.port)
@@ -450,6 +453,10 @@ function hellos(io: IoMake): void {
         assert.equal(server.received, 0)
         const line = await lab.line({ reason, port: origin.port })
         assert.deepEqual([line.host, line.mode, line.verdict], [ALLOWED, 'connect', 'deny'])
+        assert.equal(line.sni, sni)
+        const { denied } = await lab.proxy.snapshot()
+        const { host, reason: why, sni: name } = denied.find((one) => one.port === origin.port) ?? assert.fail()
+        assert.deepEqual([host, why, name], [ALLOWED, reason, sni])
       })
     }
   })

@@ -10,6 +10,7 @@ import { type HttpManner, serveHttp } from '../../src/egress/http/relay.ts'
 import { LIMITS, type Limits } from '../../src/egress/limits.ts'
 import { compileSource } from '../../src/egress/match.ts'
 import { type EgressProxy, startProxy } from '../../src/egress/proxy.ts'
+import { Refusals } from '../../src/egress/refusals.ts'
 import { openNetWires } from '../../src/egress/wires/net.ts'
 import { IOS, type IoMake, type Line } from '../egress/lab.ts'
 import { needs } from './needs.ts'
@@ -149,8 +150,10 @@ export async function openHttpParts(
   const gate: Gate = {
     wires,
     limits,
+    refusals: new Refusals(limits.maxRefused),
     dialer,
     verifySni: true,
+    via: 'egress-proxy-test',
     denyMessage: undefined,
     isStopping: false,
     isCrowded: false,
@@ -189,4 +192,9 @@ export function requestFor(method: string, port: number, path = '/', fields = ''
 
 export function get(port: number, path = '/', fields = ''): string {
   return requestFor('GET', port, path, fields)
+}
+
+/** With the part of the name in Via that is another one in each proxy left out. */
+export function plainVia(text: string): string {
+  return text.replace(/(Via: 1\.\d egress-proxy)-[0-9a-f]{12}\r\n/g, '$1\r\n')
 }

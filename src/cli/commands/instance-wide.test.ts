@@ -136,14 +136,16 @@ onEveryEngine('svc network denied', (engine) => {
       recordDenials(tx, [
         { ...denial, host: 'api.example.com', port: 443 },
         { ...denial, host: '10.0.0.1', at: newer },
+        { ...denial, host: 'api.example.com', sni: 'hidden.example.com', port: 443, reason: 'sni-denied' },
       ]),
     )
     await host.close()
     assert.equal(
       await cli.ok('network demo denied main'),
-      'FOLDER\tHOST\tPORT\tREASON\tCOUNT\tLAST\tALLOW WITH\n' +
-        `main\t10.0.0.1\t-\tblocked-by-allowlist\t2\t${newer}\tno rule helps: an address, not a host name\n` +
-        `main\tapi.example.com\t443\tblocked-by-allowlist\t2\t${older}\tsvc network demo allow main api.example.com\n`,
+      'FOLDER\tHOST\tSNI\tPORT\tREASON\tCOUNT\tLAST\tALLOW WITH\n' +
+        `main\t10.0.0.1\t-\t-\tblocked-by-allowlist\t2\t${newer}\tno rule helps: an address, not a host name\n` +
+        `main\tapi.example.com\t-\t443\tblocked-by-allowlist\t2\t${older}\tsvc network demo allow main api.example.com\n` +
+        `main\tapi.example.com\thidden.example.com\t443\tsni-denied\t2\t${older}\tsvc network demo allow main hidden.example.com\n`,
     )
     const [{ host: first, port }] = JSON.parse(await cli.ok('network demo denied --json'))
     assert.deepEqual([first, port], ['10.0.0.1', 0])

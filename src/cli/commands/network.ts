@@ -1,6 +1,6 @@
 // Network rules: which hosts a folder's agent may reach.
 import { DEFAULT_HOSTS, isDefaultRule } from '../../core/allowlist.ts'
-import { unallowable } from '../../core/network-denials.ts'
+import { unallowable, wantedHost } from '../../core/network-denials.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { networkRulesResource } from '../../resources/network-rules.ts'
 import { command } from '../command.ts'
@@ -83,12 +83,13 @@ export const networkCommands = [
         columns: {
           FOLDER: (denial) => denial.folder,
           HOST: (denial) => denial.host,
+          SNI: (denial) => denial.sni || '-',
           PORT: (denial) => denial.port || '-',
           REASON: (denial) => denial.reason,
           COUNT: (denial) => denial.count,
           LAST: (denial) => denial.last_at,
           'ALLOW WITH': (denial) =>
-            unallowable(denial) ?? `svc network ${instance} allow ${denial.folder} ${denial.host}`,
+            unallowable(denial) ?? `svc network ${instance} allow ${denial.folder} ${wantedHost(denial)}`,
         },
         empty: 'nothing was refused',
       }),

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { clientHello } from '../../../test/support/client-hello.ts'
 import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { needs } from '../../../test/support/needs.ts'
 import { tempDir } from '../../../test/support/temp.ts'
@@ -33,7 +34,9 @@ sys.stdin.read()
 
 interface Run {
   /** What the proxy answers to CONNECT; the connection stays open until `ended`. */
-  connect(target: string): Promise<{ readonly status: number; readonly ended: Promise<unknown> }>
+  connect(
+    target: string,
+  ): Promise<{ readonly status: number; readonly ended: Promise<unknown>; readonly socket: Socket }>
   close(): Promise<void>
 }
 
@@ -67,7 +70,7 @@ async function open(t: TestContext, engine: EngineName, settings: { denyPrivate?
         socket.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n\r\n`)
         const [answer] = await once(socket.setEncoding('latin1'), 'data')
         socket.resume()
-        return { status: Number(String(answer).split(' ')[1]), ended }
+        return { status: Number(String(answer).split(' ')[1]), ended, socket }
       },
       close: () => network.close(),
     }
@@ -136,6 +139,21 @@ onEveryEngine('the network of runs', (engine) => {
       rows.map(({ folder, host, port, reason, count }) => [folder, host, port, reason, count]),
       [['team', 'two.test', 443, 'blocked-by-allowlist', 3]],
     )
+  })
+
+  test('records the name in a hello that was refused inside a tunnel', needs('kernel', 'python'), async (t) => {
+    const { on, run, port, networks, logged } = await open(t, engine)
+    await on.cli.call(allow, { folder: 'team', target: 'one.test' })
+    const tunnel = await (await run('team')).connect(`one.test:${port}`)
+    tunnel.socket.write(clientHello({ sni: 'two.test' }))
+    await tunnel.ended
+    await networks.close()
+    const rows = await on.host.engine.read((tx) => networkDenials.list(tx))
+    assert.deepEqual(
+      rows.map(({ folder, host, sni, reason, count }) => [folder, host, sni, reason, count]),
+      [['team', 'one.test', 'two.test', 'sni-denied', 1]],
+    )
+    assert.ok(logged.some((line) => line.includes('"sni":"two.test"')))
   })
 
   test('lets a run reach its own model at its exact place', needs('kernel', 'python'), async (t) => {

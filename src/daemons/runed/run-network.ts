@@ -186,8 +186,7 @@ export class RunNetworks implements Network {
     const denied = this.#denied.splice(0)
     if (denied.length === 0) return
     const { host, log } = this.#options
-    for (const { id, host: name, port, reason, count } of denied)
-      log.info({ folder: id, host: name, port, reason, count }, 'an agent was denied a host')
+    for (const { id, at, ...rest } of denied) log.info({ folder: id, ...rest }, 'an agent was denied a host')
     const rows = denied.map(({ id, at, ...rest }) => ({ folder: id, at: timestamp(at), ...rest }))
     this.#written = this.#written
       .then(() => host.engine.transaction((tx) => recordDenials(tx, rows)))

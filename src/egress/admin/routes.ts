@@ -62,9 +62,9 @@ async function metrics({ sources, snapshot }: AdminParts): Promise<Answer> {
   return { status: 200, type: METRICS_TYPE, text: metricsText(await snapshot(), sources.size) }
 }
 
-function shownDenied({ ip, id, host, port, reason, count, firstMs, lastMs }: DeniedHost) {
+function shownDenied({ ip, id, host, port, sni, reason, count, firstMs, lastMs }: DeniedHost) {
   const at = (ms: number): string => new Date(ms).toISOString()
-  return { ip, id, host, port, reason, count, first_at: at(firstMs), last_at: at(lastMs) }
+  return { ip, id, host, port, sni, reason, count, first_at: at(firstMs), last_at: at(lastMs) }
 }
 
 function json(status: number, value: unknown): Answer {

@@ -16,6 +16,7 @@ const DENIED = [
     id: 'job-1',
     host: 'evil.example',
     port: 443,
+    sni: 'worse.example',
     reason: 'blocked-by-allowlist',
     count: 3,
     first_at: '2026-01-02T03:04:05.000Z',
@@ -94,9 +95,9 @@ suite('state', () => {
     const url = await admin(t)
     const { stdout } = await egressProxy(['state', '--denied', '--admin', url])
     assert.deepEqual(stdout.split('\n'), [
-      'LAST\tIP\tID\tHOST\tPORT\tCOUNT\tREASON',
-      '2026-01-02T03:04:06.000Z\t10.0.0.2\tjob-1\tevil.example\t443\t3\tblocked-by-allowlist',
-      '2026-01-02T03:04:05.000Z\t10.0.0.9\t-\tx.example\t80\t1\tunregistered-source',
+      'LAST\tIP\tID\tHOST\tPORT\tSNI\tCOUNT\tREASON',
+      '2026-01-02T03:04:06.000Z\t10.0.0.2\tjob-1\tevil.example\t443\tworse.example\t3\tblocked-by-allowlist',
+      '2026-01-02T03:04:05.000Z\t10.0.0.9\t-\tx.example\t80\t-\t1\tunregistered-source',
       '',
     ])
     assert.deepEqual(JSON.parse((await egressProxy(['state', '--denied', '--json', '--admin', url])).stdout), DENIED)

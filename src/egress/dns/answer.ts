@@ -6,7 +6,7 @@ import { canonicalAddress } from '../address-text.ts'
 
 export type Resolved =
   | { readonly kind: 'addresses'; readonly addresses: readonly string[]; readonly ttlMs: number }
-  | { readonly kind: 'failed'; readonly code: 'dns-error' | 'dns-timeout'; readonly rcode?: string }
+  | { readonly kind: 'failed'; readonly code: 'dns-error' | 'dns-timeout' | 'out-of-files'; readonly rcode?: string }
 
 const MOST_ADDRESSES = 16
 export const LEAST_TTL_MS = 1_000
@@ -19,9 +19,12 @@ export type Answer = { readonly kind: 'records'; readonly records: readonly Reco
 type Answers = { four: Answer; six: Answer }
 
 const TIMED_OUT: Failure = { kind: 'failed', code: 'dns-timeout' }
+/** It says nothing about the name. */
+export const OUT_OF_FILES: Failure = { kind: 'failed', code: 'out-of-files' }
 const NO_DATA: Failure = { kind: 'failed', code: 'dns-error', rcode: 'NODATA' }
 
-export async function answerOf(asking: Promise<RecordWithTtl[]>): Promise<Answer> {
+/** `hadFiles` says whether a file could be opened when it was asked. */
+export async function answerOf(asking: Promise<RecordWithTtl[]>, hadFiles: boolean): Promise<Answer> {
   try {
     const records = await asking
     // None is what is left of a chain of aliases that leads nowhere, or back to itself.
@@ -29,6 +32,8 @@ export async function answerOf(asking: Promise<RecordWithTtl[]>): Promise<Answer
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'EUNKNOWN'
     if (code === 'ETIMEOUT') return TIMED_OUT
+    // That it could ask no server is all that c-ares says where it cannot open a socket.
+    if (code === 'ECONNREFUSED' && !hadFiles) return OUT_OF_FILES
     return { kind: 'failed', code: 'dns-error', rcode: code === 'ENOTFOUND' ? 'NXDOMAIN' : code.replace(/^E/, '') }
   }
 }

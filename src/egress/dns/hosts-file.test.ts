@@ -3,6 +3,8 @@ import { chmodSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
+import { needs } from '../../../test/support/needs.ts'
+import { leaveOpenFiles } from '../../../test/support/open-files.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { HostsFile, parseHosts } from './hosts-file.ts'
 
@@ -148,4 +150,22 @@ suite('a hosts file that changes', () => {
     chmodSync(path, 0)
     if (process.getuid?.() !== 0) assert.equal(new HostsFile(path).find('a.test', 0), undefined)
   })
+})
+
+test('a file that cannot be opened for want of descriptors is read when there are some again', needs('kernel'), (t) => {
+  const path = join(tempDir(t), 'hosts')
+  writeFileSync(path, '192.0.2.1 a.test\n')
+  const hosts = new HostsFile(path)
+  const restore = leaveOpenFiles(0)
+  t.after(restore)
+  assert.equal(hosts.find('a.test', 0), undefined)
+  restore()
+  // It is not looked at again so soon, but it was never read.
+  assert.deepEqual(hosts.find('a.test', 1), ['192.0.2.1'])
+  writeFileSync(path, '192.0.2.2 a.test\n')
+  const again = leaveOpenFiles(0)
+  t.after(again)
+  assert.deepEqual(hosts.find('a.test', 5000), ['192.0.2.1'])
+  again()
+  assert.deepEqual(hosts.find('a.test', 5001), ['192.0.2.2'])
 })

@@ -1,6 +1,7 @@
 // The system's own list of names (hosts(5)), which goes before the DNS.
 import { readFileSync } from 'node:fs'
 import { canonicalAddress } from '../address-text.ts'
+import { isOutOfFiles } from '../open-files.ts'
 import { FileLook } from './file-look.ts'
 
 /** Name in lower case to its addresses, in the order of the file. */
@@ -33,6 +34,8 @@ export class HostsFile {
   readonly #path: string
   readonly #look: FileLook
   #hosts: Hosts = new Map()
+  /** It has changed, but no file could be opened to read it. */
+  #isUnread = false
 
   constructor(path: string) {
     this.#path = path
@@ -40,16 +43,18 @@ export class HostsFile {
   }
 
   find(name: string, nowMs: number): readonly string[] | undefined {
-    if (this.#look.hasChanged(nowMs)) this.#hosts = readHosts(this.#path)
+    if (this.#look.hasChanged(nowMs) || this.#isUnread) this.#read()
     return this.#hosts.get(name)
   }
-}
 
-function readHosts(path: string): Hosts {
-  try {
-    return parseHosts(readFileSync(path, 'utf8'))
-  } catch {
-    // Not there, or not ours to read: the system's own lookup goes on without it, too.
-    return new Map()
+  #read(): void {
+    this.#isUnread = false
+    try {
+      this.#hosts = parseHosts(readFileSync(this.#path, 'utf8'))
+    } catch (error) {
+      this.#isUnread = isOutOfFiles(error)
+      // Not there, or not ours to read: the system's own lookup goes on without it, too.
+      if (!this.#isUnread) this.#hosts = new Map()
+    }
   }
 }

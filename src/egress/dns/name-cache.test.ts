@@ -53,9 +53,11 @@ suite('names that were resolved', () => {
     }
   })
 
-  test('that the resolver was too busy is not remembered of a name', () => {
+  test('that the resolver was too busy, or had no files, is not remembered of a name', () => {
     const cache = new NameCache()
     cache.set('a.test', { kind: 'failed', code: 'dns-error', rcode: 'OVERLOAD' }, 0)
+    assert.equal(cache.get('a.test', 0), undefined)
+    cache.set('a.test', { kind: 'failed', code: 'out-of-files' }, 0)
     assert.equal(cache.get('a.test', 0), undefined)
   })
 

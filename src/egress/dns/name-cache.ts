@@ -36,8 +36,8 @@ export class NameCache {
     // What still holds is better than that it could not be asked again.
     if (resolved.kind === 'failed' && this.get(name, nowMs)?.kind === 'addresses') return
     this.#names.delete(name)
-    // It says how busy the resolver was, and nothing about the name.
-    if (resolved.kind === 'failed' && resolved.rcode === 'OVERLOAD') return
+    // They say how busy the proxy was, and nothing about the name.
+    if (resolved.kind === 'failed' && (resolved.rcode === 'OVERLOAD' || resolved.code === 'out-of-files')) return
     this.#names.set(name, { resolved, untilMs: nowMs + (resolved.kind === 'failed' ? FAILED_MS : resolved.ttlMs) })
     if (this.#names.size > MOST_NAMES) this.#dropOldest()
   }

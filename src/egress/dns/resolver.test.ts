@@ -8,6 +8,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
 import { type FakeDns, openFakeDns } from '../../../test/support/fake-dns.ts'
 import { needs } from '../../../test/support/needs.ts'
+import { leaveOpenFiles } from '../../../test/support/open-files.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
 import { openResolver, type Resolved, type Resolver, type ResolverOptions } from './resolver.ts'
@@ -359,4 +360,17 @@ suite('the settings of the system', () => {
       assert.ok([...before.asked, ...after.asked].every(({ name }) => name === 'a.test'))
     },
   )
+})
+
+test('where no file can be opened, that is said, and not that the name is unknown', needs('kernel'), async (t) => {
+  const { dns, resolver } = await stage(t)
+  dns.tell('a.test', { addresses: ['192.0.2.1'] })
+  const restore = leaveOpenFiles(0)
+  t.after(restore)
+  const asking = resolver.resolve('a.test')
+  // It counts that there was none when it was asked for.
+  restore()
+  const resolved = await asking
+  assert.deepEqual(resolved, failed('out-of-files'))
+  assert.deepEqual(addressesOf(await resolver.resolve('a.test')), ['192.0.2.1'])
 })

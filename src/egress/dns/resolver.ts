@@ -2,6 +2,7 @@
 // the system's call (getaddrinfo) blocks one of a few threads, where eight names that hang would hold up all the others,
 // and it tries the search domains of resolv.conf, so that another name would be reached than was allowed.
 import { promises as dns } from 'node:dns'
+import { canOpenFile } from '../open-files.ts'
 import { addressesOf, answerOf, gather, LEAST_TTL_MS, type Resolved } from './answer.ts'
 import { FileLook } from './file-look.ts'
 import { HostsFile } from './hosts-file.ts'
@@ -74,8 +75,9 @@ class Lookups implements Resolver {
 
   #ask(name: string): Promise<Resolved> {
     this.#held++
-    const four = answerOf(this.#dns.resolve4(name, { ttl: true }))
-    const six = answerOf(this.#dns.resolve6(name, { ttl: true }))
+    const hadFiles = canOpenFile()
+    const four = answerOf(this.#dns.resolve4(name, { ttl: true }), hadFiles)
+    const six = answerOf(this.#dns.resolve6(name, { ttl: true }), hadFiles)
     void Promise.all([four, six]).then(() => this.#held--)
     return gather(four, six, this.#timeoutMs)
   }

@@ -49,13 +49,14 @@ export interface Ending extends TunnelEnd {
 
 export function recordOf(asked: Asked, turn: Turn | undefined, ending: Ending): Exchange {
   const { startedAt, target, source, rule } = asked
-  const { verdict, reason, status, mode, from, now } = ending
+  const { verdict, reason, sni, status, mode, from, now } = ending
   return {
     mode,
     source: from,
     id: source?.id,
     host: target?.host.text,
     port: target?.port,
+    sni,
     address: turn?.address,
     verdict,
     reason,

@@ -3,7 +3,6 @@
 import { type Field, findField } from './field.ts'
 import { hasBody } from './framing.ts'
 import type { RequestHead } from './head.ts'
-import { PSEUDONYM } from './head-text.ts'
 
 /** What a TRACE would show to whoever can read its answer. */
 const SECRET: ReadonlySet<string> = new Set(['authorization', 'cookie', 'proxy-authorization'])
@@ -17,7 +16,7 @@ export function findForwardsFault({ method, fields, framing }: RequestHead): str
 }
 
 /** Our own answer, where the request goes no further; otherwise nothing. */
-export function answerLastForward(head: RequestHead, close: boolean): Buffer | undefined {
+export function answerLastForward(head: RequestHead, close: boolean, via: string): Buffer | undefined {
   const { method, fields } = head
   if (method !== 'TRACE' && method !== 'OPTIONS') return undefined
   if (Number(findField(fields, 'max-forwards') ?? 1) !== 0) return undefined
@@ -26,7 +25,7 @@ export function answerLastForward(head: RequestHead, close: boolean): Buffer | u
     'HTTP/1.1 200 OK',
     ...(method === 'TRACE' ? ['Content-Type: message/http'] : []),
     `Content-Length: ${body.length}`,
-    `Via: 1.${head.minor} ${PSEUDONYM}`,
+    `Via: 1.${head.minor} ${via}`,
     ...(close ? ['Connection: close'] : []),
   ]
   return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`, 'latin1')

@@ -1,9 +1,16 @@
 // A head as it goes out: what was meant for this connection alone stays behind (RFC 9110, 7.6.1), everything else keeps its
 // order, its spelling and its repetitions. Nothing is added but Via, which the standard asks of a proxy.
+import { randomBytes } from 'node:crypto'
 import type { Field, RequestHead, ResponseHead } from './head.ts'
 
-/** What this proxy is called in Via and Proxy-Status. */
-export const PSEUDONYM = 'egress-proxy'
+/** What every proxy of this kind is called in Proxy-Status. */
+const PSEUDONYM = 'egress-proxy'
+const NAME_BYTES = 6
+
+/** What one proxy is called in Via. No other has the same name, so that several may be on the way of one request. */
+export function makeViaName(): string {
+  return `${PSEUDONYM}-${randomBytes(NAME_BYTES).toString('hex')}`
+}
 
 const HOPS: ReadonlySet<string> = new Set([
   'connection',
@@ -27,9 +34,11 @@ export interface RequestWay {
   readonly authority: string
   /** No other request will follow. */
   readonly close: boolean
+  /** The name of this proxy. */
+  readonly via: string
 }
 
-export function writeRequestHead(head: RequestHead, { path, authority, close }: RequestWay): string {
+export function writeRequestHead(head: RequestHead, { path, authority, close, via }: RequestWay): string {
   let text = `${head.method} ${path} HTTP/1.1\r\n`
   if (head.host === undefined) text += `Host: ${authority}\r\n`
   for (const field of head.fields) {
@@ -39,7 +48,7 @@ export function writeRequestHead(head: RequestHead, { path, authority, close }: 
     else if (key === 'max-forwards') text += `${name}: ${forwardsLeft(head.method, value)}\r\n`
     else if (!isDropped(field, head.named) && !(key === 'expect' && head.minor === 0)) text += `${name}: ${value}\r\n`
   }
-  return `${text}${hopsOf(head, close)}Via: 1.${head.minor} ${PSEUDONYM}\r\n\r\n`
+  return `${text}${hopsOf(head, close)}Via: 1.${head.minor} ${via}\r\n\r\n`
 }
 
 /** What we say to the origin on our own behalf. */
@@ -59,9 +68,11 @@ export interface ResponseWay {
   /** The connection to the client ends behind it. */
   readonly close: boolean
   readonly trailers: boolean
+  /** The name of this proxy. */
+  readonly via: string
 }
 
-export function writeResponseHead(head: ResponseHead, { sent, close, trailers }: ResponseWay): string {
+export function writeResponseHead(head: ResponseHead, { sent, close, trailers, via }: ResponseWay): string {
   const { status, named } = head
   let text = `HTTP/1.1 ${status} ${head.reason}\r\n`
   for (const field of head.fields) {
@@ -73,7 +84,7 @@ export function writeResponseHead(head: ResponseHead, { sent, close, trailers }:
   }
   if (status === 101) return `${text}Connection: upgrade\r\nUpgrade: ${head.upgrade ?? ''}\r\n\r\n`
   if (status < 200) return `${text}\r\n`
-  return `${text}${close ? 'Connection: close\r\n' : ''}Via: 1.${head.minor} ${PSEUDONYM}\r\n\r\n`
+  return `${text}${close ? 'Connection: close\r\n' : ''}Via: 1.${head.minor} ${via}\r\n\r\n`
 }
 
 function isDropped({ key }: Field, named: readonly string[]): boolean {
@@ -99,9 +110,7 @@ export function writeTrailers(fields: readonly Field[]): string {
   return text
 }
 
-/** Whether a request has passed this proxy, or one that calls itself the same. */
-export function hasPassedHere(fields: readonly Field[]): boolean {
-  return fields.some(({ key, value }) => key === 'via' && VIA_US.test(value))
+/** Whether a request has passed the proxy of this name. */
+export function hasPassedHere(fields: readonly Field[], via: string): boolean {
+  return fields.some(({ key, value }) => key === 'via' && value.includes(via))
 }
-
-const VIA_US = new RegExp(`(?:^|,)[ \\t]*[^ \\t,]+[ \\t]+${PSEUDONYM}(?:[ \\t,]|$)`, 'i')

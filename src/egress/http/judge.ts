@@ -33,11 +33,11 @@ export function judgeRequest(gate: Gate, from: string, head: RequestHead, target
   const stays = head.keepAlive && !hasBody(head.framing) && !gate.isStopping
   if (!allow) return refuse(asked, reason === 'allowed' ? 'internal-error' : reason, undefined, stays)
   if (gate.isStopping) return refuse(asked, 'shutting-down')
-  if (hasPassedHere(head.fields)) return refuse(asked, 'proxy-loop', undefined, stays)
+  if (hasPassedHere(head.fields, gate.via)) return refuse(asked, 'proxy-loop', undefined, stays)
   if (head.expectsMore) return refuse(asked, 'expectation-failed', undefined, stays)
   const fault = findForwardsFault(head)
   if (fault !== undefined) return refuse(asked, 'bad-request', fault)
-  const bytes = answerLastForward(head, !stays)
+  const bytes = answerLastForward(head, !stays, gate.via)
   return bytes ? { kind: 'answer', asked, bytes, stays } : { kind: 'serve', asked, target, isEndpoint }
 }
 

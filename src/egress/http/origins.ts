@@ -1,13 +1,16 @@
 // The connections to origins that one client has left behind, for its next requests.
 import type { Origin } from './origin.ts'
 
-/** Origins close idle connections, many after five seconds. What we leave sooner is never closed under a request. */
-export const ORIGIN_IDLE_MS = 4000
 /** With the client's own and the one at hand, four descriptors a client; see `Gate.isCrowded`. */
 const KEPT_MAX = 2
 
 export class Origins {
   readonly #kept = new Map<string, { readonly origin: Origin; readonly since: number }>()
+  readonly #idleMs: number
+
+  constructor(idleMs: number) {
+    this.#idleMs = idleMs
+  }
 
   get isEmpty(): boolean {
     return this.#kept.size === 0
@@ -19,7 +22,7 @@ export class Origins {
     if (!found) return undefined
     this.#kept.delete(key)
     const { origin, since } = found
-    if (!origin.isOver && now - since < ORIGIN_IDLE_MS) return origin
+    if (!origin.isOver && now - since < this.#idleMs) return origin
     origin.close()
     return undefined
   }

@@ -3,7 +3,6 @@
 import type { Limits } from '../limits.ts'
 import type { Wires } from '../wire.ts'
 import { Deadline } from './deadline.ts'
-import { ORIGIN_IDLE_MS } from './origins.ts'
 
 export type Wait =
   /** The rest of a head. Due from its first byte on, however it trickles. */
@@ -48,9 +47,9 @@ export class Patience {
   }
 
   #msOf(wait: Wait): number {
-    const { headMs, keepAliveMs, responseMs, idleMs, lingerMs } = this.#limits
+    const { headMs, keepAliveMs, originIdleMs, responseMs, idleMs, lingerMs } = this.#limits
     if (wait === 'head') return headMs
-    if (wait === 'idle') return Math.min(keepAliveMs, ORIGIN_IDLE_MS)
+    if (wait === 'idle') return Math.min(keepAliveMs, originIdleMs)
     if (wait === 'idle-alone') return keepAliveMs
     if (wait === 'bytes') return idleMs
     if (wait === 'leave') return lingerMs

@@ -11,7 +11,7 @@ import { type RequestHead, readRequestHead } from './head.ts'
 import { Intake, type Taker } from './intake.ts'
 import { judgeRequest } from './judge.ts'
 import type { Origin } from './origin.ts'
-import { ORIGIN_IDLE_MS, Origins } from './origins.ts'
+import { Origins } from './origins.ts'
 import { Patience, type Wait } from './patience.ts'
 import type { TargetOf } from './target.ts'
 import { Turn, type TurnHost } from './turn.ts'
@@ -47,7 +47,7 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
   readonly #over: () => void
   readonly #patience: Patience
   readonly #intake: Intake
-  readonly #origins = new Origins()
+  readonly #origins: Origins
   #asked: Asked
   #turn: Turn | undefined
   #tunnel: Tunnel | undefined
@@ -69,6 +69,7 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
     this.#over = over
     this.#patience = new Patience(gate.wires, gate.limits, (wait) => this.#ring(wait))
     this.#intake = new Intake(client, this)
+    this.#origins = new Origins(gate.limits.originIdleMs)
     this.#asked = { startedAt: gate.wires.now() }
     client.owner = this
   }
@@ -176,10 +177,11 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
 
   /** First the origins are left, then the client. */
   #rest(): void {
-    if (this.#origins.isEmpty || this.gate.limits.keepAliveMs <= ORIGIN_IDLE_MS) this.#leave()
+    const { keepAliveMs, originIdleMs } = this.gate.limits
+    if (this.#origins.isEmpty || keepAliveMs <= originIdleMs) this.#leave()
     else {
       this.#origins.close()
-      this.#patience.begin('idle-alone', ORIGIN_IDLE_MS)
+      this.#patience.begin('idle-alone', originIdleMs)
     }
   }
 
@@ -280,7 +282,7 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
     this.#isLeaving = true
     this.#patience.cancel()
     this.#origins.close()
-    sendOff(this.gate.wires, this.client, bytes, () => this.#end())
+    sendOff(this.gate, this.client, bytes, () => this.#end())
   }
 
   /** Nothing more is begun; what was written still goes. */
@@ -350,11 +352,11 @@ class HttpRelay implements WireOwner, Held, Taker, TurnHost {
   }
 
   /** The one record of a request, after which there is none. */
-  #report({ verdict, reason }: TunnelEnd, status: number | undefined): void {
+  #report(end: TunnelEnd, status: number | undefined): void {
     const turn = this.#turn
     this.#turn = undefined
     const [mode, from, now] = [this.#manner.mode, this.client.remote.address, this.gate.wires.now()]
-    this.gate.done(recordOf(this.#asked, turn, { verdict, reason, status, mode, from, now }))
+    this.gate.done(recordOf(this.#asked, turn, { ...end, status, mode, from, now }))
   }
 
   #end(): void {

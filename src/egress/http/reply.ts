@@ -5,7 +5,7 @@ import { Backlog } from './backlog.ts'
 import { BodyPipe } from './body-pipe.ts'
 import { GATHER } from './gather.ts'
 import { type RequestHead, type ResponseHead, readResponseHead } from './head.ts'
-import { type ResponseWay, type Sent, writeResponseHead } from './head-text.ts'
+import { type Sent, writeResponseHead } from './head-text.ts'
 
 export interface ReplyOwner {
   /** Whether the client's connection cannot go on behind this answer, for a reason that is not in it. */
@@ -24,12 +24,12 @@ export interface ReplyOwner {
 
 /** Answers before the answer. More of them are a flood. */
 const INTERIM_MAX = 16
-const AS_IS: ResponseWay = { sent: 'as-is', close: false, trailers: false }
 
 export class Reply {
   readonly #owner: ReplyOwner
   readonly #request: RequestHead
   readonly #client: Wire
+  readonly #via: string
   /** The start of a head. */
   #early: Backlog | undefined
   #seen = 0
@@ -45,10 +45,12 @@ export class Reply {
   /** The end of the connection is the end of the body. */
   endsByClose = false
 
-  constructor(owner: ReplyOwner, request: RequestHead, client: Wire) {
+  /** `via` is the name of this proxy. */
+  constructor(owner: ReplyOwner, request: RequestHead, client: Wire, via: string) {
     this.#owner = owner
     this.#request = request
     this.#client = client
+    this.#via = via
   }
 
   get hasBegun(): boolean {
@@ -133,7 +135,7 @@ export class Reply {
     this.#owner.replyInterim(head.status)
     // HTTP/1.0 knows none.
     if (this.#request.minor === 0) return
-    GATHER.text(writeResponseHead(head, AS_IS))
+    GATHER.text(writeResponseHead(head, { sent: 'as-is', close: false, trailers: false, via: this.#via }))
     if (!GATHER.send(this.#client)) this.#owner.replyBlocked()
   }
 
@@ -144,7 +146,7 @@ export class Reply {
     }
     this.status = head.status
     this.stop()
-    GATHER.text(writeResponseHead(head, AS_IS))
+    GATHER.text(writeResponseHead(head, { sent: 'as-is', close: false, trailers: false, via: this.#via }))
     GATHER.bytes(bytes, at, bytes.length)
     GATHER.send(this.#client)
     this.#owner.replyUpgraded()
@@ -161,7 +163,7 @@ export class Reply {
     const isChunked = this.#sent === 'chunked'
     const trailers = isChunked && this.#request.wantsTrailers
     this.#body = new BodyPipe(framing, isChunked, trailers)
-    GATHER.text(writeResponseHead(head, { sent: this.#sent, close: !this.clientStays, trailers }))
+    GATHER.text(writeResponseHead(head, { sent: this.#sent, close: !this.clientStays, trailers, via: this.#via }))
     this.#pass(this.#body, bytes, at)
     this.#early = undefined
     if (!this.#isOver && !this.isDone) this.#owner.replyBegan()

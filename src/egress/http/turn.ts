@@ -69,7 +69,7 @@ export class Turn implements OriginUser, ReplyOwner {
     this.startedAt = host.gate.wires.now()
     this.#key = `${target.host.text} ${target.port}`
     this.#upload = new BodyPipe(head.framing, head.framing.kind === 'chunked', false)
-    this.#reply = new Reply(this, head, host.client)
+    this.#reply = new Reply(this, head, host.client, host.gate.via)
   }
 
   get status(): number | undefined {
@@ -113,7 +113,8 @@ export class Turn implements OriginUser, ReplyOwner {
     this.#downFrom = origin.wire.bytesIn
     origin.useBy(this)
     const { path, authority } = this.target
-    this.#unsent = writeRequestHead(this.head, { path, authority, close: !this.head.keepAlive })
+    const { via } = this.#host.gate
+    this.#unsent = writeRequestHead(this.head, { path, authority, close: !this.head.keepAlive, via })
     if (this.#upload.isDone || this.head.expectsContinue) this.flush()
     this.#host.awaits(this.#upload.isDone ? 'answer' : 'bytes')
     this.#host.wantsMore()

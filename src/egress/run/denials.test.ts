@@ -3,9 +3,12 @@ import { suite, test } from 'node:test'
 import { lineOf } from '../exchange.ts'
 import { Denials } from './denials.ts'
 
-function line(host: string, verdict: 'allow' | 'deny' = 'deny'): string {
+function line(host: string, verdict: 'allow' | 'deny' = 'deny', sni?: string): string {
   const rest = { reason: 'blocked-by-allowlist', bytesUp: 0, bytesDown: 0, ms: 1 }
-  return lineOf({ mode: 'connect', source: '10.88.0.3', id: 'run', host, port: 443, verdict, ...rest }, 'now').trim()
+  return lineOf(
+    { mode: 'connect', source: '10.88.0.3', id: 'run', host, port: 443, sni, verdict, ...rest },
+    'now',
+  ).trim()
 }
 
 function sentence(...lines: string[]): string | undefined {
@@ -17,6 +20,10 @@ function sentence(...lines: string[]): string | undefined {
 suite('what a run says of denials', () => {
   test('names each host once, the most wanted first', () => {
     assert.equal(sentence(line('a.test'), line('b.test'), line('b.test')), 'denied: b.test:443 (2 times), a.test:443')
+  })
+  test('names the server name that was refused inside a tunnel, and not the host of the tunnel', () => {
+    assert.equal(sentence(line('a.test', 'deny', 'b.test')), 'denied: b.test:443')
+    assert.equal(sentence(line('a.test', 'deny', '\x1b')), undefined)
   })
   test('is nothing where nothing was denied', () => {
     assert.equal(sentence(line('a.test', 'allow'), '{"level":"info","msg":"the proxy is ready"}', 'no JSON'), undefined)

@@ -11,9 +11,11 @@ export class Denials {
   /** A line of the log. */
   read(line: string): void {
     if (!line.includes('"verdict":"deny"')) return
-    const { host, port } = fieldsOf(line)
-    if (typeof host !== 'string' || !PLAIN.test(host)) return
-    const key = `${host}:${Number(port)}`
+    const { host, sni, port } = fieldsOf(line)
+    // Where a name in a TLS hello was refused, it is that one which the list lacks.
+    const name = sni ?? host
+    if (typeof name !== 'string' || !PLAIN.test(name)) return
+    const key = `${name}:${Number(port)}`
     const count = this.#counts.get(key) ?? 0
     if (count > 0 || this.#counts.size < HOSTS_MAX) this.#counts.set(key, count + 1)
   }
@@ -28,7 +30,7 @@ export class Denials {
   }
 }
 
-function fieldsOf(line: string): { host?: unknown; port?: unknown } {
+function fieldsOf(line: string): { host?: unknown; sni?: unknown; port?: unknown } {
   try {
     return JSON.parse(line)
   } catch {

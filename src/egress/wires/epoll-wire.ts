@@ -274,10 +274,17 @@ export class EpollWire implements Wire {
     }
     const flags = SPLICE_F_MOVE | SPLICE_F_NONBLOCK
     const got = this.#loop.kernel.splice(this.fd, NULL, this.#pipe.to, NULL, SPLICE_BYTES, flags)
-    if (got <= 0) {
-      this.#returnPipe()
+    if (got < 0) {
+      // Before anything else: closing a pipe may change errno.
       this.#stopReading(got)
+      this.#returnPipe()
       return got
+    }
+    if (got === 0) {
+      // The end, or urgent data in front of it, which splice() never passes. recv() tells which.
+      this.#isBulk = false
+      this.#returnPipe()
+      return 1
     }
     this.bytesIn += got
     this.#piped = got

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { writeSync } from 'node:fs'
 import { test } from 'node:test'
+import type { Wire } from '../wire.ts'
 import { EpollWires } from './epoll.ts'
 import { openKernel } from './kernel.ts'
 
@@ -89,4 +90,47 @@ test('whoever wakes it when it has just ended wakes nobody else', {
   // It would be an error, or go to whom the number was given meanwhile.
   assert.equal(writeSync(wires.wakeFd, Buffer.alloc(8, 1)), 8)
   kernel.close(wires.wakeFd)
+})
+
+test('no more descriptors are taken than it may have, and one that is given back is used again', {
+  skip: kernel ? false : 'this Node cannot call the kernel',
+}, () => {
+  if (!kernel) return
+  let starvedTimes = 0
+  const wires = new EpollWires(kernel, {
+    woken: () => {},
+    starved: () => void starvedTimes++,
+    failed: (error) => assert.fail(`${error}`),
+    maxFiles: 3,
+  })
+  const told: string[] = []
+  const dial = (name: string, connected: (wire: Wire) => void = () => {}): void => {
+    const wire = wires.connect(bound, {
+      bytes: () => {},
+      ended: () => {},
+      drained: () => {},
+      connected: () => {
+        told.push(`${name} connected`)
+        connected(wire)
+      },
+      closed: (error) => {
+        told.push(`${name} closed ${error}`)
+        if (name === 'fourth') wires.stop()
+      },
+    })
+  }
+  let accepted = 0
+  const bound = wires.listenNow({ host: '127.0.0.1', port: 0 }, () => {
+    accepted++
+    // The second is accepted when the first has closed, into the last place.
+    if (accepted === 2) wires.after(0, () => dial('fourth'))
+  })
+  dial('first', (wire) => wires.after(250, () => wire.close()))
+  dial('second')
+  wires.after(5000, () => wires.stop())
+  wires.run()
+  wires.close()
+  kernel.close(wires.wakeFd)
+  assert.deepEqual(told, ['first connected', 'second connected', 'fourth closed EMFILE'])
+  assert.deepEqual([accepted, starvedTimes], [2, 1])
 })

@@ -5,6 +5,7 @@ import type { Listen } from '../../lib/settings.ts'
 import type { Bound, Endpoint, ListenerSource, ListenerUser, Timer, Wire, WireOwner, Wires } from '../wire.ts'
 import type { AcceptGuard } from './accept-guard.ts'
 import { EpollWire, type Loop } from './epoll-wire.ts'
+import { FileBudget } from './file-budget.ts'
 import { DescriptorReceiver, kindOfDescriptor } from './handover.ts'
 import {
   AF_INET6,
@@ -55,6 +56,8 @@ import { Timers } from './timers.ts'
 import { KEEP_ALIVE_MS, PROBE_MS } from './wiring.ts'
 
 const BACKLOG = 4096
+/** In place of a descriptor that was not even asked for. */
+const NO_ROOM = -2
 const EVENTS_MAX = 512
 /** Connections that are taken in one go, before those that are there have their turn. */
 const ACCEPTS_MAX = 64
@@ -108,6 +111,8 @@ export interface EpollHost {
   /** Closes a descriptor that is not a socket, elsewhere: for some files (FUSE) the sender decides how long that takes. */
   discard?(fd: number): void
   readonly acceptGuard?: AcceptGuard
+  /** Descriptors that connections and pipes may take in all; as many as there are unless said. */
+  readonly maxFiles?: number
 }
 
 export class EpollWires implements Wires, Loop {
@@ -118,6 +123,7 @@ export class EpollWires implements Wires, Loop {
   /** An 8-byte number written here wakes the loop, from any thread. Closed by whoever wakes it, when it is over. */
   readonly wakeFd: number
   readonly #host: EpollHost
+  readonly #budget: FileBudget
   readonly #epoll: number
   readonly #events = new Uint32Array(EVENTS_MAX * EVENT_WORDS)
   readonly #eventsAt: bigint
@@ -141,7 +147,8 @@ export class EpollWires implements Wires, Loop {
   constructor(kernel: Kernel, host: EpollHost) {
     this.kernel = kernel
     this.#host = host
-    this.pipes = new Pipes(kernel)
+    this.#budget = new FileBudget(host.maxFiles)
+    this.pipes = new Pipes(kernel, this.#budget)
     this.#receiver = new DescriptorReceiver(kernel)
     this.bufferAt = kernel.pointerTo(this.buffer)
     this.#eventsAt = kernel.pointerTo(bytesOf(this.#events))
@@ -186,6 +193,7 @@ export class EpollWires implements Wires, Loop {
 
   forget(wire: EpollWire): void {
     const { slot } = wire
+    if (wire.fd >= 0) this.#budget.give(1)
     wire.group?.delete(wire)
     const place = this.#places[slot]
     if (!place) return
@@ -239,10 +247,13 @@ export class EpollWires implements Wires, Loop {
   connect(to: Endpoint, owner: WireOwner & { connected(): void }): Wire {
     const { kernel } = this
     const { family, length } = writeAddress(this.#address, to)
-    const fd = kernel.socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
+    const fd = this.#makeRoom() ? kernel.socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) : NO_ROOM
+    // At once: to make an object may have Node collect garbage, whose calls change errno.
+    const unopened = fd === NO_ROOM ? EMFILE : fd < 0 ? kernel.errno() : 0
     const wire = new EpollWire(this, fd, to, () => owner.connected())
     wire.owner = owner
-    if (fd < 0) return this.#failLater(wire, kernel.errno())
+    if (unopened !== 0) return this.#failLater(wire, unopened)
+    this.#budget.take(1)
     this.#prepare(fd)
     const error = kernel.connect(fd, this.#addressAt, length) === 0 ? 0 : kernel.errno()
     if (error !== 0 && error !== EINPROGRESS) return this.#failLater(wire, error)
@@ -343,7 +354,7 @@ export class EpollWires implements Wires, Loop {
         this.#pauseListener(listener)
         return
       }
-      const taken = handedOver ? this.#takeGuarded(fd) : this.#take(fd)
+      const taken = !this.#makeRoom() ? -EMFILE : handedOver ? this.#takeGuarded(fd) : this.#take(fd)
       if (taken < 0) {
         this.#stopAccepting(listener, -taken)
         return
@@ -353,6 +364,12 @@ export class EpollWires implements Wires, Loop {
       const error = this.#add(wire)
       if (error !== 0) this.#guard(() => wire.fail(error))
     }
+  }
+
+  /** Whether another connection may be opened. Pipes that nobody uses give way to it. */
+  #makeRoom(): boolean {
+    if (!this.#budget.hasRoom) this.pipes.close()
+    return this.#budget.hasRoom
   }
 
   /** The next connection, or the error below 0. */
@@ -371,6 +388,7 @@ export class EpollWires implements Wires, Loop {
   }
 
   #accepted(fd: number, handedOver: HandedOver | undefined): EpollWire {
+    this.#budget.take(1)
     const remote = readAddress(this.#address)
     if (!handedOver) return new EpollWire(this, fd, remote)
     // Inherited from the listener, whose owner could have close() wait for its last byte.

@@ -1,9 +1,10 @@
 // Wires on Node's own sockets: for systems other than Linux, and for a Node that cannot call the kernel itself.
 import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, Socket } from 'node:net'
 import { diskCode } from '../../lib/atomic-file.ts'
 import type { Listen } from '../../lib/settings.ts'
 import type { Bound, Endpoint, Timer, Wire, WireOwner, Wires } from '../wire.ts'
+import { FileBudget } from './file-budget.ts'
 import { KEEP_ALIVE_MS, NOBODY, plainAddress } from './wiring.ts'
 
 const BACKLOG = 4096
@@ -110,11 +111,18 @@ class NetWire implements Wire {
   }
 }
 
-export function openNetWires(): Wires {
+/** With `maxFiles`, connections take so many descriptors in all. */
+export function openNetWires(maxFiles?: number): Wires {
+  const budget = new FileBudget(maxFiles)
+  const spend = (socket: Socket): void => {
+    budget.take(1)
+    socket.on('close', () => budget.give(1))
+  }
   return {
-    listen,
+    listen: (at, accepted) => listen(at, accepted, budget, spend),
     connect: (to, owner) => {
-      const socket = connect({ host: to.address, port: to.port, allowHalfOpen: true, autoSelectFamily: false })
+      const socket = budget.hasRoom ? dial(to) : new Socket().destroy(systemFault('EMFILE'))
+      if (!socket.destroyed) spend(socket)
       const wire = new NetWire(socket, to)
       wire.owner = owner
       socket.on('connect', () => owner.connected())
@@ -131,11 +139,25 @@ export function openNetWires(): Wires {
   }
 }
 
-async function listen({ host, port }: Listen, accepted: (wire: Wire) => void): Promise<Bound> {
+function dial({ address, port }: Endpoint): Socket {
+  return connect({ host: address, port, allowHalfOpen: true, autoSelectFamily: false })
+}
+
+function systemFault(code: string): Error {
+  return Object.assign(new Error(code), { code })
+}
+
+async function listen(
+  { host, port }: Listen,
+  accepted: (wire: Wire) => void,
+  budget: FileBudget,
+  spend: (socket: Socket) => void,
+): Promise<Bound> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     const { remoteAddress, remotePort } = socket
     // Whoever was gone before we looked has no address.
-    if (remoteAddress === undefined) return void socket.destroy()
+    if (remoteAddress === undefined || !budget.hasRoom) return void socket.destroy()
+    spend(socket)
     accepted(new NetWire(socket, endpoint(remoteAddress, remotePort)))
   })
   // Without a file to spare Node drops the connection by itself, and goes on.

@@ -1,5 +1,6 @@
 // Pipes through which the kernel moves bytes from one connection to another without copying them. A tunnel has one only while
 // bytes are on their way, so that thousands of idle ones cost none.
+import type { FileBudget } from './file-budget.ts'
 import { F_SETPIPE_SZ, type Kernel, SOCK_CLOEXEC, SOCK_NONBLOCK } from './kernel.ts'
 
 export interface Pipe {
@@ -13,12 +14,14 @@ const SPARE_MAX = 64
 
 export class Pipes {
   readonly #kernel: Kernel
+  readonly #budget: FileBudget
   readonly #spare: Pipe[] = []
   readonly #ends = new Int32Array(2)
   readonly #endsAt: bigint
 
-  constructor(kernel: Kernel) {
+  constructor(kernel: Kernel, budget: FileBudget) {
     this.#kernel = kernel
+    this.#budget = budget
     this.#endsAt = kernel.pointerTo(new Uint8Array(this.#ends.buffer))
   }
 
@@ -26,7 +29,9 @@ export class Pipes {
   take(): Pipe | undefined {
     const spare = this.#spare.pop()
     if (spare) return spare
+    if (!this.#budget.hasRoomForPipe) return undefined
     if (this.#kernel.pipe2(this.#endsAt, SOCK_NONBLOCK | SOCK_CLOEXEC) !== 0) return undefined
+    this.#budget.take(2)
     const [from = -1, to = -1] = this.#ends
     this.#kernel.fcntl(to, F_SETPIPE_SZ, PIPE_BYTES)
     return { from, to }
@@ -41,8 +46,10 @@ export class Pipes {
   drop({ from, to }: Pipe): void {
     this.#kernel.close(from)
     this.#kernel.close(to)
+    this.#budget.give(2)
   }
 
+  /** Those that nobody uses. */
   close(): void {
     for (const pipe of this.#spare.splice(0)) this.drop(pipe)
   }

@@ -1,6 +1,7 @@
 // What both makes of wires must do: the same bytes in the same order, the end of each side, and everything told once.
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
+import { chance } from '../../../test/support/chance.ts'
 import { needs } from '../../../test/support/needs.ts'
 import { leaveOpenFiles, openFileCount } from '../../../test/support/open-files.ts'
 import type { Puppet, PuppetWire } from '../../../test/support/puppet.ts'
@@ -16,8 +17,17 @@ import {
 } from '../../../test/support/raw-socket.ts'
 import { until } from '../../../test/support/until.ts'
 import type { Endpoint } from '../wire.ts'
-import { openKernel, SOCK_CLOEXEC, SOCK_STREAM } from './kernel.ts'
-import { ADDRESS_BYTES, writeAddress } from './socket-address.ts'
+import {
+  type Kernel,
+  MSG_DONTWAIT,
+  MSG_NOSIGNAL,
+  openKernel,
+  SHUT_WR,
+  SOCK_CLOEXEC,
+  SOCK_NONBLOCK,
+  SOCK_STREAM,
+} from './kernel.ts'
+import { ADDRESS_BYTES, readAddress, writeAddress } from './socket-address.ts'
 
 export type OpenPuppet = (t: TestContext) => Promise<Puppet>
 
@@ -464,12 +474,9 @@ function pumpContract(open: OpenPuppet): void {
     for (const count of [1, 2]) {
       const { port } = await puppet.listen(HERE, 'hold')
       const speaker = openSpeaker(t, port)
-      for (const [text, isUrgent] of [
-        ['before ', false],
-        ['!', true],
-        ['behind', false],
-      ] as const)
-        speaker(text, isUrgent)
+      await speaker.send(Buffer.from('before '))
+      await speaker.send(Buffer.from('!'), MSG_OOB)
+      await speaker.send(Buffer.from('behind'))
       const wire = await puppet.acceptedWire(count)
       if (count === 1) {
         await wire.do('resume')
@@ -479,6 +486,28 @@ function pumpContract(open: OpenPuppet): void {
         assert.equal(await to.peer.says('behind'), 'before behind')
       }
     }
+  })
+
+  test('urgent data within bulk costs none of the other bytes, in either direction', needs('kernel'), async (t) => {
+    const puppet = await open(t)
+    const all = noise(1_200_000)
+    const dice = chance(t)
+    const run = async (isUp: boolean): Promise<void> => {
+      const { speaker, listener } = await (isUp ? speakAsClient(t, puppet) : speakAsServer(t, puppet))
+      listener.keepsBytes = false
+      const first = all.subarray(0, dice.between(100_000, 900_000))
+      const last = all.subarray(0, dice.between(1_000, 300_000))
+      await speaker.send(first)
+      await speaker.send(Buffer.from('!'), MSG_OOB)
+      await speaker.send(last)
+      speaker.end()
+      await listener.over()
+      assert.equal(listener.received, first.length + last.length)
+      assert.equal(listener.digest(), digestOf(first, last))
+      listener.sendLast()
+    }
+    for (let round = 0; round < URGENT_RUNS / 20; round++)
+      await Promise.all(Array.from({ length: 20 }, (_, at) => run(at % 2 === 0)))
   })
 
   test('of a wire that has ended it is the end', async (t) => {
@@ -527,20 +556,84 @@ function pumpContract(open: OpenPuppet): void {
 }
 
 const MSG_OOB = 1
+const URGENT_RUNS = 200
 
-/** Connects by the kernel's own calls, for Node has none to say that something is urgent. */
-function openSpeaker(t: TestContext, port: number): (text: string, isUrgent: boolean) => void {
-  const kernel = openKernel()
-  if (!kernel) throw new Error('this Node cannot call the kernel')
+/** A socket of the kernel's own calls, for Node has none to say that something is urgent. */
+class Speaker {
+  readonly #kernel: Kernel
+  readonly #fd: number
+
+  constructor(t: TestContext, kernel: Kernel, fd: number) {
+    assert.ok(fd >= 0)
+    this.#kernel = kernel
+    this.#fd = fd
+    t.after(() => void kernel.close(fd))
+  }
+
+  /** Never blocks: whoever reads may live in this thread. */
+  async send(bytes: Uint8Array, flags = 0): Promise<void> {
+    const kernel = this.#kernel
+    for (let sent = 0; sent < bytes.length; ) {
+      const rest = bytes.subarray(sent)
+      const count = kernel.send(this.#fd, kernel.pointerTo(rest), rest.length, flags | MSG_DONTWAIT | MSG_NOSIGNAL)
+      if (count > 0) sent += count
+      else await new Promise((go) => setImmediate(go))
+    }
+  }
+
+  end(): void {
+    this.#kernel.shutdown(this.#fd, SHUT_WR)
+  }
+}
+
+function callKernel(): Kernel {
+  return openKernel() ?? assert.fail('this Node cannot call the kernel')
+}
+
+function openSpeaker(t: TestContext, port: number): Speaker {
+  const kernel = callKernel()
   const address = Buffer.alloc(ADDRESS_BYTES)
   const { family, length } = writeAddress(address, { address: HERE, port })
   const fd = kernel.socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)
-  t.after(() => void kernel.close(fd))
+  const speaker = new Speaker(t, kernel, fd)
   assert.equal(kernel.connect(fd, kernel.pointerTo(address), length), 0)
-  return (text, isUrgent) => {
-    const bytes = Buffer.from(text)
-    assert.equal(kernel.send(fd, kernel.pointerTo(bytes), bytes.length, isUrgent ? MSG_OOB : 0), bytes.length)
-  }
+  return speaker
+}
+
+interface Spoken {
+  readonly speaker: Speaker
+  readonly listener: Peer
+}
+
+/** Through a relay, to the server. */
+async function speakAsClient(t: TestContext, puppet: Puppet): Promise<Spoken> {
+  const server = await openPeerServer(t)
+  const { port } = await puppet.listen(HERE, at(HERE, server.port))
+  const speaker = openSpeaker(t, port)
+  return { speaker, listener: await server.peer() }
+}
+
+/** Through a relay, to the client. */
+async function speakAsServer(t: TestContext, puppet: Puppet): Promise<Spoken> {
+  const kernel = callKernel()
+  const address = Buffer.alloc(ADDRESS_BYTES)
+  const { family, length } = writeAddress(address, at(HERE, 0))
+  const fd = kernel.socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
+  t.after(() => void kernel.close(fd))
+  const size = Buffer.alloc(4)
+  size.writeInt32LE(ADDRESS_BYTES)
+  const [addressAt, sizeAt] = [kernel.pointerTo(address), kernel.pointerTo(size)]
+  assert.equal(kernel.bind(fd, addressAt, length), 0)
+  assert.equal(kernel.listen(fd, 1), 0)
+  assert.equal(kernel.getsockname(fd, addressAt, sizeAt), 0)
+  const { port } = await puppet.listen(HERE, at(HERE, readAddress(address).port))
+  const listener = await connectPeer(t, port)
+  let taken = -1
+  await until(() => {
+    taken = kernel.accept4(fd, addressAt, sizeAt, SOCK_CLOEXEC)
+    return taken >= 0
+  })
+  return { speaker: new Speaker(t, kernel, taken), listener }
 }
 
 function starvedContract(open: OpenPuppet): void {
