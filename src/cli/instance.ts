@@ -12,6 +12,7 @@ import {
   ALL_SETTINGS,
   INSTANCE_SETTINGS,
   type InstanceSettings,
+  SEARCH_SETTINGS,
   SPEECH_SETTINGS,
   turnRules,
   webBase,
@@ -100,6 +101,7 @@ export function openInstance(configured: Configured, opening: Opening): Promise<
     timeZone: settings.TZ,
     rules: turnRules(configured.sources),
     speech: speechOf(configured),
+    searchDeadlineMs: readSettings(SEARCH_SETTINGS, configured.sources).SEARCH_DEADLINE,
     ...opening,
   })
 }

@@ -25,6 +25,7 @@ export interface HostOptions {
   timeZone?: string | undefined
   rules?: TurnRules | undefined
   speech?: Speech | undefined
+  searchDeadlineMs?: number | undefined
   clock?: Clock
   random?: Random
   onStray?(error: unknown): void
@@ -47,6 +48,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     timeZone,
     rules = TURN_RULES,
     speech,
+    searchDeadlineMs,
     clock = systemClock,
     random = systemRandom,
     onStray,
@@ -60,7 +62,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     throw error
   }
   const [signals, keyring] = [new Signals(), openKeyring(secretsKey)]
-  const search = layout && openSearch(engine, layout.search, { onStray })
+  const search = layout && openSearch(engine, layout.search, { deadlineMs: searchDeadlineMs, onStray })
   return {
     instance,
     engine,

@@ -110,6 +110,13 @@ export const TURN_SETTINGS = {
   TURN_LEASE: setting(DurationSetting, '30s', 'how long after its process died a turn is taken up by another'),
 } satisfies Declared
 
+const DeadlineSetting = DurationSetting.refine((ms) => ms >= 100 && ms <= 60_000, 'must be from 100ms to 60s')
+
+/** Of `find_messages`. */
+export const SEARCH_SETTINGS = {
+  SEARCH_DEADLINE: setting(DeadlineSetting, '5s', 'how long one search of find_messages may take; 100ms to 60s'),
+} satisfies Declared
+
 /** Of the speech that `send_voice` sends. */
 export const SPEECH_SETTINGS = {
   TTS_URL: setting(
@@ -140,6 +147,7 @@ export const ALL_SETTINGS: Declared = {
   ...LINK_SETTINGS,
   ...CHANNEL_SETTINGS,
   ...TURN_SETTINGS,
+  ...SEARCH_SETTINGS,
   ...SPEECH_SETTINGS,
   ...RUNTIME_SETTINGS,
   ...perDaemon,
