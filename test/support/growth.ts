@@ -2,33 +2,37 @@
 // any speed and load.
 
 const STEP = 8
-const ROUNDS = 5
+const ROUNDS = 3
 /** Work that is done sooner is repeated until it can be measured. */
-const MEASURABLE_MS = 2
-
-/** How many times longer the work takes with 8 times the size: 8 where it is linear, 64 where it is quadratic. */
-export function growth<T>(size: number, prepare: (size: number) => T, work: (input: T) => void): number {
-  const [small, large] = [prepare(size), prepare(size * STEP)]
-  const repeats = repeatsOf(() => work(small))
-  const [first, last] = [[], []] as [number[], number[]]
-  for (let round = 0; round < ROUNDS; round++) {
-    first.push(milliseconds(() => work(small), repeats))
-    last.push(milliseconds(() => work(large), 1))
-    // The best of several rounds is the one that others disturbed least.
-    if (Math.min(...last) / Math.min(...first) < STEP * 1.5) break
-  }
-  return Math.min(...last) / Math.min(...first)
-}
+const BY_CLOCK_MS = 2
+const BY_PROCESSOR_MS = 40
 
 /** Half way between a line and a square. */
 export const LINEAR = 24
 
-function repeatsOf(work: () => void): number {
-  for (let repeats = 1; ; repeats *= 4) if (milliseconds(work, repeats) * repeats >= MEASURABLE_MS) return repeats
+/** How many times longer the work takes with 8 times the size: 8 where it is linear, 64 where it is quadratic. */
+export function growth<T>(size: number, prepare: (size: number) => T, work: (input: T) => void): number {
+  const [small, large] = [prepare(size), prepare(size * STEP)]
+  const ratio = (now: () => number, least: number): number =>
+    timeOf(() => work(large), now, least) / timeOf(() => work(small), now, least)
+  for (let round = 0; round < ROUNDS; round++) {
+    const found = ratio(() => performance.now(), BY_CLOCK_MS)
+    if (found < 2 * STEP) return found
+  }
+  // The clock goes on while others have the processor. The time of the thread does not, but it has a coarse grain.
+  return ratio(processorTime, BY_PROCESSOR_MS)
 }
 
-function milliseconds(work: () => void, repeats: number): number {
-  const start = performance.now()
-  for (let count = 0; count < repeats; count++) work()
-  return (performance.now() - start) / repeats
+function processorTime(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
+
+function timeOf(work: () => void, now: () => number, least: number): number {
+  const start = now()
+  for (let repeats = 1; ; repeats++) {
+    work()
+    const passed = now() - start
+    if (passed >= least) return passed / repeats
+  }
 }
