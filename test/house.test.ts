@@ -82,6 +82,41 @@ const MAY_WRITE_FILES: Record<string, string> = {
   'src/cli/new-instance.ts': 'the data directory and its .env',
 }
 
+/** Files that parse JSON by themselves: it is ours, or it is parsed in a process that serves nobody else. */
+const MAY_PARSE_JSON: Record<string, string> = {
+  'src/lib/json.ts': 'the one module that JSON from outside is parsed through',
+  'src/store/table.ts': 'columns of the store',
+  'src/core/bearers.ts': 'signing keys in the store',
+  'src/core/delivery.ts': 'rows of the outbox',
+  'src/core/known-keys.ts': 'signing keys in the store',
+  'src/core/prompt-rows.ts': 'attachments in the store, which were checked when they came',
+  'src/core/search-feed.ts': 'the mark in the search index',
+  'src/tools/register-group.ts': 'the config of a group, which was checked when it was set',
+  'src/daemons/runed/media.ts': 'attachments in the store, which were checked when they came',
+  'src/daemons/webd/streams.ts': 'notices between processes of svc',
+  'src/faces/remote.ts': 'answers of svc, in the command line',
+  'src/cli/answer.ts': 'answers of svc, in the command line',
+  'src/cli/link-client.ts': 'answers of svc, in the command line',
+  'src/cli/commands/bridge.ts': 'lines of the agent client that started it, in a process of its own',
+  'src/runtimes/socket-client.ts': 'answers of svc, in the process of an agent',
+  'src/runtimes/demo/agent.ts': 'the task, in the process of the demo',
+  'src/runtimes/demo/deeds.ts': 'answers of tools, in the process of the demo',
+  'src/runtimes/demo/turn.ts': 'text that it has made itself, in the process of the demo',
+  'src/runtimes/openai/agent.ts': 'the task, in the process of an agent',
+  'src/runtimes/openai/assembly.ts': 'answers of a model, in the process of an agent',
+  'src/runtimes/openai/completion.ts': 'answers of a model, in the process of an agent',
+  'src/runtimes/openai/transcript.ts': 'its own file, in the process of an agent',
+  'src/runtimes/openai/turn.ts': 'answers of a model, in the process of an agent',
+  'src/egress/admin/client.ts': 'answers of egress-proxy, in the command line',
+  'src/egress/admin/repeated-member.ts': 'one string of a body that was parsed',
+  'src/egress/state-file.ts': 'the state of the egress proxy',
+  'src/egress/run/denials.ts': 'log lines of egress-proxy',
+  'src/egress/run/proxy.ts': 'log lines of egress-proxy',
+  'src/web/browser/link.ts': 'answers of svc, in a browser',
+  'src/web/browser/outbox.ts': "the page's own storage, in a browser",
+  'src/web/browser/topics.ts': "the page's own storage, in a browser",
+}
+
 /** Path to text. Paths start at the root and have forward slashes. */
 type Tree = Record<string, string>
 
@@ -249,6 +284,19 @@ function staleWriters(tree: Tree): string[] {
     .map((path) => `${path} is gone; remove it from MAY_WRITE_FILES`)
 }
 
+const JSON_PARSER = /\bJSON\s*(?:\?\.|\.|\[\s*['"])\s*parse\b|\bparse\b[^}=]*\}\s*=\s*JSON\b|\.json\(\s*\)/
+
+function jsonParsers(tree: Tree): string[] {
+  const parses = (path: string): boolean => JSON_PARSER.test(withoutComments(tree[path] ?? ''))
+  const parsing = Object.keys(tree)
+    .filter((path) => isSource(path) && MAY_PARSE_JSON[path] === undefined && parses(path))
+    .map((path) => `${path} parses JSON; JSON from outside is parsed through src/lib/json.ts`)
+  const stale = Object.keys(MAY_PARSE_JSON)
+    .filter((path) => tree['package.json'] !== undefined && !parses(path))
+    .map((path) => `${path} parses no JSON; remove it from MAY_PARSE_JSON`)
+  return [...parsing, ...stale]
+}
+
 function defaultExports(tree: Tree): string[] {
   return Object.entries(tree)
     .filter(
@@ -387,6 +435,21 @@ const RULES: Record<string, Rule> = {
       'src/core/a.ts': `import { constants, existsSync, type WriteStream } from 'node:fs'\nimport { stat } from 'node:fs/promises'`,
       'src/core/b.ts': `import type { FileHandle } from 'node:fs/promises'\n// import { rm } from 'node:fs'`,
       'src/core/a.test.ts': `import { rmSync } from 'node:fs'`,
+    },
+  },
+  'JSON from outside is parsed by one module, which looks at its depth first': {
+    offences: jsonParsers,
+    refuses: {
+      'the parser': { 'src/core/a.ts': 'const value: unknown = JSON.parse(text)' },
+      'the parser as a value': { 'src/core/a.ts': 'texts.map(JSON.parse)' },
+      'its name in brackets': { 'src/core/a.ts': `JSON['parse'](text)` },
+      'a part of JSON': { 'src/core/a.ts': 'const { parse } = JSON' },
+      'a body': { 'src/core/a.ts': 'const body: unknown = await request.json()' },
+    },
+    allows: {
+      'src/lib/json.ts': 'JSON.parse(text)',
+      'src/core/a.ts': `// JSON.parse is elsewhere\nResponse.json({})\nMark.parse(JSON.stringify(mark))`,
+      'src/core/a.test.ts': 'JSON.parse(text)',
     },
   },
   'exports have names': {

@@ -8,6 +8,7 @@ import {
   ProtocolErrorCode,
   type RequestId,
 } from '@modelcontextprotocol/server'
+import { jsonFault, tryJson } from '../lib/json.ts'
 
 export type Incoming =
   | { readonly kind: 'request'; readonly request: JSONRPCRequest }
@@ -30,12 +31,8 @@ export function readIncoming(line: Buffer): Incoming {
   if (!isUtf8(line)) return fault(null, ParseError, 'parse error: the line is not UTF-8')
   const text = line.toString()
   if (text.trim() === '') return NOTHING
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return fault(null, ParseError, 'parse error: the line is not JSON')
-  }
+  const value = tryJson(text)
+  if (value === undefined) return fault(null, ParseError, `parse error: the line ${jsonFault(text) ?? 'is not JSON'}`)
   if (Array.isArray(value)) return fault(null, InvalidRequest, 'invalid request: a line holds one message, not a batch')
   if (!isObject(value)) return fault(null, InvalidRequest, 'invalid request: a message is an object')
   return readMessage(value)

@@ -14,6 +14,7 @@ import {
   CHANNEL_SETTINGS,
   INSTANCE_SETTINGS,
   type InstanceSettings,
+  SEARCH_SETTINGS,
   SPEECH_SETTINGS,
   turnRules,
   webBase,
@@ -104,6 +105,7 @@ export function openInstance(configured: Configured, opening: Opening): Promise<
     limits: agentLimits(configured.sources),
     speech: speechOf(configured),
     adapters: { isPublicAllowed: readSettings(CHANNEL_SETTINGS, configured.sources).CHANNEL_REGISTER_ALLOW_PUBLIC },
+    searchDeadlineMs: readSettings(SEARCH_SETTINGS, configured.sources).SEARCH_DEADLINE,
     ...opening,
   })
 }

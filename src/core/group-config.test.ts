@@ -31,9 +31,21 @@ test('tabs and newlines are accepted, and so is any text in a member that starts
   assert.deepEqual(parse(Config, config), config)
 })
 
-test('nesting of any depth is checked without a stack overflow', () => {
-  const deep = `{"command": ${'['.repeat(50_000)}"\\u0000"${']'.repeat(50_000)}}`
-  assert.deepEqual(unsafeMembers(deep), ['command'])
+test('nesting is checked to the deepest level that JSON may have', () => {
+  const deep = (levels: number) => `{"command": ${'['.repeat(levels - 1)}"\\u0000"${']'.repeat(levels - 1)}}`
+  assert.deepEqual(unsafeMembers(deep(64)), ['command'])
+  for (const levels of [65, 50_000]) {
+    assert.throws(
+      () => parse(Config, { config: deep(levels) }),
+      refused('invalid', /^config is nested deeper than 64 levels$/),
+    )
+    const warnings: string[] = []
+    assert.deepEqual(
+      launchConfig(deep(levels), (sentence) => warnings.push(sentence)),
+      {},
+    )
+    assert.deepEqual(warnings, ['config is nested deeper than 64 levels and is ignored'])
+  }
 })
 
 test('a stored launch member with control characters is dropped with a warning', () => {

@@ -1,4 +1,5 @@
 // The `config` of a group: settings of its runtime as JSON text. Some of them become arguments of a process.
+import { jsonFault, tryJson } from '../lib/json.ts'
 import { isPlainValue } from './values.ts'
 
 /** Members whose texts reach a command line. */
@@ -16,6 +17,8 @@ export function launchConfig(
   warn: (sentence: string) => void,
 ): Readonly<Record<string, unknown>> {
   if (text === undefined) return {}
+  const fault = jsonFault(text)
+  if (fault) warn(`config ${fault} and is ignored`)
   const config = { ...readObject(text) }
   for (const name of unsafeMembers(text)) {
     delete config[name]
@@ -25,22 +28,12 @@ export function launchConfig(
 }
 
 function readObject(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
-  } catch {
-    return {}
-  }
+  const value = tryJson(text)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }
 
-/** With a list of its own instead of recursion: JSON text nests deeper than the stack. */
 function isPlain(value: unknown): boolean {
-  const pending: unknown[] = [value]
-  while (pending.length > 0) {
-    const next = pending.pop()
-    if (typeof next === 'string' && !isPlainValue(next)) return false
-    if (typeof next !== 'object' || next === null) continue
-    for (const [name, member] of Object.entries(next)) pending.push(name, member)
-  }
-  return true
+  if (typeof value === 'string') return isPlainValue(value)
+  if (typeof value !== 'object' || value === null) return true
+  return Object.entries(value).every(([name, member]) => isPlainValue(name) && isPlain(member))
 }

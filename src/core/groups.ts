@@ -1,5 +1,6 @@
 // Groups: one folder, one agent.
 import { z } from 'zod'
+import { jsonFault, tryJson } from '../lib/json.ts'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
@@ -8,12 +9,9 @@ import { groupStamp } from './stamp.ts'
 import { Folder, line, PLAIN_VALUE_RULE, Timestamp, text } from './values.ts'
 
 const JsonObject = text((value) => {
-  try {
-    const parsed: unknown = JSON.parse(value)
-    return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed) ? undefined : 'must be a JSON object'
-  } catch {
-    return 'must be a JSON object'
-  }
+  const parsed = tryJson(value)
+  if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return undefined
+  return jsonFault(value) ?? 'must be a JSON object'
 })
 
 const GroupConfig = JsonObject.superRefine((value, ctx) => {

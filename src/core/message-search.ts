@@ -9,12 +9,12 @@ import type { Hit, SearchAsk, SearchIndex } from './search.ts'
 import { nextFilling } from './search-feed.ts'
 
 export interface SearchOptions {
-  /** How long a query may take, and how long it waits for the index to be filled. */
-  readonly patienceMs?: number | undefined
+  /** How long a search may take, with the time until the index is filled. */
+  readonly deadlineMs?: number | undefined
   readonly onStray?: ((error: unknown) => void) | undefined
 }
 
-const PATIENCE_MS = 5000
+const DEADLINE_MS = 5000
 /** In the background others come first: a piece, then a pause. */
 const PAUSE_MS = 20
 /** So long after a word of something new: what comes in the meantime goes with it. */
@@ -42,15 +42,16 @@ class MessageSearch implements SearchIndex {
   constructor(engine: Engine, path: string, options: SearchOptions) {
     this.#engine = engine
     this.#options = options
-    this.#text = new FullText(path, options.patienceMs ?? PATIENCE_MS, options.onStray)
+    this.#text = new FullText(path, options.onStray)
   }
 
   async search(ask: SearchAsk): Promise<Hit[]> {
+    const deadline = performance.now() + (this.#options.deadlineMs ?? DEADLINE_MS)
     let found: readonly Found[] | undefined
     // Another process may have moved the index in between, or it was found damaged: then it is filled, and asked again.
     for (let tries = 0; !found && tries < TRIES; tries++) {
-      await this.#filled()
-      found = await this.#text.find(questionOf(ask, this.#mark))
+      await this.#filled(deadline - performance.now())
+      found = await this.#text.find(questionOf(ask, this.#mark), deadline - performance.now())
       if (!found) this.#mark = undefined
     }
     return (found ?? refuse('unavailable', BUILDING)).map(({ name, place, path, author, at, snippet, rank }) => ({
@@ -73,8 +74,7 @@ class MessageSearch implements SearchIndex {
     this.#stopping.abort()
     this.#unfollow?.()
     clearTimeout(this.#soon)
-    await this.#filling?.catch(() => {})
-    await this.#text.close()
+    await Promise.all([this.#filling?.catch(() => {}), this.#text.close()])
   }
 
   #later(ms: number): void {
@@ -86,11 +86,10 @@ class MessageSearch implements SearchIndex {
   }
 
   /** Until all that is committed now is in the index, if that is soon. */
-  async #filled(): Promise<void> {
-    const { patienceMs = PATIENCE_MS } = this.#options
+  async #filled(deadlineMs: number): Promise<void> {
     const late = Promise.withResolvers<never>()
     const refusal = new Refusal('unavailable', BUILDING, 'try again in a minute')
-    const timer = setTimeout(() => late.reject(refusal), patienceMs)
+    const timer = setTimeout(() => late.reject(refusal), Math.max(0, deadlineMs))
     this.#hurried++
     try {
       await Promise.race([this.#fresh(), late.promise])

@@ -1,6 +1,7 @@
 // The kinds of values the product speaks of, each with its rule and its sentence.
 import { z } from 'zod'
 import { compileSegments, isGlob } from '../lib/glob.ts'
+import { jsonFault, tryJson } from '../lib/json.ts'
 
 /** Decision E8. Compared case-sensitively; `share` and `gated.sock` are names that the disk layout needs for itself. */
 export const FOLDER_SEGMENT = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
@@ -204,12 +205,10 @@ export function jsonText<S extends z.ZodType>(schema: S) {
   return z
     .string()
     .transform((value, ctx): unknown => {
-      try {
-        return JSON.parse(value)
-      } catch {
-        ctx.addIssue({ code: 'custom', message: 'must be JSON' })
-        return z.NEVER
-      }
+      const read = tryJson(value)
+      if (read !== undefined) return read
+      ctx.addIssue({ code: 'custom', message: jsonFault(value) ?? 'must be JSON' })
+      return z.NEVER
     })
     .pipe(schema)
 }

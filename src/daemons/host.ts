@@ -30,6 +30,7 @@ export interface HostOptions {
   speech?: Speech | undefined
   /** Where the adapters of platforms may be. */
   adapters?: AddressRule | undefined
+  searchDeadlineMs?: number | undefined
   clock?: Clock
   random?: Random
   onStray?(error: unknown): void
@@ -54,6 +55,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     limits = AGENT_LIMITS,
     speech,
     adapters,
+    searchDeadlineMs,
     clock = systemClock,
     random = systemRandom,
     onStray,
@@ -67,7 +69,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     throw error
   }
   const [signals, keyring] = [new Signals(), openKeyring(secretsKey)]
-  const search = layout && openSearch(engine, layout.search, { onStray })
+  const search = layout && openSearch(engine, layout.search, { deadlineMs: searchDeadlineMs, onStray })
   return {
     instance,
     engine,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { decodeJwt, SignJWT, UnsecuredJWT } from 'jose'
@@ -98,6 +98,24 @@ test('closing twice is closing once, and the store is closed too', async (t) => 
   await close()
   await assert.rejects(host.engine.transaction(async () => {}))
   await assert.rejects(fetch(url()))
+})
+
+test('stopping ends searches at once, and does not wait for requests first', { timeout: 60_000 }, async (t) => {
+  const on = await testHost(t)
+  const ended = Promise.withResolvers<void>()
+  const search = { search: async () => [], follow: () => {}, close: async () => ended.resolve() }
+  const { url, close } = await serving(t, { on: { ...on, host: { ...on.host, search } } })
+  const { hostname, port } = new URL(url())
+  const socket = connect(Number(port), hostname)
+  t.after(() => socket.destroy())
+  socket.write('POST /v1/groups HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n')
+  await once(socket, 'data')
+  socket.on('error', () => {})
+  const closed = close()
+  const first = await Promise.race([closed.then(() => 'closed'), ended.promise.then(() => 'ended')])
+  assert.equal(first, 'ended')
+  socket.destroy()
+  await closed
 })
 
 test('REST passes the front door, and the log has one line for it with whoever asked', async (t) => {

@@ -46,7 +46,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
     if (options.host.layout) await securePlaces(options.host.layout)
     const running = await openDaemons(options, opened, stop.signal)
     const listeners = await listen(running, options)
-    opened.defer(() => closeAll(listeners))
+    // A search that runs is ended: its request does not hold up the listeners.
+    opened.defer(() => Promise.all([options.host.search?.close(), closeAll(listeners)]).then(() => {}))
     opened.defer(() => stop.abort())
     for (const [name, { url }] of listeners) options.print(`${name} ${url}`)
     options.print('ready')

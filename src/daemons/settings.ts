@@ -147,6 +147,13 @@ export const AGENT_LIMIT_SETTINGS = {
   ),
 } satisfies Declared
 
+const DeadlineSetting = DurationSetting.refine((ms) => ms >= 100 && ms <= 60_000, 'must be from 100ms to 60s')
+
+/** Of `find_messages`. */
+export const SEARCH_SETTINGS = {
+  SEARCH_DEADLINE: setting(DeadlineSetting, '5s', 'how long one search of find_messages may take; 100ms to 60s'),
+} satisfies Declared
+
 /** Of the speech that `send_voice` sends. */
 export const SPEECH_SETTINGS = {
   TTS_URL: setting(
@@ -189,6 +196,7 @@ export const ALL_SETTINGS: Declared = {
   ...CHANNEL_SETTINGS,
   ...TURN_SETTINGS,
   ...AGENT_LIMIT_SETTINGS,
+  ...SEARCH_SETTINGS,
   ...SPEECH_SETTINGS,
   ...RUNTIME_SETTINGS,
   ...perDaemon,

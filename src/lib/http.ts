@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Context, ErrorHandler, Hono, NotFoundHandler } from 'hono'
 import { z } from 'zod'
+import { parseJson } from './json.ts'
 import { publicRefusal, REFUSALS, Refusal, type RefusalCode, refuse } from './refusal.ts'
 
 export const BODY_MAX = 1_048_576
@@ -194,16 +195,5 @@ export function utf8(bytes: Uint8Array): string {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch {
     return refuse('invalid', 'the body is not UTF-8')
-  }
-}
-
-/** Text as JSON; refused with the place where it ends to be JSON. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    // The engine's sentence quotes the body, which may hold a secret; the place is enough.
-    const place = error instanceof Error ? /position (\d+)/.exec(error.message)?.[1] : undefined
-    return refuse('invalid', `the body is not JSON${place === undefined ? '' : ` (at character ${place})`}`)
   }
 }

@@ -73,6 +73,23 @@ test('of very many faults the first ones are told, and how many more there are',
   )
 })
 
+test('a name of more than 100 characters is cut in a refusal', () => {
+  const Any = z.strictObject({ sizes: z.record(z.string(), z.int()).optional() })
+  const said = (raw: unknown): string => {
+    try {
+      parse(Any, raw)
+    } catch (error) {
+      if (error instanceof Refusal) return error.message
+    }
+    return assert.fail('it was taken')
+  }
+  const long = 'x'.repeat(1_000_000)
+  assert.equal(said({ [long.slice(0, 100)]: 1 }), `${long.slice(0, 100)} is not known here`)
+  assert.equal(said({ [long.slice(0, 101)]: 1 }), `${long.slice(0, 100)}… is not known here`)
+  assert.equal(said({ [long]: 1 }), `${long.slice(0, 100)}… is not known here`)
+  assert.equal(said({ sizes: { [long]: 'a' } }), `sizes.${long.slice(0, 94)}… must be a number`)
+})
+
 test('a member called __proto__ is refused like any unknown one', () => {
   assert.throws(
     () => parse(Input, JSON.parse('{"source_label":"x","daily_limit":1,"__proto__":{"a":1}}')),

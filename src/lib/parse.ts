@@ -23,13 +23,13 @@ export function sentences(issues: readonly Issue[]): string {
 }
 
 export function sentence(issue: Issue): string {
-  const name = issue.path.length ? issue.path.map(String).join('.') : 'the input'
+  const name = issue.path.length ? nameOf(issue.path) : 'the input'
   switch (issue.code) {
     case 'invalid_type':
       if (issue.input === undefined) return `${name} is required`
       return `${name} must be ${article(issue.expected)}`
     case 'unrecognized_keys':
-      return issue.keys.map((key) => `${[...issue.path, key].map(String).join('.')} is not known here`).join('; ')
+      return issue.keys.map((key) => `${nameOf([...issue.path, key])} is not known here`).join('; ')
     case 'invalid_value':
       if (issue.input === undefined) return `${name} is required`
       return `${name} must be ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(String).join(', ')}`
@@ -42,6 +42,14 @@ export function sentence(issue: Issue): string {
     default:
       return `${name} ${lowerFirst(issue.message)}`
   }
+}
+
+/** Names are the sender's: a long one is cut. */
+const NAME_MAX = 100
+
+function nameOf(path: readonly PropertyKey[]): string {
+  const name = path.map(String).join('.')
+  return name.length > NAME_MAX ? `${name.slice(0, NAME_MAX)}…` : name
 }
 
 function tooSmall(name: string, issue: z.core.$ZodIssueTooSmall): string {

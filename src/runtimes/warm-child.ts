@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import type { Launched } from '../cell/launch.ts'
 import { type Failure, knownFailure } from '../core/failures.ts'
 import type { Clock } from '../lib/clock.ts'
+import { tryJson } from '../lib/json.ts'
 import { Lines } from './lines.ts'
 import { type Job, type Ran, RunFault } from './runtime.ts'
 import { TurnLog } from './turn-log.ts'
@@ -108,10 +109,6 @@ export class WarmChild {
 }
 
 export function readOutcome(line: string): Outcome | undefined {
-  try {
-    const read: unknown = JSON.parse(line)
-    return typeof read === 'object' && read !== null && 'outcome' in read ? (read.outcome as Outcome) : undefined
-  } catch {
-    return undefined
-  }
+  const read = tryJson(line)
+  return typeof read === 'object' && read !== null && 'outcome' in read ? (read.outcome as Outcome) : undefined
 }

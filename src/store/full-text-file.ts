@@ -1,16 +1,18 @@
 // The file of a full text: one FTS5 table for the words, one plain table for all that a question can be narrowed by. Only
 // the content is a column of the former, so no query can reach anything else. Statements are synchronous: for a thread.
+// `full-text-reader.ts` searches it.
 import { closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { subtree, within } from './condition.ts'
-import type { Answer, Document, Filling, Found, TextQuestion } from './full-text.ts'
+import type { Document, Filling } from './full-text.ts'
 
 /** "svcs" in the file's header, and the form of its tables. */
 const APPLICATION_ID = 0x73766373
-const FORM = 1
-const BUSY_MS = 4000
-const NO_SUCH_TABLE = 1
+const FORM = 2
+/** The first bytes of a text are indexed. The time of a search grows with the hits of each text that it ranks. */
+export const INDEXED_BYTES = 65_536
+export const BUSY_MS = 4000
+export const NO_SUCH_TABLE = 1
 const DAMAGES: readonly number[] = [11, 26]
 
 const TABLES = `
@@ -51,18 +53,11 @@ export class FullTextFile {
     return this.#whole(() => this.#together(() => this.#write(filling)))
   }
 
-  find(question: TextQuestion): Answer {
-    // FTS5 would take it for a word to itself, not for a query.
-    if (question.query.trimStart().startsWith('*')) return { fault: 'fts5: syntax error near "*"' }
-    try {
-      const mark = this.#mark()
-      return mark === question.mark ? this.#search(question) : { mark }
-    } catch (error) {
-      if (!isDamage(error)) throw error
-      // It is empty then: whoever asks fills it first.
-      this.#begin()
-      return { mark: this.#mark() }
-    }
+  /** Makes it anew where a reader has found the file with this inode number damaged, or found none. */
+  renew(damaged: number | undefined): string {
+    const there = statSync(this.#path, { throwIfNoEntry: false })?.ino
+    if (there !== this.#inode || damaged === this.#inode) this.#begin()
+    return this.mark()
   }
 
   close(): void {
@@ -81,7 +76,7 @@ export class FullTextFile {
     const add = ({ key, content, name, place, path, author, at }: Document): void => {
       documents.run(key, name, place, path, author, at)
       // The newest have the lowest number: of two that fit as well FTS5 gives that one first.
-      words.run(-key, TEXT.decode(content))
+      words.run(-key, beginningOf(content))
     }
     for (const document of fresh) add(document)
     for (const document of changed) {
@@ -93,38 +88,6 @@ export class FullTextFile {
     for (const { key, path } of moved) move.run(path, key)
     this.#db.prepare('update progress set mark = ? where id = 1').run(to)
     return to
-  }
-
-  #search({ query, limit, place, author, since, within: lists, except }: TextQuestion): Answer {
-    const values: (string | number)[] = [query]
-    const conditions: string[] = []
-    const add = (condition: string, ...more: string[]): void => {
-      conditions.push(condition)
-      values.push(...more)
-    }
-    if (place !== undefined) add(`d.place = $${values.length + 1}`, place)
-    if (author !== undefined) add(`d.author = $${values.length + 1}`, author)
-    if (since !== undefined) add(`d.at >= $${values.length + 1}`, since)
-    for (const paths of lists) add(within('d.path', paths.length, values.length), ...paths.flatMap(subtree))
-    if (except.length > 0)
-      add(
-        `(d.path is null or d.path not in (select value from json_each($${values.length + 1})))`,
-        JSON.stringify(except),
-      )
-    const only = conditions.map((condition) => ` and ${condition}`).join('')
-    // In this order, and by the rank alone: FTS5 then sorts by itself, and cuts out only what is shown.
-    const sql = `select d.key, d.name, d.place, d.path, d.author, d.at, words.rank as rank,
-        snippet(words, 0, '«', '»', '…', 32) as snippet
-      from words cross join documents d on d.key = -words.rowid where words match $1${only}
-      order by rank limit $${values.length + 1}`
-    const statement = this.#db.prepare(sql.replace(/\$(\d+)/g, '?$1'))
-    try {
-      // The columns are those of `Found`.
-      return { found: statement.all(...values, limit) as unknown as Found[] }
-    } catch (error) {
-      if (codeOf(error) !== 1) throw error
-      return { fault: error instanceof Error ? error.message : String(error) }
-    }
   }
 
   #together<T>(work: () => T): T {
@@ -158,6 +121,13 @@ export class FullTextFile {
 }
 
 const TEXT = new TextDecoder('utf-8', { ignoreBOM: true })
+
+/** Cut between two characters. */
+function beginningOf(content: Uint8Array): string {
+  let end = Math.min(content.length, INDEXED_BYTES)
+  if (end < content.length) while (end > 0 && ((content[end] ?? 0) & 0xc0) === 0x80) end--
+  return TEXT.decode(content.subarray(0, end))
+}
 
 /** `damaged`: the file of this number opens well, but was found damaged; another one in its place is as good as any. */
 function openFile(path: string, damaged?: number): DatabaseSync {
@@ -211,7 +181,7 @@ function isOurs(db: DatabaseSync): boolean {
   return db.prepare('select mark from progress where id = 1').get() !== undefined
 }
 
-function isDamage(error: unknown): boolean {
+export function isDamage(error: unknown): boolean {
   return DAMAGES.includes(codeOf(error) ?? 0)
 }
 
@@ -219,7 +189,7 @@ function pragma(db: DatabaseSync, name: string): unknown {
   return Object.values(db.prepare(`pragma ${name}`).get() ?? {})[0]
 }
 
-function codeOf(error: unknown): number | undefined {
+export function codeOf(error: unknown): number | undefined {
   const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined
   return typeof code === 'number' ? code & 0xff : undefined
 }

@@ -1,4 +1,4 @@
-// The thread under a full text: the one place that opens its file.
+// The thread that fills a full text: the one place that writes its file.
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Answer, Ask } from './full-text.ts'
 import { FullTextFile } from './full-text-file.ts'
@@ -19,8 +19,8 @@ function answerTo(ask: Exclude<Ask, { what: 'end' }>): Answer {
       return { mark: file.reset() }
     case 'fill':
       return { mark: file.fill(ask.filling) }
-    case 'find':
-      return file.find(ask.question)
+    case 'renew':
+      return { mark: file.renew(ask.damaged) }
   }
 }
 

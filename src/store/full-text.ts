@@ -1,8 +1,9 @@
-// Full text in a file of its own, searched with FTS5: derived from elsewhere, kept by a thread of its own so that neither
-// filling nor asking holds the event loop. A file that is lost, damaged or not ours is begun anew.
+// Full text in a file of its own, searched with FTS5: derived from elsewhere, filled by a thread and searched by processes,
+// so that neither holds the event loop. A file that is lost, damaged or not ours is begun anew.
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { Refusal, refuse } from '../lib/refusal.ts'
+import { FullTextFinders } from './full-text-finders.ts'
 
 export interface Document {
   readonly key: number
@@ -48,35 +49,34 @@ export type Ask =
   | { readonly what: 'mark' }
   | { readonly what: 'reset' }
   | { readonly what: 'fill'; readonly filling: Filling }
-  | { readonly what: 'find'; readonly question: TextQuestion }
+  | { readonly what: 'renew'; readonly damaged: number | undefined }
   | { readonly what: 'end' }
 
 /** What it answers. `mark` says how far the index is filled; the empty text is not at all. */
-export type Answer =
-  | { readonly mark: string }
+export type Answer = { readonly mark: string } | { readonly broken: string }
+
+/** What a search answers; `mark` where the index stands elsewhere than the question says. */
+export type Finding =
+  | Answer
   | { readonly found: readonly Found[] }
   /** The engine's words about a query. */
   | { readonly fault: string }
-  | { readonly broken: string }
-
-export const TOO_LONG = 'the search took too long'
-/** A thread that is told to end goes on until its query is over: so many are let do that before no more are begun. */
-const LINGERING_MAX = 2
+  /** The inode number of the damaged file; nothing where there is none. */
+  | { readonly damaged?: number | undefined }
 
 export class FullText {
   readonly #path: string
-  readonly #patienceMs: number
+  readonly #finders: FullTextFinders
   readonly #onFault: (error: unknown) => void
   #worker: Worker | undefined
   #asked: PromiseWithResolvers<Answer> | undefined
   #last: Promise<unknown> = Promise.resolve()
-  #lingering = 0
   #isClosed = false
 
   /** `onFault` is told what is wrong with the file; whoever asks only that it cannot be used. */
-  constructor(path: string, patienceMs: number, onFault: (error: unknown) => void = () => {}) {
+  constructor(path: string, onFault: (error: unknown) => void = () => {}) {
     this.#path = path
-    this.#patienceMs = patienceMs
+    this.#finders = new FullTextFinders(path)
     this.#onFault = onFault
   }
 
@@ -95,15 +95,19 @@ export class FullText {
   }
 
   /** Nothing where the index stands elsewhere, filled by another or begun anew: fill it, and ask again. */
-  async find(question: TextQuestion): Promise<readonly Found[] | undefined> {
-    const answer = await this.#ask({ what: 'find', question }, this.#patienceMs)
+  async find(question: TextQuestion, deadlineMs: number): Promise<readonly Found[] | undefined> {
+    const answer = await this.#finding(question, deadlineMs)
     if ('found' in answer) return answer.found
-    return 'fault' in answer ? refuse('invalid', answer.fault) : undefined
+    if ('fault' in answer) return refuse('invalid', answer.fault)
+    if ('broken' in answer) return this.#refuseBroken(answer.broken)
+    if (!('mark' in answer)) await this.#ask({ what: 'renew', damaged: answer.damaged })
+    return undefined
   }
 
+  /** Ends running searches at once. */
   async close(): Promise<void> {
-    if (this.#isClosed) return
     this.#isClosed = true
+    await this.#finders.close()
     await this.#last
     const worker = this.#worker
     if (!worker) return
@@ -113,34 +117,42 @@ export class FullText {
     await gone
   }
 
+  async #finding(question: TextQuestion, deadlineMs: number): Promise<Finding> {
+    try {
+      return await this.#finders.find(question, deadlineMs)
+    } catch (error) {
+      if (error instanceof Refusal) throw error
+      return { broken: String(error) }
+    }
+  }
+
   /** One at a time, in the order in which they were asked. */
-  #ask(ask: Ask, patienceMs?: number): Promise<Answer> {
+  #ask(ask: Ask): Promise<Answer> {
     if (this.#isClosed) refuse('unavailable', 'the search is closing')
-    const answered = this.#last.then(() => this.#put(ask, patienceMs))
+    const answered = this.#last.then(() => this.#put(ask))
     this.#last = answered.catch(() => {})
     return answered
   }
 
-  async #put(ask: Ask, patienceMs: number | undefined): Promise<Answer> {
-    if (this.#lingering >= LINGERING_MAX)
-      refuse('unavailable', 'the search is busy with questions that take too long', 'try again in a minute')
+  async #put(ask: Ask): Promise<Answer> {
     this.#worker ??= this.#open()
     const worker = this.#worker
     this.#asked = Promise.withResolvers()
     // Only while somebody waits is it a reason to stay.
     worker.ref()
-    const timer = patienceMs === undefined ? undefined : setTimeout(() => this.#giveUp(), patienceMs)
     try {
       worker.postMessage(ask)
       const answer = await this.#asked.promise
-      if (!('broken' in answer)) return answer
-      this.#onFault(new Error(`${this.#path}: ${answer.broken}`))
-      return refuse('unavailable', UNUSABLE)
+      return 'broken' in answer ? this.#refuseBroken(answer.broken) : answer
     } finally {
-      clearTimeout(timer)
       this.#asked = undefined
       worker.unref()
     }
+  }
+
+  #refuseBroken(why: string): never {
+    this.#onFault(new Error(`${this.#path}: ${why}`))
+    return refuse('unavailable', UNUSABLE)
   }
 
   #open(): Worker {
@@ -162,17 +174,6 @@ export class FullText {
     if (this.#worker !== worker) return
     this.#worker = undefined
     this.#asked?.reject(error)
-  }
-
-  /** SQLite cannot be interrupted from here: the thread is left to its query, and the next one gets a new thread. */
-  #giveUp(): void {
-    const worker = this.#worker
-    if (!worker) return
-    this.#worker = undefined
-    this.#lingering++
-    worker.once('exit', () => this.#lingering--)
-    void worker.terminate()
-    this.#asked?.reject(new Refusal('unavailable', TOO_LONG, 'ask for fewer or rarer words'))
   }
 }
 

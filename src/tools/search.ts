@@ -25,7 +25,7 @@ const Scope = text((value) => {
 const Find = z.object({
   query: prose(QUERY_MAX)
     .refine((value) => value.trim() !== '', 'must not be empty')
-    .describe('Full-text syntax: word, "a phrase", a OR b, a NOT b, prefix*, NEAR(a b, 5)'),
+    .describe('Full-text syntax: word, "a phrase", a OR b, a NOT b, prefix*, NEAR(a b, 5); at most 32 words'),
   scope: Scope.optional(),
   sender: line(256).optional().describe('Only what this one said; exactly'),
   since: Moment.optional().describe('Only what was said at this RFC 3339 time or later'),

@@ -1,6 +1,7 @@
 // What the answer of an adapter means: done, not supported, never, later, or nobody knows.
 import { z } from 'zod'
 import { ChannelFault } from '../../core/channel.ts'
+import { tryJson } from '../../lib/json.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Answered } from './exchange.ts'
 
@@ -32,7 +33,7 @@ export interface Question {
 /** What it says, if it was done. */
 export function readAnswer(answered: Answered, question: Question): { readonly id?: string; readonly body: unknown } {
   const { status, headers, text } = answered
-  const body = jsonOf(text)
+  const body = tryJson(text)
   const said = Said.safeParse(body).data ?? {}
   if (status >= 200 && status < 300 && said.ok !== false) {
     const id = said.id !== undefined && said.id !== '' && said.id.length <= ID_MAX ? said.id : undefined
@@ -58,12 +59,4 @@ function sentence(adapter: string, status: number, { error, detail }: Said): str
 /** Seconds; a date is not waited for. */
 function retryAfterMs(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -4,6 +4,9 @@ import type { IncomingMessage } from 'node:http'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Visit } from './visit.ts'
 
+/** JSON values in one body: a message has a handful, and a link takes hundreds of bodies a minute. */
+export const LINK_VALUES = 1000
+
 /** The bytes of bodies that are read and not yet written. */
 export class Budget {
   readonly #max: number

@@ -54,13 +54,9 @@ suite('what a POST to a chat holds', () => {
   test('H22: depth, width and odd numbers cost nothing and break nothing', () => {
     assert.throws(() => read(`${'['.repeat(100_000)}`), refused('invalid'))
     const nested = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`
-    try {
-      assert.equal(read(`{"content":"hi","x":${nested}}`).content, 'hi')
-    } catch (error) {
-      assert.ok(error instanceof Refusal && error.code === 'invalid')
-    }
+    assert.throws(() => read(`{"content":"hi","x":${nested}}`), refused('invalid', 'nested deeper'))
     const wide = Array.from({ length: 100_000 }, (_, at) => `"k${at}":${at}`).join(',')
-    assert.equal(read(`{${wide},"content":"hi"}`).content, 'hi')
+    assert.throws(() => read(`{${wide},"content":"hi"}`), refused('invalid', 'has more than 1000 values'))
     assert.equal(read(`{"content":"hi","a":1e400,"b":-0,"c":${'9'.repeat(10_000)}}`).content, 'hi')
   })
 
@@ -130,6 +126,15 @@ suite('what a POST to a chat holds', () => {
     for (const body of ['[1]', 'no JSON', '{"content":5}']) assert.equal(read(body, JSON_TYPE, true).content, body)
     assert.equal(read('a=b', FORM_TYPE, true).content, 'a=b')
     assert.throws(() => read('', JSON_TYPE, true), refused('invalid', 'empty'))
+  })
+
+  test('JSON that is too deep or has more than 1000 values is 400, and what a machine sent is the message as it stands', () => {
+    const deep = (levels: number) => `{"content":"a","b":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
+    const wide = (values: number) => `{"content":"a","b":[${'1,'.repeat(values - 3)}1]}`
+    for (const body of [deep(64), wide(1000)]) assert.equal(read(body).content, 'a')
+    assert.throws(() => read(deep(65)), refused('invalid', 'the body is nested deeper than 64 levels'))
+    assert.throws(() => read(wide(1001)), refused('invalid', 'the body has more than 1000 values'))
+    for (const body of [deep(65), wide(1001)]) assert.equal(read(body, JSON_TYPE, true).content, body)
   })
 
   test('further members are ignored', () => {

@@ -1,9 +1,11 @@
 // What a POST to a chat holds (decision L8): JSON or a form when the content type says so, else the body itself.
 import { z } from 'zod'
 import { Topic } from '../../core/messages.ts'
-import { contentType, parseJson, utf8 } from '../../lib/http.ts'
+import { contentType, utf8 } from '../../lib/http.ts'
+import { parseJson } from '../../lib/json.ts'
 import { parse } from '../../lib/parse.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { LINK_VALUES } from './body.ts'
 
 export interface Spoken {
   readonly content: Uint8Array
@@ -39,7 +41,7 @@ function opaque(content: Uint8Array, header: string | undefined): Spoken {
 }
 
 function jsonMembers(body: Uint8Array): { content: unknown; topic: unknown } {
-  const value = parseJson(utf8(body))
+  const value = parseJson(utf8(body), LINK_VALUES)
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     refuse('invalid', 'the body must be a JSON object with the member content')
   const own = (name: string): unknown => (Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined)

@@ -1,7 +1,8 @@
 // One request of the admin listener, judged in this order: path, method, where it comes from, secret, kind of body, body.
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { BODY_MAX, contentType, type Problem, parseJson, problemOf, utf8 } from '../../lib/http.ts'
+import { BODY_MAX, contentType, type Problem, problemOf, utf8 } from '../../lib/http.ts'
+import { parseJson } from '../../lib/json.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parseHostHeader } from '../host-port.ts'
 import { showsSecret } from './bearer.ts'

@@ -1,6 +1,7 @@
 // What the Claude Code command line prints with `--output-format stream-json`: one JSON object a line. Lines that are no
 // JSON, or of a kind that is not known here, say nothing.
 import type { ModelCost } from '../../core/turns.ts'
+import { tryJson } from '../../lib/json.ts'
 import { type Used, wholeCents } from '../cost.ts'
 
 /** Beyond any sum that can be right: what a program claims must stay a number that can be added up. */
@@ -81,12 +82,8 @@ function amountOf(value: unknown): number {
 }
 
 function readObject(line: string): Json | undefined {
-  try {
-    const read: unknown = JSON.parse(line)
-    return isObject(read) ? read : undefined
-  } catch {
-    return undefined
-  }
+  const read = tryJson(line)
+  return isObject(read) ? read : undefined
 }
 
 function isObject(value: unknown): value is Json {

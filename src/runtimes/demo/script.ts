@@ -1,5 +1,6 @@
 // What the demo is told to do: a message of lines that each start with a slash.
 import { readDuration } from '../../lib/duration.ts'
+import { tryJson } from '../../lib/json.ts'
 
 export type Step =
   | { readonly do: 'say' | 'status' | 'fail' | 'result'; readonly text: string }
@@ -54,13 +55,9 @@ function readLine(word: string, rest: string): readonly Step[] | string {
 function toolStep(rest: string): readonly Step[] | string {
   const [, name = '', json = ''] = /^([a-z_][\w.]*)\s*(.*)$/is.exec(rest) ?? []
   if (name === '') return 'which?'
-  try {
-    const args: unknown = JSON.parse(json || '{}')
-    if (typeof args === 'object' && args !== null && !Array.isArray(args))
-      return [{ do: 'tool', name, args: { ...args } }]
-  } catch {
-    // Said below.
-  }
+  const args = tryJson(json || '{}')
+  if (typeof args === 'object' && args !== null && !Array.isArray(args))
+    return [{ do: 'tool', name, args: { ...args } }]
   return `what follows ${name} must be a JSON object`
 }
 

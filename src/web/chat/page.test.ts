@@ -159,3 +159,15 @@ test('any text becomes HTML of known elements, with no handler and no address th
     }),
   )
 })
+
+test('a round of several long messages reads 50,000 characters of them as Markdown', () => {
+  const frames = ['*a* '.repeat(10_000), '*b* '.repeat(10_000), '*c*'].map((content) => ({
+    kind: 'message',
+    content,
+    created_at: '',
+  }))
+  const { body } = roundPage({ name: 'a', question: 'b', turn: { ...turn, frames } })
+  const count = (text: string): number => body.split(text).length - 1
+  assert.deepEqual([count('<em>a</em>'), count('<em>b</em>'), count('<em>c</em>')], [10_000, 2500, 0])
+  assert.deepEqual([count('*b*'), count('*c*')], [7500, 1])
+})

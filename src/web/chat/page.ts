@@ -1,6 +1,7 @@
 // What a browser gets at a link: the chat, a round for browsers without script, what went wrong, and the script that
 // puts the chat into another site. No page holds the token: every address in them is relative.
 import { createHash } from 'node:crypto'
+import { MARKDOWN_MAX } from '../text/markdown.ts'
 import { type Html, html, NOTHING, trusted } from './html.ts'
 import { proseHtml } from './prose.ts'
 import { asFunction, script } from './script.ts'
@@ -74,7 +75,7 @@ ${plainHead(name)}
 <main>
 <section class="message user" aria-label="You"><p class="text" dir="auto">${question}</p></section>
 <section class="answer" aria-label="${name}">
-${messages.map(({ content }) => html`<div class="message agent"><div class="prose">${proseHtml(content)}</div></div>\n`)}
+${answerHtml(messages.map(({ content }) => content))}
 ${pending ? html`<p class="status" dir="auto">${status?.content ?? 'Waiting for the answer'} …</p>` : NOTHING}
 ${turn.status === 'failed' ? html`<p class="fault" dir="auto">${fault}</p>` : NOTHING}
 ${turn.status === 'success' && messages.length === 0 ? html`<p class="status">There is no answer to this.</p>` : NOTHING}
@@ -84,6 +85,16 @@ ${questionForm('Your next message')}
 </div></div>`
   const head = pending ? html`<meta http-equiv="refresh" content="1">` : NOTHING
   return document(200, name, { style, body, policy, head })
+}
+
+/** All messages of a page together are read as Markdown no further than one may be. */
+function answerHtml(contents: readonly string[]): Html[] {
+  let left = MARKDOWN_MAX
+  return contents.map((content) => {
+    const prose = proseHtml(content, left)
+    left = Math.max(0, left - content.length)
+    return html`<div class="message agent"><div class="prose">${prose}</div></div>\n`
+  })
 }
 
 export function problemPage(problem: ProblemAbout): Page {

@@ -2,8 +2,8 @@
 import { type Block, type Inline, parseMarkdown } from '../text/markdown.ts'
 import { type Html, html, NOTHING, trusted } from './html.ts'
 
-export function proseHtml(text: string): Html[] {
-  return parseMarkdown(text).map((block) => blockHtml(block))
+export function proseHtml(text: string, max?: number): Html[] {
+  return parseMarkdown(text, max).map((block) => blockHtml(block))
 }
 
 const AUTO = trusted(' dir="auto"')

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
+import { growth, LINEAR } from '../../../test/support/growth.ts'
 import { type Block, cutText, type Inline, parseInline, parseMarkdown, safeAddress } from './markdown.ts'
 
 /** A tree in one line: `strong(a) text`. */
@@ -50,6 +51,10 @@ const INLINE: Record<string, string> = {
   '[a](javascript:alert(1))': '[a](javascript:alert(1))',
   '[a](/chat/x) [b](data:text/html,x)': '[a](/chat/x) [b](data:text/html,x)',
   '[1] and [ ] and ]': '[1] and [ ] and ]',
+  '[a [b](https://c.d) e](https://f.g)': '[a link(https://c.d b) e](link(https://f.g https://f.g))',
+  '[![a](https://b.c/d.png)](https://e.f)': 'link(https://e.f a)',
+  '*[a [b](https://c.d)* [e](https://f.g)': 'emphasis([a link(https://c.d b)) link(https://f.g e)',
+  'https://[a *b*': 'https://[a emphasis(b)',
   'see https://a.b/c_d_e. (https://f.g)':
     'see link(https://a.b/c_d_e https://a.b/c_d_e). (link(https://f.g https://f.g))',
   '<https://a.b> <c@d.e> <b>': 'link(https://a.b https://a.b) link(mailto:c@d.e c@d.e) <b>',
@@ -72,6 +77,9 @@ const BLOCKS: Record<string, string> = {
   '| a | b |\n|---|:-:|\n| 1 | 2 \\| 3 |\n\nc': 'table(a|b; 1|2 | 3) p(c)',
   'a | b': 'p(a | b)',
   '---\n***': 'rule rule',
+  '~~~ js more\nx\n~~~~': 'pre(js|x)',
+  '~~~ a`b': 'p(~~~ a`b)',
+  '| a | b |\n|-|-|\n| 1 |\n| 1 | 2 | 3 |': 'table(a|b; 1; 1|2)',
   '<script>alert(1)</script>': 'p(<script>alert(1)</script>)',
   'a\r\nb': 'p(a⏎b)',
 }
@@ -102,40 +110,99 @@ suite('Markdown', () => {
     )
   })
 
-  test('the time grows with the length and not with its square', () => {
-    const bad = [
-      '*',
-      '*a ',
-      '[',
-      '[b',
-      '[b](https://c',
-      '`',
-      '`a``b',
-      '> ',
-      '>',
-      '- ',
-      '- a\n',
-      '*a **b _c ',
-      ' ',
-      '|-',
-      '~~',
-      '\\',
-      '<a@',
-    ]
-    const milliseconds = (text: string): number => {
-      const start = performance.now()
-      parseMarkdown(text)
-      return performance.now() - start
-    }
-    for (const piece of bad) {
-      for (const end of ['', ']', '*', '](https://c)']) {
-        // It takes about 20 ms, and with the square of the length it would take minutes.
-        const text = piece.repeat(100_000 / piece.length) + end.repeat(100_000 / Math.max(end.length, 1))
-        assert.ok(milliseconds(text) < 5_000, JSON.stringify(piece + end))
-      }
-    }
+  test('marks 16 deep are read, and deeper ones are text', () => {
+    const marks = (depth: number) => Array.from({ length: depth }, (_, index) => (index % 2 ? '**' : '*'))
+    const nested = (depth: number) => `${marks(depth).join('a ')}b${marks(depth).reverse().join(' a')}`
+    const depthOf = (text: string) => Math.max(...[...nodesOf(parseMarkdown(text))].map(({ depth }) => depth))
+    assert.deepEqual(
+      [1, 15, 16].map((depth) => depthOf(nested(depth))),
+      [2, 16, 17],
+    )
+    for (const depth of [17, 18, 500]) assert.ok(depthOf(nested(depth)) <= 17)
+  })
+
+  test('the first 50,000 characters are read as Markdown, and the rest is shown as it is', () => {
+    const text = '*a*\n'.repeat(12_500)
+    assert.ok(parseMarkdown(text).every(({ kind }) => kind === 'paragraph'))
+    assert.deepEqual(parseMarkdown(`${text}*b*`).at(-1), { kind: 'code', language: '', text: '\n*b*' })
+    assert.equal(blocks(parseMarkdown('*a* *b*', 3)), 'p(emphasis(a)) pre(| *b*)')
+    assert.equal(blocks(parseMarkdown('*a*', 0)), 'pre(|*a*)')
   })
 })
+
+suite('the time of Markdown grows with its length at most', () => {
+  const timesOf = (make: (size: number) => string): number => growth(3000, make, (text) => parseMarkdown(text))
+  const filled = (piece: string, size: number): string => piece.repeat(Math.ceil(size / piece.length))
+
+  for (const [name, make] of Object.entries({
+    'a fence with blanks and a backtick': (size: number) => `~~~${' '.repeat(size)}\``,
+    'a fence of tildes and a backtick': (size: number) => `${'~'.repeat(size)}\``,
+    'fences with blanks': (size: number) => filled(`~~~${' '.repeat(97)}\`\n`, size),
+    'a table as wide as it is long': (size: number) =>
+      `${'|a'.repeat(size / 8)}|\n${'|-'.repeat(size / 8)}|\n${'|\n'.repeat(size / 4)}`,
+    'tables that are none': (size: number) => filled(`${'|a'.repeat(40)}|\n${'|-'.repeat(41)}|\n`, size),
+    'brackets around many links': (size: number) => '['.repeat(16) + filled('[a](https://b) ', size) + ']'.repeat(16),
+    'pictures inside each other': (size: number) => filled(`${'!['.repeat(15)}a${'](https://b)'.repeat(15)}`, size),
+    'runs of backticks of all lengths': (size: number) =>
+      Array.from({ length: Math.sqrt(size * 2) }, (_, length) => '`'.repeat(length)).join(' '),
+    'a list that goes deeper': (size: number) =>
+      Array.from({ length: Math.sqrt(size * 2) }, (_, depth) => `${' '.repeat(depth)}- a`).join('\n'),
+    'quotes that go deeper': (size: number) =>
+      Array.from({ length: Math.sqrt(size * 2) }, (_, depth) => `${'>'.repeat(depth)} a`).join('\n'),
+    'one target that never ends': (size: number) => `[a](${filled('(b', size)}`,
+    'a rule with something behind': (size: number) => `${filled('- ', size)}x`,
+    'a head with marks at its end': (size: number) => `# ${filled('# ', size)}#`,
+  }))
+    test(name, () => assertLinear(timesOf(make)))
+
+  const PIECES = [
+    ...['*', '*a ', '**a', '***a', '_a ', '__a', '~~a ', '~', '*a **b _c ', '*_', 'a*a', 'a_b'],
+    ...['[', '[b', '[b](https://c', '[b](https://c)', '[](', '[](<', '[](a "', '[a](b (c', '![', ']', '](', '[x][y]'],
+    ...['`', '`a``b', '`[', '```\n', '```a\n', '~~~\n', '~~~ `\n'],
+    ...['> ', '>', '> a\n', '> - ', '- ', '- a\n', '  - a\n', '1. ', '1. a\n', '- - -\n', '_ _ _x\n', '+\n'],
+    ...['|', '|-', '|a|\n', '|-|\n', '|\n|-\n', 'a|b\n-|-\n', '\\|'],
+    ...[
+      '\\',
+      '<',
+      '<a@',
+      '<https://a',
+      '<https://a>',
+      'https://a',
+      'https://[',
+      'https://a... ',
+      'h',
+      '&amp;',
+      '&#',
+      '<a>',
+    ],
+    ...['# ', '#', '---', '=\n', ' ', '\n', 'a\n', 'a\n\n', '    a\n', '\t', '\r', '\u0000', '😀', '"', '(', ')'],
+  ]
+
+  for (const end of ['', '*', ']', '](https://c)', '`', '|', '\n|-|'])
+    test(`of each mark over and over, then ${JSON.stringify(end)}`, () => {
+      for (const piece of PIECES)
+        assertLinear(
+          timesOf((size) => filled(piece, size / 2) + filled(end || piece, size / 2)),
+          piece,
+        )
+    })
+
+  test('of any marks over and over', () => {
+    const piece = fc
+      .array(fc.oneof(fc.constantFrom(...PIECES), fc.string({ maxLength: 2 })), { minLength: 1, maxLength: 5 })
+      .map((parts) => parts.join('') || ' ')
+    fc.assert(
+      fc.property(piece, piece, (first, second) => {
+        assertLinear(timesOf((size) => filled(first, size / 2) + filled(second, size / 2)))
+      }),
+      { numRuns: 60, endOnFailure: true },
+    )
+  })
+})
+
+function assertLinear(times: number, what = ''): void {
+  assert.ok(times < LINEAR, `${JSON.stringify(what)} takes ${times.toFixed(1)} times as long for 8 times the text`)
+}
 
 test('an address is one that leads away from here, and to nothing that runs', () => {
   for (const address of ['http://a', 'https://a.b/c?d=e#f', 'HTTPS://A', 'mailto:a@b.c'])

@@ -26,12 +26,18 @@ export type Block =
 /** Quotes and lists inside each other; what is deeper is text. */
 const DEPTH_MAX = 8
 /** Marks inside each other; what is deeper is text. */
-const OPEN_MAX = 64
+const OPEN_MAX = 16
 /** What an address may have; more is text. */
 const ADDRESS_MAX = 2048
 
-export function parseMarkdown(text: string): Block[] {
-  return parseBlocks(text.replace(/\r\n?/g, '\n').replaceAll('\t', '    ').split('\n'), 0)
+/** Characters that are read as Markdown; the rest of a longer text is shown as it was written. */
+export const MARKDOWN_MAX = 50_000
+
+export function parseMarkdown(text: string, max = MARKDOWN_MAX): Block[] {
+  const read = cutText(text, max, max)
+  const blocks = parseBlocks(read.replace(/\r\n?/g, '\n').replaceAll('\t', '    ').split('\n'), 0)
+  if (read.length < text.length) blocks.push({ kind: 'code', language: '', text: text.slice(read.length) })
+  return blocks
 }
 
 /** The first lines of a text, cut where a reader would: after a line, else after a character. */
@@ -49,7 +55,7 @@ export function cutText(text: string, characters: number, lines: number): string
   return text.slice(0, last >= 0xd800 && last < 0xdc00 ? end - 1 : end)
 }
 
-const FENCE = /^ {0,3}(`{3,}|~{3,}) *([^\s`]*)[^`]*$/
+const FENCE = /^ {0,3}(`{3,}|~{3,})/
 const HEADING = /^ {0,3}(#{1,6})(?: |$)/
 const RULE = /^ {0,3}([-*_])(?: *\1){2,} *$/
 const QUOTE = /^ {0,3}> ?/
@@ -76,8 +82,8 @@ type Parsed = readonly [block: Block, next: number]
 
 function parseBlock(lines: readonly string[], at: number, depth: number): Parsed {
   const line = lines[at] ?? ''
-  const fence = FENCE.exec(line)
-  if (fence) return parseFence(lines, at, fence[1] ?? '', fence[2] ?? '')
+  const fence = fenceOf(line)
+  if (fence) return parseFence(lines, at, fence)
   const heading = HEADING.exec(line)
   if (heading) return parseHeading(line, at, heading[1]?.length ?? 1, heading[0].length)
   if (RULE.test(line)) return [{ kind: 'rule' }, at + 1]
@@ -87,10 +93,22 @@ function parseBlock(lines: readonly string[], at: number, depth: number): Parsed
   return parseParagraph(lines, at, depth)
 }
 
-function parseFence(lines: readonly string[], at: number, fence: string, language: string): Parsed {
+interface Fence {
+  readonly mark: string
+  readonly language: string
+}
+
+function fenceOf(line: string): Fence | undefined {
+  const found = FENCE.exec(line)
+  const about = line.slice(found?.[0].length)
+  if (!found || about.includes('`')) return undefined
+  return { mark: found[1] ?? '', language: about.trim().split(' ', 1)[0] ?? '' }
+}
+
+function parseFence(lines: readonly string[], at: number, { mark, language }: Fence): Parsed {
   const isEnd = (line: string): boolean => {
     const text = line.trim()
-    return text.length >= fence.length && text === (fence[0] ?? '').repeat(text.length) && !line.startsWith('    ')
+    return text.length >= mark.length && text === (mark[0] ?? '').repeat(text.length) && !line.startsWith('    ')
   }
   let next = at + 1
   while (next < lines.length && !isEnd(lines[next] ?? '')) next++
@@ -154,7 +172,7 @@ function parseList(lines: readonly string[], at: number, depth: number): Parsed 
 }
 
 function startsBlock(line: string): boolean {
-  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line)
+  return fenceOf(line) !== undefined || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line)
 }
 
 function isTable(lines: readonly string[], at: number): boolean {
@@ -167,10 +185,8 @@ function parseTable(lines: readonly string[], at: number): Parsed {
   const head = cells(lines[at] ?? '')
   let next = at + 2
   while (next < lines.length && (lines[next] ?? '').includes('|')) next++
-  const rows = lines.slice(at + 2, next).map((line) => {
-    const row = cells(line)
-    return head.map((_, column) => parseInline(row[column] ?? ''))
-  })
+  // A short row is not filled up: a wide head would give every row of one character thousands of cells.
+  const rows = lines.slice(at + 2, next).map((line) => cells(line).slice(0, head.length).map(parseInline))
   return [{ kind: 'table', head: head.map(parseInline), rows }, next]
 }
 
@@ -388,7 +404,8 @@ class InlineReader {
     this.#flush()
     const found = this.#open.findLastIndex((open, at) => at > 0 && is(open))
     const [first, ...inner] = this.#open.splice(found)
-    for (const { mark } of first ? [first, ...inner] : inner) this.#count.set(mark, (this.#count.get(mark) ?? 1) - 1)
+    for (const { mark } of first ? [first, ...inner] : inner)
+      this.#count.set(mark, Math.max((this.#count.get(mark) ?? 1) - 1, 0))
     return first ? flattened([{ mark: '', children: first.children }, ...inner]) : []
   }
 
@@ -408,6 +425,8 @@ class InlineReader {
       // An image would tell its server who reads this; its name and address are enough.
       const shown = children.length > 0 ? withoutLinks(children) : [{ kind: 'text', text: href } as const]
       this.#add({ kind: 'link', href, children: shown })
+      // No link is inside another: the brackets around it are text.
+      if (mark === '[') for (const around of ['[', '![']) this.#count.set(around, 0)
       return
     }
     this.#plain += mark
@@ -421,8 +440,9 @@ class InlineReader {
     if (!found) return false
     const shown = found[1] ?? withoutTail(found[0])
     const href = safeAddress(/^(https?|mailto):/i.test(shown) ? shown : `mailto:${shown}`)
-    if (!href) return false
-    this.#add({ kind: 'link', href, children: [{ kind: 'text', text: shown }] })
+    // It is text as a whole: each part of it may look like an address again.
+    if (href) this.#add({ kind: 'link', href, children: [{ kind: 'text', text: shown }] })
+    else this.#plain += found[1] === undefined ? shown : found[0]
     this.#at += found[1] === undefined ? shown.length : found[0].length
     return true
   }

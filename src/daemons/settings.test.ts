@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { refused } from '../../test/support/host.ts'
+import { readSettings, sourceOf } from '../lib/settings.ts'
+import { SEARCH_SETTINGS } from './settings.ts'
+
+test('the deadline of a search is from 100ms to 60s', () => {
+  const read = (text?: string) =>
+    readSettings(SEARCH_SETTINGS, [sourceOf('.env', new Map(text === undefined ? [] : [['SEARCH_DEADLINE', text]]))])
+  assert.deepEqual(
+    [undefined, '100ms', '60s'].map((text) => read(text).SEARCH_DEADLINE),
+    [5000, 100, 60_000],
+  )
+  for (const text of ['99ms', '60001ms', '0'])
+    assert.throws(
+      () => read(text),
+      refused('invalid', `SEARCH_DEADLINE in .env must be from 100ms to 60s, not ${JSON.stringify(text)}`),
+    )
+  assert.throws(() => read('soon'), refused('invalid', /^SEARCH_DEADLINE in \.env must be a duration such as/))
+})
