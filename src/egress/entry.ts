@@ -14,7 +14,7 @@ const NOT_A_NAME =
   'is not a host name, which has labels of 1 to 63 letters, digits, "-" and "_", dots between them, and 253 characters at most.'
 
 export function parseEntry(text: string): ParsedEntry {
-  const shown = show(text)
+  const shown = showTyped(text)
   const host = parseHost(text)
   if (!host) return { fault: `${shown} ${findFault(text)}` }
   if (host.kind === 'address') return { fault: `${shown} is an IP address; an entry is a host name.` }
@@ -60,7 +60,7 @@ function isRange(text: string): boolean {
 }
 
 /** In quotes, and so that no byte of it can do anything to a terminal or a log. */
-function show(text: string): string {
+export function showTyped(text: string): string {
   const isLong = text.length > LONGEST_SHOWN
   const quoted = JSON.stringify(isLong ? `${text.slice(0, LONGEST_SHOWN)}…` : text)
   return quoted.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (mark) => `\\u{${mark.codePointAt(0)?.toString(16)}}`)

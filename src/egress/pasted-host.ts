@@ -2,6 +2,7 @@
 // connection repairs nothing.
 import { domainToASCII } from 'node:url'
 import { misuse } from '../lib/program.ts'
+import { showTyped } from './entry.ts'
 import { type Host, parseHost } from './host.ts'
 import { parseHostHeader } from './host-port.ts'
 
@@ -11,13 +12,11 @@ export interface PastedHost {
   readonly isBare: boolean
 }
 
-const LONGEST_SHOWN = 100
-
 export function readPastedHost(text: string): PastedHost {
   const bare = parseHost(text)
   if (bare) return { host: bare, isBare: true }
   const host = parseHostHeader(authorityOf(text.trim()))?.host
-  return host ? { host, isBare: false } : misuse(`${show(text)} ${faultOf(text)}`)
+  return host ? { host, isBare: false } : misuse(`${showTyped(text)} ${faultOf(text)}`)
 }
 
 /** What stands between the scheme and the path, without user and password. */
@@ -32,8 +31,4 @@ function faultOf(text: string): string {
   if (ascii && /[^\0-\x7f]/.test(text)) return `is not ASCII: a client would ask for ${ascii.text}`
   if (text.includes('*')) return 'has a wildcard: give one host name'
   return 'is no host name and no IP address'
-}
-
-function show(text: string): string {
-  return JSON.stringify(text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text)
 }

@@ -118,6 +118,18 @@ test('a name that allows more than it seems to is a warning', async () => {
   assert.match(stderr, /^warning: --allow: "localhost" has a single label/)
 })
 
+test('a character that a terminal obeys is shown by its number', async () => {
+  for (const [host, shown] of [
+    ['\x7f', '\\u{7f}'],
+    ['\x9b', '\\u{9b}'],
+    ['\u202e', '\\u{202e}'],
+  ] as const) {
+    const { code, stderr } = await check(host, 'example.com')
+    assert.equal(code, 2)
+    assert.ok(stderr.startsWith(`egress-proxy: "${shown}" is no host name and no IP address\n`), JSON.stringify(stderr))
+  }
+})
+
 test('whatever is typed as a host is answered in one line, and never with an internal error', async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof(fc.string({ unit: 'binary' }), fc.webUrl(), fc.ipV6()), async (host) => {
