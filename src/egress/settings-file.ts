@@ -1,5 +1,5 @@
-// The settings file: the first of four places that has one, in TOML. A missing file is fine, unless `--config` names it; one
-// that cannot be read or understood is not. Values are never repeated where they may be secret.
+// The settings file: the first of four places that has one, in TOML. A missing file is fine, also one that `--config` names,
+// with a warning; one that cannot be read or understood is not. Values are never repeated where they may be secret.
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
@@ -74,15 +74,17 @@ const KIND_SENTENCES: Readonly<Record<Kind, string>> = {
 type Declared = Readonly<Record<string, Setting>>
 
 export async function findSettingsFile(places: Places, declared: Declared): Promise<SettingsFile> {
+  const { config } = places
+  const missing = (instead: string): string[] =>
+    config === undefined ? [] : [`there is no file ${shown(config)}, which --config names: ${instead}`]
   for (const path of pathsOf(places)) {
-    if (await isThere(path)) {
-      const read = readToml(await readText(path, BYTES_MAX), path, declared)
-      return { path, values: read.values, warnings: [...read.warnings, ...(await exposure(path, read))] }
-    }
+    if (!(await isThere(path))) continue
+    const read = readToml(await readText(path, BYTES_MAX), path, declared)
     // A user who names a file does not expect the settings of another one.
-    if (path === places.config) refuse('not_found', `there is no file ${shown(path)}, which --config names`)
+    const elsewhere = path === config ? [] : missing(`${shown(path)} is used instead`)
+    return { path, values: read.values, warnings: [...elsewhere, ...read.warnings, ...(await exposure(path, read))] }
   }
-  return { path: undefined, values: new Map(), warnings: [] }
+  return { path: undefined, values: new Map(), warnings: missing('the defaults are used') }
 }
 
 function pathsOf({ config, configHome, home, etc = '/etc' }: Places): string[] {

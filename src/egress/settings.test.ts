@@ -214,13 +214,18 @@ suite('the four places of the file', () => {
     assert.equal(path, undefined)
   })
 
-  test('a missing --config is refused by its name, also an empty one, and no other file is read in its place', async (t) => {
+  test('a missing --config is a warning that names it, also an empty one, and says what is used instead', async (t) => {
     const { others, root, files } = fourPlaces(t)
-    for (const file of files.slice(1)) writeFileSync(file, '[proxy]\nlisten = ":7"\n')
-    for (const config of [join(root, 'nowhere.toml'), join(files[1] ?? '', 'below'), '']) {
-      const said = await refusalOf(readServeSettings({}, { config, ...others }, variables()))
-      assert.equal(said, `there is no file ${config || '""'}, which --config names`)
-    }
+    const [, next = ''] = files
+    const missing = [join(root, 'nowhere.toml'), join(next, 'below'), '']
+    const warnings = async (config: string) =>
+      (await readServeSettings({}, { config, ...others }, variables())).warnings.filter((each) => /--config/.test(each))
+    const sentence = (config: string) => `there is no file ${config || '""'}, which --config names`
+    for (const config of missing)
+      assert.deepEqual(await warnings(config), [`${sentence(config)}: the defaults are used`])
+    writeFileSync(next, '[proxy]\nlisten = ":7"\n')
+    for (const config of missing)
+      assert.deepEqual(await warnings(config), [`${sentence(config)}: ${next} is used instead`])
   })
 
   test('without XDG_CONFIG_HOME, or with a relative one, it is .config of the home directory', async (t) => {
