@@ -61,7 +61,13 @@ onEveryEngine('the bytes that are stored', (engine) => {
     const { host, stored } = await open(t, engine)
     const attachments = JSON.stringify([{ filename: 'a.txt', data: 'aGVsbG8=' }])
     await host.engine.transaction((tx) =>
-      receive(tx, speakingOf(host), { jid: 'slack:1', sender: 'slack:u', reach: 'all', content: 'hi', envelope: { attachments } }),
+      receive(tx, speakingOf(host), {
+        jid: 'slack:1',
+        sender: 'slack:u',
+        reach: 'all',
+        content: 'hi',
+        envelope: { attachments },
+      }),
     )
     assert.equal(await stored('chat', 'slack:1'), MESSAGE_OVERHEAD + 2 + attachments.length)
     assert.equal(await host.engine.read((tx) => storageUse.count(tx)), 1)
