@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { parse } from '../lib/parse.ts'
 import { refuse } from '../lib/refusal.ts'
 import { canonicalAddress } from './address-text.ts'
+import { classOf } from './addresses.ts'
 import { parseEntry } from './entry.ts'
 import { parseHost } from './host.ts'
 import type { AllowedEndpoint, Entry } from './match.ts'
@@ -109,6 +110,9 @@ function readAddress(text: string): string {
   const ip = canonicalAddress(text)
   // No packet comes from there: whoever writes it means everybody, and would have registered nobody.
   if (ip === '0.0.0.0' || ip === '::') refuse('invalid', `ip must be the address of one source, not ${ip}`)
+  // The proxy sees no zone: two machines on two links may have the same one, and would share an entry.
+  if (ip?.includes(':') && classOf(ip) === 'link-local')
+    refuse('invalid', `ip must be the address of one source, not link-local IPv6, which may be on each link: ${ip}`)
   if (ip !== undefined) return ip
   const shown = JSON.stringify(text.slice(0, SHOWN_MAX))
   return refuse('invalid', `ip must be one IPv4 or IPv6 address, without zone, mask or leading zeros, not ${shown}`)
