@@ -8,8 +8,6 @@ import { Passage } from './passage.ts'
 import type { Wire, WireOwner } from './wire.ts'
 
 const ESTABLISHED = { bytes: Buffer.from('HTTP/1.1 200 Connection Established\r\n\r\n'), status: 200 }
-/** What a client may send before it is connected. More waits in the kernel. */
-const EARLY_MAX = 65_536
 
 /** What of the head counts. */
 export interface ConnectHead {
@@ -64,9 +62,10 @@ class Connecting implements WireOwner {
     })
   }
 
+  /** What one read brought is kept; more waits in the kernel until there is a tunnel. */
   bytes(bytes: Uint8Array): void {
     this.#early.add(bytes)
-    if (this.#early.length >= EARLY_MAX) this.#client.pause()
+    this.#client.pause()
   }
 
   ended(): void {}

@@ -105,6 +105,9 @@ function readAddress(text: string): string {
   if (ip !== undefined && NO_SOURCE.has(classOf(ip))) {
     refuse('invalid', `ip must be the address of one source, not the ${classOf(ip)} address ${ip}`)
   }
+  // The proxy sees no zone: two machines on two links may have the same one, and would share an entry.
+  if (ip?.includes(':') && classOf(ip) === 'link-local')
+    refuse('invalid', `ip must be the address of one source, not link-local IPv6, which may be on each link: ${ip}`)
   if (ip !== undefined) return ip
   const shown = JSON.stringify(text.slice(0, SHOWN_MAX))
   return refuse('invalid', `ip must be one IPv4 or IPv6 address, without zone, mask or leading zeros, not ${shown}`)

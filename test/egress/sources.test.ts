@@ -53,13 +53,23 @@ function identity(io: IoMake): void {
       return (await fetch(`http://${at?.address}:${at?.port}/v1/register`, options)).status
     }
     const before = lab.proxy.sources.list()
-    for (const ip of ['010.0.0.5', '10.0.0.5 ', '10.0.0.5/32', 'FE80::1%eth0', '', 'localhost', '__proto__', '10.0.0'])
+    for (const ip of [
+      '010.0.0.5',
+      '10.0.0.5 ',
+      '10.0.0.5/32',
+      'FE80::1%eth0',
+      'fe80::1',
+      '',
+      'localhost',
+      '__proto__',
+      '10.0.0',
+    ])
       assert.equal(await register({ ip, id: 'x', allowlist: [ALLOWED] }), 400, ip)
     for (const allowlist of [undefined, null, ALLOWED, [1], [null], [[ALLOWED]], { 0: ALLOWED }, [ALLOWED, '*']])
       assert.equal(await register({ ip: '127.0.0.1', id: 'x', allowlist }), 400, JSON.stringify(allowlist))
     assert.deepEqual(lab.proxy.sources.list(), before)
-    assert.equal(await register({ ip: 'FE80:0::1', id: '__proto__', allowlist: [ALLOWED] }), 200)
-    assert.deepEqual(lab.proxy.sources.find('fe80::1')?.id, '__proto__')
+    assert.equal(await register({ ip: 'FD80:0::1', id: '__proto__', allowlist: [ALLOWED] }), 200)
+    assert.deepEqual(lab.proxy.sources.find('fd80::1')?.id, '__proto__')
   })
 
   test('S3: a source that nobody registered reaches nothing, and learns of nobody', async (t) => {

@@ -46,6 +46,12 @@ const TURN_BYTES = 4_194_304
 /** Chunks from this size on are moved within the kernel; smaller ones are copied, which costs fewer calls. */
 const BULK_BYTES = 65_536
 const SPLICE_BYTES = 262_144
+/**
+ * What is read of a client at once, so that thousands of them that send before they are connected anywhere cost little:
+ * a head or a hello at first, and more of one that goes on.
+ */
+const CLIENT_READ_BYTES = 65_536
+const CLIENT_FIRST_READ_BYTES = 16_384
 
 export class EpollWire implements Wire {
   owner: WireOwner = NOBODY
@@ -79,13 +85,15 @@ export class EpollWire implements Wire {
   #pipe: Pipe | undefined
   #piped = 0
   #isBulk = false
+  readonly #isClient: boolean
 
   constructor(loop: Loop, fd: number, remote: Endpoint, connected?: () => void) {
     this.#loop = loop
     this.fd = fd
     this.remote = remote
     this.#connected = connected
-    this.#mayWrite = connected === undefined
+    this.#isClient = connected === undefined
+    this.#mayWrite = this.#isClient
   }
 
   get local(): Endpoint {
@@ -196,18 +204,24 @@ export class EpollWire implements Wire {
         this.#loop.again(this)
         return
       }
-      const got = kernel.recv(this.fd, bufferAt, buffer.length, 0)
+      const most = this.#readBytes
+      const got = kernel.recv(this.fd, bufferAt, most, 0)
       if (got <= 0) {
         this.#stopReading(got)
         return
       }
       moved += got
       this.bytesIn += got
-      if (got < buffer.length) this.#fellShort()
+      if (got < most) this.#fellShort()
       this.owner.bytes(buffer.subarray(0, got))
     }
     // Whoever owns it may have had it pumped meanwhile.
     if (this.#to && this.#mayRead && !this.#isOver) this.#pump(this.#to)
+  }
+
+  get #readBytes(): number {
+    if (!this.#isClient) return this.#loop.buffer.length
+    return this.bytesIn < CLIENT_READ_BYTES ? CLIENT_FIRST_READ_BYTES : CLIENT_READ_BYTES
   }
 
   /** What fell short has emptied the socket, unless its end is all that is left, or it stopped at urgent data. */

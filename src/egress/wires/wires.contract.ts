@@ -82,6 +82,20 @@ function wireContract(open: OpenPuppet): void {
     })
   }
 
+  test('of a client little is read at once, however much it has sent', async (t) => {
+    const puppet = await open(t)
+    const { port } = await puppet.listen(HERE, 'hold')
+    const peer = await connectPeer(t, port)
+    const wire = await puppet.acceptedWire()
+    const all = noise(1_000_000)
+    peer.send(all)
+    await untilStill(() => peer.socket.writableLength)
+    await wire.do('resume')
+    await until(() => wire.pieces.reduce((sum, piece) => sum + piece.length, 0) >= all.length)
+    assert.equal(digestOf(wire.bytes), digestOf(all))
+    assert.ok(Math.max(...wire.pieces.map(({ length }) => length)) <= 65_536)
+  })
+
   test('what is written is the caller’s to change at once', async (t) => {
     const { wire, peer } = await accept(t, await open(t))
     peer.socket.pause()
