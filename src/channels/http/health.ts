@@ -13,7 +13,8 @@ export async function checkHealth(url: string, addresses: AddressRule, stop: Abo
       headers: {},
       timeoutMs: ANSWER_MS,
       addresses,
-      signal: stop,
+      // Its own: each request listens to the signal, and there may be many at once.
+      signal: AbortSignal.any([stop]),
     })
     return (status >= 200 && status < 300) || /"status"\s*:\s*"stale"/.test(text)
   } catch {
