@@ -101,6 +101,9 @@ async function world(t: TestContext, engine: EngineName): Promise<World> {
   ids.push((await on.say(`${MARK} said`)).id)
   ids.push((await on.hear('hello', { jid: OWN, folder: 'team', reach: 'chat', sender: 'anon:1' })).id)
   ids.push((await on.say('hello to you', { jid: OWN })).id)
+  // Why something failed in its own chat is for operators, too.
+  const failed = { state: 'failed', reason: `${MARK} refused the key` } as const
+  ids.push((await on.hear('and now?', { jid: OWN, folder: 'team', reach: 'chat', sender: 'anon:1', ...failed })).id)
   await addLink(on, OWN, { owner_folder: 'team', target_folder: 'team' })
   await addLink(on, 'web:team/other', { owner_folder: 'team', target_folder: 'team', context: MARK })
   await cli.call(secretsResource.verbs.create, { scope_kind: 'folder', owner: 'team', key: 'KEY', value: MARK })

@@ -93,9 +93,14 @@ export interface Recorded {
 /** The name that the instance itself speaks under. */
 export const SPEAKER = 'svc'
 
-/** Whose chat it is: who holds a link sees what is said there, whoever says it. */
+/**
+ * Whose chat it is: who holds a link sees what is said there, whoever says it. What is answered belongs to the folder that was
+ * asked: meanwhile, the chat may have become another's.
+ */
 const SAY = `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, content, created_at)
-  values ($1, $2, coalesce((select target_folder from route_tokens where jid = $2 limit 1), $3), 'out', $4, $5, $6, $7, $8, $9)
+  values ($1, $2, coalesce(
+    (select m.target_folder from turns t join messages m on m.seq = t.last_seq and m.jid = $2 where t.id = $7),
+    (select target_folder from route_tokens where jid = $2 limit 1), $3), 'out', $4, $5, $6, $7, $8, $9)
   returning seq`
 
 /** Records what is said; in a link's chat that delivers it too. */

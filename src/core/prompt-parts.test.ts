@@ -230,6 +230,11 @@ onEveryEngine('prompt parts', (engine) => {
     assert.equal((await on.gather(asked)).parts.note, undefined)
     const { parts } = await on.gather(asked, { attempts: 2, reason: 'it hung' })
     assert.match(parts.note ?? '', /try 2 .*\(it hung\)/)
+    const visit = { jid: 'web:team', reach: 'chat' as const, attempts: 2, reason: 'no answer of model.internal' }
+    assert.match(
+      (await on.gather(asked, visit)).parts.note ?? '',
+      /try 2 of the same messages: the one before broke off\./,
+    )
     assert.equal(parts.rows[0]?.hasFailed, true)
   })
 

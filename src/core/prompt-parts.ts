@@ -57,7 +57,8 @@ export async function promptParts(tx: Tx, world: PromptWorld, claimed: ClaimedTu
   return {
     observed_seq: observed.seq,
     parts: {
-      note: turn.attempts > 1 ? retryNote(turn.attempts, turn.reason) : undefined,
+      // Causes name programs, hosts and models, and the agent can repeat what it is told.
+      note: turn.attempts > 1 ? retryNote(turn.attempts, isVisitor ? undefined : turn.reason) : undefined,
       origin: newest && (await originOf(tx, newest)),
       events: await eventsOf(tx, world, claimed, conversation?.note, session),
       now,
@@ -128,7 +129,7 @@ async function eventsOf(
         started: last.started_at,
         ended: last.ended_at,
         msgs: last.message_count,
-        result: last.error ?? last.result,
+        result: (reachOfTurn(turn) === 'chat' ? undefined : last.error) ?? last.result,
       },
     })
   else if (note !== undefined) events.push({ event: session === undefined ? 'new_session' : 'session', text: note })

@@ -3,6 +3,7 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { conversing, LEASE_MS } from '../../test/support/conversation.ts'
 import { onEveryEngine, refused, testHost } from '../../test/support/host.ts'
+import { addLink } from '../../test/support/rows.ts'
 import { conversations, folderTurns, sessionLog } from './conversations.ts'
 import { costLog, users } from './costs.ts'
 import { engagedFolder, lastReplyId } from './engagement.ts'
@@ -282,6 +283,20 @@ onEveryEngine('turns', (engine) => {
     await on.end(child.turn)
     assert.deepEqual(await on.frames(question), ['the answer'])
     assert.equal((await on.round(question)).status, 'success')
+  })
+
+  test('an answer belongs to the folder that was asked, also when the chat has become another’s meanwhile', async (t) => {
+    const on = await conversing(t, engine)
+    await on.groups('main', 'team', 'other')
+    await on.ask('why?', { folder: 'team', jid: 'web:team/x' })
+    const { turn } = await on.mustClaim()
+    await addLink(on, 'web:team/x', { target_folder: 'other' })
+    const { seq } = await on.say(turn, 'because')
+    const folderOf = async (of: number) => (await on.read((tx) => messages.find(tx, { seq: of })))?.target_folder
+    assert.equal(await folderOf(seq), 'team')
+    // Said on one's own, it is for those who have the chat now.
+    const own = await on.say(turn, 'hello', { turn_id: undefined })
+    assert.equal(await folderOf(own.seq), 'other')
   })
 
   test('a folder whose agent fails three times in a row is left alone for a while, and told so', async (t) => {

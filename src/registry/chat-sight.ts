@@ -9,10 +9,13 @@ export interface ChatSight {
   readonly owner: string | undefined
   /** Folders, with what lies below each; nothing where all of it may be seen. */
   readonly folders: readonly string[] | undefined
+  /** Whether the causes of failures are shown, which name programs, hosts and models. */
+  readonly showsCauses: boolean
 }
 
 export async function sightOfChat(ctx: Context, jid: string): Promise<ChatSight> {
   const owner = await folderOfChat(ctx.tx, jid, ctx.routes)
   const reach = isLinkChat(jid) ? await reachOf(ctx) : undefined
-  return { owner, folders: reach && [...new Set([...(owner === undefined ? [] : [owner]), ...reach])] }
+  const showsCauses = ctx.reach !== 'chat'
+  return { owner, showsCauses, folders: reach && [...new Set([...(owner === undefined ? [] : [owner]), ...reach])] }
 }

@@ -76,10 +76,13 @@ async function localPage(ctx: Context, asked: Asked) {
   return { ...(await pageOf(ctx.tx, await sightOfChat(ctx, asked.chat_jid), asked)), source: 'local-db' }
 }
 
-async function pageOf(tx: Tx, { folders }: ChatSight, { chat_jid: jid, limit, before, topic }: Asked) {
+async function pageOf(tx: Tx, { folders, showsCauses }: ChatSight, { chat_jid: jid, limit, before, topic }: Asked) {
   const ask: PageAsk = { jid, limit, topic, folders, before: before === undefined ? undefined : readMoment(before) }
   const { seqs, oldest } = await pageOfChat(tx, ask)
-  const messages: z.output<typeof View>[] = (await viewMessages(tx, seqs)).map((message) => ({ ...message }))
+  const messages: z.output<typeof View>[] = (await viewMessages(tx, seqs)).map(({ error, ...message }) => ({
+    ...message,
+    ...(error === undefined || !showsCauses ? {} : { error }),
+  }))
   return { messages, count: messages.length, oldest }
 }
 

@@ -44,7 +44,7 @@ test('a new instance has its directories, its keys and its store, for nobody els
     // Of a svc that root started, the agents' own group may enter the workspaces.
     [0o600, 0o700, 0o600, process.getuid?.() === 0 ? 0o710 : 0o700, 0o700, 0o700],
   )
-  assert.deepEqual(readdirSync(cli.root).sort(), ['.env', 'groups', 'logs', 'store', 'web'])
+  assert.deepEqual(readdirSync(cli.root).sort(), ['.env', 'chats', 'groups', 'logs', 'store', 'web'])
   assert.match(said, /^next:\n(.*\n)*? {2}svc serve demo/m)
 })
 
