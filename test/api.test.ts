@@ -167,7 +167,7 @@ test('the mint takes and gives what the specification says', () => {
     responses: Record<string, { content: Record<string, { schema: { required: string[] } }> }>
   }
   const { properties, required } = hook.requestBody.content['application/json']?.schema ?? { properties: {} }
-  assert.deepEqual(Object.keys(properties).sort(), ['context', 'jid_suffix', 'source_label', 'target_folder'])
+  assert.deepEqual(Object.keys(properties).sort(), ['context', 'jid_suffix', 'source_label', 'target_folder', 'tools'])
   assert.deepEqual(required, ['source_label'])
   const answer = hook.responses[201]?.content['application/json']?.schema.required
   assert.deepEqual(answer?.sort(), ['jid', 'token', 'url'])

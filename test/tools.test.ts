@@ -86,8 +86,8 @@ const SURFACE: Record<string, Row> = {
 
   log_external_cost: [3, 2, 'provider:text model:text cost_usd:number input_tokens?:number output_tokens?:number'],
 
-  issue_chat_link: [3, 0, 'jid_suffix?:text context?:text target_folder?:folder'],
-  issue_webhook: [3, 0, 'source_label:text jid_suffix?:text context?:text target_folder?:folder'],
+  issue_chat_link: [3, 0, 'jid_suffix?:text context?:text target_folder?:folder tools?:text'],
+  issue_webhook: [3, 0, 'source_label:text jid_suffix?:text context?:text target_folder?:folder tools?:text'],
   list_route_tokens: [3, 0, ''],
   revoke_route_token: [3, 0, 'jid:text'],
 }

@@ -193,14 +193,16 @@ const CASES: Record<string, Case> = {
     granted: ['list_routes'],
     sample: {},
     allowed: async ({ team, other, root }) => {
-      await root.call('add_route', { route: '{"target": "builtin:echo"}' })
-      await other.call('add_route', { route: '{"target": "other"}' })
-      const { id: late } = await answer(team, 'add_route', { route: '{"seq": 2, "target": "team"}' })
-      const { id: early } = await answer(team, 'add_route', { route: '{"seq": -1, "target": "team/a"}' })
+      await root.call('add_route', { route: '{"match": "room=8", "target": "builtin:echo"}' })
+      await other.call('add_route', { route: '{"match": "room=7", "target": "other"}' })
+      const { id: late } = await answer(team, 'add_route', { route: '{"seq": 2, "match": "room=1", "target": "team"}' })
+      const { id: early } = await answer(team, 'add_route', {
+        route: '{"seq": -1, "match": "room=2", "target": "team/a"}',
+      })
       assert.deepEqual(await team.call('list_routes'), {
         routes: [
-          { id: early, seq: -1, match: '', target: 'team/a' },
-          { id: late, seq: 2, match: '', target: 'team' },
+          { id: early, seq: -1, match: 'room=2', target: 'team/a' },
+          { id: late, seq: 2, match: 'room=1', target: 'team' },
         ],
       })
     },
@@ -389,7 +391,13 @@ const CASES: Record<string, Case> = {
       assert.deepEqual(await team.call('schedule_task', asked), { taskId })
       assert.deepEqual(await taskOf(root, taskId), {
         ...{ id: taskId, owner: 'team', chat_jid: 'team', prompt: 'Look.', cron: '*/5 * * * *' },
-        ...{ next_run: '2026-01-01T00:05:00.000Z', status: 'active', context_mode: 'group', created_at: AT },
+        ...{
+          next_run: '2026-01-01T00:05:00.000Z',
+          status: 'active',
+          context_mode: 'group',
+          created_at: AT,
+          reach: 'all',
+        },
       })
       for (const [cron, next_run, kept] of [
         [undefined, AT, undefined],

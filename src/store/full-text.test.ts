@@ -168,7 +168,7 @@ const HEAVY: Record<string, readonly [piece: string, query: string]> = {
 for (const [name, [piece, query]] of Object.entries(HEAVY)) {
   test(`the time of a search grows with the length of a text at most: ${name}`, (t) => {
     const times = growth(
-      INDEXED_BYTES / 8,
+      INDEXED_BYTES / 32,
       (size) => {
         const path = join(tempDir(t), 'search.db')
         const file = new FullTextFile(path)

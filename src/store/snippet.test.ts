@@ -108,7 +108,7 @@ test('the time of a snippet grows with the length of the text at most', () => {
   ] as const) {
     const phrases = phrasesOf(query)
     const times = growth(
-      8192,
+      2048,
       (size) => piece.repeat(size / piece.length),
       (text) => snippetOf(text, phrases),
     )

@@ -73,6 +73,8 @@ async function mustOwn(ctx: Context, { jid, topic }: Conversation): Promise<void
     if ((await ctx.turn())?.jid === jid) return
     return refuse('forbidden', `${ctx.tool}: the chat ${jid} has no route in this instance`)
   }
+  if (engaged === undefined && !reaches(folder, owner))
+    refuse('forbidden', `${ctx.tool}: the chat ${jid} belongs to a folder outside ${folder}`)
   // Whose it is, is told to those who reach that folder.
   const named = reaches(folder, owner) ? `"${owner}"` : 'another folder'
   refuse('forbidden', `engagement: "${jid}" owned by ${named}, not caller "${folder}"`)
