@@ -21,7 +21,7 @@ async function open(t: TestContext) {
   }
   const { urls } = await demo.serve()
   const link = async (folder: string): Promise<string> => {
-    const issued = await svc('token', 'demo', 'issue', 'chat', folder)
+    const issued = await svc('token', 'demo', 'issue', 'chat', folder, '--tools', 'all')
     return `${urls.get('proxyd')}${new URL(/^url: (\S+)$/m.exec(issued)?.[1] ?? '').pathname}`
   }
   const ask = async (chat: string, content: string): Promise<Round & { said: string }> => {

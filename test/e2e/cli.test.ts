@@ -183,7 +183,7 @@ suite('several at once', () => {
       assert.equal((await ended(child)).code, 0, said)
     }
     assert.equal(run('group', 'demo', 'list').stdout, 'main\tmain\n')
-    assert.deepEqual(readdirSync(root).sort(), ['.env', 'groups', 'logs', 'store', 'web'])
+    assert.deepEqual(readdirSync(root).sort(), ['.env', 'chats', 'groups', 'logs', 'store', 'web'])
     assert.equal(run('doctor', 'demo').code, 0)
   })
   test('a command waits for another writer', async (t) => {
