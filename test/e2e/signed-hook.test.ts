@@ -65,5 +65,5 @@ test('a signed link takes what its sender signed, refuses the rest as 401, and c
   )
   for (const { last_used_at } of links) assert.ok(Math.abs(Date.parse(last_used_at) - Date.now()) < 60_000)
   const table = (await demo.run('token', 'demo', 'list', 'main')).stdout
-  assert.match(table, /^hook:main\/shop\tmain\tmain\t\S+Z\t\S+Z\tstandard\t-$/m)
+  assert.match(table, /^hook:main\/shop\tmain\tmain\t\S+Z\t\S+Z\twork\tstandard\t-$/m)
 })

@@ -164,11 +164,12 @@ export class Model {
 
   #route(heard: Heard, now: number): Heard {
     if (heard.to === undefined) return this.#routeRoom(heard, now)
+    const topic = heard.task?.isIsolated ? `timed:${heard.task.id}` : conversationOf(heard, heard.chatTopic)
     if (!this.groups.has(heard.to)) {
+      heard.topic = topic
       if (heard.jid.startsWith('web:')) this.#frame(heard, undefined)
       return this.#end(heard, 'failed')
     }
-    const topic = heard.task?.isIsolated ? `timed:${heard.task.id}` : heard.chatTopic
     if (!heard.jid.startsWith('web:') || heard.task) return this.#wait(heard, heard.to, topic)
     return this.#steer(heard, heard.to, topic)
   }
@@ -197,7 +198,7 @@ export class Model {
   /** What it says of itself: a command, or another topic. */
   #steer(heard: Heard, folder: string, topic: string): Heard {
     const [word = '', ...rest] = heard.text.split(' ')
-    if (word.startsWith('#')) return this.#wait(heard, folder, word.slice(1))
+    if (word.startsWith('#')) return this.#wait(heard, folder, conversationOf(heard, word.slice(1)))
     if (!word.startsWith('/')) return this.#wait(heard, folder, topic)
     if (word === '/new') {
       const conversation = this.conversation(folder, topic)
@@ -282,7 +283,7 @@ export class Model {
           isAlone(next) ||
           next.jid !== first.jid ||
           next.chatTopic !== first.chatTopic ||
-          (!isLink(first.jid) && next.sender !== first.sender)),
+          next.sender !== first.sender),
     )
     return end < 0 ? all : all.slice(0, end)
   }
@@ -467,4 +468,9 @@ export interface Submitted {
   readonly result: string
   readonly session: string
   readonly now: number
+}
+
+/** Visitors have conversations of their own; what a task asks in their chat is the operator's here. */
+function conversationOf({ jid, sender }: Heard, topic: string): string {
+  return jid.startsWith('web:') && sender.startsWith('anon:') ? `visitor:${jid}#${topic}` : topic
 }
