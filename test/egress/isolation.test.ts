@@ -9,7 +9,7 @@ import type { Readable, Writable } from 'node:stream'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Chance, chance } from '../support/chance.ts'
-import { clientHello } from '../support/client-hello.ts'
+import { clientHello, record } from '../support/client-hello.ts'
 import { openFileCount } from '../support/open-files.ts'
 import { portOf } from '../support/raw-socket.ts'
 import { until } from '../support/until.ts'
@@ -24,8 +24,8 @@ const SIZES = [0, 100, 5000, 70_000, 300_000, 3_000_000]
 /** More than the kernel keeps for whoever does not read for a while. */
 const STALL_BYTES = 14_000_000
 const STALL_MS = 300
-/** What follows a hello is encrypted. */
-const SECRET = Buffer.of(23, 3, 3, 0x40, 0)
+/** What follows a hello is encrypted, in records of this size. */
+const SECRET_BYTES = 16_384
 
 for (const io of IOS) {
   test(
@@ -86,11 +86,12 @@ interface Life {
 class Stream {
   readonly first: Buffer
   readonly length: number
-  readonly #block = randomBytes(65_537)
+  readonly #block: Buffer
 
-  constructor(first: Buffer, length: number) {
+  constructor(first: Buffer, length: number, block: Buffer = randomBytes(65_537)) {
     this.first = first
     this.length = first.length + length
+    this.#block = block
   }
 
   /** At most so many, from a place on. */
@@ -119,12 +120,19 @@ function beginLife({ dice, lives }: World): Life {
   }
   const id = `life-${`${lives.size}`.padStart(6, '0')}`
   const hello = clientHello({ sni: `${id}.${ALLOWED}`, sizeBytes: 600 + dice.below(9000) })
-  const first = dice.below(3) === 0 ? Buffer.concat([hello, SECRET]) : Buffer.from(`${id}\n`)
-  const [up, down] = [new Stream(first, size()), new Stream(Buffer.alloc(0), size())]
+  const isTls = dice.below(3) === 0
+  const up = isTls ? new Stream(hello, size(), secretRecords()) : new Stream(Buffer.from(`${id}\n`), size())
+  const down = new Stream(Buffer.alloc(0), size())
   const cutBy = ([undefined, undefined, 'client', 'server'] as const)[dice.below(4)]
   const life: Life = { id, up, down, cutBy, cutAt: dice.below(stalls ? 2 * STALL_BYTES : 200_000), stalls }
   lives.set(id, life)
   return life
+}
+
+function secretRecords(): Buffer {
+  return Buffer.concat(
+    Array.from({ length: 4 }, () => record(randomBytes(SECRET_BYTES), { type: 23, version: 0x0303 })),
+  )
 }
 
 function findLife({ lives }: World, bytes: Buffer): Life | undefined {

@@ -196,5 +196,5 @@ export function get(port: number, path = '/', fields = ''): string {
 
 /** With the part of the name in Via that is another one in each proxy left out. */
 export function plainVia(text: string): string {
-  return text.replace(/(Via: 1\.\d egress-proxy)-[0-9a-f]{12}\r\n/g, '$1\r\n')
+  return text.replace(/(Via: 1\.\d egress-proxy)-[a-z]{12}\r\n/g, '$1\r\n')
 }

@@ -5,11 +5,12 @@ import type { Field, RequestHead, ResponseHead } from './head.ts'
 
 /** What every proxy of this kind is called in Proxy-Status. */
 const PSEUDONYM = 'egress-proxy'
-const NAME_BYTES = 6
+const NAME_LETTERS = 12
 
 /** What one proxy is called in Via. No other has the same name, so that several may be on the way of one request. */
 export function makeViaName(): string {
-  return `${PSEUDONYM}-${randomBytes(NAME_BYTES).toString('hex')}`
+  const letters = Array.from(randomBytes(NAME_LETTERS), (byte) => String.fromCharCode(97 + (byte % 26)))
+  return `${PSEUDONYM}-${letters.join('')}`
 }
 
 const HOPS: ReadonlySet<string> = new Set([
