@@ -454,6 +454,11 @@ suite('the protocol over HTTP', () => {
     }
     for (const body of ['', '{', 'hello', Buffer.from([0x22, 0xff, 0x22]), '['.repeat(100_000)])
       assert.equal(await code(body), -32700)
+    for (const [body, message] of [
+      [`{"a":${'['.repeat(64)}`, 'the body is nested deeper than 64 levels'],
+      [`[${'{},'.repeat(600)}{}]`, 'the body has more than 1000 values'],
+    ] as const)
+      assert.deepEqual((await rpc(await post(at, body)))[0]?.error, { code: -32700, message })
     assert.equal(await code(Array.from({ length: 17 }, (_, id) => call('list_groups', {}, id))), -32600)
     for (const body of ['[]', '7', 'null', '"text"', '{}', '{"jsonrpc":"1.0","id":1,"method":"ping"}'])
       assert.ok([-32600, -32700].includes((await code(body)) ?? 0), body)
