@@ -260,7 +260,7 @@ onEveryEngine('a turn of reach chat', (engine) => {
         }
         assert.deepEqual(filesOf(home), files)
       }),
-      { numRuns: engine === 'sqlite' ? 150 : 15 },
+      { numRuns: engine === 'sqlite' ? 60 : 8 },
     )
   })
 
