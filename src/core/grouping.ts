@@ -1,5 +1,5 @@
-// Which messages of a conversation are handled together: what one person says in a row in one topic of a chat. Whoever may ask
-// for more, or has asked the root, has a turn of their own, which nobody else can add to.
+// Which messages of a conversation are handled together: consecutive messages of one sender in one
+// topic of a chat. Messages of another reach, and those for the root, are turns of their own.
 import type { Envelope } from './envelopes.ts'
 import type { Inbox } from './inbox.ts'
 

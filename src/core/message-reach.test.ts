@@ -33,7 +33,7 @@ suite('the reach of a message', () => {
     assert.equal(await reach({ sender: 'github:admin' }, { folder: 'team/a' }), 'all')
     assert.equal(await reach({ sender: 'github:admin' }, { folder: 'other' }), 'work')
     assert.equal(await reach({ sender: 'github:guest' }), 'work')
-    assert.equal(await reach({ sender: 'github:nobody' }), 'work')
+    assert.equal(await reach({ sender: 'github:stranger' }), 'work')
     assert.equal(reachOfPerson(policy, 'github:admin', undefined), 'work')
     // A link that gives more keeps it.
     assert.equal(await reach({ sender: 'github:guest', reach: 'all' }), 'all')
@@ -57,7 +57,7 @@ suite('the reach of a message', () => {
     assert.equal(visitor({ reach: 'chat' }, envelope), true)
     assert.equal(visitor({ jid: 'hook:team/ci', reach: 'chat' }), true)
     assert.equal(visitor({ reach: 'work' }), false)
-    assert.equal(visitor({ sender: 'github:nobody' }), false)
+    assert.equal(visitor({ sender: 'github:stranger' }), false)
     assert.equal(visitor({ jid: 'hook:team/ci' }), false)
     assert.equal(visitor({ jid: 'sandbox:lobby' }), false)
   })

@@ -24,7 +24,7 @@ export async function reachOfMessage(
   return largerReach(reach, reachOfPerson(await policy(), sender, folder))
 }
 
-/** Whether the message has at least this much without asking who administers what. */
+/** Whether its reach is `chat`, which is known without reading any rights. */
 export function isVisitor(sent: Sent): boolean {
   const { jid, reach = defaultReach(jid) } = sent.message
   return reach === 'chat' && !isFromPerson(sent)

@@ -94,8 +94,8 @@ export interface Recorded {
 export const SPEAKER = 'svc'
 
 /**
- * Whose chat it is: who holds a link sees what is said there, whoever says it. What is answered belongs to the folder that was
- * asked: meanwhile, the chat may have become another's.
+ * The folder of the chat: the holder of a link sees all messages of its chat, of any sender. An answer belongs to the folder that
+ * was asked: meanwhile, the chat may belong to another folder.
  */
 const SAY = `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, content, created_at)
   values ($1, $2, coalesce(

@@ -15,7 +15,7 @@ export const Round = z.object({
   target_folder: Folder.optional(),
   message_seq: z.int(),
   status: z.enum(['pending', 'success', 'failed']),
-  error: z.string().optional().describe('What whoever waits is told; the cause is with the turn'),
+  error: z.string().optional().describe('What the sender is told; the cause is with the turn'),
   last_seq: z.int().describe('The sequence of the last frame'),
   created_at: Timestamp,
   ended_at: Timestamp.optional(),

@@ -10,7 +10,7 @@ export interface ClaimedRoute {
   readonly match: string
 }
 
-/** What a match says of chats, whoever speaks in them and however: all of these globs hold. */
+/** The conditions of a match on the chat, without those on sender and verb: all of these globs hold. */
 interface ChatPattern {
   readonly platforms: readonly string[]
   readonly rooms: readonly string[]
