@@ -1,6 +1,7 @@
 // Puts a streamed answer together: words in pieces, tool calls in pieces of pieces, the usage at the end. A whole answer that
 // was not streamed fits as well.
 import type { Completion, ToolCall } from './completion.ts'
+import { type ProviderError, readError } from './provider-error.ts'
 
 interface CallPiece {
   readonly index?: number
@@ -9,7 +10,7 @@ interface CallPiece {
 }
 
 interface Chunk {
-  readonly error?: string | { readonly message?: string }
+  readonly error?: unknown
   readonly usage?: { readonly prompt_tokens?: number; readonly completion_tokens?: number } | null
   readonly choices?: readonly {
     readonly delta?: Piece
@@ -20,6 +21,7 @@ interface Chunk {
 
 interface Piece {
   readonly content?: string | null
+  readonly refusal?: string | null
   readonly tool_calls?: readonly CallPiece[] | null
 }
 
@@ -29,14 +31,18 @@ interface Call {
   args: string
 }
 
+const ENDS: Readonly<Record<string, Completion['end']>> = { length: 'cut', content_filter: 'withheld' }
+
 export class Assembly {
   #text = ''
+  #refusal = ''
+  #end: Completion['end'] = 'whole'
   readonly #calls = new Map<number, Call>()
   #input = 0
   #output = 0
   /** Whether it came to its end; a stream that is cut does not. */
   isDone = false
-  error: string | undefined
+  error: ProviderError | undefined
 
   /** What follows `data:`, or a whole answer. What is no JSON says nothing. */
   push(json: string): void {
@@ -51,14 +57,15 @@ export class Assembly {
       return
     }
     if (typeof chunk !== 'object' || chunk === null) return
-    if (chunk.error !== undefined && chunk.error !== null)
-      this.error = typeof chunk.error === 'string' ? chunk.error : (chunk.error.message ?? 'it does not say why')
+    if (chunk.error !== undefined && chunk.error !== null) this.error = readError(chunk.error)
     this.#input = countOf(chunk.usage?.prompt_tokens) ?? this.#input
     this.#output = countOf(chunk.usage?.completion_tokens) ?? this.#output
     const [choice] = Array.isArray(chunk.choices) ? chunk.choices : []
     if (!choice) return
     this.#add(choice.delta ?? choice.message ?? {})
-    if (typeof choice.finish_reason === 'string') this.isDone = true
+    if (typeof choice.finish_reason !== 'string') return
+    this.isDone = true
+    this.#end = ENDS[choice.finish_reason] ?? 'whole'
   }
 
   completion(): Completion {
@@ -71,11 +78,12 @@ export class Assembly {
           function: { name, arguments: args || '{}' },
         }),
       )
-    return { text: this.#text, calls, input: this.#input, output: this.#output }
+    return { text: this.#text || this.#refusal, calls, end: this.#end, input: this.#input, output: this.#output }
   }
 
-  #add({ content, tool_calls }: Piece): void {
+  #add({ content, refusal, tool_calls }: Piece): void {
     if (typeof content === 'string') this.#text += content
+    if (typeof refusal === 'string') this.#refusal += refusal
     for (const [at, piece] of (Array.isArray(tool_calls) ? tool_calls : []).entries())
       if (typeof piece === 'object' && piece !== null) this.#addCall(at, piece)
   }

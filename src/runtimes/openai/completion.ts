@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Lines } from '../lines.ts'
 import { RunFault } from '../runtime.ts'
 import { Assembly } from './assembly.ts'
+import { errorOf, isTooLong } from './provider-error.ts'
 import type { Endpoint } from './task.ts'
 
 export interface ToolCall {
@@ -24,7 +25,10 @@ export interface Question {
 }
 
 export interface Completion {
+  /** What the model said, or why it refuses to answer. */
   readonly text: string
+  /** `cut` by the model's limit, or the rest `withheld` by the provider's filter. */
+  readonly end: 'whole' | 'cut' | 'withheld'
   readonly calls: readonly ToolCall[]
   readonly input: number
   readonly output: number
@@ -34,6 +38,7 @@ const TRIES_MAX = 5
 const FIRST_PAUSE_MS = 250
 const PAUSE_MAX_MS = 60_000
 const ERROR_MAX = 2000
+const BAD_REQUEST: ReadonlySet<number> = new Set([400, 413, 422])
 
 /** A try that may go better the next time. */
 class Hiccup extends Error {
@@ -42,6 +47,14 @@ class Hiccup extends Error {
   constructor(message: string, afterMs?: number) {
     super(message)
     this.afterMs = afterMs
+  }
+}
+
+/** The endpoint does not take the request: the same one is refused again. */
+export class BadRequest extends RunFault {
+  constructor(message: string) {
+    super('terminal', message)
+    this.name = 'BadRequest'
   }
 }
 
@@ -106,7 +119,8 @@ async function read(response: Response, onSign: () => void): Promise<Completion>
   } catch (error) {
     throw new Hiccup(`the model's answer broke off: ${causeOf(error)}`)
   }
-  if (assembly.error !== undefined) throw new Hiccup(`the model failed: ${assembly.error}`)
+  if (assembly.error && isTooLong(assembly.error)) throw tooLong()
+  if (assembly.error) throw new Hiccup(`the model failed: ${assembly.error.message}`)
   if (!assembly.isDone) throw new Hiccup("the model's answer broke off")
   return assembly.completion()
 }
@@ -114,27 +128,19 @@ async function read(response: Response, onSign: () => void): Promise<Completion>
 async function refused(response: Response): Promise<never> {
   const { status, headers } = response
   const text = (await response.text().catch(() => '')).slice(0, ERROR_MAX)
-  const { message, code } = errorOf(text)
-  const sentence = `the model's endpoint answers ${status}: ${message}`
+  const error = errorOf(text)
+  const sentence = `the model's endpoint answers ${status}: ${error.message}`
+  if (status !== 429 && isTooLong(error)) throw tooLong()
   if (status === 408 || status === 409 || status === 429 || status >= 500) {
     // Money that is used up does not come back by waiting.
-    if (code === 'insufficient_quota') throw new RunFault('terminal', sentence)
+    if (error.code === 'insufficient_quota') throw new RunFault('terminal', sentence)
     throw new Hiccup(sentence, retryAfter(headers.get('retry-after')))
   }
-  if (code === 'context_length_exceeded') throw new RunFault('session', 'its session has become too long for the model')
-  throw new RunFault('terminal', sentence)
+  throw BAD_REQUEST.has(status) ? new BadRequest(sentence) : new RunFault('terminal', sentence)
 }
 
-export function errorOf(text: string): { message: string; code?: string } {
-  try {
-    const { error } = JSON.parse(text) ?? {}
-    if (typeof error === 'string') return { message: error }
-    if (typeof error?.message === 'string')
-      return { message: error.message, ...(typeof error.code === 'string' ? { code: error.code } : {}) }
-  } catch {
-    // It is no JSON.
-  }
-  return { message: text.trim().split('\n')[0]?.slice(0, 200) || 'it does not say why' }
+function tooLong(): RunFault {
+  return new RunFault('session', 'its session has become too long for the model')
 }
 
 /** Seconds, or a date. */

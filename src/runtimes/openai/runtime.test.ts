@@ -8,6 +8,7 @@ import {
   chatEndpoint,
   cut,
   events,
+  type Reply,
   refusing,
   saying,
 } from '../../../test/support/chat-endpoint.ts'
@@ -86,8 +87,8 @@ suite('the runtime openai', needs('open checkout'), () => {
         'call-0 {"sum":3}',
         'call-1 error: not permitted',
         'call-0 error: Tool nothing not found',
-        'call-1 error: the arguments are not JSON',
-        'call-2 error: the arguments are no JSON object',
+        'call-1 error: the arguments are not a JSON object',
+        'call-2 error: the arguments are not a JSON object',
       ],
     )
   })
@@ -136,6 +137,98 @@ suite('the runtime openai', needs('open checkout'), () => {
     endpoint.answer(refusing(400, { message: 'too many tokens', code: 'context_length_exceeded' }))
     await assert.rejects(ask('hello', { sessionId: other }), fault('session', /too long/))
     await assert.rejects(ask('hello'), fault('terminal', /too long/))
+  })
+
+  test('a session that is too long is told apart also in the words of other servers, and inside of a stream', async (t) => {
+    const { ask, endpoint } = await open(t)
+    endpoint.answer(saying('x'))
+    const { sessionId } = await ask('hello')
+    const error = { code: 500, message: 'no', type: 'exceed_context_size_error' }
+    for (const reply of [refusing(500, error), refusing(400, error), (r) => events(r, [{ error }])] satisfies Reply[]) {
+      const before = endpoint.asked.length
+      endpoint.answer(reply)
+      await assert.rejects(ask('hello', { sessionId }), fault('session', /too long/))
+      assert.equal(endpoint.asked.length, before + 1)
+    }
+    endpoint.answer(refusing(429, { message: 'context window of your plan' }, { 'retry-after': '0' }), saying('later'))
+    assert.equal((await ask('hello', { sessionId })).result, 'later')
+  })
+
+  for (const status of [400, 413, 422])
+    test(`a session that fails with ${status} is given up only if a new one does not fail`, async (t) => {
+      const { ask, endpoint } = await open(t, {}, PRICES)
+      endpoint.answer(saying('noted'))
+      const { sessionId = '' } = await ask('my name is Kim')
+      const no = refusing(status, { message: 'no' })
+      endpoint.answer(no)
+      await assert.rejects(ask('hello', { sessionId }), fault('terminal', new RegExp(`answers ${status}: no`)))
+      assert.equal(endpoint.asked.length, 3)
+      endpoint.answer(no, refusing(503, 'busy', { 'retry-after': '0' }))
+      await assert.rejects(ask('hello', { sessionId }), fault('again', /answers 503/))
+      endpoint.answer(no, saying('fine'))
+      await assert.rejects(ask('hello', { sessionId }), (error) => {
+        assert.ok(error instanceof RunFault)
+        assert.deepEqual([error.kind, error.models[0]?.output_tokens], ['session', 100])
+        assert.match(error.message, /a new one does not.*answers 4\d\d: no/)
+        return true
+      })
+      assert.deepEqual(
+        endpoint.asked.at(-1)?.body.messages.map(({ role }) => role),
+        ['system', 'user'],
+      )
+      endpoint.answer(saying('Kim'))
+      assert.equal((await ask('what is my name?', { sessionId })).sessionId, sessionId)
+    })
+
+  test('a refusal of the model is its answer', async (t) => {
+    const { ask, endpoint } = await open(t)
+    endpoint.answer((response) => {
+      const piece = (refusal: string, finish_reason: string | null = null) => ({
+        choices: [{ delta: { content: null, refusal }, finish_reason }],
+      })
+      events(response, [piece('I cannot '), piece('help with that.'), piece('', 'stop')])
+    })
+    assert.equal((await ask('hello')).result, 'I cannot help with that.')
+  })
+
+  test('an answer that is not whole says so', async (t) => {
+    const { ask, endpoint } = await open(t)
+    const ending = (content: string, finish_reason: string): Reply => {
+      return (response) => events(response, [{ choices: [{ delta: { content }, finish_reason }] }])
+    }
+    endpoint.answer(ending('Once upon', 'length'))
+    const { result, sessionId } = await ask('a story')
+    assert.equal(result, 'Once upon\n\n(The answer stops here: it reached the length limit of the model.)')
+    endpoint.answer(ending('', 'content_filter'))
+    const withheld = await ask('go on', { sessionId })
+    assert.equal(withheld.result, '(The provider of the model withheld the rest of the answer.)')
+    assert.equal(endpoint.asked[1]?.body.messages[2]?.content, 'Once upon')
+  })
+
+  test('a tool call that the length limit cut off is not made, and the model is told', async (t) => {
+    const { ask, endpoint, socket } = await open(t, { add: () => 'ok' })
+    const call = (index: number, args: string) => ({
+      choices: [{ delta: { tool_calls: [{ index, id: `c${index}`, function: { name: 'add', arguments: args } }] } }],
+    })
+    endpoint.answer(
+      (response) =>
+        events(response, [call(0, '{"a":1}'), call(1, ''), { choices: [{ delta: {}, finish_reason: 'length' }] }]),
+      saying('done'),
+    )
+    assert.equal((await ask('add')).result, 'done')
+    assert.deepEqual(socket.asked, ['add {"a":1}'])
+    assert.match(endpoint.asked[1]?.body.messages.at(-1)?.content ?? '', /cut off/)
+  })
+
+  test('arguments that are not a JSON object do not stay in the session, where endpoints refuse them', async (t) => {
+    const { ask, endpoint } = await open(t, { add: () => 'ok' })
+    endpoint.answer(calling({ name: 'add', args: '{"a": 1,' }, { name: 'add', args: '{"a":2}' }), saying('sorry'))
+    await ask('add')
+    const { tool_calls } = endpoint.asked[1]?.body.messages[2] ?? {}
+    assert.deepEqual(
+      (tool_calls as { function: { arguments: string } }[]).map((made) => made.function.arguments),
+      ['{}', '{"a":2}'],
+    )
   })
 
   test('what may go better is asked again, after as long as the endpoint says', async (t) => {

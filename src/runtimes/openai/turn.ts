@@ -6,7 +6,7 @@ import { type Used, wholeCents } from '../cost.ts'
 import { RunFault } from '../runtime.ts'
 import { RpcFault, SocketClient, SocketFault, type ToolShown } from '../socket-client.ts'
 import type { Outcome } from '../warm-child.ts'
-import { complete, type Message, type ToolCall } from './completion.ts'
+import { BadRequest, type Completion, complete, type Message, type Question, type ToolCall } from './completion.ts'
 import type { Task } from './task.ts'
 import { keepSession, openSession } from './transcript.ts'
 
@@ -17,6 +17,11 @@ const SIGN_MS = 5000
 /** What a workspace tells its agent about itself. */
 const GUIDES = ['SYSTEM.md', 'PERSONA.md', 'CLAUDE.md']
 const GUIDE_MAX = 32_768
+/** What people are told of an answer that is not whole. */
+const ENDINGS = {
+  cut: '(The answer stops here: it reached the length limit of the model.)',
+  withheld: '(The provider of the model withheld the rest of the answer.)',
+} as const
 
 export async function runTask(task: Task): Promise<Outcome> {
   let socket: SocketClient | undefined
@@ -38,46 +43,81 @@ async function converse(socket: SocketClient, task: Task, spending: Spending): P
   const session = await openSession(task)
   const tools = toolsOf(await socket.tools())
   const system: Message = { role: 'system', content: await guideOf(task) }
-  const messages: Message[] = [...session.messages, { role: 'user', content: task.prompt }]
+  const prompt: Message = { role: 'user', content: task.prompt }
+  const messages: Message[] = [...session.messages, prompt]
+  const ask = async (question: Question): Promise<Completion> => {
+    const completion = await complete(task.endpoint, question, signOfLife)
+    spending.add(completion.input, completion.output)
+    return completion
+  }
+  const fresh: Question = { messages: [system, prompt], tools: tools.shown, isLast: false }
   for (let round = 1; ; round++) {
     const isLast = round >= ROUNDS_MAX
-    const question = { messages: [system, ...messages], tools: [...tools.shown], isLast }
-    const { text, calls, input, output } = await complete(task.endpoint, question, signOfLife).catch((error) =>
-      forGood(error, session.messages.length === 0),
+    const question: Question = { messages: [system, ...messages], tools: tools.shown, isLast }
+    const { text, calls, end } = await ask(question).catch((error) =>
+      session.messages.length === 0 ? failFresh(error) : failOld(error, () => ask(fresh)),
     )
-    spending.add(input, output)
     if (calls.length === 0 || isLast) {
       messages.push({ role: 'assistant', content: text })
       await keepSession(task.home, { id: session.id, messages })
-      return { result: text, sessionId: session.id }
+      return { result: end === 'whole' ? text : `${text}\n\n${ENDINGS[end]}`.trim(), sessionId: session.id }
     }
-    messages.push({ role: 'assistant', content: text === '' ? null : text, tool_calls: calls })
-    for (const call of calls)
-      messages.push({ role: 'tool', tool_call_id: call.id, content: await useTool(socket, tools.names, call) })
+    messages.push({ role: 'assistant', content: text === '' ? null : text, tool_calls: calls.map(withObject) })
+    for (const [at, call] of calls.entries()) {
+      const isCut = end === 'cut' && at === calls.length - 1
+      const content = isCut
+        ? 'error: the call was cut off at the length limit of the model'
+        : await useTool(socket, tools.names, call)
+      messages.push({ role: 'tool', tool_call_id: call.id, content })
+    }
     spending.mustHaveMore()
   }
 }
 
 /** A session that is too long though it is fresh does not become shorter by starting again. */
-function forGood(error: unknown, isFresh: boolean): never {
-  if (isFresh && error instanceof RunFault && error.kind === 'session')
+function failFresh(error: unknown): never {
+  if (error instanceof RunFault && error.kind === 'session')
     throw new RunFault('terminal', 'what it was told is too long for the model', [], 'tooLong')
   throw error
 }
 
+/**
+ * A session may hold what the endpoint does not take, or be too long in words that are not known here. It is given up only
+ * if the endpoint answers without it: otherwise a mistake in the settings would end every session.
+ */
+async function failOld(error: unknown, askFresh: () => Promise<Completion>): Promise<never> {
+  if (!(error instanceof BadRequest)) throw error
+  try {
+    await askFresh()
+  } catch (second) {
+    if (second instanceof RunFault && second.kind === 'again') throw second
+    throw error
+  }
+  throw new RunFault('session', `its session fails, and a new one does not: ${error.message}`)
+}
+
+/** Endpoints refuse every later question of a session whose calls have arguments that are not a JSON object. */
+function withObject(call: ToolCall): ToolCall {
+  return argumentsOf(call) ? call : { ...call, function: { ...call.function, arguments: '{}' } }
+}
+
+function argumentsOf({ function: { arguments: json } }: ToolCall): Record<string, unknown> | undefined {
+  try {
+    const args: unknown = JSON.parse(json)
+    return typeof args === 'object' && args !== null && !Array.isArray(args) ? { ...args } : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** What a tool refuses is told to the model, which may know another way. */
 async function useTool(socket: SocketClient, names: ReadonlyMap<string, string>, call: ToolCall): Promise<string> {
-  const { name, arguments: json } = call.function
+  const { name } = call.function
   process.stderr.write(`tool ${name}\n`)
-  let args: unknown
+  const args = argumentsOf(call)
+  if (!args) return 'error: the arguments are not a JSON object'
   try {
-    args = JSON.parse(json)
-  } catch {
-    return 'error: the arguments are not JSON'
-  }
-  if (typeof args !== 'object' || args === null || Array.isArray(args)) return 'error: the arguments are no JSON object'
-  try {
-    const { text, isError } = await socket.call(names.get(name) ?? name, { ...args })
+    const { text, isError } = await socket.call(names.get(name) ?? name, args)
     return `${isError ? 'error: ' : ''}${text}`.slice(0, RESULT_MAX)
   } catch (error) {
     if (error instanceof RpcFault) return `error: ${error.message}`

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { errorOf, isTooLong } from './provider-error.ts'
+
+const TOO_LONG = {
+  OpenAI: {
+    error: {
+      message:
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+      type: 'invalid_request_error',
+      code: 'context_length_exceeded',
+    },
+  },
+  'OpenAI, code alone': { error: { message: 'no', code: 'context_length_exceeded' } },
+  'llama.cpp': { error: { code: 400, message: 'no', type: 'exceed_context_size_error', n_ctx: 256 } },
+  'llama.cpp before it had a type': {
+    error: { code: 500, message: 'the request exceeds the available context size', type: 'server_error' },
+  },
+  'vLLM, no member error': {
+    object: 'error',
+    message: "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
+    type: 'BadRequestError',
+    code: 400,
+  },
+  'LM Studio': {
+    error: 'Trying to keep the first 9000 tokens. However, the model is loaded with context length of only 4096 tokens',
+  },
+  Anthropic: { error: { message: 'prompt is too long: 201000 tokens > 200000 maximum' } },
+  Gemini: {
+    error: { message: 'The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)' },
+  },
+  'Text Generation Inference': { error: 'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096' },
+}
+
+for (const [server, body] of Object.entries(TOO_LONG))
+  test(`a conversation that is too long is recognised in the words of ${server}`, () => {
+    assert.ok(isTooLong(errorOf(JSON.stringify(body))))
+  })
+
+test('another error is not taken for a conversation that is too long', () => {
+  for (const message of [
+    'Invalid value for tool_choice',
+    'max_tokens is too large',
+    'too many tokens per minute; please reduce your message size',
+    'the token is not valid',
+    '',
+  ])
+    assert.ok(!isTooLong({ message, code: 'invalid_request_error', type: 'invalid_request_error' }), message)
+})
+
+test('an error is told in the words of the endpoint, whatever their form', () => {
+  assert.deepEqual(errorOf('{"error": {"message": "no", "code": "x", "type": "y"}}'), {
+    message: 'no',
+    code: 'x',
+    type: 'y',
+  })
+  assert.deepEqual(errorOf('{"error": {"message": "no", "code": 400}}'), { message: 'no' })
+  assert.deepEqual(errorOf('{"error": "no"}'), { message: 'no' })
+  assert.deepEqual(errorOf('{"message": "no"}'), { message: 'no' })
+  assert.deepEqual(errorOf('<html>\nno'), { message: '<html>' })
+  assert.deepEqual(errorOf('{"error": {}}'), { message: 'it does not say why' })
+  assert.deepEqual(errorOf(''), { message: 'it does not say why' })
+  assert.equal(errorOf('x'.repeat(201)).message.length, 200)
+})
+
+test('whatever an endpoint answers is read as an error with a message', () => {
+  const body = fc.oneof(
+    fc.string(),
+    fc.anything().map((value) => JSON.stringify({ error: value }) ?? ''),
+    fc.json(),
+  )
+  fc.assert(
+    fc.property(body, (text) => {
+      const error = errorOf(text)
+      assert.ok(typeof error.message === 'string')
+      assert.equal(typeof isTooLong(error), 'boolean')
+    }),
+  )
+})
