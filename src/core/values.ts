@@ -42,10 +42,16 @@ function plainFault(max: number) {
 
 /** C0 without tab and newline, DEL and C1. NUL ends an argument of an exec call, ESC and its C1 forms drive terminals. */
 const CONTROL_IN_VALUE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/
+const ALL_CONTROL_IN_VALUE = new RegExp(CONTROL_IN_VALUE, 'g')
 
 /** Whether a text may become an argument or an environment variable of a process. */
 export function isPlainValue(text: string): boolean {
   return !CONTROL_IN_VALUE.test(text)
+}
+
+/** The text as an argument or an environment variable can hold it. */
+export function withoutControl(text: string): string {
+  return text.replace(ALL_CONTROL_IN_VALUE, '')
 }
 
 export const PLAIN_VALUE_RULE = 'must not contain control characters other than tab and newline'

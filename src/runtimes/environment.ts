@@ -3,13 +3,15 @@
 import type { Cell } from '../cell/cell.ts'
 import { PROXY_PORT } from '../cell/init.ts'
 import type { ModelEndpoint } from '../cell/network.ts'
-import { isPlainValue } from '../core/values.ts'
+import { isPlainValue, withoutControl } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { fromEnvironment } from '../lib/settings.ts'
 import { CONNECT_PROGRAM } from './connect-program.ts'
 import type { Job } from './runtime.ts'
 
 const LOOPBACK = ['localhost', '127.0.0.1', '::1']
+/** Linux allows 128 KiB for a variable with its name. */
+const TEXT_MAX = 65_536
 const STANDARD_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** What svc sets itself wins over a secret of the same name. A value with control characters is left out. */
@@ -25,11 +27,20 @@ export function environmentOf(job: Job, cell: Cell, endpoint?: ModelEndpoint): R
     SVC_FOLDER: job.folder,
     SVC_JID: job.jid,
     SVC_TOPIC: job.topic,
+    SVC_TEXT: textOf(job),
     SVC_SESSION: job.sessionId ?? '',
     SVC_MONEY_CENTS: job.moneyCents === undefined ? '' : String(job.moneyCents),
     SVC_DEADLINE: timestamp(job.deadline),
   }
   return Object.fromEntries(Object.entries(all).filter(([, value]) => isPlainValue(value)))
+}
+
+/** What the turn is asked, without the prompt around it: no more than fits into one variable. */
+function textOf({ messages }: Job): string {
+  const text = messages.map((message) => message.text).join('\n\n')
+  // The decoder leaves out the start of a character that was cut.
+  const bytes = Buffer.from(withoutControl(text)).subarray(0, TEXT_MAX)
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true })
 }
 
 export function bareEnvironment(cell: Pick<Cell, 'searchPath'>, home: string): Record<string, string> {

@@ -63,6 +63,20 @@ suite('the runtime command', () => {
     }
   })
 
+  test('has the bare text of what it is asked in SVC_TEXT, as far as a variable can hold it', async (t) => {
+    const { run } = await open(t)
+    const told = async (...texts: string[]): Promise<string> => {
+      const messages = texts.map((text) => ({ id: 'm', sender: 'web:1', text, jid: 'web:main' }))
+      return (await run('printf %s "$SVC_TEXT"', { messages })).result ?? ''
+    }
+    assert.equal(await told('<b>why</b> & 😀?', 'two\tlines\nhere'), '<b>why</b> & 😀?\n\ntwo\tlines\nhere')
+    assert.equal(await told('a\r\nb\u001b[1mc\u0000d'), 'a\nb[1mcd')
+    assert.equal(await told(), '')
+    assert.equal(await told('x'.repeat(65_536)), 'x'.repeat(65_536))
+    assert.equal(await told(`${'x'.repeat(65_535)}ü`), 'x'.repeat(65_535))
+    assert.equal(await told(`${'x'.repeat(65_534)}ü!`), `${'x'.repeat(65_534)}ü`)
+  })
+
   test('tells the turn in the environment, and nothing of the service', async (t) => {
     const { run, path, home } = await open(t)
     process.env.SECRETS_KEY = 'of the service'
@@ -83,6 +97,7 @@ suite('the runtime command', () => {
       SVC_JID: 'web:main',
       SVC_TOPIC: 'tea',
       SVC_SESSION: 's1',
+      SVC_TEXT: '',
       SVC_MONEY_CENTS: '42',
       SVC_DEADLINE: '2099-01-01T00:00:00.000Z',
       HOME: home,
