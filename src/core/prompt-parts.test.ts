@@ -144,6 +144,17 @@ onEveryEngine('prompt parts', (engine) => {
     )
   })
 
+  test('a persona without a name has that of the instance', async (t) => {
+    const on = await open(t, engine)
+    const asked = await on.ask('who are you?')
+    const named = async (name: string) =>
+      (await on.gather([asked], {}, { assistantName: 'Kim', files: { persona: { name, summary: 'brief' } } })).parts
+    assert.deepEqual((await named('')).persona, { name: 'Kim', summary: 'brief' })
+    assert.deepEqual((await named('Ann')).persona, { name: 'Ann', summary: 'brief' })
+    const { parts } = await on.gather([asked], {}, { assistantName: 'Kim', files: {} })
+    assert.equal(parts.persona, undefined)
+  })
+
   test('the context is that of the newest message, also when it has none', async (t) => {
     const on = await open(t, engine)
     const link = { jid: 'web:team' }

@@ -66,7 +66,8 @@ export async function promptParts(tx: Tx, world: PromptWorld, claimed: ClaimedTu
       folder: turn.folder,
       session,
       moneyCents: turn.money_cents,
-      persona: files.persona,
+      // A persona of a product has no name: the instance names its agents.
+      persona: files.persona && { ...files.persona, name: files.persona.name || (world.assistantName ?? '') },
       topic: topicName(turn.topic),
       surface: isPane ? `${platform}-pane` : platform,
       pane: isPane ? turn.jid : undefined,

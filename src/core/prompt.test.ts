@@ -141,7 +141,7 @@ test('prompt: it tells the beginning of the session and the money that is left',
 test('prompt: each surface has its own style, and an unknown one the plain one', () => {
   const styleOf = (surface: string) => blocks({ surface }).find(({ name }) => name === 'output-style')?.text
   assert.match(styleOf('web') ?? '', /Markdown/)
-  assert.match(styleOf('hook') ?? '', /program/)
+  assert.match(styleOf('hook') ?? '', /no person reads replies in this chat: use the tool send/)
   assert.equal(styleOf('slack-pane'), styleOf('slack'))
   assert.equal(styleOf('constructor'), styleOf('anything'))
 })
