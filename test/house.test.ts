@@ -106,7 +106,7 @@ const MAY_PARSE_JSON: Record<string, string> = {
   'src/runtimes/demo/turn.ts': 'text that it has made itself, in the process of the demo',
   'src/runtimes/openai/agent.ts': 'the task, in the process of an agent',
   'src/runtimes/openai/assembly.ts': 'answers of a model, in the process of an agent',
-  'src/runtimes/openai/completion.ts': 'answers of a model, in the process of an agent',
+  'src/runtimes/openai/provider-error.ts': 'answers of a model, in the process of an agent',
   'src/runtimes/openai/transcript.ts': 'its own file, in the process of an agent',
   'src/runtimes/openai/turn.ts': 'answers of a model, in the process of an agent',
   'src/egress/admin/client.ts': 'answers of egress-proxy, in the command line',

@@ -1,0 +1,67 @@
+// What the README and the guides print is typed as it stands.
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { commands as svcCommands } from '../../src/cli/commands/index.ts'
+import { ALL_SETTINGS } from '../../src/daemons/settings.ts'
+import { commands as proxyCommands } from '../../src/egress/commands/index.ts'
+import { parseDotenv } from '../../src/lib/dotenv.ts'
+import { readSettings, sourceOf, unknownKeys } from '../../src/lib/settings.ts'
+import { commandsOf, type GuideOptions, runGuide, settingsOf } from '../support/guide.ts'
+import { needs } from '../support/needs.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const GUIDES = [
+  'README.md',
+  ...readdirSync(join(ROOT, 'docs')).flatMap((name) => (name.endsWith('.md') ? `docs/${name}` : [])),
+]
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+
+/** What a test cannot type, and why. */
+const LEFT_OUT: Readonly<Record<string, string>> = {
+  'npm ci && npm test': 'it is what runs this',
+  'curl -x http://127.0.0.1:3128 https://example.com': 'it leads to the Internet',
+  'curl -x http://127.0.0.1:3128 https://example.org': 'it fails, as the guide says',
+  'egress-proxy run --allow example.com -- curl https://example.com': 'it leads to the Internet',
+  'npm pack && docker build -f docker/egress-proxy.Dockerfile -t egress-proxy:latest .':
+    'its base image is in a registry',
+}
+
+const SERVED = ['export SVC_DATA_DIR=$PWD/data', 'svc create demo > /dev/null', 'svc serve demo']
+const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
+  'README.md': { before: [] },
+  'docs/egress.md': { before: ['export EGRESS_ADMIN_SECRET='] },
+  'docs/security.md': { before: [...SERVED, 'svc group demo add sandbox:lobby team'] },
+  'docs/links.md': { files: { 'log.txt': 'a line\n', 'secret.txt': 'a secret that is long enough\n' } },
+}
+
+suite('the commands', needs('root', 'ip', 'curl', 'npm', 'bubblewrap'), () => {
+  for (const path of GUIDES)
+    if (commandsOf(read(path)).length > 0)
+      test(`of ${path} work as printed`, async (t) => {
+        await runGuide(t, path, { before: SERVED, leftOut: (command) => command in LEFT_OUT, ...OPTIONS[path] })
+      })
+})
+
+test('what is left out is still printed', () => {
+  const all = new Set(GUIDES.flatMap((path) => commandsOf(read(path))))
+  for (const command of Object.keys(LEFT_OUT)) assert.ok(all.has(command), command)
+})
+
+test('settings of the guides are settings of an instance, with values that it takes', () => {
+  const blocks = GUIDES.flatMap((path) => settingsOf(read(path)))
+  assert.ok(blocks.length > 0)
+  for (const block of blocks) {
+    const values = parseDotenv(block, 'a guide')
+    assert.deepEqual(unknownKeys(ALL_SETTINGS, values), [])
+    assert.doesNotThrow(() => readSettings(ALL_SETTINGS, [sourceOf('a guide', values)]))
+  }
+})
+
+test('a command that a guide names exists', () => {
+  const known = { svc: svcCommands, 'egress-proxy': proxyCommands }
+  for (const path of GUIDES)
+    for (const [, program, noun = ''] of read(path).matchAll(/`(svc|egress-proxy) ([a-z][a-z-]*)/g))
+      assert.ok(noun in known[program as keyof typeof known], `${path}: ${program} ${noun}`)
+})

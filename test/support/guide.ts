@@ -1,0 +1,99 @@
+// Runs the commands that a guide prints: every block with the language `sh` or, behind `$ `, `console`, in their order, in one
+// shell.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { type Ending, tempDir } from './temp.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const COPIED = ['bin', 'src', 'products', 'package.json', 'package-lock.json']
+/** Runs on until it is ended. */
+const SERVER = /^(?:npx )?svc (?:serve|start)\b|^npm ci && npm start$|^egress-proxy proxy serve/
+/** Shows what comes, and never ends. */
+const ENDLESS = /--follow|events"/
+
+/** The commands of a guide; a line that ends with a backslash goes on. */
+export function commandsOf(markdown: string): string[] {
+  return [...markdown.matchAll(/^```(sh|console)\n(.*?)^```$/gms)].flatMap(([, language, block = '']) => {
+    const lines = block.replaceAll('\\\n', '\\\0').split('\n')
+    const typed = language === 'sh' ? lines : lines.filter((line) => line.startsWith('$ ')).map((line) => line.slice(2))
+    return typed
+      .map((line) => line.replaceAll('\0', '\n'))
+      .filter((line) => line.trim() !== '' && !line.startsWith('#'))
+  })
+}
+
+/** The blocks of settings, which belong into `.env`. */
+export function settingsOf(markdown: string): string[] {
+  return [...markdown.matchAll(/^```dotenv\n(.*?)^```$/gms)].map(([, block = '']) => block)
+}
+
+export interface GuideOptions {
+  /** What is there before the guide begins. */
+  readonly before?: readonly string[]
+  /** Which commands are not run. */
+  readonly leftOut: (command: string) => boolean
+  /** Files of the working directory. */
+  readonly files?: Readonly<Record<string, string>>
+}
+
+/**
+ * Runs them in a copy of the checkout, in a network of its own, so that the ports are free that the guide names. `npm ci` does
+ * nothing: the modules are there. curl fails where the server refuses.
+ */
+export async function runGuide(t: Ending, path: string, options: GuideOptions): Promise<string> {
+  const place = tempDir(t)
+  const checkout = join(place, 'svc')
+  mkdirSync(checkout)
+  for (const name of COPIED) cpSync(join(ROOT, name), join(checkout, name), { recursive: true })
+  symlinkSync(join(ROOT, 'node_modules'), join(checkout, 'node_modules'))
+  for (const [name, content] of Object.entries(options.files ?? {})) writeFileSync(join(checkout, name), content)
+  const commands = commandsOf(readFileSync(join(ROOT, path), 'utf8'))
+  const ran = [...(options.before ?? []), ...commands.filter((command) => !options.leftOut(command))]
+  const script = ['set -aeuo pipefail', 'set -m', 'ip link set lo up', 'trap stop EXIT', STOP, ...ran.map(stepOf)].join(
+    '\n',
+  )
+  const child = spawn('unshare', ['--net', 'bash', '-c', script], {
+    cwd: checkout,
+    env: { ...process.env, PATH: [programsIn(place, checkout), process.env.PATH].join(delimiter), NO_COLOR: '1' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
+  if (child.exitCode !== 0)
+    throw new Error(`a command of ${path} fails:\n${output.slice(-2000)}\n${errors.slice(-2000)}`)
+  return output
+}
+
+const STOP = `server=
+stop() { if [ -n "$server" ]; then kill -- "-$server"; wait "$server" || true; server=; fi; }`
+
+function stepOf(command: string): string {
+  const shown = `printf '%s\\n' ${quoted(`$ ${command}`)}`
+  if (SERVER.test(command)) {
+    // In another terminal; the one before is ended first.
+    const wait =
+      'touch server.log; until grep -qE "^(ready|Ctrl-C)" server.log; do kill -0 $server || { cat server.log; exit 1; }; sleep 0.1; done'
+    return `${shown}\nstop\n{ ${command.replace('npm ci && ', '')}\n} > server.log 2>&1 & server=$!\n${wait}`
+  }
+  if (ENDLESS.test(command)) return `${shown}\n{ timeout --foreground 2 bash -c ${quoted(command)}; } || [ $? -eq 124 ]`
+  return `${shown}\n${command}`
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+function programsIn(place: string, checkout: string): string {
+  const folder = join(place, 'programs')
+  mkdirSync(folder)
+  const program = (name: string, script: string): void => {
+    writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`)
+    chmodSync(join(folder, name), 0o755)
+  }
+  program('svc', `exec ${process.execPath} ${checkout}/bin/svc.js "$@"`)
+  program('egress-proxy', `exec ${process.execPath} ${checkout}/bin/egress-proxy.js "$@"`)
+  program('curl', 'exec /usr/bin/curl --fail-with-body "$@"')
+  return folder
+}
