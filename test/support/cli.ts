@@ -19,6 +19,8 @@ export interface RunOptions {
   readonly terminal?: boolean
   readonly env?: Readonly<Record<string, string>>
   readonly clock?: Clock
+  /** Sits at the terminal and types this where a hidden line is asked for. */
+  readonly ask?: (question: string) => Promise<string>
 }
 
 export interface Cli {
@@ -34,7 +36,7 @@ export interface Cli {
 
 export function testCli(t: Ending): Cli {
   const dir = tempDir(t)
-  const run: Cli['run'] = async (line, { stdin = '', terminal = false, env = {}, clock = systemClock } = {}) => {
+  const run: Cli['run'] = async (line, { stdin = '', terminal = false, env = {}, clock = systemClock, ask } = {}) => {
     const said = { stdout: '', stderr: '' }
     const out = (name: 'stdout' | 'stderr') => ({
       isTerminal: terminal,
@@ -50,6 +52,7 @@ export function testCli(t: Ending): Cli {
       })(),
       environment: sourceOf('the environment', new Map(Object.entries({ SVC_DATA_DIR: dir, ...env }))),
       clock,
+      ask,
       stopped: () => Promise.resolve(),
     })
     return { code, ...said }
