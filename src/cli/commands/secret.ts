@@ -16,7 +16,7 @@ async function set(svc: Svc, scope_kind: Scope, owner: string, key: string, said
   // A wrong name is refused before a secret is typed.
   parse(secrets.create.input, { scope_kind, owner, key, value: 'x' })
   await svc.open()
-  const value = await valueOf(svc, key, said)
+  const value = await readValue(svc, key, said)
   await svc.call(secrets.create, { scope_kind, owner, key, value })
   svc.print.line(`set ${key} of ${scope_kind} ${owner}`)
   if (said !== undefined && said !== '-')
@@ -24,7 +24,7 @@ async function set(svc: Svc, scope_kind: Scope, owner: string, key: string, said
 }
 
 /** From the command line, from stdin, or from the terminal without an echo. */
-async function valueOf({ io }: Svc, key: string, said: string | undefined): Promise<string> {
+async function readValue({ io }: Svc, key: string, said: string | undefined): Promise<string> {
   if (said === '-') {
     // `echo … |` and an editor add one line break that is not part of the value.
     const text = (await stdinText(io.stdin, VALUE_MAX_BYTES)).replace(/\r?\n$/, '')
