@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
@@ -27,8 +28,12 @@ onEveryEngine('svc audit', (engine) => {
 
 test('svc audit shows more rows than one page of the verb holds', async (t) => {
   const cli = await demoCli(t)
-  const gates = Array.from({ length: 206 }, (_, at) => `g${at}`)
-  for (const gate of gates) await cli.ok(`gate demo add ${gate} 1`)
+  const db = new DatabaseSync(`${cli.root}/store/svc.db`)
+  db.exec(`with recursive n (i) as (select 0 union all select i + 1 from n where i < 205)
+    insert into audit (created_at, category, action, actor, resource, key, surface, params_summary, outcome, duration_ms, instance)
+    select created_at, category, action, actor, resource, 'g' || i, surface, params_summary, outcome, duration_ms, instance
+    from n, (select * from audit limit 1) order by i`)
+  db.close()
   const rows = JSON.parse(await cli.ok('audit demo --limit 204 --json'))
   assert.deepEqual([rows.length, rows.at(-1).key], [204, 'g205'])
   assert.equal((await cli.ok('audit demo')).trimEnd().split('\n').length, 51)
