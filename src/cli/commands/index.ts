@@ -4,6 +4,7 @@ import type { Commands } from '../command.ts'
 export const commands: Commands = {
   start: async () => (await import('./start.ts')).startCommands,
   create: async () => (await import('./create.ts')).createCommands,
+  list: async () => (await import('./list.ts')).listCommands,
   serve: async () => (await import('./serve.ts')).serveCommands,
   doctor: async () => (await import('./doctor.ts')).doctorCommands,
   group: async () => (await import('./group.ts')).groupCommands,
@@ -27,6 +28,7 @@ export const commands: Commands = {
   export: async () => (await import('./export.ts')).exportCommands,
   apply: async () => (await import('./apply.ts')).applyCommands,
   bridge: async () => (await import('./bridge.ts')).bridgeCommands,
+  version: async () => (await import('./version.ts')).versionCommands,
   completion: async () => (await import('./completion.ts')).completionCommands,
   help: async () => (await import('./help.ts')).helpCommands,
 }
