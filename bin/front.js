@@ -10,9 +10,10 @@ const here = (path) => fileURLToPath(new URL(path, import.meta.url))
 
 /**
  * `name` is the command, and its script beside this file; `help` the file with its page of help, beside this file too;
- * `entry` the module that runs it, below dist or src; `misuse` the exit code where nothing is asked.
+ * `entry` the module that runs it, below dist or src; `misuse` the exit code where nothing is asked;
+ * `printsVersion` where the program has no command that does.
  */
-export async function start({ name, help, entry, misuse }) {
+export async function start({ name, help, entry, misuse, printsVersion = false }) {
   const args = process.argv.slice(2)
   const [first] = args
   if (first === undefined || (args.length === 1 && ['help', '--help', '-h'].includes(first))) {
@@ -20,7 +21,7 @@ export async function start({ name, help, entry, misuse }) {
     out.on('error', () => {})
     out.write(readFileSync(here(help)))
     process.exitCode = first === undefined ? misuse : 0
-  } else if (first === '--version') {
+  } else if (first === '--version' && printsVersion) {
     process.stdout.write(`${name} ${JSON.parse(readFileSync(here('../package.json'), 'utf8')).version}\n`)
   } else if (Number(process.versions.node.split('.')[0]) < 24) {
     // The project's own Node, when npm has brought it; else a sentence.

@@ -72,6 +72,7 @@ const MAY_WRITE_FILES: Record<string, string> = {
   'src/egress/run/seccomp.ts': 'the seccomp profile of one run, in a temporary directory',
   'src/cell/mount-view.ts': 'a temporary directory to mount on',
   'src/cell/hidden-file.ts': 'a temporary file without a name',
+  'src/daemons/presence.ts': 'the socket of a process that serves, in <data>/ipc',
   'src/agent-socket/run-socket.ts': 'the sockets of runs, in a temporary directory',
   'src/runtimes/bridge.ts': 'a temporary directory of one run',
   'src/runtimes/openai/transcript.ts': 'runs inside the cell, as the agent',

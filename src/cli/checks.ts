@@ -132,15 +132,16 @@ function checkRoutes({ routes, folders, instance }: Contents): Finding {
   const ghosts = routes.flatMap(({ id, target }) => {
     const read = readTarget(target)
     const isGhost = read?.kind === 'folder' && !read.name.includes('{sender}') && !folders.has(read.name)
-    return isGhost ? [`route ${id} leads to ${read.name}, which is no group`] : []
+    return isGhost ? [{ id, name: read.name }] : []
   })
-  return finding('routes', ghosts, `all lead to groups (${routes.length})`, editNext(instance))
+  const faults = ghosts.map(({ id, name }) => `route ${id} leads to ${name}, which is no group`)
+  return finding('routes', faults, `all lead to groups (${routes.length})`, `svc route ${instance} rm ${ghosts[0]?.id}`)
 }
 
 function checkTasks({ tasks, folders, instance }: Contents): Finding {
   const orphans = tasks.filter(({ owner }) => !folders.has(owner))
   const faults = [...new Set(orphans.map(({ owner }) => owner))].map((owner) => `tasks of ${owner}, which is no group`)
-  return finding('tasks', faults, `all are of groups (${tasks.length})`, editNext(instance))
+  return finding('tasks', faults, `all are of groups (${tasks.length})`, `svc task ${instance} rm ${orphans[0]?.id}`)
 }
 
 /** Removing a group leaves what was granted to it and kept for it; whoever takes its name next would have that. */

@@ -57,6 +57,30 @@ suite('a data directory', () => {
     )
     assert.deepEqual(readdirSync(cli.dir), [])
   })
+  test('that is missing, while an instance of a similar name is there', async (t) => {
+    const cli = await demoCli(t)
+    for (const line of ['group dmeo list', 'doctor demoo', 'serve deno', 'send Demo main hi']) {
+      const { stdout, stderr } = await cli.run(line)
+      const name = line.split(' ')[1]
+      assert.ok((stdout + stderr).includes(`there is no instance ${name} in ${cli.dir}; did you mean demo?`), stderr)
+      assert.doesNotMatch(stdout + stderr, /svc create/)
+    }
+    assert.match((await cli.run('group acme list')).stderr, /hint: svc create acme makes it$/m)
+  })
+  test('that is missing where SVC_DATA_DIR is not set', async (t) => {
+    const cli = testCli(t)
+    const { code, stderr } = await cli.run('group demo list', { env: { SVC_DATA_DIR: '', PREFIX: cli.dir } })
+    assert.equal(code, 1)
+    assert.equal(
+      stderr,
+      `svc: there is no instance demo: ${cli.dir}/data/svc_demo does not exist\n` +
+        `hint: SVC_DATA_DIR is not set, so svc looked in ${cli.dir}/data; set it to where your instances are, or svc create demo makes one there\n`,
+    )
+    assert.match(
+      (await cli.run('list', { env: { SVC_DATA_DIR: '', PREFIX: cli.dir } })).stderr,
+      /^no instances in \S+\/data; .*\nSVC_DATA_DIR is not set; /,
+    )
+  })
   test('that is a file', async (t) => {
     const cli = testCli(t)
     writeFileSync(cli.root, 'mine')

@@ -1,10 +1,10 @@
 // Finds an instance on the disk, reads what it is told, and opens its store. Nothing here changes an instance: a wrong data
 // directory, a wrong setting or a wrong store is one sentence, and all is as it was.
-import { stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readdir, stat } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import { CELL_SETTINGS } from '../cell/settings.ts'
 import { agentUser } from '../core/agent-user.ts'
-import { dataDir, type Layout, layout } from '../core/layout.ts'
+import { dataDir, dataRoot, instanceOf, type Layout, layout, type Whereabouts } from '../core/layout.ts'
 import { bundledProducts, listProducts } from '../core/products.ts'
 import type { Speech } from '../core/speech.ts'
 import { type OpenHost, openHost } from '../daemons/host.ts'
@@ -23,9 +23,11 @@ import { openSpeech } from '../daemons/speech.ts'
 import { diskCode, readText, refuseDisk } from '../lib/atomic-file.ts'
 import type { Clock } from '../lib/clock.ts'
 import { parseDotenv } from '../lib/dotenv.ts'
+import { nearest } from '../lib/nearest.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import { readSettings, type Source, sourceOf, unknownKeys } from '../lib/settings.ts'
 import type { Address } from '../store/index.ts'
+import { shellQuoted } from './shell-quoted.ts'
 
 const ENV_MAX_BYTES = 1_048_576
 const READABLE_BY_OTHERS = 0o004
@@ -45,24 +47,65 @@ export interface Configured extends Place {
 }
 
 export function placeOf(name: string, environment: Source): Place {
-  const [SVC_DATA_DIR, PREFIX] = [environment.get('SVC_DATA_DIR'), environment.get('PREFIX')]
-  return { name, layout: layout(dataDir(name, { SVC_DATA_DIR, PREFIX })) }
+  return { name, layout: layout(dataDir(name, whereabouts(environment))) }
 }
 
-export async function mustBeThere({ name, layout }: Place): Promise<void> {
+function whereabouts(environment: Source): Whereabouts {
+  return { SVC_DATA_DIR: environment.get('SVC_DATA_DIR'), PREFIX: environment.get('PREFIX') }
+}
+
+/** The directory that instances lie in, and their names; none where it is not there. */
+export async function listInstances(environment: Source): Promise<{ dir: string; names: string[] }> {
+  const dir = dataRoot(whereabouts(environment))
+  return { dir, names: await namesIn(dir) }
+}
+
+async function namesIn(dir: string): Promise<string[]> {
+  try {
+    const entries = await readdir(dir, { withFileTypes: true })
+    return entries
+      .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+      .flatMap((entry) => instanceOf(entry.name) ?? [])
+      .sort()
+  } catch (error) {
+    return diskCode(error) === 'ENOENT' ? [] : refuseDisk(error, 'read', dir)
+  }
+}
+
+export async function mustBeThere({ name, layout }: Place, environment: Source): Promise<void> {
   try {
     if ((await stat(layout.root)).isDirectory()) return
   } catch (error) {
     if (diskCode(error) !== 'ENOENT') refuseDisk(error, 'use', layout.root)
-    refuse('not_found', `there is no instance ${name}: ${layout.root} does not exist`, `svc create ${name} makes it`)
+    return refuseMissing(name, layout.root, environment)
   }
   refuse('invalid', `cannot use ${layout.root}: it is not a directory`)
+}
+
+/** Where `svc start` of a checkout puts its instance, seen from the checkout. */
+const LOCAL = '.svc'
+
+/** Names the likely cause: a mistyped name, or a variable that is not set in this shell. */
+async function refuseMissing(name: string, root: string, environment: Source): Promise<never> {
+  const { dir, names } = await listInstances(environment)
+  const meant = nearest(name, names)
+  if (meant !== undefined) refuse('not_found', `there is no instance ${name} in ${dir}; did you mean ${meant}?`)
+  const sentence = `there is no instance ${name}: ${root} does not exist`
+  const local = resolve(LOCAL)
+  if (local !== dir && (await namesIn(local).catch((): string[] => [])).includes(name))
+    refuse('not_found', sentence, `there is one in ./${LOCAL}: export SVC_DATA_DIR=${shellQuoted(local)}`)
+  if (environment.get('SVC_DATA_DIR')) refuse('not_found', sentence, `svc create ${name} makes it`)
+  refuse(
+    'not_found',
+    sentence,
+    `SVC_DATA_DIR is not set, so svc looked in ${dir}; set it to where your instances are, or svc create ${name} makes one there`,
+  )
 }
 
 /** An instance that is there, with what it is told. */
 export async function findInstance(name: string, environment: Source): Promise<Configured> {
   const place = placeOf(name, environment)
-  await mustBeThere(place)
+  await mustBeThere(place, environment)
   return configure(place, environment)
 }
 

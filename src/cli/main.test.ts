@@ -100,7 +100,9 @@ test('whatever is typed is answered, and never with an internal error', async (t
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...nouns), fc.array(word, { maxLength: 6 }), async (noun, words) => {
       const { code, stderr } = await cli.run([noun, 'demo', ...words])
-      assert.ok(code === 0 || (code === 1 && stderr.startsWith('svc: ')) || noun === 'doctor', stderr)
+      // A message that does not reach its server ends with 2, and the draws share one instance that may have links.
+      const isRefused = code === (noun === 'send' && stderr.includes('svc serve') ? 2 : 1) && stderr.startsWith('svc: ')
+      assert.ok(code === 0 || isRefused || noun === 'doctor', `${code}: ${stderr}`)
       assert.doesNotMatch(stderr, /internal error/)
     }),
     { numRuns: 150 },

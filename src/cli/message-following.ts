@@ -3,31 +3,17 @@ import { type MessageState, OPEN_STATES } from '../core/message-states.ts'
 import { inboxResource } from '../resources/inbox.ts'
 import type { Svc } from './command.ts'
 import { lineByLine, type Only } from './message-table.ts'
+import { followStore } from './store-following.ts'
 
-const LOOK_MS = 1000
 /** So many are asked for at once. */
 const PIECE = 1000
 
 /** Each message when it arrives, and again when it has come to its end. */
 export async function followMessages(svc: Svc, only: Only): Promise<void> {
-  const stop = new AbortController()
-  void svc.io.stopped().then(() => stop.abort())
-  const { host } = await svc.open()
-  let hint = Promise.withResolvers<void>()
-  const unheard = host.engine.listen(() => hint.resolve())
-  stop.signal.addEventListener('abort', () => hint.resolve())
-  try {
+  await followStore(svc, async () => {
     const following = await Following.begin(svc, only)
-    while (!stop.signal.aborted) {
-      const timer = setTimeout(() => hint.resolve(), LOOK_MS)
-      await hint.promise
-      clearTimeout(timer)
-      hint = Promise.withResolvers()
-      if (!stop.signal.aborted) await following.look()
-    }
-  } finally {
-    unheard()
-  }
+    return () => following.look()
+  })
 }
 
 /** What has been shown, and what has not come to its end. */

@@ -24,20 +24,21 @@ export function lineByLine(svc: Svc, only: Only): (messages: readonly MessageSta
 }
 
 /** For eyes, columns that stay where they are while the table grows. */
-const WIDTHS = { state: 10, folder: 12, chat: 20, sender: 16 }
+const WIDTHS = { id: 13, state: 10, folder: 12, chat: 20, sender: 16 }
 const TEXT_LEAST = 24
 const TIME_WIDTH = 24
 const REASON_WIDTH = 24
 
 export function tableOf(svc: Svc, rows: readonly MessageState[], { folder, state }: Only): Table<MessageState> {
   const { isTerminal, width = 120 } = svc.io.stdout
-  const others = Object.values(WIDTHS).reduce((sum, each) => sum + each, TIME_WIDTH + REASON_WIDTH) + 12
+  const others = Object.values(WIDTHS).reduce((sum, each) => sum + each, TIME_WIDTH + REASON_WIDTH) + 14
   const fit = (text: string, columns: number): string => (isTerminal ? cut(text, columns).padEnd(columns) : text)
   const of = folder === undefined ? '' : ` of ${folder}`
   return {
     rows,
     columns: {
       TIME: ({ created_at }) => created_at,
+      ID: ({ short_id }) => (isTerminal ? short_id.padEnd(WIDTHS.id) : short_id),
       STATE: (message) => fit(message.state, WIDTHS.state),
       FOLDER: (message) => fit(message.folder ?? '-', WIDTHS.folder),
       CHAT: ({ chat }) => fit(chat, WIDTHS.chat),

@@ -1,7 +1,7 @@
 // Scheduled tasks that are due (decision T4). One transaction takes a slot, records the message that it fires and sets the
 // next one, so that no crash leaves half of it and no two schedulers fire it twice.
 import { timestamp, uuidv7 } from '../lib/clock.ts'
-import { Refusal } from '../lib/refusal.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import type { Patch } from '../store/table.ts'
@@ -70,9 +70,10 @@ async function fire(tx: Tx, firing: Firing, task: ScheduledTask, now: number): P
 /** Says the prompt of the task's slot, once, and logs the run as of when the slot was taken. Whoever calls this has the slot. */
 export async function sayPrompt(
   tx: Tx,
-  firing: Firing,
+  firing: Speaking,
   task: ScheduledTask,
   now: number = firing.clock.now(),
+  slot: string = slotId(task),
 ): Promise<Received> {
   const { id, owner, chat_jid, prompt, context_mode, reach = 'all' } = task
   const is_isolated = context_mode === 'isolated'
@@ -82,7 +83,7 @@ export async function sayPrompt(
     sender: is_isolated ? `timed-isolated:${id}` : 'timed',
     content: prompt,
     reach,
-    envelope: { verb: 'message', platform_id: slotId(task), task_id: id, is_isolated, as_folder: owner },
+    envelope: { verb: 'message', platform_id: slot, task_id: id, is_isolated, as_folder: owner },
   })
   await taskRunLogs.insertIfMissing(tx, {
     // The turn of the message has the same id, and tells here how it went.
@@ -94,6 +95,13 @@ export async function sayPrompt(
     result: ENQUEUED,
   })
   return message
+}
+
+/** Fires a task once, now, apart from its slots: its state and its next run stay as they are. Behind `queueUp`. */
+export async function runOnce(tx: Tx, firing: Speaking, task: ScheduledTask): Promise<Received> {
+  if (!(await groups.find(tx, { folder: task.owner }))) refuse('conflict', `there is no group ${task.owner}`)
+  const { clock, random } = firing
+  return sayPrompt(tx, firing, task, clock.now(), `run-${task.id}-${uuidv7(clock, random)}`)
 }
 
 /** What a run log says until its turn is over. */

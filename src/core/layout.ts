@@ -24,8 +24,19 @@ export interface Whereabouts {
   readonly PREFIX?: string | undefined
 }
 
-export function dataDir(name: string, { SVC_DATA_DIR, PREFIX }: Whereabouts): string {
-  return resolve(SVC_DATA_DIR || join(PREFIX || '/srv', 'data'), `svc_${instanceName(name)}`)
+/** The directory that instances lie in. */
+export function dataRoot({ SVC_DATA_DIR, PREFIX }: Whereabouts): string {
+  return resolve(SVC_DATA_DIR || join(PREFIX || '/srv', 'data'))
+}
+
+export function dataDir(name: string, whereabouts: Whereabouts): string {
+  return join(dataRoot(whereabouts), `svc_${instanceName(name)}`)
+}
+
+/** The name of the instance in a directory that is called so; nothing where it is none. */
+export function instanceOf(directory: string): string | undefined {
+  const [, name] = /^svc_([A-Za-z0-9_][A-Za-z0-9_-]{0,31})$/.exec(directory) ?? []
+  return name
 }
 
 export interface Layout {

@@ -12,6 +12,7 @@ import { turns } from './turns.ts'
 export const MessageState = z.object({
   seq: z.int(),
   id: z.string(),
+  short_id: z.string().describe('A beginning of the id that no other message has, which `show` takes'),
   created_at: z.string(),
   state: InboxState,
   folder: z.string().optional(),
@@ -44,7 +45,7 @@ export async function messageStates(tx: Tx, request: StatesRequest): Promise<Mes
   const { limit, after } = request
   const way = after === undefined ? 'desc' : 'asc'
   const both = [...(await routed(tx, request, way)), ...(await unrouted(tx, request, way))]
-  const sorted = both.toSorted((one, other) => one.seq - other.seq)
+  const sorted = withShortIds(both).toSorted((one, other) => one.seq - other.seq)
   return after === undefined ? sorted.slice(-limit) : sorted.slice(0, limit)
 }
 
@@ -53,6 +54,33 @@ export async function routedSeq(tx: Tx): Promise<number> {
   const { rows } = await run(tx, 'select last_seq from routing where id = 1')
   return Number(rows[0]?.last_seq ?? 0)
 }
+
+/** So much of an id is its time in milliseconds: what arrives later does not begin with it. */
+const SHORT_LEAST = 13
+
+/** A message, and the ids that stand before and after its own in the order of all routed ones. */
+type Neighboured = Omit<MessageState, 'short_id'> & { readonly neighbours: readonly string[] }
+
+/** Those that are not routed are in no index: they are held against each other. */
+function withShortIds(found: readonly Neighboured[]): MessageState[] {
+  const ids = found.map(({ id }) => id).sort()
+  return found.map(({ neighbours, ...message }) => {
+    const at = ids.indexOf(message.id)
+    const others = [...neighbours, ids[at - 1], ids[at + 1]].filter((other) => other !== undefined)
+    const shared = Math.max(...others.map((other) => sharedLength(message.id, other)), 0)
+    return { ...message, short_id: message.id.slice(0, Math.max(SHORT_LEAST, shared + 1)) }
+  })
+}
+
+function sharedLength(one: string, other: string): number {
+  let length = 0
+  while (length < one.length && one[length] === other[length]) length++
+  return length
+}
+
+/** The neighbours in the index of ids. */
+const NEIGHBOURS = `(select max(o.id) from inbox o where o.id < m.id) as id_before,
+  (select min(o.id) from inbox o where o.id > m.id) as id_after`
 
 const TEXT = `substr(m.content, 1, ${TEXT_BYTES}) as content`
 
@@ -65,7 +93,8 @@ async function routed(tx: Tx, { folder, state, limit, after, seqs }: StatesReque
   })
   const { rows } = await run(
     tx,
-    `select m.seq, m.id, m.created_at, i.state, i.folder, i.topic, m.jid, m.sender, i.reason, i.turn_id, ${TEXT}
+    `select m.seq, m.id, m.created_at, i.state, i.folder, i.topic, m.jid, m.sender, i.reason, i.turn_id, ${TEXT},
+       ${NEIGHBOURS}
      from inbox i join messages m on m.seq = i.message_seq ${where} order by i.message_seq ${way} limit ${limit}`,
     values,
   )
@@ -82,7 +111,8 @@ async function unrouted(tx: Tx, { folder, state, limit, after, seqs }: StatesReq
   })
   const { rows } = await run(
     tx,
-    `select m.seq, m.id, m.created_at, m.target_folder as folder, m.topic, m.jid, m.sender, ${TEXT} from messages m
+    `select m.seq, m.id, m.created_at, m.target_folder as folder, m.topic, m.jid, m.sender, ${TEXT}, ${NEIGHBOURS}
+     from messages m
      ${where} and m.direction = 'in' and not exists (select 1 from inbox i where i.message_seq = m.seq)
      order by m.seq ${way} limit ${limit}`,
     values,
@@ -102,7 +132,7 @@ function conditions(given: Readonly<Record<string, Value | readonly Value[] | un
   return { where: parts.length === 0 ? '' : `where ${parts.join(' and ')}`, values }
 }
 
-function stateOf(row: Record<string, Value>): MessageState {
+function stateOf(row: Record<string, Value>): Neighboured {
   const text = (name: string): string | undefined => (typeof row[name] === 'string' ? row[name] : undefined)
   return {
     seq: Number(row.seq),
@@ -116,6 +146,7 @@ function stateOf(row: Record<string, Value>): MessageState {
     text: beginning(row.content),
     reason: text('reason'),
     turn_id: text('turn_id'),
+    neighbours: [text('id_before'), text('id_after')].filter((id) => id !== undefined),
   }
 }
 
@@ -146,6 +177,19 @@ export async function messageStory(tx: Tx, id: string) {
   }
 }
 
+/** Ids of messages that begin so; `limit` of them at most. */
+export async function idsBeginning(tx: Tx, prefix: string, limit: number): Promise<string[]> {
+  // No character comes after this one.
+  const range = [prefix, `${prefix}\u{10ffff}`]
+  const routed = await run(tx, `select id from inbox where id >= $1 and id < $2 order by id limit ${limit}`, range)
+  const waiting = await run(
+    tx,
+    `select id from messages where seq > $3 and id >= $1 and id < $2 and direction = 'in' order by id limit ${limit}`,
+    [...range, await routedSeq(tx)],
+  )
+  return [...new Set([...routed.rows, ...waiting.rows].map(({ id }) => String(id)))].sort().slice(0, limit)
+}
+
 async function unroutedSeq(tx: Tx, id: string): Promise<number | undefined> {
   const { rows } = await run(tx, `select seq from messages where seq > $1 and id = $2 and direction = 'in'`, [
     await routedSeq(tx),
@@ -158,7 +202,7 @@ async function unroutedSeq(tx: Tx, id: string): Promise<number | undefined> {
 async function answersOf(tx: Tx, turn_id: string) {
   const { rows } = await run(
     tx,
-    `select o.id, o.created_at, m.kind, o.jid, o.action, o.state, o.attempts, o.platform_id, o.error, ${TEXT}
+    `select o.id, o.created_at, m.kind, o.jid, o.action, o.state, o.attempts, o.platform_id, o.error, m.content
      from outbox o join messages m on m.seq = o.message_seq where o.turn_id = $1 order by o.message_seq`,
     [turn_id],
   )
@@ -172,7 +216,7 @@ async function answersOf(tx: Tx, turn_id: string) {
     attempts: Number(row.attempts),
     ...(row.platform_id === null ? {} : { platform_id: String(row.platform_id) }),
     ...(row.error === null ? {} : { error: String(row.error) }),
-    text: beginning(row.content),
+    text: row.content instanceof Uint8Array ? textOf(row.content) : '',
   }))
 }
 

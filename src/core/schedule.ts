@@ -1,7 +1,7 @@
 // When a task runs (decision T4): a 5-field cron expression, an interval in milliseconds, or once.
 import { Cron } from 'croner'
 import { timestamp } from '../lib/clock.ts'
-import { refuse } from '../lib/refusal.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
 import { Timestamp } from './values.ts'
 
 export const MIN_INTERVAL_MS = 1000
@@ -36,6 +36,23 @@ export function nextRun(cron: string, after: number, timeZone: string, slot: num
   }
   const next = expressionOf(cron, timeZone).nextRun(new Date(from))
   return next ? timestamp(next.getTime()) : refuseCron(cron, 'it never fires')
+}
+
+/** The next runs of a task, soonest first, as far as its times can be read. */
+export function nextRuns(
+  { cron, next_run }: { readonly cron?: string | undefined; readonly next_run?: string | undefined },
+  timeZone: string,
+  count: number,
+): string[] {
+  const runs = next_run === undefined ? [] : [next_run]
+  try {
+    while (cron !== undefined && runs.length > 0 && runs.length < count)
+      runs.push(nextRun(cron, Date.parse(runs.at(-1) ?? ''), timeZone))
+  } catch (error) {
+    // An expression that was stored by an earlier version may fire never again.
+    if (!(error instanceof Refusal)) throw error
+  }
+  return runs
 }
 
 /** Refuses an interval that is shorter than what the instance allows. Cron fields have minutes anyway. */

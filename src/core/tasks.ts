@@ -58,6 +58,18 @@ export const taskRunLogs = new Table({
   ],
 })
 
+export type TaskRunLog = z.output<typeof TaskRunLog>
+
+/** The last runs of a task, oldest first. */
+export async function lastRuns(tx: Tx, task_id: string, limit: number): Promise<TaskRunLog[]> {
+  const { rows } = await run(
+    tx,
+    `select ${taskRunLogs.columns.join(', ')} from task_run_logs where task_id = $1 order by run_at desc, id desc limit $2`,
+    [task_id, limit],
+  )
+  return rows.map((row) => taskRunLogs.decode(row)).toReversed()
+}
+
 /** How many tasks a folder has, of these states or of all. */
 export async function countTasks(
   tx: Tx,

@@ -13,6 +13,7 @@ import { daemons } from './index.ts'
 import { type Limits, type Listener, openListener } from './listener.ts'
 import { openPeers } from './peers.ts'
 import { placeOf, urlsOf } from './places.ts'
+import { announce } from './presence.ts'
 import { DAEMON_NAMES, type DaemonName, INSTANCE_SETTINGS } from './settings.ts'
 
 export interface ServeOptions {
@@ -49,17 +50,30 @@ export async function serve(options: ServeOptions): Promise<Served> {
     // A search that runs is ended: its request does not hold up the listeners.
     opened.defer(() => Promise.all([options.host.search?.close(), closeAll(listeners)]).then(() => {}))
     opened.defer(() => stop.abort())
-    for (const [name, { url }] of listeners) options.print(`${name} ${url}`)
+    const urls = Object.fromEntries(listeners.map(([name, { url }]) => [name, url]))
+    const presence = await tellOthers(options, urls)
+    opened.defer(() => presence?.close())
+    for (const [name, url] of Object.entries(urls)) options.print(`${name} ${url}`)
     options.print('ready')
     let closing: Promise<void> | undefined
     const close = (): Promise<void> => {
       closing ??= opened.disposeAsync()
       return closing
     }
-    return { urls: Object.fromEntries(listeners.map(([name, { url }]) => [name, url])), close }
+    return { urls, close }
   } catch (error) {
     await opened.disposeAsync()
     throw error
+  }
+}
+
+/** For `svc list` and for a second `svc serve`. Where it cannot be said, the daemons serve all the same. */
+async function tellOthers({ host, log }: ServeOptions, urls: Readonly<Record<string, string>>) {
+  try {
+    return host.layout && (await announce(host.layout, { pid: process.pid, urls }))
+  } catch (error) {
+    log.warn({ err: error }, 'svc list cannot see that this process serves the instance')
+    return undefined
   }
 }
 
@@ -91,7 +105,7 @@ async function openDaemons(
 }
 
 /** In the order of the list, whatever the order they were named in. */
-function namesOf(wanted: readonly string[] | undefined): readonly DaemonName[] {
+export function namesOf(wanted: readonly string[] | undefined): readonly DaemonName[] {
   if (!wanted?.length) return DAEMON_NAMES
   for (const word of wanted) {
     if (DAEMON_NAMES.some((name) => name === word)) continue

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { groups } from '../core/groups.ts'
 import { InboxState, inbox } from '../core/inbox.ts'
-import { MessageState, messageStates, messageStory, routedSeq } from '../core/message-states.ts'
+import { idsBeginning, MessageState, messageStates, messageStory, routedSeq } from '../core/message-states.ts'
 import { Folder, limit, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { hostOnly } from '../registry/needs.ts'
@@ -40,7 +40,16 @@ export const inboxResource = resource({
       input: z.object({ id: line(256) }),
       needs: hostOnly,
       run: async ({ tx }, { id }) =>
-        (await messageStory(tx, id)) ?? refuse('not_found', `no message ${id} arrived here`),
+        (await messageStory(tx, id)) ?? refuse('not_found', `no message with id ${id} arrived`),
+    }),
+
+    /** The ids that begin so, for an operator who types the beginning of one. */
+    ids: verb({
+      reads: true,
+      input: z.object({ prefix: line(256), limit: limit(10, 100) }),
+      output: z.object({ ids: z.array(z.string()) }),
+      needs: hostOnly,
+      run: async ({ tx }, { prefix, limit }) => ({ ids: await idsBeginning(tx, prefix, limit) }),
     }),
   }),
 })

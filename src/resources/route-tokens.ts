@@ -130,20 +130,19 @@ export const routeTokensResource = resource({
       run: async (ctx, { jid }) => ({ deleted: await table.remove(ctx.tx, { jid }) }),
     }),
 
-    /** The command line's view of one folder: what it owns and what is delivered to it. */
+    /** The command line's view: every link, or what one folder owns and what is delivered to it. */
     list_of: verb({
       reads: true,
-      input: Paging.extend({ folder: Folder }),
+      input: Paging.extend({ folder: Folder.optional() }),
       output: z.object({ tokens: z.array(Listed), next: z.string().optional() }),
       needs: hostOnly,
       run: async (ctx, { folder, limit, after }) => {
-        if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
-        const { rows, next } = await table.page(ctx.tx, {
-          order: NEWEST_FIRST,
-          limit,
-          after,
-          keep: (token) => token.owner_folder === folder || deliveryOf(token) === folder,
-        })
+        const isKnown = folder === undefined || (await groups.find(ctx.tx, { folder }))
+        if (!isKnown) refuse('not_found', `there is no group ${folder}`)
+        const isOf = (token: z.output<typeof RouteToken>): boolean =>
+          token.owner_folder === folder || deliveryOf(token) === folder
+        const request = { order: NEWEST_FIRST, limit, after }
+        const { rows, next } = await table.page(ctx.tx, folder === undefined ? request : { ...request, keep: isOf })
         const tokens = []
         for (const row of rows) tokens.push(await withStats(ctx, row))
         return { tokens, ...(next === undefined ? {} : { next }) }

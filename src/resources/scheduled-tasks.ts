@@ -1,17 +1,18 @@
 // Scheduled tasks: prompts that fire by themselves. Served at /v1/tasks; its name everywhere else stays scheduled_tasks.
 import { z } from 'zod'
+import { runOnce } from '../core/firing.ts'
 import { groups } from '../core/groups.ts'
 import { reachOfPerson } from '../core/message-reach.ts'
 import type { Reach } from '../core/reach.ts'
 import { folderOfChat } from '../core/resolve.ts'
-import { mustBeSpaced, nextRun, parseSchedule, type Schedule } from '../core/schedule.ts'
-import { countTasks, removeCompleted, ScheduledTask, scheduledTasks } from '../core/tasks.ts'
+import { mustBeSpaced, nextRun, nextRuns, parseSchedule, type Schedule } from '../core/schedule.ts'
+import { countTasks, lastRuns, removeCompleted, ScheduledTask, scheduledTasks, TaskRunLog } from '../core/tasks.ts'
 import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustReachChat } from '../registry/chat-needs.ts'
 import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
-import { listed, mustHaveToolOver } from '../registry/needs.ts'
+import { hostOnly, listed, mustHaveToolOver } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 import { mustReachTask, tasksInSight } from '../registry/task-sight.ts'
 import type { Patch } from '../store/table.ts'
@@ -19,6 +20,9 @@ import type { Patch } from '../store/table.ts'
 type Task = z.output<typeof ScheduledTask>
 const Ok = z.object({ ok: z.literal(true) })
 const OK = { ok: true as const }
+/** How much `show` tells. */
+const NEXT_RUNS = 3
+const LAST_RUNS = 10
 
 const Id = z.object({ id: line(320) })
 const TaskId = line(320).describe('As schedule_task and list_tasks give it')
@@ -52,6 +56,36 @@ export const scheduledTasksResource = resource({
       reach: 'chat',
       tool: 'list_tasks',
       toolReply: ({ scheduled_tasks }) => scheduled_tasks,
+    }),
+
+    /** All that is known of one task. For the command line alone. */
+    show: verb({
+      reads: true,
+      input: Id,
+      output: z.object({ task: ScheduledTask, next_runs: z.array(z.string()), runs: z.array(TaskRunLog) }),
+      needs: hostOnly,
+      run: async (ctx, { id }) => {
+        const task = await mustFind(ctx, table, { id }, `task ${id}`)
+        // What is paused or over fires at none of its times.
+        const next_runs = task.status === 'active' ? nextRuns(task, ctx.timeZone, NEXT_RUNS) : []
+        return { task, next_runs, runs: await lastRuns(ctx.tx, id, LAST_RUNS) }
+      },
+    }),
+
+    /** Fires it once, now, whatever its state, and leaves its schedule alone. For the command line alone. */
+    run: verb({
+      input: Id,
+      output: z.object({ message_id: z.string() }),
+      needs: hostOnly,
+      says: true,
+      run: async (ctx, { id }) => {
+        const task = await mustFind(ctx, table, { id }, `task ${id}`)
+        return { message_id: (await runOnce(ctx.tx, ctx, task)).id }
+      },
+      finish: async ({ host }, reply) => {
+        host.signals.emit()
+        return reply
+      },
     }),
 
     schedule: verb({

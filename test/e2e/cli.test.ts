@@ -85,7 +85,23 @@ suite('the front', () => {
 
   test('knows its version', (t) => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-    assert.deepEqual(desk(t).run('--version'), { code: 0, stdout: `svc ${version}\n`, stderr: '' })
+    const { node, sqlite } = process.versions
+    const stdout = `svc ${version}\nnode ${node}\nsqlite ${sqlite}\n`
+    for (const word of ['--version', 'version']) assert.deepEqual(desk(t).run(word), { code: 0, stdout, stderr: '' })
+    assert.deepEqual(JSON.parse(desk(t).run('--version', '--json').stdout), { svc: version, node, sqlite })
+  })
+
+  test('names the variable that is not set when the instance is in ./.svc', (t) => {
+    const { dir, shell } = desk(t)
+    const { code, stderr } = shell(
+      'SVC_DATA_DIR=$PWD/.svc $SVC create demo > made; unset SVC_DATA_DIR; PREFIX=$PWD/none $SVC group demo list',
+    )
+    assert.equal(code, 1)
+    assert.equal(
+      stderr,
+      `svc: there is no instance demo: ${dir}/none/data/svc_demo does not exist\n` +
+        `hint: there is one in ./.svc: export SVC_DATA_DIR=${dir}/.svc\n`,
+    )
   })
 
   test('keeps compiled code where nobody else can write, or not at all', (t) => {

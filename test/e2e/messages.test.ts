@@ -12,6 +12,7 @@ const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
 
 interface Shown {
   readonly id: string
+  readonly short_id: string
   readonly state: string
   readonly text: string
 }
@@ -43,7 +44,14 @@ test('shows each message with its end; --follow shows it as it comes and goes un
   const { stdout: story } = await demo.run('messages', 'demo', 'show', first?.id ?? '')
   assert.match(story, /^state: answered$/m)
   assert.match(story, /^turn state: answered$/m)
-  assert.match(story, /^\S+\tmessage\tweb:main\S*\tsent\t/m)
+  assert.match(story, /^answer of \S+ \(message\) to web:main\S*, sent\n {2}\S/m)
+
+  const long = `${'word '.repeat(1000)}\nthe last line`
+  await say(`/tool reply ${JSON.stringify({ chatJid: 'web:main', text: long })}`)
+  await until(async () => (await listed()).every(({ state }) => !['waiting', 'running'].includes(state)))
+  const { short_id = '' } = (await listed()).at(-1) ?? {}
+  const { stdout: whole } = await demo.run('messages', 'demo', 'show', short_id)
+  assert.ok(whole.includes(`  ${'word '.repeat(1000)}\n  the last line\n`), whole)
 
   const follower = spawn(process.execPath, [BIN, 'messages', 'demo', '--follow', '--json'], {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: dirname(demo.root) },
@@ -52,7 +60,7 @@ test('shows each message with its end; --follow shows it as it comes and goes un
   t.after(() => void follower.kill('SIGKILL'))
   const shown: Shown[] = []
   createInterface({ input: follower.stdout }).on('line', (line) => shown.push(JSON.parse(line)))
-  await until(() => shown.length === 1)
+  await until(() => shown.length === 2)
   await say('the second')
   const ends = (): Shown[] => shown.filter(({ text, state }) => text === 'the second' && state === 'answered')
   await until(() => ends().length === 1)

@@ -19,6 +19,12 @@ export interface RunOptions {
   readonly terminal?: boolean
   readonly env?: Readonly<Record<string, string>>
   readonly clock?: Clock
+  /** Sits at the terminal and types this where a hidden line is asked for. */
+  readonly ask?: (question: string) => Promise<string>
+  /** Told of each piece of stdout when it is written. */
+  readonly heard?: (text: string) => void
+  /** When Ctrl-C is pressed; at once unless said. */
+  readonly stopped?: Promise<void>
 }
 
 export interface Cli {
@@ -34,12 +40,14 @@ export interface Cli {
 
 export function testCli(t: Ending): Cli {
   const dir = tempDir(t)
-  const run: Cli['run'] = async (line, { stdin = '', terminal = false, env = {}, clock = systemClock } = {}) => {
+  const run: Cli['run'] = async (line, options = {}) => {
+    const { stdin = '', terminal = false, env = {}, clock = systemClock, ask, heard, stopped } = options
     const said = { stdout: '', stderr: '' }
     const out = (name: 'stdout' | 'stderr') => ({
       isTerminal: terminal,
       write: (text: string) => {
         said[name] += text
+        if (name === 'stdout') heard?.(text)
       },
     })
     const code = await main(typeof line === 'string' ? line.split(' ') : line, {
@@ -50,7 +58,8 @@ export function testCli(t: Ending): Cli {
       })(),
       environment: sourceOf('the environment', new Map(Object.entries({ SVC_DATA_DIR: dir, ...env }))),
       clock,
-      stopped: () => Promise.resolve(),
+      ask,
+      stopped: () => stopped ?? Promise.resolve(),
     })
     return { code, ...said }
   }

@@ -64,7 +64,7 @@ onEveryEngine('svc doctor', (engine) => {
     assert.equal(code, 1)
     assert.deepEqual(wrong.map(({ check }) => check).sort(), ['routes', 'tasks'])
     const { stdout } = await cli.run('doctor demo')
-    assert.match(stdout, /^✗ routes: route \d+ leads to team, which is no group\n {4}→ svc export demo/m)
+    assert.match(stdout, /^✗ routes: route \d+ leads to team, which is no group\n {4}→ svc route demo rm \d+$/m)
   })
 })
 

@@ -40,7 +40,7 @@ function show({ print }: Svc, findings: readonly Finding[]): void {
 
 /** In the order in which one rests on the other: what cannot be looked at is left out. */
 async function examine(svc: Svc, place: Place): Promise<Finding[]> {
-  const findings = [await attempt('directory', () => checkDirectory(place))]
+  const findings = [await attempt('directory', () => checkDirectory(place, svc))]
   if (isWrong(findings)) return findings
   findings.push(await attempt('.env', () => checkEnv(place)))
   const settings = await attempt('settings', () => checkSettings(place, svc))
@@ -65,9 +65,9 @@ async function attempt(check: string, work: () => Promise<Finding>): Promise<Fin
   }
 }
 
-async function checkDirectory(place: Place): Promise<Finding> {
+async function checkDirectory(place: Place, svc: Svc): Promise<Finding> {
   const { root } = place.layout
-  await mustBeThere(place)
+  await mustBeThere(place, svc.io.environment)
   const isWritable = await access(root, constants.R_OK | constants.W_OK | constants.X_OK).then(
     () => true,
     () => false,

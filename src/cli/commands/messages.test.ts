@@ -6,20 +6,33 @@ import { type Cli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 import { receive } from '../../core/inbound.ts'
 import { type InboxState, inbox } from '../../core/inbox.ts'
-import { openHost } from '../../daemons/host.ts'
+import { type OpenHost, openHost } from '../../daemons/host.ts'
 import { systemClock, systemRandom, timestamp } from '../../lib/clock.ts'
 import { parseDotenv } from '../../lib/dotenv.ts'
 import { run } from '../../store/statement.ts'
 
-/** Puts messages into the store of `demo`; their ids. */
-async function arrive(
-  { root }: Cli,
-  ...all: readonly { text: string; state?: InboxState; reason?: string; folder?: string }[]
-): Promise<string[]> {
+async function openDemo({ root }: Cli): Promise<OpenHost> {
   const env = parseDotenv(readFileSync(join(root, '.env'), 'utf8'), '.env')
   const url = env.get('DATABASE_URL')
   const store = url ? { url } : { path: join(root, 'store', 'svc.db') }
-  const host = await openHost({ instance: 'demo', store, webBase: 'http://localhost' })
+  return openHost({ instance: 'demo', store, webBase: 'http://localhost' })
+}
+
+/** Gives a message another id. */
+async function rename(cli: Cli, from: string, to: string): Promise<void> {
+  const host = await openDemo(cli)
+  await host.engine.transaction(async (tx) => {
+    for (const table of ['messages', 'inbox']) await run(tx, `update ${table} set id = $2 where id = $1`, [from, to])
+  })
+  await host.close()
+}
+
+/** Puts messages into the store of `demo`; their ids. */
+async function arrive(
+  cli: Cli,
+  ...all: readonly { text: string; state?: InboxState; reason?: string; folder?: string }[]
+): Promise<string[]> {
+  const host = await openDemo(cli)
   const speaking = { dialect: host.engine.dialect, clock: systemClock, random: systemRandom }
   const ids: string[] = []
   try {
@@ -61,7 +74,7 @@ onEveryEngine('svc messages', (engine) => {
     const { cli } = await demoWith(t, engine)
     const lines = (await cli.ok('messages demo')).trimEnd().split('\n')
     assert.deepEqual(
-      lines.map((line) => line.split('\t').slice(1)),
+      lines.map((line) => line.split('\t').slice(2)),
       [
         ['STATE', 'FOLDER', 'CHAT', 'SENDER', 'TEXT', 'REASON'],
         ['answered', 'main', 'telegram:1', 'telegram:7', 'what is new?', '-'],
@@ -86,7 +99,45 @@ onEveryEngine('svc messages', (engine) => {
     assert.match(shown, /^text: and now\?$/m)
     assert.equal(JSON.parse(await cli.ok(['messages', 'demo', 'show', ids[2] ?? '', '--json'])).state, 'waiting')
     const { code, stderr } = await cli.run('messages demo show nobody')
-    assert.deepEqual([code, stderr.includes('no message nobody arrived here')], [1, true])
+    assert.deepEqual([code, stderr], [1, 'svc: there is no message whose id is or begins with nobody\n'])
+  })
+
+  test('shows a beginning of each id that no other has, routed or not, and show takes it', async (t) => {
+    const { cli, ids } = await demoWith(t, engine)
+    const shorts = (await cli.ok('messages demo'))
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split('\t')[1] ?? '')
+    for (const [at, short] of shorts.entries()) {
+      assert.ok(short.length >= 13 && ids[at]?.startsWith(short), short)
+      assert.match(await cli.ok(`messages demo show ${short}`), new RegExp(`^id: ${ids[at]}\n`))
+    }
+    assert.equal(new Set(shorts).size, ids.length)
+    const { code, stderr } = await cli.run(`messages demo show ${ids[0]?.slice(0, 6)}`)
+    assert.equal(code, 1)
+    assert.equal(
+      stderr,
+      `svc: the ids of several messages begin with ${ids[0]?.slice(0, 6)}: ${ids.toSorted().join(', ')}\nhint: type more of the id\n`,
+    )
+  })
+
+  test('tells apart two ids that differ in their last letter alone', async (t) => {
+    const { cli } = await demoWith(t, engine)
+    const twins = await arrive(cli, { text: 'one', state: 'silent' }, { text: 'two', state: 'silent' })
+    const [one = '', two = ''] = twins
+    const twin = `${one.slice(0, -1)}${one.endsWith('0') ? '1' : '0'}`
+    await rename(cli, two, twin)
+    const rows: { id: string; short_id: string }[] = JSON.parse(await cli.ok('messages demo --limit 2 --json'))
+    assert.deepEqual(
+      rows.map(({ id, short_id }) => [id, short_id]),
+      [
+        [one, one],
+        [twin, twin],
+      ],
+    )
+    assert.match(await cli.ok(`messages demo show ${twin}`), /^text: two$/m)
+    assert.equal((await cli.run(`messages demo show ${one.slice(0, -1)}`)).code, 1)
   })
 
   test('--follow shows what is there, goes on until it is told to stop, and with --json says a line for each', async (t) => {

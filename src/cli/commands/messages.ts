@@ -1,10 +1,14 @@
 // What became of each message: it waits, it runs, or it has come to its one end (decision L14).
 import type { InboxState } from '../../core/inbox.ts'
 import type { MessageStory } from '../../core/message-states.ts'
+import { cell } from '../../lib/print.ts'
 import { inboxResource } from '../../resources/inbox.ts'
 import { command, type Svc } from '../command.ts'
-import { cut, type Only, oneLine, tableOf } from '../message-table.ts'
+import { type Only, tableOf } from '../message-table.ts'
 import { wholeNumber } from '../number.ts'
+import { uniqueId } from '../unique-id.ts'
+
+type Answer = MessageStory['answers'][number]
 
 export const messagesCommands = [
   command({
@@ -26,9 +30,13 @@ export const messagesCommands = [
   }),
   command({
     usage: 'messages <instance> show <id> [--json]',
-    about: 'show all that is known of one message: its turn, what was answered and how far that got, what it cost',
-    example: 'messages demo show 019c8a53-7f9e-7c1e-b6bb-0f6f1f1c5a10',
-    run: async (svc, { id }) => showStory(svc, await svc.call(inboxResource.verbs.story, { id })),
+    about:
+      'show all that is known of one message: its turn, the whole answer and how far that got, what it cost; the beginning of the id will do',
+    example: 'messages demo show 019c8a53-7f9e',
+    run: async (svc, { id: typed }) => {
+      const { ids } = await svc.call(inboxResource.verbs.ids, { prefix: typed })
+      showStory(svc, await svc.call(inboxResource.verbs.story, { id: uniqueId('message', typed, ids) }))
+    },
   }),
 ]
 
@@ -67,20 +75,7 @@ function showStory(svc: Svc, story: MessageStory): void {
     story,
   )
   if (print.json) return
-  if (answers.length > 0)
-    print.table({
-      rows: answers,
-      columns: {
-        SAID: ({ created_at }) => created_at,
-        KIND: ({ kind }) => kind,
-        CHAT: ({ chat }) => chat,
-        DELIVERY: ({ state }) => state,
-        TRIES: ({ attempts }) => attempts,
-        TEXT: ({ text }) => cut(oneLine(text), 60),
-        ERROR: ({ error = '-' }) => error,
-      },
-      empty: '',
-    })
+  for (const answer of answers) showAnswer(svc, answer)
   if (costs.length > 0)
     print.table({
       rows: costs,
@@ -92,6 +87,14 @@ function showStory(svc: Svc, story: MessageStory): void {
       },
       empty: '',
     })
+}
+
+/** How far it got, and all of it as it was said, set in. */
+function showAnswer({ print }: Svc, { created_at, kind, chat, state, attempts, error, text }: Answer): void {
+  const tries = attempts > 1 ? ` after ${attempts} tries` : ''
+  const fault = error === undefined ? '' : `: ${error}`
+  print.line(cell(`answer of ${created_at} (${kind}) to ${chat}, ${state}${tries}${fault}`))
+  for (const line of text.split('\n')) print.line(`  ${line.split('\t').map(cell).join('\t')}`)
 }
 
 function present(lines: Readonly<Record<string, string | number | undefined>>): Record<string, string | number> {

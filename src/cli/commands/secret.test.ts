@@ -66,6 +66,50 @@ suite('a value', () => {
     assert.equal(await storedSecret(cli, 'folder', 'main', 'K'), '-s3 cret\n')
   })
 
+  for (const [line, key] of [
+    ['secret demo set main', 'K'],
+    ['user-secret demo set github:42', 'K'],
+  ])
+    test(`is asked for on a terminal: ${line}`, async (t) => {
+      const cli = await demoCli(t)
+      const questions: string[] = []
+      const ask = async (question: string): Promise<string> => {
+        questions.push(question)
+        return ' typed s3cret'
+      }
+      const { code, stdout, stderr } = await cli.run(`${line} ${key}`, { ask })
+      assert.deepEqual([code, stderr, questions], [0, '', ['value of K (not shown)']])
+      assert.doesNotMatch(stdout, /s3cret/)
+      const [scope, owner] = line?.startsWith('user') ? (['user', 'github:42'] as const) : (['folder', 'main'] as const)
+      assert.equal(await storedSecret(cli, scope, owner, 'K'), ' typed s3cret')
+    })
+
+  test('is asked for only when all else is right, and must not be empty', async (t) => {
+    const cli = await demoCli(t)
+    let asked = 0
+    const ask = async (): Promise<string> => {
+      asked++
+      return ''
+    }
+    for (const line of ['secret demo set main k', 'secret demoo set main K'])
+      assert.equal((await cli.run(line, { ask })).code, 1)
+    assert.equal(asked, 0)
+    const { code, stderr } = await cli.run('secret demo set main K', { ask })
+    assert.deepEqual([code, stderr, asked], [1, 'svc: value must not be empty\n', 1])
+  })
+
+  test('that is missing where there is no terminal is refused, with the way to give it', async (t) => {
+    const cli = await demoCli(t)
+    for (const line of ['secret demo set main K', 'user-secret demo set github:42 K']) {
+      const { code, stderr } = await cli.run(line)
+      assert.equal(code, 1)
+      assert.equal(
+        stderr,
+        'svc: --value is missing, and there is no terminal to ask for it\nhint: --value - reads it from stdin\n',
+      )
+    }
+  })
+
   test('that was typed without its flag is not repeated', async (t) => {
     const cli = await demoCli(t)
     for (const line of ['main K s3cret', 'main K --valu=s3cret', 'main K s3cret --value x', 'main k --value s3cret']) {

@@ -1,4 +1,5 @@
 // Secrets of folders and of people: written and deleted, never shown.
+import { parse } from '../../lib/parse.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { secretsResource } from '../../resources/secrets.ts'
 import { command, type Svc } from '../command.ts'
@@ -8,19 +9,30 @@ const secrets = secretsResource.verbs
 type Scope = 'folder' | 'user'
 
 const FROM_STDIN = '--value - reads it from stdin'
+const ASKED = `without --value it is asked for and not shown; ${FROM_STDIN}`
 const VALUE_MAX_BYTES = 1_048_576
 
-async function set(svc: Svc, scope_kind: Scope, owner: string, key: string, value: string): Promise<void> {
-  if (value !== '-')
-    svc.print.warn('a value on the command line may stay in the history of the shell; --value - reads it from stdin')
-  await svc.call(secrets.create, { scope_kind, owner, key, value: value === '-' ? await typed(svc) : value })
+async function set(svc: Svc, scope_kind: Scope, owner: string, key: string, said: string | undefined): Promise<void> {
+  // A wrong name is refused before a secret is typed.
+  parse(secrets.create.input, { scope_kind, owner, key, value: 'x' })
+  await svc.open()
+  const value = await readValue(svc, key, said)
+  await svc.call(secrets.create, { scope_kind, owner, key, value })
   svc.print.line(`set ${key} of ${scope_kind} ${owner}`)
+  if (said !== undefined && said !== '-')
+    svc.print.warn(`a value on the command line may stay in the history of the shell; ${FROM_STDIN}`)
 }
 
-/** `echo … |` and an editor add one line break that nobody means. */
-async function typed(svc: Svc): Promise<string> {
-  const text = await stdinText(svc.io.stdin, VALUE_MAX_BYTES)
-  return text.replace(/\r?\n$/, '') || refuse('invalid', 'value must not be empty: nothing came from stdin')
+/** From the command line, from stdin, or from the terminal without an echo. */
+async function readValue({ io }: Svc, key: string, said: string | undefined): Promise<string> {
+  if (said === '-') {
+    // `echo … |` and an editor add one line break that is not part of the value.
+    const text = (await stdinText(io.stdin, VALUE_MAX_BYTES)).replace(/\r?\n$/, '')
+    return text || refuse('invalid', 'value must not be empty: nothing came from stdin')
+  }
+  if (said !== undefined) return said
+  if (!io.ask) refuse('invalid', '--value is missing, and there is no terminal to ask for it', FROM_STDIN)
+  return (await io.ask(`value of ${key} (not shown)`)) || refuse('invalid', 'value must not be empty')
 }
 
 async function list(svc: Svc, scope_kind: Scope, owner: string): Promise<void> {
@@ -38,9 +50,9 @@ async function remove(svc: Svc, scope_kind: Scope, owner: string, key: string): 
 
 export const secretCommands = [
   command({
-    usage: 'secret <instance> set <folder> <KEY> --value|-v <v>',
-    about: `store a secret as an environment variable for the runs of a folder and those below it; ${FROM_STDIN}`,
-    example: 'secret demo set main GITHUB_TOKEN --value - < token.txt',
+    usage: 'secret <instance> set <folder> <KEY> [--value|-v <v>]',
+    about: `store a secret as an environment variable for the runs of a folder and those below it; ${ASKED}`,
+    example: 'secret demo set main GITHUB_TOKEN',
     run: (svc, { folder, KEY, value }) => set(svc, 'folder', folder, KEY, value),
   }),
   command({
@@ -59,9 +71,9 @@ export const secretCommands = [
 
 export const userSecretCommands = [
   command({
-    usage: 'user-secret <instance> set <sub> <KEY> --value|-v <v>',
-    about: `store a secret as an environment variable for the turns that a person asks for; ${FROM_STDIN}`,
-    example: 'user-secret demo set github:42 API_KEY --value - < key.txt',
+    usage: 'user-secret <instance> set <sub> <KEY> [--value|-v <v>]',
+    about: `store a secret as an environment variable for the turns that a person asks for; ${ASKED}`,
+    example: 'user-secret demo set github:42 API_KEY',
     run: (svc, { sub, KEY, value }) => set(svc, 'user', sub, KEY, value),
   }),
   command({

@@ -1,18 +1,25 @@
 // Runs the daemons of an instance until it is told to stop.
 import type { OpenHost } from '../../daemons/host.ts'
+import type { ServingProcess } from '../../daemons/presence.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
 import { command, type Svc } from '../command.ts'
 import type { Configured } from '../instance.ts'
 
 export const serveCommands = [
   command({
-    usage: 'serve <instance> [<daemon>…]',
-    about: 'run every daemon in one process, or only those that are named; prints where each listens, then ready',
-    example: 'serve demo',
-    run: async (svc, { instance, daemon }) => {
-      const { findInstance } = await import('../instance.ts')
+    usage: 'serve <instance> [<daemon>…] [--port|-p <n>]',
+    about:
+      'run every daemon in one process, or only those that are named; prints where each listens, then ready; --port is where the front door listens, whatever .env says',
+    example: 'serve demo --port 9000',
+    run: async (svc, { instance, daemon, port: typed }) => {
+      const [{ findInstance }, { readPort, withPort }] = await Promise.all([
+        import('../instance.ts'),
+        import('../port-flag.ts'),
+      ])
+      const port = typed === undefined ? undefined : readPort(typed)
       const configured = await findInstance(instance, svc.io.environment)
       for (const warning of configured.warnings) svc.print.warn(warning)
-      await runDaemons(svc, configured, { daemons: daemon })
+      await runDaemons(svc, withPort(configured, port), { daemons: daemon })
     },
   }),
 ]
@@ -31,22 +38,25 @@ export async function runDaemons({ io, print }: Svc, configured: Configured, run
     import('../../daemons/serve.ts'),
     import('../../lib/log.ts'),
   ])
+  await mustBeFree(configured, running.daemons)
   const log = await openLog({ level: configured.settings.LOG_LEVEL })
   const onStray = (error: unknown): void => log.error({ err: error }, 'internal error')
   const host = await openInstance(configured, { clock: io.clock, onStray })
   const { sources } = configured
   const failed = Promise.withResolvers<never>()
-  const served = await serve({
-    host,
-    sources,
-    daemons: running.daemons,
-    print: print.line,
-    log,
-    onFatal: (error) => {
-      log.error({ err: error }, 'the store failed; the process ends, and what is on disk is what counts')
-      failed.reject(error)
-    },
-  })
+  const served = await hinting(configured, () =>
+    serve({
+      host,
+      sources,
+      daemons: running.daemons,
+      print: print.line,
+      log,
+      onFatal: (error) => {
+        log.error({ err: error }, 'the store failed; the process ends, and what is on disk is what counts')
+        failed.reject(error)
+      },
+    }),
+  )
   const ending = async (): Promise<void> => {
     await running.onReady?.(host, served.urls.proxyd)
     await stopped
@@ -55,5 +65,37 @@ export async function runDaemons({ io, print }: Svc, configured: Configured, run
     await Promise.race([ending(), failed.promise])
   } finally {
     await served.close()
+  }
+}
+
+/** A process that serves the same would have to give way first; to blame the port would hide that. */
+async function mustBeFree({ name, layout, sources }: Configured, wanted: readonly string[]): Promise<void> {
+  const [{ addressOf, servingProcesses }, { namesOf }, { placeOf }] = await Promise.all([
+    import('../../daemons/presence.ts'),
+    import('../../daemons/serve.ts'),
+    import('../../daemons/places.ts'),
+  ])
+  const names = namesOf(wanted)
+  const ports = new Set(names.map((daemon) => placeOf(daemon, sources).listen.port).filter((port) => port > 0))
+  const isSame = ({ urls }: ServingProcess): boolean =>
+    // Of the processes that share an instance, one has its tool sockets.
+    (names.includes('gated') && urls.gated !== undefined) ||
+    Object.values(urls).some((url) => ports.has(Number(new URL(url).port)))
+  const other = (await servingProcesses(layout))?.find(isSame)
+  if (other)
+    refuse(
+      'conflict',
+      `${name} is being served already, at ${addressOf(other)} (process ${other.pid})`,
+      'stop that process first',
+    )
+}
+
+/** Says where another address goes. A variable would not do: what the instance's own file says, decides. */
+async function hinting<T>({ layout }: Configured, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof Refusal) || !error.hint?.startsWith('set ')) throw error
+    return refuse(error.code, error.message, `${error.hint} in ${layout.env}, or start it with --port <n>`)
   }
 }

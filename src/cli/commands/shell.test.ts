@@ -119,6 +119,98 @@ suite('svc serve', () => {
   })
 })
 
+/** A port with the ports of the other daemons behind it, all free a moment ago. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  const port = typeof address === 'object' ? (address?.port ?? 0) : 0
+  return port > 65_000 ? port - 1000 : port
+}
+
+suite('--port', () => {
+  test('wins over .env, and the other daemons, the links and PROXYD_LISTEN follow it', async (t) => {
+    const cli = await demoCli(t)
+    const env = join(cli.root, '.env')
+    writeFileSync(env, `${readFileSync(env, 'utf8')}PROXYD_LISTEN=127.0.0.1:1\n`)
+    const port = await freePort()
+    const lines = (await cli.ok(`serve demo proxyd routd --port ${port}`)).split('\n')
+    assert.deepEqual(lines.slice(0, 2), [`proxyd http://127.0.0.1:${port}`, `routd http://127.0.0.1:${port + 1}`])
+    assert.match(readFileSync(env, 'utf8'), /^WEB_LISTEN=127\.0\.0\.1:8080$/m)
+  })
+  test('of svc start is where its links lead', async (t) => {
+    const cli = await demoCli(t)
+    const port = await freePort()
+    const printed = await cli.ok(`start --port ${port}`)
+    assert.match(printed, new RegExp(`^  http://127\\.0\\.0\\.1:${port}/chat/`, 'm'))
+  })
+  for (const [typed, sentence] of Object.entries({
+    '65536': /--port must be from 0 to 65535, not 65536/,
+    '-1': /--port must be from 0 to 65535, not -1/,
+    http: /--port must be a whole number, not "http"/,
+    '65535': /there is no port 65536 for routd/,
+  }))
+    test(`refuses ${typed}`, async (t) => {
+      const cli = await demoCli(t)
+      for (const line of ['serve demo routd', 'serve demo']) {
+        const { code, stdout, stderr } = await cli.run([...line.split(' '), '--port', typed])
+        assert.deepEqual([code, stdout], [1, ''])
+        assert.match(stderr, sentence)
+      }
+    })
+})
+
+suite('svc list', () => {
+  test('shows every instance, where it listens and whether it is served', async (t) => {
+    const cli = testCli(t)
+    const none = await cli.run('list')
+    assert.deepEqual(none, {
+      code: 0,
+      stdout: '',
+      stderr: `no instances in ${cli.dir}; svc create <name> makes one\n`,
+    })
+    await cli.ok('create demo')
+    await cli.ok('create other', { env: { WEB_LISTEN: '[::1]:9100' } })
+    writeFileSync(join(cli.dir, 'svc_file'), '')
+    assert.equal(
+      await cli.ok('list'),
+      `NAME\tSERVED\tLISTEN\tDIRECTORY\ndemo\tno\thttp://127.0.0.1:8080\t${cli.root}\n` +
+        `other\tno\thttp://[::1]:9100\t${join(cli.dir, 'svc_other')}\n`,
+    )
+    const [begun, stop] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const heard = (text: string): void => {
+      if (text === 'ready\n') begun.resolve()
+    }
+    const served = cli.ok('serve demo --port 0', { heard, stopped: stop.promise })
+    await begun.promise
+    const [demo, other] = JSON.parse(await cli.ok('list --json'))
+    assert.deepEqual([demo.served, other.served], [true, false])
+    assert.equal(demo.processes[0].pid, process.pid)
+    const again = await cli.run('serve demo')
+    assert.deepEqual(
+      [again.code, again.stdout, again.stderr],
+      [
+        1,
+        '',
+        `svc: demo is being served already, at ${demo.listen} (process ${process.pid})\nhint: stop that process first\n`,
+      ],
+    )
+    stop.resolve()
+    assert.match(await served, new RegExp(`^proxyd ${demo.listen}$`, 'm'))
+    assert.match(await cli.ok('list'), /^demo\tno\thttp:\/\/127\.0\.0\.1:8080\t/m)
+  })
+
+  test('shows an instance whose settings cannot be read, and says why', async (t) => {
+    const cli = await demoCli(t)
+    writeFileSync(join(cli.root, '.env'), 'WEB_LISTEN=nowhere\n')
+    const { code, stdout, stderr } = await cli.run('list')
+    assert.deepEqual([code, stdout], [0, `NAME\tSERVED\tLISTEN\tDIRECTORY\ndemo\tno\t-\t${cli.root}\n`])
+    assert.match(stderr, /^warning: WEB_LISTEN in /)
+  })
+})
+
 test('svc start makes the instance once, serves it and prints links that lead there', async (t) => {
   const cli = testCli(t)
   const env = { WEB_LISTEN: '127.0.0.1:0' }
@@ -162,6 +254,6 @@ test('svc start says in which file another address goes, and leaves the links of
   const port = typeof address === 'object' ? address?.port : undefined
   const { code, stderr } = await cli.run('start', { env: { WEB_LISTEN: `127.0.0.1:${port}` } })
   assert.equal(code, 1)
-  assert.match(stderr, /hint: set \w+_LISTEN to another address in \S+\/svc_demo\/\.env$/m)
+  assert.match(stderr, /hint: set \w+_LISTEN to another address in \S+\/svc_demo\/\.env, or start it with --port <n>$/m)
   assert.equal(await cli.ok('token demo list main'), '')
 })

@@ -1,9 +1,10 @@
 // What `npm start` runs: an instance to look at, made once, served at once. No key, no account, no container.
 import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Refusal, refuse } from '../../lib/refusal.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import type { Source } from '../../lib/settings.ts'
 import { command, type Svc } from '../command.ts'
+import { shellQuoted } from '../shell-quoted.ts'
 import type { StartLinks } from '../start-links.ts'
 import { runDaemons } from './serve.ts'
 
@@ -11,15 +12,22 @@ const INSTANCE = 'demo'
 
 export const startCommands = [
   command({
-    usage: 'start',
-    about: `make an instance ${INSTANCE} in .svc/ of the checkout, once, serve it, and print links to try; what npm start runs`,
-    example: 'start',
-    run: async (svc) => {
-      const [{ placeOf }, { DEFAULT_PRODUCT, makeInstance, mustFindProduct }, { mintStartLinks }] = await Promise.all([
+    usage: 'start [--port|-p <n>]',
+    about: `make an instance ${INSTANCE} in .svc/ of the checkout, once, serve it, and print links to try; what npm start runs; --port is where it listens`,
+    example: 'start --port 9000',
+    run: async (svc, { port: typed }) => {
+      const [
+        { placeOf },
+        { DEFAULT_PRODUCT, makeInstance, mustFindProduct },
+        { mintStartLinks },
+        { readPort, withPort },
+      ] = await Promise.all([
         import('../instance.ts'),
         import('../new-instance.ts'),
         import('../start-links.ts'),
+        import('../port-flag.ts'),
       ])
+      const port = typed === undefined ? undefined : readPort(typed)
       const root = svc.io.environment.get('SVC_DATA_DIR') || demoRoot()
       const environment = within(root, svc.io.environment)
       const product = await mustFindProduct(DEFAULT_PRODUCT)
@@ -27,24 +35,18 @@ export const startCommands = [
       const { configured, group } = made
       for (const warning of configured.warnings) svc.print.warn(warning)
       svc.print.line(`${group ? 'made' : 'found'} the instance ${INSTANCE} in ${configured.layout.root}`)
-      try {
-        await runDaemons(svc, configured, {
-          daemons: [],
-          onReady: async (host, door = '') => {
-            try {
-              showNext(svc, root, await mintStartLinks(host, door))
-            } catch (error) {
-              // A folder of the operator's may have these names: it serves all the same.
-              if (!(error instanceof Refusal)) throw error
-              svc.print.warn(`there are no links to try: ${error.message}`)
-            }
-          },
-        })
-      } catch (error) {
-        // A variable would not do: what the instance's own file says, decides.
-        if (!(error instanceof Refusal) || !error.hint?.startsWith('set ')) throw error
-        refuse(error.code, error.message, `${error.hint} in ${configured.layout.env}`)
-      }
+      await runDaemons(svc, withPort(configured, port), {
+        daemons: [],
+        onReady: async (host, door = '') => {
+          try {
+            showNext(svc, root, await mintStartLinks(host, door))
+          } catch (error) {
+            // A folder of the operator's may have these names: it serves all the same.
+            if (!(error instanceof Refusal)) throw error
+            svc.print.warn(`there are no links to try: ${error.message}`)
+          }
+        },
+      })
     },
   }),
 ]
@@ -77,7 +79,7 @@ function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): voi
     '',
     'More, such as links of your own:',
     '',
-    `  export SVC_DATA_DIR=${quoted(root)}`,
+    `  export SVC_DATA_DIR=${shellQuoted(root)}`,
     `  npx svc token ${INSTANCE} issue chat main`,
     `  npx svc send ${INSTANCE} main 'What can you do?' --wait`,
     '  npx svc help',
@@ -85,9 +87,4 @@ function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): voi
     'Ctrl-C ends it. What was said stays; these two links end with the next start.',
   ]
   for (const line of lines) print.line(line)
-}
-
-/** As a shell reads it. */
-function quoted(path: string): string {
-  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
 }

@@ -1,9 +1,14 @@
 // Scheduled tasks: prompts that fire by themselves.
+import type { TaskRunLog } from '../../core/tasks.ts'
 import { scheduledTasksResource } from '../../resources/scheduled-tasks.ts'
-import { command } from '../command.ts'
+import { command, type Svc } from '../command.ts'
 import { cut, oneLine } from '../message-table.ts'
+import { uniqueId } from '../unique-id.ts'
+
+const tasks = scheduledTasksResource.verbs
 
 const PROMPT_WIDTH = 60
+const RESULT_WIDTH = 100
 
 export const taskCommands = [
   command({
@@ -12,7 +17,7 @@ export const taskCommands = [
     example: 'task demo list',
     run: async (svc) =>
       svc.print.table({
-        rows: await svc.rows(scheduledTasksResource.verbs.list, 'scheduled_tasks', {}),
+        rows: await svc.rows(tasks.list, 'scheduled_tasks', {}),
         columns: {
           ID: ({ id }) => id,
           FOLDER: ({ owner }) => owner,
@@ -26,4 +31,93 @@ export const taskCommands = [
         empty: 'no tasks',
       }),
   }),
+  command({
+    usage: 'task <instance> show <id> [--json]',
+    about: 'show one task with its next runs and how the last ones went; the beginning of the id will do',
+    example: 'task demo show main-mem-0',
+    run: async (svc, { id }) => show(svc, await find(svc, id)),
+  }),
+  command({
+    usage: 'task <instance> pause <id>',
+    about: 'stop a task from firing, and keep it',
+    example: 'task demo pause main-mem-0',
+    run: (svc, { id }) => move(svc, id, 'paused'),
+  }),
+  command({
+    usage: 'task <instance> resume <id>',
+    about: 'let a paused task fire again, from its next slot on',
+    example: 'task demo resume main-mem-0',
+    run: (svc, { id }) => move(svc, id, 'active'),
+  }),
+  command({
+    usage: 'task <instance> run <id>',
+    about: 'fire a task once, now; its schedule stays as it is, and a paused one stays paused',
+    example: 'task demo run main-mem-0',
+    run: async (svc, { instance, id: typed }) => {
+      const id = await find(svc, typed)
+      const { message_id } = await svc.call(tasks.run, { id })
+      svc.print.line(`fired task ${id} once`)
+      svc.print.say(`svc messages ${instance} show ${message_id} tells what became of it`)
+    },
+  }),
+  command({
+    usage: 'task <instance> rm <id>',
+    about: 'remove a task and the log of its runs for good',
+    example: 'task demo rm main-mem-0',
+    run: async (svc, { id: typed }) => {
+      const id = await find(svc, typed)
+      await svc.call(tasks.delete, { id })
+      svc.print.line(`removed task ${id}`)
+    },
+  }),
 ]
+
+async function find(svc: Svc, typed: string): Promise<string> {
+  const rows = await svc.rows(tasks.list, 'scheduled_tasks', {})
+  return uniqueId(
+    'task',
+    typed,
+    rows.map(({ id }) => id),
+  )
+}
+
+async function move(svc: Svc, typed: string, to: 'active' | 'paused'): Promise<void> {
+  const id = await find(svc, typed)
+  const statusOf = async (): Promise<string> => (await svc.call(tasks.show, { id })).task.status
+  const before = await statusOf()
+  await svc.call(to === 'paused' ? tasks.pause : tasks.resume, { id })
+  const after = await statusOf()
+  svc.print.line(after === before ? `task ${id} is ${before}; nothing changed` : `task ${id}: ${before} -> ${after}`)
+}
+
+async function show(svc: Svc, id: string): Promise<void> {
+  const { print } = svc
+  const shown = await svc.call(tasks.show, { id })
+  const { task, next_runs, runs } = shown
+  print.record(
+    {
+      id: task.id,
+      folder: task.owner,
+      chat: task.chat_jid,
+      status: task.status,
+      cron: task.cron ?? '(once)',
+      'next runs': next_runs.join(', ') || 'none',
+      context: task.context_mode,
+      reach: task.reach ?? 'all',
+      created: task.created_at,
+      prompt: task.prompt,
+    },
+    shown,
+  )
+  if (print.json) return
+  print.table<TaskRunLog>({
+    rows: runs,
+    columns: {
+      RUN_AT: ({ run_at }) => run_at,
+      STATUS: ({ status }) => status,
+      MS: ({ duration_ms }) => duration_ms,
+      RESULT: ({ result, error }) => cut(oneLine(error ?? result ?? '-'), RESULT_WIDTH),
+    },
+    empty: 'it has not run yet',
+  })
+}

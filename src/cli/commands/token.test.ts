@@ -47,6 +47,20 @@ onEveryEngine('svc token', (engine) => {
     assert.deepEqual(shown.sort(), ['hook:main/ci all', 'hook:main/other work', 'web:main/a work'])
   })
 
+  test('list without a folder shows the links of all folders, newest first', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    assert.deepEqual(await cli.run('token demo list'), { code: 0, stdout: '', stderr: 'no tokens\n' })
+    await cli.ok('group demo add sandbox:lobby team')
+    await cli.ok('token demo issue chat main')
+    await cli.ok('token demo issue webhook team ci')
+    const jids = async (line: string): Promise<string[]> =>
+      JSON.parse(await cli.ok(`${line} --json`)).map(({ jid }: { jid: string }) => jid)
+    assert.deepEqual((await jids('token demo list')).sort(), ['hook:team/ci', 'web:main'])
+    assert.deepEqual(await jids('token demo list team'), ['hook:team/ci'])
+    const unknown = await cli.run('token demo list nope')
+    assert.deepEqual([unknown.code, unknown.stderr], [1, 'svc: there is no group nope\n'])
+  })
+
   test('revoke ends every link of a JID, once', async (t) => {
     const cli = await demoCliOn(t, engine)
     for (const _ of [1, 2]) await cli.ok('token demo issue chat main')

@@ -43,9 +43,9 @@ export const tokenCommands = [
     },
   }),
   command({
-    usage: 'token <instance> list <folder> [--json]',
+    usage: 'token <instance> list [<folder>] [--json]',
     about:
-      'show the links that a folder owns or that deliver to it, newest first; never the tokens; --json counts what they took, refused and store',
+      'show every link, or those that a folder owns or that deliver to it, newest first; never the tokens; --json counts what they took, refused and store',
     example: 'token demo list main',
     run: async (svc, { folder }) =>
       svc.print.table({
@@ -60,7 +60,7 @@ export const tokenCommands = [
           VERIFY: (token) => token.verify ?? '-',
           CONTEXT: (token) => token.context ?? '-',
         },
-        empty: `no tokens of ${folder}`,
+        empty: folder === undefined ? 'no tokens' : `no tokens of ${folder}`,
       }),
   }),
   command({

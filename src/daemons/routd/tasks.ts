@@ -69,12 +69,12 @@ async function logRun(
   host: Host,
   { task_id, status, error, duration_ms }: z.output<typeof RunLog>,
 ): Promise<{ id: string; chat_jid?: string }> {
-  const { clock, random, timeZone, engine } = host
+  const { clock, random, engine } = host
   await queueUp(tx, engine.dialect)
   const task = (await scheduledTasks.find(tx, { id: task_id })) ?? refuse('not_found', `there is no task ${task_id}`)
   if (status === 'success') {
     if (task.status !== 'firing') refuseLate(task_id)
-    const { id, isNew } = await sayPrompt(tx, { dialect: engine.dialect, clock, random, timeZone }, task)
+    const { id, isNew } = await sayPrompt(tx, { dialect: engine.dialect, clock, random }, task)
     return { id, ...(isNew ? { chat_jid: task.chat_jid } : {}) }
   }
   const id = uuidv7(clock, random)

@@ -1,0 +1,26 @@
+// Looks at the store again whenever something was written, and once a second, until Ctrl-C.
+import type { Svc } from './command.ts'
+
+const LOOK_MS = 1000
+
+/** `begin` shows what is there and answers with what shows the rest. */
+export async function followStore(svc: Svc, begin: () => Promise<() => Promise<void>>): Promise<void> {
+  const stop = new AbortController()
+  void svc.io.stopped().then(() => stop.abort())
+  const { host } = await svc.open()
+  let hint = Promise.withResolvers<void>()
+  const unlisten = host.engine.listen(() => hint.resolve())
+  stop.signal.addEventListener('abort', () => hint.resolve())
+  try {
+    const look = await begin()
+    while (!stop.signal.aborted) {
+      const timer = setTimeout(() => hint.resolve(), LOOK_MS)
+      await hint.promise
+      clearTimeout(timer)
+      hint = Promise.withResolvers()
+      if (!stop.signal.aborted) await look()
+    }
+  } finally {
+    unlisten()
+  }
+}
