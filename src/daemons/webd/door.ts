@@ -84,11 +84,11 @@ function refuseAt({ onIncident }: Door, visit: Visit, error: unknown): void {
 function dispatch(door: Door, visit: Visit): Promise<void> | void {
   const { method, path } = { method: visit.request.method, path: visit.path }
   if (path.place === 'hook') {
-    if (path.rest !== undefined) throw nothingHere()
+    if (path.rest !== undefined && path.rest !== '') throw nothingHere()
     if (method === 'POST') return postHook(door, visit)
     return method === 'OPTIONS' ? visit.preflight('POST, OPTIONS') : notAllowed(door, visit, 'POST, OPTIONS')
   }
-  if (method === 'POST' && path.rest === '') return postChat(door, visit)
+  if (method === 'POST' && (path.rest ?? '') === '') return postChat(door, visit)
   return chat(door, visit)
 }
 
@@ -117,13 +117,14 @@ async function chat(door: Door, visit: Visit): Promise<void> {
   const { allow, take } = viewOf(rest ?? '')
   const { method = '' } = visit.request
   if (method === 'OPTIONS') return visit.preflight(allow)
+  const isTaken = allow.split(', ').includes(method)
+  if (!isTaken) return notAllowed(door, visit, allow)
   if (rest === undefined) {
-    // What is no token is not repeated; and relative to here, so that no host is named and none can be.
+    // The page's addresses are relative to its slash. What is no token is not repeated; and relative to here, so that no
+    // host is named and none can be.
     mustBeLink(door.host, visit)
     return visit.empty(308, { Location: `./${token}/${query === '' ? '' : `?${query}`}` })
   }
-  const isTaken = allow.split(', ').includes(method)
-  if (!isTaken) return notAllowed(door, visit, allow)
   return take(door, visit)
 }
 

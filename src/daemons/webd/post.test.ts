@@ -87,11 +87,15 @@ onEveryStore('a POST at a link', {
     // W4: opaque and multipart bodies are no error.
     const data = new FormData()
     data.set('content', 'hi')
+    data.set('topic', 'm')
     assert.equal((await s.to(`POST ${link.chat}`, { body: data })).status, 200)
     const [first, second, third] = await s.messages(link.jid)
     assert.deepEqual([Buffer.from(first?.content ?? []).toString(), first?.topic], ['a b', 't'])
     assert.deepEqual([Buffer.from(second?.content ?? []).toString('hex'), second?.topic], ['00ff', undefined])
-    assert.match(Buffer.from(third?.content ?? []).toString(), /name="content"\r\n\r\nhi\r\n/)
+    assert.deepEqual([Buffer.from(third?.content ?? []).toString(), third?.topic], ['hi', 'm'])
+    data.set('upload', new File(['x'], 'x.txt'))
+    const upload = await s.to(`POST ${link.chat}`, { body: data })
+    assert.deepEqual([upload.status, upload.body.detail], [415, 'this link takes no files'])
     const { status, body } = await s.to(`POST ${link.chat}`, json({ topic: 'x' }))
     assert.deepEqual([status, body.code, body.detail], [400, 'invalid', 'content is required'])
   },
@@ -109,6 +113,16 @@ onEveryStore('a POST at a link', {
     )
     assert.equal((await s.to(`POST ${hook.chat}`, json({ content: 'hi', topic: 't' }))).status, 200)
     assert.equal((await s.messages(hook.jid)).at(-1)?.topic, 't')
+    assert.equal((await s.to(`POST ${hook.chat}`)).body.status, 'pending')
+    assert.equal((await s.messages(hook.jid)).at(-1)?.content.byteLength, 0)
+    // A mail with an attachment, for one: stored as it came.
+    const mail = new FormData()
+    mail.set('subject', 'hi')
+    mail.set('attachment', new File(['x'], 'x.txt'))
+    assert.equal((await s.to(`POST ${hook.chat}`, { body: mail })).status, 200)
+    const stored = (await s.messages(hook.jid)).at(-1)
+    assert.match(stored?.content_type ?? '', /^multipart\/form-data; boundary=/)
+    assert.match(Buffer.from(stored?.content ?? []).toString(), /filename="x.txt"/)
   },
 
   'D3, decision L7: the sender of a hook token is its source at either URL, also with a suffix': async (s) => {

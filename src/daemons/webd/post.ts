@@ -15,7 +15,7 @@ import { callerOf } from '../request.ts'
 import { type Budget, declaredFault, readBody } from './body.ts'
 import { keptType, readChatBody, type Spoken } from './chat-body.ts'
 import { type Link, type LinkBook, latin1 } from './link-book.ts'
-import { standing, type Visit } from './visit.ts'
+import { LinkRefusal, standing, type Visit } from './visit.ts'
 
 export interface PostOffice {
   readonly host: Host
@@ -43,10 +43,10 @@ export class RateRefusal extends Refusal {
 }
 
 /** Made once: strangers get it by the thousand, and where it was made tells nothing. */
-export const NO_LINK = new Refusal(
-  'unauthenticated',
+export const NO_LINK = new LinkRefusal(
+  'This link does not work',
   'there is no such link, or it was revoked',
-  'ask whoever gave it to you for a new one',
+  'ask for a new one where you got it',
 )
 
 export const TURNED_AWAY = standing(NO_LINK)
@@ -88,7 +88,9 @@ export async function postChat(office: PostOffice, visit: Visit): Promise<void> 
     const spoken = readChatBody(body, visit.header('content-type'), link.isHook)
     const { id, created_at } = await append(office, visit, link, { spoken, body, hasRound: true })
     office.book.accepted(link)
-    if (prefersHtml(visit.header('accept'))) return visit.empty(303, { Location: `./${id}` })
+    const { token, rest } = visit.path
+    const round = rest === undefined ? `./${token}/${id}` : `./${id}`
+    if (prefersHtml(visit.header('accept'))) return visit.empty(303, { Location: round })
     const content = textOf(spoken.content)
     visit.json(200, { user: { id, content, created_at }, turn_id: id, status: 'pending' })
   } catch (error) {
@@ -136,7 +138,7 @@ export async function noted({ book }: PostOffice, link: Link, error: unknown): P
   return error
 }
 
-class BadSignature extends Refusal {}
+class BadSignature extends LinkRefusal {}
 
 function mustBeSigned(
   host: Host,
@@ -145,7 +147,7 @@ function mustBeSigned(
   body: Uint8Array,
 ): void {
   const fault = signatureFault(scheme, secret, (name) => visit.header(name), body, host.clock.now())
-  if (fault !== undefined) throw new BadSignature('unauthenticated', fault)
+  if (fault !== undefined) throw new BadSignature('Not signed as this link asks', fault)
 }
 
 /** What a tool at a link says: appended like a post and under the same rate, but a call has no key and no signature. */
