@@ -345,6 +345,17 @@ test('the URLs of a link', async (t) => {
     )
   })
 
+  await t.test('the proof of a webhook link gives no more than the link does', async () => {
+    const hook = await s.mintHook()
+    const proof = proofOf(hashToken(hook.token), s.host.keyring)
+    assert.equal((await s.to(`POST /hook/${proof}`, { body: 'x' })).status, 204)
+    assert.equal((await s.to(`POST /chat/${proof}/`, { body: 'x' })).status, 200)
+    assert.deepEqual(
+      (await s.messages(hook.jid)).map(({ reach }) => reach),
+      [undefined, undefined],
+    )
+  })
+
   await t.test('an unknown token does not cost a client its connection', async () => {
     const ask = (more: string) => `POST /hook/${UNKNOWN} HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n${more}\r\nx`
     const answer = await raw(s.url('webd'), ask('') + ask('') + ask('Connection: close\r\n'))

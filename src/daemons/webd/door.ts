@@ -41,6 +41,7 @@ const STREAM_HEADERS = {
   // A proxy that gathers before it sends would hold back every event.
   'X-Accel-Buffering': 'no',
 }
+const RETRY_MS = 2000
 const LATEST = { initial: 100, max: 200 }
 
 export function openDoor(door: Door): Direct {
@@ -237,6 +238,5 @@ async function stream({ streams }: Door, visit: Visit, streamed: Streamed): Prom
   streams.mustHaveRoom(link.key)
   visit.open(STREAM_HEADERS)
   if (request.method === 'HEAD') return void response.end()
-  response.write('retry: 2000\n\n')
-  await streams.follow(followed, { response, after, topic, folder, link })
+  await streams.follow(followed, { response, after, topic, folder, link, retryMs: RETRY_MS })
 }

@@ -37,7 +37,8 @@ onEveryEngine('streams', (engine) => {
       assert.equal(stream.headers['cache-control'], 'no-store')
       assert.equal(stream.headers['x-accel-buffering'], 'no')
       const events = await stream.over()
-      assert.match(stream.text(), /^retry: 2000\n\n/)
+      assert.match(stream.text(), /^retry: 2000\nid: 1\nevent: status\n/)
+      assert.equal(stream.text().match(/retry/g)?.length, 1)
       assert.deepEqual(
         events.map(({ id, event }) => [id, event]),
         [
