@@ -74,7 +74,7 @@ export async function sayPrompt(
   task: ScheduledTask,
   now: number = firing.clock.now(),
 ): Promise<Received> {
-  const { id, owner, chat_jid, prompt, context_mode, reach = 'all' } = task
+  const { id, owner, chat_jid, prompt, context_mode, topic, reach = 'all' } = task
   const is_isolated = context_mode === 'isolated'
   const message = await receive(tx, firing, {
     jid: chat_jid,
@@ -82,6 +82,7 @@ export async function sayPrompt(
     sender: is_isolated ? `timed-isolated:${id}` : 'timed',
     content: prompt,
     reach,
+    topic,
     envelope: { verb: 'message', platform_id: slotId(task), task_id: id, is_isolated, as_folder: owner },
   })
   await taskRunLogs.insertIfMissing(tx, {
