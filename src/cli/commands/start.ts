@@ -15,7 +15,7 @@ export const startCommands = [
     about: `make an instance ${INSTANCE} in .svc/ of the checkout, once, serve it, and print links to try; what npm start runs`,
     example: 'start',
     run: async (svc) => {
-      const [{ placeOf }, { DEFAULT_PRODUCT, makeInstance, mustFindProduct }, { mintStartLinks }] = await Promise.all([
+      const [{ placeOf }, { DEFAULT_PRODUCT, makeInstance, mustFindProduct }, { startLinks }] = await Promise.all([
         import('../instance.ts'),
         import('../new-instance.ts'),
         import('../start-links.ts'),
@@ -32,7 +32,7 @@ export const startCommands = [
           daemons: [],
           onReady: async (host, door = '') => {
             try {
-              showNext(svc, root, await mintStartLinks(host, door))
+              showNext(svc, root, await startLinks(host, door))
             } catch (error) {
               // A folder of the operator's may have these names: it serves all the same.
               if (!(error instanceof Refusal)) throw error
@@ -82,7 +82,7 @@ function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): voi
     `  npx svc send ${INSTANCE} main 'What can you do?' --wait`,
     '  npx svc help',
     '',
-    'Ctrl-C ends it. What was said stays; these two links end with the next start.',
+    'Ctrl-C ends it. What was said stays, and these links are the same at the next start.',
   ]
   for (const line of lines) print.line(line)
 }
