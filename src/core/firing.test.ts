@@ -69,6 +69,16 @@ onEveryEngine('a task that is due', (engine) => {
     assert.equal((await task(id)).next_run, nextRun('1000', Date.parse(log?.run_at ?? ''), 'UTC', START))
   })
 
+  test('is said in its topic, and in the main one where it has none', async (t) => {
+    const { add, fire, host } = await open(t, engine)
+    await add({ chat_jid: 'web:main', topic: 'bills' })
+    await add({ chat_jid: 'web:main', topic: 'bills', context_mode: 'isolated' })
+    await add({ chat_jid: 'web:main' })
+    assert.equal(await fire(), 3)
+    const said = await host.engine.read((tx) => messages.list(tx))
+    assert.deepEqual(said.map(({ topic }) => topic).sort(), ['bills', 'bills', undefined])
+  })
+
   test('is said to its folder once, in its chat, under the name of the schedule', async (t) => {
     const { add, fire, host, task } = await open(t, engine)
     const id = await add({ chat_jid: 'telegram:1', prompt: 'water the plants', cron: '0 * * * *' })

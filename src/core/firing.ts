@@ -75,7 +75,7 @@ export async function sayPrompt(
   now: number = firing.clock.now(),
   slot: string = slotId(task),
 ): Promise<Received> {
-  const { id, owner, chat_jid, prompt, context_mode, reach = 'all' } = task
+  const { id, owner, chat_jid, prompt, context_mode, topic, reach = 'all' } = task
   const is_isolated = context_mode === 'isolated'
   const message = await receive(tx, firing, {
     jid: chat_jid,
@@ -83,6 +83,7 @@ export async function sayPrompt(
     sender: is_isolated ? `timed-isolated:${id}` : 'timed',
     content: prompt,
     reach,
+    topic,
     envelope: { verb: 'message', platform_id: slot, task_id: id, is_isolated, as_folder: owner },
   })
   await taskRunLogs.insertIfMissing(tx, {

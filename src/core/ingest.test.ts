@@ -161,6 +161,7 @@ test('what is packed for another thread is unpacked as it was', () => {
     created_at: text,
     hasRound: fc.boolean(),
     reach: fc.constantFrom('chat' as const, 'work' as const, 'all' as const, null),
+    event: fc.option(text),
     key: fc.option(
       fc.record({ text, isStrict: fc.boolean(), digest: fc.uint8Array({ minLength: 32, maxLength: 32 }) }),
       { nil: undefined },

@@ -27,6 +27,8 @@ export interface Post {
   readonly hasRound: boolean
   /** Where it may ask for more or less than its link says. */
   readonly reach: Reach | null
+  /** What happened, where the sender is verified and says it outside of the body. */
+  readonly event: string | null
   readonly key?: PostKey | undefined
 }
 
@@ -61,11 +63,12 @@ const APPEND = new RowsStatement(
     idempotency_key: 'text',
     created_at: 'text',
     reach: 'text',
+    event: 'text',
   },
   `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, link_context, content,
-     content_type, idempotency_key, created_at, reach)
+     content_type, idempotency_key, created_at, reach, event)
    select v.id, t.jid, coalesce(t.target_folder, v.old_target), 'in', 'message', v.sender, v.topic, v.turn_id, t.context,
-     v.content, v.content_type, v.idempotency_key, v.created_at, coalesce(v.reach, t.tools)
+     v.content, v.content_type, v.idempotency_key, v.created_at, coalesce(v.reach, t.tools), v.event
    from {rows} route_tokens t where t.token_hash = v.token_hash {in order}`,
 )
 
@@ -93,6 +96,7 @@ function appendRow({ key, hasRound, ...post }: Post): Value[] {
     key?.text ?? null,
     post.created_at,
     post.reach,
+    post.event,
   ]
 }
 
@@ -132,7 +136,7 @@ async function appendKeyed(tx: Tx, dialect: Dialect, post: Post, key: PostKey): 
 const KEYS_HINTED = 10
 const DIGEST_BYTES = 32
 /** How many values of a post stand in a row. */
-const VALUES = 12
+const VALUES = 13
 
 function pack(posts: readonly Post[]): Packed {
   let length = 0
@@ -159,6 +163,7 @@ function pack(posts: readonly Post[]): Packed {
       post.created_at,
       post.hasRound,
       post.reach,
+      post.event,
       key ? key.text : null,
       key ? key.isStrict : null,
     )
@@ -175,24 +180,38 @@ function unpack({ values, bytes }: Packed): readonly Post[] {
   }
   for (let from = 0; from < values.length; from += VALUES) {
     // As `pack` has put them.
-    const [id, link, old_target, sender, topic, length, content_type, created_at, hasRound, reach, text, isStrict] =
-      values.slice(from, from + VALUES) as [
-        string,
-        string,
-        string | null,
-        string,
-        string | null,
-        number,
-        string | null,
-        string,
-        boolean,
-        Reach | null,
-        string | null,
-        boolean,
-      ]
+    const [
+      id,
+      link,
+      old_target,
+      sender,
+      topic,
+      length,
+      content_type,
+      created_at,
+      hasRound,
+      reach,
+      event,
+      text,
+      isStrict,
+    ] = values.slice(from, from + VALUES) as [
+      string,
+      string,
+      string | null,
+      string,
+      string | null,
+      number,
+      string | null,
+      string,
+      boolean,
+      Reach | null,
+      string | null,
+      string | null,
+      boolean,
+    ]
     const content = cut(length)
     const key = text === null ? undefined : { text, isStrict, digest: cut(DIGEST_BYTES) }
-    posts.push({ id, link, old_target, sender, topic, content, content_type, created_at, hasRound, reach, key })
+    posts.push({ id, link, old_target, sender, topic, content, content_type, created_at, hasRound, reach, event, key })
   }
   return posts
 }

@@ -12,14 +12,21 @@ const PROOF_LENGTH = 1 + TOKEN_LENGTH + 1 + TOKEN_LENGTH
 const PROOF_PURPOSE = 'svc token proof'
 
 /** The hash that the store would know this link by; nothing where the text is no link. */
-export function hashOfLink(text: string, keyring: Keyring): Uint8Array | undefined {
+export function hashOfLink(inUrl: string, keyring: Keyring): Uint8Array | undefined {
+  const text = unescaped(inUrl)
   if (text.length === TOKEN_LENGTH) return TOKEN.test(text) ? hashOfToken(text) : undefined
   return text.length === PROOF_LENGTH && text.startsWith(PROOF_MARK) ? provenHash(text, keyring) : undefined
 }
 
 /** Whether a text that is a link is a proof, which only the operator can make. */
 export function isProof(link: string): boolean {
-  return link.startsWith(PROOF_MARK)
+  return unescaped(link).startsWith(PROOF_MARK)
+}
+
+/** Some clients escape more than they must: the letters of links mean the same as %41 and as A (RFC 3986, 2.3). */
+function unescaped(link: string): string {
+  if (!link.includes('%')) return link
+  return link.replace(/%(?:2[DE]|3\d|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])/gi, (code) => decodeURIComponent(code))
 }
 
 /** Every request asks: the digest as a text and then as bytes takes half the time of a buffer from OpenSSL. */

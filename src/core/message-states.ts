@@ -169,6 +169,7 @@ export async function messageStory(tx: Tx, id: string) {
     updated_at: row?.updated_at,
     waits_for: row?.waits_for,
     reach: row?.reach,
+    event: message.event,
     envelope: await envelopes.find(tx, { message_seq: message.seq }),
     round: await rounds.find(tx, { id }),
     turn,

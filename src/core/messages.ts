@@ -26,6 +26,7 @@ export const Message = z.object({
   idempotency_key: z.string().optional(),
   created_at: Timestamp,
   reach: Reach.optional().describe('What it may ask for; absent where its chat alone decides'),
+  event: line(64).optional().describe('What happened, as a verified sender calls it'),
 })
 export type Message = z.output<typeof Message>
 
@@ -40,6 +41,7 @@ export const messages = new Table({
          kind text not null, sender text not null, topic text, turn_id text, link_context text,
          content bytea not null, content_type text, idempotency_key text, created_at text not null)`,
     'alter table messages add column reach text',
+    'alter table messages add column event text',
   ],
 })
 

@@ -123,6 +123,17 @@ onEveryEngine('prompt parts', (engine) => {
     assert.equal(gathered.observed_seq, last.message.seq)
   })
 
+  test('what happened is told of a message whose verified sender says it', async (t) => {
+    const on = await open(t, engine)
+    const asked = await on.ask('{}', { jid: 'hook:team/github', sender: 'github' })
+    const message = { ...asked.message, event: 'push' }
+    const { parts } = await on.gather([{ ...asked, message }])
+    assert.deepEqual(
+      parts.rows.map(({ event }) => event),
+      ['push'],
+    )
+  })
+
   test('a visitor is shown nothing that was said elsewhere, and nothing of what the agent is at', async (t) => {
     const on = await open(t, engine)
     await on.overhear('lunch?')

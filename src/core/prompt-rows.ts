@@ -51,7 +51,7 @@ async function commonRow(
   message: Message,
   envelope: Envelope | undefined,
 ): Promise<Omit<PromptRow, 'content' | 'thread'>> {
-  const { seq, id, jid, sender, created_at } = message
+  const { seq, id, jid, sender, created_at, event } = message
   const chatName = envelope?.chat_name ?? (jid.includes(':') ? (await chats.find(tx, { jid }))?.name : undefined)
   return {
     seq,
@@ -64,6 +64,7 @@ async function commonRow(
     platform: platformOf(jid),
     platformId: envelope?.platform_id,
     verb: envelope?.verb ?? 'message',
+    event,
     forwardedFrom: envelope?.forwarded_from,
     attachments: attachmentsOf(envelope?.attachments),
     ...(envelope?.reply_to_id === undefined ? {} : { replyTo: await replyOf(tx, jid, envelope, envelope.reply_to_id) }),

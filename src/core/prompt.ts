@@ -39,6 +39,8 @@ export interface PromptRow {
   readonly platform: string
   readonly platformId?: string | undefined
   readonly verb: string
+  /** What happened, as a verified sender calls it. */
+  readonly event?: string | undefined
   /** The topic of the chat. */
   readonly thread: string
   readonly forwardedFrom?: string | undefined
@@ -151,6 +153,7 @@ function rowBlock(row: PromptRow, now: number): string {
     platform: row.platform === '' ? undefined : row.platform,
     platform_id: row.platformId,
     verb: row.verb === 'message' ? undefined : row.verb,
+    event: row.event,
     thread: row.thread === '' ? undefined : row.thread,
     forwarded_from: row.forwardedFrom,
     errored: row.hasFailed ? 'true' : undefined,

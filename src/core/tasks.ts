@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
+import { Topic } from './messages.ts'
 import { Reach } from './reach.ts'
 import { Folder, line, prose, Timestamp } from './values.ts'
 
@@ -18,6 +19,7 @@ export const ScheduledTask = z
     context_mode: z.enum(['group', 'isolated']),
     created_at: Timestamp.meta({ readOnly: true }),
     reach: Reach.optional().describe('What its turns may do: chat, work or all; absent: all'),
+    topic: Topic.optional().describe('The topic of the chat that it speaks in; absent: the main one'),
   })
   .meta({ id: 'ScheduledTasks' })
 export type ScheduledTask = z.output<typeof ScheduledTask>
@@ -33,6 +35,7 @@ export const scheduledTasks = new Table({
     'create index scheduled_tasks_due on scheduled_tasks (status, next_run)',
     'alter table scheduled_tasks add column reach text',
     'create index scheduled_tasks_of_owner on scheduled_tasks (owner, status)',
+    'alter table scheduled_tasks add column topic text',
   ],
 })
 

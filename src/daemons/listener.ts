@@ -79,6 +79,8 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
     response.on('close', leave)
     if (httpVersion === '1.0') response.shouldKeepAlive = false
     const fault = headFault(request, limits)
+    // It names the host that was asked, so that the rest says all: handlers look at paths.
+    if (!fault && request.url?.startsWith('/') === false) request.url = pathOfTarget(request.url)
     if (fault) turnAway(request, response, fault)
     else if (!direct?.(request, response, { client: addressOf(request), isPeer: true })) {
       if (request.headers.expect !== undefined) response.writeContinue()
@@ -160,6 +162,12 @@ function headFault(request: IncomingMessage, limits: Limits): Fault | undefined 
   if (authority === undefined) return NO_PATH
   const isSaidTwice = authority.toLowerCase() !== host.toLowerCase()
   return isSaidTwice ? { status: 400, detail: 'the request names two hosts' } : undefined
+}
+
+/** Path and query of a target that names the host, too, as clients of proxies write it. */
+function pathOfTarget(target: string): string {
+  const rest = target.replace(/^https?:\/\/[^/?#]*/i, '')
+  return rest.startsWith('/') ? rest : `/${rest}`
 }
 
 let goodHost = ''

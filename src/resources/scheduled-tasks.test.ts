@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { breakAudit, deedsOf } from '../../test/support/audit.ts'
 import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import { finishTurn, startTurn } from '../../test/support/turns.ts'
 import { routes } from '../core/routes.ts'
 import { scheduledTasks, taskRunLogs } from '../core/tasks.ts'
 import { groupsResource } from './groups.ts'
@@ -111,6 +112,27 @@ onEveryEngine('scheduling', (engine) => {
       assert.notEqual((await ask(other)).taskId, known)
     await at.as(agent('team')).call(pause, { id: known })
     assert.notEqual((await ask({})).taskId, known)
+  })
+
+  test('a task speaks in the topic in which it was asked for, and in the main one of every other chat', async (t) => {
+    const at = await opened(t, engine)
+    const ask = async (targetJid: string) => {
+      const { taskId } = await at
+        .as(agent('team'))
+        .call(schedule, { targetJid, prompt: 'Look.', cron: '0 9 * * *', contextMode: 'isolated' })
+      return find(at, taskId)
+    }
+    const bills = await startTurn(t, at, { folder: 'team', jid: 'web:team', topic: 'bills' })
+    const inBills = await ask('web:team')
+    assert.deepEqual([inBills?.topic, (await ask('web:team'))?.id], ['bills', inBills?.id])
+    assert.equal((await ask('team'))?.topic, undefined)
+    await finishTurn(t, at, bills)
+    const main = await startTurn(t, at, { folder: 'team', jid: 'web:team' })
+    const inMain = await ask('web:team')
+    assert.equal(inMain?.topic, undefined)
+    assert.notEqual(inMain?.id, inBills?.id)
+    await finishTurn(t, at, main)
+    assert.equal((await ask('web:team'))?.id, inMain?.id)
   })
 
   test('single runs are each their own', async (t) => {

@@ -14,6 +14,7 @@ import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
 import { hostOnly, listed, mustHaveToolOver } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
+import { topicIn } from '../registry/saying.ts'
 import { mustReachTask, tasksInSight } from '../registry/task-sight.ts'
 import type { Patch } from '../store/table.ts'
 
@@ -193,19 +194,20 @@ async function mustOwn(ctx: Context, task: Task): Promise<void> {
   await mustReachTask(ctx, task)
 }
 
-/** The same prompt at the same times in the same chat is the same task. */
+/** The same prompt at the same times in the same topic of a chat is the same task. It speaks where it was asked for. */
 async function schedule(ctx: Context, { targetJid, prompt, cron, contextMode }: z.output<typeof ScheduleTask>) {
   const owner = await ownerOf(ctx, targetJid)
   const reach = await reachOfMaker(ctx, owner)
   const task = { owner, chat_jid: targetJid, prompt, context_mode: contextMode, status: 'active' as const, reach }
   const timing = allowedSchedule(ctx, cron)
-  const known =
-    timing.cron === undefined ? undefined : await scheduledTasks.find(ctx.tx, { ...task, cron: timing.cron })
+  const topic = topicIn(await ctx.turn(), targetJid) || undefined
+  const alike = timing.cron === undefined ? [] : await scheduledTasks.list(ctx.tx, { ...task, cron: timing.cron })
+  const known = alike.find((one) => one.topic === topic)
   if (known) return { taskId: known.id }
   await mustHaveActiveRoom(ctx, owner)
   await makeRoom(ctx, owner)
   const id = `task-${ctx.clock.now()}-${Buffer.from(ctx.random.bytes(4)).toString('hex')}`
-  await scheduledTasks.insert(ctx.tx, { id, ...task, ...timing, created_at: ctx.now })
+  await scheduledTasks.insert(ctx.tx, { id, ...task, topic, ...timing, created_at: ctx.now })
   return { taskId: id }
 }
 

@@ -65,7 +65,7 @@ async function roundOf(chat: string, turnId: string): Promise<Answered> {
   }
 }
 
-test('the links of npm start work, are minted anew at the next start, and what was said stays', async (t) => {
+test('the links of npm start work, are the same at the next start, and what was said stays', async (t) => {
   const dir = tempDir(t)
   const first = await start(t, dir)
   const page = await fetch(first.chat, { headers: { Accept: 'text/html' } })
@@ -73,19 +73,29 @@ test('the links of npm start work, are minted anew at the next start, and what w
   assert.equal((await fetch(first.hook, { method: 'POST', body: 'The build is green.' })).status, 204)
   const { turn_id, status, frames } = await answerOf(first.chat, '/say hello')
   assert.deepEqual([status, frames.at(-1)?.content], ['success', 'hello'])
+  // Its one visitor is the operator: every tool of the agent is there.
+  assert.match((await answerOf(first.chat, 'links')).frames.at(-1)?.content ?? '', /web:main\/start/)
   await end(first)
 
   const second = await start(t, dir)
-  const door = new URL(second.chat).origin
-  for (const [link, method] of [
-    [first.chat, 'GET'],
-    [first.hook, 'POST'],
-  ] as const)
-    assert.equal((await fetch(door + new URL(link).pathname, { method })).status, 401)
-  // The same chat: the round of before is there, under the new link.
+  // The port is another one in this test.
+  for (const name of ['chat', 'hook'] as const)
+    assert.equal(new URL(second[name]).pathname, new URL(first[name]).pathname)
   assert.deepEqual((await roundOf(second.chat, turn_id)).frames.at(-1)?.content, 'hello')
   assert.equal((await fetch(second.hook, { method: 'POST', body: '' })).status, 204)
+  const listed = spawnSync(process.execPath, [SVC, 'token', 'demo', 'list', 'main', '--json'], { env: envOf(dir) })
+  const jids: { jid: string }[] = JSON.parse(String(listed.stdout))
+  assert.deepEqual(jids.map(({ jid }) => jid).sort(), ['hook:main/curl/start', 'web:main/start'])
   await end(second)
+
+  // Revoked, they are minted anew.
+  const revoked = spawnSync(process.execPath, [SVC, 'token', 'demo', 'revoke', 'web:main/start'], { env: envOf(dir) })
+  assert.equal(revoked.status, 0)
+  const third = await start(t, dir)
+  assert.notEqual(new URL(third.chat).pathname, new URL(first.chat).pathname)
+  assert.equal((await fetch(new URL(third.chat).origin + new URL(first.chat).pathname)).status, 401)
+  assert.equal((await fetch(third.chat)).status, 200)
+  await end(third)
 })
 
 test('the lines of npm start can be pasted', needs('curl'), async (t) => {

@@ -115,6 +115,25 @@ suite('the chat of a link', needs('browser'), () => {
     assert.equal(await page.locator('.status').count(), 0)
   })
 
+  test('a reminder comes to the topic that asked for it, while the page is open and after a reload', async (t) => {
+    const { at, link, who, page } = await open(t)
+    await say(page, 'remind me in 2m to drink water')
+    await answered(page, 1)
+    const other = await who.open(link.url)
+    await other.getByRole('navigation', { name: 'Topics' }).getByRole('button', { name: 'New topic' }).click()
+    at.clock.advance(2 * 60_000)
+    await answered(page, 2)
+    const [promise = '', reminder] = await answers(page)
+    assert.match(promise, /^I will remind you in 2m/)
+    assert.equal(reminder, '⏰ drink water')
+    // What the schedule tells the agent is nobody's message here, and nothing is left to wait for.
+    assert.deepEqual(await said(page), ['remind me in 2m to drink water'])
+    await page.reload()
+    await answered(page, 2)
+    assert.deepEqual(await answers(page), [promise, reminder])
+    assert.deepEqual(await answers(other), [])
+  })
+
   test('two tabs show the same, each message once', async (t) => {
     const { link, who, page } = await open(t)
     await say(page, '/say one')

@@ -33,6 +33,7 @@ export function postOf({ host }: { readonly host: Host }, link: string, rest: Pa
     created_at: timestamp(host.clock.now()),
     hasRound: false,
     reach: null,
+    event: null,
     ...rest,
   }
 }

@@ -56,6 +56,7 @@ function showStory(svc: Svc, story: MessageStory): void {
       sender: story.sender,
       verb: envelope?.verb,
       reach: story.reach,
+      event: story.event,
       task: envelope?.task_id,
       'asked by turn': envelope?.from_turn,
       'waits for': story.waits_for,

@@ -19,7 +19,7 @@ export const startCommands = [
       const [
         { placeOf },
         { DEFAULT_PRODUCT, makeInstance, mustFindProduct },
-        { mintStartLinks },
+        { startLinks },
         { readPort, withPort },
       ] = await Promise.all([
         import('../instance.ts'),
@@ -39,7 +39,7 @@ export const startCommands = [
         daemons: [],
         onReady: async (host, door = '') => {
           try {
-            showNext(svc, root, await mintStartLinks(host, door))
+            showNext(svc, root, await startLinks(host, door))
           } catch (error) {
             // A folder of the operator's may have these names: it serves all the same.
             if (!(error instanceof Refusal)) throw error
@@ -84,7 +84,7 @@ function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): voi
     `  npx svc send ${INSTANCE} main 'What can you do?' --wait`,
     '  npx svc help',
     '',
-    'Ctrl-C ends it. What was said stays; these two links end with the next start.',
+    'Ctrl-C ends it. What was said stays, and these links are the same at the next start.',
   ]
   for (const line of lines) print.line(line)
 }

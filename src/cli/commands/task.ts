@@ -22,6 +22,7 @@ export const taskCommands = [
           ID: ({ id }) => id,
           FOLDER: ({ owner }) => owner,
           CHAT: ({ chat_jid }) => chat_jid,
+          TOPIC: ({ topic = '-' }) => topic,
           STATUS: ({ status }) => status,
           CRON: ({ cron = '-' }) => cron,
           NEXT_RUN: ({ next_run = '-' }) => next_run,

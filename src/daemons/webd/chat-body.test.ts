@@ -13,6 +13,17 @@ function read(body: string | Uint8Array, type: string | undefined = JSON_TYPE, i
   return { content: Buffer.from(content).toString(), topic, content_type }
 }
 
+const MULTIPART = 'multipart/form-data; boundary=x'
+
+/** Of each part its name, its content and a header besides. */
+function parts(...fields: readonly (readonly string[])[]): string {
+  const written = fields.map(([name = '', content = '', header]) => {
+    const head = `Content-Disposition: form-data; name="${name}"${header === undefined ? '' : `\r\n${header}`}`
+    return `--x\r\n${head}\r\n\r\n${content}\r\n`
+  })
+  return `${written.join('')}--x--\r\n`
+}
+
 const no = (body: string | Uint8Array, code: 'invalid' | 'wrong_type' = 'invalid', type = JSON_TYPE): void => {
   assert.throws(() => read(body, type), refused(code), String(body).slice(0, 60))
 }
@@ -70,10 +81,17 @@ suite('what a POST to a chat holds', () => {
     assert.equal(Reflect.get(Object.prototype, 'topic'), undefined)
   })
 
-  test('H24: what is not quite JSON is 400, a byte order mark too', () => {
+  test('H24: what is not quite JSON is 400', () => {
     for (const body of ['{"content":"a"} x', '{"content":"a"}{}', '// a\n{"content":"a"}', '{"content":NaN}', ''])
       no(body)
-    for (const body of ['\ufeff{"content":"a"}', "{'content':'a'}", '{"content":"a",}', '{"content":"a\nb"}']) no(body)
+    for (const body of ['\ufeff\ufeff{"content":"a"}', "{'content':'a'}", '{"content":"a",}', '{"content":"a\nb"}'])
+      no(body)
+  })
+
+  test('a byte order mark before JSON is no part of it, and one in the content is', () => {
+    assert.equal(read('\ufeff{"content":"\ufeffa"}').content, '\ufeffa')
+    const event = '\ufeff{"action":"opened"}'
+    assert.equal(read(event, JSON_TYPE, true).content, event)
   })
 
   test('H18: JSON that is not UTF-8 is 400; a lone surrogate becomes the replacement character', () => {
@@ -93,11 +111,57 @@ suite('what a POST to a chat holds', () => {
     no(Buffer.from('content=\xff', 'latin1'), 'invalid', FORM_TYPE)
   })
 
-  test('H26: multipart, and everything else that is neither JSON nor a form, is the content itself', () => {
-    const multipart = 'multipart/form-data; boundary=x'
-    const body = '--x\r\nContent-Disposition: form-data; name="content"\r\n\r\nhi\r\n--x--\r\n'
-    assert.deepEqual(read(body, multipart), { content: body, topic: null, content_type: multipart })
-    for (const type of ['text/plain', 'application/octet-stream', 'application/jsonx', 'application/problem+json', ''])
+  test('a multipart form has the fields of a form; of one that is sent twice the first counts', () => {
+    const plain = 'text/plain; charset=utf-8'
+    const sent = parts(['content', ' hi\r\n--there '], ['topic', 'bills'], ['content', 'again'], ['other', 'x'])
+    assert.deepEqual(read(sent, MULTIPART), { content: ' hi\r\n--there ', topic: 'bills', content_type: plain })
+    assert.equal(read(parts(['content', 'hi'], ['topic', '']), MULTIPART).topic, null)
+    for (const body of [
+      parts(['topic', 'x']),
+      parts(['content', ' ']),
+      parts(['content', 'a'], ['topic', 'x'.repeat(129)]),
+    ])
+      no(body, 'invalid', MULTIPART)
+    for (const body of ['', 'content=a', '--x--\r\n']) no(body, 'invalid', MULTIPART)
+    no(parts(['content', 'a']), 'wrong_type', `${MULTIPART}; charset=utf-16`)
+    no(parts(['content', 'a', 'Content-Type: text/plain; charset=latin1']), 'wrong_type', MULTIPART)
+    no(parts(['content', 'YQ==', 'Content-Transfer-Encoding: base64']), 'wrong_type', MULTIPART)
+    no(Buffer.from(parts(['content', '\xff']), 'latin1'), 'invalid', MULTIPART)
+    assert.equal(read(parts(['content', 'a', 'Content-Type: text/plain; charset=UTF-8']), MULTIPART).content, 'a')
+  })
+
+  test('a multipart form has at most 1000 parts', () => {
+    const many = (count: number) => parts(['content', 'a'], ...Array.from({ length: count - 1 }, () => ['x', '']))
+    assert.equal(read(many(1000), MULTIPART).content, 'a')
+    assert.throws(() => read(many(1001), MULTIPART), refused('invalid', 'the body has more than 1000 parts'))
+    assert.equal(read(many(1001), MULTIPART, true).content, many(1001))
+  })
+
+  test('a file is 415 with a sentence; a file input that was left empty is none', () => {
+    const file = ['upload"; filename="a.txt', 'text']
+    for (const sent of [parts(['content', 'a'], file), parts(file), parts(['content"; filename="a', 'x'])])
+      assert.throws(() => read(sent, MULTIPART), refused('wrong_type', 'takes no files'))
+    assert.equal(read(parts(['content', 'a'], ['upload"; filename="', '']), MULTIPART).content, 'a')
+    assert.throws(() => read(parts(['content', 'a'], ['upload"; filename="', 'x']), MULTIPART), refused('wrong_type'))
+  })
+
+  test('what a machine sends as multipart without content is the message as it stands, files and all', () => {
+    const file = ['attachment"; filename="a.txt', 'text']
+    for (const sent of [parts(['subject', 'a'], file), parts(['subject', 'a']), 'no form', '--x--'])
+      assert.deepEqual(read(sent, MULTIPART, true), { content: sent, topic: null, content_type: MULTIPART })
+    assert.equal(read(parts(['content', 'a'], ['topic', 't']), MULTIPART, true).topic, 't')
+    assert.throws(() => read(parts(['content', 'a'], file), MULTIPART, true), refused('wrong_type', 'takes no files'))
+  })
+
+  test('H26: everything else that is neither JSON nor a form is the content itself', () => {
+    for (const type of [
+      'multipart/mixed; boundary=x',
+      'text/plain',
+      'application/octet-stream',
+      'application/jsonx',
+      'application/problem+json',
+      '',
+    ])
       assert.equal(read('{"content":"a"}', type).content, '{"content":"a"}')
     const bytes = Uint8Array.from({ length: 256 }, (_, at) => at)
     assert.deepEqual(Buffer.from(readChatBody(bytes, undefined, false).content), Buffer.from(bytes))
@@ -125,7 +189,11 @@ suite('what a POST to a chat holds', () => {
     assert.equal(read('{"content":"hi","topic":"t"}', JSON_TYPE, true).topic, 't')
     for (const body of ['[1]', 'no JSON', '{"content":5}']) assert.equal(read(body, JSON_TYPE, true).content, body)
     assert.equal(read('a=b', FORM_TYPE, true).content, 'a=b')
-    assert.throws(() => read('', JSON_TYPE, true), refused('invalid', 'empty'))
+  })
+
+  test('a machine may send nothing at all', () => {
+    for (const type of [JSON_TYPE, FORM_TYPE, MULTIPART, 'text/plain', undefined])
+      assert.equal(readChatBody(new Uint8Array(), type, true).content.byteLength, 0)
   })
 
   test('JSON that is too deep or has more than 1000 values is 400, and what a machine sent is the message as it stands', () => {
@@ -142,16 +210,28 @@ suite('what a POST to a chat holds', () => {
   })
 
   test('whatever comes, it is read or refused', () => {
-    const type = fc.oneof(fc.constantFrom(JSON_TYPE, FORM_TYPE, undefined, 'text/plain'), fc.string())
+    const type = fc.oneof(fc.constantFrom(JSON_TYPE, FORM_TYPE, MULTIPART, undefined, 'text/plain'), fc.string())
+    const piece = fc.oneof(
+      fc.constantFrom(
+        '--x',
+        '--',
+        '\r\n',
+        '\r\n\r\n',
+        'Content-Disposition: form-data; name="content"',
+        '; filename="',
+      ),
+      fc.string(),
+    )
     const bytes = fc.oneof(
       fc.uint8Array(),
       fc.json().map((text) => Buffer.from(text)),
+      fc.array(piece, { maxLength: 20 }).map((pieces) => Buffer.from(pieces.join(''))),
     )
     fc.assert(
       fc.property(bytes, type, fc.boolean(), (body, header, isHook) => {
         try {
           const { content, topic } = readChatBody(body, header, isHook)
-          assert.ok(content.byteLength > 0)
+          assert.ok(isHook || content.byteLength > 0)
           assert.ok(topic === null || (topic.length > 0 && [...topic].length <= 128))
         } catch (error) {
           assert.ok(error instanceof Refusal, String(error))
@@ -160,7 +240,7 @@ suite('what a POST to a chat holds', () => {
     )
   })
 
-  test('JSON and form say the same for the same content and topic', () => {
+  test('JSON and both forms say the same for the same content and topic', () => {
     const text = fc
       .string({ unit: 'grapheme', minLength: 1 })
       .filter((value) => /\S/.test(value) && value.isWellFormed())
@@ -170,6 +250,8 @@ suite('what a POST to a chat holds', () => {
         const written = new URLSearchParams({ content, topic }).toString()
         assert.deepEqual(read(JSON.stringify({ content, topic })), read(written, FORM_TYPE))
         assert.equal(read(written, FORM_TYPE).content, content)
+        fc.pre(!`${content}${topic}`.includes('--x'))
+        assert.deepEqual(read(parts(['content', content], ['topic', topic]), MULTIPART), read(written, FORM_TYPE))
       }),
     )
   })

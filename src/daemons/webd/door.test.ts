@@ -118,20 +118,48 @@ test('the URLs of a link', async (t) => {
   )
 
   await t.test(
-    'H4, W3: without the slash a chat is redirected so that a POST stays a POST, to the same host',
+    'H4, W3: without its slash a chat page is redirected to the same host, because its addresses are relative',
     async () => {
       const bare = link.chat.slice(0, -1)
-      for (const method of ['GET', 'POST', 'HEAD']) {
+      for (const method of ['GET', 'HEAD']) {
         const { status, headers } = await s.to(`${method} ${bare}?topic=a%2Fb`)
         assert.equal(status, 308)
         const to = new URL(headers.get('location') ?? '', `http://here.example${bare}`)
         assert.equal(to.href, `http://here.example${link.chat}?topic=a%2Fb`)
         assert.equal(headers.get('access-control-allow-origin'), '*')
       }
-      const followed = await fetch(s.url('webd') + bare, { method: 'POST', ...json({ content: 'x' }) })
-      assert.equal(followed.status, 200)
+      assert.deepEqual((await s.to(`DELETE ${bare}`)).status, 405)
     },
   )
+
+  await t.test('a post is taken with and without the slash at the end of a link', async () => {
+    const bare = link.chat.slice(0, -1)
+    const posted = await s.to(`POST ${bare}?x=y`, json({ content: 'x' }))
+    assert.deepEqual([posted.status, posted.body.status], [200, 'pending'])
+    const form = { body: 'content=x', headers: { ...HTML, 'Content-Type': 'application/x-www-form-urlencoded' } }
+    const { status, headers } = await s.to(`POST ${bare}`, form)
+    assert.equal(status, 303)
+    const page = new URL(headers.get('location') ?? '', `http://here.example${bare}`)
+    assert.equal((await s.to(`GET ${page.pathname}`, { headers: HTML })).status, 200)
+    assert.equal((await s.to(`POST ${link.hook}/`, { body: 'x' })).status, 204)
+    assert.equal((await s.to(`GET ${link.hook}/`)).headers.get('allow'), 'POST, OPTIONS')
+    assert.equal((await s.to(`OPTIONS ${link.hook}/`)).status, 204)
+    for (const path of [`/chat/${UNKNOWN}`, `/hook/${UNKNOWN}/`]) assert.equal((await s.to(`POST ${path}`)).status, 401)
+  })
+
+  await t.test('letters of a token may be escaped, and other spellings of a path may not', async () => {
+    const hex = (letter: string) => `%${letter.charCodeAt(0).toString(16)}`
+    const token = [...link.token].map((letter, at) => (at % 3 === 0 ? hex(letter).toUpperCase() : letter)).join('')
+    const proof = proofOf(hashToken(link.token), s.host.keyring).replace('~', '%7e').replace('.', '%2E')
+    for (const one of [token, [...link.token].map(hex).join(''), proof]) {
+      assert.equal((await s.to(`POST /hook/${one}`)).status, 204)
+      assert.equal((await s.to(`POST /chat/${one}/`, json({ content: 'x' }))).status, 200)
+      assert.equal((await s.to(`GET /chat/${one}/`)).status, 200)
+    }
+    const twice = link.token.replace(/^./, (letter) => hex(letter).replace('%', '%25'))
+    assert.equal((await s.to(`POST /hook/${twice}`)).status, 401)
+    assert.ok(!JSON.stringify(s.logged()).includes(token.slice(0, 20)))
+  })
 
   await t.test('H4: nothing that is no token is repeated in a Location', async () => {
     const hosts = ['\\\\evil.example', 'https:evil.example', 'javascript:alert(1)', '..', '.', '%2f%2fevil.example', '']
@@ -143,7 +171,7 @@ test('the URLs of a link', async (t) => {
   })
 
   await t.test('H4, H5: a path that is almost a link is none', async () => {
-    const paths = [`${link.hook}/`, `${link.hook}/extra`, `/hook//${link.token}`, `/hook/../hook/${link.token}`]
+    const paths = [`${link.hook}//`, `${link.hook}/extra`, `/hook//${link.token}`, `/hook/../hook/${link.token}`]
     paths.push(`/./hook/${link.token}`, `/hook/%2e%2e/hook/${link.token}`, `/HOOK/${link.token}`, '/hook', '/chat', '/')
     const before = await s.host.engine.read((tx) => messages.count(tx))
     for (const path of paths) {
@@ -171,11 +199,11 @@ test('the URLs of a link', async (t) => {
     assert.deepEqual([status, headers.get('content-type')], [401, 'application/problem+json'])
     assert.deepEqual(Problem.parse(body), {
       type: 'urn:problem:unauthenticated',
-      title: 'Not signed in',
+      title: 'This link does not work',
       status: 401,
       detail: 'there is no such link, or it was revoked',
       code: 'unauthenticated',
-      hint: 'ask whoever gave it to you for a new one',
+      hint: 'ask for a new one where you got it',
     })
     for (const ask of [
       `POST ${link.chat}`,
@@ -314,6 +342,17 @@ test('the URLs of a link', async (t) => {
     assert.deepEqual(
       stored.slice(0, 3).map(({ reach }) => reach),
       [undefined, 'all', 'all'],
+    )
+  })
+
+  await t.test('the proof of a webhook link gives no more than the link does', async () => {
+    const hook = await s.mintHook()
+    const proof = proofOf(hashToken(hook.token), s.host.keyring)
+    assert.equal((await s.to(`POST /hook/${proof}`, { body: 'x' })).status, 204)
+    assert.equal((await s.to(`POST /chat/${proof}/`, { body: 'x' })).status, 200)
+    assert.deepEqual(
+      (await s.messages(hook.jid)).map(({ reach }) => reach),
+      [undefined, undefined],
     )
   })
 

@@ -41,6 +41,7 @@ const STREAM_HEADERS = {
   // A proxy that gathers before it sends would hold back every event.
   'X-Accel-Buffering': 'no',
 }
+const RETRY_MS = 2000
 const LATEST = { initial: 100, max: 200 }
 
 export function openDoor(door: Door): Direct {
@@ -84,11 +85,11 @@ function refuseAt({ onIncident }: Door, visit: Visit, error: unknown): void {
 function dispatch(door: Door, visit: Visit): Promise<void> | void {
   const { method, path } = { method: visit.request.method, path: visit.path }
   if (path.place === 'hook') {
-    if (path.rest !== undefined) throw nothingHere()
+    if (path.rest !== undefined && path.rest !== '') throw nothingHere()
     if (method === 'POST') return postHook(door, visit)
     return method === 'OPTIONS' ? visit.preflight('POST, OPTIONS') : notAllowed(door, visit, 'POST, OPTIONS')
   }
-  if (method === 'POST' && path.rest === '') return postChat(door, visit)
+  if (method === 'POST' && (path.rest ?? '') === '') return postChat(door, visit)
   return chat(door, visit)
 }
 
@@ -117,13 +118,14 @@ async function chat(door: Door, visit: Visit): Promise<void> {
   const { allow, take } = viewOf(rest ?? '')
   const { method = '' } = visit.request
   if (method === 'OPTIONS') return visit.preflight(allow)
+  const isTaken = allow.split(', ').includes(method)
+  if (!isTaken) return notAllowed(door, visit, allow)
   if (rest === undefined) {
-    // What is no token is not repeated; and relative to here, so that no host is named and none can be.
+    // The page's addresses are relative to its slash. What is no token is not repeated; and relative to here, so that no
+    // host is named and none can be.
     mustBeLink(door.host, visit)
     return visit.empty(308, { Location: `./${token}/${query === '' ? '' : `?${query}`}` })
   }
-  const isTaken = allow.split(', ').includes(method)
-  if (!isTaken) return notAllowed(door, visit, allow)
   return take(door, visit)
 }
 
@@ -236,6 +238,5 @@ async function stream({ streams }: Door, visit: Visit, streamed: Streamed): Prom
   streams.mustHaveRoom(link.key)
   visit.open(STREAM_HEADERS)
   if (request.method === 'HEAD') return void response.end()
-  response.write('retry: 2000\n\n')
-  await streams.follow(followed, { response, after, topic, folder, link })
+  await streams.follow(followed, { response, after, topic, folder, link, retryMs: RETRY_MS })
 }

@@ -1,7 +1,7 @@
 // What can be followed at a link, as events: a round with its frames and its end, and a whole chat.
 import { type ChatEvent, eventsAfter, lastEvents } from '../../core/chats.ts'
 import { type Message, textOf } from '../../core/messages.ts'
-import { type Frame, framesAfter, type Round, rounds } from '../../core/rounds.ts'
+import { type Frame, framesAfter, type Round, roundHeads, rounds } from '../../core/rounds.ts'
 import { eventText } from '../../lib/event-stream.ts'
 import type { Tx } from '../../store/engine.ts'
 import type { Followed, Happening } from './streams.ts'
@@ -51,6 +51,7 @@ export function followChat(jid: string): Followed {
 /** A chat's events as they go over the wire. */
 async function happenings(tx: Tx, events: readonly ChatEvent[]): Promise<Happening[]> {
   const all: Happening[] = []
+  const known = await roundsAmong(tx, events)
   for (const event of events) {
     const { seq, kind, topic, turn_id } = event
     if (kind === 'round_done') {
@@ -60,7 +61,7 @@ async function happenings(tx: Tx, events: readonly ChatEvent[]): Promise<Happeni
       all.push({ seq, topic, folder: round.target_folder, text: eventText(seq, 'round_done', data) })
     } else if (event.message && !isOwnPrompt(event.message)) {
       const folder = event.message.target_folder
-      all.push({ seq, topic, folder, text: eventText(seq, kind, chatFrame(event)) })
+      all.push({ seq, topic, folder, text: eventText(seq, kind, chatFrame(event, known)) })
     }
   }
   return all
@@ -71,7 +72,13 @@ function isOwnPrompt({ jid, direction, sender }: Message): boolean {
   return direction === 'in' && jid.startsWith('web:') && /^timed(-isolated:|$)/.test(sender)
 }
 
-function chatFrame({ seq, kind, turn_id, topic, message }: ChatEvent) {
+/** Which of their turns are rounds: what a schedule or a webhook asks has none, and no end to wait for. */
+async function roundsAmong(tx: Tx, events: readonly ChatEvent[]): Promise<ReadonlySet<string>> {
+  const ids = [...new Set(events.flatMap(({ turn_id }) => turn_id ?? []))]
+  return ids.length === 0 ? new Set() : new Set((await roundHeads(tx, ids)).keys())
+}
+
+function chatFrame({ seq, kind, turn_id, topic, message }: ChatEvent, known: ReadonlySet<string>) {
   return {
     seq,
     id: message?.id,
@@ -80,7 +87,7 @@ function chatFrame({ seq, kind, turn_id, topic, message }: ChatEvent) {
     sender: message?.sender,
     content: message ? textOf(message.content) : '',
     created_at: message?.created_at,
-    turn_id,
+    ...(turn_id !== undefined && known.has(turn_id) ? { turn_id } : {}),
     ...(topic === undefined ? {} : { topic }),
   }
 }

@@ -1,4 +1,4 @@
-// The paths of links, taken as they come: nothing is decoded, so nothing can be said in two ways.
+// The paths of links, taken as they come: nothing is decoded here, and `core/link-token.ts` reads the token alone.
 
 export interface LinkPath {
   readonly place: 'chat' | 'hook'

@@ -1,10 +1,9 @@
 // One exchange of the Model Context Protocol over HTTP: a request in, its answer out, and nothing kept between the two.
 // Which generation a request speaks is decided by the official package.
 import { createMcpHandler, type Server } from '@modelcontextprotocol/server'
-import { contentType, utf8 } from '../../lib/http.ts'
-import { parseJson } from '../../lib/json.ts'
+import { contentType } from '../../lib/http.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { LINK_VALUES } from './body.ts'
+import { linkJson } from './body.ts'
 
 export interface Posted {
   header(name: string): string | undefined
@@ -52,7 +51,7 @@ export function openExchanges<A>(serverFor: (asking: A) => Server): Exchanges<A>
 
 function readMessage(body: Uint8Array): { readonly message: unknown } | Refusal {
   try {
-    const message = parseJson(utf8(body), LINK_VALUES)
+    const message = linkJson(body)
     if (Array.isArray(message) && message.length > BATCH_MAX)
       return new Refusal('unprocessable', `a batch holds at most ${BATCH_MAX} messages`)
     return { message }

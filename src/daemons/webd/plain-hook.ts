@@ -185,6 +185,7 @@ class PlainHook implements Waiter<Verdict>, Recorded {
       created_at: timestamp(now),
       hasRound: false,
       reach: null,
+      event: null,
       key: undefined,
     }
     lane.pushFor(post, this)

@@ -87,11 +87,15 @@ onEveryStore('a POST at a link', {
     // W4: opaque and multipart bodies are no error.
     const data = new FormData()
     data.set('content', 'hi')
+    data.set('topic', 'm')
     assert.equal((await s.to(`POST ${link.chat}`, { body: data })).status, 200)
     const [first, second, third] = await s.messages(link.jid)
     assert.deepEqual([Buffer.from(first?.content ?? []).toString(), first?.topic], ['a b', 't'])
     assert.deepEqual([Buffer.from(second?.content ?? []).toString('hex'), second?.topic], ['00ff', undefined])
-    assert.match(Buffer.from(third?.content ?? []).toString(), /name="content"\r\n\r\nhi\r\n/)
+    assert.deepEqual([Buffer.from(third?.content ?? []).toString(), third?.topic], ['hi', 'm'])
+    data.set('upload', new File(['x'], 'x.txt'))
+    const upload = await s.to(`POST ${link.chat}`, { body: data })
+    assert.deepEqual([upload.status, upload.body.detail], [415, 'this link takes no files'])
     const { status, body } = await s.to(`POST ${link.chat}`, json({ topic: 'x' }))
     assert.deepEqual([status, body.code, body.detail], [400, 'invalid', 'content is required'])
   },
@@ -109,6 +113,16 @@ onEveryStore('a POST at a link', {
     )
     assert.equal((await s.to(`POST ${hook.chat}`, json({ content: 'hi', topic: 't' }))).status, 200)
     assert.equal((await s.messages(hook.jid)).at(-1)?.topic, 't')
+    assert.equal((await s.to(`POST ${hook.chat}`)).body.status, 'pending')
+    assert.equal((await s.messages(hook.jid)).at(-1)?.content.byteLength, 0)
+    // A mail with an attachment, for one: stored as it came.
+    const mail = new FormData()
+    mail.set('subject', 'hi')
+    mail.set('attachment', new File(['x'], 'x.txt'))
+    assert.equal((await s.to(`POST ${hook.chat}`, { body: mail })).status, 200)
+    const stored = (await s.messages(hook.jid)).at(-1)
+    assert.match(stored?.content_type ?? '', /^multipart\/form-data; boundary=/)
+    assert.match(Buffer.from(stored?.content ?? []).toString(), /filename="x.txt"/)
   },
 
   'D3, decision L7: the sender of a hook token is its source at either URL, also with a suffix': async (s) => {
@@ -358,6 +372,26 @@ onEveryStore('a POST at a link', {
     assert.equal((await s.messages(link.jid)).length, 1)
   },
 
+  'a repeat gets its first answer when the rate is used up, and a new message does not': async (s) => {
+    const link = await s.mintChat(fresh())
+    const ask = (content: string, headers: Record<string, string>) =>
+      s.to(`POST ${link.chat}`, json({ content }, headers))
+    const [key, id] = [{ 'Idempotency-Key': 'k' }, { 'webhook-id': 'w' }]
+    const first = [await ask('x', key), await ask('x', id)]
+    for (let time = 2; time < 60; time++) await s.speak(link, `${time}`)
+    assert.equal((await ask('x', {})).status, 429)
+    for (const [at, headers] of [key, id].entries()) {
+      const again = await ask('x', headers)
+      assert.deepEqual([again.status, again.body], [200, first[at]?.body])
+      // Another body under the same key is no repeat, and neither is another key.
+      assert.equal((await ask('y', headers)).status, 429)
+    }
+    assert.equal((await ask('x', { 'Idempotency-Key': 'other' })).status, 429)
+    assert.equal((await s.messages(link.jid)).length, 60)
+    await s.revoke(link)
+    assert.equal((await ask('x', key)).status, 401)
+  },
+
   'R13: ids are UUIDs of version 7, none twice': async (s) => {
     const link = await s.mintHook(fresh())
     await Promise.all(Array.from({ length: 100 }, () => s.to(`POST ${link.hook}`)))
@@ -400,6 +434,45 @@ onEveryStore('a POST at a link', {
       assert.ok(!String(said.detail).includes(secret))
     }
     assert.equal((await s.messages(jid)).length, 2)
+  },
+
+  'a delivery of GitHub is known by its id when it is sent again, and says what happened': async (s) => {
+    const secret = 'a secret of theirs'
+    const { token, jid } = await s.cli.call(routeTokensResource.verbs.issue_verified, {
+      target_folder: 'main',
+      source_label: 'github',
+      ...fresh(),
+      verify: 'github',
+      verify_secret: secret,
+    })
+    const send = async (body: string, headers: Record<string, string>): Promise<void> => {
+      const signature = `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`
+      const init = { body, headers: { 'X-Hub-Signature-256': signature, ...headers } }
+      assert.equal((await s.to(`POST /hook/${token}`, init)).status, 204)
+    }
+    const delivered = { 'X-GitHub-Delivery': '72d3162e', 'X-GitHub-Event': 'pull_request' }
+    for (const body of ['{"a":1}', '{"a":1}', '{"a":2}']) await send(body, delivered)
+    await send('{"a":1}', { ...delivered, 'X-GitHub-Delivery': '72d3162f', 'X-GitHub-Event': 'x'.repeat(64) })
+    await send('{"a":1}', { 'X-GitHub-Event': 'x'.repeat(65) })
+    await send('{"a":1}', { 'X-GitHub-Event': '"><' })
+    assert.deepEqual(
+      (await s.messages(jid)).map(({ content, event }) => [Buffer.from(content).toString(), event]),
+      [
+        ['{"a":1}', 'pull_request'],
+        ['{"a":2}', 'pull_request'],
+        ['{"a":1}', 'x'.repeat(64)],
+        ['{"a":1}', undefined],
+        ['{"a":1}', undefined],
+      ],
+    )
+    // Where nobody has checked that GitHub sends, the headers are dropped like all others.
+    const open = await s.mintHook(fresh())
+    for (let time = 0; time < 2; time++)
+      assert.equal((await s.to(`POST ${open.hook}`, { body: 'x', headers: delivered })).status, 204)
+    assert.deepEqual(
+      (await s.messages(open.jid)).map(({ event }) => event),
+      [undefined, undefined],
+    )
   },
 
   'L18: a link that verifies takes what the standardwebhooks package signs, within five minutes': async (s) => {

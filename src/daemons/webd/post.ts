@@ -15,7 +15,7 @@ import { callerOf } from '../request.ts'
 import { type Budget, declaredFault, readBody } from './body.ts'
 import { keptType, readChatBody, type Spoken } from './chat-body.ts'
 import { type Link, type LinkBook, latin1 } from './link-book.ts'
-import { standing, type Visit } from './visit.ts'
+import { LinkRefusal, standing, type Visit } from './visit.ts'
 
 export interface PostOffice {
   readonly host: Host
@@ -43,10 +43,10 @@ export class RateRefusal extends Refusal {
 }
 
 /** Made once: strangers get it by the thousand, and where it was made tells nothing. */
-export const NO_LINK = new Refusal(
-  'unauthenticated',
+export const NO_LINK = new LinkRefusal(
+  'This link does not work',
   'there is no such link, or it was revoked',
-  'ask whoever gave it to you for a new one',
+  'ask for a new one where you got it',
 )
 
 export const TURNED_AWAY = standing(NO_LINK)
@@ -88,7 +88,9 @@ export async function postChat(office: PostOffice, visit: Visit): Promise<void> 
     const spoken = readChatBody(body, visit.header('content-type'), link.isHook)
     const { id, created_at } = await append(office, visit, link, { spoken, body, hasRound: true })
     office.book.accepted(link)
-    if (prefersHtml(visit.header('accept'))) return visit.empty(303, { Location: `./${id}` })
+    const { token, rest } = visit.path
+    const round = rest === undefined ? `./${token}/${id}` : `./${id}`
+    if (prefersHtml(visit.header('accept'))) return visit.empty(303, { Location: round })
     const content = textOf(spoken.content)
     visit.json(200, { user: { id, content, created_at }, turn_id: id, status: 'pending' })
   } catch (error) {
@@ -111,8 +113,8 @@ function foundLink({ host, book }: PostOffice, visit: Visit): Link | Promise<Lin
 async function admitted({ host, budget, bodyMax }: PostOffice, visit: Visit, link: Link): Promise<Uint8Array> {
   const declared = declaredFault(visit.request, bodyMax)
   if (declared) throw declared
-  const waitMs = link.bucket.waitMs(host.clock.now())
-  if (waitMs > 0) throw new RateRefusal(link, waitMs)
+  // A repeat is answered whatever the rate, and only the body can tell that it is one.
+  if (!hasKey(visit, link)) mustBeInRate(link, host.clock.now())
   const body = await readBody(visit, bodyMax, budget)
   if (!link.verify) return body
   try {
@@ -136,7 +138,7 @@ export async function noted({ book }: PostOffice, link: Link, error: unknown): P
   return error
 }
 
-class BadSignature extends Refusal {}
+class BadSignature extends LinkRefusal {}
 
 function mustBeSigned(
   host: Host,
@@ -145,7 +147,7 @@ function mustBeSigned(
   body: Uint8Array,
 ): void {
   const fault = signatureFault(scheme, secret, (name) => visit.header(name), body, host.clock.now())
-  if (fault !== undefined) throw new BadSignature('unauthenticated', fault)
+  if (fault !== undefined) throw new BadSignature('Not signed as this link asks', fault)
 }
 
 /** What a tool at a link says: appended like a post and under the same rate, but a call has no key and no signature. */
@@ -192,16 +194,16 @@ async function append(
     ...said.spoken,
     created_at: timestamp(host.clock.now()),
     hasRound: said.hasRound,
-    // Only the operator's own command line has a proof instead of the token.
-    reach: isProof(visit.path.token) ? 'all' : null,
-    key: said.body && keyOfPost(visit, said.body),
+    // Only the operator can make a proof; one of a webhook's is handed on to the system that reports.
+    reach: isProof(visit.path.token) && !link.isHook ? 'all' : null,
+    event: said.body ? eventOf(visit, link) : null,
+    key: said.body && keyOfPost(visit, link, said.body),
   }
-  // Others of this link may have been read meanwhile.
   const now = host.clock.now()
-  const waitMs = bucket.waitMs(now)
-  if (waitMs > 0) throw new RateRefusal(link, waitMs)
   const { byteLength } = post.content
   try {
+    // Others of this link may have been read meanwhile.
+    mustBeInRate(link, now)
     room.take(byteLength)
   } catch (error) {
     // What is stored already is not refused when it is sent again.
@@ -227,6 +229,11 @@ async function append(
   throw NO_LINK
 }
 
+function mustBeInRate(link: Link, now: number): void {
+  const waitMs = link.bucket.waitMs(now)
+  if (waitMs > 0) throw new RateRefusal(link, waitMs)
+}
+
 async function findRepeated({ engine }: Host, post: Post): Promise<{ id: string; created_at: string } | undefined> {
   if (!post.key) return undefined
   const key = await engine.read((tx) => knownKey(tx, post))
@@ -246,10 +253,28 @@ export async function senderOf(host: Host, visit: Visit, link: Link): Promise<st
 
 const KEY = /^[\x21-\x7e]{1,255}$/
 
-function keyOfPost(
-  { request: { headers, rawHeaders }, path: { place } }: Visit,
-  body: Uint8Array,
-): PostKey | undefined {
+/** Whether a post says by what it is known when it is sent again. */
+function hasKey(visit: Visit, link: Link): boolean {
+  return visit.request.headers['idempotency-key'] !== undefined || deliveryOf(visit, link).id !== undefined
+}
+
+/** What a sender calls a delivery, the same when it is sent again. GitHub's name for it counts where GitHub has signed. */
+function deliveryOf({ request: { headers } }: Visit, { verify }: Link): { kind: string; id: unknown } {
+  const github = verify?.scheme.kind === 'github' ? headers['x-github-delivery'] : undefined
+  return github === undefined ? { kind: 'webhook', id: headers['webhook-id'] } : { kind: 'github', id: github }
+}
+
+/** GitHub says what happened in a header alone; the agent is told, because the body often does not say it. */
+function eventOf({ request: { headers } }: Visit, { verify }: Link): string | null {
+  const event = verify?.scheme.kind === 'github' ? headers['x-github-event'] : undefined
+  return typeof event === 'string' && /^[a-z0-9_.-]{1,64}$/i.test(event) ? event : null
+}
+
+function keyOfPost(visit: Visit, link: Link, body: Uint8Array): PostKey | undefined {
+  const {
+    request: { headers, rawHeaders },
+    path: { place },
+  } = visit
   const given = headers['idempotency-key']
   if (given !== undefined) {
     const isTwice = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === 'idempotency-key').length > 1
@@ -257,11 +282,11 @@ function keyOfPost(
       refuse('invalid', 'Idempotency-Key must be one value of 1 to 255 printable characters without spaces')
     return { text: `key ${given}`, digest: digestOf(place, body), isStrict: true }
   }
-  const webhook = headers['webhook-id']
-  if (typeof webhook !== 'string' || !KEY.test(webhook)) return undefined
+  const { kind, id } = deliveryOf(visit, link)
+  if (typeof id !== 'string' || !KEY.test(id)) return undefined
   // A different body is another message, whose own repeats are known too.
   const digest = digestOf(place, body)
-  return { text: `webhook ${Buffer.from(digest).toString('hex')} ${webhook}`, digest, isStrict: false }
+  return { text: `${kind} ${Buffer.from(digest).toString('hex')} ${id}`, digest, isStrict: false }
 }
 
 function digestOf(place: string, body: Uint8Array): Uint8Array {

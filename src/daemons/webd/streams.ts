@@ -43,6 +43,8 @@ export interface Follower {
   after: number
   /** How long the last event was that it was sent as it happened, in bytes. */
   lastLength?: number
+  /** What its first event says besides: how long to wait before it comes again. */
+  retryMs?: number | undefined
   /** Only events of this topic; the main one is the empty text. */
   readonly topic?: string | undefined
   /** Only events of this folder: the chat of a link that is gone may have become another folder's. */
@@ -131,7 +133,7 @@ export class Streams {
         followed.read(tx, follower.after, follower.topic),
       )
       for (const event of events) {
-        if (isFor(follower, event) && !(await this.#send(response, event.text))) return
+        if (isFor(follower, event) && !(await this.#send(response, textFor(follower, event)))) return
         follower.after = Math.max(follower.after, event.seq)
       }
       follower.after = Math.max(follower.after, until)
@@ -201,8 +203,9 @@ export class Streams {
     if (response.writableLength > UNSENT_MAX + (follower.lastLength ?? 0)) return void response.destroy()
     // One that was ended may take long to read what it has.
     if (response.writableEnded) return
-    follower.lastLength = Buffer.byteLength(event.text)
-    response.write(event.text)
+    const text = textFor(follower, event)
+    follower.lastLength = Buffer.byteLength(text)
+    response.write(text)
   }
 
   #hear(keys: readonly string[]): void {
@@ -292,6 +295,13 @@ export class Streams {
   #comment(): void {
     for (const { response } of this.#followers) if (!response.writableEnded) response.write(COMMENT)
   }
+}
+
+/** `retry` in a block of its own would be an empty message to some clients. */
+function textFor(follower: Follower, { text }: Happening): string {
+  const { retryMs } = follower
+  follower.retryMs = undefined
+  return retryMs === undefined ? text : `retry: ${retryMs}\n${text}`
 }
 
 function isFor(follower: Follower, { topic, folder }: Happening): boolean {

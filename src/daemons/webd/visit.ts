@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { prefersHtml, problemOf } from '../../lib/http.ts'
 import { withoutTokens } from '../../lib/log.ts'
-import { publicRefusal, type Refusal } from '../../lib/refusal.ts'
+import { publicRefusal, Refusal } from '../../lib/refusal.ts'
 import { type Page, problemPage } from '../../web/chat/page.ts'
 import type { LinkPath } from './link-path.ts'
 
@@ -30,6 +30,21 @@ const GUARDED: Readonly<{ [name: string]: string }> = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
 }
 
+/** A link is no account: a 401 has a title that says what is wrong with the link. */
+export class LinkRefusal extends Refusal {
+  readonly title: string
+
+  constructor(title: string, message: string, hint?: string) {
+    super('unauthenticated', message, hint)
+    this.title = title
+  }
+}
+
+function linkProblem(refusal: Refusal): ReturnType<typeof problemOf> {
+  const { problem, headers } = problemOf(refusal)
+  return { problem: refusal instanceof LinkRefusal ? { ...problem, title: refusal.title } : problem, headers }
+}
+
 /** A refusal that strangers get by the thousand, put together once. */
 export interface Standing {
   readonly refusal: Refusal
@@ -40,7 +55,7 @@ export interface Standing {
 }
 
 export function standing(refusal: Refusal): Standing {
-  const { problem, headers } = problemOf(refusal)
+  const { problem, headers } = linkProblem(refusal)
   const body = JSON.stringify(problem)
   const all = {
     ...GUARDED,
@@ -140,14 +155,13 @@ export class Visit {
 
   refuse(refusal: Refusal, headers: { [name: string]: string } = {}): void {
     if (this.isAnswered) return
-    const { problem, headers: own } = problemOf(publicRefusal(refusal))
+    const { problem, headers: own } = linkProblem(publicRefusal(refusal))
     const all = { ...own, ...headers }
     // What is left of a body is not worth waiting for when it is large or slow.
     if (!this.request.complete) all.Connection = 'close'
     if (prefersHtml(this.header('accept'))) {
       const retryAfter = all['Retry-After'] === undefined ? undefined : Number(all['Retry-After'])
-      const title = refusal.code === 'unauthenticated' ? 'This link does not work' : problem.title
-      const page = problemPage({ ...problem, title, retryAfter })
+      const page = problemPage({ ...problem, retryAfter })
       this.#send(page.status, { ...all, ...page.headers }, page.body, refusal.message)
     } else
       this.#send(
