@@ -76,6 +76,24 @@ export async function configure(place: Place, environment: Source): Promise<Conf
   return { ...place, layout: layout(place.layout.root, agentUser(AGENT_UID)), settings, sources, warnings }
 }
 
+/** Answers with the sources as they are now; with the same list as long as .env is the same file with the same content. */
+export function sourcesReader({ layout: { env } }: Configured, environment: Source): () => Promise<readonly Source[]> {
+  let known: { readonly version: string; readonly sources: readonly Source[] } | undefined
+  return async () => {
+    const version = await versionOf(env)
+    if (known?.version !== version) known = { version, sources: [sourceOf(env, await readEnv(env)), environment] }
+    return known.sources
+  }
+}
+
+/** Changes with every write of the file; empty where there is none. */
+async function versionOf(path: string): Promise<string> {
+  return stat(path, { bigint: true }).then(
+    ({ ino, size, mtimeNs, ctimeNs }) => [ino, size, mtimeNs, ctimeNs].join(' '),
+    () => '',
+  )
+}
+
 export function storeOf({ layout, settings }: Configured): Address {
   return settings.DATABASE_URL === undefined ? { path: layout.store } : { url: settings.DATABASE_URL }
 }

@@ -29,13 +29,14 @@ async function open(t: TestContext, engine: EngineName): Promise<Preparing> {
   const layout = host.layout ?? assert.fail('it has files')
   const runtime = { name: 'test', run: async () => ({}), close: async () => {} }
   const runtimes = { runtimeFor: async () => runtime, close: async () => {} }
-  const settings = { ...readSettings(RUNTIME_SETTINGS, []), ASSISTANT_NAME: 'svc' }
+  const settings = { read: async () => ({ settings: readSettings(RUNTIME_SETTINGS, []), mark: '' }) }
   await on.groups('main', 'team')
   const warnings: string[] = []
   const gate = { host, list: toolList([]), onError: assert.fail, onStranger: assert.fail }
   const sockets = new RunSockets(gate)
   t.after(() => sockets.close())
-  const prepare = preparing({ host, layout, runtimes, sockets, settings, warn: (sentence) => warnings.push(sentence) })
+  const warn = (sentence: string): void => void warnings.push(sentence)
+  const prepare = preparing({ host, layout, runtimes, sockets, settings, assistantName: 'svc', warn })
   return {
     ...on,
     warnings,
