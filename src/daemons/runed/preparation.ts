@@ -4,7 +4,7 @@ import type { ChatPlace } from '../../cell/cell.ts'
 import { makeChatHome } from '../../core/chat-home.ts'
 import type { Asked, ClaimedTurn } from '../../core/claim.ts'
 import { type Conversation, conversations, findConversation, resetSessions } from '../../core/conversations.ts'
-import { launchConfig } from '../../core/group-config.ts'
+import { launchConfig, offeredTools } from '../../core/group-config.ts'
 import { childNames, groups } from '../../core/groups.ts'
 import { openHome } from '../../core/home.ts'
 import { chatDir, groupDirs, type Layout } from '../../core/layout.ts'
@@ -82,7 +82,7 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
     await noteShown(engine.transaction.bind(engine), conversation, told.observed_seq)
     const { settings } = await options.settings.read()
     const runtime = await runtimes.runtimeFor(config, settings)
-    const socket = await sockets.open(folder, { id, fence: turn.fence, reach })
+    const socket = await sockets.open(folder, { id, fence: turn.fence, reach, offered: offeredTools(config) })
     return {
       runtime,
       close: () => socket.close(),
