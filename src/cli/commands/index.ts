@@ -6,6 +6,7 @@ export const commands: Commands = {
   create: async () => (await import('./create.ts')).createCommands,
   serve: async () => (await import('./serve.ts')).serveCommands,
   doctor: async () => (await import('./doctor.ts')).doctorCommands,
+  model: async () => (await import('./model.ts')).modelCommands,
   group: async () => (await import('./group.ts')).groupCommands,
   token: async () => (await import('./token.ts')).tokenCommands,
   chat: async () => (await import('./chat.ts')).chatCommands,
