@@ -5,7 +5,6 @@ import { hiddenLine, type Keys } from './hidden-line.ts'
 export interface TerminalInput {
   iterator(options: { readonly destroyOnReturn: boolean }): AsyncIterator<Uint8Array | string>
   setRawMode(isRaw: boolean): unknown
-  pause(): unknown
   ref?(): unknown
   unref?(): unknown
 }
