@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { JSONRPCRequest, ServerContext } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import type { CallRate } from '../core/call-rate.ts'
+import type { OfferedTools } from '../core/group-config.ts'
 import type { Reach } from '../core/reach.ts'
 import { type ToolList, toolServer } from '../faces/mcp.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
@@ -36,6 +37,8 @@ export interface BoundTurn {
   readonly id: string
   readonly fence: number
   readonly reach: Reach
+  /** Absent where the group's config limits nothing. */
+  readonly offered?: OfferedTools | undefined
 }
 
 /** What a socket says of its connections. */
@@ -93,7 +96,12 @@ export function openConnection(gate: Gate, socket: Socket, options: ConnectionOp
   }
 
   const transport = new LineTransport(socket, { intercept, onFirstLine: () => clearTimeout(silence) })
-  const served = serveStdio(() => toolServer({ list, version: VERSION, asking, admit: () => calls.take(), onError }), {
+  const admit = (_asking: Asking, tool: string): void => {
+    calls.take()
+    mustBeOffered(bound?.offered, folder, tool)
+  }
+  const isOffered = (tool: string): boolean => bound?.offered?.has(tool) ?? true
+  const served = serveStdio(() => toolServer({ list, version: VERSION, asking, admit, isOffered, onError }), {
     transport,
     maxSubscriptions: SUBSCRIPTIONS_MAX,
   })
@@ -103,4 +111,14 @@ export function openConnection(gate: Gate, socket: Socket, options: ConnectionOp
       await served.close()
     },
   }
+}
+
+function mustBeOffered(offered: OfferedTools | undefined, folder: string, tool: string): void {
+  if (offered === undefined || offered.has(tool)) return
+  const named = offered.globs.join(', ') || 'none'
+  refuse(
+    'forbidden',
+    `${tool}: not offered to runs of ${folder}`,
+    `the config of the group offers these tools: ${named}`,
+  )
 }

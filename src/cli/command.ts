@@ -25,6 +25,8 @@ export interface Io {
   readonly clock: Clock
   /** Asks whoever sits at the terminal, without showing what is typed; absent where nobody does. */
   readonly ask?: ((question: string) => Promise<string>) | undefined
+  /** The same with what is typed shown. */
+  readonly prompt?: ((question: string) => Promise<string>) | undefined
   /** Resolves when the process is asked to end. */
   stopped(): Promise<void>
 }

@@ -29,7 +29,7 @@ import { readSettings, type Source, sourceOf, unknownKeys } from '../lib/setting
 import type { Address } from '../store/index.ts'
 import { shellQuoted } from './shell-quoted.ts'
 
-const ENV_MAX_BYTES = 1_048_576
+export const ENV_MAX_BYTES = 1_048_576
 const READABLE_BY_OTHERS = 0o004
 
 /** An instance by name: where it lies, whether or not it is there. */
@@ -117,6 +117,24 @@ export async function configure(place: Place, environment: Source): Promise<Conf
   const { AGENT_UID } = readSettings({ AGENT_UID: CELL_SETTINGS.AGENT_UID }, sources)
   const warnings = [...(await rightsWarnings(env)), ...(await keyWarnings(env, entries))]
   return { ...place, layout: layout(place.layout.root, agentUser(AGENT_UID)), settings, sources, warnings }
+}
+
+/** Answers with the sources as they are now; with the same list as long as .env is the same file with the same content. */
+export function sourcesReader({ layout: { env } }: Configured, environment: Source): () => Promise<readonly Source[]> {
+  let known: { readonly version: string; readonly sources: readonly Source[] } | undefined
+  return async () => {
+    const version = await versionOf(env)
+    if (known?.version !== version) known = { version, sources: [sourceOf(env, await readEnv(env)), environment] }
+    return known.sources
+  }
+}
+
+/** Changes with every write of the file; empty where there is none. */
+async function versionOf(path: string): Promise<string> {
+  return stat(path, { bigint: true }).then(
+    ({ ino, size, mtimeNs, ctimeNs }) => [ino, size, mtimeNs, ctimeNs].join(' '),
+    () => '',
+  )
 }
 
 export function storeOf({ layout, settings }: Configured): Address {

@@ -5,8 +5,8 @@ import { refuse } from '../lib/refusal.ts'
 import { environment } from '../lib/settings.ts'
 import { endWith, processOuts } from '../lib/streams.ts'
 import type { Io } from './command.ts'
-import { hiddenLine } from './hidden-line.ts'
 import { main } from './main.ts'
+import { Terminal } from './terminal.ts'
 
 export async function runProcess(): Promise<void> {
   // At once where it failed: after a failure of the disk, a store that is still open must not be closed.
@@ -20,7 +20,7 @@ function processIo(): Io {
     get stdin() {
       return process.stdin
     },
-    ask: isatty(0) ? ask : undefined,
+    ...(isatty(0) ? questions() : {}),
     environment: environment(),
     clock: systemClock,
     stopped: () =>
@@ -31,8 +31,14 @@ function processIo(): Io {
   }
 }
 
-async function ask(question: string): Promise<string> {
-  const line = await hiddenLine(process.stdin, () => void process.stderr.write(`${question}: `))
-  process.stderr.write('\n')
-  return line ?? refuse('invalid', 'stopped: nothing was changed')
+function questions(): Pick<Io, 'ask' | 'prompt'> {
+  const terminal = new Terminal(
+    () => process.stdin,
+    (text) => void process.stderr.write(text),
+  )
+  const answered = (line: string | undefined): string => line ?? refuse('invalid', 'stopped: nothing was changed')
+  return {
+    ask: async (question) => answered(await terminal.hidden(question)),
+    prompt: async (question) => answered(await terminal.line(question)),
+  }
 }

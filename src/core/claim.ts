@@ -4,7 +4,7 @@ import { timestamp } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
-import { type Allowance, allowanceAgain, allowanceOf } from './budget.ts'
+import { allowanceAgain, allowanceOf } from './budget.ts'
 import { isLinkChat } from './channel.ts'
 import { conversations, folderTurns } from './conversations.ts'
 import { engage, setLastReply } from './engagement.ts'
@@ -28,6 +28,8 @@ export interface ClaimedTurn {
   readonly asked: readonly Asked[]
   /** Why it must not run: then it is ended at once. */
   readonly refusal?: string | undefined
+  /** It is refused only because earlier turns of its folder failed. */
+  readonly isBroken?: boolean | undefined
 }
 
 export interface Lease {
@@ -224,15 +226,11 @@ async function form(
     await engage(tx, { jid, topic: chat_topic, folder, until: now + rules.engagementMs })
   if (envelope?.return_jid === undefined && !is_timed)
     await setLastReply(tx, jid, chat_topic, envelope?.platform_id ?? last.row.id)
-  const refusal = refusalOf(allowance, served, now)
-  return { turn, asked, ...(refusal === undefined ? {} : { refusal }) }
-}
-
-function refusalOf(allowance: Allowance, { open_until }: { open_until: number }, now: number): string | undefined {
-  if (allowance.kind === 'exhausted') return allowance.sentence
-  if (open_until <= now) return undefined
-  const seconds = Math.ceil((open_until - now) / 1000)
-  return `the agent here has failed several times in a row; try again in ${seconds} seconds`
+  if (allowance.kind === 'exhausted') return { turn, asked, refusal: allowance.sentence }
+  if (served.open_until <= now) return { turn, asked }
+  const seconds = Math.ceil((served.open_until - now) / 1000)
+  const refusal = `the agent here has failed several times in a row; try again in ${seconds} seconds`
+  return { turn, asked, refusal, isBroken: true }
 }
 
 async function markServed(tx: Tx, folder: string): Promise<{ open_until: number }> {

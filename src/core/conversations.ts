@@ -47,12 +47,14 @@ export const folderTurns = new Table({
     failures: z.int().describe('Turns that failed one after the other'),
     open_until: z.int().describe('No turn starts before, in milliseconds since 1970'),
     warned_on: z.string().describe('The day and the cap of which it was last said that it is nearly spent'),
+    config_mark: z.string().optional().describe('Fingerprint of the configuration that the failures happened with'),
   }),
   key: 'folder',
   storage: [
     `create table folder_turns (
        folder text primary key, served bigint not null, failures integer not null, open_until bigint not null,
        warned_on text not null)`,
+    'alter table folder_turns add column config_mark text',
   ],
 })
 

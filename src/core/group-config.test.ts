@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { refused } from '../../test/support/host.ts'
 import { parse } from '../lib/parse.ts'
-import { launchConfig, unsafeMembers } from './group-config.ts'
+import { launchConfig, offeredTools, unsafeMembers } from './group-config.ts'
 import { Group } from './groups.ts'
 import { isPlainValue } from './values.ts'
 
@@ -74,4 +74,39 @@ test('an accepted command has no text with a control character, however deep', (
       assert.equal(Config.safeParse(written({ command })).success, texts.every(isPlainValue))
     }),
   )
+})
+
+test('tools must be a list of names and globs, of at most 200', () => {
+  const many = (count: number) => written({ tools: Array.from({ length: count }, () => 'reply') })
+  for (const config of [written({ tools: [] }), written({ tools: ['reply', 'send*', '*'] }), many(200)])
+    assert.deepEqual(parse(Config, config), config)
+  assert.throws(
+    () => parse(Config, written({ tools: 'reply' })),
+    refused('invalid', /^config\.tools must be a list of/),
+  )
+  assert.throws(() => parse(Config, many(201)), refused('invalid', 'config.tools has more than 200 entries'))
+  for (const glob of ['', 'a b', 'a\u0000', 5, 'x'.repeat(129)])
+    assert.throws(
+      () => parse(Config, written({ tools: [glob] })),
+      refused('invalid', /^config\.tools must be tool names/),
+    )
+})
+
+test('the tools that are offered are those that a glob matches; without the member, all', () => {
+  const offered = offeredTools({ tools: ['reply', 'send*'] })
+  assert.deepEqual(
+    ['reply', 'send', 'send_file', 'replying', 'resend'].filter((name) => offered?.has(name)),
+    ['reply', 'send', 'send_file'],
+  )
+  assert.equal(offeredTools({ tools: [] })?.has('reply'), false)
+  assert.equal(offeredTools({}), undefined)
+})
+
+test('stored tools that are no list are ignored with a warning', () => {
+  const warnings: string[] = []
+  assert.deepEqual(
+    launchConfig('{"tools": "reply", "model": "small"}', (sentence) => warnings.push(sentence)),
+    { model: 'small' },
+  )
+  assert.match(warnings.join(), /^config\.tools must be a list .*; it is ignored$/)
 })

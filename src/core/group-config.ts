@@ -1,4 +1,5 @@
 // The `config` of a group: settings of its runtime as JSON text. Some of them become arguments of a process.
+import { compileText } from '../lib/glob.ts'
 import { jsonFault, tryJson } from '../lib/json.ts'
 import { isPlainValue } from './values.ts'
 
@@ -9,6 +10,34 @@ const LAUNCH_MEMBERS = ['command', 'model', 'runtime', 'permission_mode'] as con
 export function unsafeMembers(text: string): string[] {
   const config = readObject(text)
   return LAUNCH_MEMBERS.filter((name) => Object.hasOwn(config, name) && !isPlain(config[name]))
+}
+
+const TOOLS_MAX = 200
+const TOOL_GLOB = /^[A-Za-z0-9_.*-]{1,128}$/
+
+/** What is wrong with the member `tools`, to be said of it. */
+export function toolsFault(text: string): string | undefined {
+  const { tools } = readObject(text)
+  if (tools === undefined) return undefined
+  if (!Array.isArray(tools)) return 'must be a list of tool names such as ["reply", "send*"]'
+  if (tools.length > TOOLS_MAX) return `has more than ${TOOLS_MAX} entries`
+  const wrong = tools.find((glob) => typeof glob !== 'string' || !TOOL_GLOB.test(glob))
+  if (wrong === undefined) return undefined
+  return 'must be tool names of letters, digits, "_", "-" and ".", in which "*" stands for any characters'
+}
+
+/** Which tools the runs of a group are offered. */
+export interface OfferedTools {
+  readonly globs: readonly string[]
+  has(tool: string): boolean
+}
+
+/** By the member `tools`; absent where all are. */
+export function offeredTools({ tools }: Readonly<Record<string, unknown>>): OfferedTools | undefined {
+  if (!Array.isArray(tools)) return undefined
+  const globs = tools.filter((glob) => typeof glob === 'string')
+  const matchers = globs.flatMap((glob) => compileText(glob) ?? [])
+  return { globs, has: (tool) => matchers.some((matches) => matches(tool)) }
 }
 
 /** The config as a run may use it. Rows written before control characters were refused may still hold some. */
@@ -23,6 +52,11 @@ export function launchConfig(
   for (const name of unsafeMembers(text)) {
     delete config[name]
     warn(`config.${name} contains control characters and is ignored`)
+  }
+  const ofTools = toolsFault(text)
+  if (ofTools !== undefined) {
+    delete config.tools
+    warn(`config.tools ${ofTools}; it is ignored`)
   }
   return config
 }

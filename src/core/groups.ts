@@ -4,7 +4,7 @@ import { jsonFault, tryJson } from '../lib/json.ts'
 import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
-import { unsafeMembers } from './group-config.ts'
+import { toolsFault, unsafeMembers } from './group-config.ts'
 import { groupStamp } from './stamp.ts'
 import { Folder, line, PLAIN_VALUE_RULE, Timestamp, text } from './values.ts'
 
@@ -16,6 +16,8 @@ const JsonObject = text((value) => {
 
 const GroupConfig = JsonObject.superRefine((value, ctx) => {
   for (const member of unsafeMembers(value)) ctx.addIssue({ code: 'custom', path: [member], message: PLAIN_VALUE_RULE })
+  const fault = toolsFault(value)
+  if (fault !== undefined) ctx.addIssue({ code: 'custom', path: ['tools'], message: fault })
 })
 
 /** Groups, users and routes share these: -1 is never stored, absent means the default one level up. */

@@ -18,6 +18,7 @@ import { inbox, routing } from './inbox.ts'
 import { linkStats } from './link-stats.ts'
 import { messageChanges } from './message-changes.ts'
 import { filing, messages } from './messages.ts'
+import { modelKeys } from './model-keys.ts'
 import { networkDenials } from './network-denials.ts'
 import { outbox } from './outbox.ts'
 import { pendingActions } from './pending-actions.ts'
@@ -79,4 +80,5 @@ export const coreTables = [
   pendingActions,
   networkDenials,
   storageUse,
+  modelKeys,
 ]

@@ -135,6 +135,8 @@ export interface TurnEnd {
   readonly told?: string | undefined
   /** What the chat is told, where it would not learn of it otherwise. */
   readonly notice?: string | undefined
+  /** Fingerprint of the configuration that a failed run had. */
+  readonly configMark?: string | undefined
 }
 
 const SUCCESSES: readonly InboxEnd[] = ['answered', 'silent', 'observed']
@@ -252,15 +254,18 @@ async function warnOfBudget(tx: Tx, speaking: Speaking, rules: TurnRules, turn: 
   return (await recordOut(tx, speaking, rules, { jid, topic, content, engages: false })).keys
 }
 
-async function countFailures(tx: Tx, folder: string, { outcome }: TurnEnd, now: number): Promise<void> {
+async function countFailures(tx: Tx, folder: string, { outcome, configMark }: TurnEnd, now: number): Promise<void> {
   if (outcome === 'refused') return
-  if (outcome !== 'failed') {
-    await folderTurns.update(tx, { folder }, { failures: 0, open_until: 0 })
-    return
-  }
-  const failures = ((await folderTurns.find(tx, { folder }))?.failures ?? 0) + 1
+  if (outcome !== 'failed') return resetFailures(tx, folder)
+  const known = await folderTurns.find(tx, { folder })
+  // Failures with another configuration say nothing about this one.
+  const failures = (known && known.config_mark === configMark ? known.failures : 0) + 1
   const open_until = failures >= FAILURES_MAX ? now + BREAK_MS : 0
-  await folderTurns.update(tx, { folder }, { failures, open_until })
+  await folderTurns.update(tx, { folder }, { failures, open_until, config_mark: configMark })
+}
+
+export async function resetFailures(tx: Tx, folder: string): Promise<void> {
+  await folderTurns.update(tx, { folder }, { failures: 0, open_until: 0 })
 }
 
 /** Whether a chat stays with the folder that speaks there in this turn. */

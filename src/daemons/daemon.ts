@@ -27,6 +27,8 @@ export interface Frame {
   readonly peers: Peers
   /** Whether the instance is told anything under this name, by whoever declared it. */
   isSet(key: string): boolean
+  /** Where settings come from now; the same list as before unless a file has changed. */
+  currentSources(): Promise<readonly Source[]>
   /** What is asked before the routes of `app`. */
   direct(direct: Direct): void
   /** Aborted when the process is about to stop: the time to end streams and take no more work. */
@@ -56,6 +58,8 @@ export interface Surroundings {
   readonly host: Host
   readonly resources: readonly Resource[]
   readonly sources: readonly Source[]
+  /** Reads the sources again where a file has changed; without it they stay as they are. */
+  readonly currentSources?: (() => Promise<readonly Source[]>) | undefined
   readonly log: Log
   readonly peers: Peers
   readonly health: Health
@@ -106,6 +110,7 @@ export async function openDaemon(daemon: Daemon, around: Surroundings): Promise<
       peers,
       stopping,
       isSet: (key) => around.sources.some((source) => Boolean(source.get(key))),
+      currentSources: around.currentSources ?? (async () => around.sources),
       direct: (handle) => {
         direct = handle
       },

@@ -21,6 +21,8 @@ export interface ServeOptions {
   readonly host: OpenHost
   /** Where settings come from; the first that has one decides. */
   readonly sources: readonly Source[]
+  /** Reads them again where a file has changed; without it they stay as they are. */
+  readonly currentSources?: (() => Promise<readonly Source[]>) | undefined
   /** Which daemons; all of them unless said. */
   readonly daemons?: readonly string[]
   /** Takes the lines `<daemon> <url>` and `ready`. */
@@ -78,7 +80,7 @@ async function tellOthers({ host, log }: ServeOptions, urls: Readonly<Record<str
 }
 
 async function openDaemons(
-  { host, sources, log, daemons: wanted, onFatal }: ServeOptions,
+  { host, sources, currentSources, log, daemons: wanted, onFatal }: ServeOptions,
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
 ): Promise<OpenDaemon[]> {
@@ -95,7 +97,8 @@ async function openDaemons(
     hasFailed = true
   }
   void host.engine.failed.then(fatal)
-  const around = { host, resources, sources, log, peers, health: storeHealth(host), process, stopping, fatal }
+  const health = storeHealth(host)
+  const around = { host, resources, sources, currentSources, log, peers, health, process, stopping, fatal }
   for (const daemon of await Promise.all(names.map((name) => daemons[name]()))) {
     const running = await openDaemon(daemon, around)
     opened.defer(() => running.close())

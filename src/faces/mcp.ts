@@ -35,7 +35,9 @@ export interface ToolServerOptions<A = Asking> {
   /** Asked at every request: who is there, and in which turn. */
   asking(ctx: ServerContext): A | Promise<A>
   /** Asked before each call; what it refuses is the answer. */
-  admit?(asking: A): void
+  admit?(asking: A, tool: string): void
+  /** Whether a tool that the caller may use is listed at all; all are unless said. */
+  isOffered?(tool: string): boolean
   /** What was thrown and is no refusal. The caller is told nothing of it. */
   onError(error: unknown, what: string): void
 }
@@ -70,7 +72,8 @@ export function toolServer(options: ToolServerOptions): Server {
     const { tools } = options.list
     return shownTo(options.list, policy, caller).filter(({ name }) => {
       const tool = tools.get(name)
-      return tool !== undefined && hasReach(reach, tool.reach ?? 'all') && (tool.isThere?.(asking) ?? true)
+      if (tool === undefined || options.isOffered?.(name) === false) return false
+      return hasReach(reach, tool.reach ?? 'all') && (tool.isThere?.(asking) ?? true)
     })
   })
 }
@@ -96,7 +99,7 @@ export function serverOf<A>(
     if (!tool) throw unknownTool(params.name)
     try {
       const asked = await asking(ctx)
-      admit?.(asked)
+      admit?.(asked, tool.name)
       return success(await tool.run(asked, params.arguments ?? {}))
     } catch (error) {
       if (error instanceof Unlisted) throw unknownTool(params.name)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { formatDotenv, parseDotenv } from './dotenv.ts'
+import { editDotenv, formatDotenv, parseDotenv } from './dotenv.ts'
 import { Refusal } from './refusal.ts'
 
 test('a file of every allowed kind of line is read', () => {
@@ -109,4 +109,40 @@ test('a pathological line of 64 KiB is judged at once', () => {
   }
   // Of the processor, so that others who are at work on the machine do not count.
   assert.ok(process.cpuUsage(started).user < 1_000_000)
+})
+
+suite('editing a .env', () => {
+  const edited = (text: string, changes: Record<string, string | undefined>): string =>
+    editDotenv(text, new Map(Object.entries(changes)))
+
+  test('replaces a line where it stands and adds a new key at the end; comments stay', () => {
+    assert.equal(
+      edited('# model\nA=1\n\n#A=0\n export B = "x" # why\nC=3', { A: '2', B: 'y z', D: '4' }),
+      "# model\nA=2\n\n#A=0\nB='y z'\nC=3\nD=4\n",
+    )
+  })
+  test('removes a key, also one that stands there twice', () => {
+    assert.equal(edited('A=1\nB=2\nA=3\n', { A: undefined, C: undefined }), 'B=2\n')
+    assert.equal(edited('A=1\nB=2\nA=3\n', { A: '4' }), 'A=4\nB=2\n')
+  })
+  test('of an empty file writes only what is new', () => assert.equal(edited('', { A: '1', B: undefined }), 'A=1\n'))
+  test('the file reads back as its entries with the changes', () => {
+    const key = fc.constantFrom('A', 'B', 'C', 'D')
+    const value = fc.string({ unit: 'grapheme' }).filter((text) => !/[\u0000-\u0008\u000b-\u001f\ufeff]/.test(text))
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(key, value)),
+        fc.dictionary(key, fc.option(value, { nil: undefined })),
+        (lines, changes) => {
+          const text = formatDotenv(lines)
+          const expected = parseDotenv(text, 'it')
+          for (const [name, changed] of Object.entries(changes)) {
+            if (changed === undefined) expected.delete(name)
+            else expected.set(name, changed)
+          }
+          assert.deepEqual([...parseDotenv(edited(text, changes), 'it')].sort(), [...expected].sort())
+        },
+      ),
+    )
+  })
 })

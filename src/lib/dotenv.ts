@@ -30,6 +30,25 @@ export function formatDotenv(entries: Iterable<readonly [string, string]>): stri
   return text
 }
 
+/**
+ * The text with these values: a line is replaced where it stands, a new key goes to the end, `undefined` removes the key.
+ * Comments and all other lines stay as they are.
+ */
+export function editDotenv(text: string, changes: ReadonlyMap<string, string | undefined>): string {
+  const waiting = new Map(changes)
+  const lines = text === '' ? [] : text.replace(/\r?\n$/, '').split(/\r?\n/)
+  const kept = lines.flatMap((line) => {
+    const key = /^\s*#/.test(line) ? undefined : LINE.exec(line.replace(/^\uFEFF/, ''))?.[1]
+    if (key === undefined || !changes.has(key)) return [line]
+    const value = waiting.get(key)
+    // Of a key that stands there twice the second line goes.
+    if (!waiting.delete(key) || value === undefined) return []
+    return [formatDotenv([[key, value]]).trimEnd()]
+  })
+  const added = [...waiting].flatMap(([key, value]) => (value === undefined ? [] : [[key, value] as const]))
+  return [...kept, formatDotenv(added)].join('\n')
+}
+
 function readValue(text: string, place: string): string {
   const quote = text[0]
   // A "#" inside a word belongs to the value (passwords have them); after a space it starts a comment.

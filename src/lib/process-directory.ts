@@ -13,6 +13,10 @@ export function makeProcessDirectory(prefix: string, mode: number): string {
   return path
 }
 
+export function removeProcessDirectory(path: string): void {
+  rmSync(path, { recursive: true, force: true })
+}
+
 function sweep(prefix: string): void {
   for (const name of readdirSync(tmpdir())) {
     const [, pid] = (name.startsWith(prefix) && /^(\d+)-/.exec(name.slice(prefix.length))) || []

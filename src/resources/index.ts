@@ -9,6 +9,7 @@ import { identitiesResource } from './identities.ts'
 import { inboxResource } from './inbox.ts'
 import { installedPackagesResource } from './installed-packages.ts'
 import { invitesResource } from './invites.ts'
+import { modelKeysResource } from './model-keys.ts'
 import { networkRulesResource } from './network-rules.ts'
 import { onboardingResource } from './onboarding.ts'
 import { onboardingGatesResource } from './onboarding-gates.ts'
@@ -44,4 +45,5 @@ export const resources: readonly Resource[] = [
   identitiesResource,
   inboxResource,
   channelSecretsResource,
+  modelKeysResource,
 ]

@@ -19,8 +19,11 @@ const runtimes: Readonly<Record<RuntimeName, (setup: Setup) => Promise<Runtime>>
 const AHEAD_MS = 1000
 
 export interface Runtimes {
-  /** The one that a group's `config` names, else the instance's; opened when first asked for. */
-  runtimeFor(config?: Readonly<Record<string, unknown>>): Promise<Runtime>
+  /**
+   * The one that a group's `config` names, else the instance's; opened when first asked for. With other `settings` than before
+   * all are opened anew, and what was warm ends when its runs are over.
+   */
+  runtimeFor(config?: Readonly<Record<string, unknown>>, settings?: RuntimeSettings): Promise<Runtime>
   /** Ends every process of theirs. */
   close(): Promise<void>
 }
@@ -41,24 +44,74 @@ export async function openRuntimes(opening: Opening): Promise<Runtimes> {
   const user = agentUser(settings.AGENT_UID)
   const onBackgroundError = (error: unknown): void => opening.onBackgroundError?.(error)
   const cells = new Cells(() => openCell({ settings, groups, chats }), warn)
-  const setup: Setup = { settings, clock, user, cell: () => cells.open(), network, onBackgroundError }
-  const opened = new Map<RuntimeName, Promise<Runtime>>()
-  const open = (name: RuntimeName): Promise<Runtime> => {
-    const opening = opened.get(name) ?? runtimes[name](setup)
-    opened.set(name, opening)
-    return opening
+  const open = (name: RuntimeName, settings: RuntimeSettings): Promise<Runtime> =>
+    runtimes[name]({ settings, clock, user, cell: () => cells.open(), network, onBackgroundError })
+  let current = new RuntimeSet(settings, open)
+  const retiring = new Set<Promise<void>>()
+  const currentWith = (now: RuntimeSettings): RuntimeSet => {
+    if (now === current.settings) return current
+    const closing = current.retire().catch(onBackgroundError)
+    retiring.add(closing)
+    void closing.then(() => retiring.delete(closing))
+    current = new RuntimeSet(now, open)
+    return current
   }
   // The demo needs none.
   if (settings.AGENT_RUNTIME !== 'demo') void cells.open().catch(() => undefined)
   // Ahead of the first message, but not in the way of the start.
-  const ahead = setTimeout(() => void open(settings.AGENT_RUNTIME).catch(() => undefined), AHEAD_MS).unref()
+  const ahead = setTimeout(
+    () => void current.open(current.settings.AGENT_RUNTIME).catch(() => undefined),
+    AHEAD_MS,
+  ).unref()
   return {
-    runtimeFor: async (config) => open(nameOf(config?.runtime ?? settings.AGENT_RUNTIME)),
+    runtimeFor: async (config, now = current.settings) =>
+      currentWith(now).open(nameOf(config?.runtime ?? now.AGENT_RUNTIME)),
     close: async () => {
       clearTimeout(ahead)
-      for (const opening of opened.values()) await (await opening).close()
+      await current.close()
+      await Promise.all(retiring)
       await cells.close()
     },
+  }
+}
+
+/** The runtimes that were opened with the same settings. */
+class RuntimeSet {
+  readonly settings: RuntimeSettings
+  readonly #open: (name: RuntimeName, settings: RuntimeSettings) => Promise<Runtime>
+  readonly #opened = new Map<RuntimeName, Promise<Runtime>>()
+  readonly #running = new Set<Promise<unknown>>()
+
+  constructor(settings: RuntimeSettings, open: (name: RuntimeName, settings: RuntimeSettings) => Promise<Runtime>) {
+    this.settings = settings
+    this.#open = open
+  }
+
+  open(name: RuntimeName): Promise<Runtime> {
+    const opening = this.#opened.get(name) ?? this.#open(name, this.settings).then((runtime) => this.#watched(runtime))
+    this.#opened.set(name, opening)
+    return opening
+  }
+
+  async close(): Promise<void> {
+    for (const opening of this.#opened.values()) await (await opening).close()
+  }
+
+  /** Closes when the runs under way are over. */
+  async retire(): Promise<void> {
+    while (this.#running.size > 0) await Promise.allSettled(this.#running)
+    await this.close()
+  }
+
+  #watched(runtime: Runtime): Runtime {
+    return {
+      ...runtime,
+      run: (job) => {
+        const running = runtime.run(job).finally(() => this.#running.delete(running))
+        this.#running.add(running)
+        return running
+      },
+    }
   }
 }
 

@@ -17,6 +17,9 @@ const EnvUrlSetting = UrlSetting.pipe(EnvValue)
 /** The endpoint of an OpenAI key that comes without one. */
 export const OPENAI_PUBLIC_URL = 'https://api.openai.com/v1'
 
+/** The endpoint of an Anthropic key that comes without one. */
+export const ANTHROPIC_PUBLIC_URL = 'https://api.anthropic.com'
+
 export const RUNTIME_SETTINGS = {
   AGENT_RUNTIME: setting(z.enum(RUNTIME_NAMES), 'demo', 'what runs the agents, unless the group says otherwise'),
   AGENT_COMMAND: setting(EnvValue, undefined, 'the program of the runtime command, as a shell would run it'),

@@ -31,7 +31,8 @@ export async function chatEndpoint(t: Ending): Promise<ChatEndpoint> {
   let replies: Reply[] = []
   const server = createServer(async (request, response) => {
     const { url = '', headers } = request
-    const one = { url, headers, body: JSON.parse(await text(request)) }
+    // A list of models is asked for without a body.
+    const one = { url, headers, body: JSON.parse((await text(request)) || '{}') }
     asked.push(one)
     const reply = replies.length > 1 ? replies.shift() : replies[0]
     await reply?.(response, one)
@@ -111,4 +112,21 @@ export function refusing(status: number, error: unknown, headers: Record<string,
 export const cut: Reply = (response) => {
   events(response, [delta({ content: 'never se' })], false)
   setImmediate(() => response.destroy())
+}
+
+/** Lists these models, and answers everything else by `reply`. */
+export function listing(models: readonly string[], reply: Reply = answering('hello')): Reply {
+  return (response, asked) => {
+    if (!asked.url.endsWith('/models')) return reply(response, asked)
+    response.writeHead(200, { 'content-type': 'application/json' })
+    return response.end(JSON.stringify({ object: 'list', data: models.map((id) => ({ id, object: 'model' })) }))
+  }
+}
+
+/** Words in one piece, for a client that asked for no stream. */
+export function answering(content: string): Reply {
+  return (response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ choices: [{ index: 0, message: { role: 'assistant', content } }] }))
+  }
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { main } from '../../src/cli/main.ts'
 import { type Clock, systemClock } from '../../src/lib/clock.ts'
+import { refuse } from '../../src/lib/refusal.ts'
 import { sourceOf } from '../../src/lib/settings.ts'
 import { type EngineName, freshStore } from './host.ts'
 import { type Ending, tempDir } from './temp.ts'
@@ -25,6 +26,8 @@ export interface RunOptions {
   readonly heard?: (text: string) => void
   /** When Ctrl-C is pressed; at once unless said. */
   readonly stopped?: Promise<void>
+  /** What is typed at the questions of a terminal, one after the other. */
+  readonly typed?: readonly string[]
 }
 
 export interface Cli {
@@ -41,8 +44,13 @@ export interface Cli {
 export function testCli(t: Ending): Cli {
   const dir = tempDir(t)
   const run: Cli['run'] = async (line, options = {}) => {
-    const { stdin = '', terminal = false, env = {}, clock = systemClock, ask, heard, stopped } = options
+    const { stdin = '', terminal = false, env = {}, clock = systemClock, ask, heard, stopped, typed } = options
     const said = { stdout: '', stderr: '' }
+    const waiting = [...(typed ?? [])]
+    const question = async (text: string): Promise<string> => {
+      said.stderr += `${text}:\n`
+      return waiting.shift() ?? refuse('invalid', 'stopped: nothing was changed')
+    }
     const out = (name: 'stdout' | 'stderr') => ({
       isTerminal: terminal,
       write: (text: string) => {
@@ -58,7 +66,7 @@ export function testCli(t: Ending): Cli {
       })(),
       environment: sourceOf('the environment', new Map(Object.entries({ SVC_DATA_DIR: dir, ...env }))),
       clock,
-      ask,
+      ...(typed ? { ask: question, prompt: question } : { ask }),
       stopped: () => stopped ?? Promise.resolve(),
     })
     return { code, ...said }

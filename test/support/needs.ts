@@ -29,6 +29,7 @@ const PARTS = {
     missing: () => (existsSync('/usr/bin/pip3') ? undefined : 'there is no /usr/bin/pip3'),
     remedy: 'apt-get install python3-pip',
   },
+  script: { missing: () => commandMissing('script'), remedy: 'apt-get install bsdutils' },
   java: { missing: () => commandMissing('java'), remedy: 'apt-get install default-jre-headless' },
   kernel: {
     missing: () => (openKernel() ? undefined : 'this is not Linux, or this Node has no node:ffi'),

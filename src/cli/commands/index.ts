@@ -7,6 +7,7 @@ export const commands: Commands = {
   list: async () => (await import('./list.ts')).listCommands,
   serve: async () => (await import('./serve.ts')).serveCommands,
   doctor: async () => (await import('./doctor.ts')).doctorCommands,
+  model: async () => (await import('./model.ts')).modelCommands,
   group: async () => (await import('./group.ts')).groupCommands,
   route: async () => (await import('./route.ts')).routeCommands,
   token: async () => (await import('./token.ts')).tokenCommands,

@@ -33,7 +33,7 @@ interface Running {
 export async function runDaemons({ io, print }: Svc, configured: Configured, running: Running): Promise<void> {
   // Asked for first, so that a signal during the start is not lost.
   const stopped = io.stopped()
-  const [{ openInstance }, { serve }, { openLog }] = await Promise.all([
+  const [{ openInstance, sourcesReader }, { serve }, { openLog }] = await Promise.all([
     import('../instance.ts'),
     import('../../daemons/serve.ts'),
     import('../../lib/log.ts'),
@@ -48,6 +48,7 @@ export async function runDaemons({ io, print }: Svc, configured: Configured, run
     serve({
       host,
       sources,
+      currentSources: sourcesReader(configured, io.environment),
       daemons: running.daemons,
       print: print.line,
       log,

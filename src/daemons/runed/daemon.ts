@@ -9,9 +9,10 @@ import { openRuntimes } from '../../runtimes/index.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import { agentTools } from '../agent-tools.ts'
 import { daemon } from '../daemon.ts'
+import { RunNetworks } from '../run-network.ts'
 import { INSTANCE_SETTINGS, TURN_SETTINGS } from '../settings.ts'
+import { CurrentSettings } from './current-settings.ts'
 import { preparing } from './preparation.ts'
-import { RunNetworks } from './run-network.ts'
 import { Runner } from './runner.ts'
 import { keepTurnLogs } from './turn-logs.ts'
 
@@ -25,7 +26,7 @@ export const runed = daemon({
     ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME,
     TURN_LEASE: TURN_SETTINGS.TURN_LEASE,
   },
-  start: async ({ host, log, defer }, settings) => {
+  start: async ({ host, log, defer, currentSources }, settings) => {
     const { layout } = host
     // A process without files has no workspaces.
     if (!layout) return
@@ -54,8 +55,16 @@ export const runed = daemon({
       onBackgroundError: (error) => host.onStray?.(error),
     })
     defer(() => runtimes.close())
-    const prepare = preparing({ host, layout, runtimes, sockets, settings, warn })
-    const runner = new Runner({ host, log, prepare, leaseMs: Math.max(1000, settings.TURN_LEASE) })
+    const current = new CurrentSettings({ host, initial: settings, sources: currentSources, warn })
+    const { ASSISTANT_NAME: assistantName } = settings
+    const prepare = preparing({ host, layout, runtimes, sockets, settings: current, assistantName, warn })
+    const runner = new Runner({
+      host,
+      log,
+      prepare,
+      settingsMark: async () => (await current.read()).mark,
+      leaseMs: Math.max(1000, settings.TURN_LEASE),
+    })
     defer(() => runner.close())
     defer(keepTurnLogs({ host, layout, log }))
   },

@@ -4,15 +4,17 @@ import { dirname } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type Conversing, conversing } from '../../../test/support/conversation.ts'
 import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
+import { openTools } from '../../../test/support/socket-client.ts'
 import { RunSockets } from '../../agent-socket/run-socket.ts'
 import type { ClaimedTurn } from '../../core/claim.ts'
 import { conversations, findConversation } from '../../core/conversations.ts'
 import { groups } from '../../core/groups.ts'
 import { chatDir } from '../../core/layout.ts'
-import { toolList } from '../../faces/mcp.ts'
+import { type ToolList, toolList } from '../../faces/mcp.ts'
 import { readSettings } from '../../lib/settings.ts'
 import { secretsResource } from '../../resources/secrets.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
+import { agentTools } from '../agent-tools.ts'
 import { preparing } from './preparation.ts'
 import type { Prepared } from './runner.ts'
 
@@ -23,19 +25,20 @@ interface Preparing extends Conversing {
   readonly warnings: string[]
 }
 
-async function open(t: TestContext, engine: EngineName): Promise<Preparing> {
+async function open(t: TestContext, engine: EngineName, list: ToolList = toolList([])): Promise<Preparing> {
   const on = await conversing(t, engine)
   const { host } = on
   const layout = host.layout ?? assert.fail('it has files')
   const runtime = { name: 'test', run: async () => ({}), close: async () => {} }
   const runtimes = { runtimeFor: async () => runtime, close: async () => {} }
-  const settings = { ...readSettings(RUNTIME_SETTINGS, []), ASSISTANT_NAME: 'svc' }
+  const settings = { read: async () => ({ settings: readSettings(RUNTIME_SETTINGS, []), mark: '' }) }
   await on.groups('main', 'team')
   const warnings: string[] = []
-  const gate = { host, list: toolList([]), onError: assert.fail, onStranger: assert.fail }
+  const gate = { host, list, onError: assert.fail, onStranger: assert.fail }
   const sockets = new RunSockets(gate)
   t.after(() => sockets.close())
-  const prepare = preparing({ host, layout, runtimes, sockets, settings, warn: (sentence) => warnings.push(sentence) })
+  const warn = (sentence: string): void => void warnings.push(sentence)
+  const prepare = preparing({ host, layout, runtimes, sockets, settings, assistantName: 'svc', warn })
   return {
     ...on,
     warnings,
@@ -136,5 +139,22 @@ onEveryEngine('a run', (engine) => {
       'group main: config.command contains control characters and is ignored',
       'a session id contains control characters: the run starts a fresh session',
     ])
+  })
+
+  test('is offered the tools that the config of its group names; another one is refused and says which there are', async (t) => {
+    const on = await open(t, engine, agentTools())
+    await on.write((tx) => groups.update(tx, { folder: 'main' }, { config: '{"tools": ["reply", "send*"]}' }))
+    await on.ask()
+    const { job } = await on.prepare(await on.mustClaim())
+    const tools = await openTools(t, job.socket)
+    const names = (await tools.list()).map(({ name }) => name)
+    assert.deepEqual(names, ['reply', 'send', 'send_file', 'send_voice'])
+    assert.equal((await tools.call('reply', { chatJid: 'web:main', text: 'hi' })).isError, false)
+    const { isError, text } = await tools.call('refresh_groups')
+    assert.ok(isError)
+    assert.equal(
+      text,
+      'refresh_groups: not offered to runs of main\nhint: the config of the group offers these tools: reply, send*',
+    )
   })
 })

@@ -4,7 +4,7 @@ import type { ChatPlace } from '../../cell/cell.ts'
 import { makeChatHome } from '../../core/chat-home.ts'
 import type { Asked, ClaimedTurn } from '../../core/claim.ts'
 import { type Conversation, conversations, findConversation, resetSessions } from '../../core/conversations.ts'
-import { launchConfig } from '../../core/group-config.ts'
+import { launchConfig, offeredTools } from '../../core/group-config.ts'
 import { childNames, groups } from '../../core/groups.ts'
 import { openHome } from '../../core/home.ts'
 import { chatDir, groupDirs, type Layout } from '../../core/layout.ts'
@@ -22,9 +22,9 @@ import { refuse } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 import type { Runtimes } from '../../runtimes/index.ts'
 import type { Heard } from '../../runtimes/runtime.ts'
-import type { RuntimeSettings } from '../../runtimes/settings.ts'
 import type { Tx } from '../../store/engine.ts'
 import { run } from '../../store/statement.ts'
+import type { CurrentSettings } from './current-settings.ts'
 import { keepAttachments } from './media.ts'
 import type { Prepared } from './runner.ts'
 import { turnLogFile } from './turn-logs.ts'
@@ -35,7 +35,9 @@ export interface PreparationOptions {
   readonly layout: Layout
   readonly runtimes: Runtimes
   readonly sockets: RunSockets
-  readonly settings: RuntimeSettings & { readonly ASSISTANT_NAME: string }
+  /** Read when a turn starts. */
+  readonly settings: Pick<CurrentSettings, 'read'>
+  readonly assistantName: string
   /** Told of stored values that a run cannot have. */
   warn(sentence: string): void
 }
@@ -46,9 +48,8 @@ const SESSION_IDLE_MS = 2 * 24 * 3_600_000
 const FILE_BYTES_MAX = 256 * 1024
 
 export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) => Promise<Prepared> {
-  const { host, layout, runtimes, sockets, settings, warn } = options
+  const { host, layout, runtimes, sockets, assistantName, warn } = options
   const { engine, clock, keyring, instance, timeZone, rules } = host
-  const { ASSISTANT_NAME: assistantName } = settings
   return async (waiting) => {
     const claimed = await keepAttachments(host, layout, waiting)
     const { turn, asked } = claimed
@@ -79,8 +80,9 @@ export function preparing(options: PreparationOptions): (claimed: ClaimedTurn) =
     const { conversation, config, children } = told
     const sessionId = turn.is_isolated ? undefined : plainSession(conversation?.session_id, warn)
     await noteShown(engine.transaction.bind(engine), conversation, told.observed_seq)
-    const runtime = await runtimes.runtimeFor(config)
-    const socket = await sockets.open(folder, { id, fence: turn.fence, reach })
+    const { settings } = await options.settings.read()
+    const runtime = await runtimes.runtimeFor(config, settings)
+    const socket = await sockets.open(folder, { id, fence: turn.fence, reach, offered: offeredTools(config) })
     return {
       runtime,
       close: () => socket.close(),

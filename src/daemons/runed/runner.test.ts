@@ -8,9 +8,11 @@ import type { ClaimedTurn } from '../../core/claim.ts'
 import { conversations } from '../../core/conversations.ts'
 import { costLog } from '../../core/costs.ts'
 import { FAILURES } from '../../core/failures.ts'
+import { groups } from '../../core/groups.ts'
 import { messages, textOf } from '../../core/messages.ts'
 import { outbox } from '../../core/outbox.ts'
 import { sandboxRooms } from '../../core/sandbox.ts'
+import { secrets } from '../../core/secrets.ts'
 import { stopTurns, type Turn, turns } from '../../core/turns.ts'
 import { openLog } from '../../lib/log.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -26,7 +28,7 @@ interface Run extends Job {
 
 interface Running extends Conversing {
   /** A runner with this runtime; closed after the test at the latest. */
-  start(run: (job: Run) => Promise<Ran>): Promise<Runner>
+  start(run: (job: Run) => Promise<Ran>, settingsMark?: () => Promise<string>): Promise<Runner>
   /** Time passes while the turn waits to be tried again, until its round is over. */
   passing(id: string): Promise<void>
   ended(id: string): Promise<{ status: string; error?: string | undefined; said: string[]; state: string }>
@@ -45,7 +47,7 @@ async function open(t: TestContext, engine: EngineName, on?: TestHost): Promise<
       host.signals.emit()
       return id
     },
-    start: async (run) => {
+    start: async (run, settingsMark = async () => '') => {
       const log = await openLog({ to: { write: (line) => logged.push(line) } })
       const prepare = async ({ turn, asked }: ClaimedTurn) => {
         const text = asked.map(({ message }) => textOf(message.content)).join('\n')
@@ -53,7 +55,7 @@ async function open(t: TestContext, engine: EngineName, on?: TestHost): Promise<
         const runtime = { name: 'test', run: (told: Job) => run({ ...job, ...told }), close: async () => {} }
         return { runtime, job, close: async () => {} }
       }
-      const runner = new Runner({ host, log, prepare, leaseMs: LEASE_MS })
+      const runner = new Runner({ host, log, prepare, settingsMark, leaseMs: LEASE_MS })
       let closed: Promise<void> | undefined
       const close = runner.close.bind(runner)
       runner.close = () => (closed ??= close())
@@ -408,5 +410,57 @@ onEveryEngine('the runner', (engine) => {
     )
     for (const id of ids) assert.equal((await one.ended(id)).status, 'success')
     assert.deepEqual([...runs].sort(), ids.map((_, at) => `${at}`).sort())
+  })
+})
+
+onEveryEngine('a folder whose turns have failed three times in a row', (engine) => {
+  const TOLD = /^the agent here has failed several times in a row; try again in \d+ seconds$/
+  async function broken(t: TestContext) {
+    const on = await open(t, engine)
+    await on.groups('main', 'team', 'team/sub')
+    const state = { fault: 'no such key' as string | undefined, settings: 'one' }
+    await on.start(
+      async () => {
+        if (state.fault !== undefined) throw new RunFault('terminal', state.fault)
+        return { result: 'well' }
+      },
+      async () => state.settings,
+    )
+    const next = async (folder = 'team/sub') => on.ended(await on.ask('hello', { folder }))
+    for (let count = 0; count < 3; count++) assert.equal((await next()).status, 'failed')
+    assert.match((await next()).error ?? '', TOLD)
+    return { ...on, state, next }
+  }
+  const secret = (owner: string, key: string) => ({
+    scope_kind: 'folder' as const,
+    owner,
+    key,
+    value: Buffer.from('sealed bytes'),
+    created_at: '2026-01-01T00:00:00.000Z',
+  })
+
+  const MENDS: Record<string, (on: Awaited<ReturnType<typeof broken>>) => Promise<unknown>> = {
+    'its config': (on) => on.write((tx) => groups.update(tx, { folder: 'team/sub' }, { config: '{"model":"x"}' })),
+    'a secret of the folder above': (on) => on.write((tx) => secrets.insert(tx, secret('team', 'OPENAI_API_KEY'))),
+    'the settings of the instance': async (on) => {
+      on.state.settings = 'two'
+    },
+  }
+  for (const [what, mend] of Object.entries(MENDS))
+    test(`is asked again at once when ${what} changed`, async (t) => {
+      const on = await broken(t)
+      on.state.fault = undefined
+      await mend(on)
+      assert.deepEqual((await on.next()).said, ['well'])
+    })
+
+  test('stays refused when another folder changed, and fails three times anew with a changed config', async (t) => {
+    const on = await broken(t)
+    await on.write((tx) => secrets.insert(tx, secret('main', 'OPENAI_API_KEY')))
+    await on.write((tx) => groups.update(tx, { folder: 'team' }, { config: '{"model":"x"}' }))
+    assert.match((await on.next()).error ?? '', TOLD)
+    await on.write((tx) => groups.update(tx, { folder: 'team/sub' }, { config: '{"model":"x"}' }))
+    for (let count = 0; count < 3; count++) assert.doesNotMatch((await on.next()).error ?? '', TOLD)
+    assert.match((await on.next()).error ?? '', TOLD)
   })
 })

@@ -2,7 +2,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { isLinkChat } from '../../core/channel.ts'
 import { ATTEMPTS_MAX, type ClaimedTurn, claimTurn, hasWaiting } from '../../core/claim.ts'
-import { conversations, resetSessions } from '../../core/conversations.ts'
+import { configMark } from '../../core/config-mark.ts'
+import { conversations, folderTurns, resetSessions } from '../../core/conversations.ts'
 import { costLog } from '../../core/costs.ts'
 import { FAILURES, type Failure, sentenceOf } from '../../core/failures.ts'
 import { queueUp } from '../../core/messages.ts'
@@ -13,6 +14,7 @@ import {
   type ModelCost,
   releaseTurn,
   renewTurn,
+  resetFailures,
   retryTurn,
   submitTurn,
   type Turn,
@@ -52,6 +54,8 @@ export interface RunnerOptions {
   readonly log: Log
   /** Everything that a run is told, gathered when it starts. */
   prepare(claimed: ClaimedTurn): Promise<Prepared>
+  /** Stands for the settings of the instance as they are now; without it they never change. */
+  settingsMark?(): Promise<string>
   /** How long a turn is held without a word of its process; it renews at a third of it. */
   readonly leaseMs?: number
 }
@@ -134,8 +138,8 @@ export class Runner {
   }
 
   async #run(claimed: ClaimedTurn, abort: AbortController): Promise<void> {
-    const { turn, refusal } = claimed
-    if (refusal !== undefined)
+    const { turn, refusal, isBroken } = claimed
+    if (refusal !== undefined && !(isBroken && (await this.#isMended(turn.folder))))
       return this.#end(turn, { outcome: 'refused', reason: refusal, told: refusal, notice: sentenceOf(refusal) })
     if (turn.attempts > ATTEMPTS_MAX)
       return this.#end(turn, failed(`it was tried ${ATTEMPTS_MAX} times and broke off each time`))
@@ -143,6 +147,8 @@ export class Runner {
     if (turn.submitted !== undefined) return this.#end(turn, await this.#standing(turn))
     const renewal = setInterval(() => void this.#renew(turn, abort), this.#leaseMs / 3).unref()
     const typing = this.#typing(turn)
+    // Of the configuration that it starts with, and read beside its preparation.
+    const marking = this.#configMark(turn.folder).catch(() => undefined)
     let end: TurnEnd | undefined
     try {
       const ran = await this.#perform(claimed, abort.signal)
@@ -153,7 +159,21 @@ export class Runner {
       clearInterval(renewal)
       typing.stop()
     }
-    if (end) await this.#end(turn, end)
+    if (end) await this.#end(turn, { ...end, configMark: await marking })
+  }
+
+  async #configMark(folder: string): Promise<string> {
+    const settingsMark = (await this.#options.settingsMark?.()) ?? ''
+    return this.#options.host.engine.read((tx) => configMark(tx, folder, settingsMark))
+  }
+
+  /** Whether the configuration has changed since the turns failed that would have this one refused. */
+  async #isMended(folder: string): Promise<boolean> {
+    const { engine } = this.#options.host
+    const [mark, known] = [await this.#configMark(folder), await engine.read((tx) => folderTurns.find(tx, { folder }))]
+    if (known?.config_mark === undefined || known.config_mark === mark) return false
+    await engine.transaction((tx) => resetFailures(tx, folder))
+    return true
   }
 
   async #perform(claimed: ClaimedTurn, signal: AbortSignal): Promise<Ran> {
@@ -296,8 +316,11 @@ export class Runner {
     }
   }
 
-  async #end(turn: Turn, end: TurnEnd): Promise<void> {
+  async #end(turn: Turn, given: TurnEnd): Promise<void> {
     const { host, log } = this.#options
+    const configMark =
+      given.configMark ?? (given.outcome === 'failed' ? await this.#configMark(turn.folder) : undefined)
+    const end = { ...given, configMark }
     const keys = await this.#write((tx) => endTurn(tx, this.#speaking, host.rules, turn, end))
     if (!keys) return
     const { id, folder, attempts } = turn

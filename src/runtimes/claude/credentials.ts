@@ -3,7 +3,7 @@
 import { endpointOf, type ModelEndpoint } from '../../cell/network.ts'
 import { ANTHROPIC_VARIABLES, hasOwnEndpoint } from '../../core/model-variables.ts'
 import type { Job } from '../runtime.ts'
-import type { RuntimeSettings } from '../settings.ts'
+import { ANTHROPIC_PUBLIC_URL, type RuntimeSettings } from '../settings.ts'
 
 export interface ClaudeCredentials {
   /** Added to the environment of the run, which has the secrets already. */
@@ -14,18 +14,16 @@ export interface ClaudeCredentials {
   readonly endpoint?: ModelEndpoint | undefined
 }
 
-const PUBLIC_URL = 'https://api.anthropic.com'
-
 export function credentialsOf(settings: RuntimeSettings, job: Pick<Job, 'env' | 'personal'>): ClaudeCredentials {
   const { env, personal } = job
   if (hasOwnEndpoint(env, ANTHROPIC_VARIABLES)) {
     const mayBePrivate = !personal?.has('ANTHROPIC_BASE_URL')
-    return { env: {}, endpoint: endpointOf(env.ANTHROPIC_BASE_URL ?? PUBLIC_URL, mayBePrivate) }
+    return { env: {}, endpoint: endpointOf(env.ANTHROPIC_BASE_URL ?? ANTHROPIC_PUBLIC_URL, mayBePrivate) }
   }
   const { ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, CLAUDE_CODE_OAUTH_TOKEN, AGENT_MODEL: model } = settings
   return {
     env: { ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, CLAUDE_CODE_OAUTH_TOKEN },
     model,
-    endpoint: endpointOf(ANTHROPIC_BASE_URL ?? PUBLIC_URL),
+    endpoint: endpointOf(ANTHROPIC_BASE_URL ?? ANTHROPIC_PUBLIC_URL),
   }
 }

@@ -1,17 +1,17 @@
 // The way out of the agents' cells: an egress proxy inside this process. Each run is a source of its own, whose allowlist
 // is what its folder's network rules resolve to; a change of the rules applies to open connections at once. The proxy starts
 // with the first run and ends when there have been none for a while.
-import type { ModelEndpoint, Network, RunNetwork } from '../../cell/network.ts'
-import { resolveAllowlist } from '../../core/allowlist.ts'
-import { recordDenials } from '../../core/network-denials.ts'
-import { networkStamp } from '../../core/stamp.ts'
-import { HostName } from '../../core/values.ts'
-import { parseEntry } from '../../egress/entry.ts'
-import { type DeniedRequest, type EgressProxy, type SocketSource, startProxy } from '../../egress/proxy.ts'
-import { timestamp } from '../../lib/clock.ts'
-import type { Log } from '../../lib/log.ts'
-import type { Host } from '../../registry/context.ts'
-import { Lookout } from '../lookout.ts'
+import type { ModelEndpoint, Network, RunNetwork } from '../cell/network.ts'
+import { resolveAllowlist } from '../core/allowlist.ts'
+import { recordDenials } from '../core/network-denials.ts'
+import { networkStamp } from '../core/stamp.ts'
+import { HostName } from '../core/values.ts'
+import { parseEntry } from '../egress/entry.ts'
+import { type DeniedRequest, type EgressProxy, type SocketSource, startProxy } from '../egress/proxy.ts'
+import { timestamp } from '../lib/clock.ts'
+import type { Log } from '../lib/log.ts'
+import type { Host } from '../registry/context.ts'
+import { Lookout } from './lookout.ts'
 
 const IDLE_MS = 300_000
 /** Of all runs together: the files of this process are for messages first. */

@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { suite, type TestContext, test } from 'node:test'
+import { agentDir } from '../../../test/support/agent-files.ts'
+import { answering, type ChatEndpoint, chatEndpoint, listing, refusing } from '../../../test/support/chat-endpoint.ts'
+import { type Cli, demoCli, demoCliOn } from '../../../test/support/cli.ts'
+import { onEveryEngine } from '../../../test/support/host.ts'
+import { needs } from '../../../test/support/needs.ts'
+import { parseDotenv } from '../../lib/dotenv.ts'
+
+const KEY = 'sk-the-key-of-the-test'
+const MODELS = ['large', 'qwen3:32b', 'qwen3:8b', 'small']
+
+async function withModels(t: TestContext, models: readonly string[] = MODELS): Promise<ChatEndpoint> {
+  const endpoint = await chatEndpoint(t)
+  endpoint.answer(listing(models, answering('Hello!')))
+  return endpoint
+}
+
+const envOf = (cli: Cli) => parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env')
+const shown = async (cli: Cli, folder = ''): Promise<Record<string, unknown>> =>
+  JSON.parse(await cli.ok(`model demo ${folder} show --json`.replace('  ', ' ')))
+
+onEveryEngine('svc model', (engine) => {
+  test('makes one real call, then sets endpoint and model in .env; other lines stay', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const path = join(cli.root, '.env')
+    writeFileSync(path, '# mine\nLOG_LEVEL=warn\n', { flag: 'a' })
+    const before = readFileSync(path, 'utf8')
+    const { url, asked } = await withModels(t)
+    const said = await cli.ok(`model demo --base-url ${url}/ --model small`)
+    assert.match(
+      said,
+      new RegExp(`^small at ${url} answers in \\d+\\.\\d s: Hello!\nset small at ${url} for the instance: `),
+    )
+    assert.match(said, /A running svc serve uses it from the next turn on\.\n$/)
+    const [call] = asked
+    assert.deepEqual(
+      [call?.url, call?.body.model, call?.headers.authorization],
+      ['/v1/chat/completions', 'small', undefined],
+    )
+    assert.equal(call?.body.tools?.length, 1, 'a model that takes no tools would fail in every turn')
+    assert.equal(
+      readFileSync(path, 'utf8'),
+      `${before}AGENT_RUNTIME=openai\nOPENAI_BASE_URL=${url}\nOPENAI_MODEL=small\nOPENAI_API_KEY=\n`,
+    )
+    const { runtime, endpoint, model, key } = await shown(cli, 'main')
+    assert.deepEqual([runtime, endpoint, model, key], ['openai', url, 'small', 'not set'])
+    assert.match(await cli.ok('model demo --runtime demo'), /^set the built-in demo for the instance/)
+    assert.equal((await shown(cli)).runtime, 'demo')
+  })
+
+  test('seals the key in the store, for this endpoint alone, and shows it nowhere', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const { url, asked } = await withModels(t)
+    const said = await cli.run(`model demo --base-url ${url} --model small --key -`, { stdin: `${KEY}\n` })
+    assert.equal(said.code, 0, said.stderr)
+    assert.equal(asked[0]?.headers.authorization, `Bearer ${KEY}`)
+    assert.equal(envOf(cli).get('OPENAI_API_KEY'), 'sealed')
+    assert.equal((await shown(cli)).key, 'set')
+    const tested = await cli.run('model demo test')
+    assert.equal(asked.at(-1)?.headers.authorization, `Bearer ${KEY}`)
+    const changed = await cli.run('model demo --model large')
+    assert.equal(asked.at(-1)?.headers.authorization, `Bearer ${KEY}`, 'another model keeps the key')
+    const texts = [said, tested, changed].map(({ stdout, stderr }) => stdout + stderr)
+    assert.doesNotMatch([...texts, readFileSync(join(cli.root, '.env'), 'utf8')].join(), new RegExp(KEY))
+    const other = await withModels(t)
+    await cli.ok(`model demo --base-url ${other.url} --model small`)
+    assert.equal(other.asked.at(-1)?.headers.authorization, undefined, 'a key never reaches another endpoint')
+    assert.equal(envOf(cli).get('OPENAI_API_KEY'), '')
+  })
+
+  test('of a folder goes into its config and its secrets, together, and the instance keeps its own', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add sandbox:lobby team')
+    await cli.ok('group demo add sandbox:inner team/sub')
+    const [instance, own] = [await withModels(t), await withModels(t)]
+    await cli.ok(`model demo --base-url ${instance.url} --model small --key -`, { stdin: 'sk-instance' })
+    await cli.ok('model demo team --model large')
+    assert.deepEqual((await shown(cli, 'team')).model, 'large')
+    assert.equal(instance.asked.at(-1)?.headers.authorization, 'Bearer sk-instance')
+    assert.match(await cli.ok('secret demo list team', { terminal: false }), /^$/)
+    await cli.ok(`model demo team --base-url ${own.url} --model qwen3:8b --key -`, { stdin: KEY })
+    const { endpoint, model, key, model_from } = await shown(cli, 'team')
+    assert.deepEqual([endpoint, model, key, model_from], [own.url, 'qwen3:8b', 'set', 'secrets of team'])
+    await cli.ok('model demo team test')
+    assert.equal(own.asked.at(-1)?.headers.authorization, `Bearer ${KEY}`)
+    assert.deepEqual((await shown(cli, 'team/sub')).endpoint, own.url, 'folders below share the endpoint')
+    assert.equal((await shown(cli)).endpoint, instance.url)
+    await cli.ok(`model demo team --base-url ${instance.url} --model small`)
+    assert.equal(instance.asked.at(-1)?.headers.authorization, undefined, 'never the key of another level')
+    await cli.ok('model demo team --runtime demo')
+    assert.equal((await shown(cli, 'team')).runtime, 'demo')
+    assert.equal((await shown(cli)).runtime, 'openai')
+  })
+})
+
+suite('svc model refuses, and writes nothing', () => {
+  const refusal = async (cli: Cli, line: string, stdin = ''): Promise<string> => {
+    const before = readFileSync(join(cli.root, '.env'), 'utf8')
+    const { code, stdout, stderr } = await cli.run(line, { stdin })
+    assert.deepEqual([code, stdout], [1, ''], stderr)
+    assert.equal(readFileSync(join(cli.root, '.env'), 'utf8'), before)
+    assert.doesNotMatch(stderr, new RegExp(KEY))
+    return stderr
+  }
+
+  test('where no server runs, and still sets it with --no-test', async (t) => {
+    const cli = await demoCli(t)
+    const server = createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => server.once('listening', resolve))
+    const { port } = server.address() as AddressInfo
+    server.close()
+    const line = `model demo --base-url http://127.0.0.1:${port}/v1 --model small`
+    assert.match(await refusal(cli, line), /\/v1 refused the connection: no server runs there\n/)
+    assert.match(await cli.ok(`${line} --no-test`), /^set small at /)
+    assert.equal(envOf(cli).get('OPENAI_MODEL'), 'small')
+  })
+
+  test('a key that the endpoint does not accept, a model that it lacks, and answers that are none', async (t) => {
+    const cli = await demoCli(t)
+    const endpoint = await chatEndpoint(t)
+    const line = `model demo --base-url ${endpoint.url} --model qwen3 --key -`
+    const html = refusing(200, '<html>', { 'content-type': 'text/html' })
+    const unknown = listing(MODELS, refusing(404, { message: 'model "qwen3" not found, try pulling it first' }))
+    const cases: [Parameters<ChatEndpoint['answer']>[0], RegExp][] = [
+      [refusing(401, { message: `Incorrect API key provided: ${KEY}` }), /\/v1 does not accept the key \(401\)\n/],
+      [unknown, /\/v1 has no model "qwen3"\nhint: it has qwen3:32b, qwen3:8b\n/],
+      [refusing(500, { message: `oops, not with ${KEY}` }), /\/v1 answers 500: oops, not with …\n/],
+      [refusing(400, { message: 'small does not support tools' }), /\/v1 answers 400: small does not support tools\n/],
+      [html, /\/v1 answers something that is not JSON \(text\/html\)\nhint: the URL usually ends with \/v1\n/],
+      [refusing(200, '{"ok":true}'), /\/v1 answers JSON without choices\n/],
+    ]
+    for (const [reply, sentence] of cases) {
+      endpoint.answer(reply)
+      assert.match(await refusal(cli, line, KEY), sentence)
+    }
+  })
+
+  test('flags that do not fit, and a key on the command line, which is not repeated', async (t) => {
+    const cli = await demoCli(t)
+    const cases: Record<string, RegExp> = {
+      'model demo':
+        /^svc: nothing to set: questions need a terminal.*\nhint: svc model demo --runtime openai --base-url/,
+      'model demo nobody': /nothing to set|there is no group nobody/,
+      'model demo nobody --runtime demo': /there is no group nobody/,
+      'model demo --runtime gpt': /--runtime must be one of demo, command, claude, openai/,
+      'model demo --model small': /--runtime is missing/,
+      'model demo --runtime demo --model small': /not for demo/,
+      'model demo --runtime openai --command x': /--command is for the runtime command/,
+      'model demo --runtime command': /--command is missing/,
+      'model demo --base-url ftp://x --model m': /must look like https:\/\/host\/v1/,
+      'model demo --base-url http://u:p@127.0.0.1/v1 --model m': /must not hold a password/,
+      [`model demo --runtime openai --key ${KEY}`]: /stays in the history of the shell: --key - reads it from stdin/,
+    }
+    for (const [line, sentence] of Object.entries(cases)) assert.match(await refusal(cli, line), sentence, line)
+    assert.match(await refusal(cli, 'model demo --runtime claude --key -', 'a b'), /must be one word of ASCII/)
+    assert.match(await refusal(cli, 'model demo --runtime openai --key -', '\n'), /the key is empty/)
+  })
+})
+
+suite('svc model on a terminal', () => {
+  test('asks for the URL, the key and the model, and narrows the list by what is typed', async (t) => {
+    const cli = await demoCli(t)
+    const endpoint = await chatEndpoint(t)
+    const wrong = refusing(401, { message: 'no' })
+    endpoint.answer((response, asked) =>
+      asked.headers.authorization === `Bearer ${KEY}`
+        ? listing(MODELS, answering('Hello!'))(response, asked)
+        : wrong(response, asked),
+    )
+    const typed = ['99', '8', 'nonsense', endpoint.url, 'sk-wrong', KEY, 'qwen', '1']
+    const { code, stdout, stderr } = await cli.run('model demo', { typed })
+    assert.equal(code, 0, stderr)
+    assert.match(stderr, / {2}1 {2}Ollama {13}http:\/\/127\.0\.0\.1:11434\/v1/)
+    assert.match(stderr, /type a number from 1 to 10/)
+    assert.match(stderr, /must look like https:\/\/host\/v1/)
+    assert.match(stderr, /does not accept the key \(401\)/)
+    assert.match(stderr, / {2}1 {2}qwen3:32b\n {3}2 {2}qwen3:8b\nModel/)
+    assert.match(stdout, /^qwen3:32b at \S+ answers in /)
+    assert.doesNotMatch(stdout + stderr, new RegExp(`${KEY}|sk-wrong`))
+    assert.equal(envOf(cli).get('OPENAI_MODEL'), 'qwen3:32b')
+    const again = await cli.run('model demo', { typed: ['8', endpoint.url, '', 'smal'] })
+    assert.match(again.stderr, /Key \(Enter keeps the one that is set\):\n[\s\S]*→ small\n/)
+    assert.equal(envOf(cli).get('OPENAI_MODEL'), 'small')
+  })
+
+  test('takes a name that is not listed when it is meant, and stops without a change', async (t) => {
+    const cli = await demoCli(t)
+    const { url, asked } = await withModels(t)
+    const stopped = await cli.run('model demo', { typed: ['8', url, 'qwen3:7b', 'n'] })
+    assert.deepEqual([stopped.code, stopped.stderr.includes('near: qwen3:32b, qwen3:8b')], [1, true])
+    assert.match(stopped.stderr, /svc: stopped: nothing was changed\n$/)
+    assert.equal(envOf(cli).get('OPENAI_MODEL'), undefined)
+    const { code } = await cli.run('model demo', { typed: ['8', url, 'other', 'y'] })
+    assert.deepEqual([code, asked.at(-1)?.body.model], [0, 'other'])
+  })
+})
+
+suite('svc model with a program', needs('open checkout'), () => {
+  const STAND_IN = join(import.meta.dirname, '..', '..', '..', 'test', 'support', 'agent-cli.ts')
+
+  test('runs it once where turns run, and says what it lacks', async (t) => {
+    const cli = await demoCli(t)
+    const env = { SANDBOX: 'none' }
+    const missing = await cli.run(['model', 'demo', '--command', './agent.sh --brief'], { env })
+    assert.match(missing.stderr, /^svc: the program \.\/agent\.sh does not exist or cannot be executed\n/)
+    const path = join(cli.root, 'groups/main/agent.sh')
+    writeFileSync(path, '#!/bin/sh\nread -r line\necho "heard $line"\n')
+    assert.match((await cli.run(['model', 'demo', '--command', './agent.sh'], { env })).stderr, /cannot be executed/)
+    chmodSync(path, 0o755)
+    const said = await cli.ok(['model', 'demo', '--command', './agent.sh'], { env })
+    assert.match(said, /^the program \.\/agent\.sh answers in \d+\.\d s: heard Say hello in one short sentence\.\n/)
+    assert.equal(envOf(cli).get('AGENT_COMMAND'), './agent.sh')
+    const failing = await cli.run(['model', 'demo', 'main', '--command', 'echo broken >&2; exit 3'], { env })
+    assert.match(failing.stderr, /^svc: a run in main failed: broken\n/)
+    assert.equal((await shown(cli, 'main')).command, './agent.sh')
+  })
+
+  test('sets Claude Code with its key', async (t) => {
+    const cli = await demoCli(t)
+    const program = join(agentDir(t), 'client')
+    writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${STAND_IN}' "$@"\n`, { mode: 0o755 })
+    const seen = [program, STAND_IN, process.execPath].map((path) => dirname(path)).join(':')
+    const env = { SANDBOX: 'none', AGENT_CLI: program, SANDBOX_PATHS: seen }
+    const keyless = await cli.run('model demo --runtime claude', { env })
+    assert.match(keyless.stderr, /^svc: no key is set for Claude Code\n/)
+    const said = await cli.ok('model demo --runtime claude --model opus --key -', { env, stdin: 'sk-ant-oat01-x' })
+    assert.match(said, /^Claude Code with opus answers in \d+\.\d s: you said Say hello/)
+    const { AGENT_RUNTIME, AGENT_MODEL, CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY } = Object.fromEntries(envOf(cli))
+    assert.deepEqual(
+      [AGENT_RUNTIME, AGENT_MODEL, CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY],
+      ['claude', 'opus', 'sealed', ''],
+    )
+  })
+})
+
+test('who set a model is in the audit log, without the key', async (t) => {
+  const cli = await demoCli(t)
+  const { url } = await withModels(t)
+  await cli.ok(`model demo --base-url ${url} --model small --key -`, { stdin: KEY })
+  await cli.ok(`model demo main --base-url ${url} --model small --key -`, { stdin: KEY })
+  const db = new DatabaseSync(join(cli.root, 'store/svc.db'), { readOnly: true })
+  t.after(() => db.close())
+  const rows = db.prepare(`select action, params_summary from audit where resource = 'model_keys' order by id`).all()
+  assert.deepEqual(
+    rows.map(({ action }) => action),
+    ['model_keys.set', 'model_keys.set_folder'],
+  )
+  assert.doesNotMatch(JSON.stringify(rows), new RegExp(KEY))
+})

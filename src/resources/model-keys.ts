@@ -1,0 +1,64 @@
+// The model of an instance and of its folders, as `svc model` sets it. For the command line alone.
+import { z } from 'zod'
+import { groups } from '../core/groups.ts'
+import { ModelKey, modelKeyContext, modelKeys } from '../core/model-keys.ts'
+import { MODEL_FAMILIES } from '../core/model-variables.ts'
+import { secretContext, secrets } from '../core/secrets.ts'
+import { EnvValue, Folder } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
+import { hostOnly } from '../registry/needs.ts'
+import { resource, verb } from '../registry/resource.ts'
+
+const KEY_MAX = 16_384
+const KeyText = EnvValue.refine((value) => value !== '', 'must not be empty')
+  .refine((value) => value.length <= KEY_MAX, `is longer than ${KEY_MAX} characters`)
+  .meta({ writeOnly: true })
+
+const VARIABLES = MODEL_FAMILIES.flat()
+const Variable = z.string().refine((name) => VARIABLES.includes(name), 'must be a variable of a model endpoint')
+
+const FolderModel = z.object({
+  folder: Folder,
+  config: groups.row.shape.config.describe('The config of the group from now on'),
+  cleared: z.array(Variable).describe("Variables to remove from the folder's secrets first"),
+  secrets: z.array(z.object({ key: Variable, value: KeyText })).meta({ writeOnly: true }),
+})
+
+export const modelKeysResource = resource({
+  of: modelKeys,
+  title: 'ModelKeys',
+  servedBy: [],
+  verbs: (table) => ({
+    set: verb({
+      input: ModelKey.pick({ variable: true, endpoint: true }).extend({ value: KeyText }),
+      needs: hostOnly,
+      run: async (ctx, { variable, endpoint, value }) => {
+        const sealed = ctx.keyring.seal(value, modelKeyContext({ variable, endpoint }))
+        await table.upsert(ctx.tx, { variable, endpoint, value: sealed, created_at: ctx.now })
+      },
+    }),
+
+    clear: verb({
+      input: ModelKey.pick({ variable: true }),
+      output: z.object({ removed: z.boolean() }),
+      needs: hostOnly,
+      run: async (ctx, { variable }) => ({ removed: (await table.remove(ctx.tx, { variable })) > 0 }),
+    }),
+
+    /** Endpoint, model and key of a folder change together, in one transaction. */
+    set_folder: verb({
+      input: FolderModel,
+      needs: hostOnly,
+      run: async (ctx, { folder, config, cleared, secrets: wanted }) => {
+        if ((await groups.update(ctx.tx, { folder }, { config, updated_at: ctx.now })) === 0)
+          refuse('not_found', `there is no group ${folder}`)
+        const nameOf = (key: string) => ({ scope_kind: 'folder' as const, owner: folder, key })
+        for (const key of cleared) await secrets.remove(ctx.tx, nameOf(key))
+        for (const { key, value } of wanted) {
+          const sealed = ctx.keyring.seal(value, secretContext(nameOf(key)))
+          await secrets.upsert(ctx.tx, { ...nameOf(key), value: sealed, created_at: ctx.now })
+        }
+      },
+    }),
+  }),
+})
