@@ -12,6 +12,13 @@ import { answerErrors, answerNotFound } from '../src/lib/http.ts'
 import { refuse } from '../src/lib/refusal.ts'
 import { resources } from '../src/resources/index.ts'
 
+/** Of the specification's tools, those that are rows with a REST face. */
+const SPECIFIED_TOOLS = new Set([
+  ...['issue_chat_link', 'issue_webhook', 'list_route_tokens', 'revoke_route_token'],
+  ...['add_route', 'delete_route', 'list_routes', 'list_acl', 'invite_create'],
+  ...['list_web_routes', 'del_web_route', 'refresh_groups', 'list_tasks', 'cancel_task'],
+])
+
 /** Decision R1. */
 const LISTED: Record<DaemonName, readonly string[]> = {
   routd: [
@@ -143,6 +150,17 @@ test('an operation has x-mcp-when exactly when it is a tool, equal to its descri
       assert.equal(described['x-mcp-when'], verb.when)
     }
   }
+})
+
+test('an operation names its tool: as the specification does, else <resource>.<action>', () => {
+  for (const { verb } of resources.flatMap(operations)) {
+    const isNamed = SPECIFIED_TOOLS.has(verb.toolName)
+    if (verb.when !== undefined && !isNamed) assert.equal(verb.toolName, verb.id)
+  }
+  const { paths } = documentOf('routd')
+  assert.equal(paths['/v1/route_tokens/chat']?.post?.['x-mcp-tool'], 'issue_chat_link')
+  assert.equal(paths['/v1/installed_packages']?.get?.['x-mcp-tool'], 'installed_packages.list')
+  assert.equal('x-mcp-tool' in (paths['/v1/secrets']?.post ?? {}), false)
 })
 
 test('what is write-only stands in no document as something to read', () => {

@@ -178,10 +178,13 @@ suite('the document', () => {
   })
 
   test('tells when an agent would use it, twice, exactly where it is a tool', () => {
-    const { description, 'x-mcp-when': when } = operation('patch', '/v1/things/{name}')
-    assert.deepEqual([description, when], ['Change a thing.', 'Change a thing.'])
+    const { description, 'x-mcp-when': when, 'x-mcp-tool': tool } = operation('patch', '/v1/things/{name}')
+    assert.deepEqual([description, when, tool], ['Change a thing.', 'Change a thing.', 'things.update'])
     const silent = operation('post', '/v1/things')
-    assert.equal('description' in silent || 'x-mcp-when' in silent, false)
+    assert.equal(
+      ['description', 'x-mcp-when', 'x-mcp-tool'].some((key) => key in silent),
+      false,
+    )
   })
 
   test('names every operation, and its refusals by reference', () => {

@@ -72,7 +72,9 @@ function describe(operation: Operation, schemas: Record<string, Schema>): Named 
   return {
     operationId: id,
     summary: sentenceCase(`${verb.verb} ${resource.name}`),
-    ...(verb.when === undefined ? {} : { description: verb.when, 'x-mcp-when': verb.when }),
+    ...(verb.when === undefined
+      ? {}
+      : { description: verb.when, 'x-mcp-when': verb.when, 'x-mcp-tool': verb.toolName }),
     ...(listed.length ? { parameters: listed } : {}),
     ...(rest === 'body' ? { requestBody: requestBody(remaining, method === 'PATCH') } : {}),
     responses: responses(verb, schemas),
