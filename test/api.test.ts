@@ -4,6 +4,7 @@ import { suite, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Hono } from 'hono'
 import { z } from 'zod'
+import { DESCRIPTIONS } from '../src/daemons/descriptions.ts'
 import { DAEMON_NAMES, type DaemonName } from '../src/daemons/settings.ts'
 import { openapiDocument, openapiText } from '../src/faces/openapi.ts'
 import { operations, servedBy } from '../src/faces/operations.ts'
@@ -77,7 +78,7 @@ function appOf(daemon: DaemonName): Hono {
   return app
 }
 
-const documentOf = (daemon: DaemonName) => openapiDocument(daemon, servedBy(daemon, resources))
+const documentOf = (daemon: DaemonName) => openapiDocument(daemon, servedBy(daemon, resources), DESCRIPTIONS[daemon])
 
 function listedBy(daemon: DaemonName): string[] {
   return Object.entries(documentOf(daemon).paths).flatMap(([path, item]) =>
@@ -107,6 +108,21 @@ for (const daemon of DAEMON_NAMES) {
         const { status } = await app.request(path.replace(/\{\w+\}/g, 'x'), { method })
         assert.equal(status, 401, `${method} ${path}`)
       }
+    })
+
+    test('OPTIONS names exactly the methods that are described', async () => {
+      const app = appOf(daemon)
+      for (const [path, item] of Object.entries(documentOf(daemon).paths)) {
+        const answer = await app.request(path.replace(/\{\w+\}/g, 'x'), { method: 'OPTIONS' })
+        const described = Object.keys(item).map((method) => method.toUpperCase())
+        assert.deepEqual(answer.headers.get('allow')?.split(', ').sort(), described.sort(), path)
+      }
+    })
+
+    test('says where everything else is described', () => {
+      const { description = '' } = documentOf(daemon).info
+      assert.match(description, /\.$/)
+      if (LISTED[daemon].length === 0) assert.match(description, /no paths.*docs\/|documents of the other daemons/)
     })
 
     test('gives every operation a name of its own', () => {
