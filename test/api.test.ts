@@ -4,6 +4,7 @@ import { suite, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Hono } from 'hono'
 import { z } from 'zod'
+import { DESCRIPTIONS } from '../src/daemons/descriptions.ts'
 import { DAEMON_NAMES, type DaemonName } from '../src/daemons/settings.ts'
 import { openapiDocument, openapiText } from '../src/faces/openapi.ts'
 import { operations, servedBy } from '../src/faces/operations.ts'
@@ -11,6 +12,13 @@ import { mountRest } from '../src/faces/rest.ts'
 import { answerErrors, answerNotFound } from '../src/lib/http.ts'
 import { refuse } from '../src/lib/refusal.ts'
 import { resources } from '../src/resources/index.ts'
+
+/** Of the specification's tools, those that are rows with a REST face. */
+const SPECIFIED_TOOLS = new Set([
+  ...['issue_chat_link', 'issue_webhook', 'list_route_tokens', 'revoke_route_token'],
+  ...['add_route', 'delete_route', 'list_routes', 'list_acl', 'invite_create'],
+  ...['list_web_routes', 'del_web_route', 'refresh_groups', 'list_tasks', 'cancel_task'],
+])
 
 /** Decision R1. */
 const LISTED: Record<DaemonName, readonly string[]> = {
@@ -70,7 +78,7 @@ function appOf(daemon: DaemonName): Hono {
   return app
 }
 
-const documentOf = (daemon: DaemonName) => openapiDocument(daemon, servedBy(daemon, resources))
+const documentOf = (daemon: DaemonName) => openapiDocument(daemon, servedBy(daemon, resources), DESCRIPTIONS[daemon])
 
 function listedBy(daemon: DaemonName): string[] {
   return Object.entries(documentOf(daemon).paths).flatMap(([path, item]) =>
@@ -100,6 +108,21 @@ for (const daemon of DAEMON_NAMES) {
         const { status } = await app.request(path.replace(/\{\w+\}/g, 'x'), { method })
         assert.equal(status, 401, `${method} ${path}`)
       }
+    })
+
+    test('OPTIONS names exactly the methods that are described', async () => {
+      const app = appOf(daemon)
+      for (const [path, item] of Object.entries(documentOf(daemon).paths)) {
+        const answer = await app.request(path.replace(/\{\w+\}/g, 'x'), { method: 'OPTIONS' })
+        const described = Object.keys(item).map((method) => method.toUpperCase())
+        assert.deepEqual(answer.headers.get('allow')?.split(', ').sort(), described.sort(), path)
+      }
+    })
+
+    test('says where everything else is described', () => {
+      const { description = '' } = documentOf(daemon).info
+      assert.match(description, /\.$/)
+      if (LISTED[daemon].length === 0) assert.match(description, /no paths.*docs\/|documents of the other daemons/)
     })
 
     test('gives every operation a name of its own', () => {
@@ -143,6 +166,17 @@ test('an operation has x-mcp-when exactly when it is a tool, equal to its descri
       assert.equal(described['x-mcp-when'], verb.when)
     }
   }
+})
+
+test('an operation names its tool: as the specification does, else <resource>.<action>', () => {
+  for (const { verb } of resources.flatMap(operations)) {
+    const isNamed = SPECIFIED_TOOLS.has(verb.toolName)
+    if (verb.when !== undefined && !isNamed) assert.equal(verb.toolName, verb.id)
+  }
+  const { paths } = documentOf('routd')
+  assert.equal(paths['/v1/route_tokens/chat']?.post?.['x-mcp-tool'], 'issue_chat_link')
+  assert.equal(paths['/v1/installed_packages']?.get?.['x-mcp-tool'], 'installed_packages.list')
+  assert.equal('x-mcp-tool' in (paths['/v1/secrets']?.post ?? {}), false)
 })
 
 test('what is write-only stands in no document as something to read', () => {

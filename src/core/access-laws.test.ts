@@ -28,6 +28,7 @@ const tool = fc.constantFrom('send', 'reply', 'post', 'set_web_host', 'list_rout
 const action = fc.oneof(
   fc.constantFrom('*', 'admin', 'interact', 'assume', 'mcp:*'),
   tool.map((name) => `mcp:${name}`),
+  fc.constantFrom('mcp:set_*', 'mcp:*e*', 'mcp:acl.*'),
 )
 const scope = fc.oneof(folder, fc.constantFrom('**', '*', 'a/**', 'a/*', '*/b', '**/b', 'a/b/**', '[ab]', 'a?'))
 const conditions = fc.constantFrom('', '', '', 'jid', 'jid=web:*', 'tier=1', 'world=a,tier')
@@ -57,7 +58,7 @@ const call = fc.record({ tool, scope: fc.oneof(scope, fc.constant('')), params }
 const broken: fc.Arbitrary<AclRow> = fc
   .record({
     principal: fc.oneof(principal, fc.constantFrom('', '*', 'alice', 'github:', 'github:[', '**:1')),
-    action: fc.oneof(action, fc.constantFrom('', 'egress', 'mcp:', 'mcp:s*')),
+    action: fc.oneof(action, fc.constantFrom('', 'egress', 'mcp:', 'mcp:s?')),
     scope: fc.oneof(scope, fc.constantFrom('', '[', 'a/', '***', 'a**', '\\')),
     effect,
     params: fc.oneof(conditions, fc.constantFrom('=', ',', '!jid', 'a b')),
@@ -247,7 +248,9 @@ function naivePrincipal(pattern: string, given: string): boolean {
 function naiveContains(held: string, asked: string): boolean {
   if (held === '*' || held === asked) return true
   const isTool = asked.startsWith('mcp:')
-  return held === 'admin' ? isTool || asked === 'interact' : held === 'mcp:*' && isTool
+  if (held === 'admin') return isTool || asked === 'interact'
+  const pattern = held.split('*').map((part) => part.replaceAll('.', '\\.'))
+  return isTool && held.startsWith('mcp:') && new RegExp(`^${pattern.join('.*')}$`).test(asked)
 }
 
 function naiveHolds(list: string, values: Record<string, string>): boolean {

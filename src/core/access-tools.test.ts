@@ -44,6 +44,52 @@ interface Case {
   reason?: string
 }
 
+const GLOBS: Record<string, Case> = {
+  'a glob of tools grants what it matches': {
+    rows: [allow('folder:team', 'mcp:issue_*', 'team/**')],
+    folder: 'team',
+    call: ['issue_chat_link', 'team/sub'],
+    allow: true,
+    reason: 'issue_* is the last matching rule: folder:team mcp:issue_* on team/**',
+  },
+  'a glob of tools grants nothing else': {
+    rows: [allow('folder:team', 'mcp:issue_*', 'team/**')],
+    folder: 'team',
+    call: ['revoke_route_token', 'team'],
+    allow: false,
+  },
+  'a glob of tools holds in its scope alone': {
+    rows: [allow('folder:team', 'mcp:issue_*', 'team')],
+    folder: 'team',
+    call: ['issue_webhook', 'other'],
+    allow: false,
+  },
+  'a glob may match the actions of one resource': {
+    rows: [allow('folder:team', 'mcp:network_rules.*', 'team')],
+    folder: 'team',
+    call: ['network_rules.allow', 'team'],
+    allow: true,
+  },
+  'a deny of a glob beats an allow of the name': {
+    rows: [allow('folder:team', 'mcp:issue_webhook', '**'), deny('folder:team', 'mcp:*_webhook', 'team')],
+    folder: 'team',
+    call: ['issue_webhook', 'team'],
+    allow: false,
+  },
+  'a deny of the name beats an allow of a glob': {
+    rows: [allow('folder:team', 'mcp:issue_*', '**'), deny('folder:team', 'mcp:issue_webhook', 'team')],
+    folder: 'team',
+    call: ['issue_webhook', 'team'],
+    allow: false,
+  },
+  'a bracket beats a glob': {
+    rows: [allow('folder:team', 'mcp:set_*', '**')],
+    folder: 'team',
+    call: ['set_web_host', 'team'],
+    allow: false,
+  },
+}
+
 const BRACKETS: Record<string, Case> = {
   'the root may set the host map': { folder: 'main', call: ['set_web_host', 'team'], allow: true },
   'a bracket beats a wildcard grant': {
@@ -425,7 +471,7 @@ const MEMBERS: Record<string, Case> = {
   },
 }
 
-for (const [name, table] of Object.entries({ BRACKETS, DEFAULTS, ROWS, PARAMS_AND_CLAIMS, MEMBERS })) {
+for (const [name, table] of Object.entries({ BRACKETS, GLOBS, DEFAULTS, ROWS, PARAMS_AND_CLAIMS, MEMBERS })) {
   suite(`judgeTool: ${name.toLowerCase().replaceAll('_', ' ')}`, () => {
     for (const [sentence, { rows = [], roles = [], folder, call, ...expected }] of Object.entries(table)) {
       test(sentence, () => {

@@ -199,6 +199,13 @@ const LATTICE: Record<string, [held: string, asked: string, contained: boolean]>
   'one tool is one tool': ['mcp:send', 'mcp:send', true],
   'one tool is not a tool that begins the same': ['mcp:send', 'mcp:send_file', false],
   'one tool is not all tools': ['mcp:send', 'mcp:*', false],
+  'a glob of tools contains what it matches': ['mcp:send*', 'mcp:send_file', true],
+  'a glob of tools contains a name with nothing more': ['mcp:send*', 'mcp:send', true],
+  'a glob of tools contains no other tool': ['mcp:send*', 'mcp:resend', false],
+  'a glob of tools is not all tools': ['mcp:send*', 'mcp:*', false],
+  'a glob of tools does not imply admin': ['mcp:a*', 'admin', false],
+  'a glob of tools holds nothing back': ['mcp:send*', 'hold:mcp:send', false],
+  'a hold of a glob holds what it matches': ['hold:mcp:send*', 'hold:mcp:send_file', true],
   'one tool with a dot is one tool': ['mcp:acl.list', 'mcp:acl.list', true],
   'an action that nobody knows is held by a star alone': ['admin', 'fly', false],
 }
@@ -509,9 +516,9 @@ const MALFORMED: Record<string, Case> = {
     ask: ['egress', 'team'],
     allow: false,
   },
-  'a glob of tools is no action': {
-    rows: [allow('github:1', 'mcp:send*', 'team')],
-    ask: ['mcp:send_file', 'team'],
+  'a glob of actions that are no tools is no action': {
+    rows: [allow('github:1', 'a*', 'team')],
+    ask: ['admin', 'team'],
     allow: false,
   },
   'params that do not parse match nothing': {

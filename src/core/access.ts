@@ -1,6 +1,6 @@
 // The one evaluator of rights, over acl rows, memberships and the rules of the tiers. It reads no store: whoever asks
 // hands it the rows, and a failed read of them is a refusal there (decision A4).
-import { compileSegments, covers, isGlob, MAX_PATTERN, type Matcher, mayMeet } from '../lib/glob.ts'
+import { compileSegments, compileText, covers, isGlob, MAX_PATTERN, type Matcher, mayMeet } from '../lib/glob.ts'
 import { claimsOf } from './caller.ts'
 import {
   type Claims,
@@ -64,6 +64,13 @@ export interface Policy {
 interface Holdings {
   readonly principals: ReadonlySet<string>
   readonly byAction: ReadonlyMap<string, Held>
+  /** Those of them whose action is a glob of tools, such as `mcp:issue_*`. */
+  readonly toolGlobs: readonly ToolGlob[]
+}
+
+interface ToolGlob {
+  readonly matches: Matcher
+  readonly held: Held
 }
 
 /** Rows of one action, in the order of their text, so that the order in the store changes no reason. */
@@ -89,7 +96,8 @@ interface Row {
 
 const OPERATOR = 'role:operator'
 const EVERYTHING = '**'
-const KNOWN_ACTION = /^(?:\*|admin|interact|assume|(?:hold:)?mcp:(?:\*|[A-Za-z0-9_.]+))$/
+const KNOWN_ACTION = /^(?:\*|admin|interact|assume|(?:hold:)?mcp:[A-Za-z0-9_.*]+)$/
+const TOOL_GLOB = /^(?:hold:)?mcp:(?!\*$).*\*/
 /** Anonymous visitors are principals too, and anyone can be a new one: so what is remembered of them has an end. */
 const MAX_REMEMBERED = 4096
 
@@ -109,7 +117,8 @@ export function compilePolicy(rows: readonly AclRow[], memberships: readonly Mem
     const principals = expand(roles, principal)
     const own = [...principals].flatMap((name) => plain.get(name) ?? [])
     const shared = wild.filter((row) => [...principals].some(row.matches))
-    return { principals, byAction: index([...own, ...shared]) }
+    const byAction = index([...own, ...shared])
+    return { principals, byAction, toolGlobs: [...byAction].flatMap(toolGlobOf) }
   }
 
   return {
@@ -228,7 +237,7 @@ function compileRow(row: AclRow): Row | string {
   const matches = principalMatcher(principal)
   if (!matches) return `the principal "${principal}" is neither ** nor namespace:name, such as github:42 or folder:team`
   if (!KNOWN_ACTION.test(action))
-    return `the action "${action}" is none of *, admin, interact, assume, mcp:*, mcp:<tool>, hold:mcp:* and hold:mcp:<tool>`
+    return `the action "${action}" is none of *, admin, interact, assume, mcp:<tool> and hold:mcp:<tool>, where <tool> may hold *`
   const inScope = compileSegments(scope)
   if (!inScope) return `the scope "${scope}" is no path glob`
   if (scope.split('/').includes('')) return `the scope "${scope}" has an empty segment, and no folder has one`
@@ -326,14 +335,25 @@ function actionsAbove(action: string): readonly string[] {
   return action === '*' ? ['*'] : [action, '*']
 }
 
+/** `mcp:*` is part of the lattice itself and needs no matching. */
+function toolGlobOf([action, held]: readonly [string, Held]): ToolGlob[] {
+  const matches = TOOL_GLOB.test(action) ? compileText(action) : undefined
+  return matches ? [{ matches, held }] : []
+}
+
+/** What is held of this action: by its name, by one that contains it, or by a glob. */
+function heldOf({ byAction, toolGlobs }: Holdings, action: string): Held[] {
+  const named = actionsAbove(action).flatMap((above) => byAction.get(above) ?? [])
+  const globs = toolGlobs.filter(({ matches, held }) => !named.includes(held) && matches(action))
+  return [...named, ...globs.map(({ held }) => held)]
+}
+
 /** The row that decides: a deny if one applies, else an allow. */
 function decide(holdings: Holdings, question: Question, claims: Claims): Row | undefined {
   const { action, scope, params = {} } = question
   const find = isGlob(scope) ? rowsOnAll(scope) : rowsOnOne(scope)
   let found: Row | undefined
-  for (const above of actionsAbove(action)) {
-    const held = holdings.byAction.get(above)
-    if (!held) continue
+  for (const held of heldOf(holdings, action)) {
     for (const row of find(held)) {
       if ((found && !row.deny) || !holds(row, params, claims)) continue
       if (row.deny) return row
@@ -368,7 +388,7 @@ function holds(row: Row, params: Claims, claims: Claims): boolean {
 
 /** All rows whose action is or contains this one, in the order of their text. */
 function rowsOf(held: Holdings, action: string): Row[] {
-  const rows = actionsAbove(action).flatMap((above) => held.byAction.get(above)?.rows ?? [])
+  const rows = heldOf(held, action).flatMap((of) => of.rows)
   return rows.sort((a, b) => (a.text < b.text ? -1 : 1))
 }
 

@@ -12,7 +12,7 @@ export const Acl = z
   .object({
     principal: line(256).describe('Who: folder:<path>, <provider>:<id>, role:<name>, or a glob of them'),
     action: line(128).describe(
-      'What: *, admin, interact, assume, mcp:* or mcp:<tool>; hold:mcp:<tool> lets an operator decide',
+      'What: *, admin, interact, assume or mcp:<tool>, where * stands for any part of a name; hold:mcp:<tool> lets an operator decide',
     ),
     scope: line(255).describe('Where: a folder glob; ** is everywhere'),
     effect: z.enum(['allow', 'deny']),

@@ -3,20 +3,38 @@ import { z } from 'zod'
 import { Table } from '../store/table.ts'
 import { isFrontPath } from './front-paths.ts'
 import { frontStamp } from './stamp.ts'
-import { line, text } from './values.ts'
+import { line, matching, text } from './values.ts'
 import { WebPath } from './web-routes.ts'
+
+const REDIRECT = /^(?:\/$|\/[^/\\]|https?:\/\/)/
+/** In either case letter by letter: patterns of an API description have no flags. */
+const IDENTITY_HEADER = '^(x-user-.*|x-chat-.*|x-folder|x-group-name|x-forwarded-for|forwarded|x-real-ip)$'.replace(
+  /[a-z]/g,
+  (letter) => `[${letter}${letter.toUpperCase()}]`,
+)
+const identity = new RegExp(IDENTITY_HEADER)
 
 export const ProxydRoute = z
   .object({
     path: WebPath.describe('With a trailing / a prefix, without one exactly this path'),
-    backend: text(backendFault).optional().describe('Where to: http://host:port'),
+    backend: text(backendFault, { minLength: 8, format: 'uri', pattern: '^[hH][tT][tT][pP][sS]?://[^/?#@]+([/?#]|$)' })
+      .optional()
+      .describe('Where to: http://host:port'),
     auth: z.enum(['public', 'user', 'operator']).describe('Who may pass'),
-    gated_by: text((value) => (/^[A-Z][A-Z0-9_]{0,63}$/.test(value) ? undefined : 'must look like SOME_SETTING'))
+    gated_by: matching(/^[A-Z][A-Z0-9_]{0,63}$/, 'must look like SOME_SETTING')
       .optional()
       .describe('The setting that must be present for this route to exist'),
-    redirect_to: line(1024).optional().describe('Where the client is sent instead of a backend'),
+    redirect_to: line(1024)
+      .refine((value) => REDIRECT.test(value), 'must be a path or an http(s) URL')
+      .meta({ pattern: `${REDIRECT.source}[^\\u0000-\\u001f\\u007f]*$` })
+      .optional()
+      .describe('Where the client is sent instead of a backend: a path, or an http(s) URL'),
     preserve_headers: z
-      .array(text((value) => (/^[A-Za-z0-9-]{1,64}$/.test(value) ? undefined : 'must be a header name')))
+      .array(
+        matching(/^[A-Za-z0-9-]{1,64}$/, 'must be a header name')
+          .refine((name) => !isIdentityHeader(name), 'cannot be preserved: only the front door says who somebody is')
+          .meta({ not: { pattern: IDENTITY_HEADER } }),
+      )
       .max(32)
       .optional(),
     strip_prefix: z.boolean().optional().describe('Whether the backend sees the path without the prefix'),
@@ -33,19 +51,16 @@ function backendFault(value: string): string | undefined {
 
 /** Why a row is no route, or nothing. */
 export function proxydRouteFault(route: ProxydRoute): string | undefined {
-  const { path, backend, redirect_to, preserve_headers = [] } = route
+  const { path, backend, redirect_to } = route
   if (isFrontPath(path)) return `${path} belongs to the front door`
   if ((backend === undefined) === (redirect_to === undefined))
     return `${path}: one of backend and redirect_to is required`
-  const told = preserve_headers.find(isIdentityHeader)
-  if (told !== undefined) return `${path}: ${told} cannot be preserved: only the front door says who somebody is`
-  if (redirect_to === undefined || /^\/(?![/\\])/.test(redirect_to)) return undefined
-  return /^https?:\/\//.test(redirect_to) ? undefined : `${path}: redirect_to must be a path or an http(s) URL`
+  return undefined
 }
 
 /** What says who somebody is or where they are. */
 export function isIdentityHeader(name: string): boolean {
-  return /^(x-user-.*|x-chat-.*|x-folder|x-group-name|x-forwarded-for|forwarded|x-real-ip)$/i.test(name)
+  return identity.test(name)
 }
 
 export const proxydRoutes = new Table({

@@ -58,9 +58,17 @@ export const Route = z
   .object({
     id: z.int().meta({ readOnly: true }),
     seq: z.int().min(-1_000_000).max(1_000_000).describe('Lower is tried first'),
-    match: text(matchFault).describe('key=glob pairs, all of which must hold; empty matches everything'),
-    target: text((value) =>
-      readTarget(value) ? undefined : 'must be a folder, or folder:<path>, daemon:<name>, builtin:drop or builtin:echo',
+    match: text(matchFault, { maxLength: 1024, format: 'route-match' }).describe(
+      `key=glob pairs with spaces between them, all of which must hold; keys are ${MATCH_KEYS.join(', ')}; empty matches everything`,
+    ),
+    target: text(
+      (value) =>
+        readTarget(value)
+          ? undefined
+          : 'must be a folder, or folder:<path>, daemon:<name>, builtin:drop or builtin:echo',
+      { minLength: 1, format: 'route-target' },
+    ).describe(
+      'A folder, folder:<path>, daemon:<name>, builtin:drop or builtin:echo; {sender} in a folder stands for one segment, and #observe or #<topic> may follow',
     ),
     observe_window_messages: Window.optional(),
     observe_window_chars: Window.optional(),

@@ -5,14 +5,14 @@ import { run } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 import { Topic } from './messages.ts'
 import { Reach } from './reach.ts'
-import { Folder, line, prose, Timestamp } from './values.ts'
+import { Folder, line, Timestamp, words } from './values.ts'
 
 export const ScheduledTask = z
   .object({
     id: line(320).meta({ readOnly: true }),
     owner: Folder.describe('The folder whose agent runs it'),
     chat_jid: line(512).describe('The chat it speaks in, or the bare folder'),
-    prompt: prose(100_000).refine((value) => value.trim() !== '', 'must not be empty'),
+    prompt: words(100_000),
     cron: line(256).optional().describe('Five-field cron or milliseconds between runs; absent for a single run'),
     next_run: Timestamp.meta({ readOnly: true }).optional(),
     status: z.enum(['active', 'paused', 'firing', 'completed']),

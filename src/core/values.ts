@@ -21,15 +21,36 @@ export function folderFault(text: string): string | undefined {
   return undefined
 }
 
-/** A text schema whose rule is a function that answers with a sentence or nothing. */
-export function text(fault: (value: string) => string | undefined) {
-  return z.string().superRefine((value, ctx) => {
-    const message = fault(value)
-    if (message) ctx.addIssue({ code: 'custom', message })
-  })
+/**
+ * A rule for texts as an API description states it. `format` names what no pattern can say; its rule is then in the words
+ * of the field's description.
+ */
+export interface TextShape {
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly pattern?: string
+  readonly not?: { readonly pattern: string }
+  readonly format?: string
+}
+
+/** A text schema whose rule is a function that answers with a sentence or nothing. `shape` states the same rule to others. */
+export function text(fault: (value: string) => string | undefined, shape: TextShape = {}) {
+  return z
+    .string()
+    .superRefine((value, ctx) => {
+      const message = fault(value)
+      if (message) ctx.addIssue({ code: 'custom', message })
+    })
+    .meta({ ...shape })
+}
+
+/** A text schema whose rule is a pattern. */
+export function matching(pattern: RegExp, fault: string, shape: TextShape = {}) {
+  return text((value) => (pattern.test(value) ? undefined : fault), { ...shape, pattern: pattern.source })
 }
 
 const CONTROL = /[\u0000-\u001f\u007f]/
+const PLAIN = '[^\\u0000-\\u001f\\u007f]'
 
 function plainFault(max: number) {
   return (value: string): string | undefined => {
@@ -57,7 +78,9 @@ export function withoutControl(text: string): string {
 export const PLAIN_VALUE_RULE = 'must not contain control characters other than tab and newline'
 
 /** Text that reaches a command line or an environment. */
-export const EnvValue = text((value) => (isPlainValue(value) ? undefined : PLAIN_VALUE_RULE))
+export const EnvValue = text((value) => (isPlainValue(value) ? undefined : PLAIN_VALUE_RULE), {
+  pattern: '^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]*$',
+})
 
 /** Lengths count characters (code points), not bytes or UTF-16 units (decision E3). */
 export function codePoints(value: string): number {
@@ -70,7 +93,7 @@ export function codePoints(value: string): number {
 export const Bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, 'must be bytes')
 
 /** One line of text without control characters. */
-export const line = (max: number) => text(plainFault(max))
+export const line = (max: number) => text(plainFault(max), { minLength: 1, maxLength: max, pattern: `^${PLAIN}+$` })
 
 const contents = z.registry<{ readonly isContent: true }>()
 
@@ -100,17 +123,34 @@ function partsOf(schema: z.core.$ZodType): readonly z.core.$ZodType[] {
 /** Text of any lines, which is content; NUL is refused because PostgreSQL cannot hold it. */
 export const prose = (max: number) =>
   content(
-    text((value) => {
-      if (codePoints(value) > max) return `is longer than ${max} characters`
-      if (value.includes('\u0000')) return 'must not hold a NUL character'
-      return undefined
-    }),
+    text(
+      (value) => {
+        if (codePoints(value) > max) return `is longer than ${max} characters`
+        if (value.includes('\u0000')) return 'must not hold a NUL character'
+        return undefined
+      },
+      { maxLength: max, pattern: '^[^\\u0000]*$' },
+    ),
   )
 
-/** What is said: any text but none at all. */
-export const Words = prose(65_536).refine((value) => value.trim() !== '', 'must not be empty')
+/** The same, but not blank. */
+export const words = (max: number) =>
+  prose(max)
+    .refine((value) => value.trim() !== '', 'must not be empty')
+    .meta({ minLength: 1, pattern: '^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$' })
 
-export const Folder = text(folderFault).describe('Folder path of a group, such as team/support')
+/** What is said: any text but none at all. */
+export const Words = words(65_536)
+
+const SEGMENT = '[A-Za-z0-9][A-Za-z0-9._-]{0,63}'
+export const FOLDER_SHAPE = {
+  minLength: 1,
+  maxLength: 255,
+  pattern: `^${SEGMENT}(/${SEGMENT}){0,7}$`,
+  not: { pattern: '(^|/)(share|gated\\.sock)(/|$)' },
+}
+
+export const Folder = text(folderFault, FOLDER_SHAPE).describe('Folder path of a group, such as team/support')
 
 /** Why a text is no glob that folders could match, or nothing. */
 function folderGlobFault(value: string): string | undefined {
@@ -122,15 +162,27 @@ function folderGlobFault(value: string): string | undefined {
   return fault === undefined ? undefined : `has a segment that ${fault}`
 }
 
-export const FolderGlob = text(folderGlobFault)
+export const FolderGlob = text(folderGlobFault, {
+  minLength: 1,
+  maxLength: 255,
+  pattern: '^[A-Za-z0-9._/*?[\\]!^\\\\-]+$',
+  format: 'folder-glob',
+})
 
 /** A folder, or the empty text for the instance's root. */
-export const FolderOrRoot = text((value) => (value === '' ? undefined : folderFault(value)))
+export const FolderOrRoot = text((value) => (value === '' ? undefined : folderFault(value)), {
+  ...FOLDER_SHAPE,
+  minLength: 0,
+  pattern: `^(${SEGMENT}(/${SEGMENT}){0,7})?$`,
+})
 
-export const Jid = text((value) => {
-  if (!/^[a-z][a-z0-9_-]*:.+$/s.test(value)) return 'must look like platform:room'
-  return plainFault(512)(value)
-}).describe('Name of a chat, such as web:team or discord:1/2')
+export const Jid = text(
+  (value) => {
+    if (!/^[a-z][a-z0-9_-]*:.+$/s.test(value)) return 'must look like platform:room'
+    return plainFault(512)(value)
+  },
+  { maxLength: 512, pattern: `^[a-z][a-z0-9_-]*:${PLAIN}+$` },
+).describe('Name of a chat, such as web:team or discord:1/2')
 
 /** Where something is said: a chat, or a bare folder for what is said within the instance. */
 export const ChatName = text((value) => {
@@ -143,21 +195,30 @@ export const Timestamp = z.iso.datetime({
   error: 'must be an RFC 3339 time, such as 2026-01-31T08:00:00Z',
 })
 
-export const SecretKey = text((value) => {
-  if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return 'must match ^[A-Z][A-Z0-9_]*$, such as API_KEY'
-  return value.length > 128 ? 'is longer than 128 characters' : undefined
-})
+export const SecretKey = text(
+  (value) => {
+    if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return 'must match ^[A-Z][A-Z0-9_]*$, such as API_KEY'
+    return value.length > 128 ? 'is longer than 128 characters' : undefined
+  },
+  { minLength: 1, maxLength: 128, pattern: '^[A-Z][A-Z0-9_]*$' },
+)
 
 /** `jid_suffix` and `source_label` (decision L2). */
-export const Segment = text((value) =>
-  /^[A-Za-z0-9_-]{1,64}$/.test(value) ? undefined : 'must be 1 to 64 letters, digits, "_" or "-"',
-)
+export const Segment = matching(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, "_" or "-"', {
+  minLength: 1,
+  maxLength: 64,
+})
+
+export const SUB_SHAPE = {
+  maxLength: 256,
+  pattern: '^[A-Za-z][A-Za-z0-9_-]*:[^\\s:\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$',
+}
 
 /** Who a person or a thing is: `<provider>:<id>`. */
 export const Sub = text((value) => {
-  if (!/^[A-Za-z][A-Za-z0-9_-]*:[^\s:].*$/.test(value)) return 'must look like provider:id, such as github:42'
+  if (!/^[A-Za-z][A-Za-z0-9_-]*:[^\s:].*$/s.test(value)) return 'must look like provider:id, such as github:42'
   return plainFault(256)(value)
-})
+}, SUB_SHAPE)
 
 /** Matches the last label of an address in decimal, octal or hexadecimal. No top-level domain is a number. */
 const NUMERIC_LABEL = /^(?:\d+|0x[0-9a-f]*)$/
@@ -201,10 +262,15 @@ export const HostName = z
 export const limit = (initial: number, max: number) =>
   z
     .number()
-    .refine(Number.isFinite, 'must be a number')
-    .transform((value) => Math.min(Math.max(Math.trunc(value), 1), max))
+    .refine(Number.isInteger, 'must be a whole number')
+    .transform((value) => Math.min(Math.max(value, 1), max))
     .default(initial)
-    .describe(`How many at most; 1 to ${max}`)
+    .meta({
+      type: 'integer',
+      minimum: 1,
+      maximum: max,
+      description: `How many at most; what lies outside 1 to ${max} is clamped`,
+    })
 
 /** A text that holds JSON of this shape: what some tools take where a verb takes the object. */
 export function jsonText<S extends z.ZodType>(schema: S) {

@@ -2,12 +2,12 @@
 import { z } from 'zod'
 import { Table } from '../store/table.ts'
 import { frontStamp } from './stamp.ts'
-import { Folder, Timestamp, text } from './values.ts'
+import { codePoints, Folder, Timestamp, text } from './values.ts'
 
 /** Why a text is no path of ours, or nothing: one plain absolute path, so that no reader can take it for another. */
 export function webPathFault(path: string): string | undefined {
   if (!path.startsWith('/')) return 'must start with /'
-  if (path.length > 1024) return 'is longer than 1024 characters'
+  if (codePoints(path) > 1024) return 'is longer than 1024 characters'
   if (path.includes('//')) return 'must not hold //'
   if (/[\u0000-\u0020\u007f\\%?#]/.test(path)) return 'must not hold spaces, control characters, \\, %, ? or #'
   if (path.split('/').some((segment) => segment === '.' || segment === '..'))
@@ -15,7 +15,14 @@ export function webPathFault(path: string): string | undefined {
   return undefined
 }
 
-export const WebPath = text(webPathFault).describe('A path below the front door, such as /pub/team/')
+const PATH_NAME = '[^\\u0000-\\u0020\\u007f\\\\%?#/]+'
+
+export const WebPath = text(webPathFault, {
+  minLength: 1,
+  maxLength: 1024,
+  pattern: `^/(${PATH_NAME}(/${PATH_NAME})*/?)?$`,
+  not: { pattern: '/\\.{1,2}(/|$)' },
+}).describe('A path below the front door, such as /pub/team/')
 
 export const WebRoute = z
   .object({

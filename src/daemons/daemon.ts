@@ -11,6 +11,7 @@ import { Refusal, refuse } from '../lib/refusal.ts'
 import { type Declared, readSettings, type Settings, type Source } from '../lib/settings.ts'
 import type { Host } from '../registry/context.ts'
 import type { Resource } from '../registry/resource.ts'
+import { DESCRIPTIONS } from './descriptions.ts'
 import type { Direct } from './direct.ts'
 import type { Health } from './health.ts'
 import type { Peers } from './peers.ts'
@@ -95,7 +96,7 @@ export async function openDaemon(daemon: Daemon, around: Surroundings): Promise<
     ),
   )
   app.notFound(answerNotFound(app))
-  mountDescription(app, () => openapiText(name, resources))
+  mountDescription(app, () => openapiText(name, resources, DESCRIPTIONS[name]))
   mountState(app, { daemon, metrics, ...around })
   mountRest(app, resources, askWith(host))
   const opened = new AsyncDisposableStack()

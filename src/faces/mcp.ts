@@ -171,10 +171,16 @@ function inputSchema(input: z.ZodType): ShownTool['inputSchema'] {
   return { ...schema, type: 'object', properties: Object.fromEntries(parts) }
 }
 
-/** That the server sets an id is about rows, not about naming one. */
-function argument({ readOnly: _, ...part }: Schema): Schema {
-  return part
+/**
+ * That the server sets an id is about rows, not about naming one. Rules of texts are left out: the list goes with every turn
+ * of a model, which learns more from the sentence of a refusal.
+ */
+function argument({ items, ...part }: Schema): Schema {
+  const kept = Object.entries(part).filter(([key, value]) => !LEFT_OUT.has(key) || value === 'date-time')
+  return { ...Object.fromEntries(kept), ...(isSchema(items) ? { items: argument(items) } : {}) }
 }
+
+const LEFT_OUT: ReadonlySet<string> = new Set(['readOnly', 'minLength', 'maxLength', 'pattern', 'not', 'format'])
 
 function success(reply: unknown): CallToolResult {
   if (reply === undefined) return said('ok')

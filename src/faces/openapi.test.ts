@@ -5,6 +5,9 @@ import { resource } from '../registry/resource.ts'
 import { type OpenApi, openapiDocument, openapiText } from './openapi.ts'
 import { operations, servedBy } from './operations.ts'
 
+/** How a line of text is described. */
+const LINE = { maxLength: 64, minLength: 1, pattern: '^[^\\u0000-\\u001f\\u007f]+$' }
+
 const document = openapiDocument('testd', MADE_UP)
 
 function operation(method: string, path: string): Record<string, unknown> {
@@ -113,7 +116,7 @@ suite('the document', () => {
           schema: {
             type: 'object',
             properties: {
-              name: { type: 'string', description: 'What it is called' },
+              name: { type: 'string', description: 'What it is called', ...LINE },
               size: { type: 'integer', default: 1, maximum: 1000, minimum: 0 },
               open: { type: 'boolean' },
               host: { type: 'string', description: 'Host name; its subdomains are covered too' },
@@ -139,7 +142,13 @@ suite('the document', () => {
 
   test('lists the parameters of path and query', () => {
     assert.deepEqual(operation('get', '/v1/things/{name}/size').parameters, [
-      { name: 'name', in: 'path', required: true, description: 'The name, URL-encoded', schema: { type: 'string' } },
+      {
+        name: 'name',
+        in: 'path',
+        required: true,
+        description: 'The name, URL-encoded',
+        schema: { type: 'string', ...LINE },
+      },
       {
         name: 'unit',
         in: 'query',
@@ -153,15 +162,15 @@ suite('the document', () => {
         name: 'limit',
         in: 'query',
         required: false,
-        description: 'How many at most; 1 to 1000',
-        schema: { type: 'number', default: 100 },
+        description: 'How many at most; what lies outside 1 to 1000 is clamped',
+        schema: { type: 'integer', default: 100, maximum: 1000, minimum: 1 },
       },
       {
         name: 'after',
         in: 'query',
         required: false,
-        description: 'The `next` of the page before',
-        schema: { type: 'string' },
+        description: 'The `next` of the page before, as it was given',
+        schema: { type: 'string', format: 'cursor', ...LINE, maxLength: 2000, pattern: '^[A-Za-z0-9_-]+$' },
       },
     ])
   })
@@ -178,25 +187,37 @@ suite('the document', () => {
   })
 
   test('tells when an agent would use it, twice, exactly where it is a tool', () => {
-    const { description, 'x-mcp-when': when } = operation('patch', '/v1/things/{name}')
-    assert.deepEqual([description, when], ['Change a thing.', 'Change a thing.'])
+    const { description, 'x-mcp-when': when, 'x-mcp-tool': tool } = operation('patch', '/v1/things/{name}')
+    assert.deepEqual([description, when, tool], ['Change a thing.', 'Change a thing.', 'things.update'])
     const silent = operation('post', '/v1/things')
-    assert.equal('description' in silent || 'x-mcp-when' in silent, false)
+    assert.equal(
+      ['description', 'x-mcp-when', 'x-mcp-tool'].some((key) => key in silent),
+      false,
+    )
   })
 
   test('names every operation, and its refusals by reference', () => {
     const described = operation('delete', '/v1/things/{name}')
     assert.equal(described.operationId, 'delete_things')
     assert.equal(described.summary, 'Delete things')
-    for (const status of [400, 401, 403, 404, 409, 500])
+    for (const status of [400, 401, 403, 404, 409, 413, 415, 500])
       assert.deepEqual(answerOf(described, status), { $ref: `#/components/responses/${status}` })
   })
 
   test('is the same bytes every time', () => {
     assert.equal(openapiText('testd', MADE_UP), openapiText('testd', MADE_UP))
     assert.equal(openapiText('testd', MADE_UP), `${JSON.stringify(document, null, 2)}\n`)
-    assert.doesNotMatch(openapiText('testd', MADE_UP), /\$schema|\$defs|"pattern"|9007199254740991/)
+    assert.doesNotMatch(openapiText('testd', MADE_UP), /\$schema|\$defs|9007199254740991/)
   })
+})
+
+test('refuses no body where none is read', () => {
+  const { responses } = operation('get', '/v1/things') as { responses: object }
+  assert.deepEqual(Object.keys(responses), ['200', '400', '401', '403', '404', '409', '500'])
+})
+
+test('says what it is told about itself', () => {
+  assert.equal(openapiDocument('webd', [], 'Answers links.').info.description, 'Answers links.')
 })
 
 test('a daemon without resources still has a document, with the standard responses', () => {

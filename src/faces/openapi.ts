@@ -1,5 +1,4 @@
 // The API description of a daemon, from the same list that REST mounts. It tells shapes, never permissions.
-import type { z } from 'zod'
 import { Problem } from '../lib/http.ts'
 import { REFUSALS, type RefusalCode } from '../lib/refusal.ts'
 import { describeKey } from '../registry/key.ts'
@@ -11,7 +10,7 @@ type Named = Record<string, unknown>
 
 export interface OpenApi {
   readonly openapi: '3.1.0'
-  readonly info: { readonly title: string; readonly version: 'v1' }
+  readonly info: { readonly title: string; readonly version: 'v1'; readonly description?: string }
   readonly servers: readonly { readonly url: string }[]
   readonly security: readonly Record<string, readonly string[]>[]
   readonly paths: Record<string, Record<string, Named>>
@@ -23,14 +22,15 @@ export interface OpenApi {
 }
 
 /** `resources` are those that the daemon serves, as `mountRest` gets them. */
-export function openapiDocument(daemon: string, resources: readonly Resource[]): OpenApi {
+export function openapiDocument(daemon: string, resources: readonly Resource[], description?: string): OpenApi {
   // A resource without a REST face is none of this document's.
   const described = resources.filter((resource) => operations(resource).length > 0)
   const schemas = Object.fromEntries(described.map(({ title, row }) => [title, jsonSchema(row, 'output')]))
   const byPath = Map.groupBy(described.flatMap(operations), ({ path }) => path)
+  const codes = described.flatMap(operations).some(readsBody) ? [...STANDARD, ...OF_BODIES] : STANDARD
   return {
     openapi: '3.1.0',
-    info: { title: `svc ${daemon} API`, version: 'v1' },
+    info: { title: `svc ${daemon} API`, version: 'v1', ...(description === undefined ? {} : { description }) },
     servers: [{ url: '/' }],
     security: [{ bearer: [] }],
     paths: Object.fromEntries(
@@ -41,22 +41,29 @@ export function openapiDocument(daemon: string, resources: readonly Resource[]):
     ),
     components: {
       schemas,
-      responses: standardResponses(),
+      responses: responsesOf(codes),
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
     },
   }
 }
 
 /** The same bytes at every call: everything above is in a fixed order. */
-export function openapiText(daemon: string, resources: readonly Resource[]): string {
-  return `${JSON.stringify(openapiDocument(daemon, resources), null, 2)}\n`
+export function openapiText(daemon: string, resources: readonly Resource[], description?: string): string {
+  return `${JSON.stringify(openapiDocument(daemon, resources, description), null, 2)}\n`
 }
 
 const STANDARD: readonly RefusalCode[] = ['invalid', 'unauthenticated', 'forbidden', 'not_found', 'conflict']
+/** What is said of a body before it is read as the input. */
+const OF_BODIES: readonly RefusalCode[] = ['too_large', 'wrong_type']
 
-function standardResponses(): Record<string, Named> {
+/** As `mountRest` does: any method but GET. */
+function readsBody({ method }: Operation): boolean {
+  return method !== 'GET'
+}
+
+function responsesOf(codes: readonly RefusalCode[]): Record<string, Named> {
   const content = { 'application/problem+json': { schema: jsonSchema(Problem, 'output') } }
-  const refusals = STANDARD.map((code) => [REFUSALS[code].http, { description: REFUSALS[code].title, content }])
+  const refusals = codes.map((code) => [REFUSALS[code].http, { description: REFUSALS[code].title, content }])
   return Object.fromEntries([...refusals, [500, { description: 'Internal error', content }]])
 }
 
@@ -64,7 +71,7 @@ function describe(operation: Operation, schemas: Record<string, Schema>): Named 
   const { id, verb, resource, method, parameters, rest } = operation
   const input = jsonSchema(verb.input, 'input')
   const carried = parameters.flatMap(({ members }) => members)
-  const remaining = without(input, carried)
+  const remaining = { ...without(input, carried), ...verb.memberRules }
   const listed = [
     ...parameters.map((parameter) => pathParameter(parameter, input)),
     ...(rest === 'query' ? queryParameters(remaining) : []),
@@ -72,10 +79,12 @@ function describe(operation: Operation, schemas: Record<string, Schema>): Named 
   return {
     operationId: id,
     summary: sentenceCase(`${verb.verb} ${resource.name}`),
-    ...(verb.when === undefined ? {} : { description: verb.when, 'x-mcp-when': verb.when }),
+    ...(verb.when === undefined
+      ? {}
+      : { description: verb.when, 'x-mcp-when': verb.when, 'x-mcp-tool': verb.toolName }),
     ...(listed.length ? { parameters: listed } : {}),
     ...(rest === 'body' ? { requestBody: requestBody(remaining, method === 'PATCH') } : {}),
-    responses: responses(verb, schemas),
+    responses: responses(operation, schemas),
   }
 }
 
@@ -100,13 +109,15 @@ function requestBody(input: Schema, isPatch: boolean): Named {
   return { required: isPatch || input.required !== undefined, content: { 'application/json': { schema } } }
 }
 
-function responses({ output, status = 200 }: { output?: z.ZodType; status?: number }, schemas: Record<string, Schema>) {
+function responses(operation: Operation, schemas: Record<string, Schema>): Named {
+  const { output, status = 200 } = operation.verb
   const content = output && { 'application/json': { schema: withRefs(jsonSchema(output, 'output'), schemas) } }
   const success = content
     ? [status, { description: status === 201 ? 'Created' : 'Done', content }]
     : [204, { description: 'Done; there is nothing to say' }]
-  const standard = [...STANDARD.map((code) => REFUSALS[code].http), 500]
-  return Object.fromEntries([success, ...standard.map((code) => [code, { $ref: `#/components/responses/${code}` }])])
+  const codes = readsBody(operation) ? [...STANDARD, ...OF_BODIES] : STANDARD
+  const refused = [...codes.map((code) => REFUSALS[code].http), 500]
+  return Object.fromEntries([success, ...refused.map((code) => [code, { $ref: `#/components/responses/${code}` }])])
 }
 
 /** What is a row of these resources, to the letter, becomes a reference to it. */

@@ -57,10 +57,15 @@ function tidyPart(key: string, value: unknown, tidying: Tidying): unknown {
   return value
 }
 
+/** Rules for those who write. Those who read must take what an earlier version has stored. */
+const OF_WRITING: ReadonlySet<string> = new Set(['minLength', 'maxLength', 'pattern', 'not'])
+
 /** Without what is never sent, and open: a reader must let new members pass. */
 function readable(json: Schema): Schema {
-  const { additionalProperties, ...open } = json
-  const shown = additionalProperties === false ? open : json
+  const isClosed = json.additionalProperties === false
+  const shown = Object.fromEntries(
+    Object.entries(json).filter(([key]) => !OF_WRITING.has(key) && !(isClosed && key === 'additionalProperties')),
+  )
   if (!isSchema(json.properties)) return shown
   const isHidden = (part: unknown): boolean => isSchema(part) && part.writeOnly === true
   const hidden = Object.entries(json.properties).filter(([, part]) => isHidden(part))

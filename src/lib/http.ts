@@ -109,11 +109,13 @@ const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 export function answerNotFound(app: Hono): NotFoundHandler {
   return (c) => {
     // Middleware stands under ALL; only a handler of this very method makes a path known.
-    const allowed = METHODS.filter((method) =>
-      app.router.match(method, c.req.path)[0].some(([[, route]]) => route.method === method),
+    const routes = METHODS.flatMap((method) =>
+      app.router.match(method, c.req.path)[0].flatMap(([[, route]]) => (route.method === method ? [route] : [])),
     )
-    if (allowed.length === 0) return problem(new Refusal('not_found', 'there is nothing at this path'))
-    const allow = allowed.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+    // A path that is named itself is no value of a parameter beside it: API descriptions read it so.
+    const exact = routes.filter(({ path }) => path === c.req.path)
+    const allow = [...new Set((exact.length > 0 ? exact : routes).map(({ method }) => method))].join(', ')
+    if (allow === '') return problem(new Refusal('not_found', 'there is nothing at this path'))
     return problem(new Refusal('not_allowed', `this path takes ${allow}`), { Allow: allow })
   }
 }

@@ -25,7 +25,7 @@ export const Audit = z
     outcome: z.enum(['ok', 'denied']),
     error_msg: z.string().optional(),
     duration_ms: z.int(),
-    folder: z.string().optional().describe("The caller's folder"),
+    folder: z.string().optional().describe('The folder that the caller acted from'),
     instance: z.string(),
     turn_id: z.string().optional(),
     request_id: z.string().optional(),
@@ -76,6 +76,8 @@ export interface Audited {
 export interface Deed {
   readonly input: object
   readonly reply?: unknown
+  /** The folder that the caller acted from, where the caller has none of its own. */
+  readonly folder?: string | undefined
 }
 
 const SECRET_NAME = /pass(word|phrase)|token$|secret|credential|authorization|cookie|dsn|api.?key|[_-]key$|^value$/i
@@ -84,7 +86,7 @@ const SUMMARY_MAX = 512
 
 export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: Deed, outcome: Outcome): Promise<void> {
   const { host, caller, face, requestId, sourceIp, turn, reach } = asking
-  const folder = caller.kind === 'agent' || caller.kind === 'person' ? caller.folder : undefined
+  const own = caller.kind === 'agent' || caller.kind === 'person' ? caller.folder : undefined
   await audit.append(tx, {
     created_at: timestamp(host.clock.now()),
     category: outcome.result === 'denied' ? 'authz' : 'mutation',
@@ -97,7 +99,7 @@ export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: De
     outcome: outcome.result,
     error_msg: outcome.error === undefined ? undefined : redact(outcome.error),
     duration_ms: outcome.durationMs,
-    folder,
+    folder: own ?? deed.folder,
     instance: host.instance,
     turn_id: turn?.id,
     request_id: requestId,

@@ -52,7 +52,9 @@ export async function callParsed<I extends z.ZodObject, O>(
     const reply = await verb.run(ctx, input, prepared)
     if (verb.reads) return reply
     const said = verb.audited ? verb.audited(input, reply) : input
-    if (said) await writeAudit(tx, asking, verb, { input: said, reply }, outcome('ok'))
+    if (!said) return reply
+    const folder = asking.caller.kind === 'person' ? await verb.actsFrom?.(ctx, input) : undefined
+    await writeAudit(tx, asking, verb, { input: said, reply, folder }, outcome('ok'))
     return reply
   }
   try {

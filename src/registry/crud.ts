@@ -8,9 +8,13 @@ import type { Context } from './context.ts'
 import { adminFilter, reachOf } from './needs.ts'
 import { type Verb, verb } from './resource.ts'
 
+const Cursor = line(2000)
+  .meta({ pattern: '^[A-Za-z0-9_-]+$', format: 'cursor' })
+  .describe('The `next` of the page before, as it was given')
+
 export const Paging = z.object({
   limit: limit(100, 1000),
-  after: line(2000).optional().describe('The `next` of the page before'),
+  after: Cursor.optional(),
 })
 
 /** For tools that take no paging: everything, as one page. */

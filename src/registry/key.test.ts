@@ -19,6 +19,6 @@ test('a key of several parts survives any text in them', () => {
 })
 
 test('a key with too few parts or broken encoding is refused with the sentence that the API description has', () => {
-  assert.throws(() => decodeKey(['x', 'y'], 'a'), refused('invalid', describeKey(['x', 'y'])))
-  assert.throws(() => decodeKey(['x', 'y'], 'a/%ZZ'), refused('invalid', 'URL-encoded'))
+  assert.throws(() => decodeKey(['x', 'y'], 'a'), refused('not_found', describeKey(['x', 'y'])))
+  assert.throws(() => decodeKey(['x', 'y'], 'a/%ZZ'), refused('not_found', 'URL-encoded'))
 })

@@ -10,7 +10,8 @@ export function encodeKey(parts: readonly string[]): string {
 export function decodeKey(names: readonly string[], text: string): Record<string, string> {
   if (names.length === 1) return { [names[0] ?? '']: text }
   const parts = text.split('/')
-  if (parts.length !== names.length) refuse('invalid', `the key has ${names.length} parts: ${describeKey(names)}`)
+  if (parts.length !== names.length)
+    refuse('not_found', `nothing is at this path: the key has ${names.length} parts: ${describeKey(names)}`)
   return Object.fromEntries(names.map((name, index) => [name, decoded(parts[index] ?? '')]))
 }
 
@@ -24,6 +25,6 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
-    return refuse('invalid', 'the key is not properly URL-encoded')
+    return refuse('not_found', 'nothing is at this path: the key is not properly URL-encoded')
   }
 }

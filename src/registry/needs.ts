@@ -1,7 +1,8 @@
 // Who may: the answers that `needs` is made of. One evaluator stands behind all of them.
 import { administered, isOperator, isToolDenied, judge, judgeTool, type Verdict } from '../core/access.ts'
 import { claimsOf, principalOf } from '../core/caller.ts'
-import { reaches } from '../core/tiers.ts'
+import { ROOT, reaches } from '../core/tiers.ts'
+import { compileSegments, isGlob } from '../lib/glob.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from './context.ts'
 
@@ -121,8 +122,11 @@ export function baseOf(glob: string): string {
   return (wild < 0 ? segments : segments.slice(0, wild)).join('/')
 }
 
-/** The folder that a caller acts from (decision L2). */
-export async function ownFolder(ctx: Context): Promise<string> {
+/**
+ * The folder that a caller acts from (decision L2). Of several that a person administers, it is the deepest that covers
+ * `target`.
+ */
+export async function ownFolder(ctx: Context, target?: string): Promise<string> {
   const { caller } = ctx
   if (caller.kind === 'agent') return caller.folder
   if (caller.kind === 'host') return 'main'
@@ -132,14 +136,31 @@ export async function ownFolder(ctx: Context): Promise<string> {
   const scopes = administered(policy, { principal: principalOf(caller), claims: claimsOf(caller) })
   const folders = [...new Set(scopes.map((scope) => scope.replace(/\/\*\*$/, '')))]
   const [only] = folders
-  if (folders.length === 1 && only !== undefined && !/[*?[\\]/.test(only)) return only
-  return refuse(
-    'invalid',
-    folders.length === 0
-      ? 'you administer no folder'
-      : 'you administer several folders and your bearer names none of them',
-    'ask for a bearer of one folder: svc bearer <instance> <sub> --folder <folder>',
-  )
+  if (folders.length === 1 && only !== undefined && !isGlob(only)) return only
+  if (folders.length === 0)
+    return refuse(
+      'invalid',
+      'you administer no folder',
+      'ask for a bearer of one folder: svc bearer <instance> <sub> --folder <folder>',
+    )
+  if (target === undefined)
+    return refuse(
+      'invalid',
+      'you administer several folders and your bearer names none of them',
+      'name target_folder, or ask for a bearer of one folder: svc bearer <instance> <sub> --folder <folder>',
+    )
+  return deepestAround(target, folders) ?? refuse('forbidden', `${ctx.tool}: you do not administer ${target}`)
+}
+
+/** Of folders and folder globs, the deepest that the target is or lies below; a glob that matches it means the target. */
+function deepestAround(target: string, folders: readonly string[]): string | undefined {
+  const around = folders.flatMap((folder) => {
+    if (isGlob(folder)) return compileSegments(folder)?.(target) ? [target] : []
+    return reaches(folder, target) ? [folder] : []
+  })
+  // The root is above every folder, whatever its name.
+  const depth = (folder: string): number => (folder === ROOT ? 0 : folder.length)
+  return around.sort((a, b) => depth(b) - depth(a))[0]
 }
 
 /** Whether the caller's authority covers everything that a folder glob names. */

@@ -11,6 +11,8 @@ export type HttpRoute = `${'GET' | 'POST' | 'PATCH' | 'DELETE'} /${string}`
 export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
   /** What a caller may say; nothing else checks input. */
   input: I
+  /** Rules between members of the input, as JSON Schema: for the API description. `run` enforces them. */
+  memberRules?: Readonly<Record<string, unknown>>
   /** What the caller is told; absent: nothing. */
   output?: z.ZodType<O>
   /** Returns, or refuses. Runs inside the transaction, so the row it judged is the row that changes. */
@@ -44,6 +46,8 @@ export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
   reads?: true
   /** What the audit row says, where it is not the input; nothing, where the reply tells of no change. */
   audited?(input: z.output<I>, reply: O): object | undefined
+  /** The folder that a person acts from whose bearer names none, for the audit row. */
+  actsFrom?(ctx: Context, input: z.output<I>): Promise<string>
   run(ctx: Context, input: z.output<I>, prepared?: unknown): Promise<O>
 }
 

@@ -55,9 +55,7 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
       'must not hold a password': { path: '/a', backend: 'http://u:p@x', auth: 'public' },
       'redirect_to must be a path': { path: '/a', redirect_to: '//evil.example', auth: 'public' },
       'auth must be one of': { path: '/a', backend: 'http://x', auth: 'admin' },
-      '/chat/x/ belongs to the front door': { path: '/chat/x/', backend: 'http://x', auth: 'public' },
-      '/v1 belongs to the front door': { path: '/v1', redirect_to: '/x', auth: 'public' },
-      'X-User-Sub cannot be preserved': {
+      'preserve_headers.1 cannot be preserved': {
         ...{ path: '/a', backend: 'http://x', auth: 'public' },
         preserve_headers: ['X-Sig', 'X-User-Sub'],
       },
@@ -65,8 +63,13 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
     }
     for (const [sentence, route] of Object.entries(bad))
       await assert.rejects(cli.call(create, route), refused('invalid', sentence))
+    for (const path of ['/chat/x/', '/v1'])
+      await assert.rejects(
+        cli.call(create, { path, redirect_to: '/x', auth: 'public' }),
+        refused('forbidden', `${path} belongs to the front door`),
+      )
     await cli.call(create, { path: '/a', backend: 'http://x', auth: 'public' })
-    await assert.rejects(cli.call(update, { path: '/a', redirect_to: '/b' }), refused('invalid', 'one of backend'))
+    await assert.rejects(cli.call(update, { path: '/a', redirect_to: '/b' }), refused('conflict', 'one of backend'))
     assert.deepEqual((await cli.call(list, {})).proxyd_routes, [{ path: '/a', backend: 'http://x', auth: 'public' }])
   })
 

@@ -48,7 +48,7 @@ export const invitesResource = resource({
       input: z.object({
         target_glob: Invite.shape.target_glob,
         max_uses: Invite.shape.max_uses.default(1),
-        expires_at: Invite.shape.expires_at,
+        expires_at: Invite.shape.expires_at.describe('When it ends: a time in the future, before the year 10000'),
       }),
       output: z.object({
         token: z.string().describe('The raw token, shown this once'),

@@ -1,4 +1,5 @@
 // Routes of the front door: which backend answers which path. Stored with the rest, served by proxyd.
+import { isFrontPath } from '../core/front-paths.ts'
 import { ProxydRoute, proxydRouteFault, proxydRoutes } from '../core/proxyd-routes.ts'
 import { refuse } from '../lib/refusal.ts'
 import { list, mustFind } from '../registry/crud.ts'
@@ -24,9 +25,16 @@ export const proxydRoutesResource = resource({
       status: 201,
       when: 'Put a backend behind a path of the front door.',
       input: ProxydRoute,
+      memberRules: {
+        if: { required: ['backend'] },
+        // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+        then: { not: { required: ['redirect_to'] } },
+        else: { required: ['redirect_to'] },
+      },
       output: ProxydRoute,
       needs: operators,
       run: async (ctx, route) => {
+        if (isFrontPath(route.path)) refuse('forbidden', `${route.path} belongs to the front door`)
         const fault = proxydRouteFault(route)
         if (fault) refuse('invalid', fault)
         if (await table.find(ctx.tx, { path: route.path })) refuse('conflict', `${route.path} has a route already`)
@@ -44,7 +52,7 @@ export const proxydRoutesResource = resource({
         await table.update(ctx.tx, { path }, patch)
         const route = await mustFind(ctx, table, { path }, `route ${path}`)
         const fault = proxydRouteFault(route)
-        if (fault) refuse('invalid', fault)
+        if (fault) refuse('conflict', fault)
         return route
       },
     }),

@@ -8,6 +8,7 @@ import { addStats } from '../core/link-stats.ts'
 import { folderOfChat } from '../core/resolve.ts'
 import { routeTokens, verifyContext } from '../core/route-tokens.ts'
 import { openKeyring } from '../core/seal.ts'
+import { audit } from '../registry/audit.ts'
 import { call } from '../registry/call.ts'
 import { groupsResource } from './groups.ts'
 import { routeTokensResource } from './route-tokens.ts'
@@ -328,6 +329,48 @@ onEveryEngine('people', (engine) => {
     // Granted, and still not below what they mint for.
     await assert.rejects(admin.call(issue_chat, { target_folder: 'other' }), refused('forbidden', 'other is not team'))
     assert.deepEqual(new Set((await rowsOf(at)).map(({ owner_folder }) => owner_folder)), new Set(['team']))
+  })
+
+  test('who administers several folders mints for what they name, from the deepest that covers it', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('team', 'team/a', 'team/a/x', 'other', 'third')
+    for (const scope of ['team/**', 'team/a/**', 'other']) await at.grant('github:1', 'admin', scope)
+    const admin = at.as(person('github:1'))
+    const owners: Record<string, string> = { team: 'team', 'team/a': 'team/a', 'team/a/x': 'team/a', other: 'other' }
+    for (const [target_folder, owner] of Object.entries(owners)) {
+      const { jid } = await admin.call(issue_chat, { target_folder })
+      const row = (await rowsOf(at)).find((token) => token.jid === jid)
+      assert.deepEqual([row?.owner_folder, row?.target_folder], [owner, target_folder])
+    }
+    const before = (await rowsOf(at)).length
+    await assert.rejects(admin.call(issue_chat, {}), refused('invalid', 'you administer several folders'))
+    await assert.rejects(admin.call(issue_chat, { target_folder: 'third' }), refused('forbidden', 'on third'))
+    assert.equal((await rowsOf(at)).length, before)
+  })
+
+  test('a glob that names several folders covers each as itself', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('team', 'other')
+    await at.grant('github:1', 'admin', '*')
+    await at.as(person('github:1')).call(issue_chat, { target_folder: 'other' })
+    assert.deepEqual(
+      (await rowsOf(at)).map(({ owner_folder }) => owner_folder),
+      ['other'],
+    )
+  })
+
+  test("the audit row of a person's mint has the folder that issued it", async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('team', 'team/a', 'other')
+    for (const scope of ['team/**', 'other']) await at.grant('github:1', 'admin', scope)
+    await at.as(person('github:1')).call(issue_hook, { target_folder: 'team/a', source_label: 'ci' })
+    await at.as(person('github:1', 'other')).call(issue_chat, {})
+    const rows = await at.host.engine.read((tx) => audit.list(tx))
+    const mints = rows.filter(({ action }) => action.startsWith('route_tokens.issue'))
+    assert.deepEqual(
+      mints.map(({ folder }) => folder),
+      ['team', 'other'],
+    )
   })
 
   const OWN: Record<

@@ -25,7 +25,9 @@ const NEWEST_FIRST: Order<z.output<typeof RouteToken>> = [
 const Mint = z.object({
   jid_suffix: Segment.optional().describe("Sets this link's chat apart from the folder's own"),
   context: RouteToken.shape.context,
-  target_folder: Folder.optional().describe('Where it delivers; your own folder unless said'),
+  target_folder: Folder.optional().describe(
+    'Where it delivers; your own folder unless said. A person who administers several folders names it: the deepest of them that covers it issues the link',
+  ),
   tools: Reach.optional().describe(
     'Which of your tools messages through it may use: chat (in their own chat), work, or all; chat for a chat link and work for a webhook unless said',
   ),
@@ -84,6 +86,7 @@ export const routeTokensResource = resource({
       input: Mint,
       output: Minted,
       needs: mayMint,
+      actsFrom: ownerOf,
       run: async (ctx, input) => {
         const target = await targetOf(ctx, input)
         return mint(ctx, input, { jid: joined('web', target, input.jid_suffix), url: (token) => `chat/${token}/` })
@@ -98,6 +101,7 @@ export const routeTokensResource = resource({
       input: HookMint,
       output: Minted,
       needs: mayMint,
+      actsFrom: ownerOf,
       run: (ctx, input) => mintHook(ctx, input),
     }),
 
@@ -167,13 +171,18 @@ async function targetOf(ctx: Context, { target_folder }: Mint): Promise<string> 
   return target_folder ?? (await ownFolder(ctx))
 }
 
+/** On the host, the folder that is named is the one that issues (decision L3). */
+async function ownerOf(ctx: Context, { target_folder }: Mint): Promise<string> {
+  return ctx.caller.kind === 'host' && target_folder !== undefined ? target_folder : ownFolder(ctx, target_folder)
+}
+
 /** An agent's grant must cover the target; a person's target must lie in the subtree that they mint for. */
 async function mayMint(ctx: Context, input: Mint): Promise<void> {
   const target = await targetOf(ctx, input)
   await mustHaveTool(ctx, target)
   await mayGiveTools(ctx, target, input)
   if (ctx.caller.kind === 'agent' || ctx.caller.kind === 'host') return
-  const owner = await ownFolder(ctx)
+  const owner = await ownerOf(ctx, input)
   if (!(await hasTool(ctx, owner))) refuse('forbidden', `${ctx.tool}: not permitted on ${owner}`)
   if (!reaches(owner, target)) refuse('forbidden', `${target} is not ${owner} and does not lie below it`)
 }
@@ -216,8 +225,7 @@ async function mintHook(ctx: Context, input: HookMint, signed?: Signed): Promise
 
 async function mint(ctx: Context, input: Mint, { jid, url, source_label, signed }: Shape): Promise<Minted> {
   const target_folder = await targetOf(ctx, input)
-  // On the host, the folder that is named is the one that issues (decision L3).
-  const owner_folder = ctx.caller.kind === 'host' ? target_folder : await ownFolder(ctx)
+  const owner_folder = await ownerOf(ctx, input)
   for (const folder of new Set([owner_folder, target_folder])) {
     if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
   }

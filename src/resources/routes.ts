@@ -83,7 +83,7 @@ export const routesResource = resource({
       tool: 'delete_route',
       when: 'Stop sending the messages of a chat to a folder.',
       input: Route.pick({ id: true }),
-      output: z.object({ deleted: z.literal(true), id: z.int() }),
+      output: z.object({ deleted: z.boolean(), id: z.int() }),
       needs: async (ctx, { id }) => {
         const route = await mustFind(ctx, table, { id }, `route ${id}`)
         await mustHaveToolOver(ctx, scopeOfTarget(route.target), `route ${id}`)
@@ -91,7 +91,7 @@ export const routesResource = resource({
       },
       run: async (ctx, { id }) => {
         await table.remove(ctx.tx, { id })
-        return { deleted: true as const, id }
+        return { deleted: true, id }
       },
     }),
 

@@ -19,8 +19,8 @@ import { mustReachTask, tasksInSight } from '../registry/task-sight.ts'
 import type { Patch } from '../store/table.ts'
 
 type Task = z.output<typeof ScheduledTask>
-const Ok = z.object({ ok: z.literal(true) })
-const OK = { ok: true as const }
+const Ok = z.object({ ok: z.boolean() })
+const OK = { ok: true }
 /** How much `show` tells. */
 const NEXT_RUNS = 3
 const LAST_RUNS = 10
@@ -113,7 +113,10 @@ export const scheduledTasksResource = resource({
       http: 'PATCH /{id}',
       input: Id.extend({
         prompt: ScheduledTask.shape.prompt.optional(),
-        cron: line(256).optional(),
+        cron: line(256)
+          .meta({ format: 'schedule' })
+          .optional()
+          .describe('Five-field cron, milliseconds between runs, or an RFC 3339 time'),
         status: z.enum(['active', 'paused']).optional(),
         context_mode: ScheduledTask.shape.context_mode.optional(),
       }),

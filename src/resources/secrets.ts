@@ -1,10 +1,8 @@
 // Secrets: written and deleted, never read back. Sealed before they reach the store.
-import { z } from 'zod'
 import { principalOf } from '../core/caller.ts'
 import { groups } from '../core/groups.ts'
 import { Secret, SecretName, secretContext, secrets } from '../core/secrets.ts'
-import { codePoints, EnvValue, folderFault, Sub } from '../core/values.ts'
-import { parse } from '../lib/parse.ts'
+import { codePoints, EnvValue, FOLDER_SHAPE, folderFault, SUB_SHAPE, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { listing, Paging, pageOf } from '../registry/crud.ts'
@@ -25,10 +23,20 @@ export const secretsResource = resource({
       input: SecretName.extend({
         value: EnvValue.refine((value) => value !== '', 'must not be empty')
           .refine((value) => codePoints(value) <= VALUE_MAX, `is longer than ${VALUE_MAX} characters`)
-          .meta({ writeOnly: true }),
+          .meta({ writeOnly: true, minLength: 1, maxLength: VALUE_MAX }),
       }),
+      memberRules: {
+        if: { properties: { scope_kind: { const: 'user' } } },
+        // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+        then: { properties: { owner: SUB_SHAPE } },
+        else: { properties: { owner: FOLDER_SHAPE } },
+      },
       output: Secret.omit({ value: true }),
-      needs: mayKeep,
+      needs: async (ctx, { value: _, ...key }) => {
+        const fault = ownerFault(key)
+        if (fault) refuse('invalid', `owner ${fault}`)
+        await mayKeep(ctx, key)
+      },
       run: async (ctx, { value, ...key }) => {
         const isUnknown = key.scope_kind === 'folder' && !(await groups.find(ctx.tx, { folder: key.owner }))
         if (isUnknown) refuse('not_found', `there is no group ${key.owner}`)
@@ -41,7 +49,12 @@ export const secretsResource = resource({
     delete: verb({
       http: 'DELETE /{pk}',
       input: SecretName,
-      needs: mayKeep,
+      needs: async (ctx, key) => {
+        const fault = ownerFault(key)
+        // What cannot be a key names nothing.
+        if (fault) refuse('not_found', `there is no such secret: owner ${fault}`)
+        await mayKeep(ctx, key)
+      },
       run: async (ctx, key) => {
         if ((await table.remove(ctx.tx, key)) === 0)
           refuse('not_found', `there is no secret ${key.key} of ${key.owner}`)
@@ -59,14 +72,16 @@ export const secretsResource = resource({
   }),
 })
 
+function ownerFault({ scope_kind, owner }: SecretName): string | undefined {
+  if (scope_kind === 'folder') return folderFault(owner)
+  return Sub.safeParse(owner).error?.issues[0]?.message
+}
+
 /** A folder's secrets are its admins'; a person's are their own and the operators'. */
 async function mayKeep(ctx: Context, { scope_kind, owner }: SecretName): Promise<void> {
   if (scope_kind === 'user') {
-    parse(z.object({ owner: Sub }), { owner })
     if (ctx.caller.kind === 'person' && principalOf(ctx.caller) === owner) return
     return mustHaveTool(ctx, INSTANCE)
   }
-  const fault = folderFault(owner)
-  if (fault) refuse('invalid', `owner ${fault}`)
   await mustHaveTool(ctx, owner)
 }

@@ -11,6 +11,8 @@ import { list, mustFind } from '../registry/crud.ts'
 import { granted, hasTool, INSTANCE, listed, mustHaveTool, mustHaveToolOver, ownFolder } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
+const NO_REDIRECT = { not: { required: ['redirect_to'] } }
+
 export const webRoutesResource = resource({
   of: webRoutes,
   title: 'WebRoutes',
@@ -34,6 +36,12 @@ export const webRoutesResource = resource({
       http: 'POST /',
       status: 201,
       input: WebRoute.omit({ created_at: true }),
+      memberRules: {
+        if: { properties: { access: { const: 'redirect' } } },
+        // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+        then: { required: ['redirect_to'] },
+        else: NO_REDIRECT,
+      },
       output: WebRoute,
       needs: granted(({ folder }: { folder: string }) => folder),
       run: async (ctx, route) => {
@@ -46,6 +54,11 @@ export const webRoutesResource = resource({
     update: verb({
       http: 'PATCH /{path_prefix}',
       input: WebRoute.omit({ created_at: true, folder: true }).partial({ access: true }),
+      memberRules: {
+        if: { properties: { access: { enum: ['public', 'auth', 'deny'] } }, required: ['access'] },
+        // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+        then: NO_REDIRECT,
+      },
       output: WebRoute,
       needs: async (ctx, { path_prefix }) => {
         const route = await mustFind(ctx, table, { path_prefix }, `web route ${path_prefix}`)
@@ -56,6 +69,8 @@ export const webRoutesResource = resource({
         const access = patch.access ?? route.access
         // What is no redirect any more loses where it led to.
         const redirect_to = patch.redirect_to ?? (access === 'redirect' ? route.redirect_to : undefined)
+        const fault = redirectFault({ ...route, access, redirect_to })
+        if (fault) refuse(patch.access && access !== 'redirect' ? 'invalid' : 'conflict', fault)
         return put(ctx, { ...route, access, redirect_to })
       },
     }),

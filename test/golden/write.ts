@@ -3,6 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { helpText } from '../../src/cli/help-text.ts'
+import { DESCRIPTIONS } from '../../src/daemons/descriptions.ts'
 import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
 import { helpText as egressHelpText } from '../../src/egress/help-text.ts'
 import { openapiText } from '../../src/faces/openapi.ts'
@@ -16,7 +17,10 @@ export type Golden = readonly [path: string, make: () => string | Promise<string
 
 export const GOLDEN: readonly Golden[] = [
   ...DAEMON_NAMES.map(
-    (daemon): Golden => [`openapi/${daemon}.json`, () => openapiText(daemon, servedBy(daemon, resources))],
+    (daemon): Golden => [
+      `openapi/${daemon}.json`,
+      () => openapiText(daemon, servedBy(daemon, resources), DESCRIPTIONS[daemon]),
+    ],
   ),
   ['tools.json', toolsText],
   ['export.yaml', exportGolden],
