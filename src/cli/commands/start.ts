@@ -16,17 +16,13 @@ export const startCommands = [
     about: `make an instance ${INSTANCE} in .svc/ of the checkout, once, serve it, and print links to try; what npm start runs; --port is where it listens`,
     example: 'start --port 9000',
     run: async (svc, { port: typed }) => {
-      const [
-        { placeOf },
-        { DEFAULT_PRODUCT, makeInstance, mustFindProduct },
-        { startLinks },
-        { readPort, withPort },
-      ] = await Promise.all([
-        import('../instance.ts'),
-        import('../new-instance.ts'),
-        import('../start-links.ts'),
-        import('../port-flag.ts'),
-      ])
+      const [{ placeOf }, { DEFAULT_PRODUCT, makeInstance, mustFindProduct }, { startLinks }, { readPort, withPort }] =
+        await Promise.all([
+          import('../instance.ts'),
+          import('../new-instance.ts'),
+          import('../start-links.ts'),
+          import('../port-flag.ts'),
+        ])
       const port = typed === undefined ? undefined : readPort(typed)
       const root = svc.io.environment.get('SVC_DATA_DIR') || demoRoot()
       const environment = within(root, svc.io.environment)
