@@ -3,10 +3,11 @@
 import { stat } from 'node:fs/promises'
 import { deadRow } from '../core/access.ts'
 import { acl, aclMembership } from '../core/acl.ts'
-import { networkRules } from '../core/allowlist.ts'
 import { groups } from '../core/groups.ts'
 import { groupDirs, type Layout } from '../core/layout.ts'
+import { describeRows, leftoversOf } from '../core/leftovers.ts'
 import { memberFault, OPERATOR } from '../core/membership.ts'
+import { routeOverlaps } from '../core/route-overlap.ts'
 import { verifyContext } from '../core/route-tokens.ts'
 import { readTarget, routes } from '../core/routes.ts'
 import { type Keyring, openKeyring } from '../core/seal.ts'
@@ -37,12 +38,12 @@ export interface Contents {
   readonly members: Awaited<ReturnType<typeof aclMembership.list>>
   readonly routes: Awaited<ReturnType<typeof routes.list>>
   readonly tasks: Awaited<ReturnType<typeof scheduledTasks.list>>
-  readonly rules: Awaited<ReturnType<typeof networkRules.list>>
   readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
   /** Of the links that take only signed requests. */
   readonly signed: Awaited<ReturnType<typeof readSigned>>
   /** The chats of links and the folders whose storage is full, or nearly. */
   readonly nearlyFull: Awaited<ReturnType<typeof nearlyFull>>
+  readonly leftovers: Awaited<ReturnType<typeof leftoversOf>>
   readonly newest: string | undefined
   readonly secretsKey: string | undefined
   readonly nowMs: number
@@ -61,10 +62,10 @@ export async function readContents(tx: Tx, quotas: StorageQuotas): Promise<Kept>
     members: await aclMembership.list(tx),
     routes: await routes.list(tx),
     tasks: await scheduledTasks.list(tx),
-    rules: await networkRules.list(tx),
     secrets: await secretsResource.table.list(tx),
     signed: await readSigned(tx),
     nearlyFull: await nearlyFull(tx, quotas, NEARLY),
+    leftovers: await leftoversOf(tx),
     newest: last?.created_at,
   }
 }
@@ -87,6 +88,7 @@ export async function checkContents(contents: Contents): Promise<Finding[]> {
     checkGrants(contents),
     checkOperators(contents),
     checkRoutes(contents),
+    checkClaims(contents),
     checkTasks(contents),
     checkLeftovers(contents),
     await checkFolders(contents),
@@ -97,7 +99,7 @@ export async function checkContents(contents: Contents): Promise<Finding[]> {
 }
 
 /** One finding for all: what is wrong stands in the detail, and the first of it in the command. */
-function finding(check: string, faults: readonly string[], fine: string, next?: string): Finding {
+export function finding(check: string, faults: readonly string[], fine: string, next?: string): Finding {
   if (faults.length === 0) return { check, status: 'ok', detail: fine }
   const shown = faults.slice(0, 5).join('; ') + (faults.length > 5 ? `; and ${faults.length - 5} more` : '')
   return { check, status: 'wrong', detail: shown, ...(next === undefined ? {} : { next }) }
@@ -128,14 +130,46 @@ function checkOperators({ grants, members, instance }: Contents): Finding {
   return { check: 'operators', status: 'note', detail: 'nobody is an operator yet', next }
 }
 
+/** Routes that lead nowhere, and routes that no message ever reaches. */
 function checkRoutes({ routes, folders, instance }: Contents): Finding {
-  const ghosts = routes.flatMap(({ id, target }) => {
-    const read = readTarget(target)
+  const ghosts = routes.flatMap((route) => {
+    const read = readTarget(route.target)
     const isGhost = read?.kind === 'folder' && !read.name.includes('{sender}') && !folders.has(read.name)
-    return isGhost ? [{ id, name: read.name }] : []
+    return isGhost ? [{ id: route.id, fault: `leads to ${read.name}, which is no group` }] : []
   })
-  const faults = ghosts.map(({ id, name }) => `route ${id} leads to ${name}, which is no group`)
-  return finding('routes', faults, `all lead to groups (${routes.length})`, `svc route ${instance} rm ${ghosts[0]?.id}`)
+  const { unmatchable, shadowed } = routeOverlaps(routes)
+  const silent = [
+    ...unmatchable.map(({ id }) => ({ id, fault: 'never matches: no chat is called so' })),
+    ...shadowed.map(({ route, before }) => ({
+      id: route.id,
+      fault: `never matches: route ${before.id} (${quoted(before.match)}) takes its messages first`,
+    })),
+  ]
+  const faults = [...ghosts, ...silent]
+  const next = `svc route ${instance} rm ${faults[0]?.id}`
+  const found = finding(
+    'routes',
+    faults.map(({ id, fault }) => `route ${id} ${fault}`),
+    `all lead to groups and can match (${routes.length})`,
+    next,
+  )
+  return ghosts.length > 0 || found.status === 'ok' ? found : { ...found, status: 'note' }
+}
+
+function quoted(match: string): string {
+  return match === '' ? 'every message' : match
+}
+
+/** Of two routes with the same seq the older one wins, which nobody sees in the list. */
+function checkClaims({ routes, instance }: Contents): Finding {
+  const { contested } = routeOverlaps(routes)
+  const faults = contested.map(
+    ({ route, before }) =>
+      `routes ${before.id} (${quoted(before.match)}, to ${before.target}) and ${route.id} (${quoted(route.match)}, to ${route.target}) both claim chats with seq ${route.seq}: the older one gets them`,
+  )
+  const next = `svc route ${instance} rm ${contested[0]?.route.id}, and add it again with another --seq`
+  const found = finding('chats', faults, 'no two routes of the same seq claim one', next)
+  return found.status === 'ok' ? found : { ...found, status: 'note' }
 }
 
 function checkTasks({ tasks, folders, instance }: Contents): Finding {
@@ -144,21 +178,13 @@ function checkTasks({ tasks, folders, instance }: Contents): Finding {
   return finding('tasks', faults, `all are of groups (${tasks.length})`, `svc task ${instance} rm ${orphans[0]?.id}`)
 }
 
-/** Removing a group leaves what was granted to it and kept for it; whoever takes its name next would have that. */
-function checkLeftovers({ grants, members, rules, secrets, folders, instance }: Contents): Finding {
-  const agentOf = (principal: string): string[] => /^folder:([^*?[\\]+)$/.exec(principal)?.slice(1) ?? []
-  const named = {
-    grants: grants.flatMap(({ principal }) => agentOf(principal)),
-    memberships: members.flatMap(({ subject }) => agentOf(subject)),
-    'network rules': rules.map(({ folder }) => folder).filter(Boolean),
-    secrets: secrets.filter(({ scope_kind }) => scope_kind === 'folder').map(({ owner }) => owner),
-  }
-  const faults = Object.entries(named).flatMap(([what, owners]) =>
-    [...new Set(owners)]
-      .filter((owner) => !folders.has(owner))
-      .map((owner) => `${what} of ${owner}, which is no group`),
-  )
-  const found = finding('leftovers', faults, 'none of groups that are gone', editNext(instance))
+/** A later group of the same name would have these. Routes and tasks have checks of their own. */
+function checkLeftovers({ leftovers, instance }: Contents): Finding {
+  const left = leftovers.filter(({ kind }) => !/^(route|task)s?$/.test(kind))
+  const byFolder = [...Map.groupBy(left, ({ folder }) => folder)]
+  const faults = byFolder.map(([folder, rows]) => `${folder}, which is no group, has ${describeRows(rows)}`)
+  const next = `svc group ${instance} rm ${byFolder[0]?.[0]} --purge`
+  const found = finding('leftovers', faults, 'none of groups that are gone', next)
   return found.status === 'ok' ? found : { ...found, status: 'note' }
 }
 

@@ -1,4 +1,5 @@
 // What a configuration of a model lacks, as it can be told without calling anybody.
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { isProgram } from '../cell/program.ts'
 import { fromEnvironment } from '../lib/settings.ts'
@@ -15,7 +16,7 @@ export function modelFaults(config: ModelConfig, home: string): string[] {
     case 'openai':
       return openaiFaults(config)
     case 'claude':
-      return claudeFaults(config)
+      return claudeFaults(config, home)
     case 'command':
       return commandFaults(config, home)
   }
@@ -29,11 +30,12 @@ function openaiFaults({ endpoint = '', model, key }: ModelConfig): string[] {
   return faults
 }
 
-function claudeFaults({ program = '', endpoint = '', key }: ModelConfig): string[] {
+function claudeFaults({ program = '', endpoint = '', key }: ModelConfig, home: string): string[] {
   const faults = []
   if (findProgram(program) === undefined) faults.push(`the program ${program} is not installed`)
   if (!isHttpUrl(endpoint)) faults.push('ANTHROPIC_BASE_URL is no URL of an HTTP endpoint')
-  if (!key) faults.push('no key is set for Claude Code')
+  // The client may be signed in there, which it notes in its HOME.
+  if (!key && !existsSync(join(home, '.claude/.credentials.json'))) faults.push('no key is set for Claude Code')
   return faults
 }
 

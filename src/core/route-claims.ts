@@ -11,7 +11,7 @@ export interface ClaimedRoute {
 }
 
 /** The conditions of a match on the chat, without those on sender and verb: all of these globs hold. */
-interface ChatPattern {
+export interface ChatPattern {
   readonly platforms: readonly string[]
   readonly rooms: readonly string[]
   /** Globs of whole JIDs that cannot be split at the colon. */
@@ -20,9 +20,11 @@ interface ChatPattern {
   readonly room: string | undefined
 }
 
-interface Claim {
-  readonly route: ClaimedRoute
+export interface Claim<R extends ClaimedRoute = ClaimedRoute> {
+  readonly route: R
   readonly pattern: ChatPattern
+  /** The conditions on sender and verb. */
+  readonly others: readonly { readonly key: string; readonly glob: string }[]
   /** It takes every message of its chats. */
   readonly isWhole: boolean
 }
@@ -50,7 +52,7 @@ export class RouteClaims {
     const wanted = claimOf(route)
     if (!wanted) return false
     for (const claim of this.#outside.meeting(wanted.pattern))
-      if (this.#mayShare(wanted.pattern, claim.pattern) && !this.#isSettled(wanted, claim)) return true
+      if (this.#globs.mayShare(wanted.pattern, claim.pattern) && !this.#isSettled(wanted, claim)) return true
     return false
   }
 
@@ -59,34 +61,38 @@ export class RouteClaims {
     for (const pattern of [wanted.pattern, claim.pattern])
       for (const whole of this.#whole.meeting(pattern)) {
         const isInFront = isBefore(whole.route, wanted.route) || isBefore(whole.route, claim.route)
-        if (isInFront && this.#includes(whole.pattern, pattern)) return true
+        if (isInFront && this.#globs.includes(whole.pattern, pattern)) return true
       }
     return false
-  }
-
-  /** Whether some chat may match both. JIDs that cannot be split are left open. */
-  #mayShare(left: ChatPattern, right: ChatPattern): boolean {
-    const meet = (globs: readonly string[], others: readonly string[]): boolean =>
-      globs.every((glob) => others.every((other) => this.#globs.mayMeet(glob, other)))
-    return meet(left.platforms, right.platforms) && meet(left.rooms, right.rooms)
-  }
-
-  /** Whether the wide one surely matches every chat of the narrow one. */
-  #includes(wide: ChatPattern, narrow: ChatPattern): boolean {
-    const include = (globs: readonly string[], inner: readonly string[]): boolean =>
-      globs.every((glob) => inner.some((other) => this.#globs.covers(glob, other)))
-    if (!include(wide.platforms, narrow.platforms) || !include(wide.rooms, narrow.rooms)) return false
-    return wide.jids.every((glob) => narrow.jids.includes(glob))
   }
 }
 
 /** Compares globs, each compiled once, as long as there is work left; then in doubt everything meets and nothing covers. */
-class GlobComparison {
+export class GlobComparison {
   readonly #matchers = new Map<string, Matcher>()
   #left: number
 
   constructor(work: number) {
     this.#left = work
+  }
+
+  get isExhausted(): boolean {
+    return this.#left < 0
+  }
+
+  /** Whether some chat may match both. JIDs that cannot be split are left open. */
+  mayShare(left: ChatPattern, right: ChatPattern): boolean {
+    const meet = (globs: readonly string[], others: readonly string[]): boolean =>
+      globs.every((glob) => others.every((other) => this.mayMeet(glob, other)))
+    return meet(left.platforms, right.platforms) && meet(left.rooms, right.rooms)
+  }
+
+  /** Whether the wide one surely matches every chat of the narrow one. */
+  includes(wide: ChatPattern, narrow: ChatPattern): boolean {
+    const include = (globs: readonly string[], inner: readonly string[]): boolean =>
+      globs.every((glob) => inner.some((other) => this.covers(glob, other)))
+    if (!include(wide.platforms, narrow.platforms) || !include(wide.rooms, narrow.rooms)) return false
+    return wide.jids.every((glob) => narrow.jids.includes(glob))
   }
 
   mayMeet(left: string, right: string): boolean {
@@ -113,11 +119,11 @@ class GlobComparison {
 }
 
 /** Claims by the room that they name, so that those of other rooms are not compared. */
-class ByRoom {
-  readonly #named = new Map<string, Claim[]>()
-  readonly #general: Claim[] = []
+export class ByRoom<R extends ClaimedRoute = ClaimedRoute> {
+  readonly #named = new Map<string, Claim<R>[]>()
+  readonly #general: Claim<R>[] = []
 
-  add(claim: Claim): void {
+  add(claim: Claim<R>): void {
     const { room } = claim.pattern
     const known = room === undefined ? this.#general : this.#named.get(room)
     if (known) known.push(claim)
@@ -125,26 +131,26 @@ class ByRoom {
   }
 
   /** Those that may match a chat of the pattern. */
-  *meeting({ room }: ChatPattern): Iterable<Claim> {
+  *meeting({ room }: ChatPattern): Iterable<Claim<R>> {
     yield* this.#general
     if (room !== undefined) yield* this.#named.get(room) ?? []
     else for (const claims of this.#named.values()) yield* claims
   }
 }
 
-function isBefore(first: ClaimedRoute, second: ClaimedRoute): boolean {
+export function isBefore(first: ClaimedRoute, second: ClaimedRoute): boolean {
   if (first.seq !== second.seq) return first.seq < second.seq
   return (first.id ?? Number.POSITIVE_INFINITY) < (second.id ?? Number.POSITIVE_INFINITY)
 }
 
 /** Nothing where no chat can match. */
-function claimOf(route: ClaimedRoute): Claim | undefined {
+export function claimOf<R extends ClaimedRoute>(route: R): Claim<R> | undefined {
   const pattern = { platforms: [] as string[], rooms: [] as string[], jids: [] as string[] }
-  let isWhole = true
+  const others: { key: string; glob: string }[] = []
   for (const token of route.match.split(/\s+/).filter(Boolean)) {
     const [key, glob] = [token.slice(0, token.indexOf('=')), token.slice(token.indexOf('=') + 1)]
     if (key === 'sender' || key === 'verb') {
-      isWhole = false
+      others.push({ key, glob })
       continue
     }
     // No chat lacks any of these.
@@ -158,5 +164,6 @@ function claimOf(route: ClaimedRoute): Claim | undefined {
     } else if (isGlob(glob)) pattern.jids.push(glob)
     else return undefined
   }
-  return { route, isWhole, pattern: { ...pattern, room: pattern.rooms.find((glob) => !isGlob(glob)) } }
+  const room = pattern.rooms.find((glob) => !isGlob(glob))
+  return { route, others, isWhole: others.length === 0, pattern: { ...pattern, room } }
 }

@@ -50,6 +50,7 @@ function showProduct({ print }: Svc, { configured, product }: Made): void {
 function showNext({ print }: Svc, instance: string): void {
   print.line('\nnext:')
   print.line(`  svc group ${instance} grant <provider>:<id> '**'   # make yourself an operator`)
+  print.line(`  svc model ${instance}                              # a real model instead of the built-in demo`)
   print.line(`  svc token ${instance} issue chat main              # a link to talk to it`)
   print.line(`  svc serve ${instance}                              # run it`)
 }

@@ -3,6 +3,7 @@ import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { suite, test } from 'node:test'
+import { answering, chatEndpoint, refusing } from '../../../test/support/chat-endpoint.ts'
 import { type Cli, demoCli, demoCliOn, testCli } from '../../../test/support/cli.ts'
 import { fakeClock } from '../../../test/support/clock.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
@@ -46,14 +47,13 @@ onEveryEngine('svc doctor', (engine) => {
     const found = async () => (await examine(cli)).all.find(({ check }) => check === 'leftovers')
     assert.equal((await found())?.status, 'ok')
     await cli.ok('group demo rm team')
-    const { status, detail } = (await found()) ?? {}
+    const { status, detail, next } = (await found()) ?? {}
     assert.equal(status, 'note')
-    assert.equal(
-      detail,
-      ['grants', 'memberships', 'network rules', 'secrets']
-        .map((what) => `${what} of team, which is no group`)
-        .join('; '),
+    assert.match(
+      detail ?? '',
+      /^team, which is no group, has 1 secret \(K\), 1 network rule \(x\.example\), \d grants? \(/,
     )
+    assert.equal(next, 'svc group demo rm team --purge')
   })
 
   test('what a removed group leaves behind is found', async (t) => {
@@ -64,8 +64,54 @@ onEveryEngine('svc doctor', (engine) => {
     assert.equal(code, 1)
     assert.deepEqual(wrong.map(({ check }) => check).sort(), ['routes', 'tasks'])
     const { stdout } = await cli.run('doctor demo')
-    assert.match(stdout, /^✗ routes: route \d+ leads to team, which is no group\n {4}→ svc route demo rm \d+$/m)
+    assert.match(stdout, /^✗ routes: route \d+ leads to team, which is no group\n {4}→ svc route demo rm \d+\n/m)
   })
+})
+
+test('routes that never match and chats that two routes claim are noted', async (t) => {
+  const cli = await demoCli(t)
+  await cli.ok('group demo add slack:1 team')
+  const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
+  db.exec(`delete from routes`)
+  db.exec(`insert into routes (id, seq, match, target) values (11, 0, 'platform=slack', 'team'), (12, 1, 'chat_jid=slack:7', 'main'),
+    (13, 0, 'room=9', 'main')`)
+  db.close()
+  const { code, all } = await examine(cli)
+  const of = (name: string) => all.find(({ check }) => check === name)
+  assert.deepEqual([code, of('routes')?.status, of('chats')?.status], [0, 'note', 'note'])
+  assert.equal(of('routes')?.detail, 'route 12 never matches: route 11 (platform=slack) takes its messages first')
+  assert.equal(of('routes')?.next, 'svc route demo rm 12')
+  assert.match(
+    of('chats')?.detail ?? '',
+    /^routes 11 \(platform=slack, to team\) and 13 \(room=9, to main\) both claim chats/,
+  )
+})
+
+test('--online calls each model once, and says which does not answer', async (t) => {
+  const cli = await demoCli(t)
+  for (const folder of ['a', 'b', 'c']) await cli.ok(`group demo add sandbox:${folder} ${folder}`)
+  const [good, bad] = [await chatEndpoint(t), await chatEndpoint(t)]
+  good.answer(answering('hi'))
+  bad.answer(refusing(500, { message: 'no' }))
+  await cli.ok(`model demo --base-url ${good.url} --model m`)
+  await cli.ok(`model demo b --base-url ${bad.url} --model m --no-test`)
+  await cli.ok('model demo c --runtime demo')
+  const calls = good.asked.length
+  const { stdout, code } = await cli.run('doctor demo --online --json', { env: { SANDBOX: 'none' } })
+  const found = (JSON.parse(stdout) as Finding[]).filter(({ check }) => /^model/.test(check))
+  assert.equal(code, 1)
+  assert.deepEqual(
+    found.map(({ status, next }) => [status, next]),
+    [
+      ['ok', undefined],
+      ['ok', undefined],
+      ['wrong', 'svc model demo b'],
+    ],
+  )
+  assert.equal(found[0]?.detail, `a, main: m at ${good.url}; b: m at ${bad.url}; c: the built-in demo`)
+  assert.match(found[1]?.detail ?? '', /^m at \S+ answers in \d+\.\d s$/)
+  assert.equal(found[2]?.detail, `${bad.url} answers 500: no`)
+  assert.equal(good.asked.length, calls + 1)
 })
 
 test('a quota that is nearly used up is noted from four fifths on', async (t) => {
@@ -133,6 +179,56 @@ suite('svc doctor finds', () => {
       'storage',
       /^the folder main has used 100 % of FOLDER_QUOTA$/,
       /^raise FOLDER_QUOTA in \.env and restart svc$/,
+    ],
+    'a time zone that is none': [
+      (cli) => writeFileSync(env(cli), 'TZ=Bogus/Zone\n', { flag: 'a' }),
+      'time zone',
+      /^TZ must be a time zone such as Europe\/Berlin or UTC, not "Bogus\/Zone"$/,
+      /^set TZ=Europe\/Berlin or TZ=UTC in \S+\.env$/,
+    ],
+    'a runtime openai without a model and a key': [
+      (cli) => writeFileSync(env(cli), 'AGENT_RUNTIME=openai\n', { flag: 'a' }),
+      'models',
+      /^main: no model is set; main: no key is set for https:\/\/api\.openai\.com\/v1$/,
+      /^svc model demo$/,
+    ],
+    'a runtime claude without its program and a key': [
+      (cli) => writeFileSync(env(cli), 'AGENT_RUNTIME=claude\nAGENT_CLI=/nowhere/claude\n', { flag: 'a' }),
+      'models',
+      /^main: the program \/nowhere\/claude is not installed; main: no key is set for Claude Code$/,
+      /^svc model demo$/,
+    ],
+    'a runtime command without a command': [
+      (cli) => writeFileSync(env(cli), 'AGENT_RUNTIME=command\n', { flag: 'a' }),
+      'models',
+      /^main: no program is set$/,
+      /^svc model demo$/,
+    ],
+    'a group whose own program cannot be executed': [
+      async (cli) => {
+        await cli.ok('group demo add slack:1 team')
+        await cli.ok(['model', 'demo', 'team', '--command', './agent.py', '--no-test'])
+        writeFileSync(join(cli.root, 'groups/team/agent.py'), '', { mode: 0o644 })
+      },
+      'models',
+      /^team: the program \.\/agent\.py does not exist or cannot be executed$/,
+      /^svc model demo team$/,
+    ],
+    'a group with a runtime that is none': [
+      (cli) => open(cli).exec(`update groups set config = '{"runtime": "gpt"}' where folder = 'main'`),
+      'models',
+      /^main: "gpt" is no runtime: it is one of demo, command, claude, openai$/,
+      /^svc model demo main$/,
+    ],
+    'a sealed key that was set for another endpoint': [
+      async (cli) => {
+        const line = 'model demo --base-url http://127.0.0.1:9/v1 --model m --key - --no-test'
+        await cli.ok(line, { stdin: 'sk-1' })
+        writeFileSync(env(cli), readFileSync(env(cli), 'utf8').replace('127.0.0.1:9/v1', 'models.example/v1'))
+      },
+      'models',
+      /^main: OPENAI_API_KEY cannot be used with http:\/\/models\.example\/v1: .*; main: no key is set for/,
+      /^svc model demo$/,
     ],
     'a store that is missing': [(cli) => rmSync(join(cli.root, 'store/svc.db')), 'store', /there is no store/, /^$/],
     'a store that is damaged': [

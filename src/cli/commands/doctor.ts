@@ -17,11 +17,12 @@ const DESCRIPTORS = 4096
 
 export const doctorCommands = [
   command({
-    usage: 'doctor <instance> [--json]',
-    about: 'check directory, settings, store, rows and machine; exit 1 when something is wrong',
-    example: 'doctor demo',
-    run: async (svc, { instance }) => {
-      const findings = await examine(svc, placeOf(instance, svc.io.environment))
+    usage: 'doctor <instance> [--online] [--json]',
+    about:
+      'check directory, settings, models, store, rows and machine; --online also calls each model once; exit 1 when something is wrong',
+    example: 'doctor demo --online',
+    run: async (svc, { instance, online }) => {
+      const findings = await examine(svc, placeOf(instance, svc.io.environment), online)
       show(svc, findings)
       return findings.some(({ status }) => status === 'wrong') ? 1 : 0
     },
@@ -39,17 +40,28 @@ function show({ print }: Svc, findings: readonly Finding[]): void {
 }
 
 /** In the order in which one rests on the other: what cannot be looked at is left out. */
-async function examine(svc: Svc, place: Place): Promise<Finding[]> {
+async function examine(svc: Svc, place: Place, isOnline: boolean): Promise<Finding[]> {
   const findings = [await attempt('directory', () => checkDirectory(place, svc))]
   if (isWrong(findings)) return findings
   findings.push(await attempt('.env', () => checkEnv(place)))
   const settings = await attempt('settings', () => checkSettings(place, svc))
   findings.push(settings, await checkDescriptors())
   if (settings.status === 'wrong') return findings
+  const zone = await attempt('time zone', () => checkTimeZone(place, svc))
+  findings.push(zone)
   findings.push(await attempt('privacy', () => checkPrivacy(place, svc)))
   findings.push(await attempt('agents', () => checkAgents(place, svc)))
-  return [...findings, ...(await examineStore(await configure(place, svc.io.environment), svc.io.clock.now()))]
+  const configured = await configure(place, svc.io.environment)
+  findings.push(...(await examineStore(configured, svc.io.clock.now())))
+  // A call needs the instance open, which a wrong store or time zone prevents.
+  if (isOnline && !findings.some(({ check, status }) => status === 'wrong' && PRECONDITIONS.has(check))) {
+    const { callModels } = await import('../model-checks.ts')
+    findings.push(...(await callModels(await svc.open())))
+  }
+  return findings
 }
+
+const PRECONDITIONS: ReadonlySet<string> = new Set(['store', 'schema', 'time zone'])
 
 function isWrong(findings: readonly Finding[]): boolean {
   return findings.some(({ status }) => status === 'wrong')
@@ -105,6 +117,22 @@ async function checkSettings(place: Place, svc: Svc): Promise<Finding> {
   const odd = warnings.filter((warning) => warning.includes('unknown key'))
   if (odd.length > 0) return { check: 'settings', status: 'note', detail: odd.join('; ') }
   return { check: 'settings', status: 'ok', detail: 'all can be read' }
+}
+
+async function checkTimeZone(place: Place, svc: Svc): Promise<Finding> {
+  const { settings, layout } = await configure(place, svc.io.environment)
+  const { timeZoneOf } = await import('../../core/schedule.ts')
+  try {
+    return { check: 'time zone', status: 'ok', detail: timeZoneOf(settings.TZ) }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    return {
+      check: 'time zone',
+      status: 'wrong',
+      detail: error.message,
+      next: `set TZ=Europe/Berlin or TZ=UTC in ${layout.env}`,
+    }
+  }
 }
 
 /** The hard limit, to which Node raises itself. Other systems than Linux do not say it in a file. */
@@ -186,5 +214,7 @@ async function examineRows(engine: Engine, configured: Configured, nowMs: number
   const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)
   const kept = await engine.read((tx) => readContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
   const contents = { ...kept, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs }
-  return [schema, ...(await checkContents(contents))]
+  const { checkModels } = await import('../model-checks.ts')
+  const models = await attempt('models', () => checkModels(engine, configured))
+  return [schema, models, ...(await checkContents(contents))]
 }

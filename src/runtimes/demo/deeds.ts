@@ -20,6 +20,8 @@ const HELP = `I am the demo: I need no model and no key, and everything I do goe
 - \`spend 5 cents\` (counts against the budget)
 - \`ask <folder below me> <question>\` (delegates it)
 
+\`svc model <instance>\` on the command line replaces me with a real model.
+
 Lines such as \`/status thinking\`, \`/wait 1s\`, \`/say hello\`, \`/count 3\`, \`/tool list_tasks {}\` or \`/fail no\` are a script.`
 
 /** What is to be said; nothing where somebody else will answer. */
@@ -144,7 +146,7 @@ function talk({ folder, sender }: Task, text: string): string {
   const quoted = letters.length > SHOWN ? `${letters.slice(0, SHOWN).join('')} …` : text
   const size = Buffer.byteLength(text)
   return [
-    `This is the demo of \`${folder}\`: no model is set up, so I can only tell what arrived.`,
+    `This is the demo of \`${folder}\`: no model is set up, so I can only tell what arrived. The operator sets one with \`svc model\`.`,
     '',
     `> ${quoted.split('\n').join('\n> ')}`,
     '',
