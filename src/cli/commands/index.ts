@@ -7,7 +7,10 @@ export const commands: Commands = {
   list: async () => (await import('./list.ts')).listCommands,
   serve: async () => (await import('./serve.ts')).serveCommands,
   doctor: async () => (await import('./doctor.ts')).doctorCommands,
-  group: async () => (await import('./group.ts')).groupCommands,
+  group: async () => [
+    ...(await import('./group.ts')).groupCommands,
+    ...(await import('./group-settings.ts')).groupSettingCommands,
+  ],
   route: async () => (await import('./route.ts')).routeCommands,
   token: async () => (await import('./token.ts')).tokenCommands,
   chat: async () => (await import('./chat.ts')).chatCommands,
