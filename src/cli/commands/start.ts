@@ -53,8 +53,13 @@ export const startCommands = [
 
 /** At the checkout's root; of a package that was installed, where it was called from. */
 function demoRoot(): string {
-  const home = fileURLToPath(new URL('../../..', import.meta.url))
-  return join(home.includes(`${sep}node_modules${sep}`) ? process.cwd() : home, '.svc')
+  return join(isInstalled() ? process.cwd() : HOME, '.svc')
+}
+
+const HOME = fileURLToPath(new URL('../../..', import.meta.url))
+
+function isInstalled(): boolean {
+  return HOME.includes(`${sep}node_modules${sep}`)
 }
 
 function within(root: string, environment: Source): Source {
@@ -62,6 +67,10 @@ function within(root: string, environment: Source): Source {
 }
 
 function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): void {
+  // In its checkout npx finds the command; elsewhere it would find another package.
+  const [svc, where] = isInstalled()
+    ? ['svc', '']
+    : ['npx svc', ' (npx in this folder; npm install -g . puts svc on the PATH)']
   const lines = [
     '',
     'Open the chat in a browser:',
@@ -77,12 +86,12 @@ function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): voi
     `  id=$(curl -s -d 'content=What can you do?' ${chat} | sed 's/.*"turn_id":"//; s/".*//')`,
     `  curl -sN ${chat}$id/sse`,
     '',
-    'More, such as links of your own:',
+    `More, such as links of your own${where}:`,
     '',
     `  export SVC_DATA_DIR=${shellQuoted(root)}`,
-    `  npx svc token ${INSTANCE} issue chat main`,
-    `  npx svc send ${INSTANCE} main 'What can you do?' --wait`,
-    '  npx svc help',
+    `  ${svc} token ${INSTANCE} issue chat main`,
+    `  ${svc} send ${INSTANCE} main 'What can you do?' --wait`,
+    `  ${svc} help`,
     '',
     'Ctrl-C ends it. What was said stays; these two links end with the next start.',
   ]
