@@ -92,8 +92,10 @@ async function refuseMissing(name: string, root: string, environment: Source): P
   if (meant !== undefined) refuse('not_found', `there is no instance ${name} in ${dir}; did you mean ${meant}?`)
   const sentence = `there is no instance ${name}: ${root} does not exist`
   const local = resolve(LOCAL)
-  if (local !== dir && (await namesIn(local).catch((): string[] => [])).includes(name))
-    refuse('not_found', sentence, `there is one in ./${LOCAL}: export SVC_DATA_DIR=${shellQuoted(local)}`)
+  const here = local === dir ? [] : await namesIn(local).catch((): string[] => [])
+  const near = here.includes(name) ? name : nearest(name, here)
+  if (near !== undefined)
+    refuse('not_found', sentence, `${near} is in ./${LOCAL}: export SVC_DATA_DIR=${shellQuoted(local)}`)
   if (environment.get('SVC_DATA_DIR')) refuse('not_found', sentence, `svc create ${name} makes it`)
   refuse(
     'not_found',

@@ -6,6 +6,25 @@ import { isPlainValue } from './values.ts'
 /** Members whose texts reach a command line. */
 const LAUNCH_MEMBERS = ['command', 'model', 'runtime', 'permission_mode'] as const
 
+export type ConfigKey = (typeof LAUNCH_MEMBERS)[number]
+
+export function isConfigKey(key: string): key is ConfigKey {
+  return LAUNCH_MEMBERS.some((member) => member === key)
+}
+
+/** JSON text of an object with one member set, or removed; nothing where no member is left. */
+export function withMember(text: string | undefined, key: string, value: unknown): string | undefined {
+  const { [key]: _before, ...others } = readObject(text ?? '{}')
+  const changed = value === undefined ? others : { ...others, [key]: value }
+  return Object.keys(changed).length === 0 ? undefined : JSON.stringify(changed)
+}
+
+/** One member as it is typed: a text is itself, all else is JSON. */
+export function memberText(text: string | undefined, key: string): string | undefined {
+  const value = readObject(text ?? '{}')[key]
+  return value === undefined || typeof value === 'string' ? value : JSON.stringify(value)
+}
+
 /** Launch members with a control character in one of their texts. Text that is not a JSON object has none. */
 export function unsafeMembers(text: string): string[] {
   const config = readObject(text)

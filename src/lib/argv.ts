@@ -132,7 +132,7 @@ function choose<C>(shapes: ReadonlyMap<C, Shape>, words: readonly string[]): Cho
       const meant = nearest(word, known)
       return {
         among,
-        fault: `${shown(word)} is not known here${meant === undefined ? '' : `; did you mean ${meant}?`}`,
+        fault: `unknown subcommand "${shown(word)}"${meant === undefined ? '' : `; did you mean ${meant}?`}`,
       }
     }
     among = fitting

@@ -2,10 +2,11 @@
 import { z } from 'zod'
 import { makerOf } from '../core/caller.ts'
 import { Budget, budgetOf, DailyCap, spentToday } from '../core/costs.ts'
+import { changeSetting, GROUP_KEYS, settingOf } from '../core/group-settings.ts'
 import { Group, groups } from '../core/groups.ts'
 import { addGroup, RoutableJid } from '../core/new-group.ts'
 import { nameOf, parentOf } from '../core/tiers.ts'
-import { Folder } from '../core/values.ts'
+import { Folder, prose } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { list, mustFind } from '../registry/crud.ts'
 import { hostOnly, listed } from '../registry/needs.ts'
@@ -51,6 +52,29 @@ export const groupsResource = resource({
       run: async (ctx, { folder }) => {
         if ((await table.remove(ctx.tx, { folder })) === 0) refuse('not_found', `there is no group ${folder}`)
       },
+    }),
+
+    show: verb({
+      reads: true,
+      input: Group.pick({ folder: true }),
+      output: Group,
+      needs: hostOnly,
+      run: (ctx, { folder }) => mustFind(ctx, table, { folder }, `group ${folder}`),
+    }),
+
+    /** Sets one key of a group, or without `to` takes it away. */
+    set: verb({
+      input: z.object({ folder: Folder, key: z.enum(GROUP_KEYS), to: prose(10_000).optional() }),
+      output: z.object({ before: z.string().optional(), after: z.string().optional() }),
+      needs: hostOnly,
+      run: async (ctx, { folder, key, to }) => {
+        const group = await mustFind(ctx, table, { folder }, `group ${folder}`)
+        const { patch, changed } = changeSetting(group, key, to === '' ? undefined : to)
+        const [before, after] = [settingOf(group, key), settingOf(changed, key)]
+        if (before !== after) await table.update(ctx.tx, { folder }, { ...patch, updated_at: ctx.now })
+        return { before, after }
+      },
+      audited: (input, { before, after }) => (before === after ? undefined : input),
     }),
 
     set_budget: verb({

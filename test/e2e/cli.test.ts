@@ -93,15 +93,15 @@ suite('the front', () => {
 
   test('names the variable that is not set when the instance is in ./.svc', (t) => {
     const { dir, shell } = desk(t)
-    const { code, stderr } = shell(
-      'SVC_DATA_DIR=$PWD/.svc $SVC create demo > made; unset SVC_DATA_DIR; PREFIX=$PWD/none $SVC group demo list',
+    const { stdout, stderr } = shell(
+      'SVC_DATA_DIR=$PWD/.svc $SVC create demo > made; unset SVC_DATA_DIR; export PREFIX=$PWD/none\n' +
+        '$SVC group demo list; echo $?; $SVC group dmeo list; echo $?',
     )
-    assert.equal(code, 1)
-    assert.equal(
-      stderr,
-      `svc: there is no instance demo: ${dir}/none/data/svc_demo does not exist\n` +
-        `hint: there is one in ./.svc: export SVC_DATA_DIR=${dir}/.svc\n`,
-    )
+    assert.equal(stdout, '1\n1\n')
+    const told = (name: string): string =>
+      `svc: there is no instance ${name}: ${dir}/none/data/svc_${name} does not exist\n` +
+      `hint: demo is in ./.svc: export SVC_DATA_DIR=${dir}/.svc\n`
+    assert.equal(stderr, told('demo') + told('dmeo'))
   })
 
   test('keeps compiled code where nobody else can write, or not at all', (t) => {

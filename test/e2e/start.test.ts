@@ -129,8 +129,8 @@ test('what the README and the page on links show with curl works as it stands', 
   const taste = /^export SVC_DATA_DIR.*?issue chat main.*?(?=```)/ms.exec(
     readFileSync(join(ROOT, 'README.md'), 'utf8'),
   )?.[0]
-  const script = taste?.replace('$PWD/.svc', dir).replaceAll('npx svc', `${process.execPath} ${SVC}`)
-  const tasted = bash(script ?? assert.fail('the README has no taste'))
+  const script = taste?.replace('$PWD/.svc', dir) ?? assert.fail('the README has no taste')
+  const tasted = bash(`svc() { ${process.execPath} ${SVC} "$@"; }\n${script}`)
   assert.match(tasted, /^\{"turn_id":"[^"]+","status":"(pending|success)"/)
   assert.match(tasted, /^event: round_done\ndata: .*"status":"success"/m)
 

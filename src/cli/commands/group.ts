@@ -30,7 +30,7 @@ export const groupCommands = [
   command({
     usage: 'group <instance> add <jid> <folder> [--product|-p <name>]',
     about: 'make a group with its folder and default tasks, and route the chat <jid> to it',
-    example: 'group demo add discord:1/2 team --product support',
+    example: 'group demo add sandbox:lobby team --product support',
     run: (svc, { jid, folder, product }) => add(svc, { jid, folder, product }),
   }),
   command({

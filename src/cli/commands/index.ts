@@ -8,7 +8,10 @@ export const commands: Commands = {
   serve: async () => (await import('./serve.ts')).serveCommands,
   doctor: async () => (await import('./doctor.ts')).doctorCommands,
   model: async () => (await import('./model.ts')).modelCommands,
-  group: async () => (await import('./group.ts')).groupCommands,
+  group: async () => [
+    ...(await import('./group.ts')).groupCommands,
+    ...(await import('./group-settings.ts')).groupSettingCommands,
+  ],
   route: async () => (await import('./route.ts')).routeCommands,
   token: async () => (await import('./token.ts')).tokenCommands,
   chat: async () => (await import('./chat.ts')).chatCommands,

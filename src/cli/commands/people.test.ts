@@ -144,7 +144,7 @@ suite('svc budget refuses', () => {
     'set folder main --daily 1.5': /--daily must be a whole number/,
     'set folder nobody --daily 5': /there is no group nobody/,
     'set user nobody --daily 5': /sub must look like provider:id/,
-    'set world main --daily 5': /world is not known here/,
+    'set world main --daily 5': /unknown subcommand "world"/,
     'show folder nobody': /there is no group nobody/,
   }
   for (const [line, sentence] of Object.entries(cases))

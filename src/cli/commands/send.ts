@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { refuse } from '../../lib/refusal.ts'
 import type { Sent } from '../answer.ts'
 import { command, type Svc } from '../command.ts'
+import type { Configured } from '../instance.ts'
 import type { LinkClient } from '../link-client.ts'
 import { stdinText } from '../stdin.ts'
 
@@ -48,12 +49,20 @@ export const sendCommands = [
         }
         if (!(error instanceof TransportFault)) throw error
         svc.print.say(`svc: ${error.message}`)
-        svc.print.say(`hint: ${turn_id === undefined ? `svc serve ${instance} starts the server` : goesOn()}`)
+        svc.print.say(`hint: ${turn_id === undefined ? await unreached(configured) : goesOn()}`)
         return TRANSPORT
       }
     },
   }),
 ]
+
+/** It does not run, or it listens elsewhere than links say. */
+async function unreached({ name, layout }: Configured): Promise<string> {
+  const { addressOf, servingProcesses } = await import('../../daemons/presence.ts')
+  const address = (await servingProcesses(layout))?.map(addressOf).find((known) => known !== undefined)
+  if (address === undefined) return `svc serve ${name} starts the server`
+  return `${name} is being served at ${address}; WEB_HOST in ${layout.env} says where links lead`
+}
 
 interface Following {
   readonly client: LinkClient

@@ -49,8 +49,13 @@ export const startCommands = [
 
 /** At the checkout's root; of a package that was installed, where it was called from. */
 function demoRoot(): string {
-  const home = fileURLToPath(new URL('../../..', import.meta.url))
-  return join(home.includes(`${sep}node_modules${sep}`) ? process.cwd() : home, '.svc')
+  return join(isInstalled() ? process.cwd() : HOME, '.svc')
+}
+
+const HOME = fileURLToPath(new URL('../../..', import.meta.url))
+
+function isInstalled(): boolean {
+  return HOME.includes(`${sep}node_modules${sep}`)
 }
 
 function within(root: string, environment: Source): Source {
@@ -58,6 +63,10 @@ function within(root: string, environment: Source): Source {
 }
 
 function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): void {
+  // In its checkout npx finds the command; elsewhere it would find another package.
+  const [svc, where] = isInstalled()
+    ? ['svc', '']
+    : ['npx svc', ' (npx in this folder; npm install -g . puts svc on the PATH)']
   const lines = [
     '',
     'Open the chat in a browser:',
@@ -73,13 +82,13 @@ function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): voi
     `  id=$(curl -s -d 'content=What can you do?' ${chat} | sed 's/.*"turn_id":"//; s/".*//')`,
     `  curl -sN ${chat}$id/sse`,
     '',
-    'A real model instead of the built-in demo, and links of your own:',
+    `A real model instead of the built-in demo, and links of your own${where}:`,
     '',
     `  export SVC_DATA_DIR=${shellQuoted(root)}`,
-    `  npx svc model ${INSTANCE}`,
-    `  npx svc token ${INSTANCE} issue chat main`,
-    `  npx svc send ${INSTANCE} main 'What can you do?' --wait`,
-    '  npx svc help',
+    `  ${svc} model ${INSTANCE}`,
+    `  ${svc} token ${INSTANCE} issue chat main`,
+    `  ${svc} send ${INSTANCE} main 'What can you do?' --wait`,
+    `  ${svc} help`,
     '',
     'Ctrl-C ends it. What was said stays, and these links are the same at the next start.',
   ]

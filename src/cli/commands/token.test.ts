@@ -98,7 +98,7 @@ suite('svc token refuses', () => {
     'a source with a blank': ['issue webhook main a%20b', /source_label must be/],
     'a folder that is no group': ['issue chat nobody', /there is no group nobody/],
     'a list of a folder that is no group': ['list nobody', /there is no group nobody/],
-    'an unknown kind': ['issue hook main x', /hook is not known here/],
+    'an unknown kind': ['issue hook main x', /unknown subcommand "hook"/],
     'a reach that is none': ['issue chat main --tools some', /tools must be chat, work or all|tools must be one of/],
     'a way to verify that is none': ['issue webhook main x --verify md5 --verify-secret -', /must be github, standard/],
     'a secret on the command line': ['issue webhook main x --verify github --verify-secret s3', /history of the shell/],
