@@ -23,8 +23,8 @@ export interface Io {
   readonly stdin: AsyncIterable<Uint8Array>
   readonly environment: Source
   readonly clock: Clock
-  /** Asks whoever sits at the terminal, without showing what is typed; absent where nobody does. */
-  readonly ask?: ((question: string) => Promise<string>) | undefined
+  /** Asks the operator for a line; absent where there is no terminal. Unless `isShown`, the terminal does not echo it. */
+  readonly ask?: ((question: string, options?: { readonly isShown?: boolean }) => Promise<string>) | undefined
   /** Resolves when the process is asked to end. */
   stopped(): Promise<void>
 }

@@ -1,4 +1,5 @@
 // The process's own streams, environment and signals as a command is given them.
+import { createInterface } from 'node:readline'
 import { isatty } from 'node:tty'
 import { systemClock } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -31,8 +32,25 @@ function processIo(): Io {
   }
 }
 
-async function ask(question: string): Promise<string> {
+async function ask(question: string, { isShown = false }: { isShown?: boolean } = {}): Promise<string> {
+  const line = await (isShown ? shownLine(question) : unseenLine(question))
+  return line ?? refuse('invalid', 'stopped: nothing was changed')
+}
+
+async function unseenLine(question: string): Promise<string | undefined> {
   const line = await hiddenLine(process.stdin, () => void process.stderr.write(`${question}: `))
   process.stderr.write('\n')
-  return line ?? refuse('invalid', 'stopped: nothing was changed')
+  return line
+}
+
+/** Nothing, where Ctrl-C or Ctrl-D was pressed. */
+function shownLine(question: string): Promise<string | undefined> {
+  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  return new Promise((resolve) => {
+    lines.once('close', () => resolve(undefined))
+    lines.question(`${question} `, (line) => {
+      resolve(line)
+      lines.close()
+    })
+  })
 }

@@ -17,6 +17,8 @@ export interface Ran {
 export interface RunOptions {
   readonly stdin?: string | Uint8Array
   readonly terminal?: boolean
+  /** What is typed when a command asks; without it there is no terminal to ask at. */
+  readonly answer?: string
   readonly env?: Readonly<Record<string, string>>
   readonly clock?: Clock
 }
@@ -34,7 +36,10 @@ export interface Cli {
 
 export function testCli(t: Ending): Cli {
   const dir = tempDir(t)
-  const run: Cli['run'] = async (line, { stdin = '', terminal = false, env = {}, clock = systemClock } = {}) => {
+  const run: Cli['run'] = async (
+    line,
+    { stdin = '', terminal = false, answer, env = {}, clock = systemClock } = {},
+  ) => {
     const said = { stdout: '', stderr: '' }
     const out = (name: 'stdout' | 'stderr') => ({
       isTerminal: terminal,
@@ -50,6 +55,7 @@ export function testCli(t: Ending): Cli {
       })(),
       environment: sourceOf('the environment', new Map(Object.entries({ SVC_DATA_DIR: dir, ...env }))),
       clock,
+      ask: answer === undefined ? undefined : () => Promise.resolve(answer),
       stopped: () => Promise.resolve(),
     })
     return { code, ...said }
