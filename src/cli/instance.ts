@@ -27,7 +27,7 @@ import { Refusal, refuse } from '../lib/refusal.ts'
 import { readSettings, type Source, sourceOf, unknownKeys } from '../lib/settings.ts'
 import type { Address } from '../store/index.ts'
 
-const ENV_MAX_BYTES = 1_048_576
+export const ENV_MAX_BYTES = 1_048_576
 const READABLE_BY_OTHERS = 0o004
 
 /** An instance by name: where it lies, whether or not it is there. */
@@ -117,7 +117,7 @@ function speechOf({ layout, sources }: Configured): Speech | undefined {
 }
 
 /** A container has no such file and is set by its environment. */
-async function readEnv(path: string): Promise<ReadonlyMap<string, string>> {
+export async function readEnv(path: string): Promise<ReadonlyMap<string, string>> {
   try {
     return parseDotenv(await readText(path, ENV_MAX_BYTES), path)
   } catch (error) {
