@@ -83,6 +83,9 @@ const MATRIX: Record<string, Row> = {
   update_proxyd_routes: [`PATCH /v1/proxyd_routes/${key('/old/')}`, OPERATORS, { auth: 'public' }],
   delete_proxyd_routes: [`DELETE /v1/proxyd_routes/${key('/old/')}`, '401 403 403 403 204'],
 
+  list_web_hosts: ['GET /v1/web_hosts', '401 403 403 403 200/1'],
+  delete_web_hosts: [`DELETE /v1/web_hosts/${key('a.example')}`, '401 403 403 403 204'],
+
   list_onboarding: ['GET /v1/onboarding', '401 403 403 403 200/1'],
   update_onboarding: [`PATCH /v1/onboarding/${key('telegram:1')}`, OPERATORS, { action: 'approve' }],
 
@@ -140,6 +143,7 @@ const SEEDS: Record<string, readonly Record<string, unknown>[]> = {
   installed_packages: ['', 'team', 'other'].map((folder) => ({ folder, ...installed })),
   audit: ['team', 'other'].map((folder, index) => ({ ...recorded, id: 1000 + index, folder })),
   proxyd_routes: [{ path: '/old/', backend: 'http://b:1', auth: 'user' }],
+  web_hosts: [{ hostname: 'a.example', folder: 'team' }],
   onboarding: [{ jid: 'telegram:1', status: 'queued', created: AT }],
   onboarding_gates: [{ spec: 'old/*', daily_limit: 1, enabled: true }],
   invites: [

@@ -47,7 +47,9 @@ const LISTED: Record<DaemonName, readonly string[]> = {
   ],
   proxyd: [
     'DELETE /v1/proxyd_routes/{path}',
+    'DELETE /v1/web_hosts/{hostname}',
     'GET /v1/proxyd_routes',
+    'GET /v1/web_hosts',
     'PATCH /v1/proxyd_routes/{path}',
     'POST /v1/proxyd_routes',
   ],

@@ -9,6 +9,7 @@ import { commands } from '../src/egress/commands/index.ts'
 import { RUN_SETTINGS } from '../src/egress/run/settings.ts'
 import { SERVE } from '../src/egress/settings.ts'
 import { readToml } from '../src/egress/settings-file.ts'
+import { demoCli } from './support/cli.ts'
 
 const root = join(import.meta.dirname, '..')
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
@@ -47,6 +48,13 @@ suite('the guide to egress-proxy', () => {
     const text = metricsText({ ...counted, decisions: [], errors: [], denied: [], dial, dns: dial }, 0)
     for (const [, name = ''] of text.matchAll(/^# TYPE (egress_\w+)/gm)) assert.ok(guide.includes(name), name)
   })
+})
+
+test('the manifest of the guide to runtimes can be applied to a new instance, and removes nothing there', async (t) => {
+  const stdin = /```yaml\n([^`]*)```/.exec(read('docs/runtimes.md'))?.[1] ?? assert.fail('there is none')
+  const cli = await demoCli(t)
+  assert.equal(await cli.ok('apply demo -', { stdin }), '+ groups team\napplied -; config_version: 1 -> 2\n')
+  assert.match(await cli.ok('export demo'), /folder: team\n(?: {4}.*\n)* {4}config: .*command/)
 })
 
 test('links between the documents lead somewhere', () => {

@@ -23,9 +23,9 @@ export interface Io {
   readonly stdin: AsyncIterable<Uint8Array>
   readonly environment: Source
   readonly clock: Clock
-  /** Asks whoever sits at the terminal, without showing what is typed; absent where nobody does. */
+  /** Asks the operator for a line that the terminal does not echo; absent where there is no terminal. */
   readonly ask?: ((question: string) => Promise<string>) | undefined
-  /** The same with what is typed shown. */
+  /** The same with an echo. */
   readonly prompt?: ((question: string) => Promise<string>) | undefined
   /** Resolves when the process is asked to end. */
   stopped(): Promise<void>

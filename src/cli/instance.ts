@@ -180,7 +180,7 @@ function speechOf({ layout, sources }: Configured): Speech | undefined {
 }
 
 /** A container has no such file and is set by its environment. */
-async function readEnv(path: string): Promise<ReadonlyMap<string, string>> {
+export async function readEnv(path: string): Promise<ReadonlyMap<string, string>> {
   try {
     return parseDotenv(await readText(path, ENV_MAX_BYTES), path)
   } catch (error) {

@@ -1,27 +1,29 @@
 // Makes an instance: its directory, its .env, its store and the group main. Safe to repeat: what is there stays as it is.
 import { randomBytes } from 'node:crypto'
-import { link, mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { link, mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { securePlaces } from '../core/private-places.ts'
 import { bundledProducts, findProduct, listProducts, type Product, setUpFolder } from '../core/products.ts'
 import { INSTANCE_SETTINGS } from '../daemons/settings.ts'
-import { diskCode, refuseDisk, writeAtomic } from '../lib/atomic-file.ts'
+import { diskCode, readText, refuseDisk, writeAtomic } from '../lib/atomic-file.ts'
 import { type Clock, type Random, systemRandom } from '../lib/clock.ts'
-import { formatDotenv } from '../lib/dotenv.ts'
+import { formatDotenv, parseDotenv } from '../lib/dotenv.ts'
 import { refuse } from '../lib/refusal.ts'
-import { readSettings, type Source } from '../lib/settings.ts'
+import { readSettings, type Source, sourceOf } from '../lib/settings.ts'
 import { call } from '../registry/call.ts'
 import { groupsResource } from '../resources/groups.ts'
 import { hostCaller } from './command.ts'
-import { type Configured, configure, openInstance, type Place, storeOf } from './instance.ts'
+import { type Configured, configure, ENV_MAX_BYTES, openInstance, type Place, readEnv, storeOf } from './instance.ts'
 
 const MAIN = 'main'
 export const DEFAULT_PRODUCT = 'assistant'
 
 export interface Made {
   readonly configured: Configured
-  /** Whether it was written now. */
-  readonly env: boolean
+  /** The settings that were written into .env now. */
+  readonly written: readonly string[]
+  /** Whether there was an .env before. */
+  readonly hadEnv: boolean
   readonly group: boolean
   /** What main is made of: the product asked for, or the one that it had already. */
   readonly product: Product
@@ -41,11 +43,11 @@ export async function mustFindProduct(name: string): Promise<Product> {
 }
 
 export async function makeInstance(place: Place, product: Product, { environment, clock }: World): Promise<Made> {
-  const { layout, name } = place
+  const { layout } = place
   await mustBeOursOrNew(layout.root)
-  const text = newEnv(name, environment)
+  const initial = initialSettings(place, await readEnv(layout.env), environment)
   await makeDir(layout.root, 0o755)
-  const env = await writeNew(layout.env, text)
+  const { written, hadEnv } = await writeEnv(layout.env, initial)
   const configured = await configure(place, environment)
   await makeDir(dirname(layout.store), 0o700)
   const address = storeOf(configured)
@@ -58,7 +60,7 @@ export async function makeInstance(place: Place, product: Product, { environment
     await securePlaces(configured.layout)
     const asking = { host, caller: hostCaller(), face: 'cli' as const }
     const { added } = await call(asking, groupsResource.verbs.add, { folder: MAIN, product: kept.name })
-    return { configured, env, group: added, product: kept }
+    return { configured, written, hadEnv, group: added, product: kept }
   } finally {
     await host.close()
   }
@@ -77,18 +79,49 @@ async function mustBeOursOrNew(root: string): Promise<void> {
 }
 
 /** What holds now, written down: from then on the file decides, and no variable of a shell (decision P7). */
-function newEnv(name: string, environment: Source, random: Random = systemRandom): string {
-  const { WEB_LISTEN } = readSettings(INSTANCE_SETTINGS, [environment])
-  const listen = environment.get('WEB_LISTEN') ?? INSTANCE_SETTINGS.WEB_LISTEN.initial
-  const host = WEB_LISTEN.port === 0 ? INSTANCE_SETTINGS.WEB_HOST.initial : `localhost:${WEB_LISTEN.port}`
+function initialSettings(
+  { name, layout }: Place,
+  file: ReadonlyMap<string, string>,
+  environment: Source,
+  random: Random = systemRandom,
+): [key: string, value: string][] {
+  const { WEB_LISTEN } = readSettings(INSTANCE_SETTINGS, [sourceOf(layout.env, file), environment])
+  const { WEB_LISTEN: listen, WEB_HOST: host } = INSTANCE_SETTINGS
   const secret = (): string => Buffer.from(random.bytes(32)).toString('hex')
-  return formatDotenv([
+  const initial: [string, string][] = [
     ['ASSISTANT_NAME', name],
-    ['WEB_LISTEN', listen],
-    ['WEB_HOST', environment.get('WEB_HOST') ?? host],
+    ['WEB_LISTEN', listen.initial],
+    ['WEB_HOST', WEB_LISTEN.port === 0 ? host.initial : `localhost:${WEB_LISTEN.port}`],
     ['CHANNEL_SECRET', secret()],
     ['SECRETS_KEY', secret()],
-  ])
+  ]
+  return initial.map(([key, value]) => [key, environment.get(key) ?? value])
+}
+
+/** A new file, or the settings that an old one lacks at its end: an operator may have begun it with DATABASE_URL. */
+async function writeEnv(
+  path: string,
+  initial: readonly (readonly [string, string])[],
+): Promise<Pick<Made, 'written' | 'hadEnv'>> {
+  const keysOf = (entries: readonly (readonly [string, string])[]): string[] => entries.map(([key]) => key)
+  if (await writeNew(path, formatDotenv(initial))) return { written: keysOf(initial), hadEnv: false }
+  const text = await readText(path, ENV_MAX_BYTES)
+  const known = parseDotenv(text, path)
+  const missing = initial.filter(([key]) => !known.has(key))
+  if (missing.length > 0) await append(path, `${/[^\n]$/.test(text) ? '\n' : ''}${formatDotenv(missing)}`)
+  return { written: keysOf(missing), hadEnv: true }
+}
+
+/** In place: the file keeps its owner, and stays what a link leads to. It holds secrets now. */
+async function append(path: string, text: string): Promise<void> {
+  try {
+    await using file = await open(path, 'a')
+    await file.chmod(0o600)
+    await file.writeFile(text)
+    await file.sync()
+  } catch (error) {
+    refuseDisk(error, 'write', path)
+  }
 }
 
 /** With those above it, one by one: Node's own `recursive` never ends where a file system lets nobody make one (/proc). */

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { onEveryEngine, testHost } from '../../test/support/host.ts'
-import { TABLES } from '../daemons/host.ts'
+import { everyRow } from '../../test/support/manifest.ts'
 import type { Tx } from '../store/engine.ts'
-import { run } from '../store/statement.ts'
 import { acl, aclMembership } from './acl.ts'
 import { networkRules } from './allowlist.ts'
 import { chats } from './chat-state.ts'
@@ -84,24 +83,13 @@ const STAYING = (folder: string, at: number): string[] => [
   `1 chat set by @ (x:s${at})`,
 ]
 
-/** Every row of the store but those of the audit log. */
-async function everything(tx: Tx): Promise<string[]> {
-  const lines: string[] = []
-  for (const { name } of TABLES) {
-    if (name === 'audit') continue
-    const { rows } = await run(tx, `select * from ${name}`)
-    lines.push(...rows.map((row) => `${name} ${JSON.stringify(row)}`))
-  }
-  return lines.filter((line) => !/_stamp/.test(line)).sort()
-}
-
 onEveryEngine('rows that name a group by its folder', (engine) => {
   test('are told apart by whether they end with it, and purged without touching those of another', async (t) => {
     const at = await testHost(t, engine)
     const { engine: store } = at.host
     await at.groups('main', 'other')
     await store.transaction((tx) => nameEverywhere(tx, 'other', 2))
-    const before = await store.read(everything)
+    const before = await store.read(everyRow)
     await at.groups('team')
     await store.transaction((tx) => nameEverywhere(tx, 'team', 1))
 
@@ -119,7 +107,7 @@ onEveryEngine('rows that name a group by its folder', (engine) => {
     assert.deepEqual(purged, named.stays)
     assert.deepEqual(await store.read(leftoversOf), [])
     assert.deepEqual(await store.transaction((tx) => purgeLeftovers(tx, 'team')), [])
-    const after = await store.read(everything)
+    const after = await store.read(everyRow)
     assert.deepEqual(
       before.filter((line) => !after.includes(line)),
       [],

@@ -2,10 +2,12 @@
 import type { Clock } from '../lib/clock.ts'
 import type { Tx } from '../store/engine.ts'
 import { aclMembership } from './acl.ts'
+import { addChatRoutes, planChatRoutes, type RoutePlan } from './chat-routes.ts'
 import { defaultTasks } from './default-tasks.ts'
 import { groups } from './groups.ts'
+import { type FolderRows, rowsOf, storeReader } from './leftovers.ts'
 import { admitGroup, MEMBER } from './membership.ts'
-import { roomOf, routes, routesFor } from './routes.ts'
+import { roomOf, routes } from './routes.ts'
 import { nextRun } from './schedule.ts'
 import { scheduledTasks } from './tasks.ts'
 import { Jid } from './values.ts'
@@ -21,6 +23,8 @@ export interface NewGroup {
   readonly product: string
   /** The chat that leads to it. */
   readonly jid?: string | undefined
+  /** In front of every route that leads this chat elsewhere. */
+  readonly isFirst?: boolean | undefined
   /** Who made it. */
   readonly by: string
 }
@@ -36,18 +40,23 @@ export interface AddedGroup {
   /** The ids of what was not there before. */
   readonly routes: readonly number[]
   readonly tasks: readonly string[]
+  /** How its chat was routed. */
+  readonly routing?: RoutePlan | undefined
+  /** What was left of an earlier group of this name, and is of this one now. */
+  readonly inherited: readonly FolderRows[]
 }
 
 /** In one transaction, and repeating it changes nothing: what is there stays as it is. */
 export async function addGroup(
   tx: Tx,
-  { jid, by, ...group }: NewGroup,
+  { jid, isFirst, by, ...group }: NewGroup,
   { now, clock, timeZone }: Times,
 ): Promise<AddedGroup> {
   const { folder } = group
+  const left = (await groups.find(tx, { folder })) ? NOTHING : await rowsOf(storeReader(tx), new Set([folder]))
   const added = await groups.insertIfMissing(tx, { ...group, open: true, added_at: now })
   if (added) await admitGroup(tx, folder, by, now)
-  const [addedTasks, addedRoutes]: [string[], number[]] = [[], []]
+  const addedTasks: string[] = []
   for (const task of defaultTasks(folder)) {
     const next_run = nextRun(task.cron, clock.now(), timeZone)
     const row = { ...task, next_run, status: 'active' as const, created_at: now }
@@ -55,11 +64,12 @@ export async function addGroup(
     // Of a folder that had a group before: they were set aside while nobody was there to run them.
     else if (added) await scheduledTasks.update(tx, { id: task.id }, { next_run, status: 'active' })
   }
-  for (const route of jid === undefined ? [] : routesFor(jid, folder)) {
-    if (!(await routes.find(tx, route))) addedRoutes.push((await routes.add(tx, route)).id)
-  }
-  return { added, routes: addedRoutes, tasks: addedTasks }
+  const routing = jid === undefined ? undefined : await planChatRoutes(tx, jid, folder, isFirst)
+  const addedRoutes = jid === undefined || !routing ? [] : await addChatRoutes(tx, jid, routing)
+  return { added, routes: addedRoutes, tasks: addedTasks, routing, inherited: left.stays }
 }
+
+const NOTHING = { stays: [] }
 
 /** Takes back a group that could not be finished, with what came with it. */
 export async function removeNewGroup(

@@ -17,10 +17,12 @@ export function webHostFault(value: string): string | undefined {
   return 'must be a host name of a-z, 0-9, "." and "-", such as team.example.com, with or without a port'
 }
 
-export const WebHost = z.object({
-  hostname: text(webHostFault).describe('Host name, such as team.example.com'),
-  folder: Folder,
-})
+export const WebHost = z
+  .object({
+    hostname: text(webHostFault).describe('Host name, such as team.example.com'),
+    folder: Folder,
+  })
+  .meta({ id: 'WebHosts' })
 
 export const webHosts = new Table({
   name: 'web_hosts',

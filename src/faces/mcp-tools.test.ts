@@ -616,6 +616,16 @@ const INSTANCE_CASES: Record<string, { prepare?: [string, Args][]; args: Args; a
     args: { path: '/x/' },
     answer: 'ok',
   },
+  'web_hosts.list': {
+    prepare: [['set_web_host', { hostname: 'a.example', folder: 'main' }]],
+    args: {},
+    answer: { web_hosts: [{ hostname: 'a.example', folder: 'main' }] },
+  },
+  'web_hosts.delete': {
+    prepare: [['set_web_host', { hostname: 'a.example', folder: 'main' }]],
+    args: { hostname: 'a.example' },
+    answer: 'ok',
+  },
   'onboarding.list': { args: {}, answer: { onboarding: [] } },
   'onboarding_gates.list': { args: {}, answer: { onboarding_gates: [] } },
   'onboarding_gates.create': {

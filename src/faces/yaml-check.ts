@@ -82,7 +82,9 @@ class Reading {
     if (name === VERSION) return this.#readVersion(piece.kind === 'value' ? piece.value : undefined)
     const shape = this.#vocabulary.shapes.find((known) => known.name === name)
     if (!shape) return this.#unknown(name)
-    if (piece.kind === 'value') return noList(name, piece.value)
+    // A key with nothing below it is an empty list.
+    if (piece.kind === 'value' && piece.value !== null)
+      return piece.value === REFUSED ? undefined : `${name} must be a list of rows`
     const section = { shape, line, rows: [] }
     this.#sections.set(name, section)
     this.#list = { section, identities: new Map() }
@@ -135,8 +137,7 @@ class Reading {
 
   /** Row by row first: what is wrong with one row is said with its line. */
   #checkList({ shape, line, rows }: Section): void {
-    const { check } = shape.exported
-    if (!check) return
+    const { check = () => undefined, checkWhole = () => undefined } = shape.exported
     let sound = true
     for (const { line: at, row } of rows) {
       const fault = check([row])
@@ -144,16 +145,11 @@ class Reading {
       sound = false
       this.#faults.add(at, `${shape.name}: ${fault}`)
     }
-    const fault = sound ? check(rows.map(({ row }) => row)) : undefined
+    const all = rows.map(({ row }) => row)
+    // A row with a fault of its own is not in the list.
+    const fault = sound ? (check(all) ?? (this.#faults.none ? checkWhole(all) : undefined)) : undefined
     if (fault) this.#faults.add(line, `${shape.name}: ${fault}`)
   }
-}
-
-/** `name:` alone must not clear a resource: whoever deleted the rows below it may have meant to leave it alone. */
-function noList(name: string, value: unknown): string | undefined {
-  if (value === REFUSED) return undefined
-  if (value !== null) return `${name} must be a list of rows`
-  return `${name} has no rows: write ${name}: [] to remove every one, or leave ${name} out to keep them`
 }
 
 function unknownField(field: string, columns: readonly string[]): string {

@@ -7,6 +7,8 @@ import { type EngineName, onEveryEngine, type TestHost, testHost } from '../../t
 import { applied, everythingElse, exportOf, keysOf } from '../../test/support/manifest.ts'
 import { needs } from '../../test/support/needs.ts'
 import { fillStore, type RandomStore, randomStore } from '../../test/support/random-store.ts'
+import { routes } from '../core/routes.ts'
+import { compileRoutes } from '../core/routing.ts'
 import { scheduledTasks } from '../core/tasks.ts'
 
 const RUNS: Record<EngineName, number> = { sqlite: 60, postgres: 15 }
@@ -24,13 +26,37 @@ function versionOf(text: string): number {
   return Number(/^config_version: (\d+)\n/.exec(text)?.[1])
 }
 
+/** As `svc create` makes one, as far as it matters here. */
+const NEW_INSTANCE: RandomStore = {
+  groups: [{ folder: 'main', name: 'main', product: 'assistant', open: true, added_at: '2026-01-01T00:00:00.000Z' }],
+}
+
+/** Routes that match the same few messages, at few places in the order. */
+const rivalRoutes = fc.uniqueArray(
+  fc.record({
+    seq: fc.integer({ min: -1, max: 1 }),
+    match: fc.constantFrom('', 'room=1', 'room=*', 'platform=slack', 'sender=a', 'room=1 verb=mention'),
+    target: fc.constantFrom('a', 'b', 'c', 'builtin:drop'),
+  }),
+  { maxLength: 10, selector: (route) => JSON.stringify(route) },
+)
+
+const isNotIn = <T>(rows: readonly T[]) => {
+  const known = new Set(rows.map((row) => JSON.stringify(row)))
+  return (row: T): boolean => !known.has(JSON.stringify(row))
+}
+
+const SAID = ['slack:1', 'telegram:1', 'slack:2', 'telegram:2'].flatMap((jid) =>
+  ['a', 'b'].flatMap((sender) => ['', 'mention'].map((verb) => ({ jid, sender, verb }))),
+)
+
 /** What a manifest must never touch, the next run of every task included. */
 async function restOf(svc: TestHost): Promise<string> {
   const tasks = await svc.host.engine.read((tx) => scheduledTasks.list(tx))
   return `${await everythingElse(svc.host)} ${JSON.stringify(tasks)}`
 }
 
-/** The same document in another order of keys and rows, and in the package's own layout. */
+/** The same document in another order of keys and rows (but routes, whose order counts), and in the package's own layout. */
 function shuffled(text: string, seed: number): string {
   let state = seed
   const next = (): number => {
@@ -45,7 +71,9 @@ function shuffled(text: string, seed: number): string {
   const mixed = Object.fromEntries(
     mix(Object.entries<unknown>(parse(text))).map(([name, rows]) => [
       name,
-      Array.isArray(rows) ? mix(rows).map((row) => Object.fromEntries(mix(Object.entries(row)))) : rows,
+      Array.isArray(rows)
+        ? (name === 'routes' ? rows : mix(rows)).map((row) => Object.fromEntries(mix(Object.entries(row))))
+        : rows,
     ]),
   )
   const quoted = stringify(mixed, { defaultStringType: 'QUOTE_DOUBLE', lineWidth: 0, aliasDuplicateObjects: false })
@@ -79,7 +107,7 @@ onEveryEngine('for every store', (engine) => {
     const svc = await testHost(t, engine)
     await fc.assert(
       fc.asyncProperty(randomStore, randomStore, async (one, other) => {
-        // Secrets are ignored, and how a task stands is the store's own.
+        // Secrets are ignored, and whether a task runs or is over is the store's own.
         const plain = (store: RandomStore): RandomStore => ({
           ...store,
           secrets: one.secrets ?? [],
@@ -92,6 +120,43 @@ onEveryEngine('for every store', (engine) => {
         await applied(svc, wanted, { force: true })
         assert.equal(await bodyOf(svc), wanted.replace(/^.*\n/, ''))
         assert.equal(await everythingElse(svc.host), rest)
+      }),
+      { numRuns },
+    )
+  })
+
+  test('applying its export to a new instance gives an instance with the same export', async (t) => {
+    const svc = await testHost(t, engine)
+    await fc.assert(
+      fc.asyncProperty(randomStore, async (store) => {
+        await fillStore(svc.host, { ...store, secrets: [] })
+        const text = await exportOf(svc)
+        await fillStore(svc.host, NEW_INSTANCE)
+        await applied(svc, text, { force: true })
+        assert.equal(await bodyOf(svc), text.replace(/^.*\n/, ''))
+      }),
+      { numRuns },
+    )
+  })
+
+  test('applying its export elsewhere sends every message to the same folder', async (t) => {
+    const svc = await testHost(t, engine)
+    const stores = fc.tuple(rivalRoutes, rivalRoutes).chain(([wanted, others]) =>
+      // Some of the same rows in another order, among others: their ids are of no use.
+      fc.shuffledSubarray(wanted).map((kept) => ({ wanted, standing: [...kept, ...others.filter(isNotIn(wanted))] })),
+    )
+    const decisions = async (): Promise<string[]> => {
+      const table = compileRoutes(await svc.host.engine.read((tx) => routes.list(tx)))
+      return SAID.map((said) => JSON.stringify(table.match(said)?.target ?? 'none'))
+    }
+    await fc.assert(
+      fc.asyncProperty(stores, async ({ wanted, standing }) => {
+        await fillStore(svc.host, { ...NEW_INSTANCE, routes: wanted })
+        const [text, before] = [await exportOf(svc), await decisions()]
+        await fillStore(svc.host, { ...NEW_INSTANCE, routes: standing })
+        await applied(svc, text, { force: true })
+        assert.deepEqual(await decisions(), before)
+        assert.equal(await bodyOf(svc), text.replace(/^.*\n/, ''))
       }),
       { numRuns },
     )
@@ -127,7 +192,7 @@ onEveryEngine('for every store', (engine) => {
         await fillStore(svc.host, store)
         const text = await exportOf(svc)
         assert.deepEqual(keysOf(await applied(svc, shuffled(text, seed))), {})
-        await fillStore(svc.host, { ...store, groups: [], web_routes: [], routes: [], acl: [] })
+        await fillStore(svc.host, { ...store, ...NEW_INSTANCE, web_routes: [], web_hosts: [], routes: [], acl: [] })
         await applied(svc, shuffled(text, seed + 1), { force: true })
         assert.equal(await bodyOf(svc), text.replace(/^.*\n/, ''))
       }),
@@ -135,13 +200,16 @@ onEveryEngine('for every store', (engine) => {
     )
   })
 
-  test('the order in which rows were written makes no difference', async (t) => {
+  test('the order in which rows were written makes no difference, but for routes', async (t) => {
     const svc = await testHost(t, engine)
     await fc.assert(
       fc.asyncProperty(randomStore, async (store) => {
         await fillStore(svc.host, store)
         const text = await bodyOf(svc)
-        const backwards = Object.entries(store).map(([name, rows]) => [name, [...rows].reverse()])
+        const backwards = Object.entries(store).map(([name, rows]) => [
+          name,
+          name === 'routes' ? rows : [...rows].reverse(),
+        ])
         await fillStore(svc.host, Object.fromEntries(backwards))
         assert.equal(await bodyOf(svc), text)
       }),

@@ -23,6 +23,10 @@ interface Update {
 export interface Changes {
   readonly shape: Shape
   readonly before: readonly Row[]
+  /** The rows as they will be. */
+  readonly after: readonly Row[]
+  /** Keys of rows that get a new place in the order: removed, then inserted again. */
+  readonly moves: readonly Row[]
   readonly inserts: readonly Row[]
   readonly updates: readonly Update[]
   readonly removes: readonly Row[]
@@ -45,7 +49,8 @@ export async function planChanges(ctx: Context, { sections }: Manifest, shapes: 
 
 /** A row comes after what it refers to and goes before it, because resources are listed in creation order. */
 export async function writeChanges(tx: Tx, changes: readonly Changes[]): Promise<void> {
-  for (const { shape, inserts, updates } of changes) {
+  for (const { shape, moves, inserts, updates } of changes) {
+    for (const where of moves) await shape.table.remove(tx, where)
     // Not `insert`: a key that the store counts up itself must not be named.
     for (const row of inserts) await shape.table.append(tx, row)
     for (const { where, patch } of updates) await shape.table.update(tx, where, patch)
@@ -57,26 +62,52 @@ export async function writeChanges(tx: Tx, changes: readonly Changes[]): Promise
 async function changesOf(ctx: Context, { shape, rows }: Section, faults: Faults): Promise<Changes> {
   const before: Row[] = await shape.table.list(ctx.tx)
   const current = new Map(before.map((row) => [identityOf(shape, row), row]))
+  const isMoved = outOfOrder(shape, rows, current)
   const plan: ResourcePlan = { resource: shape.name, added: [], changed: [], removed: [] }
-  const inserts: Row[] = []
+  const [moves, inserts, after]: [Row[], Row[], Row[]] = [[], [], []]
   const updates: Update[] = []
   for (const listed of rows) {
     const standing = current.get(listed.identity)
     current.delete(listed.identity)
     const row = filled(ctx, shape, { listed, standing, faults })
     if (!row) continue
+    after.push(row)
     const differing = standing ? shape.table.columns.filter((column) => !isSame(row[column], standing[column])) : []
     if (!standing) {
       inserts.push(row)
       plan.added.push(titleOf(shape, row))
+    } else if (isMoved.has(listed)) {
+      moves.push(pick(standing, shape.table.key))
+      inserts.push({ ...row, [shape.exported.ordered?.counter ?? '']: undefined })
+      plan.changed.push(titleOf(shape, row))
     } else if (differing.length > 0) {
       updates.push({ where: pick(standing, shape.table.key), patch: pick(row, differing) })
       plan.changed.push(titleOf(shape, row))
     }
   }
-  plan.removed = [...current.values()].map((row) => titleOf(shape, row))
-  const removes = [...current.values()].map((row) => pick(row, shape.table.key))
-  return { shape, before, inserts, updates, removes, plan }
+  const { show = (row: Row) => row } = shape.exported
+  const { shown = [], hidden = [] } = Object.groupBy(current.values(), (row) => (show(row) ? 'shown' : 'hidden'))
+  plan.removed = shown.map((row) => titleOf(shape, row))
+  const removes = shown.map((row) => pick(row, shape.table.key))
+  return { shape, before, after: [...after, ...hidden], moves, inserts, updates, removes, plan }
+}
+
+/** The rows whose counter does not rise in the manifest's order. A row behind a new one is among them: it is counted after it. */
+function outOfOrder(shape: Shape, rows: readonly ListedRow[], current: ReadonlyMap<string, Row>): Set<ListedRow> {
+  const moved = new Set<ListedRow>()
+  const { ordered } = shape.exported
+  if (!ordered) return moved
+  const last = new Map<unknown, number>()
+  for (const listed of rows) {
+    const place = listed.row[ordered.within]
+    const count = Number(current.get(listed.identity)?.[ordered.counter] ?? Number.POSITIVE_INFINITY)
+    if (count > (last.get(place) ?? Number.NEGATIVE_INFINITY)) last.set(place, count)
+    else if (current.has(listed.identity)) {
+      moved.add(listed)
+      last.set(place, Number.POSITIVE_INFINITY)
+    }
+  }
+  return moved
 }
 
 interface Filling {
@@ -104,24 +135,33 @@ interface Surroundings {
   readonly faults: Faults
 }
 
-/** Rows that name what will not be there: the engine would refuse them too, but without a line. */
+/**
+ * Notes rows that name what will not be there. A row that is in the store already and names what is not there now either
+ * stays, so that a store can always take its own export.
+ */
 async function noteOrphans(tx: Tx, { shape, rows }: Section, around: Surroundings): Promise<void> {
   for (const [column, name] of Object.entries(shape.exported.refers ?? {})) {
     if (name === undefined) continue
-    const keys = await keysAfter(tx, name, around)
-    for (const { line, row } of rows) {
-      if (row[column] === undefined || keys.has(row[column])) continue
-      around.faults.add(line, `${shape.name}: ${column} is ${row[column]}, and ${name} will have no such row`)
+    const { before, after } = await keysOf(tx, name, around)
+    const orphans = rows.filter(({ row }) => row[column] !== undefined && !after.has(row[column]))
+    if (orphans.length === 0) continue
+    const current = new Map((await shape.table.list(tx)).map((row: Row) => [identityOf(shape, row), row]))
+    for (const { line, identity, row } of orphans) {
+      const value = row[column]
+      if (!before.has(value) && current.get(identity)?.[column] === value) continue
+      around.faults.add(line, `${shape.name}: ${column} is ${value}, and ${name} will have no such row`)
     }
   }
 }
 
-async function keysAfter(tx: Tx, name: string, { sections, shapes }: Surroundings): Promise<Set<unknown>> {
+async function keysOf(tx: Tx, name: string, { sections, shapes }: Surroundings) {
   const shape = shapes.find((known) => known.name === name)
   const [column] = shape?.key ?? []
   if (!shape || column === undefined) throw new Error(`${name} is referred to and not exported`)
-  const rows = sections.get(name)?.rows.map(({ row }) => row) ?? (await shape.table.list(tx))
-  return new Set(rows.map((row) => row[column]))
+  const keys = (rows: readonly Row[]): Set<unknown> => new Set(rows.map((row) => row[column]))
+  const before = keys(await shape.table.list(tx))
+  const listed = sections.get(name)?.rows.map(({ row }) => row)
+  return { before, after: listed ? keys(listed) : before }
 }
 
 function pick(row: Row, columns: readonly string[]): Row {

@@ -101,11 +101,6 @@ const BAD: Record<string, Record<string, [given: string | Uint8Array, ...faults:
     'UTF-16': [Buffer.from('\ufeffconfig_version: 1\n', 'utf16le'), /line 1: is not valid UTF-8/, /U\+0000/],
     'half a character': ['acl: "\ud800"', /line 1: holds the character U\+D800/],
   },
-  'Y10: nothing is not the same as none': {
-    'a key alone': [at(1, 'acl:\n'), /line 2: acl has no rows: write acl: \[\] to remove every one, or leave acl out/],
-    null: [at(1, 'acl: null\n'), /line 2: acl has no rows/],
-    'a tilde': [at(1, 'acl: ~\nroutes: []\n'), /line 2: acl has no rows/],
-  },
   'Y11: rows that do not fit': {
     'all that is wrong at once': [
       at(1, 'routes:\n  - matc: x\n    seq: a\n  - seq: 1\n    match: room\n    target: ""\ngates: []\n'),
@@ -210,6 +205,12 @@ function gate(enabled: string, limit = '5'): string {
 function group(name: string): string {
   return at(1, `groups:\n  - folder: a\n    ${name}\n    product: p\n    open: true\n`)
 }
+
+test('a resource with nothing below its key is an empty list', () => {
+  for (const body of ['acl:\n', 'acl: []\n', 'acl: null\n', 'acl: ~\nroutes: []\n', '# a\nacl: # b\n\n# c\n'])
+    assert.deepEqual(rowsOf(at(1, body), 'acl'), [], body)
+  assert.equal(rowsOf(at(1, 'routes:\n'), 'acl'), undefined)
+})
 
 for (const [title, cases] of Object.entries(BAD)) {
   suite(`a manifest is refused (${title})`, () => {

@@ -28,6 +28,7 @@ export async function writeManifest(tx: Tx, shapes: readonly Shape[]): Promise<s
   for (const shape of [...shapes].sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const head = parts.push(`${shape.name}: []\n`) - 1
     for await (const rows of pages(tx, shape)) {
+      if (rows.length === 0) continue
       parts[head] = `${shape.name}:\n`
       parts.push(rowsText(shape.columns, rows))
     }
@@ -80,17 +81,22 @@ function prose(text: string): string {
   return `${sign}\n${body.replace(/^(?=.)/gm, FIELD_INDENT)}`
 }
 
-/** Every row in the order of the manifest's key. Text sorts by its UTF-8 bytes on every engine, numbers as numbers. */
-async function* pages(tx: Tx, { table, columns, key }: Shape): AsyncGenerator<Row[]> {
-  const order = key.join(', ')
-  const select = `select ${columns.join(', ')} from ${table.name}`
-  const beyond = `where (${order}) > (${key.map((_, index) => `$${index + 1}`).join(', ')})`
+/**
+ * Every row that is shown, in the order of the manifest's key or in the rows' own. Text sorts by its UTF-8 bytes on every
+ * engine, numbers as numbers.
+ */
+async function* pages(tx: Tx, { table, columns, key, exported }: Shape): AsyncGenerator<Row[]> {
+  const { ordered, show = (row: Row) => row } = exported
+  const by = ordered ? [ordered.within, ordered.counter] : key
+  const order = by.join(', ')
+  const select = `select ${[...new Set([...columns, ...by])].join(', ')} from ${table.name}`
+  const beyond = `where (${order}) > (${by.map((_, index) => `$${index + 1}`).join(', ')})`
   let last: Record<string, Value> | undefined
   do {
-    const place: Value[] = last ? key.map((column) => last?.[column] ?? null) : []
+    const place: Value[] = last ? by.map((column) => last?.[column] ?? null) : []
     const sql = `${select} ${last ? beyond : ''} order by ${order} limit ${PAGE}`
     const { rows } = await run(tx, sql, place)
-    if (rows.length > 0) yield rows.map((record) => table.decode(record))
+    yield rows.map((record) => show(table.decode(record))).filter((row) => row !== undefined)
     last = rows.length === PAGE ? rows.at(-1) : undefined
     if (last) await immediate()
   } while (last)

@@ -14,9 +14,11 @@ import {
   SHAPES,
 } from '../../test/support/manifest.ts'
 import { groups } from '../core/groups.ts'
+import { onboardingGates } from '../core/onboarding-gates.ts'
 import { hashToken, routeTokens } from '../core/route-tokens.ts'
 import { routes } from '../core/routes.ts'
 import { scheduledTasks, taskRunLogs } from '../core/tasks.ts'
+import { webHosts } from '../core/web-hosts.ts'
 import { webRoutes } from '../core/web-routes.ts'
 import { audit } from '../registry/audit.ts'
 import type { Tx } from '../store/engine.ts'
@@ -25,6 +27,8 @@ import { writeManifest } from './yaml-write.ts'
 
 const THEN = '2025-05-05T05:05:05.000Z'
 const TEAM = '  - {folder: team, name: Team, product: assistant, open: true}\n'
+const group = (folder: string): string => `  - {folder: ${folder}, name: ${folder}, product: p, open: true}\n`
+const TASK = { owner: 'main', chat_jid: 'main', prompt: 'go', context_mode: 'group', created_at: THEN } as const
 const MAIN = '  - {folder: main, name: main, product: assistant, open: true}\n'
 
 const write = ({ host }: TestHost, work: (tx: Tx) => Promise<void>) => host.engine.transaction(work)
@@ -52,20 +56,27 @@ onEveryEngine('export', (engine) => {
       'routes: []',
       'scheduled_tasks: []',
       'secrets: []',
+      'web_hosts: []',
       'web_routes: []',
     ])
   })
 
-  test('sorts rows by the manifest key: numbers as numbers, text by its bytes', async (t) => {
+  test('sorts rows by the manifest key, text by its bytes; routes by seq, and then as they were added', async (t) => {
     const svc = await testHost(t, engine)
     await write(svc, async (tx) => {
       for (const seq of [10, 2, -1, 0]) await routes.append(tx, { seq, match: '', target: 'main' })
       for (const target of ['b', 'B', 'a/b', 'a.b']) await routes.append(tx, { seq: 3, match: '', target })
+      for (const spec of ['b', 'B', 'a/b', 'a.b'])
+        await onboardingGates.append(tx, { spec, daily_limit: 1, enabled: true })
     })
-    const text = sectionOf(await exportOf(svc), 'routes')
+    const text = await exportOf(svc)
     assert.deepEqual(
       [...text.matchAll(/seq: (.*)\n.*\n.*target: (.*)/g)].map(([, seq, target]) => `${seq} ${target}`),
-      ['-1 main', '0 main', '2 main', '3 B', '3 a.b', '3 a/b', '3 b', '10 main'],
+      ['-1 main', '0 main', '2 main', '3 b', '3 B', '3 a/b', '3 a.b', '10 main'],
+    )
+    assert.deepEqual(
+      [...text.matchAll(/spec: (.*)/g)].map(([, spec]) => spec),
+      ['B', 'a.b', 'a/b', 'b'],
     )
   })
 
@@ -159,39 +170,54 @@ test('between two pages of an export others get their turn', async (t) => {
 onEveryEngine('apply', (engine) => {
   test('adds, changes and removes, and says so', async (t) => {
     const svc = await testHost(t, engine)
-    await applied(svc, at(1, `groups:\n${MAIN}${TEAM}`))
-    const result = await applied(
-      svc,
-      at(
-        2,
-        'groups:\n  - {folder: team, name: Other, product: assistant, open: true}\n  - {folder: new, name: new, product: p, open: false}\n',
-      ),
-    )
-    assert.deepEqual([result.from, result.to, result.warnings], [2, 3, []])
-    assert.deepEqual(keysOf(result), { groups: { added: ['new'], changed: ['team'], removed: ['main'] } })
+    await applied(svc, at(1, `groups:\n${MAIN}${TEAM}${group('old')}`))
+    const other = '  - {folder: team, name: Other, product: assistant, open: true}\n'
+    const result = await applied(svc, at(2, `groups:\n${MAIN}${other}${group('new')}`))
+    assert.deepEqual([result.from, result.to, result.warnings, result.effects], [2, 3, [], []])
+    assert.deepEqual(keysOf(result), { groups: { added: ['new'], changed: ['team'], removed: ['old'] } })
     const rows = await svc.host.engine.read((tx) => groups.list(tx))
     assert.deepEqual(
       rows.map(({ folder, name }) => [folder, name]),
       [
+        ['main', 'main'],
         ['new', 'new'],
         ['team', 'Other'],
       ],
     )
   })
 
-  test('leaves alone what the manifest does not name, and clears what it names as []', async (t) => {
+  test('leaves alone what the manifest does not name, and clears what it names without rows', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main', 'team')
     const before = await exportOf(svc)
-    await applied(svc, at(1, 'scheduled_tasks: []\n'))
+    await applied(svc, at(1, 'scheduled_tasks: []\nacl_membership:\n'))
     const after = await exportOf(svc)
-    assert.equal(sectionOf(after, 'scheduled_tasks'), 'scheduled_tasks: []\n')
-    for (const name of ['acl', 'acl_membership', 'groups', 'network_rules', 'routes'])
+    for (const name of ['scheduled_tasks', 'acl_membership']) assert.equal(sectionOf(after, name), `${name}: []\n`)
+    for (const name of ['acl', 'groups', 'network_rules', 'routes'])
       assert.equal(sectionOf(after, name), sectionOf(before, name))
+  })
+
+  test('refuses groups without main, which cannot be removed', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main', 'team')
+    const before = await exportOf(svc)
+    for (const body of ['groups:\n', 'groups: []\n', `groups:\n${TEAM}`])
+      await assert.rejects(
+        applyTo(svc, at(1, body), { force: true }),
+        refused('invalid', 'line 2: groups: main must be there'),
+      )
+    // A fault of its row is the only one that is told.
+    const odd = MAIN.replace('name: main', 'name: 7')
+    await assert.rejects(
+      applyTo(svc, at(1, `groups:\n${odd}`)),
+      refused('invalid', /^line 3: groups: name must be text$/),
+    )
+    assert.equal(await exportOf(svc), before)
   })
 
   test('counts the version up even when nothing else changes', async (t) => {
     const svc = await testHost(t, engine)
+    await svc.groups('main')
     const text = await exportOf(svc)
     const result = await applied(svc, text)
     assert.deepEqual(keysOf(result), {})
@@ -233,11 +259,10 @@ onEveryEngine('apply', (engine) => {
 
   test('a task that stays keeps its run logs and its next run; a new rhythm gets a new one', async (t) => {
     const svc = await testHost(t, engine)
-    const task = { owner: 'main', chat_jid: 'main', prompt: 'go', context_mode: 'group', created_at: THEN } as const
     await write(svc, async (tx) => {
-      await scheduledTasks.insert(tx, { ...task, id: 'a', cron: '60000', next_run: THEN, status: 'firing' })
-      await scheduledTasks.insert(tx, { ...task, id: 'b', status: 'completed' })
-      await scheduledTasks.insert(tx, { ...task, id: 'c', cron: '60000', next_run: THEN, status: 'paused' })
+      await groups.insert(tx, { folder: 'main', name: 'main', product: 'p', open: true, added_at: THEN })
+      await scheduledTasks.insert(tx, { ...TASK, id: 'a', cron: '60000', next_run: THEN, status: 'firing' })
+      await scheduledTasks.insert(tx, { ...TASK, id: 'c', cron: '60000', next_run: THEN, status: 'paused' })
       await taskRunLogs.insert(tx, { id: '1', task_id: 'a', run_at: THEN, duration_ms: 1, status: 'ok' })
     })
     const old = (await exportOf(svc)).replaceAll(/status: (firing|paused|completed)/g, 'status: active')
@@ -251,7 +276,6 @@ onEveryEngine('apply', (engine) => {
       tasks.map(({ status, next_run }) => [status, next_run]),
       [
         ['firing', THEN],
-        ['completed', undefined],
         ['active', '2026-01-01T00:01:00.000Z'],
       ],
     )
@@ -259,6 +283,150 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual(keysOf(await applied(svc, slower)).scheduled_tasks?.changed, ['a'])
     const [changed] = await svc.host.engine.read((tx) => scheduledTasks.list(tx))
     assert.deepEqual([changed?.cron, changed?.next_run], ['0 2 * * *', '2026-01-01T02:00:00.000Z'])
+  })
+
+  test('a single run keeps its time; one that has fired is not exported, and stays as it is', async (t) => {
+    const [svc, elsewhere] = [await testHost(t, engine), await testHost(t, engine)]
+    const [soon, later] = ['2026-01-02T00:00:00.000Z', '2026-01-03T00:00:00.000Z']
+    for (const { host } of [svc, elsewhere])
+      await host.engine.transaction((tx) =>
+        groups.insert(tx, { folder: 'main', name: 'main', product: 'p', open: true, added_at: THEN }),
+      )
+    await write(svc, async (tx) => {
+      await scheduledTasks.insert(tx, { ...TASK, id: 'a', next_run: soon, status: 'active' })
+      await scheduledTasks.insert(tx, { ...TASK, id: 'b', next_run: soon, status: 'paused' })
+      await scheduledTasks.insert(tx, { ...TASK, id: 'c', next_run: THEN, status: 'firing' })
+      await scheduledTasks.insert(tx, { ...TASK, id: 'd', status: 'completed' })
+    })
+    const tasksOf = async ({ host }: TestHost): Promise<string[]> =>
+      (await host.engine.read((tx) => scheduledTasks.list(tx))).map(
+        ({ id, status, next_run }) => `${id} ${status} ${next_run}`,
+      )
+    const [text, before] = [await exportOf(svc), await tasksOf(svc)]
+    assert.deepEqual(keysOf(await applied(svc, text)), {})
+    assert.deepEqual(await tasksOf(svc), before)
+    await applied(elsewhere, text)
+    assert.deepEqual(await tasksOf(elsewhere), [`a active ${soon}`, `b paused ${soon}`])
+
+    // An old export neither revives what has fired nor removes it; another time is taken, in UTC.
+    await svc.host.engine.transaction((tx) => scheduledTasks.update(tx, { id: 'a' }, { status: 'completed' }))
+    const moved = text.replaceAll(soon, '2026-01-03T01:00:00.000+01:00')
+    assert.deepEqual(keysOf(await applied(svc, moved, { force: true })).scheduled_tasks, {
+      added: [],
+      changed: ['b'],
+      removed: [],
+    })
+    assert.deepEqual((await tasksOf(svc)).slice(0, 2), [`a completed ${soon}`, `b paused ${later}`])
+    const both = text.replace(/^( +)next_run:/m, '$1cron: "0 2 * * *"\n$1next_run:')
+    await assert.rejects(
+      applyTo(svc, both, { force: true }),
+      refused('invalid', /^line \d+: scheduled_tasks: next_run is for a task without cron/),
+    )
+  })
+
+  test('a task without a time runs now, and one that is there keeps its time', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main')
+    const task = (id: string): string =>
+      `  - {id: ${id}, owner: main, chat_jid: main, prompt: p, status: active, context_mode: group}\n`
+    const timeOf = async (id: string) => (await svc.host.engine.read((tx) => scheduledTasks.find(tx, { id })))?.next_run
+    await applied(svc, at(1, `scheduled_tasks:\n${task('a')}`))
+    svc.clock.advance(60_000)
+    await applied(svc, at(2, `scheduled_tasks:\n${task('a')}${task('b')}`))
+    assert.deepEqual([await timeOf('a'), await timeOf('b')], ['2026-01-01T00:00:00.000Z', '2026-01-01T00:01:00.000Z'])
+  })
+
+  test('tasks of a group which will not be there are refused, but not what the store has of one already', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main', 'team', 'old')
+    await svc.host.engine.transaction((tx) => groups.remove(tx, { folder: 'old' }))
+    const text = await exportOf(svc)
+    assert.match(text, /owner: old/)
+    assert.deepEqual(keysOf(await applied(svc, text)), {})
+    const before = await exportOf(svc)
+    const task = '  - {id: new, owner: nope, chat_jid: main, prompt: p, status: active, context_mode: group}\n'
+    await assert.rejects(
+      applyTo(svc, text.replace(/^scheduled_tasks:\n/m, `scheduled_tasks:\n${task}`), { force: true }),
+      refused('invalid', /^line \d+: scheduled_tasks: owner is nope, and groups will have no such row$/),
+    )
+    const withoutTeam = text.replace(/^ {2}- folder: team\n(?: {4}.*\n)*/m, '')
+    await assert.rejects(
+      applyTo(svc, withoutTeam, { force: true }),
+      refused('invalid', /5 faults\nline \d+: scheduled_tasks: owner is team, and groups will have no such row\n/),
+    )
+    assert.equal(await exportOf(svc), before)
+  })
+
+  test('routes of equal seq keep the order of the manifest; only those that change places get a new id', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main')
+    const list = (...targets: string[]) =>
+      `routes:\n${targets.map((target) => `  - {seq: 0, match: "", target: ${target}}\n`).join('')}`
+    const idsOf = async (): Promise<string[]> => {
+      const rows = await svc.host.engine.read((tx) => routes.list(tx))
+      return rows.map(({ id, target }) => `${id} ${target}`)
+    }
+    await applied(svc, at(1, list('z', 'm', 'a')))
+    assert.deepEqual(await idsOf(), ['1 z', '2 m', '3 a'])
+    assert.deepEqual(keysOf(await applied(svc, at(2, list('z', 'm', 'a')))), {})
+    const result = await applied(svc, at(3, list('z', 'new', 'm', 'a', 'last')))
+    assert.deepEqual(keysOf(result).routes, {
+      added: ['0 "" new', '0 "" last'],
+      changed: ['0 "" m', '0 "" a'],
+      removed: [],
+    })
+    assert.deepEqual(await idsOf(), ['1 z', '4 new', '5 m', '6 a', '7 last'])
+    assert.deepEqual(keysOf(await applied(svc, at(4, list('a', 'z')))).routes, {
+      added: [],
+      changed: ['0 "" z'],
+      removed: ['0 "" new', '0 "" m', '0 "" last'],
+    })
+    assert.deepEqual(await idsOf(), ['6 a', '8 z'])
+  })
+
+  test('the plan says what ends and what stays of a group that goes, and what a new one takes over', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main', 'team')
+    await svc.grant('folder:team', 'mcp:send', '**')
+    const token = { token_hash: hashToken('x'), jid: 'web:team', owner_folder: 'team', created_at: THEN }
+    await write(svc, (tx) => routeTokens.insert(tx, token))
+    const effects = async (version: number, body: string, options = {}) => {
+      const result = await applyTo(svc, at(version, body), options)
+      return result.kind === 'mismatch' ? result : result.effects
+    }
+    const without = `groups:\n${MAIN}`
+    const tasks = '5 tasks (team-mem-0, team-mem-1, team-mem-2, team-mem-3, team-mem-4)'
+    const grants = '1 grant (folder:team mcp:send **), 1 role (role:member)'
+    const ends = '1 link (web:team)'
+    assert.deepEqual(await effects(1, without, { dry_run: true }), [
+      { folder: 'team', ends, stays: `${tasks}, ${grants}` },
+    ])
+    // What the manifest removes by itself is not among it.
+    assert.deepEqual(await effects(1, `${without}scheduled_tasks: []\n`, { dry_run: true }), [
+      { folder: 'team', ends, stays: grants },
+    ])
+    await effects(1, without)
+    const back = `groups:\n${MAIN}${TEAM}`
+    assert.deepEqual(await effects(2, back, { dry_run: true }), [{ folder: 'team', inherits: `${tasks}, ${grants}` }])
+    assert.deepEqual(await effects(2, `${back}scheduled_tasks:\nacl:\nacl_membership:\n`), [])
+  })
+
+  test('host bindings go out and in, and name groups that are there', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main', 'team')
+    await write(svc, (tx) => webHosts.insert(tx, { hostname: 'a.example', folder: 'team' }))
+    const section = 'web_hosts:\n  - hostname: a.example\n    folder: team\n'
+    assert.equal(sectionOf(await exportOf(svc), 'web_hosts'), section)
+    await applied(svc, at(1, `${section}  - hostname: b.example:8443\n    folder: main\n`))
+    assert.deepEqual(keysOf(await applied(svc, at(2, section))).web_hosts?.removed, ['b.example:8443'])
+    await assert.rejects(
+      applyTo(svc, at(3, section.replace('team', 'nope'))),
+      refused('invalid', 'line 3: web_hosts: folder is nope, and groups will have no such row'),
+    )
+    await assert.rejects(
+      applyTo(svc, at(3, section.replace('a.ex', 'A.ex'))),
+      refused('invalid', 'line 3: web_hosts: hostname'),
+    )
   })
 
   test('a route that stays keeps its id', async (t) => {
@@ -320,7 +488,7 @@ onEveryEngine('apply', (engine) => {
 
   test('force passes nothing else', async (t) => {
     const svc = await testHost(t, engine)
-    for (const bad of ['acl: []\n', 'config_version: x\n', at(1, 'acl:\n'), at(1, 'x: []\n')])
+    for (const bad of ['acl: []\n', 'config_version: x\n', at(1, 'acl: 7\n'), at(1, 'x: []\n')])
       await assert.rejects(applyTo(svc, bad, { force: true }), refused('invalid', 'line '))
   })
 
@@ -328,7 +496,7 @@ onEveryEngine('apply', (engine) => {
     const svc = await testHost(t, engine)
     await svc.groups('main')
     const before = [await exportOf(svc), await everythingElse(svc.host)]
-    const manifest = at(1, `groups:\n${TEAM}acl: []\n`)
+    const manifest = at(1, `groups:\n${MAIN}${TEAM}acl: []\n`)
     const planned = await applyTo(svc, manifest, { dry_run: true })
     assert.deepEqual([await exportOf(svc), await everythingElse(svc.host)], before)
     assert.deepEqual(await audited(svc), [])
@@ -356,8 +524,7 @@ onEveryEngine('apply', (engine) => {
     // Moved from a group that goes to one that comes, in whatever order the manifest has them.
     await applied(svc, at(1, `web_routes:\n${webRoute('team')}`))
     const moved = `web_routes:\n  - {path_prefix: /team, access: public, folder: new}\n`
-    const group = '  - {folder: new, name: new, product: p, open: true}\n'
-    await applied(svc, at(2, `${moved}groups:\n${group}`))
+    await applied(svc, at(2, `${moved}groups:\n${MAIN}${group('new')}`))
     const rows = await svc.host.engine.read((tx) => webRoutes.list(tx))
     assert.deepEqual(
       rows.map(({ path_prefix, folder }) => [path_prefix, folder]),
@@ -367,6 +534,9 @@ onEveryEngine('apply', (engine) => {
 
   test('what only the store can tell is refused with its line, too', async (t) => {
     const svc = await testHost(t, engine)
+    await write(svc, (tx) =>
+      groups.insert(tx, { folder: 'main', name: 'main', product: 'p', open: true, added_at: THEN }),
+    )
     const task = (id: string, cron: string) =>
       `  - {id: ${id}, owner: main, chat_jid: main, prompt: p, cron: "${cron}", status: active, context_mode: group}\n`
     const manifest = at(
@@ -414,7 +584,7 @@ onEveryEngine('apply', (engine) => {
 
   test('one audit row with fingerprint and counts, and nothing of the text', async (t) => {
     const svc = await testHost(t, engine)
-    const manifest = at(1, `groups:\n${TEAM}acl: []\n`)
+    const manifest = at(1, `groups:\n${MAIN}${TEAM}acl: []\n`)
     await applied(svc, manifest, { source: 'deploy/prod.yaml' })
     const [row, ...more] = await audited(svc)
     assert.deepEqual(more, [])
@@ -426,7 +596,7 @@ onEveryEngine('apply', (engine) => {
       sha256: createHash('sha256').update(manifest).digest('hex').slice(0, 16),
       version: '1 -> 2',
       force: false,
-      groups: '+1 ~0 -0',
+      groups: '+2 ~0 -0',
       acl: '+0 ~0 -13',
       source: 'deploy/prod.yaml',
     })
@@ -435,7 +605,7 @@ onEveryEngine('apply', (engine) => {
   test('is for the host alone, and a refusal is logged without the text', async (t) => {
     const svc = await testHost(t, engine)
     await svc.operator('github:1')
-    const manifest = at(1, `groups:\n${TEAM}`)
+    const manifest = at(1, `groups:\n${MAIN}${TEAM}`)
     await assert.rejects(svc.as(person('github:1')).call(manifestVerb.apply, { manifest }), refused('forbidden'))
     const [row] = await audited(svc)
     assert.equal(row?.outcome, 'denied')
@@ -452,7 +622,7 @@ onEveryEngine('apply', (engine) => {
     const before = [await exportOf(svc), await everythingElse(svc.host)]
     const gates = ['a', 'b'].map((spec) => `  - {spec: ${spec}, daily_limit: 1, enabled: true}\n`).join('')
     await assert.rejects(
-      applyTo(svc, at(1, `groups:\n${TEAM}acl: []\nonboarding_gates:\n${gates}`)),
+      applyTo(svc, at(1, `groups:\n${MAIN}${TEAM}acl: []\nonboarding_gates:\n${gates}`)),
       refused('conflict'),
     )
     assert.deepEqual([await exportOf(svc), await everythingElse(svc.host)], before)
@@ -461,7 +631,7 @@ onEveryEngine('apply', (engine) => {
 
   test('of two at once exactly one wins', async (t) => {
     const svc = await testHost(t, engine)
-    const manifest = (name: string) => at(1, `groups:\n  - {folder: ${name}, name: ${name}, product: p, open: true}\n`)
+    const manifest = (name: string) => at(1, `groups:\n${MAIN}${group(name)}`)
     const names = ['a', 'b', 'c', 'd', 'e', 'f']
     const results = await Promise.all(names.map((name) => applyTo(svc, manifest(name))))
     const winners = names.filter((_, index) => results[index]?.kind === 'applied')
@@ -470,7 +640,7 @@ onEveryEngine('apply', (engine) => {
     const rows = await svc.host.engine.read((tx) => groups.list(tx))
     assert.deepEqual(
       rows.map(({ folder }) => folder),
-      winners,
+      [...winners, 'main'],
     )
     assert.equal((await audited(svc)).length, 1)
     assert.match(await exportOf(svc), /^config_version: 2\n/)

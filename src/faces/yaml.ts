@@ -6,8 +6,9 @@ import type { Context } from '../registry/context.ts'
 import { hostOnly } from '../registry/needs.ts'
 import { type NamedVerb, type Resource, type Verb, verb } from '../registry/resource.ts'
 import { type Manifest, readManifest } from './yaml-check.ts'
+import { GroupEffect, groupEffects } from './yaml-groups.ts'
 import { operatorWarnings } from './yaml-operators.ts'
-import { type Changes, planChanges, writeChanges } from './yaml-plan.ts'
+import { planChanges, writeChanges } from './yaml-plan.ts'
 import { type Shape, shapesOf } from './yaml-shape.ts'
 import { writeManifest } from './yaml-write.ts'
 
@@ -25,6 +26,7 @@ const Outcome = {
   from: z.int().describe('The config_version before'),
   to: z.int().describe('The config_version after'),
   plan: z.array(ResourcePlan).describe('For each resource that the manifest names, the keys of what changes'),
+  effects: z.array(GroupEffect).describe('What adding and removing groups does to rows of other resources'),
   warnings: z.array(z.string()),
 }
 
@@ -97,17 +99,13 @@ async function apply(
     from,
     to: from + 1,
     plan: changes.map(({ plan }) => plan),
-    warnings: operatorWarnings((table) => turnOf(table, manifest, changes)),
+    effects: await groupEffects(ctx.tx, changes),
+    warnings: operatorWarnings((table) => changes.find(({ shape }) => shape.name === table)),
   }
   if (dry_run) return { kind: 'planned', ...outcome }
   await writeChanges(ctx.tx, changes)
   await bumpConfigVersion(ctx.tx)
   return { kind: 'applied', ...outcome }
-}
-
-function turnOf(table: string, { sections }: Manifest, changes: readonly Changes[]) {
-  const before = changes.find(({ shape }) => shape.name === table)?.before
-  return before && { before, after: sections.get(table)?.rows.map(({ row }) => row) ?? [] }
 }
 
 /** Counts and a fingerprint: whoever keeps the file can tell which one it was. */

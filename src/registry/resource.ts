@@ -72,8 +72,14 @@ export interface Exported<Row> {
   omit?: readonly (keyof Row & string)[]
   /** Shown, and ignored by apply. */
   ignoredByApply?: true
-  /** A rule over the whole list: a sentence, or nothing. */
+  /** A rule over each row and over all of them: a sentence, or nothing. */
   check?(rows: readonly Row[]): string | undefined
+  /** A rule over the whole list alone, such as a row that must be there. */
+  checkWhole?(rows: readonly Row[]): string | undefined
+  /** The row as a manifest shows it. A row without one is not exported, and apply leaves it alone. */
+  show?(row: Row): Row | undefined
+  /** Rows with equal `within` keep the order of the manifest: it is the order of their `counter`, which the store sets. */
+  ordered?: { readonly within: keyof Row & string; readonly counter: keyof Row & string }
   /** Columns that hold the key of another exported resource, and that resource's name. */
   refers?: { readonly [K in keyof Row & string]?: string }
   /** Sets what the manifest does not carry; `current` is the row that stays. */

@@ -4,19 +4,38 @@ import { makerOf } from '../core/caller.ts'
 import { Budget, budgetOf, DailyCap, spentToday } from '../core/costs.ts'
 import { changeSetting, GROUP_KEYS, settingOf } from '../core/group-settings.ts'
 import { Group, groups } from '../core/groups.ts'
+import { purgeLeftovers, rowsOf, storeReader } from '../core/leftovers.ts'
 import { addGroup, RoutableJid } from '../core/new-group.ts'
-import { nameOf, parentOf } from '../core/tiers.ts'
+import { Route } from '../core/routes.ts'
+import { nameOf, parentOf, ROOT } from '../core/tiers.ts'
 import { Folder, prose } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
 import { list, mustFind } from '../registry/crud.ts'
 import { hostOnly, listed } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
+
+const Rows = z.object({ folder: z.string(), kind: z.string(), names: z.array(z.string()).readonly() })
+
+const AddedGroup = z.object({
+  added: z.boolean(),
+  routed: z.int(),
+  match: z.string().optional().describe('Of the first route, where it names the platform too'),
+  shared_with: z.string().optional().describe('A chat of another platform whose room has the same name'),
+  in_front: z.array(Route).optional().describe('Routes that lead the chat elsewhere before the new one is asked'),
+  overtaken: z.array(Route).optional().describe('Routes that led the chat elsewhere until now'),
+  inherited: z.array(Rows).optional().describe('What an earlier group of this name has left'),
+})
+
+const Removal = z.object({ is_group: z.boolean(), ends: z.array(Rows), stays: z.array(Rows) })
 
 export const groupsResource = resource({
   of: groups,
   title: 'Groups',
   servedBy: 'routd',
   exported: {
+    checkWhole: (rows) =>
+      rows.some(({ folder }) => folder === ROOT) ? undefined : `${ROOT} must be there: it cannot be removed`,
     fill: (ctx, row, current) => ({ ...row, added_at: row.added_at ?? current?.added_at ?? ctx.now }),
   },
   verbs: (table) => ({
@@ -37,20 +56,49 @@ export const groupsResource = resource({
         jid: RoutableJid.optional(),
         name: Group.shape.name.optional(),
         product: Group.shape.product.default('assistant'),
+        move: z.boolean().default(false).describe('In front of every route that leads the chat elsewhere'),
       }),
-      output: z.object({ added: z.boolean(), routed: z.int() }),
+      output: AddedGroup,
       needs: hostOnly,
-      run: async (ctx, { folder, name = nameOf(folder), ...rest }) => {
-        const { added, routes } = await addGroup(ctx.tx, { folder, name, ...rest, by: makerOf(ctx.caller) }, ctx)
-        return { added, routed: routes.length }
+      run: async (ctx, { folder, name = nameOf(folder), move, ...rest }) => {
+        const group = { folder, name, ...rest, isFirst: move, by: makerOf(ctx.caller) }
+        const { added, routing, inherited } = await addGroup(ctx.tx, group, ctx)
+        return {
+          added,
+          routed: (routing?.added.length ?? 0) + (routing?.moved.length ?? 0),
+          ...(routing?.sharedWith === undefined
+            ? {}
+            : { match: routing.added[0]?.match, shared_with: routing.sharedWith }),
+          ...some('in_front', routing?.inFront ?? []),
+          ...some('overtaken', routing?.overtaken ?? []),
+          ...some('inherited', inherited),
+        }
       },
     }),
 
-    remove: verb({
+    /** What `remove` would end and leave. */
+    removal: verb({
+      reads: true,
       input: Group.pick({ folder: true }),
+      output: Removal,
       needs: hostOnly,
-      run: async (ctx, { folder }) => {
-        if ((await table.remove(ctx.tx, { folder })) === 0) refuse('not_found', `there is no group ${folder}`)
+      run: async (ctx, { folder }) => removalOf(ctx, folder),
+    }),
+
+    remove: verb({
+      input: Group.pick({ folder: true }).extend({
+        purge: z.boolean().default(false).describe('Also removes the rows that would stay; never files'),
+      }),
+      output: Removal,
+      needs: hostOnly,
+      run: async (ctx, { folder, purge }) => {
+        if (folder === ROOT) refuse('forbidden', `${ROOT} is the root of the instance and cannot be removed`)
+        const removal = await removalOf(ctx, folder)
+        const { is_group, stays } = removal
+        if (!is_group && !(purge && stays.length > 0)) refuse('not_found', `there is no group ${folder}`)
+        await table.remove(ctx.tx, { folder })
+        if (purge) await purgeLeftovers(ctx.tx, folder)
+        return removal
       },
     }),
 
@@ -98,3 +146,14 @@ export const groupsResource = resource({
     }),
   }),
 })
+
+async function removalOf({ tx }: Context, folder: string): Promise<z.output<typeof Removal>> {
+  const is_group = (await groups.find(tx, { folder })) !== undefined
+  return { is_group, ...(await rowsOf(storeReader(tx), new Set([folder]))) }
+}
+
+/** A member that is there only where it says something. */
+function some<N extends string, T>(name: N, rows: readonly T[]): { [K in N]?: T[] } {
+  // One member, whose name is a parameter.
+  return (rows.length === 0 ? {} : { [name]: [...rows] }) as { [K in N]?: T[] }
+}

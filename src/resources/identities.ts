@@ -1,9 +1,10 @@
 // Identities: which subs are one person. For the command line; agents only look one up.
 import { z } from 'zod'
-import { Identity, identities, identityClaims } from '../core/identities.ts'
+import { Identity, type IdentityClaim, identities, identityClaims } from '../core/identities.ts'
 import { Sub } from '../core/values.ts'
 import { uuidv7 } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
 import { hostOnly } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
@@ -34,19 +35,27 @@ export const identitiesResource = resource({
     }),
 
     link: verb({
-      input: z.object({ sub: Sub, name: Identity.shape.name.optional(), id: z.string().max(64).optional() }),
+      input: z.object({
+        sub: Sub,
+        name: Identity.shape.name.optional(),
+        id: z.string().max(64).optional(),
+        move: z.boolean().default(false).describe('Even if the sub belongs to another person'),
+      }),
       output: Linked,
       needs: hostOnly,
-      run: async (ctx, { sub, name, id }) => {
+      run: async (ctx, { sub, name, id, move }) => {
         const known = id === undefined ? undefined : await table.find(ctx.tx, { id })
         if (id !== undefined && !known) refuse('not_found', `there is no identity ${id}`)
+        const claim = await identityClaims.find(ctx.tx, { sub })
+        if (claim && claim.identity_id !== id && !move) await refuseClaimed(ctx, claim)
         const identity = known ?? {
           id: uuidv7(ctx.clock, ctx.random),
           name: name ?? sub,
           created_at: ctx.now,
         }
         if (!known) await table.insert(ctx.tx, identity)
-        await identityClaims.upsert(ctx.tx, { sub, identity_id: identity.id, claimed_at: ctx.now })
+        if (claim?.identity_id !== identity.id)
+          await identityClaims.upsert(ctx.tx, { sub, identity_id: identity.id, claimed_at: ctx.now })
         return { id: identity.id, name: identity.name, created: !known }
       },
     }),
@@ -60,3 +69,12 @@ export const identitiesResource = resource({
     }),
   }),
 })
+
+async function refuseClaimed({ tx }: Context, { sub, identity_id }: z.output<typeof IdentityClaim>): Promise<never> {
+  const person = await identities.find(tx, { id: identity_id })
+  return refuse(
+    'conflict',
+    `${sub} belongs to ${person?.name ?? 'a person'} (${identity_id}) already`,
+    'link it with --move to take it away from that person',
+  )
+}

@@ -21,12 +21,14 @@ import { secretsResource } from './secrets.ts'
 import { sessionsResource } from './sessions.ts'
 import { signingKeysResource } from './signing-keys.ts'
 import { usersResource } from './users.ts'
+import { webHostsResource } from './web-hosts.ts'
 import { webRoutesResource } from './web-routes.ts'
 
 export const resources: readonly Resource[] = [
   groupsResource,
   routesResource,
   webRoutesResource,
+  webHostsResource,
   aclResource,
   aclMembershipResource,
   secretsResource,

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
-import { budgetStatus, costLog } from '../core/costs.ts'
+import { allowanceOf } from '../core/budget.ts'
+import { budgetStatus, costLog, users } from '../core/costs.ts'
+import { timestamp } from '../lib/clock.ts'
 import { auditResource } from './audit.ts'
 import { groupsResource } from './groups.ts'
 import { identitiesResource } from './identities.ts'
 import { usersResource } from './users.ts'
 
 onEveryEngine('identities, caps and the audit log', (engine) => {
-  test('a sub is claimed by one identity, and claiming it again moves it', async (t) => {
+  test('a sub is claimed by one identity, and moves to another only when that is said', async (t) => {
     const { cli, clock } = await testHost(t, engine)
     const { link, list, unlink } = identitiesResource.verbs
     const first = await cli.call(link, { sub: 'github:1', name: 'Ada' })
@@ -18,11 +20,16 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     const second = await cli.call(link, { sub: 'google:2' })
     assert.equal(second.name, 'google:2')
     clock.advance(1)
-    assert.deepEqual(await cli.call(link, { sub: 'google:2', id: first.id, name: 'ignored' }), {
-      id: first.id,
-      name: 'Ada',
-      created: false,
-    })
+    for (const target of [{ id: first.id }, { name: 'Else' }, {}])
+      await assert.rejects(
+        cli.call(link, { sub: 'google:2', ...target }),
+        refused('conflict', `google:2 belongs to google:2 (${second.id})`),
+      )
+    assert.equal((await cli.call(list, {})).identities.length, 2)
+    const moved = { id: first.id, name: 'Ada', created: false }
+    assert.deepEqual(await cli.call(link, { sub: 'google:2', id: first.id, name: 'ignored', move: true }), moved)
+    // Again to the same person changes nothing, and needs no word.
+    assert.deepEqual(await cli.call(link, { sub: 'google:2', id: first.id }), moved)
     const { identities } = await cli.call(list, {})
     assert.deepEqual(
       identities.map(({ name, subs }) => [name, subs]),
@@ -75,6 +82,39 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     for (const daily of [-1, 1.5, 2 ** 63, '5']) {
       await assert.rejects(cli.call(set_budget, { folder: 'team', daily }), refused('invalid', 'daily'))
     }
+  })
+
+  test('a cap of a person can be set exactly where a turn is held against it, and removed everywhere', async (t) => {
+    const { host, cli, groups } = await testHost(t, engine)
+    await groups('team')
+    const { set_budget } = usersResource.verbs
+    const subs = [
+      'google:1',
+      'github:1',
+      'local:ada',
+      'oidc:1',
+      'telegram:1',
+      'anon:1',
+      'githubb:1',
+      'folder:team',
+      'GitHub:1',
+    ]
+    const now = timestamp(host.clock.now())
+    for (const sub of subs) {
+      // As an earlier version did.
+      await host.engine.transaction((tx) => users.insert(tx, { sub, cost_cap_cents_per_day: 1 }))
+      const allowance = await host.engine.read((tx) => allowanceOf(tx, { folder: 'team', sender: sub, now }))
+      const isHeld = allowance.kind === 'granted' && allowance.money_cents !== undefined
+      const set = cli.call(set_budget, { sub, daily: 1 })
+      if (isHeld) await set
+      else await assert.rejects(set, refused('invalid', `a cap of ${sub} would never be in force`))
+      await cli.call(set_budget, { sub, daily: 0 })
+    }
+    const capped = await host.engine.read((tx) => users.list(tx))
+    assert.deepEqual(
+      capped.filter(({ cost_cap_cents_per_day }) => cost_cap_cents_per_day !== undefined),
+      [],
+    )
   })
 
   test('the audit log is newest first, filtered by right before the page is cut', async (t) => {

@@ -23,7 +23,7 @@ export const routesResource = resource({
   of: routes,
   title: 'Routes',
   servedBy: 'routd',
-  exported: { key: ['seq', 'match', 'target'], omit: ['id'] },
+  exported: { key: ['seq', 'match', 'target'], omit: ['id'], ordered: { within: 'seq', counter: 'id' } },
   verbs: (table) => ({
     list: list(table, 'routes', {
       needs: listed,

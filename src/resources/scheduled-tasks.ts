@@ -46,7 +46,12 @@ export const scheduledTasksResource = resource({
   title: 'ScheduledTasks',
   servedBy: 'routd',
   path: '/v1/tasks',
-  exported: { omit: ['next_run'], fill: fillTask },
+  exported: {
+    refers: { owner: 'groups' },
+    show: shownTask,
+    check: (rows) => rows.map(timeFault).find((fault) => fault !== undefined),
+    fill: fillTask,
+  },
   verbs: (table) => ({
     list: list(table, 'scheduled_tasks', {
       needs: listed,
@@ -267,18 +272,40 @@ function moved(ctx: Context, { status, cron }: Task, wish: 'active' | 'paused' |
   return { status: 'active', ...(cron === undefined ? {} : { next_run: nextRun(cron, ctx.clock.now(), ctx.timeZone) }) }
 }
 
-/** A manifest says when a task runs, never when next: an old export must not rewind a schedule. */
+/** A single run keeps its time, and is not exported once it has fired. The next run of any other task is computed. */
+function shownTask(task: Task): Task | undefined {
+  const { cron, status } = task
+  if (cron === undefined) return status === 'completed' || status === 'firing' ? undefined : task
+  // That it runs at this moment is no configuration.
+  return { ...task, next_run: undefined, status: status === 'firing' ? 'active' : status }
+}
+
+function timeFault({ cron, next_run }: Task): string | undefined {
+  return cron === undefined || next_run === undefined
+    ? undefined
+    : 'next_run is for a task without cron: the next run of any other is computed'
+}
+
+/** A manifest says when a task with a cron runs, never when next: an old export must not rewind a schedule. */
 function fillTask(ctx: Context, row: Task, current: Task | undefined): Task {
   const status = standing(row, current)
   const task = { ...row, status, created_at: row.created_at ?? current?.created_at ?? ctx.now }
-  const isResumed = current?.status === 'paused' && status === 'active' && row.cron !== undefined
+  if (row.cron === undefined) return { ...task, next_run: singleRun(ctx, { ...row, status }, current) }
+  const isResumed = current?.status === 'paused' && status === 'active'
   if (current && current.cron === row.cron && !isResumed) return { ...task, next_run: current.next_run }
-  if (row.cron === undefined) return { ...task, next_run: status === 'completed' ? undefined : ctx.now }
   const { cron, next_run } = parseSchedule(row.cron, ctx.clock.now(), ctx.timeZone)
   // Every apply would schedule it anew.
   if (cron === undefined)
-    refuse('invalid', 'cron must be five fields or milliseconds: a manifest has no single moments')
+    refuse('invalid', 'cron must be five fields or milliseconds: the time of a single run is its next_run')
   return { ...task, cron, next_run: current?.cron === cron && !isResumed ? current.next_run : next_run }
+}
+
+/** In UTC like every time in the store. Without a time it is the one that it has, or now. */
+function singleRun(ctx: Context, { status, next_run }: Task, current: Task | undefined): string | undefined {
+  const isOld = current !== undefined && current.cron === undefined
+  if (status === 'completed' || status === 'firing') return isOld ? current.next_run : undefined
+  if (next_run !== undefined) return parseSchedule(next_run, ctx.clock.now(), ctx.timeZone).next_run
+  return isOld ? current.next_run : ctx.now
 }
 
 /** What runs goes on running, and a single run that is over is over, whatever an old export remembers. */

@@ -38,8 +38,7 @@ export const secretsResource = resource({
         await mayKeep(ctx, key)
       },
       run: async (ctx, { value, ...key }) => {
-        const isUnknown = key.scope_kind === 'folder' && !(await groups.find(ctx.tx, { folder: key.owner }))
-        if (isUnknown) refuse('not_found', `there is no group ${key.owner}`)
+        if (key.scope_kind === 'folder') await mustBeGroup(ctx, key.owner)
         const sealed = ctx.keyring.seal(value, secretContext(key))
         await table.upsert(ctx.tx, { ...key, value: sealed, created_at: ctx.now })
         return { ...key, created_at: ctx.now }
@@ -66,8 +65,16 @@ export const secretsResource = resource({
       input: Paging.extend({ scope_kind: Secret.shape.scope_kind, owner: Secret.shape.owner }),
       output: listing(table, 'secrets'),
       needs: hostOnly,
-      run: (ctx, { scope_kind, owner, ...paging }) =>
-        pageOf(ctx, table, 'secrets', { where: { scope_kind, owner }, order: [['key', 'asc']], ...paging }),
+      run: async (ctx, { scope_kind, owner, ...paging }) => {
+        const page = await pageOf(ctx, table, 'secrets', {
+          where: { scope_kind, owner },
+          order: [['key', 'asc']],
+          ...paging,
+        })
+        // A group that is gone may have left some.
+        if (page.secrets.length === 0 && scope_kind === 'folder') await mustBeGroup(ctx, owner)
+        return page
+      },
     }),
   }),
 })
@@ -75,6 +82,10 @@ export const secretsResource = resource({
 function ownerFault({ scope_kind, owner }: SecretName): string | undefined {
   if (scope_kind === 'folder') return folderFault(owner)
   return Sub.safeParse(owner).error?.issues[0]?.message
+}
+
+async function mustBeGroup({ tx }: Context, folder: string): Promise<void> {
+  if (!(await groups.find(tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
 }
 
 /** A folder's secrets are its admins'; a person's are their own and the operators'. */

@@ -1,7 +1,9 @@
 // What the instance keeps of people beyond their rights: their daily cap. For the command line alone.
 import { z } from 'zod'
 import { Budget, budgetOf, DailyCap, spentToday, User, users } from '../core/costs.ts'
+import { ACCOUNT_NAMESPACES, isAccount } from '../core/namespaces.ts'
 import { Sub } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
 import { hostOnly } from '../registry/needs.ts'
 import { resource, verb } from '../registry/resource.ts'
 
@@ -14,6 +16,12 @@ export const usersResource = resource({
       input: z.object({ sub: Sub, daily: DailyCap }),
       needs: hostOnly,
       run: async (ctx, { sub, daily }) => {
+        if (daily > 0 && !isAccount(sub))
+          refuse(
+            'invalid',
+            `a cap of ${sub} would never be in force: only turns of people with an account (${ACCOUNT_NAMESPACES.join(', ')}) are counted for a person`,
+            'cap the folder instead: svc budget <instance> set folder <folder> --daily <cents>',
+          )
         await table.insertIfMissing(ctx.tx, { sub })
         await table.update(ctx.tx, { sub }, { cost_cap_cents_per_day: daily === 0 ? undefined : daily })
       },

@@ -2,11 +2,11 @@
 // that fails the rows are taken back.
 import { z } from 'zod'
 import { makerOf } from '../core/caller.ts'
+import { planChatRoutes } from '../core/chat-routes.ts'
 import { countBelow, Group, groups } from '../core/groups.ts'
 import { addGroup, RoutableJid, removeNewGroup } from '../core/new-group.ts'
 import { makeWorkspace } from '../core/prototype.ts'
 import { folderOfChat } from '../core/resolve.ts'
-import { routesFor } from '../core/routes.ts'
 import { parentOf, ROOT, reaches } from '../core/tiers.ts'
 import { Folder, folderFault } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -49,7 +49,7 @@ export const registerGroupTools = [
       const [own, folder] = [await ownFolder(ctx), await newFolder(ctx, input)]
       mustLieRight(ctx, own, folder)
       await mustHaveTool(ctx, folder)
-      await mustTakeNoChat(ctx, routesFor(input.jid, folder))
+      await mustTakeNoChat(ctx, (await planChatRoutes(ctx.tx, input.jid, folder)).added)
       const owner = await folderOfChat(ctx.tx, input.jid, ctx.routes)
       if (owner !== undefined && !reaches(own, owner))
         refuse('forbidden', `${ctx.tool}: not permitted: the chat ${input.jid} belongs to a folder outside ${own}`)
@@ -58,13 +58,13 @@ export const registerGroupTools = [
       const { jid, name = [...jid].slice(0, 128).join(''), fromPrototype } = input
       const [own, folder] = [await ownFolder(ctx), await newFolder(ctx, input)]
       await mustHaveRoom(ctx, folder)
-      const { added, ...came } = await addGroup(
+      const { added, routes, tasks } = await addGroup(
         ctx.tx,
         { folder, name, product: PRODUCT, jid, by: makerOf(ctx.caller) },
         ctx,
       )
       if (!added) refuse('conflict', `there is a group ${folder} already`)
-      return { ...came, folder, from: fromPrototype ? own : undefined }
+      return { routes, tasks, folder, from: fromPrototype ? own : undefined }
     },
     finish: async (asking, { from, folder, routes, tasks }, { jid }) => {
       await makeFolder(asking, { folder, from }, { folder, routes, tasks })

@@ -9,6 +9,7 @@ import { audit } from '../../src/registry/audit.ts'
 import { call } from '../../src/registry/call.ts'
 import type { Host } from '../../src/registry/context.ts'
 import { resources } from '../../src/resources/index.ts'
+import type { Tx } from '../../src/store/engine.ts'
 import type { Address } from '../../src/store/index.ts'
 import { run } from '../../src/store/statement.ts'
 import { fakeClock } from './clock.ts'
@@ -81,4 +82,14 @@ export function everythingElse({ engine }: Host): Promise<string> {
     }
     return JSON.stringify(tables, null, 1)
   })
+}
+
+/** Every row of the store, each as a line that begins with its table; without the audit log and the stamps. */
+export async function everyRow(tx: Tx): Promise<string[]> {
+  const lines: string[] = []
+  for (const { name } of TABLES.filter((table) => table.name !== audit.name)) {
+    const { rows } = await run(tx, `select * from ${name}`)
+    lines.push(...rows.map((row) => `${name} ${JSON.stringify(row)}`))
+  }
+  return lines.sort()
 }

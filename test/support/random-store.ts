@@ -60,7 +60,7 @@ function withoutAbsent(row: Row): Row {
   return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== undefined))
 }
 
-const groups = rows(
+const someGroups = rows(
   {
     folder,
     name: line,
@@ -75,6 +75,13 @@ const groups = rows(
     updated_at: optional(time),
   },
   ['folder'],
+)
+
+const MAIN = { name: 'main', product: 'assistant', open: true, added_at: '2026-01-01T00:00:00.000Z' }
+
+/** The root is always there. */
+const groups = someGroups.map((rows) =>
+  rows.some(({ folder }) => folder === 'main') ? rows : [{ ...MAIN, folder: 'main' }, ...rows],
 )
 
 /** Roles lead only to higher ones, so that there is no circle. */
@@ -95,13 +102,13 @@ const membership = fc
 
 const redirect = fc.constantFrom('/', '/pub/a/', '/x')
 
-/** Every exported resource; web routes name groups that are there. */
+/** Every exported resource; what refers to groups names some that are there. */
 export const randomStore: fc.Arbitrary<RandomStore> = groups.chain((groups) =>
   fc.record({
     groups: fc.constant(groups),
     routes: rows(
       {
-        seq: fc.integer({ min: -12, max: 12 }),
+        seq: fc.oneof(fc.integer({ min: -1, max: 1 }), fc.integer({ min: -12, max: 12 })),
         match,
         target,
         observe_window_messages: optional(window),
@@ -109,21 +116,23 @@ export const randomStore: fc.Arbitrary<RandomStore> = groups.chain((groups) =>
       },
       ['seq', 'match', 'target'],
     ),
-    web_routes:
-      groups.length === 0
-        ? fc.constant([])
-        : rows(
-            {
-              path_prefix: fc.array(segment, { maxLength: 3 }).map((segments) => `/${segments.join('/')}`),
-              access: fc.constantFrom('public', 'auth', 'deny', 'redirect'),
-              folder: fc.constantFrom(...groups.map((group) => group.folder)),
-              created_at: time,
-              redirect_to: redirect,
-            },
-            ['path_prefix'],
-          ).map((list) =>
-            list.map(({ redirect_to, ...row }) => (row.access === 'redirect' ? { ...row, redirect_to } : row)),
-          ),
+    web_routes: rows(
+      {
+        path_prefix: fc.array(segment, { maxLength: 3 }).map((segments) => `/${segments.join('/')}`),
+        access: fc.constantFrom('public', 'auth', 'deny', 'redirect'),
+        folder: fc.constantFrom(...groups.map((group) => group.folder)),
+        created_at: time,
+        redirect_to: redirect,
+      },
+      ['path_prefix'],
+    ).map((list) => list.map(({ redirect_to, ...row }) => (row.access === 'redirect' ? { ...row, redirect_to } : row))),
+    web_hosts: rows(
+      {
+        hostname: fc.constantFrom('a.example', 'b.example', 'a.example:8443', 'no', '1.example'),
+        folder: fc.constantFrom(...groups.map((group) => group.folder)),
+      },
+      ['hostname'],
+    ),
     acl: rows(
       {
         principal: fc.oneof(sub, fc.constantFrom('role:operator', '**', 'github:*')),
@@ -141,11 +150,11 @@ export const randomStore: fc.Arbitrary<RandomStore> = groups.chain((groups) =>
     scheduled_tasks: rows(
       {
         id: line,
-        owner: folder,
+        owner: fc.constantFrom(...groups.map((group) => group.folder)),
         chat_jid: line,
         prompt: prose,
         cron: optional(fc.constantFrom('0 2 * * *', '*/5 1-3 * * 1', '60000')),
-        next_run: optional(time),
+        next_run: time,
         status: fc.constantFrom('active', 'paused', 'firing', 'completed'),
         context_mode: fc.constantFrom('group', 'isolated'),
         created_at: time,

@@ -1,6 +1,7 @@
 // Makes the store equal to a manifest, or says what would change.
 import { existsSync } from 'node:fs'
 import { groupDirs } from '../../core/layout.ts'
+import type { GroupEffect } from '../../faces/yaml-groups.ts'
 import { readBytes } from '../../lib/atomic-file.ts'
 import { cell } from '../../lib/print.ts'
 import { command, type Svc } from '../command.ts'
@@ -13,7 +14,7 @@ export const applyCommands = [
   command({
     usage: 'apply <instance> <file> [--force|-f] [--dry-run]',
     about:
-      'make each resource that <file> (- is stdin) names equal to it; --force whatever its config_version, --dry-run only says what would change',
+      'make each resource that <file> (- is stdin) names equal to it, removing rows that it does not list; --force whatever its config_version, --dry-run only says what would change',
     example: 'apply demo config.yaml --dry-run',
     run: (svc, { instance, file, force, dryRun }) => apply(svc, { instance, file, force, dry_run: dryRun }),
   }),
@@ -37,7 +38,9 @@ async function apply(svc: Svc, { instance, file, force, dry_run }: Applying): Pr
   const outcome = await call(manifestVerbs(resources).apply, { source: file, manifest, force, dry_run })
   if (outcome.kind === 'mismatch') {
     print.say(`svc: config_version mismatch: the manifest has ${outcome.manifest}, the store ${outcome.store}`)
-    print.say(`hint: svc export ${instance} again and apply what you changed, or use --force`)
+    print.say(
+      `hint: every apply raises it by one; svc export ${instance} writes a manifest with the current one, --force skips this check`,
+    )
     return MISMATCH
   }
   for (const warning of outcome.warnings) print.warn(warning)
@@ -46,11 +49,22 @@ async function apply(svc: Svc, { instance, file, force, dry_run }: Applying): Pr
     ...changed.map((key) => `~ ${resource} ${key}`),
     ...removed.map((key) => `- ${resource} ${key}`),
   ])
-  for (const line of lines.length > 0 ? lines : ['no changes']) print.line(cell(line))
+  for (const line of lines) print.line(cell(line))
+  for (const effect of outcome.effects) for (const line of effectLines(instance, effect)) print.line(cell(line))
   const verb = outcome.kind === 'applied' ? 'applied' : 'would apply'
-  print.line(`${verb} ${file}; config_version: ${outcome.from} -> ${outcome.to}`)
+  const nothing = outcome.kind === 'applied' ? 'nothing changed but ' : 'nothing would change but '
+  const version = `config_version: ${outcome.from} -> ${outcome.to}`
+  print.line(`${verb} ${file}; ${lines.length > 0 ? '' : nothing}${version}`)
   if (outcome.kind === 'applied' && outcome.plan.some(({ resource }) => resource === 'groups')) await setUpFolders(svc)
   return 0
+}
+
+function* effectLines(instance: string, { folder, ends, stays, inherits }: GroupEffect): Generator<string> {
+  const purge = `svc group ${instance} rm ${folder} --purge`
+  if (ends !== undefined) yield `  with group ${folder} end: ${ends}`
+  if (stays !== undefined) yield `  of group ${folder} stay: ${stays}; ${purge} removes them`
+  if (inherits !== undefined)
+    yield `  group ${folder} takes over from an earlier one: ${inherits}; ${purge} before apply removes them`
 }
 
 /** A manifest makes rows; the folders of new groups follow, and those that are there stay as they are. */

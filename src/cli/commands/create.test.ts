@@ -14,6 +14,9 @@ onEveryEngine('svc create', (engine) => {
   test('makes the group main with its tasks; again, nothing changes', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
+    const keys = [...parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env').keys()]
+    for (const key of ['ASSISTANT_NAME', 'WEB_LISTEN', 'WEB_HOST', 'CHANNEL_SECRET', 'SECRETS_KEY'])
+      assert.ok(keys.includes(key), `${key} is missing beside ${keys}`)
     const before = await cli.ok('export demo')
     assert.equal(before.match(/id: main-mem-\d/g)?.length, 5)
     writeFileSync(join(cli.root, 'groups/main/PERSONA.md'), 'mine')
@@ -83,13 +86,34 @@ test('an unknown product lists the known ones, and nothing is made', async (t) =
   assert.deepEqual(readdirSync(cli.dir), [])
 })
 
-test('an .env that is there already is kept, whatever it holds', async (t) => {
+test('an .env that is there already keeps what it holds and gets what it lacks', async (t) => {
   const cli = testCli(t)
   mkdirSync(cli.root)
-  writeFileSync(join(cli.root, '.env'), 'SECRETS_KEY=mine\n', { mode: 0o640 })
+  const env = join(cli.root, '.env')
+  const begun = '# mine\nSECRETS_KEY=mine\nWEB_LISTEN=127.0.0.1:9000'
+  writeFileSync(env, begun, { mode: 0o640 })
+  assert.match(await cli.ok('create demo'), /\.env: added ASSISTANT_NAME, WEB_HOST, CHANNEL_SECRET\n/)
+  const text = readFileSync(env, 'utf8')
+  assert.ok(text.startsWith(`${begun}\nASSISTANT_NAME=demo\nWEB_HOST=localhost:9000\nCHANNEL_SECRET=`), text)
+  assert.match(parseDotenv(text, '.env').get('CHANNEL_SECRET') ?? '', /^[0-9a-f]{64}$/)
+  assert.equal(parseDotenv(text, '.env').get('SECRETS_KEY'), 'mine')
+  assert.equal(modeOf(env), 0o600)
   assert.match(await cli.ok('create demo'), /\.env: kept as it is/)
-  assert.equal(readFileSync(join(cli.root, '.env'), 'utf8'), 'SECRETS_KEY=mine\n')
-  assert.equal(modeOf(join(cli.root, '.env')), 0o640)
+  assert.equal(readFileSync(env, 'utf8'), text)
+})
+
+test('keys that the environment has are written down, and an .env that cannot be read stops it before', async (t) => {
+  const cli = testCli(t)
+  mkdirSync(cli.root)
+  const env = join(cli.root, '.env')
+  writeFileSync(env, 'no setting\n')
+  const bad = await cli.run('create demo')
+  assert.deepEqual([bad.code, bad.stdout], [1, ''])
+  assert.match(bad.stderr, /\.env line 1 must look like KEY=value\n/)
+  assert.deepEqual([readFileSync(env, 'utf8'), readdirSync(cli.root)], ['no setting\n', ['.env']])
+  writeFileSync(env, '')
+  await cli.ok('create demo', { env: { SECRETS_KEY: 'outside' } })
+  assert.equal(parseDotenv(readFileSync(env, 'utf8'), '.env').get('SECRETS_KEY'), 'outside')
 })
 
 test('what another create is writing at that moment is no stranger’s file', async (t) => {

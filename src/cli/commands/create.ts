@@ -25,12 +25,13 @@ export const createCommands = [
   }),
 ]
 
-function showMade({ print }: Svc, { configured, env, group }: Made): void {
+function showMade({ print }: Svc, { configured, written, hadEnv, group }: Made): void {
   const { name, layout } = configured
   print.line(
     group ? `created instance ${name} at ${layout.root}` : `instance ${name} is there already at ${layout.root}`,
   )
-  print.line(`  ${layout.env}: ${env ? 'written, with fresh keys' : 'kept as it is'}`)
+  const added = written.length > 0 ? `added ${written.join(', ')}` : 'kept as it is'
+  print.line(`  ${layout.env}: ${hadEnv ? added : 'written, with fresh keys'}`)
   print.line(`  group main: ${group ? 'added, with its folder and default tasks' : 'kept as it is'}`)
 }
 

@@ -2,9 +2,20 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, suite, test } from 'node:test'
-import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
+import { type Cli, demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
+
+const LEFT =
+  '1 route (room=1), 5 tasks (team-mem-0, team-mem-1, team-mem-2, team-mem-3, team-mem-4), 1 secret (API_KEY), 1 role (role:member)'
+
+/** In the order in which they are tried. */
+async function routesOf(cli: Cli): Promise<string[]> {
+  const exported = await cli.ok('export demo')
+  return [...exported.matchAll(/- seq: (.*)\n +match: (.*)\n +target: (.*)/g)].map((found) =>
+    found.slice(1).join(' ').replaceAll('"', ''),
+  )
+}
 
 onEveryEngine('svc group', (engine) => {
   test('list prints folder, tab, name, in order and without a header', async (t) => {
@@ -60,16 +71,102 @@ onEveryEngine('svc group', (engine) => {
     assert.match(exported, /match: room=dm\/7\n\s+target: friend\n/)
   })
 
-  test('rm deletes the row and says when there is none', async (t) => {
+  test('rm deletes the row, says what ended and what is still there, and says when there is none', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
     await cli.ok('token demo issue chat team')
-    assert.equal(await cli.ok('group demo rm team'), 'removed group team\n')
+    await cli.ok('secret demo set team API_KEY --value -', { stdin: 'x' })
+    assert.equal(
+      await cli.ok('group demo rm team'),
+      `removed group team\nended with it: 1 link (web:team)\nstill there: ${LEFT}; svc group demo rm team --purge removes them\n`,
+    )
     assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
     assert.ok(existsSync(join(cli.root, 'groups/team')), 'the folder stays')
     assert.match(await cli.ok('export demo'), /target: team/, 'the route stays')
     const again = await cli.run('group demo rm team')
     assert.deepEqual([again.code, again.stderr], [1, 'svc: there is no group team\n'])
+  })
+
+  test('rm --purge also removes what would stay, of a group that is gone too, and never files', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const before = await cli.ok('export demo')
+    const add = async (): Promise<void> => {
+      await cli.ok('group demo add slack:1 team')
+      await cli.ok('secret demo set team API_KEY --value -', { stdin: 'x' })
+    }
+    await add()
+    assert.equal(await cli.ok('group demo rm team --purge --yes'), `removed group team\nremoved: ${LEFT}\n`)
+    assert.equal(await cli.ok('export demo'), before)
+    await add()
+    await cli.ok('group demo rm team')
+    assert.equal(await cli.ok('group demo rm team --purge -y'), `removed: ${LEFT}\n`)
+    assert.equal(await cli.ok('export demo'), before)
+    const again = await cli.run('group demo rm team --purge --yes')
+    assert.deepEqual([again.code, again.stderr], [1, 'svc: there is no group team\n'])
+    assert.ok(existsSync(join(cli.root, 'groups/team')), 'the folder stays')
+  })
+
+  test('add says what a new group takes over from an earlier one of its name', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add slack:1 team')
+    await cli.ok('secret demo set team API_KEY --value -', { stdin: 'x' })
+    await cli.ok('group demo rm team')
+    const again = await cli.run('group demo add slack:1 team')
+    assert.equal(again.code, 0)
+    assert.equal(
+      again.stderr,
+      `warning: team takes over what an earlier group of this name left: ${LEFT}; ` +
+        'to start without it: svc group demo rm team --purge, then add it again\n',
+    )
+    await cli.ok('group demo rm team --purge --yes')
+    assert.equal((await cli.run('group demo add slack:1 team')).stderr, '')
+  })
+
+  test('add names the platform where another has a room of that name, and neither takes the chat of the other', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add slack:lobby team')
+    const other = await cli.run('group demo add telegram:lobby other')
+    assert.equal(other.stdout, 'added group telegram:lobby -> other\n')
+    assert.match(
+      other.stderr,
+      /^warning: slack:lobby has the same room name, so the route names the platform: platform=telegram room=lobby -> other\nwarning: route 1 \(seq 0, room=lobby -> team\) had messages of telegram:lobby until now\n$/,
+    )
+    const routes = await routesOf(cli)
+    assert.deepEqual(routes, ['-1 platform=telegram room=lobby other', '0 room=lobby team'])
+    for (const line of ['group demo add telegram:lobby other', 'group demo add slack:lobby team']) {
+      const { stdout, stderr } = await cli.run(line)
+      assert.match(stdout, /nothing changed\n$/)
+      assert.equal(stderr, '')
+    }
+    assert.deepEqual(await routesOf(cli), routes)
+    // Both are apart by now: a third is, too, and the room of a route counts like a chat.
+    await cli.ok('group demo add matrix:lobby third')
+    assert.deepEqual(await routesOf(cli), [
+      '-1 platform=telegram room=lobby other',
+      '-1 platform=matrix room=lobby third',
+      '0 room=lobby team',
+    ])
+  })
+
+  test('add to a chat that leads elsewhere warns of the route in front, and --move passes it', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('group demo add sandbox:lobby team')
+    const second = await cli.run('group demo add sandbox:lobby other')
+    assert.equal(second.stdout, 'added group sandbox:lobby -> other\n')
+    const warning =
+      'warning: route 1 (seq 0, room=lobby -> team) is in front and takes messages of sandbox:lobby; ' +
+      'svc group demo add sandbox:lobby other --move puts the route to other in front of it\n'
+    assert.equal(second.stderr, warning)
+    assert.deepEqual(await routesOf(cli), ['0 room=lobby team', '0 room=lobby other'])
+    assert.equal((await cli.run('group demo add sandbox:lobby other')).stderr, warning)
+    const moved = await cli.run('group demo add sandbox:lobby other --move')
+    assert.equal(moved.stdout, 'group other is there already; its route from sandbox:lobby is in front now\n')
+    assert.equal(moved.stderr, 'warning: route 1 (seq 0, room=lobby -> team) had messages of sandbox:lobby until now\n')
+    assert.deepEqual(await routesOf(cli), ['-1 room=lobby other', '0 room=lobby team'])
+    const again = await cli.run('group demo add sandbox:lobby other --move')
+    assert.deepEqual([again.stdout.includes('nothing changed'), again.stderr], [true, ''])
+    await cli.ok('group demo add sandbox:lobby third --move')
+    assert.deepEqual(await routesOf(cli), ['-2 room=lobby third', '-1 room=lobby other', '0 room=lobby team'])
   })
 
   test('grants are tab-separated, with operators as **', async (t) => {
@@ -102,6 +199,51 @@ onEveryEngine('svc group', (engine) => {
       assert.equal((await cli.run(`group demo ungrant github:42 ${pattern}`)).code, 1)
     }
     assert.equal(await cli.ok('group demo grants'), '')
+  })
+})
+
+suite('svc group', () => {
+  test('rm refuses main, whatever else is said', async (t) => {
+    const cli = await demoCli(t)
+    for (const line of ['group demo rm main', 'group demo rm main --purge', 'group demo rm main --purge --yes']) {
+      const { code, stdout, stderr } = await cli.run(line, { typed: ['y'] })
+      assert.deepEqual([code, stdout], [1, ''])
+      assert.equal(stderr, 'svc: main is the root of the instance and cannot be removed\n')
+    }
+    assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
+  })
+
+  test('rm --purge asks at a terminal, and without one it needs --yes', async (t) => {
+    const cli = await demoCli(t)
+    await cli.ok('group demo add slack:1 team')
+    const before = await cli.ok('export demo')
+    const unasked = await cli.run('group demo rm team --purge')
+    assert.deepEqual([unasked.code, unasked.stdout], [1, ''])
+    assert.match(unasked.stderr, /there is no terminal to ask at\nhint: repeat it with --yes\n$/)
+    for (const answer of ['', 'n', 'team', 'yess']) {
+      const { code, stdout, stderr } = await cli.run('group demo rm team --purge', { typed: [answer] })
+      assert.deepEqual([code, stdout], [1, ''], answer)
+      assert.match(stderr, /^this also removes 1 route \(room=1\), .*\nsvc: stopped: nothing was changed\n$/)
+    }
+    assert.equal(await cli.ok('export demo'), before)
+    assert.match(await cli.ok('group demo rm team --purge', { typed: ['Yes'] }), /^removed group team\nremoved: 1 route/)
+  })
+
+  test('both routes of a guild channel are watched and moved', async (t) => {
+    const cli = await demoCli(t)
+    await cli.ok('group demo add discord:1/2 team')
+    const { stderr } = await cli.run('group demo add discord:1/2 other')
+    assert.deepEqual(stderr.match(/route \d+ \([^)]*\) is in front/g), [
+      'route 1 (seq -1, room=1/2 verb=mention -> team) is in front',
+      'route 2 (seq 0, room=1/2 -> team#observe) is in front',
+    ])
+    await cli.ok('group demo add discord:1/2 other --move')
+    assert.deepEqual(await routesOf(cli), [
+      '-3 room=1/2 verb=mention other',
+      '-2 room=1/2 other#observe',
+      '-1 room=1/2 verb=mention team',
+      '0 room=1/2 team#observe',
+    ])
   })
 })
 

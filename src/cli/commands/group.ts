@@ -1,5 +1,7 @@
 // Groups and who administers them.
+import { describeRows } from '../../core/leftovers.ts'
 import { OPERATOR } from '../../core/membership.ts'
+import { ROOT } from '../../core/tiers.ts'
 import { parse } from '../../lib/parse.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { aclResource } from '../../resources/acl.ts'
@@ -28,19 +30,18 @@ export const groupCommands = [
       }),
   }),
   command({
-    usage: 'group <instance> add <jid> <folder> [--product|-p <name>]',
-    about: 'make a group with its folder and default tasks, and route the chat <jid> to it',
+    usage: 'group <instance> add <jid> <folder> [--product|-p <name>] [--move]',
+    about:
+      'make a group with its folder and default tasks, and route the chat <jid> to it; --move in front of a route that leads it elsewhere',
     example: 'group demo add sandbox:lobby team --product support',
-    run: (svc, { jid, folder, product }) => add(svc, { jid, folder, product }),
+    run: (svc, { instance, jid, folder, product, move }) => add(svc, instance, { jid, folder, product, move }),
   }),
   command({
-    usage: 'group <instance> rm <folder>',
-    about: 'delete a group and its links; its folder on the disk and its routes stay',
+    usage: 'group <instance> rm <folder> [--purge] [--yes|-y]',
+    about:
+      'delete a group with its links, web routes and web hosts; --purge also deletes its routes, tasks, secrets, rules and grants, after a question unless --yes; its files stay',
     example: 'group demo rm team',
-    run: async (svc, { folder }) => {
-      await svc.call(groups.remove, { folder })
-      svc.print.line(`removed group ${folder}`)
-    },
+    run: (svc, { instance, folder, purge, yes }) => remove(svc, { instance, folder, purge, yes }),
   }),
   command({
     usage: 'group <instance> grant <sub> <pattern>',
@@ -81,8 +82,15 @@ export const groupCommands = [
   }),
 ]
 
+interface Adding {
+  readonly jid: string
+  readonly folder: string
+  readonly product: string | undefined
+  readonly move: boolean
+}
+
 /** The folder first, so that no group is ever without one; it is checked before, so that none is left behind. */
-async function add(svc: Svc, typed: { jid: string; folder: string; product: string | undefined }): Promise<void> {
+async function add(svc: Svc, instance: string, typed: Adding): Promise<void> {
   const input = parse(groups.add.input, typed)
   const { jid, folder } = typed
   const { layout, host } = await svc.open()
@@ -93,10 +101,67 @@ async function add(svc: Svc, typed: { jid: string; folder: string; product: stri
   const known = await host.engine.read((tx) => groupsResource.table.find(tx, { folder }))
   // A group that is there keeps its product: the files of another would only mix with its own.
   await setUpFolder(layout, folder, known ? await findProduct(bundledProducts, known.product) : product)
-  const { added, routed } = await svc.call(groups.add, input)
+  const outcome = await svc.call(groups.add, input)
+  const { added, routed } = outcome
   if (added) svc.print.line(`added group ${jid} -> ${folder}`)
-  else if (routed > 0) svc.print.line(`group ${folder} is there already; added its route from ${jid}`)
-  else svc.print.line(`group ${folder} is there already, and ${jid} leads to it; nothing changed`)
+  else if (routed > 0)
+    svc.print.line(
+      `group ${folder} is there already; ${typed.move ? `its route from ${jid} is in front now` : `added its route from ${jid}`}`,
+    )
+  else svc.print.line(`group ${folder} is there already, and so is its route from ${jid}; nothing changed`)
+  tellRouting(svc, instance, typed, outcome)
+  if (outcome.inherited)
+    svc.print.warn(
+      `${folder} takes over what an earlier group of this name left: ${describeRows(outcome.inherited)}; ` +
+        `to start without it: svc group ${instance} rm ${folder} --purge, then add it again`,
+    )
+}
+
+type Added = Awaited<ReturnType<typeof groups.add.run>>
+
+function tellRouting({ print }: Svc, instance: string, { jid, folder }: Adding, told: Added): void {
+  if (told.shared_with !== undefined)
+    print.warn(
+      `${told.shared_with} has the same room name, so the route names the platform: ${told.match} -> ${folder}`,
+    )
+  for (const route of told.overtaken ?? []) print.warn(`${routeName(route)} had messages of ${jid} until now`)
+  for (const route of told.in_front ?? [])
+    print.warn(
+      `${routeName(route)} is in front and takes messages of ${jid}; ` +
+        `svc group ${instance} add ${jid} ${folder} --move puts the route to ${folder} in front of it`,
+    )
+}
+
+function routeName({ id, seq, match, target }: { id: number; seq: number; match: string; target: string }): string {
+  return `route ${id} (seq ${seq}, ${match || 'every message'} -> ${target})`
+}
+
+interface Removing {
+  readonly instance: string
+  readonly folder: string
+  readonly purge: boolean
+  readonly yes: boolean
+}
+
+async function remove(svc: Svc, { instance, folder, purge, yes }: Removing): Promise<void> {
+  if (purge && !yes && folder !== ROOT) await confirmPurge(svc, folder)
+  const { is_group, ends, stays } = await svc.call(groups.remove, { folder, purge })
+  if (is_group) svc.print.line(`removed group ${folder}`)
+  if (ends.length > 0) svc.print.line(`ended with it: ${describeRows(ends)}`)
+  if (stays.length === 0) return
+  if (purge) svc.print.line(`removed: ${describeRows(stays)}`)
+  else svc.print.line(`still there: ${describeRows(stays)}; svc group ${instance} rm ${folder} --purge removes them`)
+}
+
+/** Shows what would go, and refuses unless the operator agrees. */
+async function confirmPurge({ call, io, print }: Svc, folder: string): Promise<void> {
+  const { ends, stays } = await call(groups.removal, { folder })
+  const rows = [...ends, ...stays]
+  if (!io.prompt)
+    refuse('invalid', 'removing these rows needs an answer, and there is no terminal to ask at', 'repeat it with --yes')
+  if (rows.length > 0) print.say(`this also removes ${describeRows(rows)}`)
+  const answer = await io.prompt(`remove ${folder}, and keep only its files? [y/N]`)
+  if (!/^y(es)?$/i.test(answer.trim())) refuse('invalid', 'stopped: nothing was changed')
 }
 
 interface Grant {

@@ -22,13 +22,13 @@ export const identityCommands = [
       }),
   }),
   command({
-    usage: 'identity <instance> link <sub> [--name|-n <text>] [--id|-i <id>]',
-    about: 'make a person of a sub, or with --id add the sub to a person who is there',
+    usage: 'identity <instance> link <sub> [--name|-n <text>] [--id|-i <id>] [--move]',
+    about:
+      'make a person of a sub, or with --id add the sub to a person who is there; --move if it belongs to another person',
     example: "identity demo link github:42 --name 'Ada'",
-    run: async (svc, { sub, name, id }) => {
+    run: async (svc, { sub, name, id, move }) => {
       if (name !== undefined && id !== undefined) svc.print.warn('--name is ignored: --id names a person who is there')
-      const input = id === undefined ? { sub, name } : { sub, id }
-      const linked = await svc.call(identities.link, input)
+      const linked = await svc.call(identities.link, { sub, move, ...(id === undefined ? { name } : { id }) })
       svc.print.line(
         linked.created
           ? `created identity ${linked.id} (${linked.name}) and linked ${sub}`

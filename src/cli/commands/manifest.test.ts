@@ -45,12 +45,16 @@ onEveryEngine('svc export and apply', (engine) => {
     assert.equal(
       stale.stderr,
       'svc: config_version mismatch: the manifest has 7, the store 1\n' +
-        'hint: svc export demo again and apply what you changed, or use --force\n',
+        'hint: every apply raises it by one; svc export demo writes a manifest with the current one, --force skips this check\n',
     )
     assert.equal((await cli.run('apply demo - --dry-run', { stdin: manifest })).code, 2)
     assert.equal(
+      await cli.ok('apply demo - --force --dry-run', { stdin: manifest }),
+      'would apply -; nothing would change but config_version: 1 -> 2\n',
+    )
+    assert.equal(
       await cli.ok('apply demo - --force', { stdin: manifest }),
-      'no changes\napplied -; config_version: 1 -> 2\n',
+      'applied -; nothing changed but config_version: 1 -> 2\n',
     )
   })
 

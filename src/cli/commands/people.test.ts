@@ -18,6 +18,16 @@ onEveryEngine('svc identity', (engine) => {
     const [header, row] = (await cli.ok('identity demo list')).split('\n')
     assert.equal(header, 'ID\tNAME\tCREATED_AT\tSUBS')
     assert.match(row ?? '', new RegExp(`^${id}\tAda L\\.\t\\S+Z\tgithub:42,google:7$`))
+    const taken = await cli.run('identity demo link google:7 --name Bob')
+    assert.deepEqual([taken.code, taken.stdout], [1, ''])
+    assert.equal(
+      taken.stderr,
+      `svc: google:7 belongs to Ada L. (${id}) already\nhint: link it with --move to take it away from that person\n`,
+    )
+    const bob = /^created identity (\S+) \(Bob\)/.exec(
+      await cli.ok('identity demo link google:7 --name Bob --move'),
+    )?.[1]
+    assert.match(await cli.ok('identity demo list'), new RegExp(`^${bob}\tBob\t\\S+\tgoogle:7$`, 'm'))
     assert.equal(await cli.ok('identity demo unlink google:7'), 'unlinked google:7\n')
     assert.equal(await cli.ok('identity demo unlink google:7'), 'no claim to remove for google:7\n')
   })
@@ -144,6 +154,9 @@ suite('svc budget refuses', () => {
     'set folder main --daily 1.5': /--daily must be a whole number/,
     'set folder nobody --daily 5': /there is no group nobody/,
     'set user nobody --daily 5': /sub must look like provider:id/,
+    'set user telegram:42 --daily 5': /a cap of telegram:42 would never be in force: .*google, github, local, oidc/,
+    'set user GitHub:42 --daily 5': /a cap of GitHub:42 would never be in force/,
+    'set user anon:1234 --daily 1': /a cap of anon:1234 would never be in force/,
     'set world main --daily 5': /unknown subcommand "world"/,
     'show folder nobody': /there is no group nobody/,
   }

@@ -118,6 +118,8 @@ suite('a value', () => {
       assert.doesNotMatch(stdout + stderr, /s3cret/, line)
     }
     assert.equal(await cli.ok('secret demo list main'), '')
+    const unknown = await cli.run('secret demo list nope')
+    assert.deepEqual([unknown.code, unknown.stdout, unknown.stderr], [1, '', 'svc: there is no group nope\n'])
   })
 })
 
