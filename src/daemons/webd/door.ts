@@ -17,6 +17,7 @@ import { followChat, followRound } from './following.ts'
 import { latin1, type TokenRow } from './link-book.ts'
 import { linkPath } from './link-path.ts'
 import type { LinkMcp } from './mcp.ts'
+import { mustBeOwnPage } from './mcp-origin.ts'
 import { openPlainHooks } from './plain-hook.ts'
 import { mustBeLink, NO_LINK, type PostOffice, postChat, postHook, RateRefusal } from './post.ts'
 import { pageOfRound, polledRound, readAfter, readQuery } from './round-view.ts'
@@ -115,9 +116,13 @@ async function withLink<T>({ host }: Door, visit: Visit, read: (tx: Tx, row: Tok
 
 async function chat(door: Door, visit: Visit): Promise<void> {
   const { rest, token, query } = visit.path
-  const { allow, take } = viewOf(rest ?? '')
+  const { allow, take, isForOwnPages = false } = viewOf(rest ?? '')
   const { method = '' } = visit.request
-  if (method === 'OPTIONS') return visit.preflight(allow)
+  if (isForOwnPages) visit.readableBy(undefined)
+  if (method === 'OPTIONS') {
+    if (isForOwnPages) await mustBeOwnPage(door.host, visit)
+    return visit.preflight(allow)
+  }
   const isTaken = allow.split(', ').includes(method)
   if (!isTaken) return notAllowed(door, visit, allow)
   if (rest === undefined) {
@@ -131,6 +136,8 @@ async function chat(door: Door, visit: Visit): Promise<void> {
 
 interface View {
   readonly allow: string
+  /** Pages of other sites are refused. */
+  readonly isForOwnPages?: boolean
   take(door: Door, visit: Visit): Promise<void>
 }
 
@@ -145,7 +152,7 @@ function viewOf(rest: string): View {
     case 'events':
       return { allow: READ, take: chatStream }
     case 'mcp':
-      return { allow: 'GET, POST, OPTIONS', take: (door, visit) => door.mcp(visit) }
+      return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, take: (door, visit) => door.mcp(visit) }
   }
   const [id = '', view, more] = rest.split('/')
   if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && view !== 'sse'))
