@@ -3,6 +3,7 @@ import { work } from '../../core/ingest.ts'
 import { readTrustedProxies, type Trusts } from '../../lib/client-address.ts'
 import { openAnswerLog } from '../../lib/log.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
+import { openWidgetScript } from '../../web/chat/widget-script.ts'
 import { daemon } from '../daemon.ts'
 import { passTo } from '../hop.ts'
 import { DOOR_SETTINGS, INSTANCE_SETTINGS, LINK_SETTINGS } from '../settings.ts'
@@ -67,6 +68,7 @@ export const webd = daemon({
         ...office,
         streams,
         name: settings.ASSISTANT_NAME,
+        widgetScript: openWidgetScript(settings.ASSISTANT_NAME),
         trusts,
         mcp: mcp.atLink,
         record: ({ request, shownPath, started, id, client, caller }, status, reason) => {

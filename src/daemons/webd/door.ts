@@ -10,7 +10,8 @@ import { EVENT_STREAM } from '../../lib/event-stream.ts'
 import { prefersHtml } from '../../lib/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
-import { chatPage, widgetScript } from '../../web/chat/page.ts'
+import { chatPage } from '../../web/chat/page.ts'
+import type { openWidgetScript } from '../../web/chat/widget-script.ts'
 import type { Direct, Way } from '../direct.ts'
 import { readTopic } from './chat-body.ts'
 import { followChat, followRound } from './following.ts'
@@ -32,6 +33,7 @@ export interface Door extends PostOffice {
   readonly trusts: Trusts
   /** What the agents are called. */
   readonly name: string
+  readonly widgetScript: ReturnType<typeof openWidgetScript>
   /** What nobody refused on purpose; the incident's name is in the answer. */
   readonly onIncident: (error: unknown, visit: Visit) => void
 }
@@ -173,8 +175,9 @@ async function widgetPage(door: Door, visit: Visit): Promise<void> {
 
 async function script(door: Door, visit: Visit): Promise<void> {
   await withLink(door, visit, async () => {})
-  const { headers, body } = widgetScript(door.name)
-  visit.text(headers, body)
+  const [acceptEncoding, ifNoneMatch] = [visit.header('accept-encoding'), visit.header('if-none-match')]
+  const { status, headers, body } = await door.widgetScript({ acceptEncoding, ifNoneMatch })
+  visit.bytes(status, headers, body)
 }
 
 /** Where a link delivers; a row from before that was recorded reads its JID the old way (decision L6). */

@@ -139,8 +139,8 @@ export class Visit {
     this.#send(status, headers, body)
   }
 
-  text(headers: Readonly<{ [name: string]: string }>, body: string): void {
-    this.#send(200, headers, body)
+  bytes(status: number, headers: Readonly<{ [name: string]: string }>, body: Uint8Array | undefined): void {
+    this.#send(status, headers, body)
   }
 
   empty(status: number, headers: { [name: string]: string } = {}): void {
@@ -214,7 +214,7 @@ export class Visit {
   #send(
     status: number,
     headers: Readonly<{ [name: string]: string }>,
-    body: string | undefined,
+    body: string | Uint8Array | undefined,
     reason?: string,
   ): void {
     const { response } = this
