@@ -8,6 +8,7 @@ import { answerErrors, answerNotFound, problem } from '../lib/http.ts'
 import type { Log } from '../lib/log.ts'
 import { METRICS_TYPE, type ProcessMetrics, RequestMetrics } from '../lib/metrics.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
+import { knowsTag } from '../lib/representation.ts'
 import { type Declared, readSettings, type Settings, type Source } from '../lib/settings.ts'
 import type { Host } from '../registry/context.ts'
 import type { Resource } from '../registry/resource.ts'
@@ -135,8 +136,7 @@ function mountDescription(app: Hono, write: () => string): void {
       made = { text, etag: `"${hash('sha256', text, 'hex').slice(0, 32)}"` }
     }
     const headers = { ETag: made.etag, 'Cache-Control': 'public, max-age=300' }
-    const known = c.req.header('If-None-Match')?.split(/\s*,\s*/) ?? []
-    if (known.some((tag) => tag === '*' || tag.replace(/^W\//, '') === made?.etag)) return c.body(null, 304, headers)
+    if (knowsTag(c.req.header('If-None-Match'), made.etag)) return c.body(null, 304, headers)
     return c.body(made.text, 200, { ...headers, 'Content-Type': 'application/json' })
   })
 }

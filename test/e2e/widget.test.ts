@@ -50,6 +50,13 @@ async function answered(page: Page, count: number): Promise<void> {
   await page.locator('.status').waitFor({ state: 'detached' })
 }
 
+/** Those that a screen reader tells of in the column of the messages. */
+function headingsOf(page: Page): Promise<string[]> {
+  return page
+    .locator('.column :is(h1, h2, h3, h4, h5, h6)')
+    .evaluateAll((nodes) => nodes.map((node) => `${node.tagName} ${node.textContent}`))
+}
+
 const textsOf = (found: Locator): Promise<string[]> => found.allInnerTexts()
 const said = (page: Page): Promise<string[]> => textsOf(page.locator('.message.user .text'))
 const answers = (page: Page): Promise<string[]> => textsOf(page.locator('.message.agent .prose'))
@@ -511,7 +518,7 @@ suite('the chat for everyone', needs('browser'), () => {
   test('every control has a name, the log is a log, and words can be read on their ground', async (t) => {
     for (const colorScheme of ['light', 'dark'] as const) {
       const { page } = await open(t, { colorScheme })
-      await say(page, '/say Some `code`, a [link](https://example.org) and\n/say more\n/fail at the end')
+      await say(page, '/say # A\n/say ## B\n/say Some `code`, a [link](https://example.org)\n/fail at the end')
       await page.locator('.fault').waitFor()
       const nameless = await page.evaluate(() =>
         [...document.querySelectorAll('button, a, textarea, nav, [role]')]
@@ -525,7 +532,7 @@ suite('the chat for everyone', needs('browser'), () => {
       const log = page.getByRole('log', { name: 'Messages' })
       assert.equal(await log.getAttribute('aria-live'), 'polite')
       await page.locator('.log[aria-busy]').waitFor({ state: 'detached' })
-      assert.equal(await page.locator('h1').count(), 1)
+      assert.deepEqual(await headingsOf(page), ['H1 svc', 'H2 Messages', 'H3 A', 'H4 B'])
       assert.equal(await page.locator('html').getAttribute('lang'), 'en')
       const poor = await page.evaluate(poorContrasts)
       assert.deepEqual(poor, [], colorScheme)
@@ -585,6 +592,7 @@ suite('the chat for everyone', needs('browser'), () => {
     await at.as(agent('main')).call(revoke, { jid: link.jid })
     await page.locator('.notice', { hasText: 'This link does not work any more' }).waitFor()
     assert.equal(await inputOf(page), 'a draft')
+    assert.equal(await page.locator('.composer textarea').isEditable(), false)
     assert.ok(await page.locator('.send').isDisabled())
     assert.deepEqual(await answers(page), ['one'], 'what was there can still be read')
     await page.reload()
@@ -634,6 +642,88 @@ suite('the chat elsewhere', needs('browser'), () => {
     assert.deepEqual(await who.context.cookies(), [])
     const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]))
     assert.ok(!kept.includes(one.token))
+  })
+
+  test('a site sets the theme, or each visitor’s own is taken', async (t) => {
+    const [at, who] = [await served(t), await visitor(t, { colorScheme: 'dark' })]
+    const page = await who.context.newPage()
+    const grounds: Record<string, string> = {}
+    for (const theme of ['light', 'dark', 'auto', 'nonsense']) {
+      const link = await mint(at)
+      await page.goto(
+        await anotherSite(t, at, [`<script src="${link.url}widget.js" async data-theme="${theme}"></script>`]),
+      )
+      await page.getByRole('button', { name: 'Chat' }).click()
+      const panel = page.getByRole('dialog', { name: 'Chat' })
+      grounds[theme] = await panel.evaluate((node) => {
+        const { backgroundColor, colorScheme } = getComputedStyle(node)
+        return `${backgroundColor} ${colorScheme}`
+      })
+    }
+    const [light, dark] = ['rgb(255, 255, 255)', 'rgb(21, 23, 29)']
+    assert.deepEqual(grounds, {
+      light: `${light} light`,
+      dark: `${dark} dark`,
+      auto: `${dark} light dark`,
+      nonsense: `${dark} light dark`,
+    })
+  })
+
+  test('on a phone a long label keeps its distance, and its words are all read out', async (t) => {
+    const [at, who] = [await served(t), await visitor(t, { viewport: { width: 360, height: 640 } })]
+    const link = await mint(at)
+    const label = 'Ask our friendly support team about your order'
+    const page = await who.open(
+      await anotherSite(t, at, [`<script src="${link.url}widget.js" async data-label="${label}"></script>`]),
+    )
+    const box = await page.getByRole('button', { name: label, exact: true }).boundingBox()
+    assert.ok(box && box.x >= 20 && box.x + box.width <= 340, JSON.stringify(box))
+    assert.ok(!(await scrollsSideways(page)))
+  })
+
+  test('with a bright colour the focus and links are seen', async (t) => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const [at, who] = [await served(t), await visitor(t, { colorScheme })]
+      const link = await mint(at)
+      const page = await who.open(
+        await anotherSite(t, at, [`<script src="${link.url}widget.js" async data-colour="#ffee00"></script>`]),
+      )
+      await page.getByRole('button', { name: 'Chat' }).click()
+      await page.keyboard.type('/say a [link](https://example.org)')
+      await page.keyboard.press('Enter')
+      await page.locator('.prose a').waitFor()
+      const rings = await page.evaluate(() => {
+        const root = document.querySelector('svc-chat')?.shadowRoot
+        const colourOf = (what: string, style: 'outlineColor' | 'borderColor' | 'color'): string => {
+          const node = root?.querySelector<HTMLElement>(what)
+          node?.focus()
+          return node ? getComputedStyle(node)[style] : ''
+        }
+        root?.querySelector('textarea')?.focus()
+        return [colourOf('.box', 'borderColor'), colourOf('.prose a', 'color'), colourOf('.close', 'outlineColor')]
+      })
+      const text = colorScheme === 'light' ? 'rgb(27, 29, 38)' : 'rgb(231, 233, 240)'
+      assert.deepEqual(rings, [text, text, text], colorScheme)
+    }
+  })
+
+  test('when the link is revoked the input is closed, and the panel says why', async (t) => {
+    const [at, who] = [await served(t), await visitor(t)]
+    const link = await mint(at)
+    const page = await who.open(await anotherSite(t, at, [`<script src="${link.url}widget.js" async></script>`]))
+    await page.getByRole('button', { name: 'Chat' }).click()
+    await page.keyboard.type('/say one')
+    await page.keyboard.press('Enter')
+    await answered(page, 1)
+    await at.as(agent('main')).call(revoke, { jid: link.jid })
+    await page.locator('.notice', { hasText: 'This link does not work any more.' }).waitFor()
+    const input = page.locator('.composer textarea')
+    assert.ok(await input.isDisabled())
+    assert.equal(await input.getAttribute('placeholder'), 'This chat is closed')
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Chat' }).click()
+    const panel = page.getByRole('dialog', { name: 'Chat' })
+    assert.ok(await panel.evaluate((node) => node.matches(':focus-within')), 'the focus is in the panel all the same')
   })
 })
 

@@ -1,18 +1,14 @@
 // The front door: finds what stands behind a path and hands the request over. What a daemon serves is judged by the
 // daemon; what rows put here is judged here.
-import type { Context } from 'hono'
 import { isFrontPath } from '../../core/front-paths.ts'
-import type { Trusts } from '../../lib/client-address.ts'
 import { resources } from '../../resources/index.ts'
 import { knowingClients } from '../client.ts'
 import { daemon } from '../daemon.ts'
-import type { Peer } from '../peers.ts'
+import { passTo } from '../hop.ts'
 import { incomingOf } from '../request.ts'
 import { DAEMON_NAMES, DOOR_SETTINGS } from '../settings.ts'
 import { DoorReader } from './door.ts'
 import { type Entry, enter } from './entry.ts'
-import { cleanHeaders } from './headers.ts'
-import { hopOf } from './hop.ts'
 import { openLinks } from './links.ts'
 import { ROBOTS } from './page.ts'
 import { frontTable } from './table.ts'
@@ -32,7 +28,7 @@ export const proxyd = daemon({
     app.get('/robots.txt', (c) => c.text(ROBOTS))
     for (const name of DAEMON_NAMES) {
       app.get(`/openapi/${name}.json`, (c) =>
-        pass(c, trusts, peers(name), new Request(new URL('/openapi.json', c.req.url), c.req.raw)),
+        passTo(peers(name), c, trusts, new Request(new URL('/openapi.json', c.req.url), c.req.raw)),
       )
     }
     app.all('*', (c) => {
@@ -40,15 +36,8 @@ export const proxyd = daemon({
       if (!incoming) return c.notFound()
       const target = targetOf(incoming.url ?? '')
       const name = behind(target.path)
-      if (name !== undefined && name !== 'proxyd') return pass(c, trusts, peers(name), c.req.raw)
+      if (name !== undefined && name !== 'proxyd') return passTo(peers(name), c, trusts)
       return isFrontPath(target.path) ? c.notFound() : enter(entry, c, incoming, target)
     })
   },
 })
-
-function pass(c: Context, trusts: Trusts | undefined, peer: Peer, request: Request): Response | Promise<Response> {
-  const incoming = incomingOf(c)
-  if (incoming) cleanHeaders(request.headers, hopOf(trusts, incoming, c.get('requestId')))
-  c.set('isPassedOn', peer.isHere)
-  return peer.pass(request, c)
-}

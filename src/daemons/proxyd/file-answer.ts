@@ -2,6 +2,7 @@
 // scripts does so without the origin that links live at: one that could read them could speak for whoever opened it.
 import { extname } from 'node:path'
 import { Readable } from 'node:stream'
+import { knowsTag } from '../../lib/representation.ts'
 import type { OpenFile } from './files.ts'
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -82,10 +83,7 @@ function headersOf({ name, size, modifiedMs }: OpenFile, isPublic: boolean): Hea
 
 function isKnown(headers: Headers, wanted: Wanted): boolean {
   const tags = wanted.header('If-None-Match')
-  if (tags !== undefined) {
-    const etag = headers.get('ETag')
-    return tags.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
-  }
+  if (tags !== undefined) return knowsTag(tags, headers.get('ETag') ?? '')
   const since = Date.parse(wanted.header('If-Modified-Since') ?? '')
   return since >= Date.parse(headers.get('Last-Modified') ?? '')
 }

@@ -7,7 +7,7 @@ import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
 import { bearerOf } from '../request.ts'
 import type { Auth } from './door.ts'
-import type { Said } from './headers.ts'
+import type { Said } from '../headers.ts'
 
 export interface Visitor {
   readonly caller?: Caller

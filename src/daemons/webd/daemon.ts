@@ -1,8 +1,11 @@
 // What a browser or a webhook talks to: chat and hook links.
 import { work } from '../../core/ingest.ts'
-import { readTrustedProxies } from '../../lib/client-address.ts'
+import { readTrustedProxies, type Trusts } from '../../lib/client-address.ts'
 import { openAnswerLog } from '../../lib/log.ts'
+import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
+import { openWidgetScript } from '../../web/chat/widget-script.ts'
 import { daemon } from '../daemon.ts'
+import { passTo } from '../hop.ts'
 import { DOOR_SETTINGS, INSTANCE_SETTINGS, LINK_SETTINGS } from '../settings.ts'
 import { Budget } from './body.ts'
 import { openDoor } from './door.ts'
@@ -22,7 +25,7 @@ export const webd = daemon({
   name: 'webd',
   about: 'answers the links that are handed out',
   settings: { ...LINK_SETTINGS, ...DOOR_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
-  start: ({ host, app, log, metrics, direct, defer, stopping, fatal }, settings) => {
+  start: ({ host, app, log, metrics, peers, direct, defer, stopping, fatal }, settings) => {
     const { engine, signals } = host
     const lane = engine.openLane(work, {
       onTidied: ({ keys }) => {
@@ -56,12 +59,17 @@ export const webd = daemon({
     const mcp = lazyMcp({ office, streams, onError })
     defer(() => mcp.close())
     app.all('/mcp', mcp.atAccount)
+    const trusts: Trusts = (address) => isNear(address) || (settings.TRUSTED_PROXIES?.(address) ?? false)
+    // The front door's own rows: it alone serves them, and webd passes on what it is asked about them.
+    for (const path of [proxydRoutesResource.path, `${proxydRoutesResource.path}/*`])
+      app.all(path, (c) => passTo(peers('proxyd'), c, trusts))
     direct(
       openDoor({
         ...office,
         streams,
         name: settings.ASSISTANT_NAME,
-        trusts: (address) => isNear(address) || (settings.TRUSTED_PROXIES?.(address) ?? false),
+        widgetScript: openWidgetScript(settings.ASSISTANT_NAME),
+        trusts,
         mcp: mcp.atLink,
         record: ({ request, shownPath, started, id, client, caller }, status, reason) => {
           const ms = performance.now() - started

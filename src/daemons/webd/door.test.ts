@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import { test } from 'node:test'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { onEveryEngine } from '../../../test/support/host.ts'
 import { json, links, openStream } from '../../../test/support/links.ts'
@@ -37,6 +41,38 @@ test('the URLs of a link', async (t) => {
     const stream = await openStream(t, `${s.url('webd')}${link.chat}${turn}/sse`)
     assert.deepEqual([stream.status, stream.headers['content-type']], [200, 'text/event-stream'])
     stream.cut()
+  })
+
+  await t.test('the widget’s script is packed, kept by the browser alone, and asked for again each time', async () => {
+    const path = `${link.chat}widget.js`
+    const ask = async (headers: Record<string, string>) => {
+      const asking = request(s.url('webd') + path, { headers })
+      asking.end()
+      const [answer]: IncomingMessage[] = await once(asking, 'response')
+      return { answer: answer ?? assert.fail(), body: answer ? await buffer(answer) : Buffer.alloc(0) }
+    }
+    const plain = await ask({})
+    assert.equal(plain.answer.headers['content-encoding'], undefined)
+    const unpack = { br: brotliDecompressSync, gzip: gunzipSync }
+    const tags = new Set([plain.answer.headers.etag])
+    for (const [coding, unpacked] of Object.entries(unpack)) {
+      const { answer, body } = await ask({ 'Accept-Encoding': `deflate, ${coding}` })
+      const { etag = '', vary, 'cache-control': kept, 'content-encoding': coded } = answer.headers
+      assert.deepEqual([coded, vary, kept], [coding, 'Accept-Encoding', 'private, no-cache'])
+      assert.ok(unpacked(body).equals(plain.body))
+      assert.ok(body.length < plain.body.length / 3, `${body.length}`)
+      tags.add(etag)
+      const again = await ask({ 'Accept-Encoding': coding, 'If-None-Match': `"x", ${etag}` })
+      assert.deepEqual([again.answer.statusCode, again.body.length], [304, 0])
+      assert.deepEqual([again.answer.headers.etag, again.answer.headers['cache-control']], [etag, 'private, no-cache'])
+      assert.equal((await ask({ 'If-None-Match': etag })).answer.statusCode, 200, 'what is kept is coded otherwise')
+    }
+    assert.equal(tags.size, 3)
+    assert.ok(!plain.body.includes(link.token))
+    const gone = await s.mintChat({ jid_suffix: 'gone' })
+    await s.revoke(gone)
+    const revoked = await s.to(`GET ${gone.chat}widget.js`, { headers: { 'If-None-Match': '*' } })
+    assert.deepEqual([revoked.status, revoked.headers.get('cache-control')], [401, 'no-store'])
   })
 
   await t.test('S7: GET, HEAD and OPTIONS leave nothing behind', async () => {

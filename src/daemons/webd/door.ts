@@ -10,13 +10,15 @@ import { EVENT_STREAM } from '../../lib/event-stream.ts'
 import { prefersHtml } from '../../lib/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
-import { chatPage, widgetScript } from '../../web/chat/page.ts'
+import { chatPage } from '../../web/chat/page.ts'
+import type { openWidgetScript } from '../../web/chat/widget-script.ts'
 import type { Direct, Way } from '../direct.ts'
 import { readTopic } from './chat-body.ts'
 import { followChat, followRound } from './following.ts'
 import { latin1, type TokenRow } from './link-book.ts'
 import { linkPath } from './link-path.ts'
 import type { LinkMcp } from './mcp.ts'
+import { mustBeOwnPage } from './mcp-origin.ts'
 import { openPlainHooks } from './plain-hook.ts'
 import { mustBeLink, NO_LINK, type PostOffice, postChat, postHook, RateRefusal } from './post.ts'
 import { pageOfRound, polledRound, readAfter, readQuery } from './round-view.ts'
@@ -31,6 +33,7 @@ export interface Door extends PostOffice {
   readonly trusts: Trusts
   /** What the agents are called. */
   readonly name: string
+  readonly widgetScript: ReturnType<typeof openWidgetScript>
   /** What nobody refused on purpose; the incident's name is in the answer. */
   readonly onIncident: (error: unknown, visit: Visit) => void
 }
@@ -115,9 +118,13 @@ async function withLink<T>({ host }: Door, visit: Visit, read: (tx: Tx, row: Tok
 
 async function chat(door: Door, visit: Visit): Promise<void> {
   const { rest, token, query } = visit.path
-  const { allow, take } = viewOf(rest ?? '')
+  const { allow, take, isForOwnPages = false } = viewOf(rest ?? '')
   const { method = '' } = visit.request
-  if (method === 'OPTIONS') return visit.preflight(allow)
+  if (isForOwnPages) visit.readableBy(undefined)
+  if (method === 'OPTIONS') {
+    if (isForOwnPages) await mustBeOwnPage(door.host, visit)
+    return visit.preflight(allow)
+  }
   const isTaken = allow.split(', ').includes(method)
   if (!isTaken) return notAllowed(door, visit, allow)
   if (rest === undefined) {
@@ -131,6 +138,8 @@ async function chat(door: Door, visit: Visit): Promise<void> {
 
 interface View {
   readonly allow: string
+  /** Pages of other sites are refused. */
+  readonly isForOwnPages?: boolean
   take(door: Door, visit: Visit): Promise<void>
 }
 
@@ -145,7 +154,7 @@ function viewOf(rest: string): View {
     case 'events':
       return { allow: READ, take: chatStream }
     case 'mcp':
-      return { allow: 'GET, POST, OPTIONS', take: (door, visit) => door.mcp(visit) }
+      return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, take: (door, visit) => door.mcp(visit) }
   }
   const [id = '', view, more] = rest.split('/')
   if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && view !== 'sse'))
@@ -166,8 +175,9 @@ async function widgetPage(door: Door, visit: Visit): Promise<void> {
 
 async function script(door: Door, visit: Visit): Promise<void> {
   await withLink(door, visit, async () => {})
-  const { headers, body } = widgetScript(door.name)
-  visit.text(headers, body)
+  const [acceptEncoding, ifNoneMatch] = [visit.header('accept-encoding'), visit.header('if-none-match')]
+  const { status, headers, body } = await door.widgetScript({ acceptEncoding, ifNoneMatch })
+  visit.bytes(status, headers, body)
 }
 
 /** Where a link delivers; a row from before that was recorded reads its JID the old way (decision L6). */

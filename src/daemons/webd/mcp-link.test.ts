@@ -356,6 +356,25 @@ suite('who may come from where', () => {
     assert.equal(await statusAs(at, `127.0.0.1:${port}`), 200)
   })
 
+  test('a preflight says what the request after it is told', async (t) => {
+    const s = await opened(t)
+    const { at } = await s.mint()
+    const preflight = (Origin: string) =>
+      fetch(at, { method: 'OPTIONS', headers: { Origin, 'Access-Control-Request-Method': 'POST' } })
+    const readers = ({ headers }: Response) => [headers.get('access-control-allow-origin'), headers.get('vary')]
+    for (const Origin of ['http://evil.example', 'null']) {
+      const refused = await preflight(Origin)
+      assert.deepEqual(readers(refused), [null, 'Origin'])
+      await mustBeProblem(refused, 403, /another site/)
+      assert.deepEqual(readers(await post(at, call('list_groups'), { Origin })), [null, 'Origin'])
+    }
+    const Origin = 'http://localhost:8080'
+    const allowed = await preflight(Origin)
+    assert.deepEqual([allowed.status, ...readers(allowed)], [204, Origin, 'Origin'])
+    assert.equal(allowed.headers.get('access-control-allow-methods'), 'GET, POST, OPTIONS')
+    assert.deepEqual(readers(await post(at, call('list_groups'), { Origin })), [Origin, 'Origin'])
+  })
+
   test('nobody learns from the origin whether there is a link', async (t) => {
     const s = await opened(t)
     const answer = await post(s.at('x'.repeat(43)), call('list_groups'), { Origin: 'http://evil.example' })

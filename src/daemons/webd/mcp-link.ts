@@ -15,7 +15,7 @@ import { declaredFault, readBody } from './body.ts'
 import { latin1 } from './link-book.ts'
 import type { LinkMcp } from './mcp.ts'
 import { type Exchange, noSession, openExchanges, SESSION } from './mcp-exchange.ts'
-import { mustBeOwnOrigin } from './mcp-origin.ts'
+import { mustBeOwnPage } from './mcp-origin.ts'
 import { type NamedGroup, type Speaker, speakingTools, TOOLS_VERSION } from './mcp-tools.ts'
 import { mustBeLink, NO_LINK, type PostOffice, postSpoken } from './post.ts'
 import type { Followed, Streams } from './streams.ts'
@@ -60,9 +60,8 @@ export function openLinkMcp({ office, streams, onError }: LinkMcpOptions): OpenL
   const answer: LinkMcp = async (visit) => {
     // Before anything of the protocol: without a link there is nobody to speak with.
     const asking = await askingAt(host, visit)
-    const { headers, socket } = visit.request
-    await mustBeOwnOrigin(host, { origin: headers.origin, host: headers.host, local: socket.localAddress })
-    if (headers[SESSION] !== undefined) throw noSession()
+    await mustBeOwnPage(host, visit)
+    if (visit.request.headers[SESSION] !== undefined) throw noSession()
     if (visit.request.method === 'GET') await listen(streams, asking)
     else await converse(office, exchange, asking)
   }

@@ -1,7 +1,10 @@
-// Whose pages may speak to the tools: our own. A page elsewhere has no business there, whatever it has got hold of.
+// Whose pages may speak to the tools: our own. A page elsewhere has no business there, whatever it has got hold of. The
+// protocol asks for that, because a page can have its own name lead to a server on the visitor's machine. A preflight and the
+// request after it are judged alike.
 import { webHosts } from '../../core/web-hosts.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
+import type { Visit } from './visit.ts'
 
 export interface Whence {
   /** What the browser says of the page that asks; a program says nothing. */
@@ -10,6 +13,13 @@ export interface Whence {
   readonly host: string | undefined
   /** The address that was connected to. */
   readonly local: string | undefined
+}
+
+/** The same at a link, whose answers other sites may read everywhere else. */
+export async function mustBeOwnPage(host: Host, visit: Visit): Promise<void> {
+  const { headers, socket } = visit.request
+  await mustBeOwnOrigin(host, { origin: headers.origin, host: headers.host, local: socket.localAddress })
+  visit.readableBy(headers.origin)
 }
 
 /** Refuses whoever comes from elsewhere. */

@@ -21,13 +21,17 @@ const EXPOSED_HEADERS = 'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id,
 
 /** What an answer to a browser or a program at a link always says (decision L15). */
 const GUARDED: Readonly<{ [name: string]: string }> = {
-  'Access-Control-Allow-Origin': '*',
-  'Access-Control-Expose-Headers': EXPOSED_HEADERS,
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
   'X-Robots-Tag': 'noindex',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
+}
+
+/** Pages of every site may read an answer. */
+const FOR_ALL_SITES: Readonly<{ [name: string]: string }> = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Expose-Headers': EXPOSED_HEADERS,
 }
 
 /** A link is no account: a 401 has a title that says what is wrong with the link. */
@@ -59,6 +63,7 @@ export function standing(refusal: Refusal): Standing {
   const body = JSON.stringify(problem)
   const all = {
     ...GUARDED,
+    ...FOR_ALL_SITES,
     ...headers,
     'Content-Type': 'application/problem+json',
     'Content-Length': String(body.length),
@@ -79,6 +84,7 @@ export class Visit {
   link: Uint8Array | undefined
   /** Who the sender proved to be, for the log. */
   caller: string | undefined
+  #readers = FOR_ALL_SITES
 
   constructor(
     request: IncomingMessage,
@@ -106,6 +112,14 @@ export class Visit {
     return rest.length < TOKEN_LENGTH ? `/${place}/${shown}/${rest}` : withoutTokens(`/${place}/${token}/${rest}`)
   }
 
+  /** From now on, answers are for pages of this origin, or for none. */
+  readableBy(origin: string | undefined): void {
+    this.#readers = {
+      ...(origin === undefined ? {} : { ...FOR_ALL_SITES, 'Access-Control-Allow-Origin': origin }),
+      Vary: 'Origin',
+    }
+  }
+
   header(name: string): string | undefined {
     const value = this.request.headers[name]
     return typeof value === 'string' ? value : value?.join(', ')
@@ -125,8 +139,8 @@ export class Visit {
     this.#send(status, headers, body)
   }
 
-  text(headers: Readonly<{ [name: string]: string }>, body: string): void {
-    this.#send(200, headers, body)
+  bytes(status: number, headers: Readonly<{ [name: string]: string }>, body: Uint8Array | undefined): void {
+    this.#send(status, headers, body)
   }
 
   empty(status: number, headers: { [name: string]: string } = {}): void {
@@ -143,7 +157,7 @@ export class Visit {
 
   /** The head of an answer that goes on; the caller writes the rest. */
   open(headers: { [name: string]: string }, status = 200): void {
-    this.response.writeHead(status, { ...GUARDED, 'X-Request-Id': this.id, ...headers })
+    this.response.writeHead(status, { ...GUARDED, ...this.#readers, 'X-Request-Id': this.id, ...headers })
     this.response.flushHeaders()
     this.#record(this, status, undefined)
   }
@@ -200,14 +214,14 @@ export class Visit {
   #send(
     status: number,
     headers: Readonly<{ [name: string]: string }>,
-    body: string | undefined,
+    body: string | Uint8Array | undefined,
     reason?: string,
   ): void {
     const { response } = this
     if (this.isAnswered) return
     const length: { [name: string]: string } =
       body === undefined ? {} : { 'Content-Length': String(Buffer.byteLength(body)) }
-    response.writeHead(status, { ...GUARDED, 'X-Request-Id': this.id, ...headers, ...length })
+    response.writeHead(status, { ...GUARDED, ...this.#readers, 'X-Request-Id': this.id, ...headers, ...length })
     response.end(this.request.method === 'HEAD' ? undefined : body)
     this.#record(this, status, reason)
   }

@@ -67,7 +67,9 @@ export class Chat {
   }
 
   focus(): void {
-    this.view.input.focus()
+    const { input, log } = this.view
+    if (input.disabled) log.focus()
+    else input.focus()
   }
 
   /** Whether somebody looks at it. */
@@ -180,6 +182,7 @@ export class Chat {
     this.view.log.replaceChildren(this.view.welcome, conversation.node)
     this.#showWelcome()
     this.view.input.value = this.#outbox.draft(topic)
+    if (this.#isOver) this.#closeInput()
     this.#fit()
     if (!this.#options.hasStream || this.#isOver) return
     this.view.log.setAttribute('aria-busy', 'true')
@@ -349,8 +352,8 @@ export class Chat {
     if (status === 401) {
       this.#isOver = true
       this.#stream?.stop()
-      this.view.input.readOnly = true
-      this.#notice.say('This link does not work any more. Ask whoever gave it to you for a new one.')
+      this.#closeInput()
+      this.#notice.say('This link does not work any more. Ask for a new one where you got it.')
     } else if (status === 413) {
       this.#notice.say('This message is too long to be sent. Shorten it, or send it in parts.')
     } else if (status === 429 || status === 503) {
@@ -365,6 +368,16 @@ export class Chat {
       )
     } else this.#notice.say([asSentence(message), hint ? asSentence(hint) : ''].join(' ').trim())
     this.#fit()
+  }
+
+  /** What was being written can still be read and copied. */
+  #closeInput(): void {
+    const { input } = this.view
+    const hadFocus = input.matches(':focus')
+    input.placeholder = 'This chat is closed'
+    input.readOnly = true
+    input.disabled = input.value === ''
+    if (hadFocus) this.focus()
   }
 
   #connected(connection: Connection): void {

@@ -25,11 +25,12 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
   const host = document.createElement('svc-chat')
   Reflect.set(host, 'link', base)
   host.dataset.side = side
+  if (dataset.theme === 'light' || dataset.theme === 'dark') host.dataset.theme = dataset.theme
   const level = others.filter((other) => other.dataset.side === side).length
 
   const label = dataset.label || 'Chat'
   const button = element('button', { type: 'button', class: 'launcher', 'aria-expanded': 'false' }, picture('bubble'))
-  button.append(element('span', {}, label), element('span', { class: 'hidden unread' }))
+  button.append(element('span', { class: 'label' }, label), element('span', { class: 'hidden unread' }))
   const panel = element('div', {
     class: 'panel',
     role: 'dialog',
@@ -121,6 +122,7 @@ function isVisible(node: HTMLElement): boolean {
 function paint(frame: HTMLElement, colour: string | undefined): void {
   if (!colour || !CSS.supports('color', colour)) return
   frame.style.setProperty('--accent', colour)
+  frame.style.setProperty('--ink', 'var(--text)')
   const context = document.createElement('canvas').getContext('2d')
   if (!context) return
   context.fillStyle = colour

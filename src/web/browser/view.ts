@@ -55,6 +55,8 @@ export function makeView({ name, folder, id }: ViewAbout): View {
     'aria-label': 'Messages',
     tabindex: '0',
   })
+  // Headings in messages begin below it.
+  const heading = element('h2', { class: 'hidden' }, 'Messages')
   const latest = element(
     'button',
     { type: 'button', class: 'latest', hidden: '' },
@@ -84,7 +86,7 @@ export function makeView({ name, folder, id }: ViewAbout): View {
   const keys = element('span', { class: 'keys', id: `${id}-keys` }, 'Enter sends, Shift and Enter breaks the line')
   const form = element('form', { class: 'composer' }, label, element('div', { class: 'box' }, input, send), keys)
 
-  const main = element('main', { class: 'main' }, log, element('div', { class: 'dock' }, latest, region, form))
+  const main = element('main', { class: 'main' }, heading, log, element('div', { class: 'dock' }, latest, region, form))
   const shade = element('div', { class: 'shade' })
   const column = element('div', { class: 'column' }, head, main)
   const app = element('div', { class: 'chat' }, nav, shade, column)

@@ -1,19 +1,22 @@
 // The looks of the chat: one sheet for the page and for the panel on another site, one for the page alone.
 
-/** What both have. In a page `:host` is nothing, in a shadow tree `body` is. */
+const LIGHT = `
+  --back: #fff; --raised: #f6f7fa; --text: #1b1d26; --muted: #5f6778; --line: #e1e4eb; --bubble: #e9ebfb;
+  --code: #f4f5f9; --accent: #4653cf; --on-accent: #fff; --fault: #b3261e; --warn: #fff6e0; --on-warn: #5a4300;`
+const DARK = `
+  --back: #15171d; --raised: #1d2028; --text: #e7e9f0; --muted: #9ba3b6; --line: #2f3440; --bubble: #2b3052;
+  --code: #0f1116; --accent: #98a1ff; --on-accent: #12142e; --fault: #ff9a90; --warn: #3a3014; --on-warn: #ffe3a1;`
+
+/**
+ * What both have. In a page `:host` is nothing, in a shadow tree `body` is. `--accent` is a ground, `--ink` what is drawn on
+ * the chat's own ground: a site's colour may be too bright for that.
+ */
 export const CHAT_STYLE = `
 :host { all: initial }
-:host, body {
-  --back: #fff; --raised: #f6f7fa; --text: #1b1d26; --muted: #5f6778; --line: #e1e4eb; --bubble: #e9ebfb;
-  --code: #f4f5f9; --accent: #4653cf; --on-accent: #fff; --fault: #b3261e; --warn: #fff6e0; --on-warn: #5a4300;
-  color-scheme: light dark;
-}
-@media (prefers-color-scheme: dark) {
-  :host, body {
-    --back: #15171d; --raised: #1d2028; --text: #e7e9f0; --muted: #9ba3b6; --line: #2f3440; --bubble: #2b3052;
-    --code: #0f1116; --accent: #98a1ff; --on-accent: #12142e; --fault: #ff9a90; --warn: #3a3014; --on-warn: #ffe3a1;
-  }
-}
+:host, body { ${LIGHT} --ink: var(--accent); color-scheme: light dark }
+@media (prefers-color-scheme: dark) { :host, body { ${DARK} } }
+:host([data-theme='light']) { ${LIGHT} color-scheme: light }
+:host([data-theme='dark']) { ${DARK} color-scheme: dark }
 *, *::before, *::after { box-sizing: border-box }
 [hidden] { display: none !important }
 .hidden {
@@ -22,7 +25,7 @@ export const CHAT_STYLE = `
 }
 button, textarea { font: inherit; color: inherit }
 button { cursor: pointer }
-:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
+:focus-visible { outline: 2px solid var(--ink); outline-offset: 2px }
 svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width: 2; stroke-linecap: round; stroke-linejoin: round; flex: none }
 
 .app, .panel {
@@ -78,7 +81,7 @@ li:hover .topic { padding-inline-end: 38px }
   display: flex; align-items: center; gap: 8px; padding: 9px 10px; border: 1px solid var(--line); border-radius: 10px;
   background: var(--back); font-size: 15px; font-weight: 550;
 }
-.fresh:hover { border-color: var(--accent) }
+.fresh:hover { border-color: var(--ink) }
 .shade {
   position: absolute; inset: 0; z-index: 2; background: rgb(0 0 0 / .4); opacity: 0; pointer-events: none;
   transition: opacity .18s ease;
@@ -125,7 +128,7 @@ li:hover .topic { padding-inline-end: 38px }
 .prose li { margin: 3px 0 }
 .prose li > p:last-child, .prose li > ul, .prose li > ol { margin-bottom: 4px }
 .prose blockquote { padding-inline-start: 14px; border-inline-start: 3px solid var(--line); color: var(--muted) }
-.prose a { color: var(--accent); text-underline-offset: 2px }
+.prose a { color: var(--ink); text-underline-offset: 2px }
 .prose hr { border: 0; border-top: 1px solid var(--line); margin: 18px 0 }
 .prose code, .prose pre { font-family: ui-monospace, 'SF Mono', SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace }
 .prose code { font-size: .875em; padding: .15em .35em; border-radius: 5px; background: var(--code) }
@@ -145,7 +148,7 @@ li:hover .topic { padding-inline-end: 38px }
 .working { padding-top: 10px }
 .fault { margin: 0; padding: 9px 14px; border: 1px solid var(--fault); border-radius: 12px; color: var(--fault); font-size: 15px; overflow-wrap: anywhere }
 .dots { display: inline-flex; gap: 4px }
-.dots i { width: 6px; height: 6px; border-radius: 50%; background: var(--accent); animation: dot 1.2s infinite ease-in-out }
+.dots i { width: 6px; height: 6px; border-radius: 50%; background: var(--ink); animation: dot 1.2s infinite ease-in-out }
 .dots i:nth-child(2) { animation-delay: .15s }
 .dots i:nth-child(3) { animation-delay: .3s }
 @keyframes dot { 0%, 60%, 100% { opacity: .25 } 30% { opacity: 1 } }
@@ -163,12 +166,13 @@ li:hover .topic { padding-inline-end: 38px }
   display: flex; align-items: flex-end; gap: 6px; padding: 5px; border: 1px solid var(--line); border-radius: 24px;
   background: var(--raised); transition: border-color .15s;
 }
-.box:focus-within { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent) }
+.box:focus-within { border-color: var(--ink); box-shadow: 0 0 0 1px var(--ink) }
 .box textarea {
   flex: 1; min-width: 0; max-height: 38dvh; margin: 0; padding: 7px 4px 7px 13px; padding-inline: 13px 4px; border: 0; outline: 0; resize: none;
   background: none; font-size: 16px; line-height: 1.45; overflow-y: auto;
 }
 .box textarea::placeholder { color: var(--muted); opacity: 1 }
+.box textarea:is(:disabled, :read-only) { color: var(--muted); cursor: not-allowed }
 .send {
   display: grid; place-items: center; flex: none; width: 38px; height: 38px; padding: 0; border: 0; border-radius: 50%;
   background: var(--accent); color: var(--on-accent);
@@ -183,11 +187,13 @@ li:hover .topic { padding-inline-end: 38px }
 .frame.left { left: 0 }
 .launcher {
   position: fixed; bottom: calc(20px + env(safe-area-inset-bottom) + var(--level) * 64px); display: flex; align-items: center; gap: 9px;
-  height: 52px; padding: 0 20px 0 16px; border: 0; border-radius: 26px; background: var(--accent); color: var(--on-accent);
+  height: 52px; max-width: calc(100vw - 40px); padding: 0 20px 0 16px; border: 0; border-radius: 26px; background: var(--accent); color: var(--on-accent);
   font-size: 16px; font-weight: 600; box-shadow: 0 6px 22px rgb(0 0 0 / .22); transition: transform .15s;
 }
 .launcher:hover { transform: translateY(-2px) }
-.launcher:focus-visible { outline: 3px solid var(--text); outline-offset: 3px }
+.label { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
+/* Dark between light, or the other way: it is seen on whatever the site has there. */
+.launcher:focus-visible { outline: 3px solid var(--text); outline-offset: 2px; box-shadow: 0 0 0 8px var(--back) }
 .right .launcher { right: calc(20px + env(safe-area-inset-right)) }
 .left .launcher { left: calc(20px + env(safe-area-inset-left)) }
 .has-unread::after { content: ''; position: absolute; top: -2px; right: 2px; width: 14px; height: 14px; border-radius: 50%; background: #e5484d; border: 2px solid #fff }

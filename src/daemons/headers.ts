@@ -1,6 +1,6 @@
 // What the front door lets through of the head of a request, and what it says itself: only it may say who somebody is.
-import { isIdentityHeader } from '../../core/proxyd-routes.ts'
-import { deleteHops, withoutHops } from '../../lib/hop-headers.ts'
+import { isIdentityHeader } from '../core/proxyd-routes.ts'
+import { deleteHops, withoutHops } from '../lib/hop-headers.ts'
 
 /** Nobody else's word for it gets past; and some backends read _ as -. */
 const SAID_BY_US = /^(x-user-.*|x-chat-.*|x-folder|x-group-name|x-forwarded-.*|forwarded|x-real-ip|x-request-id)$/
