@@ -226,7 +226,10 @@ suite('svc group', () => {
       assert.match(stderr, /^this also removes 1 route \(room=1\), .*\nsvc: stopped: nothing was changed\n$/)
     }
     assert.equal(await cli.ok('export demo'), before)
-    assert.match(await cli.ok('group demo rm team --purge', { typed: ['Yes'] }), /^removed group team\nremoved: 1 route/)
+    assert.match(
+      await cli.ok('group demo rm team --purge', { typed: ['Yes'] }),
+      /^removed group team\nremoved: 1 route/,
+    )
   })
 
   test('both routes of a guild channel are watched and moved', async (t) => {

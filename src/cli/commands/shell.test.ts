@@ -217,7 +217,10 @@ test('svc start makes the instance once, serves it and prints links that lead th
   const first = await cli.ok('start', { env })
   assert.match(first, new RegExp(`^made the instance demo in ${cli.root}\n`))
   const door = /^proxyd (\S+)$/m.exec(first)?.[1] ?? 'nowhere'
-  assert.match(first, new RegExp(`^ready\n\nOpen the chat in a browser:\n\n  ${door}/chat/~[\\w-]{43}\\.[\\w-]{43}/\n`, 'm'))
+  assert.match(
+    first,
+    new RegExp(`^ready\n\nOpen the chat in a browser:\n\n  ${door}/chat/~[\\w-]{43}\\.[\\w-]{43}/\n`, 'm'),
+  )
   assert.match(first, new RegExp(`^  curl -i -d '[^']+' ${door}/hook/~[\\w-]{43}\\.[\\w-]{43}$`, 'm'))
   await cli.ok('token demo issue chat main')
   const second = await cli.ok('start', { env })
