@@ -52,12 +52,19 @@ export async function runGuide(t: Ending, path: string, options: GuideOptions): 
   for (const [name, content] of Object.entries(options.files ?? {})) writeFileSync(join(checkout, name), content)
   const commands = commandsOf(readFileSync(join(ROOT, path), 'utf8'))
   const ran = [...(options.before ?? []), ...commands.filter((command) => !options.leftOut(command))]
-  const script = ['set -aeuo pipefail', 'set -m', 'ip link set lo up', 'trap stop EXIT', STOP, ...ran.map(stepOf)].join(
+  const script = ['set -aeuo pipefail', 'set -m', 'ip link set lo up', STOP, 'trap end EXIT', ...ran.map(stepOf)].join(
     '\n',
   )
   const child = spawn('unshare', ['--net', 'bash', '-c', script], {
     cwd: checkout,
-    env: { ...process.env, PATH: [programsIn(place, checkout), process.env.PATH].join(delimiter), NO_COLOR: '1' },
+    env: {
+      ...process.env,
+      PATH: [programsIn(place, checkout), process.env.PATH].join(delimiter),
+      NO_COLOR: '1',
+      HOME: place,
+      // Where `npm install -g` puts the commands.
+      npm_config_prefix: join(place, 'prefix'),
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
@@ -66,8 +73,9 @@ export async function runGuide(t: Ending, path: string, options: GuideOptions): 
   return output
 }
 
-const STOP = `server=
-stop() { if [ -n "$server" ]; then kill -- "-$server"; wait "$server" || true; server=; fi; }`
+const STOP = `server= others=()
+stop() { if [ -n "$server" ]; then kill -- "-$server"; wait "$server" || true; server=; fi; }
+end() { stop; for other in "\${others[@]}"; do kill -- "-$other"; done; }`
 
 function stepOf(command: string): string {
   const shown = `printf '%s\\n' ${quoted(`$ ${command}`)}`
