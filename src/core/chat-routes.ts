@@ -24,7 +24,7 @@ export interface RoutePlan {
   readonly overtaken: readonly RouteRow[]
 }
 
-/** What leads the chat to the folder. Repeated, it changes nothing. `isFirst`: in front of every route that leads elsewhere. */
+/** What leads the chat to the folder. Repeated, it changes nothing. `isFirst`: in front of every route that takes it elsewhere. */
 export async function planChatRoutes(tx: Tx, jid: string, folder: string, isFirst = false): Promise<RoutePlan> {
   const about = (await inOrder(tx)).filter(({ match }) => concerns(match, jid))
   const specified = routesFor(jid, folder)
@@ -35,15 +35,17 @@ export async function planChatRoutes(tx: Tx, jid: string, folder: string, isFirs
   const [inFront, overtaken] = [new Set<RouteRow>(), new Set<RouteRow>()]
   for (const route of specified) {
     const scoped = { ...route, match: `platform=${platformOf(jid)} ${route.match}` }
-    const known = about.find((other) => isSame(other, route) || isSame(other, scoped))
+    const [plain, narrow] = [route, scoped].map((wanted) => about.find((other) => isSame(other, wanted)))
     const first = about.find((other) => takes(other, route.match))
     const rival = first && !leadsTo(first, folder) ? first : undefined
-    if (known && !(rival && isFirst)) {
+    if ((plain || narrow) && !(rival && isFirst)) {
       if (rival) inFront.add(rival)
       continue
     }
     const seq = allowedSeq(route.seq - shift)
-    if (known) moved.push({ id: known.id, seq })
+    // In front, one without the platform would take the chat of the other, too.
+    const movable = sharedWith === undefined ? (plain ?? narrow) : narrow
+    if (movable) moved.push({ id: movable.id, seq })
     else added.push({ ...(sharedWith === undefined ? route : scoped), seq })
     if (rival) (rival.seq <= seq ? inFront : overtaken).add(rival)
   }
@@ -91,16 +93,17 @@ interface Placing {
   readonly isShared: boolean
 }
 
-/** By how much `seq` is lowered: below what names the same room of any platform, or below all that leads elsewhere. */
+/** By how much `seq` is lowered: below what names the same room of any platform, or below all that takes the chat elsewhere. */
 function shiftOf(
   about: readonly RouteRow[],
-  specified: readonly { seq: number }[],
+  specified: readonly NewRoute[],
   { folder, room, isFirst, isShared }: Placing,
 ): number {
   if (!isFirst && !isShared) return 0
   const namesRoom = ({ match }: RouteRow): boolean =>
     tokensOf(match).includes(`room=${room}`) && !tokensOf(match).some((token) => token.startsWith('platform='))
-  const passed = about.filter((route) => !leadsTo(route, folder) && (isFirst || namesRoom(route)))
+  const isRival = (route: RouteRow): boolean => specified.some(({ match }) => takes(route, match))
+  const passed = about.filter((route) => !leadsTo(route, folder) && (isFirst ? isRival(route) : namesRoom(route)))
   const last = Math.max(...specified.map(({ seq }) => seq))
   const lowest = Math.min(...passed.map(({ seq }) => seq))
   return Math.max(isShared ? 1 : 0, last - lowest + 1)

@@ -543,7 +543,7 @@ const removeGroup = act(
     model.groups.delete(folder)
     model.forgetStandings()
   },
-  (model, { folder }) => model.groups.has(folder),
+  (model, { folder }) => folder !== 'main' && model.groups.has(folder),
 )
 
 const missing = (model: Readonly<Model>): string[] => FOLDERS.filter((each) => !model.groups.has(each))

@@ -129,7 +129,7 @@ onEveryEngine('svc group', (engine) => {
     assert.equal(other.stdout, 'added group telegram:lobby -> other\n')
     assert.match(
       other.stderr,
-      /^warning: slack:lobby has the same room name, so the route names the platform: platform=telegram room=lobby -> other\nwarning: route 1 \(seq 0, room=lobby -> team\) had messages of telegram:lobby until now\n$/,
+      /^warning: slack:lobby has the same room name, so the route names the platform: platform=telegram room=lobby -> other\nwarning: route 1 \(seq 0, room=lobby -> team\) no longer gets messages of telegram:lobby\n$/,
     )
     const routes = await routesOf(cli)
     assert.deepEqual(routes, ['-1 platform=telegram room=lobby other', '0 room=lobby team'])
@@ -161,7 +161,10 @@ onEveryEngine('svc group', (engine) => {
     assert.equal((await cli.run('group demo add sandbox:lobby other')).stderr, warning)
     const moved = await cli.run('group demo add sandbox:lobby other --move')
     assert.equal(moved.stdout, 'group other is there already; its route from sandbox:lobby is in front now\n')
-    assert.equal(moved.stderr, 'warning: route 1 (seq 0, room=lobby -> team) had messages of sandbox:lobby until now\n')
+    assert.equal(
+      moved.stderr,
+      'warning: route 1 (seq 0, room=lobby -> team) no longer gets messages of sandbox:lobby\n',
+    )
     assert.deepEqual(await routesOf(cli), ['-1 room=lobby other', '0 room=lobby team'])
     const again = await cli.run('group demo add sandbox:lobby other --move')
     assert.deepEqual([again.stdout.includes('nothing changed'), again.stderr], [true, ''])

@@ -124,7 +124,7 @@ function tellRouting({ print }: Svc, instance: string, { jid, folder }: Adding, 
     print.warn(
       `${told.shared_with} has the same room name, so the route names the platform: ${told.match} -> ${folder}`,
     )
-  for (const route of told.overtaken ?? []) print.warn(`${routeName(route)} had messages of ${jid} until now`)
+  for (const route of told.overtaken ?? []) print.warn(`${routeName(route)} no longer gets messages of ${jid}`)
   for (const route of told.in_front ?? [])
     print.warn(
       `${routeName(route)} is in front and takes messages of ${jid}; ` +

@@ -107,6 +107,7 @@ suite('svc apply', () => {
       ['config_version: 1\ngates: []\n', /line 2: .*gates/],
       ['config_version: 1\nonboarding_gates:\n  - spec: x\n    daily_limit: 0\n    enabled: true\n', /line 3|line 4/],
       ['onboarding_gates: []\n', /config_version/],
+      ['config_version: 1\ngroups:\n', /line 2: groups: main must be there: it cannot be removed/],
       ['config_version: one\n', /config_version/],
       ['config_version: -1\n', /svc: /],
       ['config_version: 9223372036854775808\n', /svc: /],
@@ -118,6 +119,26 @@ suite('svc apply', () => {
       assert.match(stderr, sentence)
     }
     assert.match(await cli.ok('export demo'), /^config_version: 1\n/)
+  })
+
+  test('says what ends and stays with a group, what a new one takes over, and how to purge it', async (t) => {
+    const cli = await demoCli(t)
+    await cli.ok('group demo add slack:1 team')
+    await cli.ok('token demo issue chat team')
+    const main = 'groups:\n  - {folder: main, name: main, product: assistant, open: true}\n'
+    const without = `config_version: 1\n${main}scheduled_tasks:\n`
+    const purge = 'svc group demo rm team --purge'
+    const left = '1 route (room=1), 1 role (role:member)'
+    const effects = `  with group team end: 1 link (web:team)\n  of group team stay: ${left}; ${purge} removes them\n`
+    const planned = await cli.ok('apply demo - --dry-run', { stdin: without })
+    assert.ok(planned.includes(effects), planned)
+    await cli.ok('group demo rm team')
+    const back = `config_version: 1\n${main}  - {folder: team, name: team, product: assistant, open: true}\nscheduled_tasks:\n`
+    const added = await cli.ok('apply demo -', { stdin: back })
+    assert.ok(
+      added.includes(`  group team takes over from an earlier one: ${left}; ${purge} before apply removes them\n`),
+      added,
+    )
   })
 
   test('warns when the last operator would go', async (t) => {
