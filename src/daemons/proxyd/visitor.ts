@@ -5,9 +5,9 @@ import { type Caller, claimsOf } from '../../core/caller.ts'
 import { identities, identityClaims } from '../../core/identities.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
+import type { Said } from '../headers.ts'
 import { bearerOf } from '../request.ts'
 import type { Auth } from './door.ts'
-import type { Said } from '../headers.ts'
 
 export interface Visitor {
   readonly caller?: Caller
