@@ -68,20 +68,17 @@ export async function runDaemons({ io, print }: Svc, configured: Configured, run
   }
 }
 
-/** A process that serves the same would have to give way first; to blame the port would hide that. */
+/** Where a process of the same instance has the ports, to blame the ports would hide that. On others a new version may take over. */
 async function mustBeFree({ name, layout, sources }: Configured, wanted: readonly string[]): Promise<void> {
   const [{ addressOf, servingProcesses }, { namesOf }, { placeOf }] = await Promise.all([
     import('../../daemons/presence.ts'),
     import('../../daemons/serve.ts'),
     import('../../daemons/places.ts'),
   ])
-  const names = namesOf(wanted)
-  const ports = new Set(names.map((daemon) => placeOf(daemon, sources).listen.port).filter((port) => port > 0))
-  const isSame = ({ urls }: ServingProcess): boolean =>
-    // Of the processes that share an instance, one has its tool sockets.
-    (names.includes('gated') && urls.gated !== undefined) ||
+  const ports = new Set(namesOf(wanted).map((daemon) => placeOf(daemon, sources).listen.port))
+  const hasOurs = ({ urls }: ServingProcess): boolean =>
     Object.values(urls).some((url) => ports.has(Number(new URL(url).port)))
-  const other = (await servingProcesses(layout))?.find(isSame)
+  const other = (await servingProcesses(layout))?.find(hasOurs)
   if (other)
     refuse(
       'conflict',
