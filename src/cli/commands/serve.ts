@@ -68,17 +68,17 @@ export async function runDaemons({ io, print }: Svc, configured: Configured, run
   }
 }
 
-/** Where a process of the same instance has the ports, to blame the ports would hide that. On others a new version may take over. */
+/** Where another process has the same daemon at the same port, blaming the port would hide that. On other ports it may take over. */
 async function mustBeFree({ name, layout, sources }: Configured, wanted: readonly string[]): Promise<void> {
   const [{ addressOf, servingProcesses }, { namesOf }, { placeOf }] = await Promise.all([
     import('../../daemons/presence.ts'),
     import('../../daemons/serve.ts'),
     import('../../daemons/places.ts'),
   ])
-  const ports = new Set(namesOf(wanted).map((daemon) => placeOf(daemon, sources).listen.port))
-  const hasOurs = ({ urls }: ServingProcess): boolean =>
-    Object.values(urls).some((url) => ports.has(Number(new URL(url).port)))
-  const other = (await servingProcesses(layout))?.find(hasOurs)
+  const places = namesOf(wanted).map((daemon) => ({ daemon, port: placeOf(daemon, sources).listen.port }))
+  const hasOne = ({ urls }: ServingProcess): boolean =>
+    places.some(({ daemon, port }) => URL.parse(urls[daemon] ?? '')?.port === String(port))
+  const other = (await servingProcesses(layout))?.find(hasOne)
   if (other)
     refuse(
       'conflict',
