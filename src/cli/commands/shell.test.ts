@@ -40,6 +40,10 @@ suite('completion', () => {
     'svc token demo issue chat main --c': '--context',
     'svc budget demo set ': 'folder user',
     'svc completion ': 'bash fish zsh',
+    'svc li': 'list',
+    'svc task demo ': 'list pause resume rm run show',
+    'svc serve demo --p': '--port',
+    'svc group demo set main runtime --u': '--unset',
     'svc help us': 'user-secret',
   }
   for (const shell of SHELLS) {
@@ -143,6 +147,13 @@ suite('--port', () => {
     const port = await freePort()
     const printed = await cli.ok(`start --port ${port}`)
     assert.match(printed, new RegExp(`^  http://127\\.0\\.0\\.1:${port}/chat/`, 'm'))
+  })
+  test('of svc start is written down where it makes the instance', async (t) => {
+    const cli = testCli(t)
+    const port = await freePort()
+    await cli.ok(`start --port ${port}`)
+    assert.match(readFileSync(join(cli.root, '.env'), 'utf8'), new RegExp(`^WEB_LISTEN=127\\.0\\.0\\.1:${port}$`, 'm'))
+    assert.match(await cli.ok('token demo issue chat main'), new RegExp(`^url: http://localhost:${port}/chat/`, 'm'))
   })
   for (const [typed, sentence] of Object.entries({
     '65536': /--port must be from 0 to 65535, not 65536/,
