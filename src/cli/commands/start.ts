@@ -66,7 +66,9 @@ function isInstalled(): boolean {
 /** A new instance is told its port for good; one that is there has its own file. */
 function within(root: string, port: number | undefined, { name, get }: Source): Source {
   const listen = (): string | undefined =>
-    port === undefined ? get('WEB_LISTEN') : (get('WEB_LISTEN') ?? INSTANCE_SETTINGS.WEB_LISTEN.initial).replace(/\d+$/, String(port))
+    port === undefined
+      ? get('WEB_LISTEN')
+      : (get('WEB_LISTEN') ?? INSTANCE_SETTINGS.WEB_LISTEN.initial).replace(/\d+$/, String(port))
   return { name, get: (key) => (key === 'SVC_DATA_DIR' ? root : key === 'WEB_LISTEN' ? listen() : get(key)) }
 }
 
