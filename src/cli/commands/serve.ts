@@ -69,20 +69,17 @@ export async function runDaemons({ io, print }: Svc, configured: Configured, run
   }
 }
 
-/** A process that serves the same would have to give way first; to blame the port would hide that. */
+/** Where another process has the same daemon at the same port, blaming the port would hide that. On other ports it may take over. */
 async function mustBeFree({ name, layout, sources }: Configured, wanted: readonly string[]): Promise<void> {
   const [{ addressOf, servingProcesses }, { namesOf }, { placeOf }] = await Promise.all([
     import('../../daemons/presence.ts'),
     import('../../daemons/serve.ts'),
     import('../../daemons/places.ts'),
   ])
-  const names = namesOf(wanted)
-  const ports = new Set(names.map((daemon) => placeOf(daemon, sources).listen.port).filter((port) => port > 0))
-  const isSame = ({ urls }: ServingProcess): boolean =>
-    // Of the processes that share an instance, one has its tool sockets.
-    (names.includes('gated') && urls.gated !== undefined) ||
-    Object.values(urls).some((url) => ports.has(Number(new URL(url).port)))
-  const other = (await servingProcesses(layout))?.find(isSame)
+  const places = namesOf(wanted).map((daemon) => ({ daemon, port: placeOf(daemon, sources).listen.port }))
+  const hasOne = ({ urls }: ServingProcess): boolean =>
+    places.some(({ daemon, port }) => URL.parse(urls[daemon] ?? '')?.port === String(port))
+  const other = (await servingProcesses(layout))?.find(hasOne)
   if (other)
     refuse(
       'conflict',

@@ -40,6 +40,10 @@ suite('completion', () => {
     'svc token demo issue chat main --c': '--context',
     'svc budget demo set ': 'folder user',
     'svc completion ': 'bash fish zsh',
+    'svc li': 'list',
+    'svc task demo ': 'list pause resume rm run show',
+    'svc serve demo --p': '--port',
+    'svc group demo set main runtime --u': '--unset',
     'svc help us': 'user-secret',
   }
   for (const shell of SHELLS) {
@@ -119,15 +123,13 @@ suite('svc serve', () => {
   })
 })
 
-/** A port with the ports of the other daemons behind it, all free a moment ago. */
+/** A port that is free with those after it, one for each daemon; below those that the system gives away. */
 async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  const port = typeof address === 'object' ? (address?.port ?? 0) : 0
-  return port > 65_000 ? port - 1000 : port
+  const port = 10_000 + Math.floor(Math.random() * 20_000)
+  const servers = DAEMON_NAMES.map((_, at) => createServer().listen(port + at, '127.0.0.1'))
+  const tried = await Promise.allSettled(servers.map((server) => once(server, 'listening')))
+  for (const server of servers) server.close()
+  return tried.every(({ status }) => status === 'fulfilled') ? port : freePort()
 }
 
 suite('--port', () => {
@@ -145,6 +147,13 @@ suite('--port', () => {
     const port = await freePort()
     const printed = await cli.ok(`start --port ${port}`)
     assert.match(printed, new RegExp(`^  http://127\\.0\\.0\\.1:${port}/chat/`, 'm'))
+  })
+  test('of svc start is written down where it makes the instance', async (t) => {
+    const cli = testCli(t)
+    const port = await freePort()
+    await cli.ok(`start --port ${port}`)
+    assert.match(readFileSync(join(cli.root, '.env'), 'utf8'), new RegExp(`^WEB_LISTEN=127\\.0\\.0\\.1:${port}$`, 'm'))
+    assert.match(await cli.ok('token demo issue chat main'), new RegExp(`^url: http://localhost:${port}/chat/`, 'm'))
   })
   for (const [typed, sentence] of Object.entries({
     '65536': /--port must be from 0 to 65535, not 65536/,
@@ -183,12 +192,13 @@ suite('svc list', () => {
     const heard = (text: string): void => {
       if (text === 'ready\n') begun.resolve()
     }
-    const served = cli.ok('serve demo --port 0', { heard, stopped: stop.promise })
+    const port = await freePort()
+    const served = cli.ok(`serve demo --port ${port}`, { heard, stopped: stop.promise })
     await begun.promise
     const [demo, other] = JSON.parse(await cli.ok('list --json'))
     assert.deepEqual([demo.served, other.served], [true, false])
     assert.equal(demo.processes[0].pid, process.pid)
-    const again = await cli.run('serve demo')
+    const again = await cli.run(`serve demo --port ${port}`)
     assert.deepEqual(
       [again.code, again.stdout, again.stderr],
       [
@@ -197,6 +207,8 @@ suite('svc list', () => {
         `svc: demo is being served already, at ${demo.listen} (process ${process.pid})\nhint: stop that process first\n`,
       ],
     )
+    // As while a new version takes over from the old.
+    assert.match(await cli.ok('serve demo --port 0'), /^ready$/m)
     stop.resolve()
     assert.match(await served, new RegExp(`^proxyd ${demo.listen}$`, 'm'))
     assert.match(await cli.ok('list'), /^demo\tno\thttp:\/\/127\.0\.0\.1:8080\t/m)

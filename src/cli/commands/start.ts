@@ -1,6 +1,7 @@
 // What `npm start` runs: an instance to look at, made once, served at once. No key, no account, no container.
 import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Source } from '../../lib/settings.ts'
 import { command, type Svc } from '../command.ts'
@@ -25,7 +26,7 @@ export const startCommands = [
         ])
       const port = typed === undefined ? undefined : readPort(typed)
       const root = svc.io.environment.get('SVC_DATA_DIR') || demoRoot()
-      const environment = within(root, svc.io.environment)
+      const environment = within(root, port, svc.io.environment)
       const product = await mustFindProduct(DEFAULT_PRODUCT)
       const made = await makeInstance(placeOf(INSTANCE, environment), product, { environment, clock: svc.io.clock })
       const { configured, group } = made
@@ -58,8 +59,13 @@ function isInstalled(): boolean {
   return HOME.includes(`${sep}node_modules${sep}`)
 }
 
-function within(root: string, environment: Source): Source {
-  return { name: environment.name, get: (key) => (key === 'SVC_DATA_DIR' ? root : environment.get(key)) }
+/** A new instance is told its port for good; one that is there has its own file. */
+function within(root: string, port: number | undefined, { name, get }: Source): Source {
+  const listen = (): string | undefined =>
+    port === undefined
+      ? get('WEB_LISTEN')
+      : (get('WEB_LISTEN') ?? INSTANCE_SETTINGS.WEB_LISTEN.initial).replace(/\d+$/, String(port))
+  return { name, get: (key) => (key === 'SVC_DATA_DIR' ? root : key === 'WEB_LISTEN' ? listen() : get(key)) }
 }
 
 function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): void {
