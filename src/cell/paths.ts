@@ -89,10 +89,13 @@ export class CellPaths {
 
   /** The directories of a search path that a cell shows, behind the standard ones. */
   searchPath(path: string): string {
-    const shown = path
-      .split(':')
-      .filter((folder) => [...SYSTEM, ...this.#extra].some((visible) => folder === visible || isBelow(folder, visible)))
+    const shown = path.split(':').filter((folder) => this.shows(folder))
     return [...new Set([...shown, ...STANDARD_PATH.split(':')])].join(':')
+  }
+
+  /** Whether a cell shows this path of the machine at its place. */
+  shows(path: string): boolean {
+    return [...SYSTEM, ...this.#extra].some((visible) => path === visible || isBelow(path, visible))
   }
 }
 

@@ -16,6 +16,9 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { suite, test } from 'node:test'
 import { type Cli, demoCli, testCli } from '../../test/support/cli.ts'
+import { writeAtomic } from '../lib/atomic-file.ts'
+import { sourceOf } from '../lib/settings.ts'
+import { findInstance, sourcesReader } from './instance.ts'
 
 suite('a name that is none is refused, and nothing is made', () => {
   for (const name of ['', '..', '.', 'a/b', 'a\nb', 'ä', 'x'.repeat(300), 'a b'])
@@ -265,4 +268,22 @@ test('a clock before 1970 or after 2038 works', async (t) => {
     await cli.ok('group demo grant github:1 team', { clock })
     assert.match(await cli.ok('group demo grants'), new RegExp(`\t${year}-06-01T00:00:00.000Z\n`))
   }
+})
+
+test('the sources of settings are the same list until .env has changed, was replaced or came into being', async (t) => {
+  const cli = await demoCli(t)
+  const environment = sourceOf('the environment', new Map([['SVC_DATA_DIR', cli.dir]]))
+  const read = sourcesReader(await findInstance('demo', environment), environment)
+  const env = join(cli.root, '.env')
+  const modelNow = async (): Promise<string | undefined> => (await read())[0]?.get('OPENAI_MODEL')
+  const first = await read()
+  assert.equal(await read(), first)
+  writeFileSync(env, 'OPENAI_MODEL=one\n', { flag: 'a' })
+  assert.equal(await modelNow(), 'one')
+  await writeAtomic(env, 'OPENAI_MODEL=two\n', 0o600)
+  assert.equal(await modelNow(), 'two')
+  rmSync(env)
+  assert.equal(await modelNow(), undefined)
+  writeFileSync(env, 'OPENAI_MODEL=three\n')
+  assert.equal(await modelNow(), 'three')
 })

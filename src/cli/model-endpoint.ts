@@ -49,7 +49,7 @@ const Models = z.object({ data: z.array(z.object({ id: z.string().min(1) })) })
 export async function listModels(endpoint: ModelEndpoint, timeoutMs = LIST_MS): Promise<readonly string[]> {
   const value = await ask(endpoint, { path: '/models', timeoutMs })
   const read = Models.safeParse(value)
-  if (!read.success) refuse('unavailable', `${endpoint.baseUrl} answers JSON that is no list of models`, URL_HINT)
+  if (!read.success) refuse('unprocessable', `${endpoint.baseUrl} answers JSON that is no list of models`, URL_HINT)
   return [...new Set(read.data.data.map(({ id }) => id))].sort()
 }
 
@@ -89,7 +89,7 @@ export async function callModel(
   const body = { model, messages, tools: [TEST_TOOL], stream: false }
   const value = await ask(endpoint, { path: '/chat/completions', body, timeoutMs, model })
   const read = Completion.safeParse(value)
-  if (!read.success) refuse('unavailable', `${endpoint.baseUrl} answers JSON without choices`, URL_HINT)
+  if (!read.success) refuse('unprocessable', `${endpoint.baseUrl} answers JSON without choices`, URL_HINT)
   const { content, tool_calls } = read.data.choices[0]?.message ?? {}
   const answer = (content ?? '').replace(/^<think>.*?<\/think>/s, '').trim()
   const said = answer || (tool_calls?.length ? '(a tool call)' : '(nothing)')
@@ -132,7 +132,11 @@ async function ask(endpoint: ModelEndpoint, request: Request): Promise<unknown> 
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     const type = response.headers.get('content-type') ?? 'no content type'
-    return refuse('unavailable', `${baseUrl} answers something that is not JSON (${cell(type).slice(0, 80)})`, URL_HINT)
+    return refuse(
+      'unprocessable',
+      `${baseUrl} answers something that is not JSON (${cell(type).slice(0, 80)})`,
+      URL_HINT,
+    )
   }
 }
 
@@ -142,6 +146,7 @@ function connectionFault(baseUrl: string, error: unknown, timeoutMs: number): st
   const { code, message } = causeOf(error)
   if (code === 'ECONNREFUSED') return `${baseUrl} refused the connection: no server runs there`
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `${baseUrl} was not reached: its host name was not found`
+  if (message === 'bad port') return `${baseUrl} was not reached: this port is not allowed for HTTP`
   // fetch itself repeats header values in what it throws for a bad one.
   return `${baseUrl} was not reached${code === undefined ? '' : `: ${message}`}`
 }
@@ -157,7 +162,7 @@ async function refuseAnswer(endpoint: ModelEndpoint, { model }: Request, status:
     if (near) refuse('not_found', `${baseUrl} has no model ${JSON.stringify(model)}`, near)
   }
   return refuse(
-    'unavailable',
+    'unprocessable',
     `${baseUrl} answers ${status}${said === '' ? '' : `: ${said}`}`,
     status === 404 ? URL_HINT : undefined,
   )

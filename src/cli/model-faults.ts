@@ -1,6 +1,7 @@
 // What a configuration of a model lacks, as it can be told without calling anybody.
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, realpathSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { CellPaths } from '../cell/paths.ts'
 import { isProgram } from '../cell/program.ts'
 import { fromEnvironment } from '../lib/settings.ts'
 import { RUNTIME_NAMES } from '../runtimes/settings.ts'
@@ -30,9 +31,11 @@ function openaiFaults({ endpoint = '', model, key }: ModelConfig): string[] {
   return faults
 }
 
-function claudeFaults({ program = '', endpoint = '', key }: ModelConfig, home: string): string[] {
+function claudeFaults({ program = '', endpoint = '', key, settings }: ModelConfig, home: string): string[] {
   const faults = []
-  if (findProgram(program) === undefined) faults.push(`the program ${program} is not installed`)
+  const path = findProgram(program)
+  if (path === undefined) faults.push(`the program ${program} is not installed`)
+  else faults.push(...hiddenFaults(path, settings))
   if (!isHttpUrl(endpoint)) faults.push('ANTHROPIC_BASE_URL is no URL of an HTTP endpoint')
   // The client may be signed in there, which it notes in its HOME.
   if (!key && !existsSync(join(home, '.claude/.credentials.json'))) faults.push('no key is set for Claude Code')
@@ -44,6 +47,17 @@ function commandFaults({ command }: ModelConfig, home: string): string[] {
   if (program === undefined) return ['no program is set']
   if (program === '' || findProgram(program, home) !== undefined) return []
   return [`the program ${program} does not exist or cannot be executed`]
+}
+
+/** A program in somebody's home directory, for example, is not there for runs. */
+function hiddenFaults(path: string, { SANDBOX, SANDBOX_PATHS }: ModelConfig['settings']): string[] {
+  const paths = new CellPaths(SANDBOX_PATHS)
+  const real = realpathSync(path)
+  if (SANDBOX === 'none' || [path, real].every((each) => paths.shows(each))) return []
+  const folders = [...new Set([path, real].filter((each) => !paths.shows(each)).map((each) => dirname(each)))]
+  return [
+    `cells do not show the program ${path}: SANDBOX_PATHS=${[...SANDBOX_PATHS, ...folders].join(':')} in .env shows it`,
+  ]
 }
 
 const SHELL_WORDS = new Set(

@@ -92,8 +92,8 @@ async function repeated<T>(questions: Questions, ask: (questions: Questions) => 
     try {
       return await ask(questions)
     } catch (error) {
-      const isAnswer = error instanceof Refusal && !error.message.startsWith('stopped')
-      if (!isAnswer || attempt === TRIES) throw error
+      const isWrongAnswer = error instanceof Refusal && (error.code === 'invalid' || error.code === 'unauthenticated')
+      if (!isWrongAnswer || error.message.startsWith('stopped') || attempt === TRIES) throw error
       questions.say(error.message)
     }
   }
@@ -135,7 +135,7 @@ async function listed({ say }: Questions, endpoint: Parameters<typeof listModels
   try {
     return await listModels(endpoint)
   } catch (error) {
-    if (!(error instanceof Refusal) || error.code === 'unauthenticated') throw error
+    if (!(error instanceof Refusal) || error.code !== 'unprocessable') throw error
     say(error.message)
     return []
   }

@@ -198,6 +198,17 @@ suite('svc doctor finds', () => {
       /^main: the program \/nowhere\/claude is not installed; main: no key is set for Claude Code$/,
       /^svc model demo$/,
     ],
+    'a program that cells do not show': [
+      (cli) => {
+        const program = join(cli.dir, 'claude')
+        writeFileSync(program, '#!/bin/sh\n', { mode: 0o755 })
+        const lines = `AGENT_RUNTIME=claude\nAGENT_CLI=${program}\nANTHROPIC_API_KEY=x\n`
+        writeFileSync(env(cli), lines, { flag: 'a' })
+      },
+      'models',
+      /^main: cells do not show the program \S+\/claude: SANDBOX_PATHS=\/\S+ in \.env shows it$/,
+      /^svc model demo$/,
+    ],
     'a runtime command without a command': [
       (cli) => writeFileSync(env(cli), 'AGENT_RUNTIME=command\n', { flag: 'a' }),
       'models',

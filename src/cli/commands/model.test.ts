@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -19,6 +20,15 @@ async function withModels(t: TestContext, models: readonly string[] = MODELS): P
   const endpoint = await chatEndpoint(t)
   endpoint.answer(listing(models, answering('Hello!')))
   return endpoint
+}
+
+/** Where nothing listens any more. */
+async function closedUrl(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return `http://127.0.0.1:${port}/v1`
 }
 
 const envOf = (cli: Cli) => parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env')
@@ -111,11 +121,7 @@ suite('svc model refuses, and writes nothing', () => {
 
   test('where no server runs, and still sets it with --no-test', async (t) => {
     const cli = await demoCli(t)
-    const server = createServer().listen(0, '127.0.0.1')
-    await new Promise((resolve) => server.once('listening', resolve))
-    const { port } = server.address() as AddressInfo
-    server.close()
-    const line = `model demo --base-url http://127.0.0.1:${port}/v1 --model small`
+    const line = `model demo --base-url ${await closedUrl()} --model small`
     assert.match(await refusal(cli, line), /\/v1 refused the connection: no server runs there\n/)
     assert.match(await cli.ok(`${line} --no-test`), /^set small at /)
     assert.equal(envOf(cli).get('OPENAI_MODEL'), 'small')
@@ -187,6 +193,21 @@ suite('svc model on a terminal', () => {
     const again = await cli.run('model demo', { typed: ['8', endpoint.url, '', 'smal'] })
     assert.match(again.stderr, /Key \(Enter keeps the one that is set\):\n[\s\S]*→ small\n/)
     assert.equal(envOf(cli).get('OPENAI_MODEL'), 'small')
+  })
+
+  test('an endpoint without a list of models is asked by name, and one that is not there ends the questions', async (t) => {
+    const cli = await demoCli(t)
+    const endpoint = await chatEndpoint(t)
+    const hello = answering('Hello!')
+    const unlisted = refusing(404, 'no such page')
+    endpoint.answer((response, asked) => (asked.url.endsWith('/models') ? unlisted : hello)(response, asked))
+    const { code, stderr } = await cli.run('model demo', { typed: ['8', endpoint.url, 'mine'] })
+    assert.equal(code, 0, stderr)
+    assert.match(stderr, /answers 404: no such page\nModel:\n/)
+    const gone = await cli.run('model demo', { typed: ['8', await closedUrl(), 'mine'] })
+    assert.equal(gone.code, 1)
+    assert.match(gone.stderr, /\nsvc: \S+\/v1 refused the connection: no server runs there\n$/)
+    assert.equal(envOf(cli).get('OPENAI_BASE_URL'), endpoint.url)
   })
 
   test('takes a name that is not listed when it is meant, and stops without a change', async (t) => {

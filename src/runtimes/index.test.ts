@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { agentDir } from '../../test/support/agent-files.ts'
+import { toolSocket } from '../../test/support/tool-socket.ts'
+import { systemClock } from '../lib/clock.ts'
+import { readSettings, sourceOf } from '../lib/settings.ts'
+import { openRuntimes, type Runtimes } from './index.ts'
+import { RUNTIME_SETTINGS, type RuntimeSettings } from './settings.ts'
+
+function settingsOf(entries: Record<string, string>): RuntimeSettings {
+  return readSettings(RUNTIME_SETTINGS, [
+    sourceOf('the test', new Map(Object.entries({ SANDBOX: 'none', ...entries }))),
+  ])
+}
+
+async function open(t: TestContext, settings: RuntimeSettings): Promise<Runtimes> {
+  const network = { open: () => assert.fail('it has the network of the machine') }
+  const [groups, chats] = [agentDir(t), '/nowhere']
+  const runtimes = await openRuntimes({ settings, clock: systemClock, groups, chats, network, warn: assert.fail })
+  t.after(() => runtimes.close())
+  return runtimes
+}
+
+test('other settings open runtimes anew, and what runs with the former ones goes on to its end', async (t) => {
+  const [one, two] = [settingsOf({}), settingsOf({})]
+  const runtimes = await open(t, one)
+  const { job, said } = await toolSocket(t)
+  const before = await runtimes.runtimeFor(undefined, one)
+  assert.equal(await runtimes.runtimeFor(undefined, one), before)
+  const telling = Promise.withResolvers<void>()
+  const running = before.run(
+    job({
+      messages: [{ id: '1', sender: 'mia', text: '/wait 200ms\n/say with the former', jid: 'web:main' }],
+      readText: () => {
+        telling.resolve()
+        return undefined
+      },
+    }),
+  )
+  await telling.promise
+  const after = await runtimes.runtimeFor(undefined, two)
+  assert.notEqual(after, before)
+  await after.run(job({ messages: [{ id: '2', sender: 'mia', text: '/say with the new', jid: 'web:main' }] }))
+  await running
+  assert.deepEqual([...said].sort(), ['with the former', 'with the new'])
+})
+
+test('a turn has the program of the settings that it starts with', async (t) => {
+  const runtimes = await open(t, settingsOf({}))
+  const { job } = await toolSocket(t)
+  for (const word of ['one', 'two']) {
+    const settings = settingsOf({ AGENT_RUNTIME: 'command', AGENT_COMMAND: `echo ${word}` })
+    const runtime = await runtimes.runtimeFor({}, settings)
+    assert.deepEqual(await runtime.run(job()), { result: word })
+  }
+  assert.equal((await runtimes.runtimeFor({ runtime: 'demo' })).name, 'demo')
+})
