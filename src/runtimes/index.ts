@@ -41,7 +41,7 @@ export async function openRuntimes(opening: Opening): Promise<Runtimes> {
   const user = agentUser(settings.AGENT_UID)
   const onBackgroundError = (error: unknown): void => opening.onBackgroundError?.(error)
   const cells = new Cells(() => openCell({ settings, groups, chats }), warn)
-  const setup: Setup = { settings, clock, user, cell: () => cells.open(), network, onBackgroundError }
+  const setup: Setup = { settings, clock, user, cell: () => cells.open(), network, warn, onBackgroundError }
   const opened = new Map<RuntimeName, Promise<Runtime>>()
   const open = (name: RuntimeName): Promise<Runtime> => {
     const opening = opened.get(name) ?? runtimes[name](setup)
