@@ -9,13 +9,26 @@ export const serveCommands = [
     about: 'run every daemon in one process, or only those that are named; prints where each listens, then ready',
     example: 'serve demo',
     run: async (svc, { instance, daemon }) => {
-      const { findInstance } = await import('../instance.ts')
+      const { findInstance, storeOf } = await import('../instance.ts')
       const configured = await findInstance(instance, svc.io.environment)
       for (const warning of configured.warnings) svc.print.warn(warning)
+      const { isStoreless } = await import('../../daemons/timed/storeless.ts')
+      if (isStoreless(daemon, storeOf(configured), configured.sources)) return runStoreless(svc, configured)
       await runDaemons(svc, configured, { daemons: daemon })
     },
   }),
 ]
+
+async function runStoreless({ io, print }: Svc, { settings, sources }: Configured): Promise<void> {
+  const stopped = io.stopped()
+  const [{ serveStoreless }, { openLog }] = await Promise.all([
+    import('../../daemons/timed/storeless.ts'),
+    import('../../lib/log.ts'),
+  ])
+  const served = await serveStoreless({ sources, print: print.line, log: await openLog({ level: settings.LOG_LEVEL }) })
+  await stopped
+  await served.close()
+}
 
 interface Running {
   readonly daemons: readonly string[]
