@@ -12,7 +12,8 @@ export const serveCommands = [
       const { findInstance, storeOf } = await import('../instance.ts')
       const configured = await findInstance(instance, svc.io.environment)
       for (const warning of configured.warnings) svc.print.warn(warning)
-      const { isStoreless } = await import('../../daemons/timed/storeless.ts')
+      const { storelessTimed } = await import('../../daemons/index.ts')
+      const { isStoreless } = await storelessTimed()
       if (isStoreless(daemon, storeOf(configured), configured.sources)) return runStoreless(svc, configured)
       await runDaemons(svc, configured, { daemons: daemon })
     },
@@ -21,13 +22,14 @@ export const serveCommands = [
 
 async function runStoreless({ io, print }: Svc, { settings, sources }: Configured): Promise<void> {
   const stopped = io.stopped()
-  const [{ serveStoreless }, { openLog }] = await Promise.all([
-    import('../../daemons/timed/storeless.ts'),
+  const [{ storelessTimed }, { openLog }] = await Promise.all([
+    import('../../daemons/index.ts'),
     import('../../lib/log.ts'),
   ])
-  const served = await serveStoreless({ sources, print: print.line, log: await openLog({ level: settings.LOG_LEVEL }) })
+  const { serveStoreless } = await storelessTimed()
+  const close = await serveStoreless({ sources, print: print.line, log: await openLog({ level: settings.LOG_LEVEL }) })
   await stopped
-  await served.close()
+  await close()
 }
 
 interface Running {

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
 import { Problem } from '../../lib/http.ts'
+import { tryJson } from '../../lib/json.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 
 const TIMEOUT_MS = 10_000
@@ -48,7 +49,7 @@ export class RoutdClient {
       redirect: 'error',
       signal: AbortSignal.timeout(TIMEOUT_MS),
     }).catch(() => refuse('unavailable', `routd does not answer at ${url}`))
-    const said: unknown = await answer.json().catch(() => undefined)
+    const said = tryJson(await answer.text().catch(() => ''))
     if (answer.ok) return said
     const problem = Problem.safeParse(said).data
     if (answer.status >= 500 || !problem || problem.code === 'internal')

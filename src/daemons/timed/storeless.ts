@@ -10,7 +10,6 @@ import type { Address } from '../../store/index.ts'
 import { DESCRIPTIONS } from '../descriptions.ts'
 import { openListener } from '../listener.ts'
 import { placeOf, urlsOf } from '../places.ts'
-import type { Served } from '../serve.ts'
 import { TIMED_SETTINGS } from '../settings.ts'
 import { RemoteScheduler } from './remote-scheduler.ts'
 import { RoutdClient } from './routd-client.ts'
@@ -27,7 +26,8 @@ export interface StorelessOptions {
   readonly log: Log
 }
 
-export async function serveStoreless({ sources, print, log: all }: StorelessOptions): Promise<Served> {
+/** What closes it. */
+export async function serveStoreless({ sources, print, log: all }: StorelessOptions): Promise<() => Promise<void>> {
   const log = all.child({ daemon: 'timed' })
   const url = urlsOf(sources).get('routd') ?? refuse('invalid', 'ROUTD_URL is not set')
   const { ROUTD_BEARER_FILE: bearerFile } = readSettings(TIMED_SETTINGS, sources)
@@ -56,11 +56,10 @@ export async function serveStoreless({ sources, print, log: all }: StorelessOpti
     })
     print(`timed ${listener.url}`)
     print('ready')
-    const close = async (): Promise<void> => {
+    return async () => {
       await listener.close()
       await scheduler.close()
     }
-    return { urls: { timed: listener.url }, close }
   } catch (error) {
     await scheduler.close()
     throw error
