@@ -1,5 +1,6 @@
 // A folder's socket as an agent meets it: the official client, in both generations, and its turn.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
 import { openGate } from '../../test/support/gate.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
@@ -85,6 +86,31 @@ suite('what a connection says of its turn', () => {
     }
     wire.send({ jsonrpc: '2.0', id: 2, method: 'tools/list' })
     assert.ok((await wire.next())?.result?.tools)
+  })
+
+  test('what is no call of a tool is refused in a sentence', async (t) => {
+    const s = await openGate(t)
+    const wire = await s.wire('main')
+    for (const [params, message] of [
+      [undefined, 'params must be an object with the name of a tool'],
+      [{}, 'name must be the name of a tool'],
+      [{ name: 5 }, 'name must be the name of a tool'],
+      [{ name: 'send', arguments: 'x' }, 'arguments must be an object'],
+      [{ name: 'send', arguments: [] }, 'arguments must be an object'],
+      [{ name: 'send', arguments: null }, 'arguments must be an object'],
+    ] as const) {
+      wire.send({ jsonrpc: '2.0', id: 1, method: 'tools/call', ...(params ? { params } : {}) })
+      assert.deepEqual((await wire.next())?.error, { code: -32602, message: `invalid params: ${message}` })
+    }
+  })
+
+  test('the server names itself with the version of the package', async (t) => {
+    const s = await openGate(t)
+    const wire = await s.wire('main')
+    const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '0' } }
+    wire.send({ jsonrpc: '2.0', id: 1, method: 'initialize', params })
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+    assert.deepEqual((await wire.next())?.result?.serverInfo, { name: 'svc', version })
   })
 
   test('a tool works without a handshake', async (t) => {

@@ -5,7 +5,7 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import type { CallRate } from '../core/call-rate.ts'
 import type { OfferedTools } from '../core/group-config.ts'
 import type { Reach } from '../core/reach.ts'
-import { type ToolList, toolServer } from '../faces/mcp.ts'
+import { type ToolList, toolCallFault, toolServer } from '../faces/mcp.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Asking, Host } from '../registry/context.ts'
 import { answerHidden, faultOf } from './hidden.ts'
@@ -25,8 +25,6 @@ export interface Connection {
   close(): Promise<void>
 }
 
-/** For whoever asks what they speak with. */
-const VERSION = '1.0'
 /** Nothing here ever changes by itself, so that one subscription is as good as many. */
 const SUBSCRIPTIONS_MAX = 8
 /** How long a connection that said nothing at all stays. */
@@ -85,6 +83,8 @@ export function openConnection(gate: Gate, socket: Socket, options: ConnectionOp
     try {
       const said = turnNamed(request.params?._meta)
       mustBeBound(request.params?.turn_id)
+      const fault = toolCallFault(request)
+      if (fault) refuse('invalid', fault)
       if (request.method === 'initialize') named = said
       // Not the end of a turn: a flood of calls must not keep it from being recorded.
       if (request.method === 'submit_status') calls.take()
@@ -101,7 +101,7 @@ export function openConnection(gate: Gate, socket: Socket, options: ConnectionOp
     mustBeOffered(bound?.offered, folder, tool)
   }
   const isOffered = (tool: string): boolean => bound?.offered?.has(tool) ?? true
-  const served = serveStdio(() => toolServer({ list, version: VERSION, asking, admit, isOffered, onError }), {
+  const served = serveStdio(() => toolServer({ list, asking, admit, isOffered, onError }), {
     transport,
     maxSubscriptions: SUBSCRIPTIONS_MAX,
   })

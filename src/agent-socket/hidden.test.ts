@@ -80,6 +80,8 @@ onEveryEngine('submit_turn', (engine) => {
       [{ turn_id, result: 7 }, -32602, /^invalid params: result must be/],
       [{ turn_id, session_id: ['x'] }, -32602, /^invalid params: session_id/],
       [{ turn_id, models: { m: { cost_cents: -1 } } }, -32602, /^invalid params: models\.m\.cost_cents/],
+      [{ turn_id, results: 'a' }, -32602, 'invalid params: results is not known here'],
+      [{ turn_id, models: { m: { price: 1 } } }, -32602, 'invalid params: models.m.price is not known here'],
       [{ turn_id, models: [] }, -32602, /^invalid params: models must be/],
       [{ turn_id, error: 'a\u0000b' }, -32602, /^invalid params: error must not hold a NUL/],
     ]

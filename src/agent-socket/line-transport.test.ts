@@ -34,7 +34,7 @@ function open(later: (id: unknown) => Promise<unknown> = async () => {}): Sessio
   }
   const transport = new LineTransport(theirs, { intercept })
   const list = toolList([{ name: 'tell', when: 'w', input: z.object({}), run: async () => 'told' }])
-  const server = () => serverOf({ list, version: '0', asking: () => undefined, onError: assert.fail }, () => list.shown)
+  const server = () => serverOf({ list, asking: () => undefined, onError: assert.fail }, () => list.shown)
   serveStdio(server, { transport })
   const lines: Line[] = []
   let rest = ''

@@ -13,7 +13,7 @@ import type { Tx } from '../store/engine.ts'
 import { run } from '../store/statement.ts'
 import type { NamedTurn } from './naming.ts'
 
-const Status = z.object({ turn_id: z.literal('').or(line(256)).optional(), text: prose(10_000) })
+const Status = z.strictObject({ turn_id: z.literal('').or(line(256)).optional(), text: prose(10_000) })
 
 /** Where no frame says that it is only about how far it is, a sign does. */
 const HOURGLASS = '⏳'
@@ -25,7 +25,8 @@ export async function takeStatus(
   named: NamedTurn | undefined,
   params: Readonly<Record<string, unknown>>,
 ): Promise<void> {
-  const { turn_id, text } = parse(Status, params)
+  const { _meta, ...members } = params
+  const { turn_id, text } = parse(Status, members)
   if (text.trim() === '') return
   const turn = await host.engine.read((tx) => turnMeant(tx, folder, turn_id || named?.id))
   if (turn?.state !== 'running') return

@@ -13,7 +13,7 @@ import { sayStatus } from './status.ts'
 const TEXT_MAX = 4 * 1024 * 1024
 const Tokens = z.int().min(0).max(1_000_000_000_000).default(0)
 
-const Model = z.object({
+const Model = z.strictObject({
   input: Tokens,
   output: Tokens,
   /** Parts of a cent count as a whole one. */
@@ -21,7 +21,7 @@ const Model = z.object({
 })
 
 const Submitted = z
-  .object({
+  .strictObject({
     turn_id: line(256),
     session_id: z.literal('').or(line(256)).optional(),
     status: z.enum(['success', 'error']).optional(),
@@ -40,7 +40,8 @@ export async function takeSubmission(
   params: Readonly<Record<string, unknown>>,
 ): Promise<void> {
   if (params.turn_id === undefined || params.turn_id === '') refuse('invalid', 'turn_id required')
-  const { turn_id, session_id, status, error, models = {}, ...given } = parse(Submitted, params)
+  const { _meta, ...members } = params
+  const { turn_id, session_id, status, error, models = {}, ...given } = parse(Submitted, members)
   const { text: result, statuses } = filterOutput(given.result ?? '')
   const submission: Submission = {
     turn_id,

@@ -47,7 +47,12 @@ export type OutgoingFile = Outgoing & {
   readonly mime?: string | undefined
   readonly caption?: string | undefined
 }
-export type OutgoingPost = Outgoing & { readonly content: string; readonly media: readonly string[] }
+export type OutgoingPost = Outgoing & {
+  readonly content: string
+  /** Where the files lie on this machine, and what each is called. */
+  readonly media: readonly string[]
+  readonly mediaNames?: readonly string[] | undefined
+}
 export type OutgoingForward = Outgoing & {
   readonly sourceMsgId: string
   readonly sourceJid: string

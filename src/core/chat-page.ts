@@ -13,6 +13,7 @@ export interface PageAsk {
   readonly limit: number
   /** Exclusive. */
   readonly before?: Place | undefined
+  /** The main one is the empty text. */
   readonly topic?: string | undefined
   /** Only what was said with these folders or below them, where the chat may have had another owner. */
   readonly folders?: readonly string[] | undefined
@@ -95,7 +96,8 @@ function conditions({ before, topic, folders }: PageAsk, values: Value[], column
       `${of.at} <= ${at} and (${of.at} < ${at} or ${isEarlier(of.seq, `cast(${mark(before.fine)} as integer)`)})`,
     )
   }
-  if (topic !== undefined) all.push(`${of.topic} = ${mark(topic)}`)
+  // The main topic is stored as none.
+  if (topic !== undefined) all.push(topic === '' ? `${of.topic} is null` : `${of.topic} = ${mark(topic)}`)
   if (folders) {
     all.push(`(m.target_folder is null or ${within('m.target_folder', folders.length, values.length)})`)
     values.push(...folders.flatMap(subtree))

@@ -7,9 +7,10 @@ import type { Engine } from '../store/engine.ts'
 import { type Actions, type Channel, ChannelFault, type ChannelGround, type Channels, platformOf } from './channel.ts'
 import type { Layout } from './layout.ts'
 import { messages, textOf } from './messages.ts'
-import { type Outbox, type OutboxState, outbox, type Recorded, type Settled, settle } from './outbox.ts'
+import { NO_ADAPTER, type Outbox, type OutboxState, outbox, type Recorded, type Settled, settle } from './outbox.ts'
 import { speakingOf } from './rounds.ts'
 import { unstage } from './staging.ts'
+import type { TurnRules } from './turn-rules.ts'
 
 /** How long whoever sends holds the row. Longer than any channel waits for an answer. */
 export const DELIVERY_LEASE_MS = 90_000
@@ -30,6 +31,8 @@ export const Payload = z.object({
   mime: z.string().optional(),
   caption: z.string().optional(),
   media: z.array(z.string()).optional(),
+  /** What the files were called: copies have names of their own. */
+  mediaNames: z.array(z.string()).optional(),
   sourceMsgId: z.string().optional(),
   sourceJid: z.string().optional(),
   comment: z.string().optional(),
@@ -38,6 +41,7 @@ export type Payload = z.output<typeof Payload>
 
 export interface DeliveryHost extends ChannelGround {
   readonly channels: Channels
+  readonly rules: Pick<TurnRules, 'engagementMs'>
   readonly layout?: Layout
   readonly onStray?: (error: unknown) => void
 }
@@ -89,7 +93,7 @@ async function tried(host: DeliveryHost, row: Outbox, content: string, isUnclear
   let channel: Channel | undefined
   try {
     channel = await host.channels.of(row.jid, row.channel)
-    if (!channel) return later(`no adapter has ${platformOf(row.jid) || row.jid} now`, isUnclear)
+    if (!channel) return later(`${NO_ADAPTER} ${platformOf(row.jid) || row.jid} now`, isUnclear)
     if (isUnclear && !channel.isKeyed)
       return { state: 'unknown', error: 'whoever sent it ended before the platform had answered: it may have arrived' }
     if (!channel.actions[row.action])
@@ -122,7 +126,7 @@ async function conclude(host: DeliveryHost, row: Outbox, verdict: Verdict): Prom
   const isOurs =
     settled.state === 'held'
       ? await hold(host, row, settled)
-      : await host.engine.transaction((tx) => settle(tx, speaking, held, settled))
+      : await host.engine.transaction((tx) => settle(tx, speaking, host.rules, held, settled))
   host.signals.emit([row.jid])
   if (!isOurs) return stand(host.engine, row.message_seq)
   if (settled.state !== 'again' && settled.state !== 'held') await discard(host, row)

@@ -142,7 +142,7 @@ export async function recordOut(
     channel: out.channel ?? (isDelivered ? undefined : (await chats.find(tx, { jid }))?.source),
     action,
     payload: JSON.stringify(out.payload ?? {}),
-    engages,
+    engages: engages && rules.engagementMs > 0,
     state: isDelivered ? 'sent' : isHeld ? 'sending' : 'pending',
     attempts: isHeld ? 1 : 0,
     next_at: now,
@@ -156,10 +156,9 @@ export async function recordOut(
   if (isDelivered) {
     await setLastReply(tx, jid, topic, id)
     await hint(tx, dialect, answered.at(-1) ?? id, jid)
-  } else {
+  } else if (!isHeld) {
     // The process that sends may be another one.
-    if (!isHeld) await hint(tx, dialect, id, jid)
-    if (engages && folder !== undefined) await engage(tx, { jid, topic, folder, until: now + rules.engagementMs })
+    await hint(tx, dialect, id, jid)
   }
   return { seq, id, fence: isHeld ? 1 : 0, isDelivered, keys: [...answered, jid] }
 }
@@ -182,10 +181,14 @@ export type Settled =
   | { readonly state: 'failed' | 'unknown'; readonly error: string }
   | { readonly state: 'again'; readonly error: string; readonly at: number }
 
-/** Says how the try with this fence went; false when somebody else has the row. */
+/**
+ * Says how the try with this fence went; false when somebody else has the row. What is sent engages the folder there: a message
+ * that has not arrived takes no chat over.
+ */
 export async function settle(
   tx: Tx,
   speaking: Speaking,
+  rules: Pick<TurnRules, 'engagementMs'>,
   { seq, fence }: { readonly seq: number; readonly fence: number },
   settled: Settled,
 ): Promise<boolean> {
@@ -198,8 +201,13 @@ export async function settle(
         : { state: settled.state, error: settled.error }
   const held = { message_seq: seq, fence, state: 'sending' as const }
   if ((await outbox.update(tx, held, { ...patch, leased_until: 0, updated_at })) === 0) return false
+  if (settled.state !== 'sent') return true
   const row = await outbox.find(tx, { message_seq: seq })
-  if (row && settled.state === 'sent' && settled.platform_id !== undefined) {
+  if (row?.engages && row.folder !== undefined) {
+    const { jid, topic, folder } = row
+    await engage(tx, { jid, topic, folder, until: speaking.clock.now() + rules.engagementMs })
+  }
+  if (row && settled.platform_id !== undefined) {
     const { jid, topic } = row
     await setLastReply(tx, jid, topic, settled.platform_id)
     await envelopes.insertIfMissing(tx, {
@@ -211,6 +219,19 @@ export async function settle(
     })
   }
   return true
+}
+
+/** How the error of a row begins that waits for an adapter. */
+export const NO_ADAPTER = 'no adapter has'
+
+/** An adapter of these chats is there now: what has waited for one is due at once. */
+export async function wakeWaiting(tx: Tx, jidPrefixes: readonly string[], now: number): Promise<void> {
+  const chats = jidPrefixes.map((_, at) => `jid like $${at + 3} escape '\\'`).join(' or ')
+  await run(
+    tx,
+    `update outbox set next_at = $1 where state = 'pending' and next_at > $1 and error like $2 and (${chats})`,
+    [now, `${NO_ADAPTER}%`, ...jidPrefixes.map((prefix) => `${prefix.replace(/[\\%_]/g, '\\$&')}%`)],
+  )
 }
 
 /** What may be claimed: it is due, and nothing of its chat is before it. Said so that the index of what is open serves. */

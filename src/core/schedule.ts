@@ -108,7 +108,9 @@ function reasonOf(fields: readonly string[]): string {
   for (const [index, [name, range]] of FIELDS.entries()) {
     const field = fields[index] ?? ''
     const alone = fields.map((_, at) => (at === index ? field : '*')).join(' ')
-    if (!tryExpression(alone, 'UTC')) return `the ${name} ${quoted(field)} must be within ${range}`
+    if (tryExpression(alone, 'UTC')) continue
+    if (/\/0*(?:,|$)/.test(field)) return `the ${name} ${quoted(field)} has a step of 0: a step is at least 1`
+    return `the ${name} ${quoted(field)} must be within ${range}`
   }
   return 'its fields do not go together'
 }

@@ -87,6 +87,20 @@ export async function countTasks(
   return Number(rows[0]?.count)
 }
 
+/** How long a single run that is over stays, for those who look how it went. */
+export const COMPLETED_KEPT_MS = 30 * 24 * 3_600_000
+
+/** Removes single runs that were over before this time, with their logs; how many there were. */
+export async function removeOver(tx: Tx, before: string): Promise<number> {
+  const { numAffectedRows } = await run(
+    tx,
+    `delete from scheduled_tasks where status = 'completed' and created_at < $1 and not exists (
+       select 1 from task_run_logs l where l.task_id = scheduled_tasks.id and l.run_at >= $1)`,
+    [before],
+  )
+  return Number(numAffectedRows)
+}
+
 /** Removes the oldest completed tasks of a folder, with their logs; how many there were. */
 export async function removeCompleted(tx: Tx, owner: string, most: number): Promise<number> {
   const { numAffectedRows } = await run(

@@ -42,6 +42,16 @@ export async function bindWebHost(tx: Tx, hostname: string, folder: string): Pro
   if (fault) refuse('invalid', `hostname ${fault}`)
   if (!(await groups.find(tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
   await webHosts.upsert(tx, { hostname, folder })
+  return hostMap(tx)
+}
+
+/** The whole map without this host. */
+export async function unbindWebHost(tx: Tx, hostname: string): Promise<Record<string, string>> {
+  if ((await webHosts.remove(tx, { hostname })) === 0) refuse('not_found', `the host name ${hostname} is not bound`)
+  return hostMap(tx)
+}
+
+async function hostMap(tx: Tx): Promise<Record<string, string>> {
   return Object.fromEntries((await webHosts.list(tx)).map((row) => [row.hostname, row.folder]))
 }
 

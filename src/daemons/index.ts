@@ -2,6 +2,9 @@
 import type { Daemon } from './daemon.ts'
 import type { DaemonName } from './settings.ts'
 
+/** timed on a machine without the store. */
+export const storelessTimed = () => import('./timed/storeless.ts')
+
 export const daemons: Readonly<Record<DaemonName, () => Promise<Daemon>>> = {
   proxyd: async () => (await import('./proxyd/daemon.ts')).proxyd,
   routd: async () => (await import('./routd/daemon.ts')).routd,

@@ -154,6 +154,15 @@ export const SEARCH_SETTINGS = {
   SEARCH_DEADLINE: setting(DeadlineSetting, '5s', 'how long one search of find_messages may take; 100ms to 60s'),
 } satisfies Declared
 
+/** Of timed where it runs without the store. */
+export const TIMED_SETTINGS = {
+  ROUTD_BEARER_FILE: setting(
+    TextSetting,
+    undefined,
+    'a file with a bearer of service:timed, for timed without a store; read at each request',
+  ),
+} satisfies Declared
+
 /** Of the speech that `send_voice` sends. */
 export const SPEECH_SETTINGS = {
   TTS_URL: setting(
@@ -198,6 +207,7 @@ export const ALL_SETTINGS: Declared = {
   ...AGENT_LIMIT_SETTINGS,
   ...SEARCH_SETTINGS,
   ...SPEECH_SETTINGS,
+  ...TIMED_SETTINGS,
   ...RUNTIME_SETTINGS,
   ...perDaemon,
 }

@@ -36,7 +36,7 @@ async function service(
   const dir = join(tempDir(t), 'speech')
   const open = (options: Partial<SpeechOptions> = {}) =>
     openSpeech({ url: `http://127.0.0.1:${address.port}/`, model: 'm1', voice: 'alloy', dir, ...options })
-  return { heard, dir, open }
+  return { heard, dir, open, url: `http://127.0.0.1:${address.port}` }
 }
 
 test('a text is spoken by the protocol, and kept', async (t) => {
@@ -50,6 +50,15 @@ test('a text is spoken by the protocol, and kept', async (t) => {
     },
   ])
   assert.deepEqual([readFileSync(path, 'utf8'), mime], ['sound', 'audio/ogg'])
+})
+
+test('the address of the service may end in /v1', async (t) => {
+  const { heard, open, url } = await service(t)
+  for (const ending of ['', '/v1', '/v1/']) await open({ url: `${url}${ending}` }).say(`hello ${ending}`)
+  assert.deepEqual(
+    heard.map(({ path }) => path),
+    Array.from({ length: 3 }, () => '/v1/audio/speech'),
+  )
 })
 
 test('the same words in the same voice are asked for once, also at the same time', async (t) => {

@@ -12,7 +12,7 @@ const SOUND_BYTES_MAX = 20 * 1024 * 1024
 const KEPT_MS = 7 * 24 * 3_600_000
 
 export interface SpeechOptions {
-  /** Where the service is; `/v1/audio/speech` comes after it. */
+  /** Where the service is, with or without `/v1`; `/v1/audio/speech` comes after it. */
   readonly url: string
   readonly model: string
   /** The instance's own voice. */
@@ -56,7 +56,7 @@ async function spoken(options: SpeechOptions, path: string, text: string, voice:
 async function ask(options: SpeechOptions, input: string, voice: string): Promise<Uint8Array> {
   const { url, model, key, timeoutMs = TIMEOUT_MS } = options
   try {
-    const answer = await fetch(`${url.replace(/\/+$/, '')}/v1/audio/speech`, {
+    const answer = await fetch(`${url.replace(/\/+$/, '').replace(/\/v1$/, '')}/v1/audio/speech`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
       body: JSON.stringify({ model, voice, input, response_format: 'opus' }),

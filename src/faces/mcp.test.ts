@@ -295,7 +295,6 @@ test('who asks is asked again at every request', async (t) => {
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
   const server = toolServer({
     list: LIST,
-    version: '1',
     asking: () => ({ host: at.host, caller, face: 'tool' }),
     onError: assert.fail,
   })

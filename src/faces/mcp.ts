@@ -14,6 +14,7 @@ import type { Caller } from '../core/caller.ts'
 import { hasReach } from '../core/reach.ts'
 import { parse } from '../lib/parse.ts'
 import { REFUSALS, Refusal } from '../lib/refusal.ts'
+import { packageVersion } from '../lib/version.ts'
 import { callParsed } from '../registry/call.ts'
 import type { Asking } from '../registry/context.ts'
 import { HeldCall, heldAnswer, holdable } from '../registry/holding.ts'
@@ -31,7 +32,6 @@ export interface ToolList<A = Asking> {
 
 export interface ToolServerOptions<A = Asking> {
   readonly list: ToolList<A>
-  readonly version: string
   /** Asked at every request: who is there, and in which turn. */
   asking(ctx: ServerContext): A | Promise<A>
   /** Asked before each call; what it refuses is the answer. */
@@ -80,10 +80,10 @@ export function toolServer(options: ToolServerOptions): Server {
 
 /** The same for whoever is no caller of the registry, or is shown its tools by other rules. */
 export function serverOf<A>(
-  { list, version, asking, admit, onError }: ToolServerOptions<A>,
+  { list, asking, admit, onError }: ToolServerOptions<A>,
   shown: (asking: A) => readonly ShownTool[] | Promise<readonly ShownTool[]>,
 ): Server {
-  const server = new Server({ name: 'svc', version }, { capabilities: { tools: {} } })
+  const server = new Server({ name: 'svc', version: packageVersion() }, { capabilities: { tools: {} } })
 
   server.setRequestHandler('tools/list', async (_request, ctx) => {
     try {
@@ -109,6 +109,15 @@ export function serverOf<A>(
   })
 
   return server
+}
+
+/** Why a message is no call of a tool, for a sentence of ours: the official package would print its own findings. */
+export function toolCallFault(message: unknown): string | undefined {
+  if (!isSchema(message) || message.method !== 'tools/call') return undefined
+  const { params } = message
+  if (!isSchema(params)) return 'params must be an object with the name of a tool'
+  if (typeof params.name !== 'string') return 'name must be the name of a tool'
+  return params.arguments === undefined || isSchema(params.arguments) ? undefined : 'arguments must be an object'
 }
 
 /** The tools that the caller may see (decision A4); an agent reads by which rules. */

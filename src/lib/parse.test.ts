@@ -11,6 +11,8 @@ const Input = z.strictObject({
   enabled: z.boolean().optional(),
   access: z.enum(['public', 'deny']).optional(),
   list: z.array(z.string()).max(1).optional(),
+  most: z.int().min(-5).max(1_000_000).optional(),
+  names: z.array(z.string().refine((name) => /^[a-z]+$/.test(name), 'must be letters')).optional(),
 })
 
 const CASES: Record<string, [unknown, string]> = {
@@ -30,6 +32,18 @@ const CASES: Record<string, [unknown, string]> = {
   'a list has a size': [{ source_label: 'x', daily_limit: 1, list: ['a', 'b'] }, 'list has more than 1 entries'],
   'a text is no object': ['x', 'the input must be an object'],
   'nothing is no object': [undefined, 'the input is required'],
+  'of several limits the strictest is told': [
+    { source_label: 'x', daily_limit: 1, most: 1e20 },
+    'most must be at most 1000000',
+  ],
+  'of several limits below the strictest is told': [
+    { source_label: 'x', daily_limit: 1, most: -1e20 },
+    'most must be at least -5',
+  ],
+  'a text in a list is named by what it says': [
+    { source_label: 'x', daily_limit: 1, names: ['good', 'bad!'] },
+    'names: "bad!" must be letters',
+  ],
   'a member of a list is named by its place': [{ source_label: 'x', daily_limit: 1, list: [1] }, 'list.0 must be text'],
 }
 for (const [sentence, [input, message]] of Object.entries(CASES)) {

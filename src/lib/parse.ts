@@ -17,13 +17,27 @@ const TOLD = 20
 
 /** All issues in one line: `source_label is required; daily_limit must be more than 0`. */
 export function sentences(issues: readonly Issue[]): string {
-  const said = [...new Set(issues.flatMap((issue) => sentence(issue).split('; ')))]
+  const said = [...new Set(issues.filter(isStrictest).flatMap((issue) => sentence(issue).split('; ')))]
   const more = said.length > TOLD ? [`and ${said.length - TOLD} more`] : []
   return [...said.slice(0, TOLD), ...more].join('; ')
 }
 
+/** Of several limits on one side of a value, only the one that decides: others would name a bound that does not help. */
+function isStrictest(issue: Issue, _at: number, all: readonly Issue[]): boolean {
+  if (issue.code !== 'too_big' && issue.code !== 'too_small') return true
+  const bound = boundOf(issue)
+  return all.every((other) => {
+    if (other.code !== issue.code || other.path.join('.') !== issue.path.join('.')) return true
+    return issue.code === 'too_big' ? bound <= boundOf(other) : bound >= boundOf(other)
+  })
+}
+
+function boundOf(issue: z.core.$ZodIssueTooBig | z.core.$ZodIssueTooSmall): number {
+  return Number('maximum' in issue ? issue.maximum : issue.minimum)
+}
+
 export function sentence(issue: Issue): string {
-  const name = issue.path.length ? nameOf(issue.path) : 'the input'
+  const name = issue.path.length ? quotedItem(issue) : 'the input'
   switch (issue.code) {
     case 'invalid_type':
       if (issue.input === undefined) return `${name} is required`
@@ -42,6 +56,12 @@ export function sentence(issue: Issue): string {
     default:
       return `${name} ${lowerFirst(issue.message)}`
   }
+}
+
+/** An item of a list of texts by what it says: who wrote the list did not count. */
+function quotedItem({ path, input }: Issue): string {
+  const isItem = typeof path.at(-1) === 'number' && typeof input === 'string' && /^[\x20-\x7e]{1,64}$/.test(input)
+  return isItem ? `${nameOf(path.slice(0, -1))}: ${JSON.stringify(input)}` : nameOf(path)
 }
 
 /** Names are the sender's: a long one is cut. */

@@ -55,7 +55,7 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
       'must not hold a password': { path: '/a', backend: 'http://u:p@x', auth: 'public' },
       'redirect_to must be a path': { path: '/a', redirect_to: '//evil.example', auth: 'public' },
       'auth must be one of': { path: '/a', backend: 'http://x', auth: 'admin' },
-      'preserve_headers.1 cannot be preserved': {
+      'preserve_headers: "X-User-Sub" cannot be preserved': {
         ...{ path: '/a', backend: 'http://x', auth: 'public' },
         preserve_headers: ['X-Sig', 'X-User-Sub'],
       },

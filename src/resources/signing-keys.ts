@@ -33,7 +33,7 @@ export const signingKeysResource = resource({
       // Signing reads the key in a transaction of its own; the bearer is handed out when the audit row is committed.
       prepare: async ({ host }, { sub, folder, ttl_ms: ttlMs }) => {
         const { issueBearer } = await import('../core/bearers.ts')
-        return issueBearer(host, { sub, folder, ttlMs })
+        return issueBearer(host, { sub, folder, ttlMs, kind: sub.startsWith('service:') ? 'service' : 'user' })
       },
       run: async ({ tx, instance }, { folder }, bearer) => {
         if (folder !== undefined && !(await groups.find(tx, { folder })))

@@ -45,7 +45,7 @@ export async function openRuntimes(opening: Opening): Promise<Runtimes> {
   const onBackgroundError = (error: unknown): void => opening.onBackgroundError?.(error)
   const cells = new Cells(() => openCell({ settings, groups, chats }), warn)
   const open = (name: RuntimeName, settings: RuntimeSettings): Promise<Runtime> =>
-    runtimes[name]({ settings, clock, user, cell: () => cells.open(), network, onBackgroundError })
+    runtimes[name]({ settings, clock, user, cell: () => cells.open(), network, warn, onBackgroundError })
   let current = new RuntimeSet(settings, open)
   const retiring = new Set<Promise<void>>()
   const currentWith = (now: RuntimeSettings): RuntimeSet => {

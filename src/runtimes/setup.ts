@@ -14,6 +14,8 @@ export interface Setup {
   cell(): Promise<Cell>
   /** The way out of a cell. */
   readonly network: Network
+  /** Something that operators should read in the log. */
+  warn(sentence: string): void
   /** Something failed that no run waits for. */
   readonly onBackgroundError?: ((error: unknown) => void) | undefined
 }

@@ -87,6 +87,7 @@ onEveryEngine('sending files', (engine) => {
     const media = ['/home/node/a.png', '/home/node/b.png']
     assert.deepEqual(await tools.call('post', { chatJid: ROOM, content: 'look', media }), { ok: true, id: 'fake-1' })
     assert.deepEqual(seen, ['a.png', 'b.png'])
+    assert.deepEqual(here.fake.calls[0]?.given.mediaNames, ['a.png', 'b.png'])
     assert.deepEqual(await tools.call('post', { chatJid: ROOM, content: 'only words' }), { ok: true, id: 'fake-2' })
     assert.deepEqual(copies(here), [])
   })

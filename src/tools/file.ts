@@ -62,8 +62,10 @@ const post = hotTool({
     for (const path of media) copies.push(await copied(asking, path))
     return { jid, media: copies }
   },
-  run: (ctx, { content }, { jid, media }) =>
-    say(ctx, { jid, content, action: 'post', isThreaded: false, payload: { media } }),
+  run: (ctx, { content, media: paths }, { jid, media }) => {
+    const mediaNames = paths.map((path) => basename(path))
+    return say(ctx, { jid, content, action: 'post', isThreaded: false, payload: { media, mediaNames } })
+  },
   finish: async ({ host }, recorded) => ({ ok: true, id: await sayOut(host, recorded) }),
 })
 

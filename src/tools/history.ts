@@ -4,9 +4,8 @@ import { type Channel, ChannelFault, type PlatformHistory } from '../core/channe
 import { type PageAsk, pageOfChat } from '../core/chat-page.ts'
 import { keepFetched } from '../core/fetched.ts'
 import { viewMessages } from '../core/message-view.ts'
-import { Topic } from '../core/messages.ts'
 import { Moment, readMoment } from '../core/moments.ts'
-import { ChatName, limit } from '../core/values.ts'
+import { ChatName, limit, prose } from '../core/values.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { grantedOnChat } from '../registry/chat-needs.ts'
 import { type ChatSight, sightOfChat } from '../registry/chat-sight.ts'
@@ -53,15 +52,15 @@ export const historyTools: readonly NamedVerb[] = [
   hotTool({
     name: 'get_thread',
     reach: 'chat',
-    when: 'Read what was said in one topic of a chat; newest first.',
-    input: Chat.extend({ topic: Topic, limit: limit(50, 100) }),
+    when: 'Read what was said in one topic of a chat; oldest first.',
+    input: Chat.extend({
+      topic: prose(128).describe('The main topic is the empty text'),
+      limit: limit(50, 100),
+    }),
     output: Page,
     needs,
     reads: true,
-    run: async (ctx, input) => {
-      const page = await localPage(ctx, input)
-      return { ...page, messages: page.messages.toReversed() }
-    },
+    run: (ctx, input) => localPage(ctx, input),
   }),
 ]
 

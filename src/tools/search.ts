@@ -113,7 +113,18 @@ async function find(host: Host, { scope, reach, except, maySee }: Narrowed, inpu
     const messages = hits.map(({ folder: _, ...hit }) => hit)
     return { messages, count: messages.length, source: 'local-db' }
   } catch (error) {
-    if (error instanceof Refusal) refuse(error.code, `find_messages: ${error.message}`, error.hint)
+    if (error instanceof Refusal)
+      refuse(
+        error.code,
+        `find_messages: ${error.message}`,
+        error.hint ?? (error.code === 'invalid' ? quoteHint(query) : undefined),
+      )
     throw error
   }
+}
+
+/** To the engine, signs within a word are operators: `foo-bar` asks for a column. */
+function quoteHint(query: string): string | undefined {
+  const word = /(?<=^|\s)[\p{L}\p{N}_]+(?:[^\s"()*\p{L}\p{N}_]+[\p{L}\p{N}_]+)+(?=\s|$)/u.exec(query)?.[0]
+  return word === undefined ? undefined : `put words with signs in quotes: "${word.slice(0, 80)}"`
 }

@@ -1,5 +1,7 @@
 // The host names of published pages.
 import assert from 'node:assert/strict'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { agents } from '../../test/support/agents.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
@@ -22,6 +24,34 @@ onEveryEngine('web hosts', (engine) => {
   })
 })
 
+test('an empty folder takes a host name back', async (t) => {
+  const here = await agents(t, 'sqlite', ['main', 'team'])
+  const root = await here.open('main')
+  for (const hostname of ['a.example', 'b.example']) await root.call('set_web_host', { hostname, folder: 'team' })
+  assert.deepEqual(await root.call('set_web_host', { hostname: 'a.example', folder: '' }), { 'b.example': 'team' })
+  assert.equal(
+    await root.refusal('set_web_host', { hostname: 'a.example', folder: '' }),
+    'the host name a.example is not bound',
+  )
+  assert.deepEqual(await root.call('get_web_host', { folder: 'team' }), { hostname: 'b.example', folder: 'team' })
+})
+
+test('the host of the instance is bound to no folder, and a folder has its directory', async (t) => {
+  const here = await agents(t, 'sqlite', ['main', 'team'])
+  const root = await here.open('main')
+  const { host, hostname } = new URL(here.host.webBase)
+  for (const own of new Set([host, hostname]))
+    assert.match(
+      await root.refusal('set_web_host', { hostname: own, folder: 'team' }),
+      /^.* is the host of this instance \(WEB_HOST\)\nhint: /,
+    )
+  rmSync(join(here.root, 'groups', 'team'), { recursive: true })
+  assert.equal(
+    await root.refusal('set_web_host', { hostname: 'a.example', folder: 'team' }),
+    'there is no directory team in the groups area',
+  )
+})
+
 test('a host name is one, a folder is there, and each folder asks for its own', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team', 'team/a'])
   const [root, team] = [await here.open('main'), await here.open('team')]
@@ -34,7 +64,7 @@ test('a host name is one, a folder is there, and each folder asks for its own', 
     [{ hostname: 'a_b.example', folder: 'team' }, /^hostname must be a host name/],
     [{ hostname: 'https://a.example', folder: 'team' }, /^hostname must be a host name/],
     [{ hostname: 'a.example', folder: '../team' }, /^folder must be names/],
-    [{ hostname: 'a.example', folder: 'none' }, 'there is no group none'],
+    [{ hostname: 'a.example', folder: 'none' }, 'there is no directory none in the groups area'],
     [{ hostname: 'a.example', folder: 7 }, 'folder must be text'],
   ] as const) {
     const text = await root.refusal('set_web_host', args)

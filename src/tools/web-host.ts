@@ -1,12 +1,27 @@
 // The host name that shows a folder's published pages.
+import { lstat } from 'node:fs/promises'
 import { z } from 'zod'
 import { groups } from '../core/groups.ts'
+import { groupDirs, type Layout } from '../core/layout.ts'
 import { ROOT } from '../core/tiers.ts'
-import { Folder } from '../core/values.ts'
-import { bindWebHost, WebHost, webHostOf } from '../core/web-hosts.ts'
+import { Folder, FolderOrRoot } from '../core/values.ts'
+import { bindWebHost, unbindWebHost, WebHost, webHostOf } from '../core/web-hosts.ts'
 import { refuse } from '../lib/refusal.ts'
+import type { Context } from '../registry/context.ts'
 import { INSTANCE, mustHaveTool, ownFolder } from '../registry/needs.ts'
 import { hotTool } from '../registry/tool.ts'
+
+async function mustBeDirectory(layout: Layout, folder: string): Promise<void> {
+  const found = await lstat(groupDirs(layout, folder).home).catch(() => undefined)
+  if (!found?.isDirectory()) refuse('not_found', `there is no directory ${folder} in the groups area`)
+}
+
+/** Bound, the host of the instance would show one folder's pages in the place of its links. */
+function mustBeOthers({ webBase }: Context, hostname: string): void {
+  const { host, hostname: name } = new URL(webBase)
+  if (hostname === host || hostname === name)
+    refuse('conflict', `${hostname} is the host of this instance (WEB_HOST)`, 'bind another host name')
+}
 
 export const webHostTools = [
   hotTool({
@@ -30,12 +45,23 @@ export const webHostTools = [
 
   hotTool({
     name: 'set_web_host',
-    when: 'Show the published pages of a folder under a host name. Answers with all host names and their folders.',
+    when: 'Show the published pages of a folder under a host name, or no longer. Answers with all host names and their folders.',
     key: ['hostname'],
-    input: WebHost,
+    input: WebHost.extend({
+      folder: FolderOrRoot.describe(
+        'A directory of the groups area, such as team/support; empty takes the host name back',
+      ),
+    }),
     output: z.record(z.string(), z.string()),
     // The whole map is the instance's.
     needs: (ctx) => mustHaveTool(ctx, INSTANCE),
-    run: (ctx, { hostname, folder }) => bindWebHost(ctx.tx, hostname, folder),
+    prepare: async ({ host: { layout } }, { folder }) => {
+      if (folder !== '' && layout) await mustBeDirectory(layout, folder)
+    },
+    run: (ctx, { hostname, folder }) => {
+      if (folder === '') return unbindWebHost(ctx.tx, hostname)
+      mustBeOthers(ctx, hostname)
+      return bindWebHost(ctx.tx, hostname, folder)
+    },
   }),
 ]

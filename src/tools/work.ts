@@ -1,16 +1,18 @@
 // The work file: what the agent is at, kept between turns and shown in each.
 import { z } from 'zod'
 import type { Layout } from '../core/layout.ts'
-import { prose } from '../core/values.ts'
+import { content, text } from '../core/values.ts'
 import { readWork, WORK_MAX_BYTES, writeWork } from '../core/work-file.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { Asking, Context } from '../registry/context.ts'
 import { mustHaveTool, ownFolder } from '../registry/needs.ts'
 import { hotTool } from '../registry/tool.ts'
 
-const Content = prose(WORK_MAX_BYTES).refine(
-  (value) => Buffer.byteLength(value) <= WORK_MAX_BYTES,
-  `must be at most ${WORK_MAX_BYTES} bytes`,
+const Content = content(
+  text((value) => {
+    if (Buffer.byteLength(value) > WORK_MAX_BYTES) return `must be at most ${WORK_MAX_BYTES} bytes`
+    return value.includes('\u0000') ? 'must not hold a NUL character' : undefined
+  }),
 )
 
 export const workTools = [

@@ -58,6 +58,15 @@ for await (const chunk of process.stdin) prompt += chunk
 mkdirSync(sessions, { recursive: true })
 writeFileSync(join(sessions, session_id), `${before}${prompt}\n`)
 
+/** `tools late <n>`: so many starts begin before the tool server is connected. */
+function toolStatus(): string {
+  const late = Number(/^tools late (\d+)/.exec(prompt)?.[1] ?? 0)
+  const file = join(sessions, 'starts')
+  const starts = existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0
+  writeFileSync(file, String(starts + 1))
+  return starts < late ? 'pending' : 'connected'
+}
+
 const model = values.model ?? 'model-of-the-client'
 const ended = {
   session_id,
@@ -72,7 +81,7 @@ print({
   session_id,
   model,
   tools: [],
-  mcp_servers: [{ name: 'svc', status: 'connected' }],
+  mcp_servers: [{ name: 'svc', status: toolStatus() }],
 })
 print({ type: 'assistant', message: { role: 'assistant', content: [{ type: 'text', text: 'hm' }] }, session_id })
 

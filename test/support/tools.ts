@@ -62,7 +62,7 @@ export async function openTools(
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
   const asking = () => ({ host, caller, face: 'tool' as const, ...(turn ? { turn } : {}), ...(reach ? { reach } : {}) })
   // The official entry for sockets: it decides which generation a connection speaks.
-  const served = serveStdio(() => toolServer({ list, version: '0', asking, onError }), { transport: theirs })
+  const served = serveStdio(() => toolServer({ list, asking, onError }), { transport: theirs })
   const client = clientOf(generation)
   await client.connect(ours)
   t.after(async () => {

@@ -113,8 +113,10 @@ function actionsOf(adapter: Adapter): Actions {
       ),
     send_file: file('send_file', '/send-file'),
     send_voice: file('send_voice', '/send-voice'),
-    post: ({ jid, key, content, media, turnId }) =>
-      delivered(post('post', '/post', { chat_jid: jid, key, content, media_paths: media, turn_id: turnId })),
+    post: ({ jid, key, content, media, mediaNames, turnId }) => {
+      const files = { media_paths: media, media_names: mediaNames }
+      return delivered(post('post', '/post', { chat_jid: jid, key, content, ...files, turn_id: turnId }))
+    },
     forward: ({ jid, key, sourceMsgId, sourceJid, comment }) =>
       delivered(
         post('forward', '/forward', {

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { tempDir } from '../../../test/support/temp.ts'
 import { entriesOf, sandboxRooms } from '../../core/sandbox.ts'
 import { channelContract, EVERY_ACTION, type Subject } from '../channel.contract.ts'
 import { sandbox } from './adapter.ts'
@@ -19,6 +22,30 @@ onEveryEngine('the sandbox', (engine) => {
     const delivered: Subject['delivered'] = async (key) =>
       (await entries()).filter((entry) => entry.key === key).map(({ content }) => content)
     return { channel, jid, abilities: EVERY_ACTION, delivered }
+  })
+
+  test('an answer to a message that was never there is refused; one to a deleted message is not', async (t) => {
+    const { channel, entries } = await opened(t, engine)
+    const { send, delete: remove } = channel.actions
+    const { id } = (await send?.({ jid, key: 'k1', content: 'hello' })) ?? {}
+    await assert.rejects(async () => send?.({ jid, key: 'k2', content: 'what?', replyTo: 'never' }), {
+      kind: 'permanent',
+      message: `there is no message never in ${jid}`,
+    })
+    await remove?.({ jid, targetId: id ?? '' })
+    await send?.({ jid, key: 'k3', content: 'about that', replyTo: id })
+    assert.equal((await entries()).at(-1)?.content, 'about that')
+  })
+
+  test('a post keeps the names of its files', async (t) => {
+    const { channel, entries } = await opened(t, engine)
+    const path = join(tempDir(t), '0199.png')
+    writeFileSync(path, 'x')
+    await channel.actions.post?.({ jid, key: 'k', content: 'look', media: [path], mediaNames: ['cat.png'] })
+    assert.deepEqual(
+      (await entries())[0]?.files?.map(({ filename }) => filename),
+      ['cat.png'],
+    )
   })
 
   test('reactions, pins, edits and panes stand in the room', async (t) => {

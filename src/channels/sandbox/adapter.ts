@@ -14,6 +14,7 @@ import {
   addEntry,
   entriesOf,
   entryId,
+  findEntry,
   mustFind,
   type NewEntry,
   react,
@@ -56,11 +57,21 @@ export function sandbox({ engine, clock, random, signals }: ChannelGround): Chan
     })
   }
   const actions: Actions = {
-    send: ({ jid, key, content, threadId: topic, replyTo: reply_to }) => add({ jid, key, content, topic, reply_to }),
+    send: async ({ jid, key, content, threadId: topic, replyTo: reply_to }) => {
+      // Unlike other platforms, the sandbox has no messages but those that it knows.
+      const isKnown = reply_to === undefined || (await engine.read((tx) => findEntry(tx, jid, reply_to))) !== undefined
+      if (!isKnown) throw new ChannelFault('permanent', `there is no message ${reply_to} in ${jid}`)
+      return add({ jid, key, content, topic, reply_to })
+    },
     send_file: file('send_file'),
     send_voice: file('send_voice'),
-    post: async ({ jid, key, content, media }) => {
-      const files = await Promise.all(media.map(fileAt))
+    post: async ({ jid, key, content, media, mediaNames = [] }) => {
+      const files = await Promise.all(
+        media.map(async (path, at) => {
+          const file = await fileAt(path)
+          return { ...file, filename: mediaNames[at] ?? file.filename }
+        }),
+      )
       return add({ jid, key, kind: 'post', content, files })
     },
     forward: relay('forward'),

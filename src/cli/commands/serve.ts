@@ -12,17 +12,32 @@ export const serveCommands = [
       'run every daemon in one process, or only those that are named; prints where each listens, then ready; --port is where the front door listens, whatever .env says',
     example: 'serve demo --port 9000',
     run: async (svc, { instance, daemon, port: typed }) => {
-      const [{ findInstance }, { readPort, withPort }] = await Promise.all([
+      const [{ findInstance, storeOf }, { readPort, withPort }] = await Promise.all([
         import('../instance.ts'),
         import('../port-flag.ts'),
       ])
       const port = typed === undefined ? undefined : readPort(typed)
       const configured = await findInstance(instance, svc.io.environment)
       for (const warning of configured.warnings) svc.print.warn(warning)
+      const { storelessTimed } = await import('../../daemons/index.ts')
+      const { isStoreless } = await storelessTimed()
+      if (isStoreless(daemon, storeOf(configured), configured.sources)) return runStoreless(svc, configured)
       await runDaemons(svc, withPort(configured, port), { daemons: daemon })
     },
   }),
 ]
+
+async function runStoreless({ io, print }: Svc, { settings, sources }: Configured): Promise<void> {
+  const stopped = io.stopped()
+  const [{ storelessTimed }, { openLog }] = await Promise.all([
+    import('../../daemons/index.ts'),
+    import('../../lib/log.ts'),
+  ])
+  const { serveStoreless } = await storelessTimed()
+  const close = await serveStoreless({ sources, print: print.line, log: await openLog({ level: settings.LOG_LEVEL }) })
+  await stopped
+  await close()
+}
 
 interface Running {
   readonly daemons: readonly string[]

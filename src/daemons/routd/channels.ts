@@ -10,6 +10,7 @@ import {
   registerChannel,
 } from '../../core/channel-registrations.ts'
 import { AdapterName } from '../../core/channel-secrets.ts'
+import { wakeWaiting } from '../../core/outbox.ts'
 import { BODY_MAX, readMembers } from '../../lib/http.ts'
 import { sentences } from '../../lib/parse.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -49,7 +50,9 @@ export function mountChannels(
     const secret_name = secretNameOf(caller)
     const token = await engine.transaction(async (tx) => {
       await mustStillHold(tx, caller)
-      return registerChannel(tx, host, { ...wanted, url, secret_name })
+      const given = await registerChannel(tx, host, { ...wanted, url, secret_name })
+      await wakeWaiting(tx, wanted.jid_prefixes, host.clock.now())
+      return given
     })
     signals.emit([CHANNELS_CHANGED])
     log.info({ adapter: wanted.name, prefixes: wanted.jid_prefixes }, 'registered')

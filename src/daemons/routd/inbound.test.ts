@@ -37,7 +37,7 @@ async function opened(t: TestContext, engine: EngineName = 'sqlite') {
     at.host.engine.transaction(async (tx) => {
       const out = { jid, topic, folder: 'team', content: 'an answer', leaseMs: 1000 }
       const recorded = await recordOut(tx, speaking, TURN_RULES, out)
-      await settle(tx, speaking, recorded, { state: 'sent', platform_id })
+      await settle(tx, speaking, TURN_RULES, recorded, { state: 'sent', platform_id })
       return recorded.id
     })
   return { ...at, door, token, tell, all, last, said }

@@ -3,12 +3,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { channelDoor } from '../../../test/support/channel-door.ts'
 import { EVERY_CAPABILITY, type FakeAdapter, fakeAdapter } from '../../../test/support/fake-adapter.ts'
 import { type EngineName, freshStore, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
 import { until } from '../../../test/support/until.ts'
 import { registerChannel } from '../../core/channel-registrations.ts'
 import { DELIVERY_LEASE_MS, deliver } from '../../core/delivery.ts'
-import { lastReplyId } from '../../core/engagement.ts'
+import { engagedFolder, lastReplyId } from '../../core/engagement.ts'
 import { type Outbound, type Outbox, outbox, type Recorded, recordOut } from '../../core/outbox.ts'
 import { TURN_RULES } from '../../core/turn-rules.ts'
 import { OutboxWorker } from './outbox.ts'
@@ -65,6 +66,8 @@ async function room(t: TestContext, options: RoomOptions = {}): Promise<Room> {
 }
 
 const held = { leaseMs: DELIVERY_LEASE_MS }
+/** So long what waits holds up what comes after it. */
+const IN_ORDER_MS = 600_000
 
 onEveryEngine('the outbox', (engine) => {
   test('what is recorded is sent, in the order of its chat, by however many processes', async (t) => {
@@ -95,6 +98,47 @@ onEveryEngine('the outbox', (engine) => {
     // Nobody sends it again.
     assert.deepEqual(await deliver(host, recorded), { state: 'sent', platform_id: 'p1', error: undefined })
     assert.equal(adapter.delivered.length, 1)
+  })
+
+  test('a chat stays with the folder when the message has arrived, and not before', async (t) => {
+    const { record, adapter, host, clock } = await room(t, { engine })
+    const engaged = () => host.engine.read((tx) => engagedFolder(tx, jid, '', clock.now()))
+    adapter.behave({ status: 503 })
+    assert.equal((await deliver(host, await record('first', held))).state, 'pending')
+    assert.equal(await engaged(), undefined)
+    clock.advance(IN_ORDER_MS + 1)
+    adapter.behave('ok')
+    assert.equal((await deliver(host, await record('second', held))).state, 'sent')
+    assert.equal(await engaged(), 'team')
+    clock.advance(host.rules.engagementMs)
+    assert.equal(await engaged(), undefined)
+    assert.equal((await deliver(host, await record('news', { ...held, engages: false }))).state, 'sent')
+    assert.equal(await engaged(), undefined)
+  })
+
+  test('an adapter that registers gets at once what has waited for one', async (t) => {
+    const at = await testHost(t, engine)
+    const { host } = at
+    const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+    const say = (chat: string) =>
+      host.engine.transaction((tx) =>
+        recordOut(tx, speaking, TURN_RULES, { jid: chat, topic: '', folder: 'team', content: 'hello', ...held }),
+      )
+    for (const chat of ['telegram:1', 'slack_1:1', 'slackx1:1'])
+      assert.equal((await deliver(host, await say(chat))).state, 'pending')
+    const adapter = await fakeAdapter(t, { isKeyed: false })
+    const door = await channelDoor(t, at)
+    const capabilities = EVERY_CAPABILITY
+    await door.register({ name: 'teled', url: adapter.url, jid_prefixes: ['telegram:', 'slack_1:'], capabilities })
+    const worker = new OutboxWorker({ host, log: { warn: () => {} } })
+    t.after(() => worker.close())
+    const states = async () =>
+      (await host.engine.read((tx) => outbox.list(tx)))
+        .map(({ jid, state }) => `${jid} ${state}`)
+        .sort()
+        .join(', ')
+    await until(async () => (await states()) === 'slack_1:1 sent, slackx1:1 pending, telegram:1 sent')
+    assert.equal(adapter.delivered.length, 2)
   })
 
   test('what comes after something that waits stands in line, but not for ever', async (t) => {

@@ -66,6 +66,29 @@ onEveryEngine('the scheduler', (engine) => {
     assert.deepEqual(await said(), ['late', 'later', 'soon', 'soon'])
   })
 
+  test('removes single runs that were over 30 days ago, and nothing else', async (t) => {
+    const { add, task, start, clock, host } = await open(t, engine)
+    const day = (days: number) => timestamp(clock.now() - days * 24 * 3_600_000)
+    const over = { status: 'completed', next_run: undefined } as const
+    const ran = (task_id: string, run_at: string) =>
+      host.engine.transaction((tx) =>
+        taskRunLogs.insert(tx, { id: `run-${task_id}`, task_id, run_at, duration_ms: 1, status: 'success' }),
+      )
+    await ran(await add('old', { ...over, created_at: day(40) }), day(31))
+    await ran(await add('late', { ...over, created_at: day(40) }), day(29))
+    await add('never-logged', { ...over, created_at: day(31) })
+    await add('new', { ...over, created_at: day(29) })
+    await add('paused', { status: 'paused', created_at: day(400) })
+    await start()
+    await until(async () => (await task('task-old')) === undefined)
+    assert.equal(await task('task-never-logged'), undefined)
+    for (const kept of ['late', 'new', 'paused']) assert.ok(await task(`task-${kept}`), kept)
+    assert.deepEqual(
+      (await host.engine.read((tx) => taskRunLogs.list(tx))).map(({ task_id }) => task_id),
+      ['task-late'],
+    )
+  })
+
   test('tells the router at once', async (t) => {
     const { add, start, host } = await open(t, engine)
     const heard: string[] = []

@@ -1,6 +1,8 @@
 // Fires tasks when their time comes. It sleeps until the next slot, but never for long: the clock may be set, and other
 // processes may schedule. How many of these run does not matter; the store says who fires what.
 import { dueTasks, fireDue, nextSlot, skipSlot } from '../../core/firing.ts'
+import { COMPLETED_KEPT_MS, removeOver } from '../../core/tasks.ts'
+import { timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Host } from '../../registry/context.ts'
@@ -9,6 +11,8 @@ import type { Host } from '../../registry/context.ts'
 const TICK_MS = 1000
 /** What is heard while many messages come is looked at no more often than this. */
 const QUIET_MS = 100
+/** How often single runs that are over are removed. */
+const TIDY_MS = 3_600_000
 /** How many are fired in one transaction; others who add messages wait for it. */
 const PIECE = 20
 
@@ -24,6 +28,7 @@ export class Scheduler {
   #wakesAt = Number.POSITIVE_INFINITY
   #looking: Promise<void> | undefined
   #isClosed = false
+  #tidiedAt = Number.NEGATIVE_INFINITY
 
   constructor(options: SchedulerOptions) {
     this.#options = options
@@ -66,9 +71,18 @@ export class Scheduler {
     for (;;) {
       const next = await engine.read((tx) => nextSlot(tx, clock.now()))
       const left = next === undefined ? TICK_MS : next - clock.now()
+      if (left > 0 && !this.#isClosed) await this.#tidy()
       if (left > 0 || this.#isClosed) return Math.min(left, TICK_MS)
       await this.#fire()
     }
+  }
+
+  async #tidy(): Promise<void> {
+    const { engine, clock } = this.#options.host
+    const now = clock.now()
+    if (now - this.#tidiedAt < TIDY_MS) return
+    this.#tidiedAt = now
+    await engine.transaction((tx) => removeOver(tx, timestamp(now - COMPLETED_KEPT_MS)))
   }
 
   async #fire(): Promise<void> {

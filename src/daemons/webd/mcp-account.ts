@@ -22,7 +22,7 @@ import type { Tx } from '../../store/engine.ts'
 import { askWith, incomingOf } from '../request.ts'
 import { noSession, openExchanges, SESSION } from './mcp-exchange.ts'
 import { mustBeOwnOrigin } from './mcp-origin.ts'
-import { type Speaker, speakingTools, TOOLS_VERSION } from './mcp-tools.ts'
+import { type Speaker, speakingTools } from './mcp-tools.ts'
 
 export interface AccountOptions {
   readonly host: Host
@@ -59,7 +59,6 @@ export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountOption
     serverOf(
       {
         list,
-        version: TOOLS_VERSION,
         asking: () => asking,
         admit: ({ caller }) => calls.take(caller.sub),
         onError,

@@ -1,6 +1,7 @@
 // One exchange of the Model Context Protocol over HTTP: a request in, its answer out, and nothing kept between the two.
 // Which generation a request speaks is decided by the official package.
 import { createMcpHandler, type Server } from '@modelcontextprotocol/server'
+import { toolCallFault } from '../../faces/mcp.ts'
 import { contentType } from '../../lib/http.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { linkJson } from './body.ts'
@@ -43,7 +44,8 @@ export function openExchanges<A>(serverFor: (asking: A) => Server): Exchanges<A>
       // What is no JSON is not read at all.
       if (contentType(header('content-type') ?? '').type !== 'application/json') return handler.fetch(request)
       const read = readMessage(body)
-      return read instanceof Refusal ? unreadable(read) : handler.fetch(request, { parsedBody: read.message })
+      if (read instanceof Refusal) return unreadable(read)
+      return noCall(read.message) ?? handler.fetch(request, { parsedBody: read.message })
     },
     close: () => handler.close(),
   }
@@ -65,6 +67,15 @@ function readMessage(body: Uint8Array): { readonly message: unknown } | Refusal 
 function unreadable({ code, message }: Refusal): Response {
   const error = { code: code === 'unprocessable' ? -32600 : -32700, message }
   return Response.json({ jsonrpc: '2.0', error, id: null }, { status: 400 })
+}
+
+/** The answer to a message that is no call of a tool though it says so, or nothing. A batch is left to the package. */
+function noCall(message: unknown): Response | undefined {
+  const fault = toolCallFault(message)
+  if (fault === undefined) return undefined
+  const said = typeof message === 'object' && message !== null && 'id' in message ? message.id : null
+  const id = typeof said === 'string' || typeof said === 'number' ? said : null
+  return Response.json({ jsonrpc: '2.0', error: { code: -32602, message: `invalid params: ${fault}` }, id })
 }
 
 /** The header by which a session would be named. There are none, so that none can be taken for a credential. */

@@ -16,7 +16,7 @@ import { latin1 } from './link-book.ts'
 import type { LinkMcp } from './mcp.ts'
 import { type Exchange, noSession, openExchanges, SESSION } from './mcp-exchange.ts'
 import { mustBeOwnPage } from './mcp-origin.ts'
-import { type NamedGroup, type Speaker, speakingTools, TOOLS_VERSION } from './mcp-tools.ts'
+import { type NamedGroup, type Speaker, speakingTools } from './mcp-tools.ts'
 import { mustBeLink, NO_LINK, type PostOffice, postSpoken } from './post.ts'
 import type { Followed, Streams } from './streams.ts'
 import type { Visit } from './visit.ts'
@@ -52,10 +52,7 @@ export function openLinkMcp({ office, streams, onError }: LinkMcpOptions): OpenL
     speakingTools((asking: Asking) => speakerAt(office, asking)).map((tool) => plain(tool, onError)),
   )
   const { exchange, close } = openExchanges((asking: Asking) =>
-    serverOf(
-      { list, version: TOOLS_VERSION, asking: () => asking, admit: ({ hash }) => calls.take(latin1(hash)), onError },
-      () => list.shown,
-    ),
+    serverOf({ list, asking: () => asking, admit: ({ hash }) => calls.take(latin1(hash)), onError }, () => list.shown),
   )
   const answer: LinkMcp = async (visit) => {
     // Before anything of the protocol: without a link there is nobody to speak with.

@@ -6,9 +6,6 @@ import { parse } from '../../lib/parse.ts'
 import type { Tool } from '../../registry/tool.ts'
 import { readSaid, type Spoken } from './chat-body.ts'
 
-/** For whoever asks what they speak with. */
-export const TOOLS_VERSION = '1.0'
-
 export interface NamedGroup {
   readonly folder: string
   readonly name: string

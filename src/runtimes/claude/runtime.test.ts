@@ -14,12 +14,21 @@ interface Claude extends ToolSocket {
   ask(prompt: string, given?: Partial<Job>): Promise<Ran>
 }
 
-async function open(t: TestContext, settings: Record<string, string> = {}): Promise<Claude> {
+async function open(
+  t: TestContext,
+  settings: Record<string, string> = {},
+  warn?: (sentence: string) => void,
+): Promise<Claude> {
   const socket = await toolSocket(t)
   const program = join(agentDir(t), 'client')
   writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${STAND_IN}' "$@"\n`, { mode: 0o755 })
   const seen = [program, STAND_IN, process.execPath].map((path) => dirname(path)).join(':')
-  const runtime = await openRuntime(t, 'claude', { AGENT_CLI: program, SANDBOX_PATHS: seen, ...settings })
+  const runtime = await openRuntime(
+    t,
+    'claude',
+    { AGENT_CLI: program, SANDBOX_PATHS: seen, ...settings },
+    warn ? { warn } : {},
+  )
   return { ...socket, ask: (prompt, given) => runtime.run(socket.job({ prompt, ...given })) }
 }
 
@@ -31,6 +40,21 @@ suite('the runtime claude', needs('open checkout'), () => {
     assert.match(sessionId ?? '', /^[0-9a-f-]{36}$/)
     const cost = { model: 'model-of-the-client', input_tokens: 11, output_tokens: 22, cost_cents: 4 }
     assert.deepEqual(models, [cost])
+  })
+
+  test('a client that begins before its tool server is connected is started again, and the log says so', async (t) => {
+    const warned: string[] = []
+    const { ask } = await open(t, {}, (sentence) => warned.push(sentence))
+    assert.equal((await ask('tools late 2')).result, 'you said tools late 2')
+    assert.equal(warned.length, 2)
+    assert.match(warned[0] ?? '', /its tool server was not connected when it began \(pending\); start 1 of 3$/)
+  })
+
+  test('a client whose tool server never connects fails, and may be tried again later', async (t) => {
+    const warned: string[] = []
+    const { ask } = await open(t, {}, (sentence) => warned.push(sentence))
+    await assert.rejects(ask('tools late 9'), fault('again', /its tool server was not connected/))
+    assert.equal(warned.length, 3)
   })
 
   test('each model is counted apart, and together they are rounded up once', async (t) => {

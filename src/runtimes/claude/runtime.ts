@@ -21,7 +21,28 @@ export async function openClaude(setup: Setup): Promise<Runtime> {
 /** Where a cell shows the configuration of the bridge. */
 const INNER_BRIDGE = '/run/svc/mcp.json'
 
+/** How often a client is started that begins without its tools. On a busy machine it does so now and then. */
+const STARTS_MAX = 3
+
+class NoTools extends RunFault {
+  constructor(status: string) {
+    super('again', `its tool server was not connected when it began (${status})`)
+  }
+}
+
 async function runClaude(setup: Setup, given: Job): Promise<Ran> {
+  for (let start = 1; ; start++) {
+    try {
+      return await runOnce(setup, given)
+    } catch (error) {
+      if (!(error instanceof NoTools)) throw error
+      setup.warn(`turn ${given.turnId}: ${error.message}; start ${start} of ${STARTS_MAX}`)
+      if (start === STARTS_MAX) throw error
+    }
+  }
+}
+
+async function runOnce(setup: Setup, given: Job): Promise<Ran> {
   const job = { ...given, env: steeredVariables(given.env, given.personal, ['ANTHROPIC_BASE_URL']) }
   const { settings } = setup
   const cell = await setup.cell()
@@ -40,6 +61,7 @@ async function runClaude(setup: Setup, given: Job): Promise<Ran> {
       },
       onLine: (line) => {
         stream.push(line)
+        if (stream.missingTools !== undefined) return new NoTools(stream.missingTools)
         return stream.refusal === undefined ? undefined : new RunFault('terminal', stream.refusal, stream.models)
       },
     })

@@ -2,6 +2,7 @@
 // JSON, or of a kind that is not known here, say nothing.
 import type { ModelCost } from '../../core/turns.ts'
 import { tryJson } from '../../lib/json.ts'
+import { SERVER } from '../bridge.ts'
 import { type Used, wholeCents } from '../cost.ts'
 
 /** Beyond any sum that can be right: what a program claims must stay a number that can be added up. */
@@ -14,12 +15,14 @@ export class Stream {
   #model: string | undefined
   #result: Json | undefined
   #refusal: string | undefined
+  #toolStatus: string | undefined
 
   push(line: string): void {
     const event = readObject(line)
     if (!event) return
     if (typeof event.session_id === 'string' && event.session_id !== '') this.#session = event.session_id
     if (event.type === 'system' && typeof event.model === 'string') this.#model = event.model
+    if (event.type === 'system' && event.subtype === 'init') this.#toolStatus = statusOf(event.mcp_servers)
     if (event.type === 'system' && event.subtype === 'api_retry') this.#refusal ??= refusalOf(event)
     if (event.type === 'result') this.#result = event
   }
@@ -27,6 +30,11 @@ export class Stream {
   /** Why the provider does not take its key. The client would ask for minutes all the same. */
   get refusal(): string | undefined {
     return this.#refusal
+  }
+
+  /** How its tool server stood when it began, where that was not `connected`: its turn has no tools then. */
+  get missingTools(): string | undefined {
+    return this.#toolStatus === 'connected' ? undefined : this.#toolStatus
   }
 
   get session(): string | undefined {
@@ -66,6 +74,12 @@ export class Stream {
     const model = this.#model ?? 'claude'
     return wholeCents([usedOf(model, tokens.input_tokens, tokens.output_tokens, total_cost_usd)])
   }
+}
+
+/** The status of our server among those that it names. */
+function statusOf(servers: unknown): string | undefined {
+  const own = Array.isArray(servers) ? servers.find((server) => isObject(server) && server.name === SERVER) : undefined
+  return isObject(own) && typeof own.status === 'string' ? own.status : undefined
 }
 
 function refusalOf({ error_status: status, error }: Json): string | undefined {
