@@ -53,10 +53,13 @@ onEveryEngine('web routes', (engine) => {
     const open = await at.as(admin).call(update, { path_prefix, access: 'public' })
     assert.deepEqual(open, { path_prefix, access: 'public', folder: 'team', created_at: JAN_1 })
     assert.deepEqual(await linesOf(at), ['/pub/team/ public team'])
-    await assert.rejects(at.as(admin).call(update, { path_prefix, access: 'redirect' }), refused('invalid', 'required'))
+    await assert.rejects(
+      at.as(admin).call(update, { path_prefix, access: 'redirect' }),
+      refused('conflict', 'required'),
+    )
     await assert.rejects(
       at.as(admin).call(update, { path_prefix, redirect_to: '/pub/team/c' }),
-      refused('invalid', 'for access redirect alone'),
+      refused('conflict', 'for access redirect alone'),
     )
     await assert.rejects(at.as(admin).call(update, { path_prefix, folder: 'other' }), refused('invalid', 'folder'))
   })

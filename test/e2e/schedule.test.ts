@@ -73,6 +73,6 @@ test('timed without a store says which bearer it lacks', async (t) => {
   const env = { SVC_DATA_DIR: elsewhere, ROUTD_URL: 'http://127.0.0.1:9' }
   await assert.rejects(
     demo.serve(['timed'], env),
-    /ROUTD_BEARER_FILE is not set[^]*svc bearer <instance> service:timed/,
+    /ROUTD_BEARER_FILE is not set[\s\S]*svc bearer <instance> service:timed/,
   )
 })
