@@ -3,7 +3,6 @@ import { z } from 'zod'
 import { refuse } from '../lib/refusal.ts'
 import type { Tx } from '../store/engine.ts'
 import { Table } from '../store/table.ts'
-import { groups } from './groups.ts'
 import { frontStamp } from './stamp.ts'
 import { Folder, text } from './values.ts'
 
@@ -33,6 +32,14 @@ export const webHosts = new Table({
        hostname text primary key, folder text not null references groups (folder) on delete cascade)`,
     'create index web_hosts_of on web_hosts (folder)',
     frontStamp.notedBy('web_hosts'),
+    // A directory of the groups area needs no group; the bindings of a group end with it all the same.
+    'create table web_hosts_of_directories (hostname text primary key, folder text not null)',
+    'insert into web_hosts_of_directories (hostname, folder) select hostname, folder from web_hosts',
+    'drop table web_hosts',
+    'alter table web_hosts_of_directories rename to web_hosts',
+    'create index web_hosts_of on web_hosts (folder)',
+    frontStamp.notedBy('web_hosts'),
+    (dialect) => dialect.onDelete('groups', 'web_hosts_end', 'delete from web_hosts where folder = old.folder'),
   ],
 })
 
@@ -40,7 +47,6 @@ export const webHosts = new Table({
 export async function bindWebHost(tx: Tx, hostname: string, folder: string): Promise<Record<string, string>> {
   const fault = webHostFault(hostname)
   if (fault) refuse('invalid', `hostname ${fault}`)
-  if (!(await groups.find(tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
   await webHosts.upsert(tx, { hostname, folder })
   return hostMap(tx)
 }

@@ -35,6 +35,8 @@ export interface Dialect {
   readonly counter: string
   /** Statements that run `set` whenever a row of `table` is written, by whichever program. */
   onWrite(table: string, set: string): readonly string[]
+  /** Statements that run `then` after a row of `table` is deleted, which `then` calls `old`. */
+  onDelete(table: string, name: string, then: string): readonly string[]
   /** A query that answers with one row when the table $1 exists. */
   readonly hasTable: string
   /** An expression for text that nobody has seen before. */

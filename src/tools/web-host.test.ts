@@ -1,6 +1,6 @@
 // The host names of published pages.
 import assert from 'node:assert/strict'
-import { rmSync } from 'node:fs'
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { agents } from '../../test/support/agents.ts'
@@ -22,6 +22,22 @@ onEveryEngine('web hosts', (engine) => {
     assert.deepEqual(await root.call('get_web_host', { folder: 'team/a' }), { hostname: 'b.example', folder: 'team/a' })
     assert.deepEqual(await root.call('get_web_host'), { hostname: '', folder: 'main' })
   })
+})
+
+test('a directory of the groups area needs no group to be bound', async (t) => {
+  const here = await agents(t, 'sqlite', ['main', 'team'])
+  const root = await here.open('main')
+  mkdirSync(join(here.root, 'groups', 'team', 'site'))
+  assert.deepEqual(await root.call('set_web_host', { hostname: 'a.example', folder: 'team/site' }), {
+    'a.example': 'team/site',
+  })
+  writeFileSync(join(here.root, 'groups', 'team', 'page'), 'x')
+  symlinkSync('site', join(here.root, 'groups', 'team', 'link'))
+  for (const folder of ['team/page', 'team/link'])
+    assert.equal(
+      await root.refusal('set_web_host', { hostname: 'b.example', folder }),
+      `there is no directory ${folder} in the groups area`,
+    )
 })
 
 test('an empty folder takes a host name back', async (t) => {

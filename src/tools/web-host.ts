@@ -10,10 +10,15 @@ import { refuse } from '../lib/refusal.ts'
 import type { Context } from '../registry/context.ts'
 import { INSTANCE, mustHaveTool, ownFolder } from '../registry/needs.ts'
 import { hotTool } from '../registry/tool.ts'
+import type { Tx } from '../store/engine.ts'
 
 async function mustBeDirectory(layout: Layout, folder: string): Promise<void> {
   const found = await lstat(groupDirs(layout, folder).home).catch(() => undefined)
   if (!found?.isDirectory()) refuse('not_found', `there is no directory ${folder} in the groups area`)
+}
+
+async function mustBeGroup(tx: Tx, folder: string): Promise<void> {
+  if (!(await groups.find(tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
 }
 
 /** Bound, the host of the instance would show one folder's pages in the place of its links. */
@@ -38,7 +43,7 @@ export const webHostTools = [
     },
     run: async (ctx, { folder: named }) => {
       const folder = named ?? (await ownFolder(ctx))
-      if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
+      await mustBeGroup(ctx.tx, folder)
       return { hostname: (await webHostOf(ctx.tx, folder)) ?? '', folder }
     },
   }),
@@ -55,8 +60,10 @@ export const webHostTools = [
     output: z.record(z.string(), z.string()),
     // The whole map is the instance's.
     needs: (ctx) => mustHaveTool(ctx, INSTANCE),
-    prepare: async ({ host: { layout } }, { folder }) => {
-      if (folder !== '' && layout) await mustBeDirectory(layout, folder)
+    prepare: async ({ host: { engine, layout } }, { folder }) => {
+      if (folder === '') return
+      if (layout) await mustBeDirectory(layout, folder)
+      else await engine.read((tx) => mustBeGroup(tx, folder))
     },
     run: (ctx, { hostname, folder }) => {
       if (folder === '') return unbindWebHost(ctx.tx, hostname)

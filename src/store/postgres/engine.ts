@@ -39,9 +39,14 @@ export const postgresDialect: Dialect = {
   queueUp: (table) => `lock table ${table} in exclusive mode`,
   hint: `select pg_notify('${CHANNEL}', $1)`,
   onWrite: (table, set) => [
-    `create function ${table}_noted() returns trigger language plpgsql as $$ begin ${set}; return null; end $$`,
+    // A function outlives a table that is made anew.
+    `create or replace function ${table}_noted() returns trigger language plpgsql as $$ begin ${set}; return null; end $$`,
     `create trigger ${table}_noted after insert or update or delete on ${table}
        for each statement execute function ${table}_noted()`,
+  ],
+  onDelete: (table, name, then) => [
+    `create function ${name}() returns trigger language plpgsql as $$ begin ${then}; return null; end $$`,
+    `create trigger ${name} after delete on ${table} for each row execute function ${name}()`,
   ],
 }
 

@@ -15,4 +15,5 @@ export const sqliteDialect: Dialect = {
     ['insert', 'update', 'delete'].map(
       (event) => `create trigger ${table}_${event}_noted after ${event} on ${table} begin ${set}; end`,
     ),
+  onDelete: (table, name, then) => [`create trigger ${name} after delete on ${table} begin ${then}; end`],
 }
