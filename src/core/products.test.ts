@@ -143,7 +143,7 @@ test('a product that is not well formed is refused by its file and its fault', a
     '---\nname: p\nname: p\n---\n': /is not valid YAML: .* at line 3/,
     '---\nname: &a p\ntagline: *a\n---\n': /is not valid YAML/,
     '---\nname: p\ntagline: x\nskills: [gone]\n---\n': /skills names gone, but .*skills\/gone has no SKILL\.md$/,
-    '---\nname: p\ntagline: x\nskills: [../../etc]\n---\n': /skills\.0 must be <skill> or <product>\/<skill>$/,
+    '---\nname: p\ntagline: x\nskills: [../../etc]\n---\n': /skills: "[^"]*" must be <skill> or <product>\/<skill>$/,
     '---\nname: p\ntagline: x\nenv: [{ key: lower, required: true, hint: x }]\n---\n': /env\.0\.key must match/,
     '---\nname: p\ntagline: x\nenv: [{ key: A, hint: x }]\n---\n': /env\.0\.required is required$/,
     '---\n---\n': /./,

@@ -150,7 +150,7 @@ suite('svc budget refuses', () => {
     'set folder main --daily -1': /daily must be at least 0/,
     'set folder main': /--daily is missing/,
     'set folder main --daily 1e3': /--daily must be a whole number/,
-    'set folder main --daily 9223372036854775808': /--daily must be a whole number/,
+    'set folder main --daily 9223372036854775808': /--daily must be at most 9007199254740991/,
     'set folder main --daily 1.5': /--daily must be a whole number/,
     'set folder nobody --daily 5': /there is no group nobody/,
     'set user nobody --daily 5': /sub must look like provider:id/,

@@ -109,7 +109,10 @@ onEveryEngine('the tools of a person', (engine) => {
     const rows = await s.host.engine.read((tx) => audit.list(tx, { resource: 'proxyd_routes' }))
     assert.deepEqual(
       rows.map(({ action, actor, surface, outcome }) => `${action} ${actor} ${surface} ${outcome}`),
-      ['create', 'update', 'delete'].map((verb) => `proxyd_routes.${verb} github:9 tool ok`),
+      ['create ok', 'update ok', 'create denied', 'delete ok'].map((each) => {
+        const [verb, outcome] = each.split(' ')
+        return `proxyd_routes.${verb} github:9 tool ${outcome}`
+      }),
     )
     for (const row of rows) assert.ok(row.request_id && row.source_ip)
   })
