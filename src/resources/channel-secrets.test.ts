@@ -81,12 +81,12 @@ onEveryEngine('secrets of adapters', (engine) => {
     for (const platform of ['github', 'google', 'local', 'oidc'])
       await assert.rejects(
         at.cli.call(add, { name: 'bridge', platforms: [platform] }),
-        refused('invalid', 'platforms.0 is a namespace of accounts'),
+        refused('invalid', `platforms: "${platform}" is a namespace of accounts`),
       )
     for (const platform of ['web', 'hook', 'sandbox', 'system', 'folder'])
       await assert.rejects(
         at.cli.call(add, { name: 'bridge', platforms: ['discord', platform] }),
-        refused('invalid', 'platforms.1 belongs to svc itself'),
+        refused('invalid', `platforms: "${platform}" belongs to svc itself`),
       )
     await assert.rejects(at.cli.call(add, { name: 'bridge', platforms: [] }), refused('invalid', 'platforms'))
     await assert.rejects(at.cli.call(add, { name: 'bridge', platforms: ['Discord'] }), refused('invalid', 'platform'))
