@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { allowanceOf, budgetNotice } from '../src/core/budget.ts'
 import { type ClaimedTurn, claimTurn } from '../src/core/claim.ts'
 import { conversations } from '../src/core/conversations.ts'
-import { budgetStatus, costLog, spentToday } from '../src/core/costs.ts'
+import { budgetStatus, costLog, spentToday, users } from '../src/core/costs.ts'
 import { receive } from '../src/core/inbound.ts'
 import { inbox } from '../src/core/inbox.ts'
 import { TURN_RULES } from '../src/core/turn-rules.ts'
@@ -175,8 +175,9 @@ onEveryEngine('the budget gate', (engine) => {
   })
 
   test('knows no cap of a person without an account, nor of one that it has never heard of', async (t) => {
-    const { host, cap, clock } = await open(t, engine)
-    await cap(1, { sub: 'telegram:7' })
+    const { host, clock } = await open(t, engine)
+    // Stored before such caps were refused.
+    await host.engine.transaction((tx) => users.insert(tx, { sub: 'telegram:7', cost_cap_cents_per_day: 1 }))
     for (const sender of ['telegram:7', 'github:unknown', 'timed', 'delegate']) {
       const now = timestamp(clock.now())
       const allowance = await host.engine.read((tx) => allowanceOf(tx, { folder: 'main', sender, now }))

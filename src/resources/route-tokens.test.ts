@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { suite, test } from 'node:test'
 import { breakAudit, deedsOf, wholeStore } from '../../test/support/audit.ts'
 import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import { groups } from '../core/groups.ts'
 import { addStats } from '../core/link-stats.ts'
 import { folderOfChat } from '../core/resolve.ts'
 import { routeTokens, verifyContext } from '../core/route-tokens.ts'
@@ -195,7 +196,7 @@ onEveryEngine('minting', (engine) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await assert.rejects(at.as(agent('main')).call(issue_chat, { target_folder: 'gone' }), refused('not_found', 'gone'))
-    await at.cli.call(removeGroup, { folder: 'main' })
+    await at.host.engine.transaction((tx) => groups.remove(tx, { folder: 'main' }))
     await assert.rejects(at.as(agent('main')).call(issue_chat, {}), refused('not_found', 'main'))
   })
 })
@@ -583,7 +584,7 @@ onEveryEngine('revoking', (engine) => {
     await at.cli.call(issue_chat, { target_folder: 'main' })
     await at.cli.call(removeGroup, { folder: 'team' })
     assert.deepEqual(await jidsOf(at), ['web:main', 'web:other'])
-    await at.cli.call(removeGroup, { folder: 'main' })
+    await at.host.engine.transaction((tx) => groups.remove(tx, { folder: 'main' }))
     assert.deepEqual(await jidsOf(at), [])
   })
 })

@@ -226,7 +226,10 @@ suite('svc group', () => {
     for (const answer of ['', 'n', 'team', 'yess']) {
       const { code, stdout, stderr } = await cli.run('group demo rm team --purge', { typed: [answer] })
       assert.deepEqual([code, stdout], [1, ''], answer)
-      assert.match(stderr, /^this also removes 1 route \(room=1\), .*\nremove team, and keep only its files\? \[y\/N\]:\nsvc: stopped: nothing was changed\n$/)
+      assert.match(
+        stderr,
+        /^this also removes 1 route \(room=1\), .*\nremove team, and keep only its files\? \[y\/N\]:\nsvc: stopped: nothing was changed\n$/,
+      )
     }
     assert.equal(await cli.ok('export demo'), before)
     assert.match(
