@@ -51,7 +51,8 @@ async function runTests(files: readonly string[], flags: readonly string[], addr
     process.execPath,
     [
       '--test',
-      `--test-concurrency=${availableParallelism()}`,
+      // One more than there are processors: many tests wait for others, such as a disk or a browser.
+      `--test-concurrency=${availableParallelism() + 1}`,
       `--test-timeout=${TEST_TIMEOUT_MS}`,
       ...Object.entries(reporters).flatMap(([name, to]) => [
         `--test-reporter=${name}`,

@@ -319,7 +319,7 @@ const say = act(
     const isStatus = given.isStatus && turn.jid.startsWith('web:')
     if (isStatus) await stage.status(turn, text)
     else await stage.use(turn, 'reply', { chatJid: turn.jid, text })
-    model.say(turn, text, { isStatus, now: stage.clock.now() })
+    model.say(turn, text, { isStatus })
   },
   (model) => atWork(model).some(isHeard),
 )
@@ -347,7 +347,7 @@ const submit = act(
     const isFirst = turn.submitted === undefined
     for (let time = 0; time < times; time++)
       await stage.submit(turn, { status, result, session_id: session, ...models })
-    model.submit(turn, { status, result, session, now })
+    model.submit(turn, { status, result, session })
     if (isFirst && cents > 0) spendIn(model, turn, cents, now)
   },
   isAtWork,

@@ -393,10 +393,10 @@ export class Model {
     })
   }
 
-  say(turn: OpenTurn, text: string, { isStatus = false, now }: { isStatus?: boolean; now: number }): void {
+  /** Here nothing is delivered, so that what is said keeps no room. */
+  say(turn: OpenTurn, text: string, { isStatus = false }: { isStatus?: boolean } = {}): void {
     this.#frames(turn, text)
     if (!isStatus) turn.replies++
-    if (!isStatus) this.#engage(turn, now)
   }
 
   /** Whoever handed the question on may have its rounds still. */
@@ -413,12 +413,12 @@ export class Model {
       this.#engaged.set(jid, { folder, until: now + ENGAGED_MS })
   }
 
-  submit(turn: OpenTurn, { status, result, session, now }: Submitted): void {
+  submit(turn: OpenTurn, { status, result, session }: Submitted): void {
     if (turn.submitted !== undefined) return
     turn.submitted = status
     const conversation = this.conversation(turn.folder, turn.topic)
     if (conversation.resetTurn !== turn.id) conversation.session = session
-    if (status === 'success' && result !== '' && turn.replies === 0 && !turn.isIsolated) this.say(turn, result, { now })
+    if (status === 'success' && result !== '' && turn.replies === 0 && !turn.isIsolated) this.say(turn, result)
   }
 
   spend({ id, folder, person }: OpenTurn, cents: number, at: number): void {
@@ -467,7 +467,6 @@ export interface Submitted {
   readonly status: 'success' | 'error'
   readonly result: string
   readonly session: string
-  readonly now: number
 }
 
 /** Visitors have conversations of their own; what a task asks in their chat is the operator's here. */
