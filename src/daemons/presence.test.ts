@@ -60,7 +60,9 @@ test('a process that takes the connection and answers nothing is there all the s
   assert.deepEqual(await servingProcesses(at), [{ urls: {} }])
 })
 
-test('where this user may not look, nothing is claimed', { skip: process.getuid?.() === 0 && 'root may look everywhere' }, async (t) => {
+test('where this user may not look, nothing is claimed', {
+  skip: process.getuid?.() === 0 && 'root may look everywhere',
+}, async (t) => {
   const at = place(t)
   mkdirSync(at.ipc)
   chmodSync(at.ipc, 0)
