@@ -160,7 +160,7 @@ function quoted(match: string): string {
   return match === '' ? 'every message' : match
 }
 
-/** Of two routes with the same seq the older one wins, which nobody sees in the list. */
+/** Of two routes with the same seq the older one wins, which the list does not show. */
 function checkClaims({ routes, instance }: Contents): Finding {
   const { contested } = routeOverlaps(routes)
   const faults = contested.map(

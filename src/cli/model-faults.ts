@@ -1,4 +1,4 @@
-// What a configuration of a model lacks, as it can be told without calling anybody.
+// What a configuration of a model lacks, as far as it is known without a call.
 import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { CellPaths } from '../cell/paths.ts'
@@ -49,7 +49,7 @@ function commandFaults({ command }: ModelConfig, home: string): string[] {
   return [`the program ${program} does not exist or cannot be executed`]
 }
 
-/** A program in somebody's home directory, for example, is not there for runs. */
+/** A program in a person's home directory, for example, is not there for runs. */
 function hiddenFaults(path: string, { SANDBOX, SANDBOX_PATHS }: ModelConfig['settings']): string[] {
   const paths = new CellPaths(SANDBOX_PATHS)
   const real = realpathSync(path)

@@ -182,7 +182,7 @@ export type Settled =
   | { readonly state: 'again'; readonly error: string; readonly at: number }
 
 /**
- * Says how the try with this fence went; false when somebody else has the row. What is sent engages the folder there: a message
+ * Says how the try with this fence went; false when another process has the row. What is sent engages the folder there: a message
  * that has not arrived takes no chat over.
  */
 export async function settle(
