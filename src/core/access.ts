@@ -343,9 +343,13 @@ function toolGlobOf([action, held]: readonly [string, Held]): ToolGlob[] {
 
 /** What is held of this action: by its name, by one that contains it, or by a glob. */
 function heldOf({ byAction, toolGlobs }: Holdings, action: string): Held[] {
-  const named = actionsAbove(action).flatMap((above) => byAction.get(above) ?? [])
-  const globs = toolGlobs.filter(({ matches, held }) => !named.includes(held) && matches(action))
-  return [...named, ...globs.map(({ held }) => held)]
+  const found: Held[] = []
+  for (const above of actionsAbove(action)) {
+    const held = byAction.get(above)
+    if (held) found.push(held)
+  }
+  for (const { matches, held } of toolGlobs) if (!found.includes(held) && matches(action)) found.push(held)
+  return found
 }
 
 /** The row that decides: a deny if one applies, else an allow. */
