@@ -20,12 +20,14 @@ export const GROUP_KEYS = [
   'model',
   'command',
   'permission_mode',
+  'tools',
 ] as const
 export type GroupKey = (typeof GROUP_KEYS)[number]
 
 /** The value of a key as it would be typed; nothing where it is not set. */
 export function settingOf(group: Row, key: GroupKey): string | undefined {
   if (isConfigKey(key)) return memberText(group.config, key)
+  if (key === 'tools') return memberText(group.config, key)
   if (key === 'max_children') return memberText(group.container_config, key)
   const value = group[key]
   return value === undefined ? undefined : String(value)
@@ -49,6 +51,8 @@ function patchOf(group: Row, key: GroupKey, text: string | undefined): Patch<Row
     case 'open':
       if (text !== undefined && text !== 'true' && text !== 'false') refuse('invalid', 'open must be true or false')
       return { open: text !== 'false' }
+    case 'tools':
+      return { config: withMember(group.config, key, namesOf(text)) }
     case 'max_children':
       return { container_config: withMember(group.container_config, key, countOf(key, text)) }
     case 'observe_window_messages':
@@ -63,6 +67,12 @@ function commandOf(text: string | undefined): unknown {
   const list = tryJson(text)
   const isProgram = Array.isArray(list) && list.length > 0 && list.every((part) => typeof part === 'string')
   return isProgram ? list : refuse('invalid', 'command must be a line for a shell, or a JSON array of texts')
+}
+
+/** Names with commas or blanks between them, or a JSON array. The row's schema checks each name. */
+function namesOf(text: string | undefined): unknown {
+  if (text === undefined) return undefined
+  return text.trimStart().startsWith('[') ? (tryJson(text) ?? text) : text.split(/[\s,]+/).filter(Boolean)
 }
 
 function countOf(key: GroupKey, text: string | undefined): number | undefined {

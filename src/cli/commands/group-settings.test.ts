@@ -43,6 +43,7 @@ onEveryEngine('svc group show and set', (engine) => {
       ['max_children', '3'],
       ['command', '["./agent.py","--brief"]'],
       ['permission_mode', 'plan'],
+      ['tools', 'reply, send* find_messages'],
     ] as const)
       await cli.ok(['group', 'demo', 'set', 'main', key, value])
     const row = JSON.parse(await cli.ok('group demo show main --json'))
@@ -51,6 +52,11 @@ onEveryEngine('svc group show and set', (engine) => {
       ['The Desk', false, 0, 1_000_000, '{"max_children":3}'],
     )
     assert.deepEqual(JSON.parse(row.config).command, ['./agent.py', '--brief'])
+    assert.deepEqual(JSON.parse(row.config).tools, ['reply', 'send*', 'find_messages'])
+    assert.equal(
+      await cli.ok(['group', 'demo', 'set', 'main', 'tools', '["reply"]']),
+      'tools of main: ["reply","send*","find_messages"] -> ["reply"]\n',
+    )
     await cli.ok('group demo set main name --unset')
     assert.equal(await cli.ok('group demo set main open --unset'), 'open of main: false -> true\n')
     assert.match(await cli.ok('group demo list'), /^main\tmain$/m)
@@ -69,6 +75,8 @@ suite('svc group set refuses', () => {
     'a value and --unset': [['main', 'model', 'x', '--unset'], /give a value or --unset, not both/],
     'a control character': [['main', 'model', 'a\u0007b'], /config.model must not contain control characters/],
     'a command that is no list of texts': [['main', 'command', '[1]'], /command must be a line for a shell, or a JSON/],
+    'tools that are none': [['main', 'tools', 'reply a/b'], /config.tools must be tool names/],
+    'a list of tools that is not JSON': [['main', 'tools', '[reply'], /config.tools must be a list of tool names/],
     'open that is neither': [['main', 'open', 'yes'], /open must be true or false/],
     'a window that is no number': [['main', 'observe_window_chars', '-1'], /must be a whole number/],
     'a window beyond its limit': [['main', 'observe_window_chars', '1000001'], /observe_window_chars must be at most/],
