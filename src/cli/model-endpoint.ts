@@ -1,5 +1,5 @@
 // An endpoint that speaks OpenAI's protocol, as `svc model` meets it: whether it is there, which models it has, and whether one
-// of them answers. A key is never part of what is said.
+// of them answers. No message contains a key.
 import { z } from 'zod'
 import { causeOf } from '../lib/error-cause.ts'
 import { parseJson } from '../lib/json.ts'

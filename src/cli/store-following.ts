@@ -3,7 +3,7 @@ import type { Svc } from './command.ts'
 
 const LOOK_MS = 1000
 
-/** `begin` shows what is there and answers with what shows the rest. */
+/** `begin` shows the current rows and returns a function that shows the new ones. */
 export async function followStore(svc: Svc, begin: () => Promise<() => Promise<void>>): Promise<void> {
   const stop = new AbortController()
   void svc.io.stopped().then(() => stop.abort())

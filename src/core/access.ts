@@ -341,7 +341,7 @@ function toolGlobOf([action, held]: readonly [string, Held]): ToolGlob[] {
   return matches ? [{ matches, held }] : []
 }
 
-/** What is held of this action: by its name, by one that contains it, or by a glob. */
+/** The rows of this action: under its name, under one that contains it, or under a glob. */
 function heldOf({ byAction, toolGlobs }: Holdings, action: string): Held[] {
   const found: Held[] = []
   for (const above of actionsAbove(action)) {

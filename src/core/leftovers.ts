@@ -193,7 +193,7 @@ export async function rowsOf(
   }
 }
 
-/** What is left of groups that are gone, by folder and kind. */
+/** Rows that removed groups have left, by folder and kind. */
 export async function leftoversOf(tx: Tx): Promise<FolderRows[]> {
   const read = storeReader(tx)
   const folders = await foldersOf(read)

@@ -30,7 +30,7 @@ export function hopOf(trusts: Trusts | undefined, request: IncomingMessage, requ
   }
 }
 
-/** We speak plain HTTP; whoever is trusted in front of us may have spoken more. */
+/** svc speaks plain HTTP; a trusted proxy in front of it may have spoken HTTPS. */
 function protoOf(trusts: Trusts | undefined, request: IncomingMessage): string {
   const peer = addressOf(request)
   const said = headerOf(request, 'x-forwarded-proto')?.toLowerCase()

@@ -53,10 +53,10 @@ export function openapiText(daemon: string, resources: readonly Resource[], desc
 }
 
 const STANDARD: readonly RefusalCode[] = ['invalid', 'unauthenticated', 'forbidden', 'not_found', 'conflict']
-/** What is said of a body before it is read as the input. */
+/** The refusals of a body that is not read as input. */
 const OF_BODIES: readonly RefusalCode[] = ['too_large', 'wrong_type']
 
-/** As `mountRest` does: any method but GET. */
+/** `mountRest` reads a body for every method but GET. */
 function readsBody({ method }: Operation): boolean {
   return method !== 'GET'
 }

@@ -133,7 +133,7 @@ suite('the chat of a link', needs('browser'), () => {
     const [promise = '', reminder] = await answers(page)
     assert.match(promise, /^I will remind you in 2m/)
     assert.equal(reminder, '⏰ drink water')
-    // What the schedule tells the agent is nobody's message here, and nothing is left to wait for.
+    // The page shows neither the task's prompt nor a wait for its end.
     assert.deepEqual(await said(page), ['remind me in 2m to drink water'])
     await page.reload()
     await answered(page, 2)

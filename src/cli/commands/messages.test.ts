@@ -98,8 +98,8 @@ onEveryEngine('svc messages', (engine) => {
     assert.match(shown, /^reason: the model is asleep$/m)
     assert.match(shown, /^text: and now\?$/m)
     assert.equal(JSON.parse(await cli.ok(['messages', 'demo', 'show', ids[2] ?? '', '--json'])).state, 'waiting')
-    const { code, stderr } = await cli.run('messages demo show nobody')
-    assert.deepEqual([code, stderr], [1, 'svc: there is no message whose id is or begins with nobody\n'])
+    const { code, stderr } = await cli.run('messages demo show absent')
+    assert.deepEqual([code, stderr], [1, 'svc: there is no message whose id is or begins with absent\n'])
   })
 
   test('shows a beginning of each id that no other has, routed or not, and show takes it', async (t) => {

@@ -152,8 +152,8 @@ suite('svc model refuses, and writes nothing', () => {
     const cases: Record<string, RegExp> = {
       'model demo':
         /^svc: nothing to set: questions need a terminal.*\nhint: svc model demo --runtime openai --base-url/,
-      'model demo nobody': /nothing to set|there is no group nobody/,
-      'model demo nobody --runtime demo': /there is no group nobody/,
+      'model demo absent': /nothing to set|there is no group absent/,
+      'model demo absent --runtime demo': /there is no group absent/,
       'model demo --runtime gpt': /--runtime must be one of demo, command, claude, openai/,
       'model demo --model small': /--runtime is missing/,
       'model demo --runtime demo --model small': /not for demo/,

@@ -465,7 +465,7 @@ onEveryStore('a POST at a link', {
         ['{"a":1}', undefined],
       ],
     )
-    // Where nobody has checked that GitHub sends, the headers are dropped like all others.
+    // Without a checked signature the headers of GitHub are dropped like all others.
     const open = await s.mintHook(fresh())
     for (let time = 0; time < 2; time++)
       assert.equal((await s.to(`POST ${open.hook}`, { body: 'x', headers: delivered })).status, 204)

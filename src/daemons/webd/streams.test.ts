@@ -232,26 +232,29 @@ onEveryEngine('streams', (engine) => {
       },
     )
 
-    await t.test('what is said to a message without a round names none, so that nobody waits for its end', async () => {
-      const link = await s.mintChat({ jid_suffix: 'roundless' })
-      const stream = await open(link, 'events')
-      await s.to(`POST ${link.hook}`, { body: '/status thinking\n/say hello' })
-      const roundless = (await stream.count(3)).map(data)
-      assert.deepEqual(
-        roundless.map(({ kind, content, turn_id }) => [kind, content, turn_id]),
-        [
-          ['message', '/status thinking\n/say hello', undefined],
-          ['status', 'thinking', undefined],
-          ['message', 'hello', undefined],
-        ],
-      )
-      const turn = await s.speak(link, '/say again')
-      assert.deepEqual(
-        (await stream.count(6)).slice(3).map((event) => data(event).turn_id),
-        [turn, turn, turn],
-      )
-      stream.cut()
-    })
+    await t.test(
+      'an answer to a message without a round names no round, so that no page waits for its end',
+      async () => {
+        const link = await s.mintChat({ jid_suffix: 'roundless' })
+        const stream = await open(link, 'events')
+        await s.to(`POST ${link.hook}`, { body: '/status thinking\n/say hello' })
+        const roundless = (await stream.count(3)).map(data)
+        assert.deepEqual(
+          roundless.map(({ kind, content, turn_id }) => [kind, content, turn_id]),
+          [
+            ['message', '/status thinking\n/say hello', undefined],
+            ['status', 'thinking', undefined],
+            ['message', 'hello', undefined],
+          ],
+        )
+        const turn = await s.speak(link, '/say again')
+        assert.deepEqual(
+          (await stream.count(6)).slice(3).map((event) => data(event).turn_id),
+          [turn, turn, turn],
+        )
+        stream.cut()
+      },
+    )
 
     await t.test('hooks’ messages are events of their chat too', async () => {
       const link = await s.mintHook()
