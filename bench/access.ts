@@ -1,5 +1,5 @@
 // Verdicts a second of the one evaluator, against a loop that only builds the questions.
-import { compilePolicy, judge, judgeTool } from '../src/core/access.ts'
+import { checkAccess, checkToolAccess, compilePolicy } from '../src/core/access/policy.ts'
 import { median, type Result } from './result.ts'
 
 const ROWS = 1000
@@ -29,6 +29,7 @@ export async function benchAccess(): Promise<Result[]> {
     for (let index = 0; index < VERDICTS; index++) work(index)
     return (performance.now() - started) / 1000
   }
+  const send = { tool: 'send', tiers: { granted: 2 } } as const
   let seen = 0
   const idle = () =>
     seconds((index) => {
@@ -37,11 +38,11 @@ export async function benchAccess(): Promise<Result[]> {
   const judged = () =>
     seconds((index) => {
       const { asker, question } = ask(index)
-      if (judge(policy, asker, question).allow) seen++
+      if (checkAccess(policy, asker, question).allow) seen++
     })
   const tools = () =>
     seconds((index) => {
-      if (judgeTool(policy, `team${index % 40}`, { tool: 'send', scope: `team${index % 40}/x` }).allow) seen++
+      if (checkToolAccess(policy, `team${index % 40}`, { ...send, scope: `team${index % 40}/x` }).allow) seen++
     })
   idle()
   judged()

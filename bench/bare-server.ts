@@ -1,8 +1,11 @@
 // The baseline of the HTTP benchmarks: node:http and nothing else. A POST is read and answered with 204; a GET is an event
-// stream that hears every body posted to /events.
+// stream that hears every body posted to /events. With the path of a file, each POST is first kept there by two commits.
 import { createServer, type ServerResponse } from 'node:http'
+import { openTwoCommits } from './two-commits.ts'
 
 const streams = new Set<ServerResponse>()
+const [, , store] = process.argv
+const commits = store === undefined ? undefined : openTwoCommits(store)
 
 const server = createServer((request, response) => {
   if (request.method === 'GET') {
@@ -18,6 +21,7 @@ const server = createServer((request, response) => {
       const frame = `event: message\ndata: ${Buffer.concat(chunks)}\n\n`
       for (const stream of streams) stream.write(frame)
     }
+    commits?.write(Buffer.concat(chunks))
     response.writeHead(204).end()
   })
 })

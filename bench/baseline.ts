@@ -3,8 +3,8 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { Missing } from './result.ts'
-import type { Stage } from './stage.ts'
+import type { BenchScope } from './bench-scope.ts'
+import { MissingRequirement } from './result.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -12,19 +12,24 @@ const ROOT = join(import.meta.dirname, '..')
 export interface Version {
   readonly openBenchInstance: typeof import('./instance.ts').openBenchInstance
   readonly mintChat: typeof import('./instance.ts').mintChat
-  readonly call: typeof import('../src/registry/call.ts').call
+  readonly call: typeof import('../src/registry/call.ts').callVerb
   readonly groupsResource: typeof import('../src/resources/groups.ts').groupsResource
 }
 
 /** This checkout and `commit`. Removes the worktree of `commit` with the stage. */
-export async function openVersions(stage: Stage, commit: string): Promise<Readonly<Record<'now' | 'before', Version>>> {
+export async function openVersions(
+  stage: BenchScope,
+  commit: string,
+): Promise<Readonly<Record<'now' | 'before', Version>>> {
   const now = await loadVersion(ROOT)
   return { now, before: await loadVersion(addWorktree(stage, commit)) }
 }
 
-function addWorktree(stage: Stage, commit: string): string {
-  if (!existsSync(join(ROOT, '.git'))) throw new Missing('needs a git checkout: an installed package has no history')
-  if (!hasCommit(commit)) throw new Missing(`needs commit ${commit}: fetch the whole history (git fetch --unshallow)`)
+function addWorktree(stage: BenchScope, commit: string): string {
+  if (!existsSync(join(ROOT, '.git')))
+    throw new MissingRequirement('needs a git checkout: an installed package has no history')
+  if (!hasCommit(commit))
+    throw new MissingRequirement(`needs commit ${commit}: fetch the whole history (git fetch --unshallow)`)
   const path = join(stage.root, commit)
   const modules = join(path, 'node_modules')
   const remove = (): void => {

@@ -5,18 +5,18 @@ import { once } from 'node:events'
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { PROXY_PORT } from '../src/cell/init.ts'
+import { PROXY_PORT } from '../src/cell/bubblewrap/init-program.ts'
 import { launch } from '../src/cell/launch.ts'
-import { openCell } from '../src/cell/open.ts'
+import { openCell } from '../src/cell/open-cell.ts'
 import { CELL_SETTINGS } from '../src/cell/settings.ts'
 import { type EgressProxy, startProxy } from '../src/egress/proxy.ts'
-import { Directory } from '../src/lib/directory.ts'
+import { Directory } from '../src/lib/files/directory.ts'
 import { readSettings, sourceOf } from '../src/lib/settings.ts'
+import { BenchScope } from './bench-scope.ts'
 import { argsOf, build, type Load, type Mode, type Options, type Origin, openOrigin, readLoad } from './egress/load.ts'
 import { mustHave } from './egress/peers.ts'
 import { median, type Result } from './result.ts'
 import { compare, shuffled } from './rounds.ts'
-import { Stage } from './stage.ts'
 
 const NAMES = ['cell', 'tcp'] as const
 type Name = (typeof NAMES)[number]
@@ -32,7 +32,7 @@ const ALLOWED = { id: 'bench', allowlist: ['localhost'] }
 export async function benchCellNetwork(): Promise<Result[]> {
   mustHave('cc', 'gcc libc6-dev')
   mustHave('bwrap', 'bubblewrap')
-  await using stage = new Stage()
+  await using stage = new BenchScope()
   // As root, the client in the cell runs as another user.
   chmodSync(stage.root, 0o711)
   const origin = await openOrigin(build('origin', stage.root))
@@ -117,7 +117,7 @@ class Client {
   }
 }
 
-function openHere(stage: Stage, { forward }: EgressProxy, program: string): Client {
+function openHere(stage: BenchScope, { forward }: EgressProxy, program: string): Client {
   if (!forward) throw new Error('the proxy has no TCP listener')
   // In a session of its own, as in a cell: the kernel shares processors out among sessions.
   const child = spawn('/bin/sh', ['-c', LOOP, 'sh', program], {
@@ -131,7 +131,7 @@ function openHere(stage: Stage, { forward }: EgressProxy, program: string): Clie
 }
 
 /** In a cell as a run has it, with the first program that opens the listener and hands it to the proxy. */
-async function openInCell(stage: Stage, proxy: EgressProxy, program: string): Promise<Client> {
+async function openInCell(stage: BenchScope, proxy: EgressProxy, program: string): Promise<Client> {
   const home = join(stage.root, 'home')
   mkdirSync(home)
   const told = sourceOf('the benchmark', new Map([['SANDBOX_PATHS', program]]))

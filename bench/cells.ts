@@ -1,8 +1,8 @@
 // What a cell with a network of its own costs a turn, over the version before agents had a user, a system-call filter and
 // network rules.
-import { EventReader, type ServerEvent } from '../src/lib/sse.ts'
+import { SseDecoder, type SseEvent } from '../src/lib/http/sse-reader.ts'
 import { openVersions } from './baseline.ts'
-import { BASELINE, CellStage, NAMES, type Name } from './cell-stage.ts'
+import { BASELINE, CellBenchScope, NAMES, type Name } from './cell-bench-scope.ts'
 import { mustHave } from './egress/peers.ts'
 import { median, type Result } from './result.ts'
 import { compare, shuffled } from './rounds.ts'
@@ -13,7 +13,7 @@ const WARM_TURNS = 20
 
 export async function benchCellTurns(): Promise<Result[]> {
   mustHave('bwrap', 'bubblewrap')
-  await using stage = new CellStage()
+  await using stage = new CellBenchScope()
   const versions = await openVersions(stage, BASELINE)
   const agents = new Map<Name, Agent>()
   for (const name of NAMES) {
@@ -72,7 +72,7 @@ function cpuOfAgents(agents: ReadonlyMap<Name, Agent>): Record<Name, number> {
 /** One chat link and its stream of events. */
 class Chat {
   readonly #url: string
-  readonly #events: AsyncGenerator<ServerEvent, void>
+  readonly #events: AsyncGenerator<SseEvent, void>
 
   private constructor(url: string, body: ReadableStream<Uint8Array>) {
     this.#url = url
@@ -106,7 +106,7 @@ class Chat {
   }
 }
 
-async function* eventsOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent, void> {
-  const reader = new EventReader()
+async function* eventsOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<SseEvent, void> {
+  const reader = new SseDecoder()
   for await (const piece of pieces) yield* reader.push(piece)
 }

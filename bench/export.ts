@@ -2,13 +2,13 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { networkRules } from '../src/core/allowlist.ts'
-import { routes } from '../src/core/routes.ts'
-import { openHost } from '../src/daemons/host.ts'
-import { manifestVerbs } from '../src/faces/yaml.ts'
-import { call } from '../src/registry/call.ts'
+import { networkRules } from '../src/core/access/allowlist.ts'
+import { routes } from '../src/core/routing/routes.ts'
+import { openHost } from '../src/daemons/process/host.ts'
+import { manifestVerbs } from '../src/faces/manifest/manifest-verbs.ts'
+import { callVerb } from '../src/registry/call.ts'
 import { resources } from '../src/resources/index.ts'
-import { run } from '../src/store/statement.ts'
+import { run } from '../test/support/sql.ts'
 import { median, type Result } from './result.ts'
 
 const ROWS = 100_000
@@ -45,7 +45,7 @@ export async function benchExport(): Promise<Result[]> {
       return performance.now() - started
     }
     const read = () => timed(() => host.engine.read(async (tx) => [await routes.list(tx), await networkRules.list(tx)]))
-    const exported = () => timed(() => call(asking, exportVerb, {}))
+    const exported = () => timed(() => callVerb(asking, exportVerb, {}))
     await read()
     await exported()
     const rounds: { read: number; exported: number }[] = []

@@ -2,7 +2,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openVersions, type Version } from './baseline.ts'
-import { BASELINE, CellStage, NAMES, type Name } from './cell-stage.ts'
+import { BASELINE, CellBenchScope, NAMES, type Name } from './cell-bench-scope.ts'
 import { mustHave } from './egress/peers.ts'
 import type { Instance } from './instance.ts'
 import { median, type Result } from './result.ts'
@@ -21,7 +21,7 @@ interface IdleFigures {
 
 export async function benchIdleFolders(): Promise<Result[]> {
   mustHave('bwrap', 'bubblewrap')
-  await using stage = new CellStage()
+  await using stage = new CellBenchScope()
   const versions = await openVersions(stage, BASELINE)
   const instances = new Map<Name, Instance>()
   for (const name of NAMES) {

@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { z } from 'zod'
-import { groups } from '../src/core/groups.ts'
-import { hashToken, routeTokens } from '../src/core/route-tokens.ts'
-import { type OpenHost, openHost } from '../src/daemons/host.ts'
+import { groups } from '../src/core/groups/groups.ts'
+import { hashToken } from '../src/core/links/link-token.ts'
+import { routeTokens } from '../src/core/links/route-tokens.ts'
+import { type OpenHost, openHost } from '../src/daemons/process/host.ts'
 import { timestamp } from '../src/lib/clock.ts'
-import { call } from '../src/registry/call.ts'
+import { callVerb } from '../src/registry/call.ts'
 import type { NamedVerb } from '../src/registry/resource.ts'
 import { aclResource } from '../src/resources/acl.ts'
 import { aclMembershipResource } from '../src/resources/acl-membership.ts'
@@ -51,8 +52,12 @@ async function fill(host: OpenHost): Promise<void> {
     }
   })
   const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-  await call(asking, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
-  await call(asking, aclResource.verbs.grant, { principal: 'github:2', action: 'admin', scope: `${folderOf(7)}/**` })
+  await callVerb(asking, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
+  await callVerb(asking, aclResource.verbs.grant, {
+    principal: 'github:2',
+    action: 'admin',
+    scope: `${folderOf(7)}/**`,
+  })
 }
 
 interface Case {
@@ -101,7 +106,7 @@ async function measure(host: OpenHost, db: DatabaseSync, { name, verb, sub, sql,
     const started = performance.now()
     bare.all()
     const between = performance.now()
-    await call(asking, verb, {})
+    await callVerb(asking, verb, {})
     if (round >= WARM) rounds.push({ bare: between - started, called: performance.now() - between })
   }
   const over = median(rounds.map((round) => round.called - round.bare))

@@ -1,14 +1,19 @@
-// Where the threads of `svc serve` spend their time while hooks pour in: `node bin/node.js bench/profile.ts [<seconds>]`.
+// Where the threads of `svc serve` spend their time while hooks pour in: `node bin/node.js bench/profile.ts [<seconds>] [<kind>]`.
+// Of kind `hooks` (unless another is named) nothing answers them; of kind `turns` they go to many folders whose agents answer;
+// of kind `unknown` there are no such links.
 // Beside the benchmarks, for whoever tunes: the profiler slows what it watches, so nothing here is a rate.
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { mintHooks, openBenchInstance } from './instance.ts'
-import { Stage } from './stage.ts'
+import { BenchScope } from './bench-scope.ts'
+import { addFolders, mintHooks, openBenchInstance, unknownHooks } from './instance.ts'
 import { burst, mustHaveWrk, writePaths } from './wrk.ts'
 
 const LINKS = 1000
+const FOLDERS = 100
+/** Between two samples; more says that the process stood still. */
+const STEP_MAX_MICROS = 100_000
 const SHOWN = 25
 const ROOT = join(import.meta.dirname, '..')
 
@@ -27,18 +32,24 @@ const Profile = z.object({
 })
 type Profile = z.output<typeof Profile>
 
-await using stage = new Stage()
+await using stage = new BenchScope()
 mustHaveWrk()
-const seconds = Number(process.argv[2] ?? 10)
+const [seconds = '10', kind = 'hooks'] = process.argv.slice(2)
 const instance = await openBenchInstance(join(stage.root, 'small'))
-const paths = writePaths(join(stage.root, 'paths'), await instance.open((host) => mintHooks(host, LINKS)))
+const folders = kind === 'turns' ? Array.from({ length: FOLDERS }, (_, at) => `f${at}`) : ['main']
+const targets = await instance.open(async (host) => {
+  await addFolders(host, folders)
+  return kind === 'unknown' ? unknownHooks(LINKS) : mintHooks(host, LINKS, folders)
+})
+const paths = writePaths(join(stage.root, 'paths'), targets)
 const folder = join(stage.root, 'profiles')
 mkdirSync(folder)
-const server = await instance.serveWithoutTurns(['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval=250'])
+const profiled = ['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval=250']
+const server = await (kind === 'turns' ? instance.serve(profiled) : instance.serveWithoutTurns(profiled))
 // The start and the first compilations are not what is asked for.
 await burst({ url: server.url, paths }, 3)
 const from = now()
-const { answers, refused } = await burst({ url: server.url, paths }, seconds)
+const { answers, refused } = await burst({ url: server.url, paths }, Number(seconds))
 const to = now()
 await server.stop()
 process.stdout.write(`${answers} answers, ${refused} of them refusals, in ${seconds} s\n`)
@@ -58,7 +69,7 @@ function show({ nodes, startTime, samples, timeDeltas }: Profile, requests: numb
   for (const [index, id] of samples.entries()) {
     const delta = timeDeltas[index] ?? 0
     at += delta
-    if (at >= from && at < to) spent.set(id, (spent.get(id) ?? 0) + delta)
+    if (at >= from && at < to && delta < STEP_MAX_MICROS) spent.set(id, (spent.get(id) ?? 0) + delta)
   }
   const byId = new Map(nodes.map((node) => [node.id, node]))
   const [self, whole] = [new Map<string, number>(), new Map<string, number>()]

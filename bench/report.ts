@@ -1,7 +1,7 @@
 // Runs the benchmarks of a list, all of them or those whose name holds an argument, and prints what they say.
 import { loadavg } from 'node:os'
 import { styleText } from 'node:util'
-import { Missing, type Result } from './result.ts'
+import { MissingRequirement, type Result } from './result.ts'
 
 export type Benches = Readonly<Record<string, () => Promise<Result[]>>>
 
@@ -20,12 +20,16 @@ async function runBench(name: string, bench: () => Promise<Result[]>): Promise<v
 
 /** What the machine lacks is said, and the rest is measured all the same. */
 export async function runBenches(benches: Benches, wanted: readonly string[]): Promise<void> {
+  // The whole name of one benchmark is not also a part of others.
+  const isWanted = (name: string): boolean =>
+    wanted.length === 0 ||
+    wanted.some((part) => name === part || (!Object.hasOwn(benches, part) && name.includes(part)))
   for (const [name, bench] of Object.entries(benches)) {
-    if (wanted.length > 0 && !wanted.some((part) => name.includes(part))) continue
+    if (!isWanted(name)) continue
     try {
       await runBench(name, bench)
     } catch (error) {
-      if (!(error instanceof Missing)) throw error
+      if (!(error instanceof MissingRequirement)) throw error
       process.stderr.write(`${name} was not measured: it ${error.message}\n`)
       process.exitCode = 1
     }

@@ -9,7 +9,7 @@ export interface Result {
 }
 
 /** The machine lacks what a benchmark needs; the sentence says what, and how it comes. */
-export class Missing extends Error {}
+export class MissingRequirement extends Error {}
 
 export function median(values: readonly number[]): number {
   return quantile(values, 0.5)
@@ -20,7 +20,7 @@ export function middleHalf(values: readonly number[]): readonly [number, number]
   return [quantile(values, 0.25), quantile(values, 0.75)]
 }
 
-function quantile(values: readonly number[], part: number): number {
+export function quantile(values: readonly number[], part: number): number {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
 }

@@ -12,7 +12,8 @@ const WARM_S = 3
 /** A server is quiet when it needs less than this part of a processor. */
 const QUIET = 0.05
 const QUIET_MS = 100
-const SETTLE_MAX_MS = 20_000
+/** A server that has turns left to run is not quiet for minutes. */
+const SETTLE_MAX_MS = 5000
 /** The part of the machine that others may take in a round that counts at once. */
 const OTHERS = 0.1
 const PATIENCE = 3
@@ -22,7 +23,7 @@ export interface Contender {
   readonly target: Target
 }
 
-export interface Measured extends Burst {
+export interface Measurement extends Burst {
   /** Microseconds of processor a request: of the main thread, and of all threads. */
   readonly mainMicros: number
   readonly allMicros: number
@@ -32,23 +33,27 @@ export interface Measured extends Burst {
   readonly others: number
 }
 
-export type Round<Name extends string> = Readonly<Record<Name, Measured>>
+export type Round<Name extends string> = Readonly<Record<Name, Measurement>>
 
 export interface RoundsOptions<Name extends string> {
   readonly rounds: number
+  /** Seconds of each burst. */
+  readonly seconds?: number
   /** How many times as many rounds there are at most, where others take too much of the machine. */
   readonly patience?: number
+  /** How long the next burst waits for the server to finish its background work; work that takes longer is counted in that burst. */
+  readonly settleMs?: number
   onBurst?(name: Name, burst: Burst): void
 }
 
 /** One round with each contender hit once, in random order. The first seconds only warm up. */
 export async function runRounds<Name extends string>(
   contenders: Readonly<Record<Name, Contender>>,
-  { rounds, patience = PATIENCE, onBurst }: RoundsOptions<Name>,
+  { rounds, seconds = BURST_S, patience = PATIENCE, settleMs, onBurst }: RoundsOptions<Name>,
 ): Promise<Round<Name>[]> {
   const names = Object.keys(contenders) as Name[]
-  const hit = async (name: Name, seconds: number): Promise<Measured> => {
-    const measured = await measure(contenders[name], seconds)
+  const hit = async (name: Name, seconds: number): Promise<Measurement> => {
+    const measured = await measure(contenders[name], seconds, settleMs)
     onBurst?.(name, measured)
     return measured
   }
@@ -56,8 +61,8 @@ export async function runRounds<Name extends string>(
   const measured: Round<Name>[] = []
   const quiet = (): number => measured.filter((round) => othersIn(round) < OTHERS).length
   while (quiet() < rounds && measured.length < rounds * patience) {
-    const entries: [Name, Measured][] = []
-    for (const name of shuffled(names)) entries.push([name, await hit(name, BURST_S)])
+    const entries: [Name, Measurement][] = []
+    for (const name of shuffled(names)) entries.push([name, await hit(name, seconds)])
     // Every name has its entry, which Object.fromEntries cannot say.
     measured.push(Object.fromEntries(entries) as Round<Name>)
   }
@@ -65,18 +70,18 @@ export async function runRounds<Name extends string>(
 }
 
 /** What others had in the burst where they had most. */
-export function othersIn(round: Readonly<Record<string, Measured>>): number {
+export function othersIn(round: Readonly<Record<string, Measurement>>): number {
   return Math.max(...Object.values(round).map(({ others }) => others))
 }
 
-async function measure({ server, target }: Contender, seconds: number): Promise<Measured> {
+async function measure({ server, target }: Contender, seconds: number, settleMs?: number): Promise<Measurement> {
   const [before, busy, started] = [cpuOf(server), busyMicros(), performance.now()]
   const done = await burst(target, seconds)
   const answered = performance.now()
   const [own, all] = [cpuOf(server).all - before.all, busyMicros()]
   const others = all.machine - busy.machine - (all.ours - busy.ours) - own
-  await untilQuiet(server)
-  // What is left to do after the last answer belongs to the requests as well.
+  await untilQuiet(server, settleMs)
+  // Background work after the last answer counts as part of the requests.
   const after = cpuOf(server)
   return {
     ...done,
@@ -87,8 +92,9 @@ async function measure({ server, target }: Contender, seconds: number): Promise<
   }
 }
 
-export async function untilQuiet(server: Server): Promise<void> {
-  for (let waited = 0; waited < SETTLE_MAX_MS; waited += QUIET_MS) {
+export async function untilQuiet(server: Server, mostMs = SETTLE_MAX_MS): Promise<void> {
+  const deadline = performance.now() + mostMs
+  while (performance.now() < deadline) {
     const before = cpuOf(server).all
     await sleep(QUIET_MS)
     if (cpuOf(server).all - before < QUIET * QUIET_MS * 1000) return
@@ -103,7 +109,7 @@ export function shuffled<T>(values: readonly T[]): T[] {
 }
 
 /** The ratio of two figures of the same round: its median, and the middle half in words. */
-export function compare<Name extends string, Figures = Measured>(
+export function compare<Name extends string, Figures = Measurement>(
   rounds: readonly Readonly<Record<Name, Figures>>[],
   over: readonly [Name, Name],
   figure: (figures: Figures) => number,

@@ -1,14 +1,25 @@
 // npm run bench: every benchmark, or those whose name holds an argument. Ratios against baselines of the same run.
 import { benchAccess } from './access.ts'
+import { benchBytesWritten } from './bytes-written.ts'
 import { benchCellNetwork } from './cell-network.ts'
 import { benchCellTurns } from './cells.ts'
 import { benchColdStart } from './cold-start.ts'
 import { benchExport } from './export.ts'
+import {
+  benchHooks,
+  benchHooksBigStore,
+  benchHooksManyLinks,
+  benchHooksMemory,
+  benchHooksPostgres,
+  benchUnknownToken,
+} from './hooks.ts'
+import { benchIdle } from './idle.ts'
 import { benchIdleFolders } from './idle-folders.ts'
-import { benchIngestBigStore, benchIngestMemory, benchIngestPostgres, benchIngestRate } from './ingest.ts'
 import { benchList } from './list.ts'
+import { benchMessages } from './messages.ts'
 import { type Benches, runBenches } from './report.ts'
 import { benchSearch } from './search.ts'
+import { benchSoak } from './soak.ts'
 import { benchSockets } from './sockets.ts'
 import { benchStreams } from './streams.ts'
 import { benchToolCalls } from './tool-calls.ts'
@@ -21,19 +32,31 @@ const BENCHES: Benches = {
   access: benchAccess,
   export: benchExport,
   'cold-start': benchColdStart,
-  'ingest-rate': benchIngestRate,
-  'ingest-memory': benchIngestMemory,
-  'ingest-postgres': benchIngestPostgres,
-  'ingest-big-store': benchIngestBigStore,
+  hooks: benchHooks,
+  'hooks-many-links': benchHooksManyLinks,
+  'hooks-big-store': benchHooksBigStore,
+  'hooks-postgres': benchHooksPostgres,
+  'hooks-memory': benchHooksMemory,
+  'unknown-token': benchUnknownToken,
+  messages: benchMessages,
+  idle: benchIdle,
   streams: benchStreams,
   'tool-calls': benchToolCalls,
   sockets: benchSockets,
   search: benchSearch,
   'first-frame': benchFirstFrame,
   fairness: benchFairness,
+  written: benchBytesWritten,
   'cell-turns': benchCellTurns,
   'cell-network': benchCellNetwork,
   'idle-folders': benchIdleFolders,
 }
 
-await runBenches(BENCHES, process.argv.slice(2))
+const isNumber = (word: string): boolean => /^[\d.]+$/.test(word)
+const words = process.argv.slice(2)
+const wanted = words.filter((word) => !isNumber(word))
+const [minutes = '30'] = words.filter(isNumber)
+/** Too long to run with the others: only when it is named, with the minutes that it takes. */
+const long: Benches = { soak: () => benchSoak(Number(minutes)) }
+
+await runBenches({ ...BENCHES, ...(wanted.includes('soak') ? long : {}) }, wanted)

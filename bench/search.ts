@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as pause } from 'node:timers/promises'
-import { groups } from '../src/core/groups.ts'
+import { groups } from '../src/core/groups/groups.ts'
 import { layout } from '../src/core/layout.ts'
-import { type OpenHost, openHost } from '../src/daemons/host.ts'
-import { hotToolsOf } from '../src/faces/mcp.ts'
+import { type OpenHost, openHost } from '../src/daemons/process/host.ts'
+import { standaloneTools } from '../src/faces/tool-list.ts'
 import { Refusal } from '../src/lib/refusal.ts'
-import type { Asking } from '../src/registry/context.ts'
+import type { RequestContext } from '../src/registry/context.ts'
 import type { Tool } from '../src/registry/tool.ts'
 import { searchTools } from '../src/tools/search.ts'
 import { median, type Result } from './result.ts'
@@ -53,7 +53,7 @@ function fill(path: string): void {
 }
 
 /** The first question waits until the index is there, and is refused until then. */
-async function build(tool: Tool, asking: Asking): Promise<void> {
+async function build(tool: Tool, asking: RequestContext): Promise<void> {
   for (;;) {
     try {
       await tool.run(asking, { query: 'f50' })
@@ -66,7 +66,7 @@ async function build(tool: Tool, asking: Asking): Promise<void> {
 }
 
 async function measure(host: OpenHost, tool: Tool, bare: DatabaseSync, folder: string): Promise<Result> {
-  const asking: Asking = { host, caller: { kind: 'agent', folder }, face: 'tool' }
+  const asking: RequestContext = { host, caller: { kind: 'agent', folder }, face: 'tool' }
   const statement = bare.prepare(bareSql(folder))
   const figures: { own: number; theirs: number; text: string }[] = []
   for (const [name, query] of Object.entries(QUERIES)) {
@@ -113,7 +113,7 @@ export async function benchSearch(): Promise<Result[]> {
         })
     })
     fill(place.store)
-    const [tool] = hotToolsOf(searchTools)
+    const [tool] = standaloneTools(searchTools)
     if (!tool) throw new Error('there is no such tool')
     await build(tool, { host, caller: { kind: 'agent', folder: 'main' }, face: 'tool' })
     bare = new DatabaseSync(place.search, { readOnly: true })

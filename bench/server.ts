@@ -41,8 +41,9 @@ export async function openServer(name: string, args: readonly string[], env: Nod
   return { pid: child.pid, url, stop }
 }
 
-export function openBareServer(): Promise<Server> {
-  return openServer('bare', [BARE])
+/** With the path of a file, each POST is answered after two commits to it. */
+export function openBareServer(store?: string): Promise<Server> {
+  return openServer('bare', [BARE, ...(store === undefined ? [] : [store])])
 }
 
 async function urlOf({ stdout }: ChildProcess, name: string): Promise<string | undefined> {
@@ -75,6 +76,36 @@ export function childrenMicros({ pid }: Server): number {
     .replace(/^.*\) /, '')
     .split(' ')
   return (Number(fields[13]) + Number(fields[14])) * TICK_MICROS
+}
+
+/** A process and all below it. */
+function treeOf(pid: number): number[] {
+  const read = (thread: string): string => readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')
+  const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) => read(thread).split(' ').filter(Boolean))
+  return [pid, ...children.flatMap((child) => treeOf(Number(child)))]
+}
+
+export interface TreeUse {
+  /** Microseconds on a processor, with those of children that have ended. */
+  readonly micros: number
+  readonly residentKiB: number
+  /** Bytes that were handed to the disk. */
+  readonly writtenBytes: number
+}
+
+/** What a server and its children have used. */
+export function useOfTree({ pid }: Server): TreeUse {
+  const uses = treeOf(pid).map((each) => {
+    const server = { pid: each, url: '', stop: async () => {} }
+    const written = /^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${each}/io`, 'utf8'))?.[1]
+    return {
+      micros: cpuOf(server).all + childrenMicros(server),
+      residentKiB: residentKiB(server),
+      writtenBytes: Number(written),
+    }
+  })
+  const sum = (name: keyof TreeUse): number => uses.reduce((total, use) => total + use[name], 0)
+  return { micros: sum('micros'), residentKiB: sum('residentKiB'), writtenBytes: sum('writtenBytes') }
 }
 
 /** Microseconds on a processor of the whole machine, and of this process and the children that have ended. */

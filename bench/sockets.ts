@@ -1,19 +1,19 @@
 // Ten thousand groups, each with its socket: how long until all listen, what each costs, and whether they cost anything idle.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { aclMembership } from '../src/core/acl.ts'
-import { defaultTasks } from '../src/core/default-tasks.ts'
-import { groups } from '../src/core/groups.ts'
-import { MEMBER } from '../src/core/membership.ts'
-import { nextRun } from '../src/core/schedule.ts'
-import { scheduledTasks } from '../src/core/tasks.ts'
-import type { OpenHost } from '../src/daemons/host.ts'
+import { aclMembership } from '../src/core/access/acl.ts'
+import { groups } from '../src/core/groups/groups.ts'
+import { MEMBER_ROLE } from '../src/core/people/role-membership.ts'
+import { defaultTasks } from '../src/core/schedule/default-tasks.ts'
+import { nextRun } from '../src/core/schedule/schedule.ts'
+import { scheduledTasks } from '../src/core/schedule/tasks.ts'
+import type { OpenHost } from '../src/daemons/process/host.ts'
 import { timestamp } from '../src/lib/clock.ts'
+import { BenchScope } from './bench-scope.ts'
 import { openBenchInstance } from './instance.ts'
 import { median, type Result } from './result.ts'
 import { untilQuiet } from './rounds.ts'
 import { cpuOf, residentKiB, type Server } from './server.ts'
-import { Stage } from './stage.ts'
 
 const MANY = 10_000
 const FEW = 10
@@ -29,7 +29,7 @@ interface Cost {
 }
 
 export async function benchSockets(): Promise<Result[]> {
-  await using stage = new Stage()
+  await using stage = new BenchScope()
   const few = await measure(stage, FEW)
   const many = await measure(stage, MANY)
   const kib = (many.kib - few.kib) / (MANY - FEW)
@@ -56,7 +56,7 @@ export async function benchSockets(): Promise<Result[]> {
   ]
 }
 
-async function measure(stage: Stage, count: number): Promise<Cost> {
+async function measure(stage: BenchScope, count: number): Promise<Cost> {
   const instance = await openBenchInstance(join(stage.root, `${count}`))
   await instance.open((host) => addGroups(host, count))
   const ready: number[] = []
@@ -91,7 +91,7 @@ async function addGroups({ engine, clock }: OpenHost, count: number): Promise<vo
       const folder = index < WORLDS ? world : `${world}/g${index}`
       await groups.insertIfMissing(tx, { folder, name: folder, product: 'assistant', open: true, added_at: now })
       if (index >= WORLDS)
-        await aclMembership.insertIfMissing(tx, { subject: `folder:${folder}`, role: MEMBER, added_at: now })
+        await aclMembership.insertIfMissing(tx, { subject: `folder:${folder}`, role: MEMBER_ROLE, added_at: now })
       for (const task of defaultTasks(folder)) {
         const next_run = nextRun(task.cron, clock.now(), zone)
         await scheduledTasks.insertIfMissing(tx, { ...task, next_run, status: 'active', created_at: now })

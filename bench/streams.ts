@@ -3,11 +3,11 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { BenchScope } from './bench-scope.ts'
 import { mintChat, openBenchInstance } from './instance.ts'
 import { median, type Result } from './result.ts'
 import { untilQuiet } from './rounds.ts'
 import { MANY_FILES, openBareServer, residentKiB, type Server } from './server.ts'
-import { Stage } from './stage.ts'
 
 const STREAMS = 5000
 /** Streams that only warm up. */
@@ -24,7 +24,7 @@ interface Cost {
 }
 
 export async function benchStreams(): Promise<Result[]> {
-  await using stage = new Stage()
+  await using stage = new BenchScope()
   const instance = await openBenchInstance(join(stage.root, 'chat'), { STREAMS_PER_LINK: '0', STREAMS_MAX: '0' })
   const chat = await instance.open(mintChat)
   const svc = await stage.start(instance.serve())

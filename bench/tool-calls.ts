@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { groupDirs, layout } from '../src/core/layout.ts'
+import { BenchScope } from './bench-scope.ts'
 import { openBenchInstance } from './instance.ts'
 import { median, middleHalf, type Result } from './result.ts'
 import { openServer } from './server.ts'
-import { Stage } from './stage.ts'
 
 const ECHO = join(import.meta.dirname, 'echo-server.ts')
 const CALLS = 200
@@ -16,7 +16,7 @@ const ROUNDS = 9
 type Name = 'echo' | 'kept' | 'read' | 'list' | 'send'
 
 export async function benchToolCalls(): Promise<Result[]> {
-  await using stage = new Stage()
+  await using stage = new BenchScope()
   const instance = await openBenchInstance(join(stage.root, 'i'))
   const places = { echo: join(stage.root, 'echo'), kept: join(stage.root, 'kept') }
   await stage.start(openServer('echo', [ECHO, places.echo]))
@@ -55,7 +55,7 @@ export async function benchToolCalls(): Promise<Result[]> {
 /** Microseconds of the median call, one after another: what else the machine does falls on few of them. */
 type Caller = (calls: number) => Promise<number>
 
-async function openCaller(stage: Stage, path: string, name: string, args: object): Promise<Caller> {
+async function openCaller(stage: BenchScope, path: string, name: string, args: object): Promise<Caller> {
   const socket = connect(path)
   stage.defer(() => void socket.destroy())
   await once(socket, 'connect')

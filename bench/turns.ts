@@ -2,33 +2,34 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { EventReader, type ServerEvent } from '../src/lib/sse.ts'
-import { call } from '../src/registry/call.ts'
+import type { SseEvent } from '../src/lib/http/sse-reader.ts'
+import { callVerb } from '../src/registry/call.ts'
 import { groupsResource } from '../src/resources/groups.ts'
 import { routeTokensResource } from '../src/resources/route-tokens.ts'
+import { BenchScope } from './bench-scope.ts'
+import { eventsOf, postChat } from './chat-clients.ts'
 import { mintChat, openBenchInstance } from './instance.ts'
 import { median, middleHalf, type Result } from './result.ts'
-import { Stage } from './stage.ts'
+import { openTwoCommits } from './two-commits.ts'
 
 const MESSAGES = 150
-const WARM = 30
-const GOAL_MS = 5
+/** Most of the code is compiled by then, as in a server that has run for minutes. */
+const WARM = 500
+const CONTENT = Buffer.alloc(64, 'x')
 
 export async function benchFirstFrame(): Promise<Result[]> {
-  await using stage = new Stage()
-  const instance = await openBenchInstance(join(stage.root, 'first'), { SANDBOX: 'none' })
+  await using stage = new BenchScope()
+  const instance = await openBenchInstance(join(stage.root, 'first'))
   const chat = await instance.open(mintChat)
   const svc = await stage.start(instance.serve())
-  const commits = twoCommits(join(stage.root, 'bare'))
+  const commits = openTwoCommits(join(stage.root, 'bare.db'))
   const times: number[] = []
   const bare: number[] = []
-  const stream = await fetch(`${svc.url}${chat}events`)
-  if (!stream.body) throw new Error('the link has no stream')
-  const events = eventsOf(stream.body)
+  const events = eventsOf(`${svc.url}${chat}events`)
   for (let n = 0; n < WARM + MESSAGES; n++) {
-    bare.push(commits.measure())
+    bare.push(commits.write(CONTENT))
     const started = performance.now()
-    const posted = post(`${svc.url}${chat}`, `/say frame ${n}`)
+    const posted = postChat(`${svc.url}${chat}`, `/say frame ${n}`)
     for (;;) {
       const { value, done } = await events.next()
       if (done) throw new Error('the stream ended')
@@ -45,49 +46,19 @@ export async function benchFirstFrame(): Promise<Result[]> {
   const [low, high] = middleHalf(ours)
   return [
     {
-      name: 'turns: from a message to the first frame of the demo, over two commits',
-      ratio: (median(ours) - median(bares)) / GOAL_MS,
-      goal: `at most 1 (${GOAL_MS} ms)`,
+      name: 'turns: from a message to the first frame of the demo, over two bare commits',
+      ratio: median(ours) / median(bares),
+      goal: 'at most 12',
       detail: `${median(ours).toFixed(2)} ms (middle half ${low.toFixed(2)} to ${high.toFixed(2)}); two commits ${median(bares).toFixed(2)} ms`,
     },
   ]
 }
 
-async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent, void> {
-  const reader = new EventReader()
-  for await (const piece of body) yield* reader.push(piece)
-}
-
 /** The turn must be over before the next one is measured. */
-async function untilDone(events: AsyncIterator<ServerEvent, void>): Promise<void> {
+async function untilDone(events: AsyncIterator<SseEvent, void>): Promise<void> {
   for (;;) {
     const { value, done } = await events.next()
     if (done || value.event === 'round_done') return
-  }
-}
-
-async function post(url: string, content: string, topic?: string): Promise<void> {
-  const headers = { 'Content-Type': 'application/json' }
-  const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ content, topic }) })
-  if (!answer.ok) throw new Error(`${answer.status}: ${await answer.text()}`)
-  await answer.arrayBuffer()
-}
-
-/** A file beside the instance's, written as safely. */
-function twoCommits(folder: string): { measure(): number; close(): void } {
-  mkdirSync(folder, { recursive: true })
-  const db = new DatabaseSync(join(folder, 'bare.db'))
-  db.exec('pragma journal_mode = wal; pragma synchronous = full; create table t (id integer primary key, content blob)')
-  const insert = db.prepare('insert into t (content) values (?)')
-  const content = Buffer.alloc(64, 'x')
-  return {
-    measure: () => {
-      const started = performance.now()
-      insert.run(content)
-      insert.run(content)
-      return performance.now() - started
-    },
-    close: () => db.close(),
   }
 }
 
@@ -95,15 +66,15 @@ const FOLDERS = 100
 const TURNS = 1000
 
 export async function benchFairness(): Promise<Result[]> {
-  await using stage = new Stage()
+  await using stage = new BenchScope()
   const instance = await openBenchInstance(join(stage.root, 'fair'), { SANDBOX: 'none' })
   const chats = await instance.open(async (host) => {
     const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
     const paths: string[] = []
     for (let n = 0; n < FOLDERS; n++) {
       const folder = `f${n}`
-      await call(asking, groupsResource.verbs.add, { folder })
-      const { url } = await call(asking, routeTokensResource.verbs.issue_chat, {
+      await callVerb(asking, groupsResource.verbs.add, { folder })
+      const { url } = await callVerb(asking, routeTokensResource.verbs.issue_chat, {
         target_folder: folder,
         jid_suffix: `b${n}`,
       })
@@ -116,7 +87,7 @@ export async function benchFairness(): Promise<Result[]> {
   const started = performance.now()
   // The first folder asks for everything at once; the others come after it.
   for (let topic = 0; topic < TURNS / FOLDERS; topic++)
-    await Promise.all(chats.map((chat) => post(`${svc.url}${chat}`, '/say hello', `t${topic}`)))
+    await Promise.all(chats.map((chat) => postChat(`${svc.url}${chat}`, '/say hello', `t${topic}`)))
   const ended = () => query(instance.store, `select count(*) as n from turns where state = 'done'`)
   while (Number(ended()[0]?.n) < TURNS) await new Promise((resolve) => setTimeout(resolve, 50))
   const seconds = (performance.now() - started) / 1000

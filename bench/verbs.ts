@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { z } from 'zod'
-import { type OpenHost, openHost, TABLES } from '../src/daemons/host.ts'
+import { type OpenHost, openHost } from '../src/daemons/process/host.ts'
+import { PRODUCT_TABLES } from '../src/daemons/tables.ts'
 import { timestamp } from '../src/lib/clock.ts'
-import { call } from '../src/registry/call.ts'
-import { granted } from '../src/registry/needs.ts'
-import { resource, verb } from '../src/registry/resource.ts'
+import { requireTool } from '../src/registry/authorization.ts'
+import { callVerb } from '../src/registry/call.ts'
+import { defineResource, defineVerb } from '../src/registry/resource.ts'
 import { aclMembershipResource } from '../src/resources/acl-membership.ts'
 import { migrate } from '../src/store/migrate.ts'
 import { Table } from '../src/store/table.ts'
@@ -28,14 +29,14 @@ const notes = new Table({
   ],
 })
 
-const { add } = resource({
+const { add } = defineResource({
   of: notes,
   title: 'BenchNotes',
   servedBy: 'routd',
   verbs: (table) => ({
-    add: verb({
+    add: defineVerb({
       input: z.object({ id: z.string().max(64), folder: z.string().max(255), body: z.string().max(1000) }),
-      needs: granted(({ folder }: { folder: string }) => folder),
+      needs: requireTool(({ folder }: { folder: string }) => folder),
       run: (ctx, note) => table.insert(ctx.tx, { ...note, created_at: ctx.now }),
     }),
   }),
@@ -45,9 +46,9 @@ const BODY = 'a row of ordinary length, as an operator would write it'
 
 async function openStore(path: string): Promise<OpenHost> {
   const host = await openHost({ instance: 'bench', store: { path, create: true }, webBase: 'http://localhost' })
-  await migrate(host.engine, [...TABLES, notes], () => timestamp(Date.now()))
+  await migrate(host.engine, [...PRODUCT_TABLES, notes], () => timestamp(Date.now()))
   const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-  await call(asking, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
+  await callVerb(asking, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
   return host
 }
 
@@ -57,7 +58,7 @@ async function callRate(host: OpenHost, concurrency: number, round: number): Pro
   let next = 0
   const client = async (): Promise<void> => {
     while (next < CALLS)
-      await call(asking, add, { id: `${concurrency}-${round}-${next++}`, folder: 'team', body: BODY })
+      await callVerb(asking, add, { id: `${concurrency}-${round}-${next++}`, folder: 'team', body: BODY })
   }
   const started = performance.now()
   await Promise.all(Array.from({ length: concurrency }, client))

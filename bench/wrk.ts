@@ -4,11 +4,11 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { z } from 'zod'
-import { Missing } from './result.ts'
+import { MissingRequirement } from './result.ts'
 
 export const CONNECTIONS = 64
 const BODY_BYTES = 1024
-const SCRIPT = join(import.meta.dirname, 'hooks.lua')
+const SCRIPT = join(import.meta.dirname, 'post.lua')
 
 const Said = z.object({
   requests: z.int(),
@@ -38,7 +38,7 @@ export interface Burst {
 
 export function mustHaveWrk(): void {
   const found = (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, 'wrk')))
-  if (!found) throw new Missing('needs wrk: there is no wrk (Debian: apt-get install wrk)')
+  if (!found) throw new MissingRequirement('needs wrk: there is no wrk (Debian: apt-get install wrk)')
 }
 
 export function writePaths(file: string, paths: readonly string[]): string {

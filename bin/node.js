@@ -1,5 +1,5 @@
-// Runs a script of this checkout on the project's own Node, whatever Node npm was started with. `npm ci` brings it as a
-// platform package; some versions of npm do not link its command, so it is looked up by its folder.
+// Runs a script of this checkout on the project's own Node, whichever Node npm runs on. `npm ci` installs it as a platform
+// package; some versions of npm do not link its command, so this looks for its folder.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -12,7 +12,7 @@ if (isRecent) process.execve(process.execPath, [process.execPath, ...args], proc
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const names = [`node-${process.platform}-${process.arch}`, `node-bin-${process.platform}-${process.arch}`]
-// Below a checkout, and beside a package that is itself in a node_modules.
+// In a checkout, or next to a package that is itself in node_modules.
 const own = [join(root, 'node_modules'), join(root, '..')]
   .flatMap((modules) => names.map((name) => join(modules, name, 'bin', 'node')))
   .find((path) => existsSync(path))
@@ -24,7 +24,7 @@ if (!own) {
   process.exit(1)
 }
 const child = spawn(own, args, { stdio: 'inherit' })
-// A terminal sends Ctrl-C to both; a supervisor sends the others to this process alone.
+// A terminal sends Ctrl-C to both processes; a supervisor signals only this one.
 process.on('SIGINT', () => {})
 for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
 child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)))

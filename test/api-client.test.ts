@@ -11,14 +11,14 @@ import { serve } from '@hono/node-server'
 import openapiTS, { astToString } from 'openapi-typescript'
 import { DAEMON_NAMES } from '../src/daemons/settings.ts'
 import { openapiText } from '../src/faces/openapi.ts'
-import { servedBy } from '../src/faces/operations.ts'
+import { resourcesServedBy } from '../src/faces/operations.ts'
 import { resources } from '../src/resources/index.ts'
 import { testHost } from './support/host.ts'
 import { restApp } from './support/rest.ts'
 import { tempDir } from './support/temp.ts'
 
 const ROOT = dirname(import.meta.dirname)
-const TIMEOUT_MS = 120_000
+const TIMEOUT_MS = 15 * 60_000
 
 const TSCONFIG = {
   compilerOptions: {
@@ -104,7 +104,7 @@ suite('a generated client', { timeout: TIMEOUT_MS }, () => {
     writeFileSync(join(folder, 'package.json'), '{"type": "module"}')
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(TSCONFIG))
     for (const daemon of DAEMON_NAMES) {
-      const document: Parameters<typeof openapiTS>[0] = openapiText(daemon, servedBy(daemon, resources))
+      const document: Parameters<typeof openapiTS>[0] = openapiText(daemon, resourcesServedBy(daemon, resources))
       writeFileSync(join(folder, `${daemon}.ts`), astToString(await openapiTS(document)))
     }
     writeFileSync(join(folder, 'client.ts'), CLIENT)
@@ -114,7 +114,11 @@ suite('a generated client', { timeout: TIMEOUT_MS }, () => {
     const { host, groups, operator } = await testHost(t)
     await groups('main', 'team')
     await operator('github:op')
-    const server = serve({ fetch: restApp(host, servedBy('routd', resources)).fetch, port: 0, hostname: '127.0.0.1' })
+    const server = serve({
+      fetch: restApp(host, resourcesServedBy('routd', resources)).fetch,
+      port: 0,
+      hostname: '127.0.0.1',
+    })
     t.after(() => server.close())
     await once(server, 'listening')
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`

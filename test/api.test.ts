@@ -4,12 +4,12 @@ import { suite, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Hono } from 'hono'
 import { z } from 'zod'
-import { DESCRIPTIONS } from '../src/daemons/descriptions.ts'
+import { API_DESCRIPTIONS } from '../src/daemons/api-descriptions.ts'
 import { DAEMON_NAMES, type DaemonName } from '../src/daemons/settings.ts'
 import { openapiDocument, openapiText } from '../src/faces/openapi.ts'
-import { operations, servedBy } from '../src/faces/operations.ts'
+import { httpOperations, resourcesServedBy } from '../src/faces/operations.ts'
 import { mountRest } from '../src/faces/rest.ts'
-import { answerErrors, answerNotFound } from '../src/lib/http.ts'
+import { createErrorHandler, createNotFoundHandler } from '../src/lib/http/http.ts'
 import { refuse } from '../src/lib/refusal.ts'
 import { resources } from '../src/resources/index.ts'
 
@@ -74,13 +74,14 @@ const LISTED: Record<DaemonName, readonly string[]> = {
 
 function appOf(daemon: DaemonName): Hono {
   const app = new Hono()
-  app.onError(answerErrors((_, error) => assert.fail(`an incident: ${error}`)))
-  app.notFound(answerNotFound(app))
-  mountRest(app, servedBy(daemon, resources), () => refuse('unauthenticated', 'nobody is known here'))
+  app.onError(createErrorHandler((_, error) => assert.fail(`an incident: ${error}`)))
+  app.notFound(createNotFoundHandler(app))
+  mountRest(app, resourcesServedBy(daemon, resources), () => refuse('unauthenticated', 'nobody is known here'))
   return app
 }
 
-const documentOf = (daemon: DaemonName) => openapiDocument(daemon, servedBy(daemon, resources), DESCRIPTIONS[daemon])
+const documentOf = (daemon: DaemonName) =>
+  openapiDocument(daemon, resourcesServedBy(daemon, resources), API_DESCRIPTIONS[daemon])
 
 function listedBy(daemon: DaemonName): string[] {
   return Object.entries(documentOf(daemon).paths).flatMap(([path, item]) =>
@@ -92,7 +93,9 @@ for (const daemon of DAEMON_NAMES) {
   suite(`the API of ${daemon}`, () => {
     test('is described by a valid OpenAPI 3.1 document', async () => {
       const validator = new Validator()
-      const { valid, errors } = await validator.validate(JSON.parse(openapiText(daemon, servedBy(daemon, resources))))
+      const { valid, errors } = await validator.validate(
+        JSON.parse(openapiText(daemon, resourcesServedBy(daemon, resources))),
+      )
       assert.equal(valid, true, JSON.stringify(errors, null, 1))
       assert.equal(validator.version, '3.1')
     })
@@ -155,14 +158,14 @@ test('a row’s schema is named after its resource, and so are the names of its 
   for (const resource of resources) {
     const words = resource.name.split('_').map((word) => word.charAt(0).toUpperCase() + word.slice(1))
     assert.equal(resource.title, words.join(''))
-    for (const { id, verb } of operations(resource)) assert.equal(id, `${verb.verb}_${resource.name}`)
+    for (const { id, verb } of httpOperations(resource)) assert.equal(id, `${verb.verb}_${resource.name}`)
   }
 })
 
 test('an operation has x-mcp-when exactly when it is a tool, equal to its description', () => {
   for (const daemon of DAEMON_NAMES) {
     const { paths } = documentOf(daemon)
-    for (const { method, path, verb } of servedBy(daemon, resources).flatMap(operations)) {
+    for (const { method, path, verb } of resourcesServedBy(daemon, resources).flatMap(httpOperations)) {
       const described = paths[path]?.[method.toLowerCase()] ?? {}
       assert.equal(described.description, verb.when)
       assert.equal(described['x-mcp-when'], verb.when)
@@ -171,7 +174,7 @@ test('an operation has x-mcp-when exactly when it is a tool, equal to its descri
 })
 
 test('an operation names its tool: as the specification does, else <resource>.<action>', () => {
-  for (const { verb } of resources.flatMap(operations)) {
+  for (const { verb } of resources.flatMap(httpOperations)) {
     const isNamed = SPECIFIED_TOOLS.has(verb.toolName)
     if (verb.when !== undefined && !isNamed) assert.equal(verb.toolName, verb.id)
   }
@@ -190,7 +193,7 @@ test('what is write-only stands in no document as something to read', () => {
 })
 
 test('no verb even promises what is write-only', () => {
-  for (const { id, verb } of resources.flatMap(operations)) {
+  for (const { id, verb } of resources.flatMap(httpOperations)) {
     const promised = verb.output && z.toJSONSchema(verb.output, { unrepresentable: 'any' })
     assert.doesNotMatch(JSON.stringify(promised ?? {}), /writeOnly/, id)
   }

@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
-import { digestOf } from '../src/lib/redact.ts'
+import { digestOf } from '../src/lib/log/redact.ts'
 import { audit, writeAudit } from '../src/registry/audit.ts'
 import type { NamedVerb } from '../src/registry/resource.ts'
 import { resources } from '../src/resources/index.ts'
-import { run } from '../src/store/statement.ts'
 import { tools } from '../src/tools/index.ts'
 import { agents } from './support/agents.ts'
 import { agent, onEveryEngine, testHost } from './support/host.ts'
+import { run } from './support/sql.ts'
 
 const SENTENCE = 'the visitor said a secret'
 /** No name, folder, chat or time has two lines. */

@@ -3,25 +3,25 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import fc from 'fast-check'
-import { allowanceOf, budgetNotice } from '../src/core/budget.ts'
-import { type ClaimedTurn, claimTurn } from '../src/core/claim.ts'
-import { conversations } from '../src/core/conversations.ts'
-import { budgetStatus, costLog, spentToday, users } from '../src/core/costs.ts'
-import { receive } from '../src/core/inbound.ts'
-import { inbox } from '../src/core/inbox.ts'
-import { TURN_RULES } from '../src/core/turn-rules.ts'
-import { endTurn, retryTurn, turns } from '../src/core/turns.ts'
+import { recordInbound } from '../src/core/messages/inbound.ts'
+import { inbox } from '../src/core/messages/inbox.ts'
+import { budgetNotice, checkBudget } from '../src/core/turns/budget.ts'
+import { conversations } from '../src/core/turns/conversations.ts'
+import { budgetStatus, costLog, spentToday, users } from '../src/core/turns/costs.ts'
+import { type ClaimedTurn, claimTurn } from '../src/core/turns/turn-claim.ts'
+import { DEFAULT_TURN_RULES } from '../src/core/turns/turn-rules.ts'
+import { endTurn, retryTurn, turns } from '../src/core/turns/turns.ts'
 import { timestamp } from '../src/lib/clock.ts'
-import type { Host } from '../src/registry/context.ts'
+import type { InstanceHost } from '../src/registry/context.ts'
 import { groupsResource } from '../src/resources/groups.ts'
 import { usersResource } from '../src/resources/users.ts'
 import type { Tx } from '../src/store/engine.ts'
-import { run } from '../src/store/statement.ts'
 import { type EngineName, freshStore, onEveryEngine, type TestHost, testHost } from './support/host.ts'
 import { needs } from './support/needs.ts'
+import { run } from './support/sql.ts'
 
 const PERSON = 'github:42'
-const RULES = { ...TURN_RULES, turnsMax: 100, turnsPerFolder: 100 }
+const RULES = { ...DEFAULT_TURN_RULES, turnsMax: 100, turnsPerFolder: 100 }
 const LEASE_MS = 60_000
 
 interface Spending extends TestHost {
@@ -51,7 +51,7 @@ function spendingOn({ host, cli }: TestHost): Omit<Spending, keyof TestHost> {
     spend: (cents, row = {}) => host.engine.transaction((tx) => addCost(tx, now(), cents, row)),
     ask: (topic, sender = 'telegram:7', folder = 'main') =>
       host.engine.transaction((tx) => addWaiting(tx, host, { folder, topic, sender })),
-    claim: () => host.engine.transaction((tx) => claimTurn(tx, RULES, { now: host.clock.now(), forMs: LEASE_MS })),
+    claim: () => host.engine.transaction((tx) => claimTurn(tx, RULES, { now: host.clock.now(), leaseMs: LEASE_MS })),
     end: async ({ turn, refusal }) => {
       const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
       const outcome = refusal === undefined ? ('answered' as const) : ('refused' as const)
@@ -80,10 +80,10 @@ interface Asked {
   readonly sender: string
 }
 
-async function addWaiting(tx: Tx, host: Host, { folder, topic, sender }: Asked): Promise<void> {
+async function addWaiting(tx: Tx, host: InstanceHost, { folder, topic, sender }: Asked): Promise<void> {
   const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
   const updated_at = timestamp(host.clock.now())
-  const { id, seq } = await receive(tx, speaking, { jid: 'telegram:1', sender, content: 'hello', reach: 'all' })
+  const { id, seq } = await recordInbound(tx, speaking, { jid: 'telegram:1', sender, content: 'hello', reach: 'all' })
   const chat = { jid: 'telegram:1', chat_topic: '', verb: 'message', state: 'waiting' as const }
   await inbox.insert(tx, { message_seq: seq, id, folder, topic, sender, ...chat, updated_at })
   await conversations.insertIfMissing(tx, { folder, topic, waiting: 0, observed_seq: 0, updated_at })
@@ -169,7 +169,7 @@ onEveryEngine('the budget gate', (engine) => {
     const { cap, ask, claim, host } = await open(t, engine)
     await cap(100)
     await ask('a')
-    await host.engine.transaction((tx) => run(tx, 'drop table cost_log'))
+    await host.engine.transaction((tx) => run(tx, 'drop table daily_costs'))
     await assert.rejects(claim())
     assert.deepEqual(await host.engine.read((tx) => turns.list(tx)), [])
   })
@@ -180,7 +180,7 @@ onEveryEngine('the budget gate', (engine) => {
     await host.engine.transaction((tx) => users.insert(tx, { sub: 'telegram:7', cost_cap_cents_per_day: 1 }))
     for (const sender of ['telegram:7', 'github:unknown', 'timed', 'delegate']) {
       const now = timestamp(clock.now())
-      const allowance = await host.engine.read((tx) => allowanceOf(tx, { folder: 'main', sender, now }))
+      const allowance = await host.engine.read((tx) => checkBudget(tx, { folder: 'main', sender, now }))
       assert.deepEqual([allowance.kind, 'money_cents' in allowance], ['granted', false])
     }
   })

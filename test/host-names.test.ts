@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { HostName } from '../src/core/values.ts'
-import { parseHost } from '../src/egress/host.ts'
+import { parseHost } from '../src/egress/address/host.ts'
 
 const PIECES = ['a', 'Z', 'x', 'f', '0', '1', '9', '255', '0x', '.', '-', '_', ':', '::', '[', ']', '/', '*', '@', '%']
 const hostText = fc.oneof(

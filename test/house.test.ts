@@ -13,8 +13,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   store: ['lib'],
   core: ['lib', 'store'],
   registry: ['lib', 'store', 'core'],
-  resources: ['lib', 'store', 'core', 'registry'],
-  tools: ['lib', 'store', 'core', 'registry'],
+  permissions: ['lib', 'store', 'core', 'registry'],
+  resources: ['lib', 'store', 'core', 'registry', 'permissions'],
+  tools: ['lib', 'store', 'core', 'registry', 'permissions'],
   faces: ['lib', 'store', 'core', 'registry'],
   channels: ['lib', 'core'],
   cell: ['lib', 'core'],
@@ -23,8 +24,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   web: ['lib'],
   egress: ['lib'],
   daemons: [
-    ...['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'channels', 'agent-socket', 'cell'],
-    ...['egress', 'runtimes', 'web'],
+    ...['lib', 'store', 'core', 'registry', 'permissions', 'resources', 'tools', 'faces', 'channels'],
+    ...['agent-socket', 'cell', 'egress', 'runtimes', 'web'],
   ],
   cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'cell', 'runtimes', 'daemons'],
 }
@@ -34,16 +35,21 @@ const LISTS: Record<string, RegExp> = {
   'src/store/index.ts': /^src\/store\/[^/]+\/engine\.ts$/,
   'src/resources/index.ts': /^src\/resources\/[^/]+\.ts$/,
   'src/tools/index.ts': /^src\/tools\/[^/]+\.ts$/,
-  'src/channels/index.ts': /^src\/channels\/[^/]+\/adapter\.ts$/,
-  'src/runtimes/index.ts': /^src\/runtimes\/[^/]+\/runtime\.ts$/,
   'src/daemons/index.ts': /^src\/daemons\/[^/]+\/daemon\.ts$/,
   'src/cli/commands/index.ts': /^src\/cli\/commands\/[^/]+\.ts$/,
   'src/egress/commands/index.ts': /^src\/egress\/commands\/[^/]+\.ts$/,
 }
 
+/** Lists that name the folder of a plug, which is loaded by that name. `channels/http` is the channel of every adapter. */
+const FOLDER_LISTS: Record<string, RegExp> = {
+  'src/core/delivery/platforms.ts': /^src\/channels\/(?!http\/)([^/]+)\/adapter\.ts$/,
+  'src/runtimes/settings.ts': /^src\/runtimes\/([^/]+)\/runtime\.ts$/,
+}
+
 const MAY_IMPORT_LISTS = ['daemons', 'cli', 'egress']
-const PLUG = /^src\/(store|channels|runtimes|daemons)\/[^/]+\//
-const ONLY_IN_STORE = ['kysely', 'pg']
+/** The entry file of a plug; everything in its folder belongs to it. */
+const PLUG = /^(src\/(?:store|channels|runtimes|daemons)\/[^/]+\/)(?:engine|adapter|runtime|daemon)\.ts$/
+const ONLY_IN_STORE = ['pg']
 const ENVIRONMENT_READER = 'src/lib/settings.ts'
 /** The last word of a name is its noun; these refuse nothing, so everything ends up in them. */
 const EMPTY_NOUN = /^(utils?|helpers?|common|misc|managers?|services?|handlers?|base|impl|data|info)$/
@@ -60,61 +66,67 @@ const FILE_WRITERS = new Set(
 
 /** The module that writes to workspaces, and files that write only where no agent does. */
 const MAY_WRITE_FILES: Record<string, string> = {
-  'src/lib/directory.ts': 'the one module that workspaces are written through',
-  'src/lib/directory-sync.ts': 'reads below a workspace, with openSync',
-  'src/lib/process-directory.ts': 'temporary directories of this process',
-  'src/lib/atomic-file.ts': '.env, manifests and egress state',
-  'src/core/staging.ts': 'copies of files that are being sent, in <data>/outbox',
-  'src/store/sqlite/file.ts': 'the store',
-  'src/store/full-text-file.ts': 'the search index',
+  'src/lib/files/directory.ts': 'the one module that workspaces are written through',
+  'src/lib/files/directory-sync.ts': 'reads below a workspace, with openSync',
+  'src/lib/files/process-directory.ts': 'temporary directories of this process',
+  'src/lib/files/atomic-file.ts': '.env, manifests and egress state',
+  'src/core/delivery/staged-files.ts': 'copies of files that are being sent, in <data>/outbox',
+  'src/store/sqlite/store-file.ts': 'the store',
+  'src/store/sqlite/wal-sync.ts': 'the log of the store, which it syncs',
+  'src/store/sqlite/snapshot.ts': 'the private copy of the store that a backup reads',
+  'src/store/sqlite/load.ts': 'the store that a backup is restored to',
+  'src/cli/backup/archive-file.ts': 'the file of a backup',
+  'src/cli/backup/restore-directory.ts': 'a new data directory that no process uses yet',
+  'src/store/search/full-text-file.ts': 'the search index',
   'src/store/migrate.ts': 'the copy of the store before a migration',
-  'src/egress/state-file.ts': 'the state of the egress proxy',
-  'src/egress/run/seccomp.ts': 'the seccomp profile of one run, in a temporary directory',
-  'src/cell/mount-view.ts': 'a temporary directory to mount on',
-  'src/cell/hidden-file.ts': 'a temporary file without a name',
-  'src/daemons/presence.ts': 'the socket of a process that serves, in <data>/ipc',
+  'src/egress/policy/state-file.ts': 'the state of the egress proxy',
+  'src/egress/container/seccomp.ts': 'the seccomp profile of one run, in a temporary directory',
+  'src/cell/bubblewrap/mount-view.ts': 'a temporary directory to mount on',
+  'src/cell/bubblewrap/anonymous-file.ts': 'a temporary file without a name',
+  'src/daemons/process/presence.ts': 'the socket of a process that serves, in <data>/ipc',
   'src/agent-socket/run-socket.ts': 'the sockets of runs, in a temporary directory',
-  'src/runtimes/bridge.ts': 'a temporary directory of one run',
+  'src/runtimes/mcp-config.ts': 'a temporary directory of one run',
   'src/runtimes/openai/transcript.ts': 'runs inside the cell, as the agent',
-  'src/daemons/speech.ts': 'spoken texts, in <data>/speech',
-  'src/daemons/gated/sockets.ts': 'the sockets, in <data>/ipc',
-  'src/daemons/gated/socket.ts': 'the sockets, in <data>/ipc',
-  'src/daemons/proxyd/files.ts': 'reads published pages, with open',
-  'src/cli/new-instance.ts': 'the data directory and its .env',
+  'src/daemons/process/speech-synthesis.ts': 'spoken texts, in <data>/speech',
+  'src/daemons/gated/folder-sockets.ts': 'the sockets, in <data>/ipc',
+  'src/daemons/gated/folder-socket.ts': 'the sockets, in <data>/ipc',
+  'src/daemons/proxyd/published-files.ts': 'reads published pages, with open',
+  'src/cli/instance/create-instance.ts': 'the data directory and its .env',
 }
 
 /** Files that parse JSON by themselves: it is ours, or it is parsed in a process that serves nobody else. */
 const MAY_PARSE_JSON: Record<string, string> = {
   'src/registry/audit.ts': 'the summary that it has written itself',
-  'src/egress/run/command-check.ts': 'the answer of the container engine of this machine',
-  'src/lib/json.ts': 'the one module that JSON from outside is parsed through',
+  'src/egress/container/command-check.ts': 'the answer of the container engine of this machine',
+  'src/lib/text/json.ts': 'the one module that JSON from outside is parsed through',
   'src/store/table.ts': 'columns of the store',
-  'src/core/bearers.ts': 'signing keys in the store',
-  'src/core/delivery.ts': 'rows of the outbox',
-  'src/core/known-keys.ts': 'signing keys in the store',
-  'src/core/prompt-rows.ts': 'attachments in the store, which were checked when they came',
-  'src/core/search-feed.ts': 'the mark in the search index',
+  'src/store/backup-rows.ts': 'rows of a backup whose checksums were verified, in the command line',
+  'src/core/access/bearers.ts': 'signing keys in the store',
+  'src/core/delivery/delivery.ts': 'rows of the outbox',
+  'src/core/secrets/signing-key-cache.ts': 'signing keys in the store',
+  'src/core/prompt/prompt-rows.ts': 'attachments in the store, which were checked when they came',
+  'src/core/search/search-feed.ts': 'the mark in the search index',
   'src/tools/register-group.ts': 'the config of a group, which was checked when it was set',
-  'src/daemons/runed/media.ts': 'attachments in the store, which were checked when they came',
+  'src/daemons/runed/attachments.ts': 'attachments in the store, which were checked when they came',
   'src/daemons/webd/streams.ts': 'notices between processes of svc',
-  'src/faces/remote.ts': 'answers of svc, in the command line',
-  'src/cli/answer.ts': 'answers of svc, in the command line',
-  'src/cli/link-client.ts': 'answers of svc, in the command line',
+  'src/faces/rest-client.ts': 'answers of svc, in the command line',
+  'src/cli/output/round-output.ts': 'answers of svc, in the command line',
+  'src/cli/link/link-client.ts': 'answers of svc, in the command line',
   'src/cli/commands/bridge.ts': 'lines of the agent client that started it, in a process of its own',
   'src/runtimes/socket-client.ts': 'answers of svc, in the process of an agent',
   'src/runtimes/demo/agent.ts': 'the task, in the process of the demo',
-  'src/runtimes/demo/deeds.ts': 'answers of tools, in the process of the demo',
+  'src/runtimes/demo/actions.ts': 'answers of tools, in the process of the demo',
   'src/runtimes/demo/turn.ts': 'text that it has made itself, in the process of the demo',
   'src/runtimes/openai/agent.ts': 'the task, in the process of an agent',
-  'src/runtimes/openai/assembly.ts': 'answers of a model, in the process of an agent',
+  'src/runtimes/openai/completion-assembler.ts': 'answers of a model, in the process of an agent',
   'src/runtimes/openai/provider-error.ts': 'answers of a model, in the process of an agent',
   'src/runtimes/openai/transcript.ts': 'its own file, in the process of an agent',
   'src/runtimes/openai/turn.ts': 'answers of a model, in the process of an agent',
   'src/egress/admin/client.ts': 'answers of egress-proxy, in the command line',
-  'src/egress/admin/repeated-member.ts': 'one string of a body that was parsed',
-  'src/egress/state-file.ts': 'the state of the egress proxy',
+  'src/egress/admin/duplicate-key.ts': 'one string of a body that was parsed',
+  'src/egress/policy/state-file.ts': 'the state of the egress proxy',
   'src/egress/run/denials.ts': 'log lines of egress-proxy',
-  'src/egress/run/proxy.ts': 'log lines of egress-proxy',
+  'src/egress/run/proxy-container.ts': 'log lines of egress-proxy',
   'src/web/browser/link.ts': 'answers of svc, in a browser',
   'src/web/browser/outbox.ts': "the page's own storage, in a browser",
   'src/web/browser/topics.ts': "the page's own storage, in a browser",
@@ -189,9 +201,10 @@ function crossingFault({ from, to, local }: Import): string | undefined {
 }
 
 function plugOffences(tree: Tree): string[] {
+  const plugs = Object.keys(tree).flatMap((path) => PLUG.exec(path)?.[1] ?? [])
   return importsIn(tree, isSource).flatMap((found) => {
     const { from, to } = found
-    const plug = PLUG.exec(to)?.[0]
+    const plug = plugs.find((folder) => to.startsWith(folder))
     if (plug && !from.startsWith(plug) && from !== `src/${layerOf(to)}/index.ts`)
       return [say(found, 'a plug is imported only by its list')]
     if (isList(to) && !MAY_IMPORT_LISTS.includes(layerOf(from)))
@@ -238,7 +251,15 @@ function cycles(tree: Tree): string[] {
 }
 
 function unlisted(tree: Tree): string[] {
-  return Object.entries(LISTS).flatMap(([list, member]) => {
+  const folders = Object.entries(FOLDER_LISTS).flatMap(([list, member]) => {
+    const text = tree[list]
+    return text === undefined
+      ? []
+      : Object.keys(tree)
+          .filter((path) => !text.includes(`'${member.exec(path)?.[1] ?? ''}'`) && member.test(path))
+          .map((path) => `${path} is not in ${list}`)
+  })
+  const files = Object.entries(LISTS).flatMap(([list, member]) => {
     const text = tree[list]
     if (text === undefined) return []
     const listed = new Set(importsOf(list, text).map(({ to }) => to))
@@ -246,6 +267,7 @@ function unlisted(tree: Tree): string[] {
       .filter((path) => isSource(path) && member.test(path) && path !== list && !listed.has(path))
       .map((path) => `${path} is not in ${list}`)
   })
+  return [...folders, ...files]
 }
 
 function environmentReaders(tree: Tree): string[] {
@@ -268,7 +290,7 @@ function fileWriters(tree: Tree): string[] {
       const names = [...code.matchAll(FILE_IMPORT)].flatMap(([, clause = '']) => namesIn(clause))
       const found = names.filter((name) => FILE_WRITERS.has(name))
       if (LAZY_FILE_IMPORT.test(code)) found.push('all of it')
-      return found.map((name) => `${path} takes ${name} from node:fs; write files through src/lib/directory.ts`)
+      return found.map((name) => `${path} takes ${name} from node:fs; write files through src/lib/files/directory.ts`)
     })
 }
 
@@ -293,7 +315,7 @@ function jsonParsers(tree: Tree): string[] {
   const parses = (path: string): boolean => JSON_PARSER.test(withoutComments(tree[path] ?? ''))
   const parsing = Object.keys(tree)
     .filter((path) => isSource(path) && MAY_PARSE_JSON[path] === undefined && parses(path))
-    .map((path) => `${path} parses JSON; JSON from outside is parsed through src/lib/json.ts`)
+    .map((path) => `${path} parses JSON; JSON from outside is parsed through src/lib/text/json.ts`)
   const stale = Object.keys(MAY_PARSE_JSON)
     .filter((path) => tree['package.json'] !== undefined && !parses(path))
     .map((path) => `${path} parses no JSON; remove it from MAY_PARSE_JSON`)
@@ -308,6 +330,18 @@ function defaultExports(tree: Tree): string[] {
     .map(([path]) => `${path} has a default export`)
 }
 
+function moduleVariables(tree: Tree): string[] {
+  return Object.entries(tree)
+    .filter(([path]) => path.startsWith('src/') && path.endsWith('.ts'))
+    .flatMap(
+      ([path, text]) =>
+        withoutComments(text)
+          .match(/^(?:export\s+)?(?:let|var)\b.*/gm)
+          ?.map((line) => [path, line]) ?? [],
+    )
+    .map(([path, line]) => `${path} has a variable at module level: ${line}`)
+}
+
 function badNames(tree: Tree): string[] {
   return Object.keys(tree)
     .filter((path) => /^(src|test|bench|bin)\/.*\.[jt]s$/.test(path))
@@ -318,6 +352,44 @@ function badNames(tree: Tree): string[] {
       }),
     )
     .map((path) => `${path} is no kebab-case noun that means something`)
+}
+
+const EXPORT = /^export (?:async )?(?:abstract )?(?:interface|type|class|function\*?|const) (\w+)/gm
+/** Both programs have it: `bin/front.js` calls it. */
+const ENTRY_FUNCTION = 'runProcess'
+
+function repeatedExports(tree: Tree): string[] {
+  const exported = Object.entries(tree).flatMap(([path, text]) => {
+    if (!isSource(path)) return []
+    return [...new Set([...text.matchAll(EXPORT)].map(([, name = '']) => name))].map((name) => ({ name, path }))
+  })
+  const byName = Map.groupBy(exported, ({ name }) => name)
+  return [...byName]
+    .filter(([name, places]) => places.length > 1 && name !== ENTRY_FUNCTION)
+    .map(([name, places]) => `${name} is exported by ${places.map(({ path }) => path).join(' and ')}`)
+}
+
+/** Names that say nothing to a newcomer, and what to call the file instead. */
+const RETIRED_NAMES: Record<string, string> = {
+  'channel-book': 'channel-registry',
+  deeds: 'actions',
+  farewell: 'linger-close',
+  'giving-way': 'thread-priority',
+  holder: 'chat-owner',
+  holding: 'approvals',
+  'link-book': 'link-cache',
+  lookout: 'store-watcher',
+  onward: 'http-forwarder',
+  patience: 'timeouts',
+  unheld: 'unrouted',
+  visit: 'link-request',
+}
+
+function retiredNames(tree: Tree): string[] {
+  return Object.keys(tree).flatMap((path) => {
+    const better = RETIRED_NAMES[posix.basename(path).split('.')[0] ?? '']
+    return better === undefined ? [] : [`${path}: call it ${better}`]
+  })
 }
 
 interface Rule {
@@ -352,8 +424,14 @@ const RULES: Record<string, Rule> = {
   'a plug is imported by its list, a list by daemons, cli, egress and tests': {
     offences: plugOffences,
     refuses: {
-      'a plug beside its list': { 'src/store/table.ts': `import { open } from './sqlite/engine.ts'` },
-      'a plug of a plug': { 'src/daemons/webd/daemon.ts': `import { s } from '../gated/socket.ts'` },
+      'a plug beside its list': {
+        'src/store/table.ts': `import { open } from './sqlite/engine.ts'`,
+        'src/store/sqlite/engine.ts': '',
+      },
+      'a plug of a plug': {
+        'src/daemons/webd/daemon.ts': `import { s } from '../gated/socket.ts'`,
+        'src/daemons/gated/daemon.ts': '',
+      },
       'a list below': { 'src/registry/call.ts': `import { tables } from '../core/index.ts'` },
       'a list as a barrel': { 'src/core/index.ts': `export { a } from './a.ts'` },
     },
@@ -372,9 +450,9 @@ const RULES: Record<string, Rule> = {
   'a package is a dependency, and the database is loaded by store alone': {
     offences: packageOffences,
     refuses: {
-      kysely: {
-        'package.json': '{"dependencies": {"kysely": "1"}}',
-        'src/core/a.ts': `import { type Kysely } from 'kysely'`,
+      pg: {
+        'package.json': '{"dependencies": {"pg": "1"}}',
+        'src/core/a.ts': `import { type Pool } from 'pg'`,
       },
       'what only development has': {
         'package.json': '{"devDependencies": {"@x/y": "1"}}',
@@ -382,8 +460,8 @@ const RULES: Record<string, Rule> = {
       },
     },
     allows: {
-      'package.json': '{"dependencies": {"kysely": "1", "pg": "1"}}',
-      'src/core/a.ts': `import type { Kysely } from 'kysely'\ntype K = typeof import('kysely')`,
+      'package.json': '{"dependencies": {"pg": "1"}}',
+      'src/core/a.ts': `import type { Pool } from 'pg'\ntype P = typeof import('pg')`,
       'src/store/a.ts': `import { Pool } from 'pg'`,
     },
   },
@@ -403,8 +481,11 @@ const RULES: Record<string, Rule> = {
     refuses: {
       'a resource': { 'src/resources/index.ts': '', 'src/resources/a.ts': '' },
       'a daemon': { 'src/daemons/index.ts': '', 'src/daemons/webd/daemon.ts': '' },
+      'a runtime': { 'src/runtimes/settings.ts': `['demo']`, 'src/runtimes/echo/runtime.ts': '' },
     },
     allows: {
+      'src/runtimes/settings.ts': `['demo']`,
+      'src/runtimes/demo/runtime.ts': '',
       'src/cli/commands/index.ts': `export const commands = { a: () => import('./a.ts') }`,
       'src/cli/commands/a.ts': '',
       'src/cli/commands/a.test.ts': '',
@@ -434,7 +515,7 @@ const RULES: Record<string, Rule> = {
       'a re-export': { 'src/core/a.ts': `export { writeFile } from 'node:fs/promises'` },
     },
     allows: {
-      'src/lib/directory.ts': `import { open, unlink } from 'node:fs/promises'`,
+      'src/lib/files/directory.ts': `import { open, unlink } from 'node:fs/promises'`,
       'src/core/a.ts': `import { constants, existsSync, type WriteStream } from 'node:fs'\nimport { stat } from 'node:fs/promises'`,
       'src/core/b.ts': `import type { FileHandle } from 'node:fs/promises'\n// import { rm } from 'node:fs'`,
       'src/core/a.test.ts': `import { rmSync } from 'node:fs'`,
@@ -450,14 +531,50 @@ const RULES: Record<string, Rule> = {
       'a body': { 'src/core/a.ts': 'const body: unknown = await request.json()' },
     },
     allows: {
-      'src/lib/json.ts': 'JSON.parse(text)',
+      'src/lib/text/json.ts': 'JSON.parse(text)',
       'src/core/a.ts': `// JSON.parse is elsewhere\nResponse.json({})\nMark.parse(JSON.stringify(mark))`,
       'src/core/a.test.ts': 'JSON.parse(text)',
     },
   },
+  'an exported name means one thing': {
+    offences: repeatedExports,
+    refuses: {
+      'a type and a function': {
+        'src/lib/a.ts': 'export interface Place {}',
+        'src/core/b.ts': 'export function Place() {}',
+      },
+      'two constants': { 'src/lib/a.ts': 'export const LIMIT = 1', 'src/egress/b.ts': 'export const LIMIT = 2' },
+    },
+    allows: {
+      'src/lib/a.ts': 'export const Thing = 1\nexport type Thing = number',
+      'src/lib/b.ts': 'interface Thing {}\nexport async function runProcess() {}',
+      'src/egress/c.ts': 'export async function runProcess() {}',
+      'src/lib/a.test.ts': 'export const Thing = 2',
+    },
+  },
+  'retired file names do not come back': {
+    offences: retiredNames,
+    refuses: { 'a source': { 'src/daemons/lookout.ts': '' }, 'a test': { 'src/egress/patience.test.ts': '' } },
+    allows: { 'src/core/links/link-token.ts': '', 'src/lib/visitor.ts': '' },
+  },
   'exports have names': {
     offences: defaultExports,
     refuses: { 'a default': { 'bench/a.ts': 'export default 1' } },
+  },
+  'no module holds a variable': {
+    offences: moduleVariables,
+    refuses: {
+      'a variable': { 'src/lib/a.ts': 'let count = 0' },
+      'an exported variable': { 'src/lib/a.ts': `import { b } from './b.ts'\n\nexport let count = b` },
+      'several at once': { 'src/lib/a.ts': 'let [a, b] = [0, 1]' },
+      'a variable of a test': { 'src/lib/a.test.ts': 'let count = 0' },
+      'an old kind of variable': { 'src/lib/a.ts': 'var count = 0' },
+    },
+    allows: {
+      'src/lib/a.ts': `export function counter() {\n  let count = 0\n  return () => count++\n}\n// let it be`,
+      'src/lib/b.ts': 'const letter = 1',
+      'test/a.test.ts': 'let count = 0',
+    },
   },
   'files are named after what they hold': {
     offences: badNames,

@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
-import { TABLES } from '../src/daemons/host.ts'
+import { PRODUCT_TABLES } from '../src/daemons/tables.ts'
 import { resources } from '../src/resources/index.ts'
 import type { Tx } from '../src/store/engine.ts'
 import { openEngine } from '../src/store/index.ts'
 import { migrate } from '../src/store/migrate.ts'
-import { run } from '../src/store/statement.ts'
 import { Table } from '../src/store/table.ts'
-import { type EngineName, emptyStore, onEveryEngine } from './support/host.ts'
+import { type EngineName, emptyStore, onEveryEngineQuickly } from './support/host.ts'
+import { run } from './support/sql.ts'
 
 type Kind = 'text' | 'integer' | 'boolean' | 'bytes'
 
@@ -104,13 +104,15 @@ const ALL_TABLES: Record<EngineName, string> = {
   postgres: 'select tablename as name from pg_tables where schemaname = current_schema()',
 }
 
-const tables = TABLES.map((table) => (table instanceof Table ? table : assert.fail(`${table.name} has no row schema`)))
+const tables = PRODUCT_TABLES.map((table) =>
+  table instanceof Table ? table : assert.fail(`${table.name} has no row schema`),
+)
 
-onEveryEngine('the schema', (engine) => {
+onEveryEngineQuickly('the schema', (engine) => {
   test('has for every table the columns and the key of its row', async (t) => {
     const store = await openEngine(await emptyStore(t, engine))
     t.after(() => store.close())
-    await migrate(store, TABLES, () => '2026-01-01T00:00:00.000Z')
+    await migrate(store, PRODUCT_TABLES, () => '2026-01-01T00:00:00.000Z')
     await store.read(async (tx) => {
       for (const table of tables) {
         const { columns, key } = await ask[engine](tx, table.name)
@@ -126,7 +128,7 @@ onEveryEngine('the schema', (engine) => {
 
 test('names of tables and resources are unique, and each resource is named after its table', () => {
   const isUnique = (names: readonly string[]): void => assert.equal(new Set(names).size, names.length, names.join(' '))
-  isUnique(TABLES.map(({ name }) => name))
+  isUnique(PRODUCT_TABLES.map(({ name }) => name))
   isUnique(resources.map(({ name }) => name))
   isUnique(resources.map(({ path }) => path))
   isUnique(resources.flatMap(({ verbs }) => Object.values(verbs).map(({ id }) => id)))

@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { groups } from '../src/core/groups.ts'
-import { routeTokens } from '../src/core/route-tokens.ts'
-import { webRoutes } from '../src/core/web-routes.ts'
+import { groups } from '../src/core/groups/groups.ts'
+import { routeTokens } from '../src/core/links/route-tokens.ts'
+import { webRoutes } from '../src/core/links/web-routes.ts'
 import { Refusal } from '../src/lib/refusal.ts'
 import { groupsResource } from '../src/resources/groups.ts'
 import { routeTokensResource } from '../src/resources/route-tokens.ts'
 import { webRoutesResource } from '../src/resources/web-routes.ts'
-import { onEveryEngine, type TestHost, testHost } from './support/host.ts'
+import { onEveryEngineQuickly, type TestHost, testHost } from './support/host.ts'
 
 const FOLDERS = ['team', 'team/a', 'other']
 const action = fc.record({
@@ -42,7 +42,7 @@ async function orphans({ host }: TestHost): Promise<string[]> {
   })
 }
 
-onEveryEngine('a group that is removed', (engine) => {
+onEveryEngineQuickly('a group that is removed', (engine) => {
   test('leaves no link and no web route behind, ever', async (t) => {
     const at = await testHost(t, engine)
     const runs = { numRuns: engine === 'sqlite' ? 60 : 15 }

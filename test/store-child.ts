@@ -1,15 +1,15 @@
 // A process of its own for the tests of the store: `node store-child.ts <mode> <address> [argument…]`, address as JSON.
 import { DatabaseSync } from 'node:sqlite'
-import { type OpenHost, openHost } from '../src/daemons/host.ts'
+import { type OpenHost, openHost } from '../src/daemons/process/host.ts'
 import { Refusal } from '../src/lib/refusal.ts'
-import { call } from '../src/registry/call.ts'
+import { callVerb } from '../src/registry/call.ts'
 import { groupsResource } from '../src/resources/groups.ts'
 import { routeTokensResource } from '../src/resources/route-tokens.ts'
-import type { Address } from '../src/store/index.ts'
+import type { StoreAddress } from '../src/store/index.ts'
 
 const CONCURRENCY = 16
 
-const modes: Record<string, (address: Address, ...rest: string[]) => Promise<unknown>> = {
+const modes: Record<string, (address: StoreAddress, ...rest: string[]) => Promise<unknown>> = {
   /** Opens the instance and closes it. */
   open: async (address) => {
     await (await open(address)).close()
@@ -20,12 +20,12 @@ const modes: Record<string, (address: Address, ...rest: string[]) => Promise<unk
   mint: async (address, folder = '', count = '') => {
     const host = await open(address)
     const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-    await call(asking, groupsResource.verbs.add, { folder })
+    await callVerb(asking, groupsResource.verbs.add, { folder })
     let next = 0
     const client = async (): Promise<void> => {
       while (next < Number(count)) {
         const input = { target_folder: folder, source_label: 'test', jid_suffix: `${next++}` }
-        await call(asking, routeTokensResource.verbs.issue_hook, input)
+        await callVerb(asking, routeTokensResource.verbs.issue_hook, input)
       }
     }
     await Promise.all(Array.from({ length: CONCURRENCY }, client))
@@ -46,7 +46,7 @@ const modes: Record<string, (address: Address, ...rest: string[]) => Promise<unk
   },
 }
 
-function open(address: Address): Promise<OpenHost> {
+function open(address: StoreAddress): Promise<OpenHost> {
   return openHost({ instance: 'test', store: address, webBase: 'http://localhost' })
 }
 

@@ -2,11 +2,11 @@
 // statement of the transaction; without k it says how many there are.
 
 import type { Tx } from '../src/store/engine.ts'
-import { GROWN } from '../src/store/grown.contract.ts'
 import { openEngine } from '../src/store/index.ts'
 import { migrate } from '../src/store/migrate.ts'
-import { run } from '../src/store/statement.ts'
-import { like } from './support/engine.ts'
+import { SECOND_RELEASE } from '../src/store/schema-releases.contract.ts'
+import { overrideEngine } from './support/engine-override.ts'
+import { run } from './support/sql.ts'
 
 const [address = '', at] = process.argv.slice(2)
 const engine = await openEngine(JSON.parse(address))
@@ -18,11 +18,11 @@ function watched(tx: Tx): Tx {
       if (++statements === Number(at)) process.kill(process.pid, 'SIGKILL')
       return tx.executeQuery(query)
     },
-    builder: () => tx.builder(),
+    onCommit: (then) => tx.onCommit(then),
   }
 }
 
-const dying = like(engine, {
+const dying = overrideEngine(engine, {
   transaction: (work) =>
     engine.transaction(async (tx) => {
       // Pages go to the log long before the commit when there is no room for them in memory.
@@ -31,6 +31,6 @@ const dying = like(engine, {
     }),
 })
 
-await migrate(dying, GROWN, () => '2026-02-02T00:00:00.000Z')
+await migrate(dying, SECOND_RELEASE, () => '2026-02-02T00:00:00.000Z')
 await engine.close()
 process.stdout.write(String(statements))

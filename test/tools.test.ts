@@ -4,13 +4,13 @@ import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { setUpFolder } from '../src/core/groups/products.ts'
 import { layout } from '../src/core/layout.ts'
-import { openSearch } from '../src/core/message-search.ts'
-import { setUpFolder } from '../src/core/products.ts'
-import { scheduledTasks } from '../src/core/tasks.ts'
+import { scheduledTasks } from '../src/core/schedule/tasks.ts'
+import { openSearchIndex } from '../src/core/search/message-search.ts'
 import { audit } from '../src/registry/audit.ts'
 import { routesResource } from '../src/resources/routes.ts'
-import { type Gated, openGate } from './support/gate.ts'
+import { type GatedHost, openGatedHost } from './support/gated-host.ts'
 import { type EngineName, onEveryEngine } from './support/host.ts'
 import type { SocketSession } from './support/socket-client.ts'
 import { tempDir } from './support/temp.ts'
@@ -135,13 +135,13 @@ function sampleOf(tool: string): Args {
   return { ...Object.fromEntries(needed.map(({ name }) => [name, SAMPLES[name] ?? 'x'])), ...OWN_SAMPLES[tool] }
 }
 
-interface Place extends Gated {
+interface Place extends GatedHost {
   readonly root: string
 }
 
 async function place(t: TestContext, engine: EngineName = 'sqlite'): Promise<Place> {
   const root = tempDir(t)
-  const gate = await openGate(t, {
+  const gate = await openGatedHost(t, {
     engine,
     root,
     before: async (on) => {
@@ -153,18 +153,18 @@ async function place(t: TestContext, engine: EngineName = 'sqlite'): Promise<Pla
         ['theirs', 'other'],
       ])
         await on.cli.call(routesResource.verbs.create, { seq: 1, match: `room=${room}`, target })
-      const search = openSearch(on.host.engine, layout(root).search)
+      const search = openSearchIndex(on.host.engine, layout(root).search)
       t.after(() => search.close())
       const spoken = { path: join(root, 'groups/team/a.txt'), mime: 'audio/ogg' }
       // What a process with files and a voice has.
-      Object.assign(on.host, { search, speech: { say: async () => spoken } })
+      Object.assign(on.host, { search, speech: { synthesize: async () => spoken } })
     },
   })
   return { ...gate, root }
 }
 
 /** What the audit log says was done. */
-const deeds = (here: Gated) =>
+const deeds = (here: GatedHost) =>
   here.read(async (tx) =>
     (await audit.list(tx)).filter(({ outcome, surface }) => outcome === 'ok' && surface === 'tool'),
   )
@@ -259,7 +259,7 @@ test('arguments that are missing, unknown or of a wrong type are named, and noth
       return text.split('; ')
     }
     const sample = sampleOf(tool)
-    assert.deepEqual(await refusal({ ...sample, nonsense: 1 }), ['nonsense is not known here'], tool)
+    assert.deepEqual(await refusal({ ...sample, nonsense: 1 }), ['unknown field "nonsense"'], tool)
     for (const { name, kind, isOptional } of takes(row)) {
       const { [name]: _, ...rest } = sample
       if (!isOptional) assert.ok((await refusal(rest)).includes(`${name} is required`), `${tool}.${name}`)

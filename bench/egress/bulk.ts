@@ -1,7 +1,8 @@
 // Bytes through tunnels: processor time of the proxy for each GB (10⁹ bytes), down and up, in one tunnel and in many.
+
+import { BenchScope } from '../bench-scope.ts'
 import type { Result } from '../result.ts'
-import { Stage } from '../stage.ts'
-import { answer, contest, type Figures } from './ring.ts'
+import { type Figures, ratioResult, runProxyRounds } from './proxy-rounds.ts'
 
 const BYTES = 1_000_000_000
 const MANY = 16
@@ -23,8 +24,8 @@ async function benchBulk(
   kind: string,
   { tunnels, up }: { readonly tunnels: number; readonly up: number },
 ): Promise<Result[]> {
-  await using stage = new Stage()
-  const rounds = await contest(stage, ['ours', 'squid', 'tinyproxy'], 'bulk', (origin) => ({
+  await using stage = new BenchScope()
+  const rounds = await runProxyRounds(stage, ['ours', 'squid', 'tinyproxy'], 'bulk', (origin) => ({
     origin: origin.ports(kind),
     bytes: BYTES,
     tunnels,
@@ -33,13 +34,13 @@ async function benchBulk(
   const figure = ({ proxyMs, bytes }: Figures): number => proxyMs / (bytes / 1e9)
   const about = { figure, unit: 'ms/GB' }
   return [
-    answer(rounds, {
+    ratioResult(rounds, {
       name: `${what}: CPU for each GB over squid's`,
       over: ['ours', 'squid'],
       goal: 'at most 0.75',
       ...about,
     }),
-    answer(rounds, {
+    ratioResult(rounds, {
       name: `${what}: CPU for each GB over tinyproxy's`,
       over: ['ours', 'tinyproxy'],
       goal: 'at most 0.35',

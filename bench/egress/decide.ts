@@ -1,8 +1,8 @@
 // What looking costs: the decision about a host among many entries, and the reading of a ClientHello.
 import { randomBytes } from 'node:crypto'
-import { HelloReader } from '../../src/egress/client-hello.ts'
-import { parseAuthority } from '../../src/egress/host-port.ts'
-import { compileSource, decide, type Source } from '../../src/egress/match.ts'
+import { parseAuthority } from '../../src/egress/address/host-port.ts'
+import { type CompiledSource, compileSource, evaluatePolicy } from '../../src/egress/policy/policy.ts'
+import { ClientHelloReader } from '../../src/egress/tls/client-hello.ts'
 import { median, middleHalf, type Result } from '../result.ts'
 
 const ENTRIES = 10_000
@@ -15,7 +15,7 @@ const ROUND_MS = 100
 
 export async function benchDecisions(): Promise<Result[]> {
   const entries = Array.from({ length: ENTRIES }, (_, entry) => [addressOf(entry), sourceOf(entry)] as const)
-  const sources = new Map<string, Source>(entries)
+  const sources = new Map<string, CompiledSource>(entries)
   const hello = helloOf('downloads.example.com', HELLO_BYTES)
   return [
     against(
@@ -25,7 +25,7 @@ export async function benchDecisions(): Promise<Result[]> {
     ),
     { ...against('decide: the same of a denied target', DECISION_NS, deciding(sources, false)), goal: 'none; watched' },
     against('decide: reading a ClientHello of 2 KiB, over 5 µs', HELLO_NS, () => {
-      if (new HelloReader().push(hello).kind !== 'hello') throw new Error('the ClientHello was not read')
+      if (new ClientHelloReader().push(hello).kind !== 'hello') throw new Error('the ClientHello was not read')
     }),
   ]
 }
@@ -52,7 +52,7 @@ function spentMicros(): number {
 }
 
 /** From the text of a CONNECT's target to the verdict, each time about another source and another of its hosts. */
-function deciding(sources: ReadonlyMap<string, Source>, allowed: boolean): (turn: number) => void {
+function deciding(sources: ReadonlyMap<string, CompiledSource>, allowed: boolean): (turn: number) => void {
   const asked = Array.from({ length: ENTRIES }, (_, turn) => {
     const entry = (turn * 7919) % ENTRIES
     const host = `${allowed ? 'eu.' : 'not-'}${hostOf(entry, (turn * 31) % HOSTS)}`
@@ -61,14 +61,14 @@ function deciding(sources: ReadonlyMap<string, Source>, allowed: boolean): (turn
   return (turn) => {
     const { address, target } = asked[turn % ENTRIES] ?? { address: '', target: '' }
     const place = parseAuthority(target)
-    if (!place || decide(sources.get(address), place.host).allow !== allowed) throw new Error(`about ${target}`)
+    if (!place || evaluatePolicy(sources.get(address), place.host).allow !== allowed) throw new Error(`about ${target}`)
   }
 }
 
 const addressOf = (entry: number): string => `10.${entry >> 16}.${(entry >> 8) & 255}.${entry & 255}`
 const hostOf = (entry: number, host: number): string => `h${host}.group${entry}.example.com`
 
-function sourceOf(entry: number): Source {
+function sourceOf(entry: number): CompiledSource {
   const allowlist = Array.from({ length: HOSTS }, (_, host) => hostOf(entry, host))
   return compileSource({ ip: addressOf(entry), id: `e${entry}`, allowlist })
 }

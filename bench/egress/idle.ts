@@ -2,13 +2,13 @@
 // the process alone; the kernel's for the sockets is about the same for every proxy.
 import { execFileSync } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { BenchScope } from '../bench-scope.ts'
 import { median, type Result } from '../result.ts'
 import { residentKiB } from '../server.ts'
-import { Stage } from '../stage.ts'
 import { holdTunnels } from './load.ts'
 import { ADDRESSES } from './ours.ts'
 import type { Peer } from './peers.ts'
-import { type Loader, type Name, openLoader, PEERS } from './ring.ts'
+import { type Loader, type Name, openLoader, PEERS } from './proxy-rounds.ts'
 
 const WANTED = 10_000
 const FLIGHT = 64
@@ -41,7 +41,7 @@ function openFilesAllowed(): number {
 
 /** A process that has just started: what an earlier load left in its heap would hide the growth. */
 async function growth(name: Name, count: number): Promise<number> {
-  await using stage = new Stage()
+  await using stage = new BenchScope()
   const loader = await openLoader(stage)
   const peer = await PEERS[name](stage.root)
   stage.defer(() => peer.stop())

@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Missing } from '../result.ts'
+import { MissingRequirement } from '../result.ts'
 import { MANY_FILES } from '../server.ts'
 
 /** A proxy under test. */
@@ -23,7 +23,7 @@ const START_MS = 20_000
 export function mustHave(command: string, debianPackage: string): void {
   const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin']
   if (folders.some((folder) => existsSync(join(folder, command)))) return
-  throw new Missing(`needs ${command}: there is no ${command} (Debian: apt-get install ${debianPackage})`)
+  throw new MissingRequirement(`needs ${command}: there is no ${command} (Debian: apt-get install ${debianPackage})`)
 }
 
 /** Squid changes to a user of its own and cannot read below a folder that is ours alone. */

@@ -1,27 +1,28 @@
 // Plain HTTP on kept connections: requests a second, and what each costs. Tinyproxy keeps none, so it takes no part.
+
+import { BenchScope } from '../bench-scope.ts'
 import type { Result } from '../result.ts'
-import { Stage } from '../stage.ts'
-import { answer, contest } from './ring.ts'
+import { ratioResult, runProxyRounds } from './proxy-rounds.ts'
 
 const CONNECTIONS = 32
 const BURST_MS = 2000
 
 export async function benchPlainHttp(): Promise<Result[]> {
-  await using stage = new Stage()
-  const rounds = await contest(stage, ['ours', 'squid'], 'http', (origin) => ({
+  await using stage = new BenchScope()
+  const rounds = await runProxyRounds(stage, ['ours', 'squid'], 'http', (origin) => ({
     origin: origin.ports('http'),
     flight: CONNECTIONS,
     ms: BURST_MS,
   }))
   return [
-    answer(rounds, {
+    ratioResult(rounds, {
       name: "plain HTTP, kept connections: requests a second over squid's",
       over: ['ours', 'squid'],
       goal: 'at least 1.2',
       figure: ({ count, ms }) => (count * 1000) / ms,
       unit: '/s',
     }),
-    answer(rounds, {
+    ratioResult(rounds, {
       name: "plain HTTP, kept connections: CPU for each request over squid's",
       over: ['ours', 'squid'],
       goal: 'none; watched',

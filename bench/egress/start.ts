@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { BenchScope, flushMs } from '../bench-scope.ts'
 import { median, middleHalf, type Result } from '../result.ts'
-import { flushMs, Stage } from '../stage.ts'
 import { build, openOrigin } from './load.ts'
 import { EGRESS_PROXY, type Ours, openOurs, register } from './ours.ts'
 import { mustHave, stopChild } from './peers.ts'
@@ -15,7 +15,7 @@ const REGISTRATIONS = 50
 const EFFECT_MS = 10
 
 export async function benchStart(): Promise<Result[]> {
-  await using stage = new Stage()
+  await using stage = new BenchScope()
   const env = {
     PATH: process.env.PATH,
     XDG_CACHE_HOME: join(stage.root, 'cache'),
@@ -46,7 +46,9 @@ function bareMs(): number {
 async function readyMs(env: NodeJS.ProcessEnv): Promise<number> {
   const started = performance.now()
   const args = ['proxy', 'serve', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
-  const child = spawn(process.execPath, [EGRESS_PROXY, ...args], { env, stdio: ['ignore', 'pipe', 'ignore'] })
+  // With the flag of the installed command; without it the launcher would start Node a second time.
+  const words = ['--disable-warning=ExperimentalWarning', EGRESS_PROXY, ...args]
+  const child = spawn(process.execPath, words, { env, stdio: ['ignore', 'pipe', 'ignore'] })
   try {
     for await (const line of createInterface({ input: child.stdout }))
       if (line === 'ready') return performance.now() - started
@@ -59,7 +61,7 @@ async function readyMs(env: NodeJS.ProcessEnv): Promise<number> {
 /** From the first byte of the registration, which is on the disk before it is answered, to the 200 of a CONNECT. */
 export async function benchRegister(): Promise<Result[]> {
   mustHave('cc', 'gcc libc6-dev')
-  await using stage = new Stage()
+  await using stage = new BenchScope()
   const origin = await openOrigin(build('origin', stage.root))
   stage.defer(() => origin.stop())
   const ours = await openOurs(stage.root)

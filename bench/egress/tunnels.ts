@@ -1,8 +1,9 @@
 // Tunnels as such: what each costs, and how long a CONNECT takes when they come on the clock. Tinyproxy, with a thread for each,
 // takes no part where it is not asked about: its rounds would be most of the time.
+
+import { BenchScope } from '../bench-scope.ts'
 import type { Result } from '../result.ts'
-import { Stage } from '../stage.ts'
-import { answer, contest } from './ring.ts'
+import { ratioResult, runProxyRounds } from './proxy-rounds.ts'
 
 const COUNT = 6000
 const FLIGHT = 32
@@ -11,21 +12,21 @@ const PACED_COUNT = 1000
 
 /** Connect, CONNECT, a ClientHello of 1 KiB there and back, close. */
 export async function benchTunnels(): Promise<Result[]> {
-  await using stage = new Stage()
-  const rounds = await contest(stage, ['ours', 'squid'], 'tunnels', (origin) => ({
+  await using stage = new BenchScope()
+  const rounds = await runProxyRounds(stage, ['ours', 'squid'], 'tunnels', (origin) => ({
     origin: origin.ports('echo'),
     count: COUNT,
     flight: FLIGHT,
   }))
   return [
-    answer(rounds, {
+    ratioResult(rounds, {
       name: "tunnels: CPU for each over squid's",
       over: ['ours', 'squid'],
       goal: 'at most 1.0',
       figure: ({ proxyMs, count }) => (proxyMs * 1000) / count,
       unit: 'µs',
     }),
-    answer(rounds, {
+    ratioResult(rounds, {
       name: "tunnels: tunnels a second over squid's",
       over: ['ours', 'squid'],
       goal: 'none; watched',
@@ -36,14 +37,14 @@ export async function benchTunnels(): Promise<Result[]> {
 }
 
 export async function benchConnectLatency(): Promise<Result[]> {
-  await using stage = new Stage()
-  const rounds = await contest(stage, ['ours', 'squid'], 'paced', (origin) => ({
+  await using stage = new BenchScope()
+  const rounds = await runProxyRounds(stage, ['ours', 'squid'], 'paced', (origin) => ({
     origin: origin.ports('echo'),
     count: PACED_COUNT,
     rate: RATE,
   }))
   return [
-    answer(rounds, {
+    ratioResult(rounds, {
       name: `CONNECT at ${RATE} a second: p99 over squid's`,
       over: ['ours', 'squid'],
       goal: 'at most 1.0',
@@ -51,7 +52,7 @@ export async function benchConnectLatency(): Promise<Result[]> {
       unit: 'ms',
       digits: 2,
     }),
-    answer(rounds, {
+    ratioResult(rounds, {
       name: `CONNECT at ${RATE} a second: p50 over squid's`,
       over: ['ours', 'squid'],
       goal: 'none; watched',

@@ -1,20 +1,20 @@
-// How many tool calls come through one socket.
+// The rate limit of tool calls through one socket.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Gated, openGate } from '../../test/support/gate.ts'
-import { AGENT_LIMITS } from '../core/agent-limits.ts'
+import { type GatedHost, openGatedHost } from '../../test/support/gated-host.ts'
+import { AGENT_LIMITS } from '../core/access/agent-limits.ts'
 
 const OVER = 'too many tool calls\nhint: wait 1 s before the next call'
 
-const open = (t: Parameters<typeof openGate>[0], toolCallsPerSecond: number): Promise<Gated> =>
-  openGate(t, {
+const open = (t: Parameters<typeof openGatedHost>[0], toolCallsPerSecond: number): Promise<GatedHost> =>
+  openGatedHost(t, {
     before: async (on) => {
       Object.assign(on.host, { limits: { ...AGENT_LIMITS, toolCallsPerSecond } })
       await on.groups('main', 'team')
     },
   })
 
-test('beyond the rate a call is answered with an error, and the connection goes on', async (t) => {
+test('a call beyond the rate limit gets an error and the connection stays open', async (t) => {
   const s = await open(t, 1)
   const tools = await s.open('team')
   for (let count = 0; count < 10; count++) assert.equal((await tools.call('refresh_groups')).isError, false)
@@ -27,7 +27,7 @@ test('beyond the rate a call is answered with an error, and the connection goes 
   assert.ok((await tools.list()).length > 0)
 })
 
-test('another connection to the same socket gives no more calls, and another folder has its own', async (t) => {
+test('connections to one socket share its rate limit, and each folder has its own', async (t) => {
   const s = await open(t, 1)
   const [one, two, other] = [await s.open('team'), await s.open('team'), await s.open('main')]
   for (let count = 0; count < 5; count++) {
@@ -39,7 +39,7 @@ test('another connection to the same socket gives no more calls, and another fol
   assert.equal((await other.call('refresh_groups')).isError, false)
 })
 
-test('what a status says counts as a call, and the end of a turn does not', async (t) => {
+test('submit_status counts as a call, submit_turn does not', async (t) => {
   const s = await open(t, 1)
   const wire = await s.wire('team')
   const ask = async (method: string) => {
@@ -51,7 +51,7 @@ test('what a status says counts as a call, and the end of a turn does not', asyn
   assert.equal(await ask('submit_turn'), 'turn_id required')
 })
 
-test('0 is no limit', async (t) => {
+test('a limit of 0 means unlimited', async (t) => {
   const s = await open(t, 0)
   const tools = await s.open('team')
   for (let count = 0; count < 30; count++) assert.equal((await tools.call('refresh_groups')).isError, false)

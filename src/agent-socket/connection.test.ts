@@ -1,17 +1,18 @@
-// A folder's socket as an agent meets it: the official client, in both generations, and its turn.
+// A folder's socket used by the official MCP client in both protocol generations.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { suite, test } from 'node:test'
-import { openGate } from '../../test/support/gate.ts'
+import { SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/server'
+import { openGatedHost } from '../../test/support/gated-host.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
 import { GENERATIONS } from '../../test/support/tools.ts'
 import { until } from '../../test/support/until.ts'
-import { messages } from '../core/messages.ts'
+import { messages } from '../core/messages/messages.ts'
 
 onEveryEngine('the tools of a folder', (engine) => {
   for (const generation of GENERATIONS) {
     test(`the official client lists and calls them, ${generation}`, async (t) => {
-      const s = await openGate(t, { engine })
+      const s = await openGatedHost(t, { engine })
       const tools = await s.open('main', { generation })
       const names = (await tools.list()).map(({ name }) => name)
       assert.ok(names.includes('refresh_groups') && names.includes('list_acl'))
@@ -25,8 +26,8 @@ onEveryEngine('the tools of a folder', (engine) => {
     })
   }
 
-  test('who asks is the folder whose socket it is', async (t) => {
-    const s = await openGate(t, { engine })
+  test('the caller is the folder that owns the socket', async (t) => {
+    const s = await openGatedHost(t, { engine })
     const shown = async (folder: string): Promise<number> => (await (await s.open(folder)).list()).length
     const [root, inner] = [await shown('main'), await shown('team/sub')]
     assert.ok(root > inner && inner > 0, `${root} and ${inner} tools`)
@@ -35,8 +36,8 @@ onEveryEngine('the tools of a folder', (engine) => {
     assert.deepEqual(json, [{ folder: 'team/sub', name: 'sub', parent: 'team' }])
   })
 
-  test('a right that is taken back is gone at the next call of the same connection', async (t) => {
-    const s = await openGate(t, { engine })
+  test('a revoked right is gone at the next call of an open connection', async (t) => {
+    const s = await openGatedHost(t, { engine })
     const tools = await s.open('team/sub')
     const [name, grant] = ['list_route_tokens', 'mcp:list_route_tokens']
     const isListed = async (): Promise<boolean> => (await tools.list()).some((tool) => tool.name === name)
@@ -55,8 +56,8 @@ onEveryEngine('the tools of a folder', (engine) => {
   })
 
   for (const generation of GENERATIONS) {
-    test(`a connection that names a turn is heard as long as it runs, with its fence, ${generation}`, async (t) => {
-      const s = await openGate(t, { engine })
+    test(`a connection acts for its turn while the turn runs with the same fence, ${generation}`, async (t) => {
+      const s = await openGatedHost(t, { engine })
       await s.ask()
       const { turn } = await s.mustClaim()
       const right = await s.open('main', { turn: turn.id, fence: turn.fence, generation })
@@ -74,9 +75,9 @@ onEveryEngine('the tools of a folder', (engine) => {
   }
 })
 
-suite('what a connection says of its turn', () => {
-  test('is refused where it makes no sense, and the connection goes on', async (t) => {
-    const s = await openGate(t)
+suite('the turn in _meta', () => {
+  test('is refused when malformed, and the connection stays open', async (t) => {
+    const s = await openGatedHost(t)
     const wire = await s.wire('main')
     for (const meta of [{ 'svc/turn': 5 }, { 'svc/turn': 'x'.repeat(257) }, { 'svc/turn': 'x', 'svc/fence': '1' }]) {
       wire.send({ jsonrpc: '2.0', id: 1, method: 'initialize', params: { _meta: meta } })
@@ -88,8 +89,8 @@ suite('what a connection says of its turn', () => {
     assert.ok((await wire.next())?.result?.tools)
   })
 
-  test('what is no call of a tool is refused in a sentence', async (t) => {
-    const s = await openGate(t)
+  test('malformed tool calls get an error that names the problem', async (t) => {
+    const s = await openGatedHost(t)
     const wire = await s.wire('main')
     for (const [params, message] of [
       [undefined, 'params must be an object with the name of a tool'],
@@ -104,8 +105,8 @@ suite('what a connection says of its turn', () => {
     }
   })
 
-  test('the server names itself with the version of the package', async (t) => {
-    const s = await openGate(t)
+  test('serverInfo has the version of the package', async (t) => {
+    const s = await openGatedHost(t)
     const wire = await s.wire('main')
     const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '0' } }
     wire.send({ jsonrpc: '2.0', id: 1, method: 'initialize', params })
@@ -114,7 +115,7 @@ suite('what a connection says of its turn', () => {
   })
 
   test('a tool works without a handshake', async (t) => {
-    const s = await openGate(t)
+    const s = await openGatedHost(t)
     const wire = await s.wire('team')
     wire.send({ jsonrpc: '2.0', id: 'a', method: 'tools/call', params: { name: 'refresh_groups' } })
     const answer = await wire.next()
@@ -122,8 +123,67 @@ suite('what a connection says of its turn', () => {
     assert.match(JSON.stringify(answer?.result), /team\/sub/)
   })
 
-  test('a call whose connection breaks is done once', async (t) => {
-    const s = await openGate(t)
+  test('a simple call gets the same response as from the official package', async (t) => {
+    const s = await openGatedHost(t)
+    const wire = await s.wire('team')
+    const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '0' } }
+    wire.send({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+    await wire.next()
+    const calls: Record<string, unknown>[] = [
+      { name: 'refresh_groups' },
+      { name: 'send', arguments: { chatJid: 'web:team', text: 'hello' } },
+      { name: 'refresh_groups', _meta: { progressToken: 7, 'vendor/key': { any: 'thing' } } },
+      { name: 'schedule_task', arguments: { prompt: '' } },
+      { name: 'send', arguments: { chatJid: 'web:other', text: 'hello' } },
+      { name: 'no_such_tool' },
+      { name: 'set_group_config', arguments: {} },
+      { name: 'refresh_groups', _meta: { 'svc/turn': 'gone' } },
+    ]
+    for (const call of calls) {
+      wire.send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: call })
+      const direct = await wire.next()
+      // Calls with other members are handled by the package.
+      wire.send({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { ...call, task: {} } })
+      assert.deepEqual(direct, await wire.next())
+      assert.ok(direct?.result ?? direct?.error, JSON.stringify(call))
+    }
+  })
+
+  test('a simple handshake and later requests get the same responses as from the official package', async (t) => {
+    const s = await openGatedHost(t)
+    const [plain, official] = [await s.wire('team'), await s.wire('team')]
+    const client = { name: 'test', version: '0' }
+    // Clients that send more are handled by the package.
+    const clients = [
+      [plain, client],
+      [official, { ...client, title: 'A test' }],
+    ] as const
+    const both = async (method: string, params: object): Promise<unknown[]> => {
+      const answers: unknown[] = []
+      for (const [wire, clientInfo] of clients) {
+        wire.send({
+          jsonrpc: '2.0',
+          id: 1,
+          method,
+          params: method === 'initialize' ? { ...params, clientInfo } : params,
+        })
+        answers.push(await wire.next())
+        if (method === 'initialize') wire.send({ jsonrpc: '2.0', method: 'notifications/initialized' })
+      }
+      return answers
+    }
+    for (const protocolVersion of [...SUPPORTED_PROTOCOL_VERSIONS, '2020-01-01', 7, undefined]) {
+      const [direct, handled] = await both('initialize', { protocolVersion, capabilities: {} })
+      assert.deepEqual(direct, handled)
+    }
+    for (const method of ['tools/list', 'ping', 'prompts/list', 'no/such']) {
+      const [direct, handled] = await both(method, {})
+      assert.deepEqual(direct, handled)
+    }
+  })
+
+  test('a call whose connection breaks runs once', async (t) => {
+    const s = await openGatedHost(t)
     const said = async (): Promise<number> => (await s.read((tx) => messages.list(tx, { direction: 'out' }))).length
     const wire = await s.wire('main')
     wire.send({

@@ -1,110 +1,146 @@
-// One connection to a tool socket: an agent, or a part of one, with the tools of its folder.
+// One connection of an agent to a tool socket: MCP with the tools of its folder.
 import type { Socket } from 'node:net'
-import type { JSONRPCRequest, ServerContext } from '@modelcontextprotocol/server'
+import {
+  type JSONRPCRequest,
+  type McpServerFactory,
+  type ProtocolEra,
+  ProtocolError,
+} from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
-import type { CallRate } from '../core/call-rate.ts'
-import type { OfferedTools } from '../core/group-config.ts'
-import type { Reach } from '../core/reach.ts'
-import { type ToolList, toolCallFault, toolServer } from '../faces/mcp.ts'
+import type { CallRateLimiter } from '../core/access/call-rate-limit.ts'
+import type { Reach } from '../core/access/reach.ts'
+import type { OfferedTools } from '../core/groups/group-config.ts'
+import {
+  callTool,
+  createToolServer,
+  plainToolCall,
+  type ToolCallParams,
+  type ToolServerOptions,
+  toolCallFault,
+} from '../faces/mcp.ts'
+import type { ToolList } from '../faces/tool-list.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
-import type { Asking, Host } from '../registry/context.ts'
-import { answerHidden, faultOf } from './hidden.ts'
-import { LineTransport, type Reply } from './line-transport.ts'
-import { type NamedTurn, namedTurn } from './naming.ts'
+import type { InstanceHost, RequestContext } from '../registry/context.ts'
+import { plainHandshake } from './handshake.ts'
+import { answerHiddenMethod, toRpcError } from './hidden-methods.ts'
+import { LineTransport, type RpcReply } from './line-transport.ts'
+import { readTurnMeta, type TurnMeta } from './turn-meta.ts'
 
 /** What all connections of all folders share. */
-export interface Gate {
-  readonly host: Host
+export interface ToolSocketContext {
+  readonly host: InstanceHost
   readonly list: ToolList
-  /** What nobody refused on purpose. */
+  /** Reports unexpected errors; refusals are not reported. */
   onError(error: unknown, folder: string, what: string): void
 }
 
-export interface Connection {
-  /** Answers what is under way, and ends. */
+export interface AgentConnection {
+  /** Answers pending requests, then closes. */
   close(): Promise<void>
 }
 
-/** Nothing here ever changes by itself, so that one subscription is as good as many. */
+/** Tool lists never change during a connection, so more subscriptions bring nothing. */
 const SUBSCRIPTIONS_MAX = 8
-/** How long a connection that said nothing at all stays. */
-const SILENCE_MS = 60_000
+/** A connection that sends no line within this time is closed. */
+const FIRST_LINE_TIMEOUT_MS = 60_000
 
-/** What the socket of one run is bound to: no connection to it can speak for another turn. */
+/** The turn that a run's socket belongs to. Its connections cannot act for another turn. */
 export interface BoundTurn {
   readonly id: string
   readonly fence: number
   readonly reach: Reach
-  /** Absent where the group's config limits nothing. */
+  /** Absent if the group's config does not limit tools. */
   readonly offered?: OfferedTools | undefined
+  /** Called when a tool failed because the store was unavailable. */
+  onOutage?(): void
 }
 
-/** What a socket says of its connections. */
-export interface ConnectionOptions {
+export interface AgentConnectionOptions {
   readonly folder: string
-  /** Absent for a folder's own socket, where each connection names its turn. */
+  /** Absent for a folder's own socket, where each connection sends its turn in `_meta`. */
   readonly bound?: BoundTurn | undefined
-  readonly silenceMs?: number | undefined
-  /** Shared by all connections of a socket: opening another one gives no more calls. */
-  readonly calls: CallRate
+  readonly firstLineTimeoutMs?: number | undefined
+  /** Shared by all connections of a socket, so that opening more of them does not raise the limit. */
+  readonly calls: CallRateLimiter
 }
 
-export function openConnection(gate: Gate, socket: Socket, options: ConnectionOptions): Connection {
-  const { host, list } = gate
-  const { folder, bound, silenceMs = SILENCE_MS, calls } = options
-  const onError = (error: unknown, what: string): void => gate.onError(error, folder, what)
-  const silence = setTimeout(() => socket.destroy(), silenceMs).unref()
-  socket.once('close', () => clearTimeout(silence))
-  let named: NamedTurn | undefined = bound
+export function openAgentConnection(
+  context: ToolSocketContext,
+  socket: Socket,
+  options: AgentConnectionOptions,
+): AgentConnection {
+  const { host, list } = context
+  const { folder, bound, firstLineTimeoutMs = FIRST_LINE_TIMEOUT_MS, calls } = options
+  const onError = (error: unknown, what: string): void => context.onError(error, folder, what)
+  const firstLineTimer = setTimeout(() => socket.destroy(), firstLineTimeoutMs).unref()
+  socket.once('close', () => clearTimeout(firstLineTimer))
+  let connectionTurn: TurnMeta | undefined = bound
 
-  /** The generation without a handshake names its turn with each request. */
-  const turnNamed = (meta: unknown): NamedTurn | undefined => {
-    const said = namedTurn(meta)
-    if (bound && said && (said.id !== bound.id || (said.fence ?? bound.fence) !== bound.fence))
+  /** Clients of the protocol revision without a handshake send their turn with each request. */
+  const turnOf = (meta: unknown): TurnMeta | undefined => {
+    const sent = readTurnMeta(meta)
+    if (bound && sent && (sent.id !== bound.id || (sent.fence ?? bound.fence) !== bound.fence))
       refuse('forbidden', `this socket belongs to the turn ${bound.id}`)
-    return bound ?? said
+    return bound ?? sent
   }
 
-  /** The hidden methods name their turn once more. */
-  const mustBeBound = (turnId: unknown): void => {
+  /** Hidden methods repeat the turn in `turn_id`. */
+  const mustBeBoundTo = (turnId: unknown): void => {
     if (bound && turnId && turnId !== bound.id) refuse('forbidden', `this socket belongs to the turn ${bound.id}`)
   }
 
-  const asking = (ctx: ServerContext): Asking => {
-    const turn = turnNamed(ctx.mcpReq._meta) ?? named
-    // The folder's own socket is the operator's.
-    const asked = { host, caller: { kind: 'agent', folder }, face: 'tool', reach: bound?.reach ?? 'all' } as const
-    if (!turn) return asked
-    host.alive.set(turn.id, host.clock.now())
-    return { ...asked, turn: { id: turn.id, ...(turn.fence === undefined ? {} : { fence: turn.fence }) } }
+  const requestContext = (meta: unknown): RequestContext => {
+    const turn = turnOf(meta) ?? connectionTurn
+    // Only operators can open a folder's own socket, so it has the full reach.
+    const base = { host, caller: { kind: 'agent', folder }, face: 'tool', reach: bound?.reach ?? 'all' } as const
+    if (!turn) return base
+    const onOutage = (): void => bound?.onOutage?.()
+    host.lastSocketUse.set(turn.id, host.clock.now())
+    return { ...base, onOutage, turn: { id: turn.id, ...(turn.fence === undefined ? {} : { fence: turn.fence }) } }
   }
 
-  const intercept = (request: JSONRPCRequest): Promise<Reply> | undefined => {
+  const intercept = (request: JSONRPCRequest): Promise<RpcReply> | undefined => {
     try {
-      const said = turnNamed(request.params?._meta)
-      mustBeBound(request.params?.turn_id)
+      const requestTurn = turnOf(request.params?._meta)
+      mustBeBoundTo(request.params?.turn_id)
       const fault = toolCallFault(request)
       if (fault) refuse('invalid', fault)
-      if (request.method === 'initialize') named = said
-      // Not the end of a turn: a flood of calls must not keep it from being recorded.
+      if (request.method === 'initialize') connectionTurn = requestTurn
+      // `submit_turn` is not limited: a flood of calls must not prevent the end of a turn from being recorded.
       if (request.method === 'submit_status') calls.take()
-      return answerHidden(request, { host, folder, named: said ?? named, onError })
+      const handshake = era === 'modern' ? undefined : plainHandshake(request)
+      if (handshake) {
+        era = 'legacy'
+        return Promise.resolve({ result: handshake })
+      }
+      const call = era === 'legacy' ? plainToolCall(request) : undefined
+      if (call) return answerCall(tools, call, request.params?._meta)
+      return answerHiddenMethod(request, { host, folder, turn: requestTurn ?? connectionTurn, onError })
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      return Promise.resolve({ error: faultOf(error) })
+      return Promise.resolve({ error: toRpcError(error) })
     }
   }
 
-  const transport = new LineTransport(socket, { intercept, onFirstLine: () => clearTimeout(silence) })
-  const admit = (_asking: Asking, tool: string): void => {
+  /** Generation of the protocol revision in use. `legacy` (revisions of 2025) never changes again. */
+  let era: ProtocolEra | undefined
+  const transport = new LineTransport(socket, {
+    intercept,
+    // It has no effect here, and the package would create a server for it.
+    ignoresNotification: ({ method }) => era === 'legacy' && method === 'notifications/initialized',
+    onFirstLine: () => clearTimeout(firstLineTimer),
+  })
+  const admit = (_context: RequestContext, tool: string): void => {
     calls.take()
     mustBeOffered(bound?.offered, folder, tool)
   }
   const isOffered = (tool: string): boolean => bound?.offered?.has(tool) ?? true
-  const served = serveStdio(() => toolServer({ list, asking, admit, isOffered, onError }), {
-    transport,
-    maxSubscriptions: SUBSCRIPTIONS_MAX,
-  })
+  const tools: ToolServerOptions = { list, requestContext, admit, isOffered, onError }
+  const serve: McpServerFactory = (context) => {
+    if (era !== 'legacy') era = context.era
+    return createToolServer(tools)
+  }
+  const served = serveStdio(serve, { transport, maxSubscriptions: SUBSCRIPTIONS_MAX })
   return {
     close: async () => {
       await transport.drain()
@@ -113,12 +149,25 @@ export function openConnection(gate: Gate, socket: Socket, options: ConnectionOp
   }
 }
 
+/**
+ * Answers a tool call of a 2025 revision without the official package, which validates each request and result by schemas
+ * and takes longer for it than most calls. A test compares the responses of both.
+ */
+async function answerCall(tools: ToolServerOptions, call: ToolCallParams, meta: unknown): Promise<RpcReply> {
+  try {
+    return { result: await callTool(tools, call, meta) }
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error
+    return { error: { code: error.code, message: error.message } }
+  }
+}
+
 function mustBeOffered(offered: OfferedTools | undefined, folder: string, tool: string): void {
   if (offered === undefined || offered.has(tool)) return
-  const named = offered.globs.join(', ') || 'none'
+  const offeredNames = offered.globs.join(', ') || 'none'
   refuse(
     'forbidden',
     `${tool}: not offered to runs of ${folder}`,
-    `the config of the group offers these tools: ${named}`,
+    `the config of the group offers these tools: ${offeredNames}`,
   )
 }

@@ -1,4 +1,4 @@
-// Bytes in, lines out, whichever way the bytes were cut.
+// Splits a stream of bytes into lines.
 
 const NEWLINE = 10
 const RETURN = 13
@@ -6,7 +6,7 @@ const RETURN = 13
 export class LineSplitter {
   #chunk: Buffer | undefined
   #at = 0
-  /** The line that has not ended yet. One block that grows: a byte at a time must not become an object at a time. */
+  /** The incomplete line, in one growing buffer: single bytes must not each allocate an object. */
   #rest: Buffer = Buffer.alloc(0)
   #length = 0
 
@@ -15,7 +15,7 @@ export class LineSplitter {
     this.#at = 0
   }
 
-  /** The next whole line, without its end; nothing when more bytes are needed. */
+  /** The next complete line without its line ending; undefined if more bytes are needed. */
   next(): Buffer | undefined {
     const chunk = this.#chunk
     if (!chunk) return undefined
@@ -36,8 +36,8 @@ export class LineSplitter {
     return withoutReturn(line)
   }
 
-  /** How many bytes of a line are there whose end is not; true only after `next` gave nothing. */
-  get unfinished(): number {
+  /** Length of the incomplete line. Valid after `next` returned undefined. */
+  get pendingBytes(): number {
     return this.#length
   }
 

@@ -1,4 +1,4 @@
-// Lines of JSON-RPC: whichever way the bytes are cut the answers are the same, and nothing that is sent breaks it.
+// Newline-delimited JSON-RPC: chunking does not matter, and no input breaks the connection.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type Duplex, duplexPair } from 'node:stream'
@@ -8,8 +8,9 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { until } from '../../test/support/until.ts'
-import { serverOf, toolList } from '../faces/mcp.ts'
-import { LineTransport, type Reply } from './line-transport.ts'
+import { createMcpServer } from '../faces/mcp.ts'
+import { createToolList } from '../faces/tool-list.ts'
+import { LineTransport, type RpcReply } from './line-transport.ts'
 
 interface Line {
   readonly id?: unknown
@@ -21,20 +22,21 @@ interface Session {
   readonly ours: Duplex
   readonly lines: Line[]
   send(...parts: (string | Uint8Array)[]): void
-  /** All answers, after this side has said all it had to say. */
+  /** All responses, after this side was closed. */
   finish(): Promise<Line[]>
 }
 
-/** What is asked of `echo` comes back at once, of `later` when the test says so; the rest goes to the official server. */
+/** `echo` answers at once, `later` when the test releases it; other methods go to the official server. */
 function open(later: (id: unknown) => Promise<unknown> = async () => {}): Session {
   const [ours, theirs] = duplexPair()
   const intercept = ({ id, method, params }: { id: unknown; method: string; params?: object | undefined }) => {
-    if (method === 'echo') return Promise.resolve<Reply>({ result: { echo: params ?? null } })
-    return method === 'later' ? later(id).then((): Reply => ({ result: {} })) : undefined
+    if (method === 'echo') return Promise.resolve<RpcReply>({ result: { echo: params ?? null } })
+    return method === 'later' ? later(id).then((): RpcReply => ({ result: {} })) : undefined
   }
   const transport = new LineTransport(theirs, { intercept })
-  const list = toolList([{ name: 'tell', when: 'w', input: z.object({}), run: async () => 'told' }])
-  const server = () => serverOf({ list, asking: () => undefined, onError: assert.fail }, () => list.shown)
+  const list = createToolList([{ name: 'tell', when: 'w', input: z.object({}), run: async () => 'told' }])
+  const server = () =>
+    createMcpServer({ list, requestContext: () => undefined, onError: assert.fail }, () => list.definitions)
   serveStdio(server, { transport })
   const lines: Line[] = []
   let rest = ''
@@ -62,18 +64,18 @@ function open(later: (id: unknown) => Promise<unknown> = async () => {}): Sessio
 const line = (message: unknown): string => `${JSON.stringify(message)}\n`
 const echo = (id: unknown, params: object = {}): string => line({ jsonrpc: '2.0', id, method: 'echo', params })
 
-/** What one text is answered with. */
+/** The responses to one text. */
 async function answersTo(...parts: (string | Uint8Array)[]): Promise<Line[]> {
   const session = open()
   session.send(...parts)
   return session.finish()
 }
 
-/** Of requests that are under way together, either may be answered first. */
+/** Concurrent requests may be answered in any order. */
 const inOrder = (answers: readonly Line[]): string[] => answers.map((answer) => JSON.stringify(answer)).sort()
 
 suite('lines', () => {
-  test('any way of cutting the bytes gives the same answers', async () => {
+  test('chunk boundaries do not change the responses', async () => {
     const message = fc.oneof(
       fc.record({ id: fc.integer(), params: fc.dictionary(fc.string(), fc.string({ unit: 'binary' })) }),
       fc.constantFrom('', '\r', ' ', 'x', '[]', '{"jsonrpc":"2.0","method":"notifications/initialized"}'),
@@ -112,7 +114,7 @@ suite('lines', () => {
     )
   })
 
-  test('no bytes break it, and the next request is answered', async () => {
+  test('no bytes break the connection, and the next request is answered', async () => {
     const junk = fc.oneof(
       fc.uint8Array({ maxLength: 200 }),
       fc.string({ unit: 'binary' }).map((text) => Buffer.from(text)),
@@ -142,7 +144,7 @@ suite('lines', () => {
   })
 })
 
-suite('what a line may be', () => {
+suite('a line with', () => {
   const CASES: readonly [string, string | Uint8Array, unknown, number][] = [
     ['no JSON', 'hello\n', null, -32700],
     ['half of a JSON text', '{"jsonrpc":"2.0"\n', null, -32700],
@@ -181,7 +183,7 @@ suite('what a line may be', () => {
     ],
   ]
   for (const [what, sent, id, code] of CASES) {
-    test(`${what} is answered with ${code}, and the connection goes on`, async () => {
+    test(`${what} gets error ${code}, and the connection stays open`, async () => {
       const answers = await answersTo(sent, echo('next'))
       const fault = answers.find((answer) => answer.id !== 'next')
       assert.deepEqual([fault?.id, fault?.error?.code], [id, code])
@@ -201,7 +203,7 @@ suite('what a line may be', () => {
     ['a blank line', '   \r\n\n'],
   ]
   for (const [what, sent] of QUIET) {
-    test(`${what} gets no answer`, async () => {
+    test(`${what} gets no response`, async () => {
       assert.deepEqual(
         (await answersTo(sent, echo('next'))).map(({ id }) => id),
         ['next'],
@@ -209,7 +211,7 @@ suite('what a line may be', () => {
     })
   }
 
-  test('an id may be a text of a megabyte, and a text and a number are two ids', async () => {
+  test('an id may be a string of 1 MiB, and a string and a number are different ids', async () => {
     const long = 'i'.repeat(1_000_000)
     const answers = await answersTo(echo(long), echo(1), echo('1'))
     assert.deepEqual(
@@ -218,7 +220,7 @@ suite('what a line may be', () => {
     )
   })
 
-  test('an id that is still under way is refused to a second request', async () => {
+  test('a second request with a pending id is refused', async () => {
     const gate = Promise.withResolvers<void>()
     const session = open(() => gate.promise)
     session.send(line({ jsonrpc: '2.0', id: 1, method: 'later' }), echo(1, { second: true }), echo(2))
@@ -234,7 +236,7 @@ suite('what a line may be', () => {
     assert.deepEqual((await session.finish()).at(-1), { jsonrpc: '2.0', id: 1, result: {} })
   })
 
-  test('who cancels a call is answered all the same', async () => {
+  test('a cancelled call still gets its response', async () => {
     const cancel = line({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } })
     const call = line({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'tell' } })
     assert.deepEqual(
@@ -244,10 +246,10 @@ suite('what a line may be', () => {
   })
 })
 
-suite('how much at once', () => {
+suite('limits', () => {
   const MIB = 1024 * 1024
 
-  test('a line of 4 MiB is answered, a longer one is refused with a sentence and ends the connection', async () => {
+  test('a line of 4 MiB is answered; a longer one gets an error and closes the connection', async () => {
     const fill = 4 * MIB - echo(1, { text: '' }).trim().length
     const [answer] = await answersTo(echo(1, { text: 'x'.repeat(fill) }))
     assert.equal(answer?.id, 1)
@@ -255,11 +257,11 @@ suite('how much at once', () => {
     session.send(echo(1, { text: 'x'.repeat(fill + 1) }), echo(2))
     await once(session.ours, 'end')
     assert.deepEqual(session.lines, [
-      { jsonrpc: '2.0', id: null, error: { code: -32700, message: 'parse error: a line holds at most 4194304 bytes' } },
+      { jsonrpc: '2.0', id: null, error: { code: -32700, message: 'parse error: line is longer than 4194304 bytes' } },
     ])
   })
 
-  test('a flood without a line end is cut off there', async () => {
+  test('input without a line end is refused at the same limit', async () => {
     const session = open()
     session.ours.on('error', () => {})
     const block = Buffer.alloc(MIB, 'x')
@@ -268,14 +270,14 @@ suite('how much at once', () => {
     assert.equal(session.lines[0]?.error?.code, -32700)
   })
 
-  test('half a line and then the end is no fault', async () => {
+  test('an incomplete last line is ignored', async () => {
     assert.deepEqual(
       (await answersTo(echo(1), '{"jsonrpc":"2.0","id":2,"meth')).map(({ id }) => id),
       [1],
     )
   })
 
-  test('no more than 64 requests are under way, and all are answered', async () => {
+  test('at most 64 requests are pending, and all are answered', async () => {
     const gates: (() => void)[] = []
     let most = 0
     const session = open(() => {
@@ -294,7 +296,7 @@ suite('how much at once', () => {
     assert.deepEqual([answers.length, most], [200, 64])
   })
 
-  test('whoever does not read is not read from', async () => {
+  test('stops reading from a client that does not read', async () => {
     const [ours, theirs] = duplexPair()
     let asked = 0
     const transport = new LineTransport(theirs, {

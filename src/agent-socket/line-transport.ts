@@ -1,5 +1,5 @@
-// Newline JSON-RPC as a transport of the official package: one object a line. It answers what the package would pass over,
-// and reads no faster than it is read from.
+// MCP transport with one JSON-RPC message per line. It also answers lines that the official package would ignore, and stops
+// reading while the client does not read.
 import type { Duplex } from 'node:stream'
 import {
   type JSONRPCMessage,
@@ -9,43 +9,42 @@ import {
   type RequestId,
   type Transport,
 } from '@modelcontextprotocol/server'
-import { type Fault, readIncoming } from './incoming.ts'
+import { closeGracefully } from './graceful-close.ts'
 import { LineSplitter } from './line-splitter.ts'
+import { parseRpcLine, type RpcError } from './rpc-line.ts'
 
 const LINE_MAX = 4 * 1024 * 1024
-const UNSENT_MAX = 1024 * 1024
-const FLIGHT_MAX = 64
-/** How long the other side has to read what is left, and then to hang up. */
-const FLUSH_MS = 30_000
-const LINGER_MS = 1000
+const UNSENT_BYTES_MAX = 1024 * 1024
+const PENDING_MAX = 64
 
-/** What is open as long as the connection is, and so is never under way. */
-const STANDING = 'subscriptions/listen'
+/** Stays open as long as the connection, so it never counts as pending. */
+const SUBSCRIBE = 'subscriptions/listen'
 
-export interface LineOptions {
-  /** Asked first: an answer that the package knows nothing of, or nothing. */
-  intercept?(request: JSONRPCRequest): Promise<Reply> | undefined
-  /** A line was whole, for the first time. */
+export interface LineTransportOptions {
+  /** Handles a request instead of the package; undefined leaves it to the package. */
+  intercept?(request: JSONRPCRequest): Promise<RpcReply> | undefined
+  /** True for a notification that the package need not see. */
+  ignoresNotification?(notification: JSONRPCNotification): boolean
   onFirstLine?(): void
 }
 
-export type Reply = { readonly result: object } | { readonly error: Omit<Fault, 'id'> }
+export type RpcReply = { readonly result: object } | { readonly error: Omit<RpcError, 'id'> }
 
 export class LineTransport implements Transport {
   onclose?: (() => void) | undefined
   onerror?: ((error: Error) => void) | undefined
   onmessage?: ((message: JSONRPCMessage) => void) | undefined
   readonly #socket: Duplex
-  readonly #options: LineOptions
+  readonly #options: LineTransportOptions
   readonly #lines = new LineSplitter()
-  readonly #flight = new Set<RequestId>()
-  readonly #landed = Promise.withResolvers<void>()
+  readonly #pending = new Set<RequestId>()
+  readonly #drained = Promise.withResolvers<void>()
   #hasLine = false
   #hasEnded = false
-  /** `leaving`: takes nothing more, and ends when all is answered. */
-  #state: 'open' | 'leaving' | 'over' = 'open'
+  /** `draining`: reads nothing more, and closes when every pending request is answered. */
+  #state: 'open' | 'draining' | 'closed' = 'open'
 
-  constructor(socket: Duplex, options: LineOptions = {}) {
+  constructor(socket: Duplex, options: LineTransportOptions = {}) {
     this.#socket = socket
     this.#options = options
   }
@@ -57,123 +56,111 @@ export class LineTransport implements Transport {
       this.#pump()
     })
     this.#socket.on('drain', () => this.#pump())
-    // Whoever has said all it had to say still gets its answers.
+    // A client that has closed its writing side still gets its responses.
     this.#socket.on('end', () => {
       this.#hasEnded = true
       this.#pump()
     })
     this.#socket.on('error', () => this.#socket.destroy())
     this.#socket.on('close', () => {
-      this.#state = 'over'
-      this.#landed.resolve()
+      this.#state = 'closed'
+      this.#drained.resolve()
       this.onclose?.()
     })
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
     this.#write(message)
-    if (!('method' in message) && message.id !== undefined) this.#land(message.id)
+    if (!('method' in message) && message.id !== undefined) this.#settle(message.id)
   }
 
   async close(): Promise<void> {
-    endSoon(this.#socket)
+    closeGracefully(this.#socket)
   }
 
-  /** Reads no more, and waits until what is under way has its answer. */
+  /** Stops reading and waits until all pending requests are answered. */
   async drain(): Promise<void> {
-    this.#leave()
-    await this.#landed.promise
+    this.#startDraining()
+    await this.#drained.promise
   }
 
   #isFull(): boolean {
-    return this.#flight.size >= FLIGHT_MAX || this.#socket.writableLength > UNSENT_MAX
+    return this.#pending.size >= PENDING_MAX || this.#socket.writableLength > UNSENT_BYTES_MAX
   }
 
   #pump(): void {
     while (this.#state === 'open' && !this.#isFull()) {
       const line = this.#lines.next()
       if (!line) break
-      if (line.length > LINE_MAX) this.#tooLong()
-      else if (line.length > 0) this.#take(line)
+      if (line.length > LINE_MAX) this.#refuseLongLine()
+      else if (line.length > 0) this.#handleLine(line)
     }
     if (this.#state !== 'open') return
     if (this.#isFull()) this.#socket.pause()
-    else if (this.#lines.unfinished > LINE_MAX) this.#tooLong()
-    else if (this.#hasEnded) this.#leave()
+    else if (this.#lines.pendingBytes > LINE_MAX) this.#refuseLongLine()
+    else if (this.#hasEnded) this.#startDraining()
     else this.#socket.resume()
   }
 
-  #take(line: Buffer): void {
+  #handleLine(line: Buffer): void {
     if (!this.#hasLine) this.#options.onFirstLine?.()
     this.#hasLine = true
-    const incoming = readIncoming(line)
+    const incoming = parseRpcLine(line)
     if (incoming.kind === 'fault') this.#writeFault(incoming.fault)
-    if (incoming.kind === 'request') this.#takeRequest(incoming.request)
-    if (incoming.kind === 'notification') this.#takeNotification(incoming.notification)
+    if (incoming.kind === 'request') this.#handleRequest(incoming.request)
+    if (incoming.kind === 'notification') this.#handleNotification(incoming.notification)
   }
 
-  #takeNotification(notification: JSONRPCNotification): void {
-    // What is under way is answered all the same: whoever gave up on it passes the answer over.
+  #handleNotification(notification: JSONRPCNotification): void {
+    if (this.#options.ignoresNotification?.(notification)) return
+    // A pending request is answered even when cancelled; the client ignores the response.
     const isCancel = notification.method === 'notifications/cancelled'
-    if (isCancel && this.#flight.has(notification.params?.requestId as RequestId)) return
+    if (isCancel && this.#pending.has(notification.params?.requestId as RequestId)) return
     this.onmessage?.(notification)
   }
 
-  #takeRequest(request: JSONRPCRequest): void {
+  #handleRequest(request: JSONRPCRequest): void {
     const { id } = request
-    if (this.#flight.has(id)) {
-      const message = 'invalid request: a request with this id is still under way'
+    if (this.#pending.has(id)) {
+      const message = 'invalid request: a request with this id is still pending'
       this.#writeFault({ id, code: ProtocolErrorCode.InvalidRequest, message })
       return
     }
     const reply = this.#options.intercept?.(request)
-    if (request.method !== STANDING) this.#flight.add(id)
+    if (request.method !== SUBSCRIBE) this.#pending.add(id)
     if (reply) void this.#answer(id, reply)
     else this.onmessage?.(request)
   }
 
-  async #answer(id: RequestId, reply: Promise<Reply>): Promise<void> {
+  async #answer(id: RequestId, reply: Promise<RpcReply>): Promise<void> {
     this.#write({ jsonrpc: '2.0', id, ...(await reply) })
-    this.#land(id)
+    this.#settle(id)
   }
 
-  #land(id: RequestId): void {
-    if (!this.#flight.delete(id)) return
+  #settle(id: RequestId): void {
+    if (!this.#pending.delete(id)) return
     if (this.#state === 'open') this.#pump()
-    else if (this.#flight.size === 0) this.#landed.resolve()
+    else if (this.#pending.size === 0) this.#drained.resolve()
   }
 
-  #leave(): void {
+  #startDraining(): void {
     if (this.#state !== 'open') return
-    this.#state = 'leaving'
-    if (this.#flight.size === 0) this.#landed.resolve()
-    void this.#landed.promise.then(() => endSoon(this.#socket))
+    this.#state = 'draining'
+    if (this.#pending.size === 0) this.#drained.resolve()
+    void this.#drained.promise.then(() => closeGracefully(this.#socket))
   }
 
-  #tooLong(): void {
-    const message = `parse error: a line holds at most ${LINE_MAX} bytes`
+  #refuseLongLine(): void {
+    const message = `parse error: line is longer than ${LINE_MAX} bytes`
     this.#writeFault({ id: null, code: ProtocolErrorCode.ParseError, message })
-    this.#leave()
+    this.#startDraining()
   }
 
-  #writeFault({ id, ...error }: Fault): void {
+  #writeFault({ id, ...error }: RpcError): void {
     this.#write({ jsonrpc: '2.0', id, error })
   }
 
   #write(message: object): void {
     if (this.#socket.writable) this.#socket.write(`${JSON.stringify(message)}\n`)
   }
-}
-
-/** Says the last line, if any, and ends. What still comes is read and dropped: who writes to nobody fails, and reads no more. */
-export function endSoon(socket: Duplex, line = ''): void {
-  if (socket.destroyed || socket.writableEnded) return
-  let timer = setTimeout(() => socket.destroy(), FLUSH_MS).unref()
-  socket.once('finish', () => {
-    clearTimeout(timer)
-    timer = setTimeout(() => socket.destroy(), LINGER_MS).unref()
-  })
-  socket.once('close', () => clearTimeout(timer))
-  socket.end(line)
-  socket.resume()
 }

@@ -1,29 +1,28 @@
-// Who is at the other end of a unix socket, as the kernel knows it. Node has no call for it, so the C library is asked where
-// this Node can; elsewhere nothing is known, and the rights of the socket's file alone decide who gets in.
-
+// Reads the uid of the peer of a unix socket (SO_PEERCRED). Node has no API for it, so this calls the C library through
+// `node:ffi`. Where that is not available, only the mode of the socket file protects it.
 import type { Socket } from 'node:net'
 import { endianness } from 'node:os'
-import { loadFfi } from '../lib/c-library.ts'
+import { loadFfi } from '../lib/ffi.ts'
+import { lazy } from '../lib/lazy.ts'
 
-/** As Linux has them. */
+/** Values of Linux. */
 const SOL_SOCKET = 1
 const SO_PEERCRED = 17
-/** Three numbers of four bytes: process, user, group. */
+/** struct ucred: pid, uid, gid of four bytes each. */
 const CREDENTIALS_BYTES = 12
 const UID_AT = 4
 
 type ReadPeer = (descriptor: number) => number | undefined
 
-let readPeer: ReadPeer | undefined
+const readPeer = lazy(openReader)
 
-/** The user at the other end; nothing where it cannot be known. */
+/** Undefined if it cannot be determined. */
 export function peerUid(socket: Socket): number | undefined {
-  readPeer ??= openReader()
   const descriptor = descriptorOf(socket)
-  return descriptor === undefined ? undefined : readPeer(descriptor)
+  return descriptor === undefined ? undefined : readPeer()(descriptor)
 }
 
-/** Node keeps it to itself, but there. */
+/** Node does not expose it otherwise. */
 function descriptorOf(socket: Socket): number | undefined {
   const handle: unknown = Reflect.get(socket, '_handle')
   const descriptor: unknown = typeof handle === 'object' && handle !== null ? Reflect.get(handle, 'fd') : undefined
@@ -31,13 +30,13 @@ function descriptorOf(socket: Socket): number | undefined {
 }
 
 function openReader(): ReadPeer {
-  const nobodyKnows: ReadPeer = () => undefined
-  if (process.platform !== 'linux' || endianness() !== 'LE') return nobodyKnows
+  const unknown: ReadPeer = () => undefined
+  if (process.platform !== 'linux' || endianness() !== 'LE') return unknown
   try {
     const library = loadFfi()?.dlopen(null, {
       getsockopt: { arguments: ['int32', 'int32', 'int32', 'buffer', 'buffer'], return: 'int32' },
     })
-    if (!library) return nobodyKnows
+    if (!library) return unknown
     const { getsockopt } = library.functions
     return (descriptor) => {
       const [credentials, length] = [Buffer.alloc(CREDENTIALS_BYTES), Buffer.alloc(4)]
@@ -46,6 +45,6 @@ function openReader(): ReadPeer {
       return credentials.readUInt32LE(UID_AT)
     }
   } catch {
-    return nobodyKnows
+    return unknown
   }
 }

@@ -1,29 +1,28 @@
-// What a run's process can see and reach. In a cell that is its own workspace, its own socket, the machine's programs to
-// read, and a network in which the folder's rules hold. Without one (`SANDBOX=none`) it is what its user can see.
+// A cell is the sandbox of one agent run. Inside, the agent sees its workspace, its tool socket and the machine's programs
+// (read-only), and reaches the network only through the folder's rules. `SANDBOX=none` runs agents without one.
 import type { AgentUser } from '../core/agent-user.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { RunLimits } from './limits.ts'
 
-/** An open directory. */
 export interface OpenDirectory {
   readonly fd: number
   close(): Promise<void>
 }
 
-/** The directory of one chat, which is the HOME of a run of reach `chat`. */
-export interface ChatPlace {
-  /** By its path, for a process without a cell. */
+/** The directory of one visitor chat: HOME of a run with reach `chat`. */
+export interface ChatDirectory {
+  /** Used without a sandbox. */
   readonly path: string
-  /** The same as a verified open directory. */
+  /** Opens the directory itself, so that replacing its path has no effect. */
   open(): Promise<OpenDirectory>
-  /** Top-level names of the workspace below which groups have workspaces of their own: these are not shown. */
+  /** Top-level directories of the workspace that contain workspaces of child groups. They are hidden. */
   readonly children: ReadonlySet<string>
-  /** Told how many entries of the workspace the run does not see because there are too many. */
-  onLeftOut?(count: number): void
+  /** Called with the number of entries that are hidden because there are too many. */
+  onOmitted?(count: number): void
 }
 
-/** Where a process finds what it was given. */
-export interface SeenPlaces {
+/** Paths as the agent's process sees them. */
+export interface VisiblePaths {
   /** Its working directory. */
   readonly workspace: string
   /** Its HOME, where it keeps its sessions. */
@@ -31,56 +30,60 @@ export interface SeenPlaces {
   readonly socket: string
 }
 
-/** What one run is given of the machine. */
-export interface Place {
+/** What one run may use. */
+export interface CellResources {
   readonly folder: string
-  /** The workspace by its path, for a process without a cell. */
+  /** Path of the workspace, used without a sandbox. */
   readonly home: string
-  /** The workspace as a verified open directory: what is mounted is this and not what its path leads to by then. */
+  /** Opens the workspace itself: an agent may replace its path before it is mounted. */
   openHome(): Promise<OpenDirectory>
-  /** The socket of this run. */
+  /** Path of the tool socket of this run. */
   readonly socket: string
-  /** Of a run that visitors ask for: it writes there, and reads the workspace. */
-  readonly chat?: ChatPlace | undefined
-  /** Texts that it finds as read-only files, by their absolute path inside. */
+  /** Set for reach `chat`: the run writes here, and the workspace is read-only. */
+  readonly chat?: ChatDirectory | undefined
+  /** Read-only files, by their absolute path inside. */
   readonly texts?: Readonly<Record<string, string>> | undefined
-  /** The descriptor over which it hands its listener to the proxy; without one it has no way out. */
+  /** Descriptor over which the sandbox passes its proxy listener to svc; without it there is no network. */
   readonly handover?: number | undefined
 }
 
-/** A descriptor of a new process: one that is handed down, a text to read, or the pipe by which it reports its start. */
+/** A descriptor of the new process: an inherited one, a text to read, or the pipe for its start status. */
 export type Descriptor = number | { readonly text: string } | 'status'
 
-/** How a process is started there. */
-export interface Entry {
+export interface SpawnSpec {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly user?: AgentUser | undefined
-  /** How many processes stand around the program, one in the other. */
+  /** Number of wrapper processes around the program. */
   readonly wrappers: number
-  /** From 3 on. */
+  /** Numbered from 3. */
   readonly descriptors: readonly Descriptor[]
-  /** Closes what was opened for the start. */
+  /** Closes the descriptors that were opened for the start. */
   release(): Promise<void>
 }
 
 export interface Cell {
   readonly kind: 'bwrap' | 'none'
-  /** Whom its processes run as, where that is not the user of svc. */
+  /** The user of its processes, if it is not the user of svc. */
   readonly user?: AgentUser | undefined
   readonly limits: RunLimits
-  /** Whether a run has the network of the machine. */
+  /** Whether runs use the network of the machine without rules. */
   readonly isNetworkOpen: boolean
-  seen(place: Pick<Place, 'home' | 'socket' | 'chat'>): SeenPlaces
-  /** Where it finds a file of svc. */
-  inner(path: string): string
+  visiblePaths(resources: Pick<CellResources, 'home' | 'socket' | 'chat'>): VisiblePaths
+  /** Path inside of a file of svc. */
+  pathInside(path: string): string
   searchPath(path: string): string
-  enter(place: Place, argv: readonly string[], env: Readonly<Record<string, string>>): Promise<Entry>
+  prepareSpawn(
+    resources: CellResources,
+    argv: readonly string[],
+    env: Readonly<Record<string, string>>,
+  ): Promise<SpawnSpec>
   close(): void
 }
 
-/** Refuses what would become another argument: bubblewrap reads arguments that end with a NUL each. */
+/** Bubblewrap reads NUL-terminated arguments, so a NUL would inject another argument. */
 export function mustBeWithoutNul(values: readonly string[]): void {
-  if (values.some((value) => value.includes('\0'))) refuse('invalid', 'an argument or a variable of a run holds a NUL')
+  if (values.some((value) => value.includes('\0')))
+    refuse('invalid', 'an argument or environment variable of a run contains a NUL character')
 }

@@ -1,4 +1,4 @@
-// Who agents are, what they can see and what they can reach, in sentences for the operator.
+// Describes for the operator which user agents run as, and what they can read and reach.
 import { type AgentUser, agentUser } from '../core/agent-user.ts'
 import type { CellSettings } from './settings.ts'
 
@@ -16,14 +16,14 @@ export function describeCells(
     user: user ? `uid ${user.uid}` : `the user of svc (uid ${process.getuid?.() ?? 'unknown'})`,
     files:
       settings.SANDBOX === 'none'
-        ? 'every file that this user can open (SANDBOX=none)'
+        ? 'all files of this user (SANDBOX=none)'
         : [
-            'its own workspace, programs of the machine to read',
-            ...settings.SANDBOX_PATHS.map((path) => `${path} to read`),
+            'its own workspace, programs of the machine (read-only)',
+            ...settings.SANDBOX_PATHS.map((path) => `${path} (read-only)`),
           ].join(', '),
     network:
       settings.SANDBOX === 'none' || settings.NETWORK === 'open'
-        ? `everything that this machine can reach (${settings.SANDBOX === 'none' ? 'SANDBOX=none' : 'NETWORK=open'})`
-        : 'the hosts of svc network rules and its own model',
+        ? `every host that this machine can reach (${settings.SANDBOX === 'none' ? 'SANDBOX=none' : 'NETWORK=open'})`
+        : 'the hosts allowed by svc network, and its own model',
   }
 }

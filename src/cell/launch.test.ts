@@ -4,25 +4,25 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { agentDir } from '../../test/support/agent-files.ts'
 import type { Cell } from './cell.ts'
 import { launch } from './launch.ts'
-import { OpenCell } from './no-cell.ts'
+import { UnconfinedCell } from './unconfined-cell.ts'
 
 const LIMITS = { processes: 1, memoryBytes: 1, files: 1, cpuMs: 1 }
 
-test('all that a program prints is read, however long it takes to close what was opened for its start', async (t) => {
+test('reads all output of a program, even if closing its descriptors takes long', async (t) => {
   const home = agentDir(t)
   const place = { folder: 'a', home, socket: '', openHome: async () => ({ fd: -1, close: async () => undefined }) }
-  const plain = new OpenCell(undefined, LIMITS)
+  const plain = new UnconfinedCell(undefined, LIMITS)
   const slow: Cell = {
     kind: 'none',
     isNetworkOpen: true,
     limits: LIMITS,
-    seen: (place) => plain.seen(place),
-    inner: (path) => path,
+    visiblePaths: (place) => plain.visiblePaths(place),
+    pathInside: (path) => path,
     searchPath: (path) => path,
     close: () => undefined,
-    enter: async (...args) => ({
-      ...(await plain.enter(...args)),
-      // Longer than the program lives.
+    prepareSpawn: async (...args) => ({
+      ...(await plain.prepareSpawn(...args)),
+      // Longer than the program runs.
       release: () => pause(500, undefined, { ref: false }),
     }),
   }
@@ -31,14 +31,14 @@ test('all that a program prints is read, however long it takes to close what was
   child.stdout?.on('data', (text) => {
     said += text
   })
-  assert.deepEqual(await ended, { code: 0, signal: null, isStanding: true })
+  assert.deepEqual(await ended, { code: 0, signal: null, isCellReady: true })
   assert.equal(said, 'hello\n')
 })
 
-test('a program that is not there is told, and nothing is thrown', async (t) => {
+test('reports a missing program without throwing', async (t) => {
   const home = agentDir(t)
   const place = { folder: 'a', home, socket: '', openHome: async () => ({ fd: -1, close: async () => undefined }) }
-  const { ended } = await launch(new OpenCell(undefined, LIMITS), place, ['/no/such/program'], {})
-  const { code, error, isStanding } = await ended
-  assert.deepEqual([code, error?.code, isStanding], [null, 'ENOENT', true])
+  const { ended } = await launch(new UnconfinedCell(undefined, LIMITS), place, ['/no/such/program'], {})
+  const { code, error, isCellReady } = await ended
+  assert.deepEqual([code, error?.code, isCellReady], [null, 'ENOENT', true])
 })

@@ -1,74 +1,74 @@
-// Starts a process in a cell, as the head of its own process group, and ends all of that group.
+// Starts a process in a sandbox as leader of its own process group, and stops the whole group.
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as pause, setImmediate as turnOver } from 'node:timers/promises'
-import type { Cell, Descriptor, Place } from './cell.ts'
-import { STANDING } from './init.ts'
-import { treeOf } from './usage.ts'
+import { READY_MARK } from './bubblewrap/init-program.ts'
+import type { Cell, CellResources, Descriptor } from './cell.ts'
+import { processTree } from './resource-usage.ts'
 
-/** Between asking and killing. */
+/** Time between SIGTERM and SIGKILL. */
 const GRACE_MS = 2000
-/** How long what a process has left in its pipes may take after its end. */
+/** Time to read the remaining output of a process after it exited. */
 const DRAIN_MS = 2000
 const STATUS_MAX = 500
 const FIRST_FD = 3
 
-export interface Launched {
+export interface LaunchedProcess {
   readonly child: ChildProcess
-  /** When it has ended and all of its output is here, or when it could not be started. Never rejects. */
-  readonly ended: Promise<Ended>
-  /** Asks all of the group to end, and kills what has not. Resolves when it is over. */
-  stop(): Promise<Ended>
+  /** Resolves when the process exited and its output was read, or when it could not be started. Never rejects. */
+  readonly ended: Promise<CellProcessExit>
+  /** Sends SIGTERM to the group, then SIGKILL. Resolves when the process ended. */
+  stop(): Promise<CellProcessExit>
 }
 
-export interface Ended {
+export interface CellProcessExit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
-  /** Why it could not be started at all. */
+  /** Why the process could not be spawned. */
   readonly error?: NodeJS.ErrnoException | undefined
-  /** False where the cell around it could not be made; true where there is none. */
-  readonly isStanding: boolean
-  /** Why the program in the cell could not be started. */
+  /** False if the sandbox could not be created; true if none is used. */
+  readonly isCellReady: boolean
+  /** Why the program could not be started in the sandbox. */
   readonly startFault?: string | undefined
 }
 
-/** The caller must attach its readers of the output at once, before it awaits anything else. */
+/** The caller must attach output listeners before it awaits anything else. */
 export async function launch(
   cell: Cell,
-  place: Place,
+  resources: CellResources,
   argv: readonly string[],
   environment: Readonly<Record<string, string>>,
-): Promise<Launched> {
-  const entry = await cell.enter(place, argv, environment)
+): Promise<LaunchedProcess> {
+  const spec = await cell.prepareSpawn(resources, argv, environment)
   const {
     argv: [program = '', ...args],
     descriptors,
     user,
-  } = entry
+  } = spec
   let child: ChildProcess
-  let ended: Promise<Ended>
+  let ended: Promise<CellProcessExit>
   try {
     child = spawn(program, args, {
-      cwd: entry.cwd,
-      env: { ...entry.env },
+      cwd: spec.cwd,
+      env: { ...spec.env },
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe', ...descriptors.map((each) => (typeof each === 'number' ? each : 'pipe'))],
       ...user,
     })
-    // A program that does not read its input to the end is no failure of ours.
+    // The program may exit before it has read all of its input.
     child.stdin?.on('error', () => undefined)
-    // Before anything is awaited: a program that is not there is told in the next tick.
-    ended = endOf(child, serve(child, descriptors))
+    // Before any await: a missing program emits `error` in the next tick.
+    ended = waitForExit(child, servePipes(child, descriptors))
   } finally {
-    // Not awaited: Node drops what a process has printed when it ends before anybody reads, and the caller reads only when
-    // this returns.
-    void entry.release().catch(() => undefined)
+    // Not awaited: Node drops output of a process that exits before listeners are attached, and the caller attaches them
+    // after this returns.
+    void spec.release().catch(() => undefined)
   }
   return {
     child,
     ended,
     stop: async () => {
-      await askToEnd(child, entry.wrappers)
+      await terminate(child, spec.wrappers)
       const timer = setTimeout(() => signalGroup(child, 'SIGKILL'), GRACE_MS)
       try {
         return await ended
@@ -79,8 +79,8 @@ export async function launch(
   }
 }
 
-/** Writes the texts, and answers with what the process has reported so far; nothing where it does not report. */
-function serve({ stdio }: ChildProcess, descriptors: readonly Descriptor[]): () => string | undefined {
+/** Writes the texts, and returns a reader of the status so far; undefined if the process reports none. */
+function servePipes({ stdio }: ChildProcess, descriptors: readonly Descriptor[]): () => string | undefined {
   let status: string | undefined
   for (const [at, descriptor] of descriptors.entries()) {
     const pipe = stdio[FIRST_FD + at]
@@ -97,37 +97,37 @@ function serve({ stdio }: ChildProcess, descriptors: readonly Descriptor[]): () 
   return () => status
 }
 
-function endOf(child: ChildProcess, statusOf: () => string | undefined): Promise<Ended> {
-  const report = (): Pick<Ended, 'isStanding' | 'startFault'> => {
+function waitForExit(child: ChildProcess, statusOf: () => string | undefined): Promise<CellProcessExit> {
+  const report = (): Pick<CellProcessExit, 'isCellReady' | 'startFault'> => {
     const status = statusOf()
-    if (status === undefined || status === STANDING) return { isStanding: true }
-    if (!status.startsWith(STANDING)) return { isStanding: false, ...(status === '' ? {} : { startFault: status }) }
-    return { isStanding: true, startFault: status.slice(STANDING.length) }
+    if (status === undefined || status === READY_MARK) return { isCellReady: true }
+    if (!status.startsWith(READY_MARK)) return { isCellReady: false, ...(status === '' ? {} : { startFault: status }) }
+    return { isCellReady: true, startFault: status.slice(READY_MARK.length) }
   }
   return new Promise((resolve) => {
     child.on('error', (error) => {
-      if (child.pid === undefined) resolve({ code: null, signal: null, error, isStanding: statusOf() === undefined })
+      if (child.pid === undefined) resolve({ code: null, signal: null, error, isCellReady: statusOf() === undefined })
     })
     child.on('exit', (code, signal) => {
-      // What it has left running in the background is not left running.
+      // Kill background processes that it left.
       signalGroup(child, 'SIGKILL')
-      // A process that has left the group and holds a pipe is not waited for.
-      void letGo(child)
+      // Do not wait for a process that left the group and keeps a pipe open.
+      void destroyPipes(child)
       child.on('close', () => resolve({ code, signal, ...report() }))
     })
   })
 }
 
-async function letGo({ stdio }: ChildProcess): Promise<void> {
+async function destroyPipes({ stdio }: ChildProcess): Promise<void> {
   await pause(DRAIN_MS, undefined, { ref: false })
-  // Time may have passed because this process stood still: what has come meanwhile is read first.
+  // This process may have been suspended: read pending output first.
   await turnOver()
   for (const pipe of stdio.slice(1)) pipe?.destroy()
 }
 
-/** Those in a cell have a session of their own, and ending the wrapper around them would kill them at once. */
-async function askToEnd(child: ChildProcess, wrappers: number): Promise<void> {
-  const inside = child.pid === undefined || wrappers === 0 ? [] : (await treeOf(child.pid)).slice(wrappers)
+/** In a sandbox, only the inner processes get SIGTERM: terminating the wrapper would kill them at once. */
+async function terminate(child: ChildProcess, wrappers: number): Promise<void> {
+  const inside = child.pid === undefined || wrappers === 0 ? [] : (await processTree(child.pid)).slice(wrappers)
   if (inside.length === 0) signalGroup(child, 'SIGTERM')
   for (const pid of inside) signal(pid, 'SIGTERM')
 }
@@ -140,6 +140,6 @@ function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name)
   } catch {
-    // It is gone already.
+    // It has already exited.
   }
 }

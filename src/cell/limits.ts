@@ -1,9 +1,9 @@
-// How much one run may use. The kernel holds each process to it; what all processes of a run use together is sampled
-// (`usage.ts`), because limits of a whole tree need a control group, which an ordinary user mostly cannot make.
+// Limits of one run. The kernel enforces them per process. `resource-usage.ts` samples the sum over all processes of a run,
+// because enforcing that needs a control group, which ordinary users usually cannot create.
 import type { CellSettings } from './settings.ts'
 
 export interface RunLimits {
-  /** Processes and threads. In a cell they are counted per run, because each has a user namespace of its own. */
+  /** Processes and threads. In a sandbox they count per run, because each run has its own user namespace. */
   readonly processes: number
   readonly memoryBytes: number
   readonly files: number
@@ -19,7 +19,7 @@ export function runLimits(settings: CellSettings): RunLimits {
   }
 }
 
-/** Linux's numbers of the resources. */
+/** Resource numbers of Linux. */
 const RLIMIT_CPU = 0
 const RLIMIT_DATA = 2
 const RLIMIT_CORE = 4
@@ -27,8 +27,8 @@ const RLIMIT_NPROC = 6
 const RLIMIT_NOFILE = 7
 
 /**
- * For `setrlimit`. Memory is limited as data and not as address space: V8 and the JVM reserve far more addresses than they
- * ever use.
+ * For `setrlimit`. Memory is limited by RLIMIT_DATA, not RLIMIT_AS: V8 and the JVM reserve far more address space than
+ * they use.
  */
 export function resourceLimits({ processes, memoryBytes, files, cpuMs }: RunLimits): Map<number, number> {
   const all: [number, number][] = [
@@ -41,7 +41,7 @@ export function resourceLimits({ processes, memoryBytes, files, cpuMs }: RunLimi
   return new Map(all.filter(([, value]) => Number.isFinite(value)))
 }
 
-/** What /tmp and /dev/shm of a cell may hold, each: they are memory that no limit of a process covers. */
-export function temporaryBytes({ memoryBytes }: RunLimits): number {
+/** Size limit of /tmp and /dev/shm each: they are memory that no process limit covers. */
+export function tmpfsBytes({ memoryBytes }: RunLimits): number {
   return Math.max(1_048_576, Math.floor(memoryBytes / 4))
 }

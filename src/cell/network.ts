@@ -1,29 +1,29 @@
-// The port of a run's way out: opened for one run, handed to its cell, and closed with it.
+// The network of one run, opened before its sandbox starts and closed with it.
 
-/** Where the run's own model answers: allowed for that run, exactly there. */
-export interface ModelEndpoint {
-  /** A name or an address. */
+/** Address of the run's model endpoint, which the run may reach besides the rules of its folder. */
+export interface ModelAddress {
+  /** Host name or IP address. */
   readonly host: string
   readonly port: number
-  /** False where a person has named it who may not open private addresses to runs. */
+  /** False if it was set by a person who may not open private addresses to runs. */
   readonly mayBePrivate: boolean
 }
 
 export interface RunNetwork {
-  /** The descriptor over which the cell hands its listener to the proxy. */
+  /** Descriptor over which the sandbox passes its listener to the proxy. */
   readonly handover: number
-  /** Closes this process's copy of `handover`, once the cell has been started. */
+  /** Closes this process's copy of `handover` after the sandbox has started. */
   release(): void
-  /** Ends every connection of the run. */
+  /** Closes every connection of the run. */
   close(): Promise<void>
 }
 
 export interface Network {
-  open(folder: string, endpoint?: ModelEndpoint): Promise<RunNetwork>
+  open(folder: string, endpoint?: ModelAddress): Promise<RunNetwork>
 }
 
-/** Of a URL; undefined where it has no host. */
-export function endpointOf(url: string, mayBePrivate = true): ModelEndpoint | undefined {
+/** Undefined if the URL has no host. */
+export function modelAddressOf(url: string, mayBePrivate = true): ModelAddress | undefined {
   if (!URL.canParse(url)) return undefined
   const { hostname, port, protocol } = new URL(url)
   if (hostname === '') return undefined

@@ -5,7 +5,13 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { tempDir } from '../../test/support/temp.ts'
-import { type ActionName, type Actions, type Channel, ChannelFault, type Delivered } from '../core/channel.ts'
+import {
+  type ActionName,
+  type Channel,
+  type ChannelActions,
+  ChannelError,
+  type DeliveryReceipt,
+} from '../core/delivery/channel.ts'
 
 export interface Subject {
   readonly channel: Channel
@@ -50,7 +56,7 @@ const TOOLS: Readonly<Record<string, readonly string[]>> = {
   unpin_message: ['chatJid', 'targetId'],
 }
 
-type Doing = { readonly [A in ActionName]: (act: Actions[A], on: Target) => Promise<unknown> }
+type Doing = { readonly [A in ActionName]: (act: ChannelActions[A], on: Target) => Promise<unknown> }
 
 interface Target {
   readonly jid: string
@@ -124,7 +130,7 @@ export function channelContract(open: (t: TestContext) => Promise<Subject>): voi
     const { channel, perform, delivered, abilities } = await opened(t)
     if (channel.isInternal) return
     for (const action of SENDING.filter((name) => abilities.includes(name))) {
-      const sent = (await perform(action, { key: action })) as Delivered
+      const sent = (await perform(action, { key: action })) as DeliveryReceipt
       assert.equal((await delivered(action)).length, 1, action)
       if (abilities.includes('pin_message')) await perform('pin_message', { id: sent.id ?? assert.fail(action) })
     }
@@ -135,8 +141,8 @@ export function channelContract(open: (t: TestContext) => Promise<Subject>): voi
     if (channel.isInternal) return
     for (const action of SENDING.filter((name) => abilities.includes(name))) {
       const [one, two] = [await perform(action, { key: action }), await perform(action, { key: action })]
-      assert.equal((await delivered(action)).length, channel.isKeyed ? 1 : 2, action)
-      if (channel.isKeyed) assert.deepEqual(one, two)
+      assert.equal((await delivered(action)).length, channel.isIdempotent ? 1 : 2, action)
+      if (channel.isIdempotent) assert.deepEqual(one, two)
     }
   })
 
@@ -173,15 +179,15 @@ export function channelContract(open: (t: TestContext) => Promise<Subject>): voi
 }
 
 /** A step of its own, because the action and what it takes belong together. */
-function doing<A extends ActionName>(action: A, act: Actions[A], target: Target): Promise<unknown> {
+function doing<A extends ActionName>(action: A, act: ChannelActions[A], target: Target): Promise<unknown> {
   const perform: Doing[A] = DO[action]
   return perform(act, target)
 }
 
 /** For `assert.rejects`. */
-export function isFault(kind: ChannelFault['kind'], text: string | RegExp = ''): (error: unknown) => boolean {
+export function isFault(kind: ChannelError['kind'], text: string | RegExp = ''): (error: unknown) => boolean {
   return (error) => {
-    assert.ok(error instanceof ChannelFault, String(error))
+    assert.ok(error instanceof ChannelError, String(error))
     assert.equal(error.kind, kind, error.message)
     if (text !== '') assert.match(error.message, new RegExp(text))
     return true

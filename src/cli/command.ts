@@ -1,27 +1,29 @@
 // What a command is, and what it is given: argv as typed arguments, the verbs of an instance, and a printer. It holds no rule.
 import { userInfo } from 'node:os'
 import type { z } from 'zod'
-import type { Caller } from '../core/caller.ts'
-import type { OpenHost } from '../daemons/host.ts'
+import type { Caller } from '../core/access/caller.ts'
+import type { OpenHost } from '../daemons/process/host.ts'
 import type { Clock } from '../lib/clock.ts'
-import { isPlain, type Out, type Printer, printer } from '../lib/print.ts'
+import { isPlainText, type OutputStream, type Printer, printer } from '../lib/command-line/print.ts'
 import {
   type DeclaredCommand,
-  type Command as ProgramCommand,
-  type Commands as ProgramCommands,
-  command as programCommand,
-} from '../lib/program.ts'
+  type ProgramCommand,
+  type ProgramCommands,
+  declareCommand as programCommand,
+} from '../lib/command-line/program.ts'
 import { refuse } from '../lib/refusal.ts'
-import type { Source } from '../lib/settings.ts'
+import type { SettingSource } from '../lib/settings.ts'
 import type { NamedVerb } from '../registry/resource.ts'
-import type { Configured } from './instance.ts'
+import type { ConfiguredInstance } from './instance/instance.ts'
 
 /** The process as a command sees it; tests pass their own. */
-export interface Io {
-  readonly stdout: Out
-  readonly stderr: Out
+export interface SvcIo {
+  readonly stdout: OutputStream
+  readonly stderr: OutputStream
   readonly stdin: AsyncIterable<Uint8Array>
-  readonly environment: Source
+  /** Writes bytes to stdout, for data that is no text. Rejects when they cannot be written, also where the reader has left. */
+  output(bytes: Uint8Array): Promise<void>
+  readonly environment: SettingSource
   readonly clock: Clock
   /** Asks the operator for a line that the terminal does not echo; absent where there is no terminal. */
   readonly ask?: ((question: string) => Promise<string>) | undefined
@@ -31,24 +33,24 @@ export interface Io {
   stopped(): Promise<void>
 }
 
-export type Command = ProgramCommand<Svc>
-export type Commands = ProgramCommands<Command>
+export type SvcCommand = ProgramCommand<SvcContext>
+export type SvcCommands = ProgramCommands<SvcCommand>
 
-export function command<const U extends string>(declared: DeclaredCommand<Svc, U>): Command {
+export function svcCommand<const U extends string>(declared: DeclaredCommand<SvcContext, U>): SvcCommand {
   return programCommand(declared)
 }
 
 /** An instance with its store open. */
-export interface Opened extends Configured {
+export interface OpenedInstance extends ConfiguredInstance {
   readonly host: OpenHost
 }
 
-export interface Svc {
-  readonly io: Io
-  readonly commands: Commands
+export interface SvcContext {
+  readonly io: SvcIo
+  readonly commands: SvcCommands
   readonly print: Printer
   /** Opened when first asked for, closed when the command has ended. */
-  open(): Promise<Opened>
+  open(): Promise<OpenedInstance>
   /** One verb, as whoever sits at this machine. */
   call<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: z.input<I>): Promise<O>
   /** All rows of a list, page by page. */
@@ -59,20 +61,24 @@ export interface Svc {
   ): Promise<T[]>
 }
 
-export interface OpenSvc extends Svc {
+export interface OpenSvcContext extends SvcContext {
   close(): Promise<void>
 }
 
-export function openSvc(io: Io, commands: Commands, args: { instance?: unknown; json?: unknown }): OpenSvc {
-  const print = printer({ ...io, plain: isPlain(io.environment), json: args.json === true })
-  let opened: Promise<Opened> | undefined
-  const open = (): Promise<Opened> => {
+export function openSvcContext(
+  io: SvcIo,
+  commands: SvcCommands,
+  args: { instance?: unknown; json?: unknown },
+): OpenSvcContext {
+  const print = printer({ ...io, plain: isPlainText(io.environment), json: args.json === true })
+  let opened: Promise<OpenedInstance> | undefined
+  const open = (): Promise<OpenedInstance> => {
     opened ??= openNamed(io, print, args.instance)
     return opened
   }
-  const call: Svc['call'] = async (verb, input) => {
-    const [{ host }, { call }] = [await open(), await import('../registry/call.ts')]
-    return call({ host, caller: hostCaller(), face: 'cli' }, verb, input)
+  const call: SvcContext['call'] = async (verb, input) => {
+    const [{ host }, { callVerb }] = [await open(), await import('../registry/call.ts')]
+    return callVerb({ host, caller: hostCaller(), face: 'cli' }, verb, input)
   }
   return {
     io,
@@ -98,10 +104,10 @@ export function openSvc(io: Io, commands: Commands, args: { instance?: unknown; 
   }
 }
 
-async function openNamed(io: Io, print: Printer, name: unknown): Promise<Opened> {
+async function openNamed(io: SvcIo, print: Printer, name: unknown): Promise<OpenedInstance> {
   if (typeof name !== 'string') refuse('invalid', 'this command has no instance')
   // Loaded late: what is wrong with the arguments is said without it.
-  const { findInstance, openInstance } = await import('./instance.ts')
+  const { findInstance, openInstance } = await import('./instance/instance.ts')
   const configured = await findInstance(name, io.environment)
   for (const warning of configured.warnings) print.warn(warning)
   return { ...configured, host: await openInstance(configured, { clock: io.clock }) }

@@ -1,7 +1,7 @@
 // What stands around the commands on the page of help.
-import type { Page } from '../lib/help.ts'
+import type { HelpPage } from '../lib/command-line/help.ts'
 
-export const SVC_PAGE: Page = {
+export const SVC_HELP: HelpPage = {
   name: 'svc',
   head: `svc runs agents on your own machine: one agent lives in one folder, and messages reach it through chats and links.
 

@@ -1,8 +1,8 @@
 // The page of help: bin/help.txt holds it, so that the front can print it without loading anything.
-import { helpOn } from '../lib/help.ts'
-import { commands } from './commands/index.ts'
-import { SVC_PAGE } from './help-page.ts'
+import { helpOn } from '../lib/command-line/help.ts'
+import { svcCommands } from './commands/index.ts'
+import { SVC_HELP } from './help-page.ts'
 
-export function helpText(): Promise<string> {
-  return helpOn(SVC_PAGE, commands, undefined)
+export function svcHelpText(): Promise<string> {
+  return helpOn(SVC_HELP, svcCommands, undefined)
 }

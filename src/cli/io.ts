@@ -1,25 +1,29 @@
 // The process's own streams, environment and signals as a command is given them.
 import { isatty } from 'node:tty'
 import { systemClock } from '../lib/clock.ts'
+import { exitWith, processOutput } from '../lib/command-line/process-output.ts'
 import { refuse } from '../lib/refusal.ts'
 import { environment } from '../lib/settings.ts'
-import { endWith, processOuts } from '../lib/streams.ts'
-import type { Io } from './command.ts'
-import { main } from './main.ts'
-import { Terminal } from './terminal.ts'
+import type { SvcIo } from './command.ts'
+import { Terminal } from './input/terminal.ts'
+import { runSvc } from './main.ts'
 
 export async function runProcess(): Promise<void> {
   // At once where it failed: after a failure of the disk, a store that is still open must not be closed.
-  endWith(await main(process.argv.slice(2), processIo()))
+  exitWith(await runSvc(process.argv.slice(2), processIo()))
 }
 
-function processIo(): Io {
+function processIo(): SvcIo {
   return {
-    ...processOuts('svc'),
+    ...processOutput('svc'),
     // Asked for late: touching it would keep the process waiting for a terminal.
     get stdin() {
       return process.stdin
     },
+    output: (bytes) =>
+      new Promise((resolve, reject) => {
+        process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()))
+      }),
     ...(isatty(0) ? questions() : {}),
     environment: environment(),
     clock: systemClock,
@@ -31,14 +35,14 @@ function processIo(): Io {
   }
 }
 
-function questions(): Pick<Io, 'ask' | 'prompt'> {
+function questions(): Pick<SvcIo, 'ask' | 'prompt'> {
   const terminal = new Terminal(
     () => process.stdin,
     (text) => void process.stderr.write(text),
   )
   const answered = (line: string | undefined): string => line ?? refuse('invalid', 'stopped: nothing was changed')
   return {
-    ask: async (question) => answered(await terminal.hidden(question)),
-    prompt: async (question) => answered(await terminal.line(question)),
+    ask: async (question) => answered(await terminal.promptHidden(question)),
+    prompt: async (question) => answered(await terminal.promptLine(question)),
   }
 }

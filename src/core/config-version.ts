@@ -1,7 +1,7 @@
-// The number that `apply` counts up and a manifest must name.
+// The configuration version: `apply` increments it, and a manifest must name the current one.
 import { z } from 'zod'
 import type { Tx } from '../store/engine.ts'
-import { run } from '../store/statement.ts'
+import { execute, integer, queryOne } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 
 export const configVersion = new Table({
@@ -17,10 +17,9 @@ export const configVersion = new Table({
 })
 
 export async function readConfigVersion(tx: Tx): Promise<number> {
-  const { rows } = await run(tx, 'select version from config_version where id = 1')
-  return Number(rows[0]?.version)
+  return (await queryOne(tx, { version: integer }, 'select version from config_version where id = 1')).version
 }
 
 export async function bumpConfigVersion(tx: Tx): Promise<void> {
-  await run(tx, 'update config_version set version = version + 1 where id = 1')
+  await execute(tx, 'update config_version set version = version + 1 where id = 1')
 }

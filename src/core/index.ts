@@ -1,39 +1,39 @@
-// The tables that are no resource or that rules read, in creation order.
-import { acl, aclMembership } from './acl.ts'
-import { networkRules } from './allowlist.ts'
-import { channelRegistrations } from './channel-registrations.ts'
-import { channelSecrets } from './channel-secrets.ts'
-import { chats } from './chat-state.ts'
-import { chatEvents } from './chats.ts'
+// Tables declared in src/core, in creation order. Resources that have no rules declare theirs in src/resources.
+import { acl, aclMembership } from './access/acl.ts'
+import { networkRules } from './access/allowlist.ts'
+import { pendingActions } from './access/approvals.ts'
+import { networkDenials } from './access/network-denials.ts'
+import { chatEvents } from './chats/chat-events.ts'
+import { chats } from './chats/chats.ts'
 import { configVersion } from './config-version.ts'
-import { conversations, folderTurns, sessionLog } from './conversations.ts'
-import { costLog, users } from './costs.ts'
-import { engagements } from './engagement.ts'
-import { envelopes } from './envelopes.ts'
-import { fetched } from './fetched.ts'
-import { groups } from './groups.ts'
-import { idempotencyKeys } from './idempotency.ts'
-import { identities, identityClaims } from './identities.ts'
-import { inbox, routing } from './inbox.ts'
-import { linkStats } from './link-stats.ts'
-import { messageChanges } from './message-changes.ts'
-import { filing, messages } from './messages.ts'
-import { modelKeys } from './model-keys.ts'
-import { networkDenials } from './network-denials.ts'
-import { outbox } from './outbox.ts'
-import { pendingActions } from './pending-actions.ts'
-import { proxydRoutes } from './proxyd-routes.ts'
-import { frames, rounds } from './rounds.ts'
-import { routeTokens } from './route-tokens.ts'
-import { routes } from './routes.ts'
-import { sandboxEntries, sandboxRooms } from './sandbox.ts'
-import { signingKeys } from './signing-keys.ts'
-import { storageUse } from './storage-use.ts'
-import { taskLeases } from './task-leases.ts'
-import { scheduledTasks, taskRunLogs } from './tasks.ts'
-import { turns } from './turns.ts'
-import { webHosts } from './web-hosts.ts'
-import { webRoutes } from './web-routes.ts'
+import { channelRegistrations } from './delivery/channel-registrations.ts'
+import { outbox } from './delivery/outbox.ts'
+import { sandboxEntries, sandboxRooms } from './delivery/sandbox-rooms.ts'
+import { groups } from './groups/groups.ts'
+import { idempotencyKeys } from './links/idempotency-keys.ts'
+import { linkStats } from './links/link-stats.ts'
+import { proxydRoutes } from './links/proxyd-routes.ts'
+import { routeTokens } from './links/route-tokens.ts'
+import { storageUse } from './links/storage-use.ts'
+import { webHosts } from './links/web-hosts.ts'
+import { webRoutes } from './links/web-routes.ts'
+import { envelopes } from './messages/envelopes.ts'
+import { fetched } from './messages/fetched-messages.ts'
+import { inbox, routing } from './messages/inbox.ts'
+import { messageChanges } from './messages/message-changes.ts'
+import { filing, messages } from './messages/messages.ts'
+import { identities, identityClaims } from './people/identities.ts'
+import { engagements } from './routing/engagements.ts'
+import { routes } from './routing/routes.ts'
+import { taskLeases } from './schedule/task-leases.ts'
+import { scheduledTasks, taskRunLogs } from './schedule/tasks.ts'
+import { channelSecrets } from './secrets/channel-secrets.ts'
+import { modelKeys } from './secrets/model-keys.ts'
+import { signingKeys } from './secrets/signing-keys.ts'
+import { conversations, folderTurns, sessionLog } from './turns/conversations.ts'
+import { costLog, dailyCosts, users } from './turns/costs.ts'
+import { frames, rounds } from './turns/rounds.ts'
+import { turns } from './turns/turns.ts'
 
 export const coreTables = [
   configVersion,
@@ -53,15 +53,16 @@ export const coreTables = [
   identityClaims,
   users,
   costLog,
+  dailyCosts,
   messages,
   filing,
   chatEvents,
   rounds,
-  frames,
   idempotencyKeys,
   linkStats,
   envelopes,
   inbox,
+  frames,
   routing,
   conversations,
   folderTurns,

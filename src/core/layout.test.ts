@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { Refusal } from '../lib/refusal.ts'
 import { chatDir, dataDir, groupDirs, instanceName, layout } from './layout.ts'
 
-test('an instance lies under SVC_DATA_DIR, else under the data directory of the prefix', () => {
+test('places an instance under SVC_DATA_DIR, or under PREFIX/data by default', () => {
   assert.equal(dataDir('demo', { SVC_DATA_DIR: '/var/svc' }), '/var/svc/svc_demo')
   assert.equal(dataDir('demo', { SVC_DATA_DIR: '/var/svc', PREFIX: '/opt' }), '/var/svc/svc_demo')
   assert.equal(dataDir('demo', { PREFIX: '/opt' }), '/opt/data/svc_demo')
@@ -14,7 +14,7 @@ test('an instance lies under SVC_DATA_DIR, else under the data directory of the 
   assert.equal(dataDir('demo', { SVC_DATA_DIR: 'here' }), `${process.cwd()}/here/svc_demo`)
 })
 
-test('a name that is no instance is refused before a path is built', () => {
+test('rejects an invalid instance name before building a path', () => {
   for (const name of ['demo', 'A', '_x', '9', 'a-b_C', 'x'.repeat(32)]) assert.equal(instanceName(name), name)
   for (const name of ['', '-x', 'x'.repeat(33), 'a b', 'a/b', '..', '.', 'a.b', 'a\n', 'é', '--help', 'a\0']) {
     assert.throws(
@@ -25,7 +25,7 @@ test('a name that is no instance is refused before a path is built', () => {
   }
 })
 
-test('the parts of an instance have their known places', () => {
+test('builds the documented paths of an instance', () => {
   const parts = layout('/data/svc_demo')
   assert.equal(parts.env, '/data/svc_demo/.env')
   assert.equal(parts.store, '/data/svc_demo/store/svc.db')
@@ -42,7 +42,7 @@ test('the parts of an instance have their known places', () => {
   })
 })
 
-test('the logs of any folder are one directory, however long its name is', () => {
+test('maps a folder of any length to one log directory', () => {
   const parts = layout('/d')
   const segment = 'x'.repeat(29)
   const longest = [...Array(7).fill(segment), 'y'.repeat(45)].join('/')
@@ -53,7 +53,7 @@ test('the logs of any folder are one directory, however long its name is', () =>
   assert.equal(groupDirs(parts, longest.slice(14)).logs, `/d/logs/${longest.slice(14).replaceAll('/', '%2F')}`)
 })
 
-test('the directory of a chat is one segment below that of its folder, whatever its JID', () => {
+test('maps any JID to one directory below its folder', () => {
   const parts = layout('/d')
   const [one, other] = [chatDir(parts, 'team/a', 'web:team'), chatDir(parts, 'team/a', '../../x/\0')]
   assert.match(one, /^\/d\/chats\/team%2Fa\/[0-9a-f]{32}$/)
@@ -63,7 +63,7 @@ test('the directory of a chat is one segment below that of its folder, whatever 
   assert.throws(() => chatDir(parts, '..', 'web:team'), Refusal)
 })
 
-test('a text that is no folder has no place', () => {
+test('rejects invalid folders', () => {
   for (const folder of [
     '',
     '..',
@@ -85,7 +85,7 @@ test('a text that is no folder has no place', () => {
     )
 })
 
-test('no folder reaches a place outside the instance', () => {
+test('builds no path outside the instance', () => {
   const parts = layout('/d')
   fc.assert(
     fc.property(fc.oneof(fc.string(), fc.stringMatching(/^[a./\\~%-]{1,12}$/)), (folder) => {

@@ -1,14 +1,13 @@
-// Where an instance keeps its files. Paths only: nothing here touches the disk.
+// Paths of an instance's files. Nothing here touches the disk.
 import { hash } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { refuse } from '../lib/refusal.ts'
 import type { AgentUser } from './agent-user.ts'
 import { folderFault } from './values.ts'
 
-/** The longest name that file systems take. Folders are ASCII, so that characters are bytes. */
+/** The limit of common file systems, in bytes. Folder names are ASCII. */
 const NAME_MAX = 255
 
-/** The name of an instance, or a refusal before any path is built from it. */
 export function instanceName(text: string): string {
   if (/^[A-Za-z0-9_][A-Za-z0-9_-]{0,31}$/.test(text)) return text
   return refuse(
@@ -18,23 +17,22 @@ export function instanceName(text: string): string {
   )
 }
 
-/** The two variables that say where instances lie. An empty one counts as unset, as in a shell's `${PREFIX:-/srv}`. */
-export interface Whereabouts {
+/** An empty variable counts as unset, as in a shell's `${PREFIX:-/srv}`. */
+export interface DataRootVariables {
   readonly SVC_DATA_DIR?: string | undefined
   readonly PREFIX?: string | undefined
 }
 
-/** The directory that instances lie in. */
-export function dataRoot({ SVC_DATA_DIR, PREFIX }: Whereabouts): string {
+export function dataRoot({ SVC_DATA_DIR, PREFIX }: DataRootVariables): string {
   return resolve(SVC_DATA_DIR || join(PREFIX || '/srv', 'data'))
 }
 
-export function dataDir(name: string, whereabouts: Whereabouts): string {
-  return join(dataRoot(whereabouts), `svc_${instanceName(name)}`)
+export function dataDir(name: string, variables: DataRootVariables): string {
+  return join(dataRoot(variables), `svc_${instanceName(name)}`)
 }
 
-/** The name of the instance in a directory that is called so; nothing where it is none. */
-export function instanceOf(directory: string): string | undefined {
+/** The instance name in a directory name; undefined if the directory is not an instance's. */
+export function instanceNameOf(directory: string): string | undefined {
   const [, name] = /^svc_([A-Za-z0-9_][A-Za-z0-9_-]{0,31})$/.exec(directory) ?? []
   return name
 }
@@ -43,23 +41,23 @@ export interface Layout {
   readonly root: string
   readonly env: string
   readonly compose: string
-  /** `<daemon>.env`: what each container gets of the settings. */
+  /** One `<daemon>.env` per container. */
   readonly daemonEnvs: string
   readonly services: string
   readonly store: string
-  /** The index of what was said: derived from the store, and made anew where it is lost. */
+  /** The search index; rebuilt from the store if it is lost. */
   readonly search: string
   readonly groups: string
-  /** What runs of visitors' chats write, a directory for each chat. */
+  /** Files of runs in visitors' chats, one directory per chat. */
   readonly chats: string
-  /** What the programs of turns print, a directory for each folder. */
+  /** Output of runs, one directory per folder. */
   readonly logs: string
   readonly ipc: string
   readonly web: string
   readonly webPub: string
   readonly webPriv: string
   readonly egressState: string
-  /** Owner of the workspaces; undefined where agents run as svc's own user. */
+  /** Owner of the workspaces; undefined if agents run as svc's user. */
   readonly agent?: AgentUser | undefined
 }
 
@@ -85,12 +83,12 @@ export function layout(root: string, agent?: AgentUser): Layout {
 }
 
 export interface GroupDirs {
-  /** The agent's workspace, which every tool calls `/home/node/`. */
+  /** The agent's workspace; tools and agents see it as `/home/node/`. */
   readonly home: string
-  /** Outside of the workspace, where no agent writes. */
+  /** Outside the workspace, so agents cannot write it. */
   readonly logs: string
   readonly skills: string
-  /** Shared by all groups of one world, which is the first segment of a folder. */
+  /** Shared by all groups of one world (the first segment of a folder). */
   readonly share: string
   readonly ipc: string
   readonly socket: string
@@ -98,32 +96,32 @@ export interface GroupDirs {
   readonly webPriv: string
 }
 
-/** The places of one group. A text that is no folder is refused, so that no path leaves the instance. */
-export function groupDirs(of: Layout, folder: string): GroupDirs {
+/** Rejects invalid folders, so no path leaves the instance. */
+export function groupDirs(instance: Layout, folder: string): GroupDirs {
   const fault = folderFault(folder)
   if (fault) refuse('invalid', `the folder ${JSON.stringify(folder.slice(0, 80))} ${fault}`)
   const [world = folder] = folder.split('/')
-  const home = join(of.groups, folder)
+  const home = join(instance.groups, folder)
   return {
     home,
-    logs: join(of.logs, oneSegment(folder)),
+    logs: join(instance.logs, flatName(folder)),
     skills: join(home, '.claude', 'skills'),
-    share: join(of.groups, world, 'share'),
-    ipc: join(of.ipc, folder),
-    socket: join(of.ipc, folder, 'gated.sock'),
-    webPub: join(of.webPub, folder),
-    webPriv: join(of.webPriv, folder),
+    share: join(instance.groups, world, 'share'),
+    ipc: join(instance.ipc, folder),
+    socket: join(instance.ipc, folder, 'gated.sock'),
+    webPub: join(instance.webPub, folder),
+    webPriv: join(instance.webPriv, folder),
   }
 }
 
-/** Where runs of this folder write in this chat, when visitors ask. A JID is hashed: it may hold any character. */
-export function chatDir(of: Layout, folder: string, jid: string): string {
-  groupDirs(of, folder)
-  return join(of.chats, oneSegment(folder), hash('sha256', jid, 'hex').slice(0, 32))
+/** Directory for runs of a visitors' chat. The JID is hashed because it may contain any character. */
+export function chatDir(instance: Layout, folder: string, jid: string): string {
+  groupDirs(instance, folder)
+  return join(instance.chats, flatName(folder), hash('sha256', jid, 'hex').slice(0, 32))
 }
 
-/** One segment for any folder: a directory below another would mix its files with those of a child. */
-function oneSegment(folder: string): string {
+/** A single path segment per folder: nested directories would mix a folder's files with its children's. */
+function flatName(folder: string): string {
   const name = folder.replaceAll('/', '%2F')
   if (name.length <= NAME_MAX) return name
   return `${name.slice(0, NAME_MAX - 17)}%${hash('sha256', folder, 'hex').slice(0, 16)}`

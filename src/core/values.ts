@@ -1,13 +1,14 @@
-// The kinds of values the product speaks of, each with its rule and its sentence.
+// Schemas of the product's value types (folders, JIDs, host names …) with their error messages.
 import { z } from 'zod'
-import { compileSegments, isGlob } from '../lib/glob.ts'
-import { jsonFault, tryJson } from '../lib/json.ts'
+import { compileSegments, isGlob } from '../lib/text/glob.ts'
+import { findJsonError, tryParseJson } from '../lib/text/json.ts'
 
-/** Decision E8. Compared case-sensitively; `share` and `gated.sock` are names that the disk layout needs for itself. */
-export const FOLDER_SEGMENT = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+const SEGMENT = '[A-Za-z0-9][A-Za-z0-9._-]{0,63}'
+const FOLDER_SEGMENT = new RegExp(`^${SEGMENT}$`)
+/** The disk layout uses these names. */
 const RESERVED_SEGMENTS = new Set(['share', 'gated.sock'])
 
-/** Why a text is no folder, or nothing. */
+/** Folders are case-sensitive. See docs/decisions.md#folder-names. */
 export function folderFault(text: string): string | undefined {
   if (text === '') return 'must not be empty'
   if (text.length > 255) return 'is longer than 255 characters'
@@ -21,11 +22,8 @@ export function folderFault(text: string): string | undefined {
   return undefined
 }
 
-/**
- * A rule for texts as an API description states it. `format` names what no pattern can say; its rule is then in the words
- * of the field's description.
- */
-export interface TextShape {
+/** JSON Schema keywords for the API description. `format` names a rule that no pattern can express. */
+interface TextShape {
   readonly minLength?: number
   readonly maxLength?: number
   readonly pattern?: string
@@ -33,19 +31,25 @@ export interface TextShape {
   readonly format?: string
 }
 
-/** A text schema whose rule is a function that answers with a sentence or nothing. `shape` states the same rule to others. */
-export function text(fault: (value: string) => string | undefined, shape: TextShape = {}) {
+/** Returns what is wrong with a value, to be read after its name, such as "must not be empty". */
+type FindFault = (value: string) => string | undefined
+
+function refineBy(findFault: FindFault) {
+  return (value: string, ctx: z.core.$RefinementCtx<string>): void => {
+    const message = findFault(value)
+    if (message) ctx.addIssue({ code: 'custom', message })
+  }
+}
+
+/** A text schema checked by a function; `shape` states the same rule in the API description. */
+export function text(findFault: FindFault, shape: TextShape = {}) {
   return z
     .string()
-    .superRefine((value, ctx) => {
-      const message = fault(value)
-      if (message) ctx.addIssue({ code: 'custom', message })
-    })
+    .superRefine(refineBy(findFault))
     .meta({ ...shape })
 }
 
-/** A text schema whose rule is a pattern. */
-export function matching(pattern: RegExp, fault: string, shape: TextShape = {}) {
+export function patternText(pattern: RegExp, fault: string, shape: TextShape = {}) {
   return text((value) => (pattern.test(value) ? undefined : fault), { ...shape, pattern: pattern.source })
 }
 
@@ -56,40 +60,37 @@ function plainFault(max: number) {
   return (value: string): string | undefined => {
     if (value === '') return 'must not be empty'
     if (codePoints(value) > max) return `is longer than ${max} characters`
-    if (CONTROL.test(value)) return 'must not hold control characters'
+    if (CONTROL.test(value)) return 'must not contain control characters'
     return undefined
   }
 }
 
-/** C0 without tab and newline, DEL and C1. NUL ends an argument of an exec call, ESC and its C1 forms drive terminals. */
+/** C0 without tab and newline, DEL and C1. NUL would end an exec argument; ESC and its C1 forms control terminals. */
 const CONTROL_IN_VALUE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/
 const ALL_CONTROL_IN_VALUE = new RegExp(CONTROL_IN_VALUE, 'g')
 
-/** Whether a text may become an argument or an environment variable of a process. */
+/** Whether a text is safe as a process argument or environment variable. */
 export function isPlainValue(text: string): boolean {
   return !CONTROL_IN_VALUE.test(text)
 }
 
-/** The text as an argument or an environment variable can hold it. */
 export function withoutControl(text: string): string {
   return text.replace(ALL_CONTROL_IN_VALUE, '')
 }
 
 export const PLAIN_VALUE_RULE = 'must not contain control characters other than tab and newline'
 
-/** Text that reaches a command line or an environment. */
 export const EnvValue = text((value) => (isPlainValue(value) ? undefined : PLAIN_VALUE_RULE), {
   pattern: '^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]*$',
 })
 
-/** Lengths count characters (code points), not bytes or UTF-16 units (decision E3). */
+/** Length limits count code points, not bytes or UTF-16 units. See docs/decisions.md#unknown-fields-and-limits. */
 export function codePoints(value: string): number {
   let count = 0
   for (const _ of value) count++
   return count
 }
 
-/** Bytes; no face shows them. */
 export const Bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, 'must be bytes')
 
 /** One line of text without control characters. */
@@ -97,13 +98,12 @@ export const line = (max: number) => text(plainFault(max), { minLength: 1, maxLe
 
 const contents = z.registry<{ readonly isContent: true }>()
 
-/** Marks what people and agents say or write to each other: audit rows hold its length alone. */
-export function content<S extends z.ZodType>(schema: S): S {
+/** Marks a schema as message content: audit rows record only its length. */
+export function markContent<S extends z.ZodType>(schema: S): S {
   contents.add(schema, { isContent: true })
   return schema
 }
 
-/** Whether a value of this schema is content, or holds some. */
 export function holdsContent(schema: z.core.$ZodType): boolean {
   if (contents.get(schema)) return true
   return partsOf(schema).some(holdsContent)
@@ -120,29 +120,26 @@ function partsOf(schema: z.core.$ZodType): readonly z.core.$ZodType[] {
   return []
 }
 
-/** Text of any lines, which is content; NUL is refused because PostgreSQL cannot hold it. */
-export const prose = (max: number) =>
-  content(
+/** Multi-line text, marked as content. PostgreSQL cannot store NUL. */
+export const multilineText = (max: number) =>
+  markContent(
     text(
       (value) => {
         if (codePoints(value) > max) return `is longer than ${max} characters`
-        if (value.includes('\u0000')) return 'must not hold a NUL character'
+        if (value.includes('\u0000')) return 'must not contain a NUL character'
         return undefined
       },
       { maxLength: max, pattern: '^[^\\u0000]*$' },
     ),
   )
 
-/** The same, but not blank. */
-export const words = (max: number) =>
-  prose(max)
+export const nonBlankText = (max: number) =>
+  multilineText(max)
     .refine((value) => value.trim() !== '', 'must not be empty')
     .meta({ minLength: 1, pattern: '^[^\\u0000]*[^\\s\\u0000][^\\u0000]*$' })
 
-/** What is said: any text but none at all. */
-export const Words = words(65_536)
+export const MessageText = nonBlankText(65_536)
 
-const SEGMENT = '[A-Za-z0-9][A-Za-z0-9._-]{0,63}'
 export const FOLDER_SHAPE = {
   minLength: 1,
   maxLength: 255,
@@ -152,10 +149,9 @@ export const FOLDER_SHAPE = {
 
 export const Folder = text(folderFault, FOLDER_SHAPE).describe('Folder path of a group, such as team/support')
 
-/** Why a text is no glob that folders could match, or nothing. */
 function folderGlobFault(value: string): string | undefined {
   if (value === '' || value.length > 255) return 'must be a folder or a folder glob of 1 to 255 characters'
-  // The letters of folders and the signs of globs: anything else would name what no folder is called.
+  // Characters of folder names and of globs only: any other could match no folder.
   if (!/^[A-Za-z0-9._/*?[\]!^\\-]+$/.test(value) || !compileSegments(value)) return 'is not a folder glob'
   const plain = value.split('/').filter((segment) => !isGlob(segment))
   const fault = plain.length ? folderFault(plain.join('/')) : undefined
@@ -169,7 +165,7 @@ export const FolderGlob = text(folderGlobFault, {
   format: 'folder-glob',
 })
 
-/** A folder, or the empty text for the instance's root. */
+/** A folder, or '' for the instance's root. */
 export const FolderOrRoot = text((value) => (value === '' ? undefined : folderFault(value)), {
   ...FOLDER_SHAPE,
   minLength: 0,
@@ -184,7 +180,7 @@ export const Jid = text(
   { maxLength: 512, pattern: `^[a-z][a-z0-9_-]*:${PLAIN}+$` },
 ).describe('Name of a chat, such as web:team or discord:1/2')
 
-/** Where something is said: a chat, or a bare folder for what is said within the instance. */
+/** A chat, or a bare folder for messages within the instance. */
 export const ChatName = text((value) => {
   if (value.includes(':')) return Jid.safeParse(value).success ? undefined : 'must look like platform:room'
   return folderFault(value)
@@ -203,8 +199,8 @@ export const SecretKey = text(
   { minLength: 1, maxLength: 128, pattern: '^[A-Z][A-Z0-9_]*$' },
 )
 
-/** `jid_suffix` and `source_label` (decision L2). */
-export const Segment = matching(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, "_" or "-"', {
+/** `jid_suffix` and `source_label`. */
+export const LabelSegment = patternText(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, "_" or "-"', {
   minLength: 1,
   maxLength: 64,
 })
@@ -214,23 +210,23 @@ export const SUB_SHAPE = {
   pattern: '^[A-Za-z][A-Za-z0-9_-]*:[^\\s:\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$',
 }
 
-/** Who a person or a thing is: `<provider>:<id>`. */
+/** The subject of an account: `<provider>:<id>`. */
 export const Sub = text((value) => {
   if (!/^[A-Za-z][A-Za-z0-9_-]*:[^\s:].*$/s.test(value)) return 'must look like provider:id, such as github:42'
   return plainFault(256)(value)
 }, SUB_SHAPE)
 
-/** Matches the last label of an address in decimal, octal or hexadecimal. No top-level domain is a number. */
+/** The last label of an IPv4 address, in decimal, octal or hexadecimal. No top-level domain is a number. */
 const NUMERIC_LABEL = /^(?:\d+|0x[0-9a-f]*)$/
 
-/** Why a text is no host name of a network rule, or nothing. Case and a trailing dot are already folded away. */
+/** For network rules. The caller has already lower-cased the host and removed a trailing dot. */
 export function hostFault(host: string): string | undefined {
   if (host === '') return 'must not be empty'
   if (/[\u0000-\u0020\u007f-\u009f]/.test(host)) return 'must not contain spaces or control characters'
   if (isAddress(host)) return 'must be a host name, not an IP address'
   if (host.includes('/')) return 'must be a host name, not a URL'
-  if (host.includes('*')) return 'must not hold a wildcard: a host covers its subdomains already'
-  if (host.includes(':')) return 'must not hold a port'
+  if (host.includes('*')) return 'must not contain a wildcard: a host already covers its subdomains'
+  if (host.includes(':')) return 'must not contain a port'
   if (host.length > 253) return 'is longer than 253 characters'
   const label = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/
   if (!host.split('.').every((part) => label.test(part))) {
@@ -241,7 +237,7 @@ export function hostFault(host: string): string | undefined {
   return undefined
 }
 
-/** In any spelling that some resolver takes: `127.1`, `0x7f000001`, `::1`, `[::1]:443`, also with a port or a prefix length. */
+/** Any spelling that some resolver accepts: `127.1`, `0x7f000001`, `::1`, `[::1]:443`, with or without port or prefix length. */
 function isAddress(host: string): boolean {
   if (/^\[|^[0-9a-f:]*:[0-9a-f:]*:/.test(host)) return true
   const [name = ''] = host.split(/[:/]/, 1)
@@ -250,16 +246,13 @@ function isAddress(host: string): boolean {
 
 export const HostName = z
   .string()
-  // Folds ASCII alone: `toLowerCase` turns the Kelvin sign into a plain k.
+  // ASCII only: `toLowerCase` would turn the Kelvin sign into a plain k.
   .transform((value) => value.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()).replace(/\.$/, ''))
-  .superRefine((value, ctx) => {
-    const message = hostFault(value)
-    if (message) ctx.addIssue({ code: 'custom', message })
-  })
+  .superRefine(refineBy(hostFault))
   .describe('Host name; its subdomains are covered too')
 
-/** A page size: clamped into 1..max, never refused for its size and never replaced by the default (decision E3). */
-export const limit = (initial: number, max: number) =>
+/** A page size outside 1..max is clamped, not rejected. */
+export const pageLimit = (initial: number, max: number) =>
   z
     .number()
     .refine(Number.isInteger, 'must be a whole number')
@@ -269,17 +262,17 @@ export const limit = (initial: number, max: number) =>
       type: 'integer',
       minimum: 1,
       maximum: max,
-      description: `How many at most; what lies outside 1 to ${max} is clamped`,
+      description: `Page size; values outside 1 to ${max} are clamped`,
     })
 
-/** A text that holds JSON of this shape: what some tools take where a verb takes the object. */
+/** JSON text with a value of this schema, for tools whose argument is text where the verb takes an object. */
 export function jsonText<S extends z.ZodType>(schema: S) {
   return z
     .string()
     .transform((value, ctx): unknown => {
-      const read = tryJson(value)
+      const read = tryParseJson(value)
       if (read !== undefined) return read
-      ctx.addIssue({ code: 'custom', message: jsonFault(value) ?? 'must be JSON' })
+      ctx.addIssue({ code: 'custom', message: findJsonError(value) ?? 'must be JSON' })
       return z.NEVER
     })
     .pipe(schema)

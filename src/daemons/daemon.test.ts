@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { testHost } from '../../test/support/host.ts'
-import { openLog } from '../lib/log.ts'
-import { openProcessMetrics } from '../lib/metrics.ts'
+import { openLog } from '../lib/log/log.ts'
+import { openProcessMetrics } from '../lib/log/metrics.ts'
 import { refuse } from '../lib/refusal.ts'
 import { DurationSetting, setting, sourceOf } from '../lib/settings.ts'
 import { resources } from '../resources/index.ts'
-import { type Daemon, daemon, openDaemon, type Surroundings } from './daemon.ts'
-import { storeHealth } from './health.ts'
+import { type DaemonDefinition, defineDaemon, openDaemon, type ProcessContext } from './daemon.ts'
+import { openPeers } from './http/peers.ts'
 import { daemons } from './index.ts'
-import { openPeers } from './peers.ts'
+import { storeHealthCheck } from './process/store-health.ts'
 import { DAEMON_NAMES } from './settings.ts'
 
 const SECURE = {
@@ -19,7 +19,7 @@ const SECURE = {
   'cache-control': 'no-store',
 }
 
-async function open(t: TestContext, what: Daemon, options: Partial<Surroundings> = {}) {
+async function open(t: TestContext, what: DaemonDefinition, options: Partial<ProcessContext> = {}) {
   const { host } = await testHost(t)
   const lines: string[] = []
   const opened = await openDaemon(what, {
@@ -28,9 +28,8 @@ async function open(t: TestContext, what: Daemon, options: Partial<Surroundings>
     sources: [],
     log: await openLog({ to: { write: (line) => lines.push(line) } }),
     peers: openPeers(new Map(), new Map()).peers,
-    health: storeHealth(host),
+    health: storeHealthCheck(host),
     stopping: new AbortController().signal,
-    fatal: () => {},
     ...options,
   })
   t.after(() => opened.close())
@@ -46,9 +45,9 @@ for (const name of DAEMON_NAMES) {
         .filter((method) => method !== 'parameters')
         .map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),
     )
-    // What is no row is no resource, and in no description (rules 4.4.9 and 4.4.11).
+    // Paths without rows are not resources and not in the document.
     const own = /^(GET \/(health|metrics|openapi\.json|openapi\/\w+\.json|v1\/keys|robots\.txt)?|ALL .*)$/
-    // Between daemons and adapters (decision R1).
+    // Used by daemons and adapters. See docs/decisions.md#routd-resources.
     const machinery = /^(GET|POST) \/v1\/(channels(\/\w+)?|messages|tasks\/(due|runlog|:id\/reschedule))$/
     const mounted = app.routes
       .map(({ method, path }) => `${method} ${path}`)
@@ -57,7 +56,7 @@ for (const name of DAEMON_NAMES) {
   })
 }
 
-test('routd describes its sixteen paths, and a daemon without resources a valid nothing', async (t) => {
+test('routd describes its sixteen paths, and a daemon without resources describes none', async (t) => {
   const count = async (name: 'routd' | 'webd'): Promise<number> => {
     const { app } = await open(t, await daemons[name]())
     const document: { paths: object } = JSON.parse(await (await app.request('/openapi.json')).text())
@@ -67,7 +66,7 @@ test('routd describes its sixteen paths, and a daemon without resources a valid 
   assert.equal(await count('webd'), 0)
 })
 
-test('the description is public, cacheable and the same at every call', async (t) => {
+test('the OpenAPI document is public, cacheable and stable', async (t) => {
   const { app } = await open(t, await daemons.routd())
   const first = await app.request('/openapi.json')
   assert.equal(first.headers.get('content-type'), 'application/json')
@@ -84,7 +83,7 @@ test('the description is public, cacheable and the same at every call', async (t
   assert.equal(other.status, 200)
 })
 
-test('health says who is well, and 503 with a reason when the store does not answer', async (t) => {
+test('health names the daemon, and is 503 with a reason when the store is unavailable', async (t) => {
   const { app } = await open(t, await daemons.webd())
   assert.deepEqual(await (await app.request('/health')).json(), { status: 'ok', daemon: 'webd' })
   const down = await open(t, await daemons.webd(), { health: async () => refuse('unavailable', 'the store is gone') })
@@ -99,7 +98,7 @@ test('a daemon that is stopping is not healthy', async (t) => {
   assert.equal((await app.request('/health')).status, 503)
 })
 
-test('metrics count what was answered; switched off there are none', async (t) => {
+test('metrics count responses, and are absent when disabled', async (t) => {
   const process = openProcessMetrics()
   t.after(() => process.close())
   const { app } = await open(t, await daemons.webd(), { process })
@@ -110,7 +109,7 @@ test('metrics count what was answered; switched off there are none', async (t) =
   assert.equal((await without.app.request('/metrics')).status, 404)
 })
 
-const broken = daemon({
+const broken = defineDaemon({
   name: 'webd',
   about: 'breaks',
   start: ({ app }) => {
@@ -121,7 +120,7 @@ const broken = daemon({
   },
 })
 
-test('no answer lacks the headers that protect', async (t) => {
+test('every response has the security headers', async (t) => {
   const { app } = await open(t, broken)
   for (const [path, status] of Object.entries({ '/health': 200, '/x': 404, '/no': 403, '/bug': 500 })) {
     const { headers, status: is } = await app.request(path)
@@ -131,7 +130,7 @@ test('no answer lacks the headers that protect', async (t) => {
   }
 })
 
-test('a bug is an incident: a number for the client, the stack for the log', async (t) => {
+test('an internal error gives the client an incident id and the log the stack', async (t) => {
   const { app, logged } = await open(t, broken)
   const answer = await app.request('/bug')
   const text = await answer.text()
@@ -147,7 +146,7 @@ test('a bug is an incident: a number for the client, the stack for the log', asy
   assert.deepEqual(more, [])
 })
 
-test('the log tells why a request was refused', async (t) => {
+test('the log contains the reason of a refusal', async (t) => {
   const { app, logged } = await open(t, broken)
   await app.request('/no?token=secret', { headers: { 'X-Request-Id': 'abc.1' } })
   const { time, ms, ...line } = logged()[0] ?? {}
@@ -162,7 +161,7 @@ test('the log tells why a request was refused', async (t) => {
   })
 })
 
-test('a request keeps the id that it brings, if it is plain', async (t) => {
+test('a plain request id of the client is kept', async (t) => {
   const { app } = await open(t, await daemons.webd())
   const id = async (given: string) =>
     (await app.request('/health', { headers: { 'X-Request-Id': given } })).headers.get('x-request-id')
@@ -170,7 +169,7 @@ test('a request keeps the id that it brings, if it is plain', async (t) => {
   for (const odd of ['', 'a b', '"', 'x'.repeat(65), '<script>']) assert.notEqual(await id(odd), odd)
 })
 
-test('a wrong method is told which ones there are', async (t) => {
+test('a 405 lists the allowed methods', async (t) => {
   const { app } = await open(t, await daemons.routd())
   const answer = await app.request('/health', { method: 'POST' })
   assert.equal(answer.status, 405)
@@ -179,10 +178,10 @@ test('a wrong method is told which ones there are', async (t) => {
   assert.equal((await app.request('/health', { method: 'HEAD' })).status, 200)
 })
 
-test('a daemon gets its own settings, and closes what it opened, the last first', async (t) => {
+test('a daemon gets its settings, and closes what it opened in reverse order', async (t) => {
   const closed: string[] = []
   const settings = { TIMED_TICK: setting(DurationSetting, '1s', 'how often') }
-  const ticking = daemon({
+  const ticking = defineDaemon({
     name: 'timed',
     about: 'ticks',
     settings,
@@ -198,9 +197,9 @@ test('a daemon gets its own settings, and closes what it opened, the last first'
   assert.deepEqual(closed, ['second', 'first'])
 })
 
-test('a start that fails closes what it had opened', async (t) => {
+test('a failed start closes what it opened', async (t) => {
   const closed: string[] = []
-  const failing = daemon({
+  const failing = defineDaemon({
     name: 'timed',
     about: 'fails',
     start: ({ defer }) => {

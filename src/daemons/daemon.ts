@@ -1,74 +1,73 @@
-// What a daemon is: a name, its resources' routes, its documents, and what it adds of its own.
+// Defines and opens a daemon: its resources' routes, its OpenAPI document, health, metrics, and its own routes.
 import { hash } from 'node:crypto'
 import { Hono } from 'hono'
 import { openapiText } from '../faces/openapi.ts'
-import { servedBy } from '../faces/operations.ts'
+import { resourcesServedBy } from '../faces/operations.ts'
 import { mountRest } from '../faces/rest.ts'
-import { answerErrors, answerNotFound, problem } from '../lib/http.ts'
-import type { Log } from '../lib/log.ts'
-import { METRICS_TYPE, type ProcessMetrics, RequestMetrics } from '../lib/metrics.ts'
+import { matchesEtag } from '../lib/http/content-negotiation.ts'
+import { createErrorHandler, createNotFoundHandler, problemResponse } from '../lib/http/http.ts'
+import type { Log } from '../lib/log/log.ts'
+import { METRICS_TYPE, type ProcessMetrics, RequestMetrics } from '../lib/log/metrics.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
-import { knowsTag } from '../lib/representation.ts'
-import { type Declared, readSettings, type Settings, type Source } from '../lib/settings.ts'
-import type { Host } from '../registry/context.ts'
+import { readSettings, type SettingDeclarations, type SettingSource, type Settings } from '../lib/settings.ts'
+import type { InstanceHost } from '../registry/context.ts'
 import type { Resource } from '../registry/resource.ts'
-import { DESCRIPTIONS } from './descriptions.ts'
-import type { Direct } from './direct.ts'
-import type { Health } from './health.ts'
-import type { Peers } from './peers.ts'
-import { askWith, framed } from './request.ts'
+import { API_DESCRIPTIONS } from './api-descriptions.ts'
+import type { Peers } from './http/peers.ts'
+import type { RawHandler } from './http/raw-request.ts'
+import { bearerAuthenticator, requestMiddleware } from './http/request-middleware.ts'
+import type { StoreHealthCheck } from './process/store-health.ts'
 import type { DaemonName } from './settings.ts'
 
-/** What a daemon is given when it starts. */
-export interface Frame {
-  readonly host: Host
-  /** Its routes; those of its resources are there already. */
+/** Passed to `start` of a daemon. */
+export interface DaemonContext {
+  readonly host: InstanceHost
+  /** Already has the routes of its resources. */
   readonly app: Hono
   readonly log: Log
   readonly metrics: RequestMetrics
   readonly peers: Peers
-  /** Whether the instance is told anything under this name, by whoever declared it. */
+  /** Whether a setting has a value, declared or not. */
   isSet(key: string): boolean
-  /** Where settings come from now; the same list as before unless a file has changed. */
-  currentSources(): Promise<readonly Source[]>
-  /** What is asked before the routes of `app`. */
-  direct(direct: Direct): void
-  /** Aborted when the process is about to stop: the time to end streams and take no more work. */
+  /** Rereads the sources; returns the same list if no file has changed. */
+  currentSources(): Promise<readonly SettingSource[]>
+  /** Called before the routes of `app`. */
+  setRawHandler(handler: RawHandler): void
+  /** Aborted when shutdown begins: end streams and start no more work. */
   readonly stopping: AbortSignal
-  /** What happened leaves nothing to go on with: the process should end, and another one begin. */
-  fatal(error: unknown): void
-  /** What to close after the last answer has gone out; in reverse order, and also when the start fails. */
+  /** Closes something after the last response, in reverse order, and also when the start fails. */
   defer(close: () => void | Promise<void>): void
 }
 
-export interface Daemon<D extends Declared = Declared> {
+export interface DaemonDefinition<D extends SettingDeclarations = SettingDeclarations> {
   readonly name: DaemonName
   readonly about: string
   readonly settings?: D
-  /** Refuses whoever may not read its metrics; absent where its listener is for the machine alone. */
-  guardsMetrics?(host: Host, authorization: string | undefined): Promise<void>
-  /** Before the daemon listens. */
-  start?(frame: Frame, settings: Settings<D>): void | Promise<void>
+  /** Refuses callers who may not read the metrics; absent for daemons that listen on loopback. */
+  authorizeMetrics?(host: InstanceHost, authorization: string | undefined): Promise<void>
+  /** Called before the daemon listens. */
+  start?(context: DaemonContext, settings: Settings<D>): void | Promise<void>
 }
 
-export function daemon<const D extends Declared = Record<never, never>>(declared: Daemon<D>): Daemon<D> {
-  return declared
+export function defineDaemon<const D extends SettingDeclarations = Record<never, never>>(
+  definition: DaemonDefinition<D>,
+): DaemonDefinition<D> {
+  return definition
 }
 
-/** What the daemons of one process share. */
-export interface Surroundings {
-  readonly host: Host
+/** Shared by the daemons of one process. */
+export interface ProcessContext {
+  readonly host: InstanceHost
   readonly resources: readonly Resource[]
-  readonly sources: readonly Source[]
-  /** Reads the sources again where a file has changed; without it they stay as they are. */
-  readonly currentSources?: (() => Promise<readonly Source[]>) | undefined
+  readonly sources: readonly SettingSource[]
+  /** Rereads changed sources; undefined where they cannot change. */
+  readonly currentSources?: (() => Promise<readonly SettingSource[]>) | undefined
   readonly log: Log
   readonly peers: Peers
-  readonly health: Health
+  readonly health: StoreHealthCheck
   /** Absent where METRICS_ENABLED is false. */
   readonly process?: ProcessMetrics | undefined
   readonly stopping: AbortSignal
-  readonly fatal: (error: unknown) => void
 }
 
 export interface OpenDaemon {
@@ -76,77 +75,79 @@ export interface OpenDaemon {
   readonly app: Hono
   readonly log: Log
   readonly metrics: RequestMetrics
-  readonly direct?: Direct | undefined
+  readonly rawHandler?: RawHandler | undefined
   close(): Promise<void>
 }
 
-export async function openDaemon(daemon: Daemon, around: Surroundings): Promise<OpenDaemon> {
+export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContext): Promise<OpenDaemon> {
   const { name } = daemon
-  const { host, peers, stopping } = around
+  const { host, peers, stopping } = shared
   const app = new Hono()
-  const log = around.log.child({ daemon: name })
+  const log = shared.log.child({ daemon: name })
   const metrics = new RequestMetrics(name)
-  const resources = servedBy(name, around.resources)
-  app.use(framed({ host, log, metrics }))
+  const resources = resourcesServedBy(name, shared.resources)
+  app.use(requestMiddleware({ host, log, metrics }))
   app.onError(
-    answerErrors(
+    createErrorHandler(
       (incident, error, c) => {
         log.error({ incident, request: c.get('requestId'), err: error }, 'internal error')
       },
       (c) => c.get('caller') === undefined,
     ),
   )
-  app.notFound(answerNotFound(app))
-  mountDescription(app, () => openapiText(name, resources, DESCRIPTIONS[name]))
-  mountState(app, { daemon, metrics, ...around })
-  mountRest(app, resources, askWith(host))
+  app.notFound(createNotFoundHandler(app))
+  mountDescription(app, () => openapiText(name, resources, API_DESCRIPTIONS[name]))
+  mountHealthAndMetrics(app, { daemon, metrics, ...shared })
+  mountRest(app, resources, bearerAuthenticator(host))
   const opened = new AsyncDisposableStack()
-  let direct: Direct | undefined
+  let rawHandler: RawHandler | undefined
   try {
-    const settings = readSettings(daemon.settings ?? {}, around.sources)
-    const frame: Frame = {
+    const settings = readSettings(daemon.settings ?? {}, shared.sources)
+    const context: DaemonContext = {
       host,
       app,
       log,
       metrics,
       peers,
       stopping,
-      isSet: (key) => around.sources.some((source) => Boolean(source.get(key))),
-      currentSources: around.currentSources ?? (async () => around.sources),
-      direct: (handle) => {
-        direct = handle
+      isSet: (key) => shared.sources.some((source) => Boolean(source.get(key))),
+      currentSources: shared.currentSources ?? (async () => shared.sources),
+      setRawHandler: (handler) => {
+        rawHandler = handler
       },
-      fatal: around.fatal,
       defer: (close) => opened.defer(close),
     }
-    await daemon.start?.(frame, settings)
+    await daemon.start?.(context, settings)
   } catch (error) {
     await opened.disposeAsync()
     throw error
   }
-  return { name, app, log, metrics, direct, close: () => opened.disposeAsync() }
+  return { name, app, log, metrics, rawHandler, close: () => opened.disposeAsync() }
 }
 
-/** Public, and made once: it says the same as long as the process lives. */
-function mountDescription(app: Hono, write: () => string): void {
-  let made: { text: string; etag: string } | undefined
+/** Public, and generated once per process. */
+function mountDescription(app: Hono, generate: () => string): void {
+  let document: { text: string; etag: string } | undefined
   app.get('/openapi.json', (c) => {
-    if (!made) {
-      const text = write()
-      made = { text, etag: `"${hash('sha256', text, 'hex').slice(0, 32)}"` }
+    if (!document) {
+      const text = generate()
+      document = { text, etag: `"${hash('sha256', text, 'hex').slice(0, 32)}"` }
     }
-    const headers = { ETag: made.etag, 'Cache-Control': 'public, max-age=300' }
-    if (knowsTag(c.req.header('If-None-Match'), made.etag)) return c.body(null, 304, headers)
-    return c.body(made.text, 200, { ...headers, 'Content-Type': 'application/json' })
+    const headers = { ETag: document.etag, 'Cache-Control': 'public, max-age=300' }
+    if (matchesEtag(c.req.header('If-None-Match'), document.etag)) return c.body(null, 304, headers)
+    return c.body(document.text, 200, { ...headers, 'Content-Type': 'application/json' })
   })
 }
 
-interface State extends Pick<Surroundings, 'host' | 'health' | 'process' | 'stopping'> {
-  readonly daemon: Daemon
+interface MonitoringOptions extends Pick<ProcessContext, 'host' | 'health' | 'process' | 'stopping'> {
+  readonly daemon: DaemonDefinition
   readonly metrics: RequestMetrics
 }
 
-function mountState(app: Hono, { daemon, host, health, process, metrics, stopping }: State): void {
+function mountHealthAndMetrics(
+  app: Hono,
+  { daemon, host, health, process, metrics, stopping }: MonitoringOptions,
+): void {
   const { name } = daemon
   app.get('/health', async (c) => {
     try {
@@ -154,15 +155,15 @@ function mountState(app: Hono, { daemon, host, health, process, metrics, stoppin
       await health()
       return c.json({ status: 'ok', daemon: name })
     } catch (error) {
-      // Its own sentences, which name no place.
+      // These messages are public and name no path; the log has the cause.
       if (!(error instanceof Refusal)) throw error
-      c.error = error
-      return problem(error)
+      c.error = error.cause instanceof Error ? error.cause : error
+      return problemResponse(error)
     }
   })
   if (!process) return
   app.get('/metrics', async (c) => {
-    await daemon.guardsMetrics?.(host, c.req.header('Authorization'))
+    await daemon.authorizeMetrics?.(host, c.req.header('Authorization'))
     return c.body(metrics.text() + process.text(), 200, { 'Content-Type': METRICS_TYPE })
   })
 }

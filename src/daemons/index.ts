@@ -1,11 +1,11 @@
-// The list of daemons. Each is loaded only when it is to run.
-import type { Daemon } from './daemon.ts'
+// The list of daemons; each is loaded when it starts.
+import type { DaemonDefinition } from './daemon.ts'
 import type { DaemonName } from './settings.ts'
 
 /** timed on a machine without the store. */
 export const storelessTimed = () => import('./timed/storeless.ts')
 
-export const daemons: Readonly<Record<DaemonName, () => Promise<Daemon>>> = {
+export const daemons: Readonly<Record<DaemonName, () => Promise<DaemonDefinition>>> = {
   proxyd: async () => (await import('./proxyd/daemon.ts')).proxyd,
   routd: async () => (await import('./routd/daemon.ts')).routd,
   webd: async () => (await import('./webd/daemon.ts')).webd,

@@ -4,14 +4,14 @@ import { connect, createServer } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { decodeJwt, SignJWT, UnsecuredJWT } from 'jose'
-import { refused, testHost } from '../../test/support/host.ts'
-import { raw, serving, statusOf } from '../../test/support/serve.ts'
-import { issueBearer } from '../core/bearers.ts'
+import { isRefusal, testHost } from '../../test/support/host.ts'
+import { sendRaw, serveHost, statusOf } from '../../test/support/served-host.ts'
+import { issueBearer } from '../core/access/bearers.ts'
 import { aclResource } from '../resources/acl.ts'
 import { DAEMON_NAMES } from './settings.ts'
 
-test('every daemon listens, in order, and then it is ready', async (t) => {
-  const { printed } = await serving(t)
+test('every daemon listens, in order, before ready is printed', async (t) => {
+  const { printed } = await serveHost(t)
   assert.deepEqual(
     printed.map((line) => line.replace(/:\d+$/, '')),
     [...DAEMON_NAMES.map((name) => `${name} http://127.0.0.1`), 'ready'],
@@ -20,12 +20,12 @@ test('every daemon listens, in order, and then it is ready', async (t) => {
 
 for (const name of DAEMON_NAMES) {
   test(`${name} answers /health, /openapi.json and /metrics`, async (t) => {
-    const { url, ask, bearer, operator } = await serving(t, { daemons: [name] })
+    const { url, ask, bearer, operator } = await serveHost(t, { daemons: [name] })
     assert.deepEqual(JSON.parse(await (await fetch(`${url(name)}/health`)).text()), { status: 'ok', daemon: name })
     const document = JSON.parse(await (await fetch(`${url(name)}/openapi.json`)).text())
     assert.equal(document.info.title, `svc ${name} API`)
     await operator('github:1')
-    // The listener of proxyd is the front door, where strangers come.
+    // The listener of proxyd is public.
     const metrics =
       name === 'proxyd' ? ask('/metrics', await bearer({ sub: 'github:1' })) : fetch(`${url(name)}/metrics`)
     assert.match(await (await metrics).text(), new RegExp(`daemon="${name}"`))
@@ -33,8 +33,8 @@ for (const name of DAEMON_NAMES) {
   })
 }
 
-test('the metrics of the front door are for operators alone', async (t) => {
-  const front = await serving(t, { daemons: ['proxyd', 'routd'] })
+test('the metrics of proxyd are only for operators', async (t) => {
+  const front = await serveHost(t, { daemons: ['proxyd', 'routd'] })
   await front.operator('github:9')
   const asked = async (authorization?: string) =>
     (await fetch(`${front.url()}/metrics`, authorization ? { headers: { Authorization: authorization } } : {})).status
@@ -45,34 +45,34 @@ test('the metrics of the front door are for operators alone', async (t) => {
   assert.equal(await asked(await bearer({ sub: 'service:routd', kind: 'service' })), 403)
   assert.equal(await asked(await bearer({ sub: 'github:9' })), 200)
   assert.equal((await fetch(`${front.url('routd')}/metrics`)).status, 200)
-  // No other spelling leads there.
+  // Other spellings are not found.
   for (const path of ['/metrics/', '//metrics', '/%6detrics', '/v1/../metrics'])
     assert.doesNotMatch(await (await fetch(front.url() + path)).text(), /daemon="/, path)
 })
 
-test('only the daemons that are named run, once each', async (t) => {
-  const { printed } = await serving(t, { daemons: ['timed', 'webd', 'timed'] })
+test('runs only the named daemons, once each', async (t) => {
+  const { printed } = await serveHost(t, { daemons: ['timed', 'webd', 'timed'] })
   assert.deepEqual(
     printed.map((line) => line.split(' ')[0]),
     ['webd', 'timed', 'ready'],
   )
 })
 
-test('a daemon that does not exist is a sentence with the one that was meant', async (t) => {
-  const of = (...daemons: string[]) => serving(t, { daemons })
-  await assert.rejects(of('webd', 'rotud'), refused('invalid', 'there is no daemon "rotud"; did you mean routd?'))
-  await assert.rejects(of('__proto__'), refused('invalid', 'there is no daemon "__proto__"'))
+test('an unknown daemon is refused with a suggestion', async (t) => {
+  const of = (...daemons: string[]) => serveHost(t, { daemons })
+  await assert.rejects(of('webd', 'rotud'), isRefusal('invalid', 'unknown daemon "rotud"; did you mean routd?'))
+  await assert.rejects(of('__proto__'), isRefusal('invalid', 'unknown daemon "__proto__"'))
 })
 
-test('a port in use stops the start, names whose it is, and leaves nothing listening', async (t) => {
+test('a port in use stops the start with the name of the daemon, and leaves no listener', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1')
   await once(taken, 'listening')
   t.after(() => taken.close())
   const bound = taken.address()
   const port = bound !== null && typeof bound === 'object' ? bound.port : 0
   const before = process.getActiveResourcesInfo().filter((name) => name === 'TCPServerWrap').length
-  const start = serving(t, { settings: { GATED_LISTEN: `127.0.0.1:${port}` } })
-  await assert.rejects(start, refused('unavailable', `gated cannot listen on 127.0.0.1:${port}: the port is in use`))
+  const start = serveHost(t, { settings: { GATED_LISTEN: `127.0.0.1:${port}` } })
+  await assert.rejects(start, isRefusal('unavailable', `gated cannot listen on 127.0.0.1:${port}: the port is in use`))
   await assert.rejects(start, ({ hint }) => hint === 'set GATED_LISTEN to another address')
   await setImmediate()
   const after = process.getActiveResourcesInfo().filter((name) => name === 'TCPServerWrap').length
@@ -80,31 +80,31 @@ test('a port in use stops the start, names whose it is, and leaves nothing liste
 })
 
 test('two daemons cannot have one address', async (t) => {
-  const { url, close } = await serving(t, { daemons: ['proxyd'] })
+  const { url, close } = await serveHost(t, { daemons: ['proxyd'] })
   await close()
   const address = new URL(url()).host
-  const start = serving(t, { settings: { ROUTD_LISTEN: address, WEBD_LISTEN: address } })
-  await assert.rejects(start, refused('unavailable', /(routd|webd) cannot listen on .*: the port is in use/))
+  const start = serveHost(t, { settings: { ROUTD_LISTEN: address, WEBD_LISTEN: address } })
+  await assert.rejects(start, isRefusal('unavailable', /(routd|webd) cannot listen on .*: the port is in use/))
 })
 
-test('a setting that is wrong stops the start with its name', async (t) => {
-  await assert.rejects(serving(t, { settings: { WEB_LISTEN: 'here' } }), refused('invalid', 'WEB_LISTEN'))
-  await assert.rejects(serving(t, { settings: { ROUTD_URL: 'routd' } }), refused('invalid', 'ROUTD_URL'))
+test('an invalid setting stops the start with its name', async (t) => {
+  await assert.rejects(serveHost(t, { settings: { WEB_LISTEN: 'here' } }), isRefusal('invalid', 'WEB_LISTEN'))
+  await assert.rejects(serveHost(t, { settings: { ROUTD_URL: 'routd' } }), isRefusal('invalid', 'ROUTD_URL'))
 })
 
-test('closing twice is closing once, and the store is closed too', async (t) => {
-  const { close, host, url } = await serving(t)
+test('closes the store once, also when closed twice', async (t) => {
+  const { close, host, url } = await serveHost(t)
   await Promise.all([close(), close()])
   await close()
   await assert.rejects(host.engine.transaction(async () => {}))
   await assert.rejects(fetch(url()))
 })
 
-test('stopping ends searches at once, and does not wait for requests first', { timeout: 60_000 }, async (t) => {
+test('stopping aborts searches at once, before it waits for requests', async (t) => {
   const on = await testHost(t)
   const ended = Promise.withResolvers<void>()
   const search = { search: async () => [], follow: () => {}, close: async () => ended.resolve() }
-  const { url, close } = await serving(t, { on: { ...on, host: { ...on.host, search } } })
+  const { url, close } = await serveHost(t, { on: { ...on, host: { ...on.host, search } } })
   const { hostname, port } = new URL(url())
   const socket = connect(Number(port), hostname)
   t.after(() => socket.destroy())
@@ -118,8 +118,8 @@ test('stopping ends searches at once, and does not wait for requests first', { t
   await closed
 })
 
-test('REST passes the front door, and the log has one line for it with whoever asked', async (t) => {
-  const here = await serving(t)
+test('REST works through proxyd, with one log line that names the caller', async (t) => {
+  const here = await serveHost(t)
   await here.groups('main', 'team')
   await here.operator('github:1')
   const bearer = await here.bearer({ sub: 'github:1' })
@@ -149,9 +149,9 @@ test('REST passes the front door, and the log has one line for it with whoever a
   assert.equal((await here.ask('/v1/nothing', bearer)).status, 404)
 })
 
-test('REST passes the front door to another process', async (t) => {
-  const back = await serving(t, { daemons: ['routd', 'authd'] })
-  const front = await serving(t, {
+test('REST works through proxyd to another process', async (t) => {
+  const back = await serveHost(t, { daemons: ['routd', 'authd'] })
+  const front = await serveHost(t, {
     on: await testHost(t),
     daemons: ['proxyd'],
     settings: { ROUTD_URL: back.url('routd'), AUTHD_URL: back.url('authd') },
@@ -176,11 +176,11 @@ test('REST passes the front door to another process', async (t) => {
   assert.equal(passed?.request, answered?.request)
 })
 
-test('who asks is in the bearer alone', async (t) => {
-  const here = await serving(t)
+test('only the bearer identifies the caller', async (t) => {
+  const here = await serveHost(t)
   await here.operator('github:1')
   const [good, stranger] = [await here.bearer({ sub: 'github:1' }), await here.bearer({ sub: 'github:2' })]
-  // With what anybody can get: the public keys, and another instance's bearer.
+  // With public material: the public keys and the bearer of another instance.
   const [key] = JSON.parse(await (await fetch(`${here.url()}/v1/keys`)).text()).keys
   const claims = decodeJwt(good)
   const hashed = await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', kid: key.kid }).sign(Buffer.from(key.x))
@@ -188,12 +188,15 @@ test('who asks is in the bearer alone', async (t) => {
   const [, body, signature] = good.split('.')
   const otherKey = Buffer.from('{"alg":"ES256","kid":"other"}').toString('base64url')
   const asking = (...headers: string[]): Promise<string> =>
-    raw(here.url(), ['GET /v1/signing_keys HTTP/1.1', 'Host: a', 'Connection: close', ...headers, '', ''].join('\r\n'))
+    sendRaw(
+      here.url(),
+      ['GET /v1/signing_keys HTTP/1.1', 'Host: a', 'Connection: close', ...headers, '', ''].join('\r\n'),
+    )
   const MATRIX: Record<string, readonly [status: number, ...headers: string[]]> = {
     'a bearer': [200, `Authorization: Bearer ${good}`],
     'a scheme in lower case': [200, `authorization: bearer ${good}`],
     'a stranger': [403, `Authorization: Bearer ${stranger}`],
-    'a stranger who says otherwise': [
+    'a client without a bearer that sends identity headers': [
       403,
       `Authorization: Bearer ${stranger}`,
       'X-User-Sub: github:1',
@@ -226,8 +229,8 @@ test('who asks is in the bearer alone', async (t) => {
   assert.equal(JSON.stringify(here.logged()).includes(good), false)
 })
 
-test('a grant that is taken back is gone at the next request', async (t) => {
-  const here = await serving(t)
+test('a revoked grant has no effect from the next request on', async (t) => {
+  const here = await serveHost(t)
   await here.groups('main', 'team')
   await here.grant('github:7', 'admin', 'team')
   const bearer = await here.bearer({ sub: 'github:7', folder: 'team' })
@@ -242,14 +245,14 @@ test('a grant that is taken back is gone at the next request', async (t) => {
   assert.equal(await mint(), 403)
 })
 
-test('a service is no operator, whatever it is called', async (t) => {
-  const here = await serving(t)
+test('a service is not an operator, whatever its name', async (t) => {
+  const here = await serveHost(t)
   const bearer = await here.bearer({ sub: 'service:proxyd', kind: 'service' })
   assert.equal((await here.ask('/v1/signing_keys', bearer)).status, 403)
 })
 
-test('raw tokens and bearers never reach the log', async (t) => {
-  const here = await serving(t)
+test('raw tokens and bearers are never logged', async (t) => {
+  const here = await serveHost(t)
   await here.groups('main')
   await here.operator('github:1')
   const bearer = await here.bearer({ sub: 'github:1' })

@@ -1,59 +1,59 @@
-// `svc serve`: the daemons of one process, each with its listener, until it is told to stop (decision P4).
-import { securePlaces } from '../core/private-places.ts'
-import type { Log } from '../lib/log.ts'
-import { openProcessMetrics } from '../lib/metrics.ts'
-import { nearest } from '../lib/nearest.ts'
+// `svc serve`: runs daemons in one process, each with its listener. See docs/decisions.md#one-process-or-many.
+import { securePrivateDirectories } from '../core/groups/private-directories.ts'
+import type { Log } from '../lib/log/log.ts'
+import { openProcessMetrics } from '../lib/log/metrics.ts'
 import { refuse } from '../lib/refusal.ts'
-import { readSettings, type Source } from '../lib/settings.ts'
+import { readSettings, type SettingSource } from '../lib/settings.ts'
+import { nearest } from '../lib/text/nearest-word.ts'
 import { resources } from '../resources/index.ts'
 import { type OpenDaemon, openDaemon } from './daemon.ts'
-import { storeHealth } from './health.ts'
-import type { OpenHost } from './host.ts'
+import { type HttpLimits, type HttpListener, openHttpListener } from './http/listener.ts'
+import { openPeers } from './http/peers.ts'
 import { daemons } from './index.ts'
-import { type Limits, type Listener, openListener } from './listener.ts'
-import { openPeers } from './peers.ts'
-import { placeOf, urlsOf } from './places.ts'
-import { announce } from './presence.ts'
+import type { OpenHost } from './process/host.ts'
+import { daemonUrls, listenAddressOf } from './process/listen-addresses.ts'
+import { announceProcess } from './process/presence.ts'
+import { storeHealthCheck } from './process/store-health.ts'
 import { DAEMON_NAMES, type DaemonName, INSTANCE_SETTINGS } from './settings.ts'
 
 export interface ServeOptions {
-  /** Closed by `close`, and when the start fails. */
+  /** Closed by `close` and when the start fails. */
   readonly host: OpenHost
-  /** Where settings come from; the first that has one decides. */
-  readonly sources: readonly Source[]
-  /** Reads them again where a file has changed; without it they stay as they are. */
-  readonly currentSources?: (() => Promise<readonly Source[]>) | undefined
-  /** Which daemons; all of them unless said. */
+  /** Sources of settings; the first with a value takes precedence. */
+  readonly sources: readonly SettingSource[]
+  /** Rereads changed sources; undefined where they cannot change. */
+  readonly currentSources?: (() => Promise<readonly SettingSource[]>) | undefined
+  /** All daemons if empty or undefined. */
   readonly daemons?: readonly string[]
-  /** Takes the lines `<daemon> <url>` and `ready`. */
+  /** Receives the lines `<daemon> <url>` and `ready`. */
   readonly print: (line: string) => void
   readonly log: Log
-  readonly limits?: Partial<Limits>
-  /** Told, once, that the process should end because of what happened. */
+  readonly limits?: Partial<HttpLimits>
+  /** Called once with an error after which the process should exit. */
   readonly onFatal?: (error: unknown) => void
 }
 
-export interface Served {
+export interface RunningInstance {
   readonly urls: Readonly<Partial<Record<DaemonName, string>>>
-  /** Takes no more requests, finishes those under way, closes the store. */
+  /** Accepts no more requests, finishes the running ones and closes the store. */
   close(): Promise<void>
 }
 
-export async function serve(options: ServeOptions): Promise<Served> {
-  // Closes in reverse: listeners, then daemons, then what they stand on.
+export async function serve(options: ServeOptions): Promise<RunningInstance> {
+  // Closes in reverse: listeners, daemons, then the host.
   const opened = new AsyncDisposableStack()
   opened.defer(() => options.host.close())
   const stop = new AbortController()
   opened.defer(() => stop.abort())
   try {
-    if (options.host.layout) await securePlaces(options.host.layout)
+    if (options.host.layout) await securePrivateDirectories(options.host.layout)
     const running = await openDaemons(options, opened, stop.signal)
     const listeners = await listen(running, options)
-    // A search that runs is ended: its request does not hold up the listeners.
+    // Aborts running searches, so that their requests do not delay the listeners.
     opened.defer(() => Promise.all([options.host.search?.close(), closeAll(listeners)]).then(() => {}))
     opened.defer(() => stop.abort())
     const urls = Object.fromEntries(listeners.map(([name, { url }]) => [name, url]))
-    const presence = await tellOthers(options, urls)
+    const presence = await announceServing(options, urls)
     opened.defer(() => presence?.close())
     for (const [name, url] of Object.entries(urls)) options.print(`${name} ${url}`)
     options.print('ready')
@@ -69,12 +69,12 @@ export async function serve(options: ServeOptions): Promise<Served> {
   }
 }
 
-/** For `svc list` and for a second `svc serve`. Where it cannot be said, the daemons serve all the same. */
-async function tellOthers({ host, log }: ServeOptions, urls: Readonly<Record<string, string>>) {
+/** For `svc list` and a second `svc serve`. A failure does not stop the daemons. */
+async function announceServing({ host, log }: ServeOptions, urls: Readonly<Record<string, string>>) {
   try {
-    return host.layout && (await announce(host.layout, { pid: process.pid, urls }))
+    return host.layout && (await announceProcess(host.layout, { pid: process.pid, urls }))
   } catch (error) {
-    log.warn({ err: error }, 'svc list cannot see that this process serves the instance')
+    log.warn({ err: error }, 'cannot announce this process: svc list will not show it')
     return undefined
   }
 }
@@ -84,58 +84,54 @@ async function openDaemons(
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
 ): Promise<OpenDaemon[]> {
-  const names = namesOf(wanted)
-  const here = new Map<DaemonName, OpenDaemon>()
-  const { peers, close } = openPeers(here, urlsOf(sources))
+  const names = selectDaemons(wanted)
+  const local = new Map<DaemonName, OpenDaemon>()
+  const { peers, close } = openPeers(local, daemonUrls(sources))
   opened.defer(close)
   const { METRICS_ENABLED } = readSettings({ METRICS_ENABLED: INSTANCE_SETTINGS.METRICS_ENABLED }, sources)
   const process = METRICS_ENABLED ? openProcessMetrics() : undefined
   opened.defer(() => process?.close())
-  let hasFailed = false
-  const fatal = (error: unknown): void => {
-    if (!hasFailed) onFatal?.(error)
-    hasFailed = true
-  }
-  void host.engine.failed.then(fatal)
-  const health = storeHealth(host)
-  const around = { host, resources, sources, currentSources, log, peers, health, process, stopping, fatal }
+  void host.engine.failed.then((error) => onFatal?.(error))
+  const health = storeHealthCheck(host)
+  const shared = { host, resources, sources, currentSources, log, peers, health, process, stopping }
   for (const daemon of await Promise.all(names.map((name) => daemons[name]()))) {
-    const running = await openDaemon(daemon, around)
+    const running = await openDaemon(daemon, shared)
     opened.defer(() => running.close())
-    here.set(running.name, running)
+    local.set(running.name, running)
   }
-  return [...here.values()]
+  return [...local.values()]
 }
 
-/** In the order of the list, whatever the order they were named in. */
-export function namesOf(wanted: readonly string[] | undefined): readonly DaemonName[] {
+/** Returns them in the order of DAEMON_NAMES. */
+export function selectDaemons(wanted: readonly string[] | undefined): readonly DaemonName[] {
   if (!wanted?.length) return DAEMON_NAMES
   for (const word of wanted) {
     if (DAEMON_NAMES.some((name) => name === word)) continue
-    const meant = nearest(word, DAEMON_NAMES)
-    const said = `there is no daemon ${JSON.stringify(word.slice(0, 40))}`
-    refuse('invalid', meant ? `${said}; did you mean ${meant}?` : said, `the daemons are ${DAEMON_NAMES.join(', ')}`)
+    const similar = nearest(word, DAEMON_NAMES)
+    const fault = `unknown daemon ${JSON.stringify(word.slice(0, 40))}`
+    const hint = `the daemons are ${DAEMON_NAMES.join(', ')}`
+    refuse('invalid', similar ? `${fault}; did you mean ${similar}?` : fault, hint)
   }
   return DAEMON_NAMES.filter((name) => wanted.includes(name))
 }
 
-type Listening = readonly (readonly [DaemonName, Listener])[]
+type OpenListeners = readonly (readonly [DaemonName, HttpListener])[]
 
-/** All of them or none. */
-async function listen(running: readonly OpenDaemon[], { sources, limits }: ServeOptions): Promise<Listening> {
+/** Opens all listeners or none. */
+async function listen(running: readonly OpenDaemon[], { sources, limits }: ServeOptions): Promise<OpenListeners> {
   const attempts = await Promise.allSettled(
-    running.map(async ({ name, app, log, metrics, direct }) => {
-      const listener = await openListener({
+    running.map(async ({ name, app, log, metrics, rawHandler }) => {
+      const listener = await openHttpListener({
         name,
-        ...placeOf(name, sources),
-        direct,
+        ...listenAddressOf(name, sources),
+        rawHandler,
         fetch: app.fetch,
         limits,
         onFault: ({ status, detail }, remote) => {
           metrics.add('', status, 0)
           log.info({ status, remote, reason: detail })
         },
-        onStray: (error) => log.error({ err: error }, 'internal error'),
+        onBackgroundError: (error) => log.error({ err: error }, 'internal error'),
       })
       return [name, listener] as const
     }),
@@ -147,6 +143,6 @@ async function listen(running: readonly OpenDaemon[], { sources, limits }: Serve
   throw failed.reason
 }
 
-async function closeAll(listeners: Listening): Promise<void> {
+async function closeAll(listeners: OpenListeners): Promise<void> {
   await Promise.all(listeners.map(([, listener]) => listener.close()))
 }

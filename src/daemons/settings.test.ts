@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { refused } from '../../test/support/host.ts'
+import { isRefusal } from '../../test/support/host.ts'
 import { readSettings, sourceOf } from '../lib/settings.ts'
 import { SEARCH_SETTINGS } from './settings.ts'
 
-test('the deadline of a search is from 100ms to 60s', () => {
+test('the timeout of a search is from 100ms to 60s', () => {
   const read = (text?: string) =>
     readSettings(SEARCH_SETTINGS, [sourceOf('.env', new Map(text === undefined ? [] : [['SEARCH_DEADLINE', text]]))])
   assert.deepEqual(
@@ -14,7 +14,7 @@ test('the deadline of a search is from 100ms to 60s', () => {
   for (const text of ['99ms', '60001ms', '0'])
     assert.throws(
       () => read(text),
-      refused('invalid', `SEARCH_DEADLINE in .env must be from 100ms to 60s, not ${JSON.stringify(text)}`),
+      isRefusal('invalid', `SEARCH_DEADLINE in .env must be from 100ms to 60s, not ${JSON.stringify(text)}`),
     )
-  assert.throws(() => read('soon'), refused('invalid', /^SEARCH_DEADLINE in \.env must be a duration such as/))
+  assert.throws(() => read('soon'), isRefusal('invalid', /^SEARCH_DEADLINE in \.env must be a duration such as/))
 })

@@ -1,21 +1,20 @@
-// What an instance can be told, in its .env or in the environment. Each daemon's own settings stand with the daemon.
-
+// The settings of an instance, read from its .env or the environment.
 import { z } from 'zod'
-import type { AgentLimits } from '../core/agent-limits.ts'
-import type { TurnRules } from '../core/turn-rules.ts'
+import type { AgentLimits } from '../core/access/agent-limits.ts'
+import type { TurnRules } from '../core/turns/turn-rules.ts'
 import { EnvValue } from '../core/values.ts'
-import { readTrustedProxies, type Trusts } from '../lib/client-address.ts'
+import { readTrustedProxies, type TrustedProxyCheck } from '../lib/http/client-address.ts'
 import {
   BooleanSetting,
   BytesSetting,
   CountSetting,
-  type Declared,
   DurationSetting,
   ListenSetting,
   QuotaSetting,
   readSettings,
+  type SettingDeclarations,
+  type SettingSource,
   type Settings,
-  type Source,
   setting,
   TextSetting,
   UrlSetting,
@@ -36,146 +35,138 @@ const HostSetting = z
 
 const perDaemon = Object.fromEntries(
   DAEMON_NAMES.flatMap((name) => [
-    [`${name.toUpperCase()}_LISTEN`, setting(ListenSetting, undefined, `where ${name} listens`)],
-    [
-      `${name.toUpperCase()}_URL`,
-      setting(UrlSetting, undefined, `where ${name} is reached when it runs in another process`),
-    ],
+    [`${name.toUpperCase()}_LISTEN`, setting(ListenSetting, undefined, `listen address of ${name}`)],
+    [`${name.toUpperCase()}_URL`, setting(UrlSetting, undefined, `URL of ${name} when it runs in another process`)],
   ]),
 )
 
 export const INSTANCE_SETTINGS = {
-  ASSISTANT_NAME: setting(TextSetting, 'svc', 'what the agents are called'),
+  ASSISTANT_NAME: setting(TextSetting, 'svc', 'display name of the agents'),
   WEB_LISTEN: setting(
     ListenSetting,
     '127.0.0.1:8080',
-    'where the front door listens; the daemons take the ports after it',
+    'listen address of proxyd; the other daemons use the ports after it',
   ),
-  WEB_HOST: setting(HostSetting, 'localhost:8080', 'the host in the links that are handed out'),
-  CHANNEL_SECRET: setting(TextSetting, undefined, 'what channel adapters present'),
-  SECRETS_KEY: setting(TextSetting, undefined, 'seals secrets; a comma list rotates: the first seals, all open'),
-  DATABASE_URL: setting(UrlSetting, undefined, 'PostgreSQL instead of the SQLite file'),
-  TZ: setting(EnvValue, undefined, 'the time zone of schedules; UTC unless said'),
-  LOG_LEVEL: setting(z.enum(['debug', 'info', 'warn', 'error']), 'info', 'what is logged'),
-  METRICS_ENABLED: setting(BooleanSetting, 'true', 'whether /metrics answers'),
-} satisfies Declared
+  WEB_HOST: setting(HostSetting, 'localhost:8080', 'host name in links'),
+  CHANNEL_SECRET: setting(TextSetting, undefined, 'shared secret with which channel adapters register'),
+  SECRETS_KEY: setting(
+    TextSetting,
+    undefined,
+    'encrypts secrets; for rotation a comma-separated list: the first key encrypts, all decrypt',
+  ),
+  DATABASE_URL: setting(UrlSetting, undefined, 'PostgreSQL database to use instead of the SQLite file'),
+  TZ: setting(EnvValue, undefined, 'time zone of schedules; UTC by default'),
+  LOG_LEVEL: setting(z.enum(['debug', 'info', 'warn', 'error']), 'info', 'lowest level that is logged'),
+  METRICS_ENABLED: setting(BooleanSetting, 'true', 'whether to serve /metrics'),
+} satisfies SettingDeclarations
 
-const TrustedSetting = z.string().transform((text, ctx): Trusts => {
-  const trusts = readTrustedProxies(text)
-  if (trusts) return trusts
+const TrustedSetting = z.string().transform((text, ctx): TrustedProxyCheck => {
+  const isTrusted = readTrustedProxies(text)
+  if (isTrusted) return isTrusted
   ctx.addIssue({
     code: 'custom',
-    message: 'must be a comma list of addresses and ranges such as 127.0.0.1, 10.0.0.0/8',
+    message: 'must be a comma-separated list of addresses and ranges such as 127.0.0.1, 10.0.0.0/8',
   })
   return z.NEVER
 })
 
-/** Of those who listen to strangers. */
-export const DOOR_SETTINGS = {
+/** Of the daemons that clients connect to. */
+export const TRUSTED_PROXY_SETTINGS = {
   TRUSTED_PROXIES: setting(
     TrustedSetting,
     undefined,
-    'the proxies in front whose X-Forwarded-For is believed: addresses and ranges, comma between',
+    'comma-separated addresses and ranges of proxies whose X-Forwarded-For is trusted',
   ),
-} satisfies Declared
+} satisfies SettingDeclarations
 
-/** Of the links. */
 export const LINK_SETTINGS = {
-  TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'the largest body that a link takes'),
-  WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'how many messages a minute a hook link takes; 0 is no limit'),
-  WEBHOOK_RATE_WEB: setting(CountSetting, '60', 'how many messages a minute a chat link takes; 0 is no limit'),
+  TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'largest request body at a link'),
+  WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'messages per minute through one hook link; 0 is no limit'),
+  WEBHOOK_RATE_WEB: setting(CountSetting, '60', 'messages per minute through one chat link; 0 is no limit'),
   LINK_QUOTA: setting(
     QuotaSetting,
     '10GiB',
-    'how many bytes of received messages are stored for the chat of one link; 0 is no limit',
+    'bytes of received messages stored for the chat of one link; 0 is no limit',
   ),
-  FOLDER_QUOTA: setting(
-    QuotaSetting,
-    '20GiB',
-    'how many bytes of received messages are stored for one folder; 0 is no limit',
-  ),
-  STREAMS_MAX: setting(CountSetting, '20000', 'how many event streams may be open; 0 is no limit'),
-  STREAMS_PER_LINK: setting(CountSetting, '1000', 'how many event streams of one link may be open; 0 is no limit'),
-} satisfies Declared
+  FOLDER_QUOTA: setting(QuotaSetting, '20GiB', 'bytes of received messages stored for one folder; 0 is no limit'),
+  STREAMS_MAX: setting(CountSetting, '20000', 'open event streams; 0 is no limit'),
+  STREAMS_PER_LINK: setting(CountSetting, '1000', 'open event streams of one link; 0 is no limit'),
+} satisfies SettingDeclarations
 
-/** Of the adapters of platforms. */
 export const CHANNEL_SETTINGS = {
   CHANNEL_SECRET: INSTANCE_SETTINGS.CHANNEL_SECRET,
   CHANNEL_REGISTER_ALLOW_PUBLIC: setting(
     BooleanSetting,
     'false',
-    'whether an adapter may register a public address; else it must be loopback or private',
+    'whether an adapter may register a public address; otherwise only loopback or private',
   ),
-} satisfies Declared
+} satisfies SettingDeclarations
 
-/** Of the turns of the agents (decisions T2 and T6). */
+/** See docs/decisions.md#turn-defaults. */
 export const TURN_SETTINGS = {
-  ENGAGEMENT_TTL: setting(DurationSetting, '30m', 'how long a chat stays with the folder that spoke in it'),
-  OBSERVE_WINDOW_MESSAGES: setting(CountSetting, '10', 'how many observed messages a prompt shows at most'),
-  OBSERVE_WINDOW_CHARS: setting(
-    CountSetting,
-    '4000',
-    'how many characters of observed messages a prompt shows at most',
+  ENGAGEMENT_TTL: setting(
+    DurationSetting,
+    '30m',
+    'how long a chat stays engaged with the folder that last answered in it',
   ),
-  MAX_CONCURRENT_TURNS: setting(CountSetting, '4', 'how many turns of the instance run at once'),
-  MAX_TURNS_PER_FOLDER: setting(CountSetting, '2', 'how many turns of one folder run at once'),
-  TURN_LEASE: setting(DurationSetting, '30s', 'how long after its process died a turn is taken up by another'),
-} satisfies Declared
+  OBSERVE_WINDOW_MESSAGES: setting(CountSetting, '10', 'most observed messages in a prompt'),
+  OBSERVE_WINDOW_CHARS: setting(CountSetting, '4000', 'most characters of observed messages in a prompt'),
+  MAX_CONCURRENT_TURNS: setting(CountSetting, '4', 'concurrent turns of the instance'),
+  MAX_TURNS_PER_FOLDER: setting(CountSetting, '2', 'concurrent turns of one folder'),
+  TURN_LEASE: setting(DurationSetting, '30s', 'how long after the death of its process another one takes over a turn'),
+} satisfies SettingDeclarations
 
-/** How much agents may make and ask. */
 export const AGENT_LIMIT_SETTINGS = {
   TASKS_PER_FOLDER: setting(
     CountSetting,
     '1000',
-    'how many scheduled tasks a folder has; completed ones make room for new ones; 0 is no limit',
+    'scheduled tasks of one folder; the oldest completed ones are removed for new ones; 0 is no limit',
   ),
-  ACTIVE_TASKS_PER_FOLDER: setting(CountSetting, '100', 'how many tasks of a folder are active; 0 is no limit'),
-  TASK_MIN_INTERVAL: setting(
-    DurationSetting,
-    '1m',
-    'the shortest interval in milliseconds that agents and people may give a task',
-  ),
+  ACTIVE_TASKS_PER_FOLDER: setting(CountSetting, '100', 'active tasks of one folder; 0 is no limit'),
+  TASK_MIN_INTERVAL: setting(DurationSetting, '1m', 'shortest interval of a task'),
   GROUPS_PER_FOLDER: setting(
     CountSetting,
     '200',
-    'how many groups lie below one top-level folder when an agent makes another; 0 is no limit',
+    'groups below one top-level folder that agents may create; 0 is no limit',
   ),
   TOOL_CALLS_PER_SECOND: setting(
     CountSetting,
     '100',
-    'how many tool calls a second come through one tool socket, one link or one account; 0 is no limit',
+    'tool calls per second through one tool socket, link or account; 0 is no limit',
   ),
-} satisfies Declared
+} satisfies SettingDeclarations
 
 const DeadlineSetting = DurationSetting.refine((ms) => ms >= 100 && ms <= 60_000, 'must be from 100ms to 60s')
 
-/** Of `find_messages`. */
-export const SEARCH_SETTINGS = {
-  SEARCH_DEADLINE: setting(DeadlineSetting, '5s', 'how long one search of find_messages may take; 100ms to 60s'),
-} satisfies Declared
+/** A shorter time is probably a mistake, and removal cannot be undone. */
+const KEEP_MIN_MS = 3_600_000
+const KeepSetting = DurationSetting.refine((ms) => ms === 0 || ms >= KEEP_MIN_MS, 'must be 0 (forever) or at least 1h')
 
-/** Of timed where it runs without the store. */
+export const RETENTION_SETTINGS = {
+  KEEP_MESSAGES: setting(KeepSetting, '0', 'how long messages are kept, at least 1h; 0 is forever'),
+  KEEP_TURNS: setting(KeepSetting, '0', 'how long ended turns and their logs are kept, at least 1h; 0 is forever'),
+} satisfies SettingDeclarations
+
+export const SEARCH_SETTINGS = {
+  SEARCH_DEADLINE: setting(DeadlineSetting, '5s', 'timeout of one search with find_messages; 100ms to 60s'),
+} satisfies SettingDeclarations
+
 export const TIMED_SETTINGS = {
   ROUTD_BEARER_FILE: setting(
     TextSetting,
     undefined,
-    'a file with a bearer of service:timed, for timed without a store; read at each request',
+    'file with a bearer token of service:timed, for timed without a store; read at each request',
   ),
-} satisfies Declared
+} satisfies SettingDeclarations
 
-/** Of the speech that `send_voice` sends. */
 export const SPEECH_SETTINGS = {
-  TTS_URL: setting(
-    UrlSetting,
-    undefined,
-    'a speech service that speaks the OpenAI protocol; without it no voice is sent',
-  ),
-  TTS_MODEL: setting(TextSetting, 'kokoro', 'the model that the speech service is asked for'),
-  TTS_VOICE: setting(TextSetting, 'alloy', 'who speaks where neither the tool nor PERSONA.md names a voice'),
-  TTS_KEY: setting(TextSetting, undefined, 'the bearer that the speech service wants, where it wants one'),
-} satisfies Declared
+  TTS_URL: setting(UrlSetting, undefined, 'speech service with the OpenAI API; without it send_voice is unavailable'),
+  TTS_MODEL: setting(TextSetting, 'kokoro', 'model of the speech service'),
+  TTS_VOICE: setting(TextSetting, 'alloy', 'default voice; the tool call and PERSONA.md take precedence'),
+  TTS_KEY: setting(TextSetting, undefined, 'bearer token for the speech service, if it needs one'),
+} satisfies SettingDeclarations
 
-export function turnRules(sources: readonly Source[]): TurnRules {
+export function readTurnRules(sources: readonly SettingSource[]): TurnRules {
   const read = readSettings(TURN_SETTINGS, sources)
   return {
     engagementMs: read.ENGAGEMENT_TTL,
@@ -186,7 +177,7 @@ export function turnRules(sources: readonly Source[]): TurnRules {
   }
 }
 
-export function agentLimits(sources: readonly Source[]): AgentLimits {
+export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits {
   const read = readSettings(AGENT_LIMIT_SETTINGS, sources)
   return {
     tasksPerFolder: read.TASKS_PER_FOLDER,
@@ -197,14 +188,15 @@ export function agentLimits(sources: readonly Source[]): AgentLimits {
   }
 }
 
-/** Everything that a .env of an instance may hold. */
-export const ALL_SETTINGS: Declared = {
+/** Every setting that a .env may contain. */
+export const ALL_SETTINGS: SettingDeclarations = {
   ...INSTANCE_SETTINGS,
-  ...DOOR_SETTINGS,
+  ...TRUSTED_PROXY_SETTINGS,
   ...LINK_SETTINGS,
   ...CHANNEL_SETTINGS,
   ...TURN_SETTINGS,
   ...AGENT_LIMIT_SETTINGS,
+  ...RETENTION_SETTINGS,
   ...SEARCH_SETTINGS,
   ...SPEECH_SETTINGS,
   ...TIMED_SETTINGS,
@@ -214,8 +206,8 @@ export const ALL_SETTINGS: Declared = {
 
 export type InstanceSettings = Settings<typeof INSTANCE_SETTINGS>
 
-/** Scheme and host of every URL that is handed out (decision L1). */
-export function webBase(host: string): string {
+/** Scheme and host of links. See docs/decisions.md#scheme-of-printed-urls. */
+export function webBaseUrl(host: string): string {
   const trimmed = host.replace(/\/+$/, '')
   if (trimmed.includes('://')) return trimmed
   const isLocal = /^(localhost|127\.0\.0\.1)(:\d+)?$/.test(trimmed)

@@ -1,8 +1,8 @@
-// The page of help: bin/help-egress-proxy.txt holds it, so that the front can print it without loading anything.
-import { helpOn } from '../lib/help.ts'
-import { commands } from './commands/index.ts'
-import { EGRESS_PAGE } from './help-page.ts'
+// The help page. bin/help-egress-proxy.txt is a copy of it that the launcher prints without loading anything.
+import { helpOn } from '../lib/command-line/help.ts'
+import { EGRESS_PAGE } from './cli/help-page.ts'
+import { egressCommands } from './commands/index.ts'
 
-export function helpText(): Promise<string> {
-  return helpOn(EGRESS_PAGE, commands, undefined)
+export function egressHelpText(): Promise<string> {
+  return helpOn(EGRESS_PAGE, egressCommands, undefined)
 }

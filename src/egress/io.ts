@@ -1,29 +1,30 @@
-// The process's own streams, environment and signals as a command is given them.
+// Streams, environment and signals of the process as passed to commands.
+
+import { exitWith, processOutput } from '../lib/command-line/process-output.ts'
 import { environment } from '../lib/settings.ts'
-import { endWith, processOuts } from '../lib/streams.ts'
-import type { Io } from './command.ts'
-import { EGRESS_PAGE } from './help-page.ts'
-import { main } from './main.ts'
+import type { EgressIo } from './cli/command.ts'
+import { EGRESS_PAGE } from './cli/help-page.ts'
+import { egressMain } from './main.ts'
 
 export async function runProcess(): Promise<void> {
-  endWith(await main(process.argv.slice(2), processIo()))
+  exitWith(await egressMain(process.argv.slice(2), processIo()))
 }
 
-const ENDING = ['SIGTERM', 'SIGINT'] as const
+const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
-function processIo(): Io {
+function processIo(): EgressIo {
   return {
-    ...processOuts(EGRESS_PAGE.name),
+    ...processOutput(EGRESS_PAGE.name),
     environment: environment(),
     stopped: () =>
       new Promise((resolve) => {
         const stop = (signal: string): void => {
-          // Who asks a second time, by either, does not want to wait for an orderly end.
-          for (const each of ENDING) process.off(each, stop)
+          // A second signal of either kind ends the process at once.
+          for (const name of STOP_SIGNALS) process.off(name, stop)
           resolve(signal)
         }
-        for (const each of ENDING) process.on(each, stop)
+        for (const name of STOP_SIGNALS) process.on(name, stop)
       }),
-    onHangup: (told) => void process.on('SIGHUP', told),
+    onHangup: (callback) => void process.on('SIGHUP', callback),
   }
 }

@@ -1,20 +1,21 @@
 // The command `egress-proxy`.
-import { runProgram } from '../lib/program.ts'
-import { type Io, openDesk } from './command.ts'
-import { commands } from './commands/index.ts'
-import { EGRESS_PAGE } from './help-page.ts'
+import { runProgram } from '../lib/command-line/program.ts'
+import { createEgressCommandContext, type EgressIo } from './cli/command.ts'
+import { EGRESS_PAGE } from './cli/help-page.ts'
+import { egressCommands } from './commands/index.ts'
 
 const MISUSE = 2
 
-/** The exit code: 0 done, 1 refused or failed, 2 wrongly used; `check` and `run` have their own. */
-export function main(argv: readonly string[], io: Io): Promise<number> {
+/** Exit codes: 0 success, 1 refused or failed, 2 wrong usage; `check` and `run` have their own. */
+export function egressMain(argv: readonly string[], io: EgressIo): Promise<number> {
   const { name } = EGRESS_PAGE
   return runProgram(
     {
       name,
-      commands,
+      commands: egressCommands,
       misuse: MISUSE,
-      run: async (command, args) => (await command.run(openDesk(io, commands, args), args)) ?? 0,
+      run: async (command, args) =>
+        (await command.run(createEgressCommandContext(io, egressCommands, args), args)) ?? 0,
     },
     argv,
     io,

@@ -7,10 +7,10 @@ import { suite, type TestContext, test } from 'node:test'
 import { until } from '../../test/support/until.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { type EgressProxy, type ProxyOptions, startProxy } from './proxy.ts'
-import { openKernel } from './wires/kernel.ts'
+import { openKernel } from './transport/kernel.ts'
 
 const LOOPBACK = { host: '127.0.0.1', port: 0 }
-/** Where this machine lacks what the quick one needs, the other is all there is. */
+/** Without `node:ffi` only the Node transport is tested. */
 const MAKES = openKernel() ? (['epoll', 'net'] as const) : (['net'] as const)
 
 async function start(
@@ -37,7 +37,7 @@ async function openEcho(t: TestContext): Promise<number> {
   return typeof at === 'object' && at ? at.port : 0
 }
 
-/** All that comes back until the end. */
+/** Returns everything received until the end. */
 async function exchange(port: number, bytes: string): Promise<string> {
   const socket = connect({ ...LOOPBACK, port, allowHalfOpen: true })
   socket.end(bytes)
@@ -47,8 +47,8 @@ async function exchange(port: number, bytes: string): Promise<string> {
 }
 
 for (const io of MAKES)
-  suite(`a proxy inside another program, on ${io}`, () => {
-    test('serves what is registered, from the moment that the promise is kept', async (t) => {
+  suite(`a proxy inside another process, on ${io}`, () => {
+    test('serves a source as soon as its registration resolves', async (t) => {
       const proxy = await start(t, { io })
       const port = await openEcho(t)
       const ask = () => exchange(proxy.forward?.port ?? 0, `CONNECT localhost:${port} HTTP/1.1\r\n\r\nhello`)
@@ -59,7 +59,7 @@ for (const io of MAKES)
       assert.match(await ask(), /^HTTP\/1\.1 403 /)
     })
 
-    test('tells what it has counted, and closes with its last lines written', async (t) => {
+    test('reports its counters, and writes its last log lines before it closes', async (t) => {
       const proxy = await start(t, { io })
       await exchange(proxy.forward?.port ?? 0, 'CONNECT a.example:443 HTTP/1.1\r\n\r\n')
       await until(async () => (await proxy.snapshot()).connections === 0)
@@ -73,7 +73,7 @@ for (const io of MAKES)
       )
     })
 
-    test('who closes it again waits for the same end', async (t) => {
+    test('closing twice waits for the same end', async (t) => {
       const proxy = await start(t, { io, admin: [LOOPBACK] })
       let isOver = false
       const first = proxy.close().then(() => {
@@ -84,7 +84,7 @@ for (const io of MAKES)
       await first
     })
 
-    test('a port that is taken is said, and nothing stays open', async (t) => {
+    test('reports a port in use and leaves nothing open', async (t) => {
       const port = await openEcho(t)
       const before = openFiles()
       for (let times = 0; times < 3; times++)
@@ -95,7 +95,7 @@ for (const io of MAKES)
       await until(() => openFiles() <= before + 2)
     })
 
-    test('starting and closing again and again leaves no file open, not of a tunnel either', async (t) => {
+    test('leaves no file open after repeated starts and closes, even with an open tunnel', async (t) => {
       const port = await openEcho(t)
       const cycle = async (): Promise<void> => {
         const options = { listen: LOOPBACK, admin: [LOOPBACK], limits: { drainMs: 10 }, io, log: () => {} }
@@ -115,7 +115,7 @@ for (const io of MAKES)
       await until(() => openFiles() <= before + 2)
     })
 
-    test('a program that ends with its proxy open ends at once', async (t) => {
+    test('does not keep a process alive that exits while the proxy is open', async (t) => {
       const program = `
         import { startProxy } from ${JSON.stringify(import.meta.resolve('./proxy.ts'))}
         await startProxy({ listen: { host: '127.0.0.1', port: 0 }, io: '${io}', log: () => {} })
@@ -127,7 +127,7 @@ for (const io of MAKES)
     })
   })
 
-test('a transparent listener that io net cannot have is refused, and an optional one is a warning', async (t) => {
+test('refuses a transparent listener with io net, or warns if it is optional', async (t) => {
   const itsNeeds = 'it needs Linux, a Node with node:ffi, and io auto or epoll'
   const wanted = { io: 'net', transparent: LOOPBACK } as const
   await assert.rejects(start(t, wanted), (error) => {
@@ -141,7 +141,7 @@ test('a transparent listener that io net cannot have is refused, and an optional
   assert.ok(lines.join('').includes(`no transparent listener is opened: ${itsNeeds}`), lines.join(''))
 })
 
-test('the admin listener is asked by the name it listens at, and by the names that are given', async (t) => {
+test('the admin listener accepts the name it listens on and the configured names', async (t) => {
   const proxy = await start(t, { admin: [LOOPBACK], adminHosts: ['admin.example'] })
   const [{ port } = assert.fail('it does not listen')] = proxy.admin
   const status = async (host: string): Promise<string> => {

@@ -1,99 +1,105 @@
-// The proxy as a part of a program: `startProxy` and, when it is no longer wanted, `close`.
+// Runs the proxy as a part of a process: `startProxy` and `close`.
 import { lookup } from 'node:dns/promises'
 import { networkInterfaces } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { refuse } from '../lib/refusal.ts'
-import type { Listen } from '../lib/settings.ts'
-import { canonicalAddress } from './address-text.ts'
-import { isListening } from './admin/self-test.ts'
-import { type Admin, openAdmin } from './admin.ts'
-import type { CoreOptions } from './core.ts'
-import { type CoreHost, type CorePort, openNetCore, openThreadCore } from './core-port.ts'
-import type { DeniedRequest } from './denial-batch.ts'
-import { summarizeDenied } from './denied-summary.ts'
+import type { ListenEndpoint } from '../lib/settings.ts'
+import { canonicalAddress } from './address/ip-address.ts'
+import { type AdminServer, openAdminServer } from './admin/admin-server.ts'
+import { isListening } from './admin/listener-probe.ts'
+import { DEFAULT_PROXY_LIMITS, type ProxyLimits } from './connection/limits.ts'
 import { openResolver, type ResolverOptions } from './dns/resolver.ts'
-import { lineOfWords } from './exchange.ts'
-import { LIMITS, type Limits } from './limits.ts'
-import { type ListenerName, listenFault } from './listen-fault.ts'
-import { countOpenFiles, type FileShares, openFileLimit, shareFiles } from './open-files.ts'
-import type { Snapshot } from './snapshot.ts'
-import { type SocketSource, SocketSources, type SourceOptions } from './socket-sources.ts'
-import { Sources } from './sources.ts'
-import type { Endpoint } from './wire.ts'
-import { type Kernel, openKernel } from './wires/kernel.ts'
+import { SourceRegistry } from './policy/source-registry.ts'
+import { formatMessageLine } from './reporting/access-record.ts'
+import type { DeniedRequest } from './reporting/denial-batch.ts'
+import { startDeniedSummary } from './reporting/denied-summary.ts'
+import type { MetricsSnapshot } from './reporting/metrics-snapshot.ts'
+import { type Kernel, openKernel } from './transport/kernel.ts'
+import { type ListenerName, listenError } from './transport/listen-error.ts'
+import { countOpenFiles, type FileShares, openFileLimit, shareFiles } from './transport/open-files.ts'
+import type { SocketAddress } from './transport/transport.ts'
+import type { DataPlaneOptions } from './worker/data-plane.ts'
+import {
+  type DataPlaneClient,
+  type DataPlaneHost,
+  openInProcessDataPlane,
+  openWorkerDataPlane,
+} from './worker/data-plane-client.ts'
+import { type SocketSource, SocketSources, type SourceOptions } from './worker/socket-sources.ts'
 
-export type { DeniedRequest } from './denial-batch.ts'
-export type { SocketSource, SourceOptions } from './socket-sources.ts'
+export type { DeniedRequest } from './reporting/denial-batch.ts'
+export type { SocketSource, SourceOptions } from './worker/socket-sources.ts'
 
 export interface ProxyOptions {
-  /** Without one, no forward listener; so with the others. */
-  readonly listen?: Listen | undefined
-  readonly transparent?: Listen | undefined
-  /** Where this machine cannot have a transparent listener, that is a warning and not a refusal. */
+  /** A listener without an endpoint is not opened. */
+  readonly listen?: ListenEndpoint | undefined
+  readonly transparent?: ListenEndpoint | undefined
+  /** Warn instead of refusing when this machine cannot open a transparent listener. */
   readonly transparentIsOptional?: boolean | undefined
-  readonly admin?: readonly Listen[] | undefined
-  /** Host names by which the admin listener may be asked, besides addresses, `localhost` and names without a dot. */
+  readonly admin?: readonly ListenEndpoint[] | undefined
+  /** Host names accepted by the admin listener, in addition to addresses, `localhost` and names without a dot. */
   readonly adminHosts?: readonly string[] | undefined
-  /** The bearer of whoever may change the registry. */
+  /** Bearer token that may change the registry. */
   readonly secret?: string | undefined
-  /** Where the registry is kept; without it, in memory. */
+  /** File of the registry; without it the registry is kept in memory. */
   readonly statePath?: string | undefined
   readonly denyPrivate?: boolean | undefined
   readonly verifySni?: boolean | undefined
-  /** A sentence that is added to every denial. */
+  /** Appended to every denial. */
   readonly denyMessage?: string | undefined
-  /** Of the numbers, 0 stands for "no limit". */
-  readonly limits?: Partial<Limits> | undefined
+  /** 0 means "no limit". */
+  readonly limits?: Partial<ProxyLimits> | undefined
   readonly dns?: Pick<ResolverOptions, 'servers' | 'hostsPath'> | undefined
   readonly io?: 'auto' | 'epoll' | 'net' | undefined
-  /** Given whole lines of JSON, each with its line break. */
+  /** Receives complete JSON lines, each with its line break. */
   readonly log?: ((lines: string) => void) | undefined
-  /** Told of denied requests of sources that have an id, a few times a second at most; repeats are one entry. */
+  /** Called a few times a second at most with the denied requests of sources that have an id; repeats are merged. */
   readonly onDenied?: ((denied: DeniedRequest[]) => void) | undefined
-  /** How many lines `log` could not take, for the metrics. */
+  /** Number of lines that `log` has dropped, for the metrics. */
   readonly droppedLines?: (() => number) | undefined
 }
 
 export interface EgressProxy {
-  readonly forward?: Endpoint | undefined
-  readonly transparent?: Endpoint | undefined
-  readonly admin: readonly Endpoint[]
-  /** Who may reach what. A change is in force when its promise is kept. */
-  readonly sources: Sources
-  /** A source that is known by its listening socket, which a child process hands over. Refused on `io: 'net'`. */
+  readonly forward?: SocketAddress | undefined
+  readonly transparent?: SocketAddress | undefined
+  readonly admin: readonly SocketAddress[]
+  /** A change has taken effect when its promise resolves. */
+  readonly sources: SourceRegistry
+  /** Opens a source identified by a listening socket that a child process hands over. Refused with `io: 'net'`. */
   openSource(options: SourceOptions): Promise<SocketSource>
-  snapshot(): Promise<Snapshot>
-  /** Lets what is under way end, for as long as `limits.drainMs`; socket sources are closed at once. */
+  snapshot(): Promise<MetricsSnapshot>
+  /** Waits for open connections to finish, up to `limits.drainMs`; closes socket sources at once. */
   close(): Promise<void>
-  /** Kept when the proxy has ended by a fault of its own. */
+  /** Resolves when the proxy has ended because of an internal error. */
   readonly died: Promise<unknown>
 }
 
 export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   const log = options.log ?? ((lines) => void process.stderr.write(lines))
-  const warn = (sentence: string): void => log(lineOfWords('warn', sentence))
-  const kernel = kernelFor(options)
+  const warn = (sentence: string): void => log(formatMessageLine('warn', sentence))
+  const kernel = openKernelFor(options)
   if (options.transparent && !kernel) {
     if (!options.transparentIsOptional) refuse('unsupported', `${NO_TRANSPARENT} can be opened: ${ITS_NEEDS}`)
     warn(`${NO_TRANSPARENT} is opened: ${ITS_NEEDS}`)
   }
-  const { promise: died, resolve: dies } = Promise.withResolvers<unknown>()
-  const sources = await Sources.open(options.statePath, warn)
+  const { promise: died, resolve: onDied } = Promise.withResolvers<unknown>()
+  const sources = await SourceRegistry.open(options.statePath, warn)
   const files = shareFiles(openFileLimit(), countOpenFiles())
   const limits = limitsOf(options.limits, files)
   const resolver = openResolver({ ...options.dns, timeoutMs: limits.dnsMs })
-  let core: CorePort | undefined
+  let dataPlane: DataPlaneClient | undefined
   let closing: Promise<void> | undefined
-  const snapshot = async (): Promise<Snapshot> => ({
-    ...(await (core?.snapshot() ?? refuse('unavailable', 'the proxy is starting'))),
+  const snapshot = async (): Promise<MetricsSnapshot> => ({
+    ...(await (dataPlane?.snapshot() ?? refuse('unavailable', 'the proxy is starting'))),
     droppedLines: options.droppedLines?.() ?? 0,
   })
   const testForward = async () => {
     if (!options.listen) return 'none'
-    const at = core?.listening.forward
-    // The kernel answers for a thread that hangs: it must say something itself, too.
-    const answers = core && Promise.race([core.apply([]).then(() => true), wait(ANSWER_MS, false, { ref: false })])
-    return at && (await answers) && (await isListening(at)) ? 'alive' : 'dead'
+    const at = dataPlane?.listening.forward
+    // The kernel accepts connections even if the worker hangs, so the worker itself must reply too.
+    const replies =
+      dataPlane && Promise.race([dataPlane.apply([]).then(() => true), wait(REPLY_MS, false, { ref: false })])
+    return at && (await replies) && (await isListening(at)) ? 'alive' : 'dead'
   }
   const onFault = (incident: string, error: unknown): void => warn(`admin request ${incident} failed: ${error}`)
   const parts = {
@@ -102,30 +108,30 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
     testForward,
     isDraining: () => closing !== undefined,
     secret: options.secret,
-    // A name that it listens at is one by which it is asked.
+    // Names that it listens on are accepted in requests.
     hosts: [...(options.adminHosts ?? []), ...(options.admin ?? []).map((listen) => listen.host)],
   }
-  const admin = await openAdmin(options.admin ?? [], parts, { onFault })
-  const host: CoreHost = {
+  const admin = await openAdminServer(options.admin ?? [], parts, { onFault })
+  const host: DataPlaneHost = {
     log,
     warn,
-    denied: (denied) => options.onDenied?.(denied),
-    ask: (name) => void resolver.resolve(name).then((resolved) => core?.resolved(name, resolved)),
-    died: dies,
+    reportDenied: (denied) => options.onDenied?.(denied),
+    lookUp: (name) => void resolver.resolve(name).then((resolved) => dataPlane?.completeLookup(name, resolved)),
+    died: onDied,
   }
   try {
-    core = await openCore(options, { limits, maxFiles: files.wires }, admin, host, kernel)
+    dataPlane = await openDataPlane(options, { limits, maxFiles: files.transport }, admin, host, kernel)
   } catch (error) {
     await admin.close()
     resolver.close()
     throw error
   }
-  const running = core
-  sources.listen((change) => running.apply([change]))
+  const running = dataPlane
+  sources.subscribe((change) => running.apply([change]))
   await running.apply(sources.list().map((entry) => ({ kind: 'set', entry })))
-  const summary = summarizeDenied(snapshot, log)
+  const summary = startDeniedSummary(snapshot, log)
   const socketSources = new SocketSources(running, kernel)
-  const shut = async (): Promise<void> => {
+  const shutDown = async (): Promise<void> => {
     await socketSources.close()
     await running.stop()
     await summary.close()
@@ -134,7 +140,7 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
     resolver.close()
   }
   const close = (): Promise<void> => {
-    closing ??= shut()
+    closing ??= shutDown()
     return closing
   }
   const openSource = (source: SourceOptions): Promise<SocketSource> => socketSources.open(source)
@@ -142,27 +148,27 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
 }
 
 const NO_TRANSPARENT = 'no transparent listener'
-/** Only the kernel knows where a redirected connection was going. */
+/** Only the kernel knows the original destination of a redirected connection. */
 const ITS_NEEDS = 'it needs Linux, a Node with node:ffi, and io auto or epoll'
 
-function kernelFor({ io = 'auto' }: ProxyOptions): Kernel | undefined {
+function openKernelFor({ io = 'auto' }: ProxyOptions): Kernel | undefined {
   const kernel = io === 'net' ? undefined : openKernel()
   if (io === 'epoll' && !kernel)
     refuse('unsupported', 'io epoll needs Linux and a Node with node:ffi', 'leave io at auto')
   return kernel
 }
 
-async function openCore(
+async function openDataPlane(
   options: ProxyOptions,
-  room: Pick<CoreOptions, 'limits' | 'maxFiles'>,
-  admin: Admin,
-  host: CoreHost,
+  room: Pick<DataPlaneOptions, 'limits' | 'maxFiles'>,
+  admin: AdminServer,
+  host: DataPlaneHost,
   kernel: Kernel | undefined,
-): Promise<CorePort> {
+): Promise<DataPlaneClient> {
   const { denyPrivate = false, verifySni = true, denyMessage } = options
-  const core: CoreOptions = {
-    listen: options.listen && (await placeOf('forward', options.listen)),
-    transparent: options.transparent && (await placeOf('transparent', options.transparent)),
+  const dataPlaneOptions: DataPlaneOptions = {
+    listen: options.listen && (await resolveEndpoint('forward', options.listen)),
+    transparent: options.transparent && (await resolveEndpoint('transparent', options.transparent)),
     denyPrivate,
     verifySni,
     denyMessage,
@@ -170,16 +176,16 @@ async function openCore(
     ownPorts: admin.endpoints.map(({ port }) => port),
     reportsDenied: options.onDenied !== undefined,
   }
-  if (kernel) return openThreadCore(core, host, kernel)
-  return openNetCore({ ...core, transparent: undefined }, host)
+  if (kernel) return openWorkerDataPlane(dataPlaneOptions, host, kernel)
+  return openInProcessDataPlane({ ...dataPlaneOptions, transparent: undefined }, host)
 }
 
-/** Names become addresses; "everywhere" is both families where the machine has both. */
-async function placeOf(name: ListenerName, listen: Listen): Promise<Listen> {
+/** Resolves names; "::" becomes "0.0.0.0" where the machine has no IPv6. */
+async function resolveEndpoint(name: ListenerName, listen: ListenEndpoint): Promise<ListenEndpoint> {
   const { host, port } = listen
   if (host === '::') return { host: hasIPv6() ? '::' : '0.0.0.0', port }
   const { address } = await lookup(host).catch((error: unknown) => {
-    throw listenFault(name, listen, error)
+    throw listenError(name, listen, error)
   })
   return { host: canonicalAddress(address) ?? address, port }
 }
@@ -188,25 +194,25 @@ function hasIPv6(): boolean {
   return Object.values(networkInterfaces()).some((all) => all?.some(({ family }) => family === 'IPv6'))
 }
 
-/** How long the data side may take to say that it is there: a machine that is busy for a second has not lost it. */
-const ANSWER_MS = 3000
+/** How long the data plane may take to reply to a health check; a busy machine may need a second. */
+const REPLY_MS = 3000
 
-/** One source alone must not take the connections of all others. */
-const SOURCE_PART = 1 / 4
+/** One source must not use up the connections of all others. */
+const SOURCE_SHARE = 1 / 4
 
-function limitsOf(given: Partial<Limits> = {}, files: FileShares): Limits {
-  const all = { ...LIMITS, ...given }
+function limitsOf(given: Partial<ProxyLimits> = {}, files: FileShares): ProxyLimits {
+  const all = { ...DEFAULT_PROXY_LIMITS, ...given }
   const maxConnections = Math.min(given.maxConnections || files.connections, files.connections)
-  const share = Math.min(LIMITS.maxPerSource, Math.max(1, Math.floor(maxConnections * SOURCE_PART)))
+  const share = Math.min(DEFAULT_PROXY_LIMITS.maxPerSource, Math.max(1, Math.floor(maxConnections * SOURCE_SHARE)))
   return {
     ...all,
-    idleMs: Math.min(all.idleMs || FOREVER_MS, FOREVER_MS),
-    responseMs: Math.min(all.responseMs, FOREVER_MS),
+    idleMs: Math.min(all.idleMs || TIMER_MAX_MS, TIMER_MAX_MS),
+    responseMs: Math.min(all.responseMs, TIMER_MAX_MS),
     maxPerSource: (given.maxPerSource ?? share) || Number.POSITIVE_INFINITY,
     maxConnections,
     maxRefused: files.refused,
   }
 }
 
-/** The longest that a timer of Node's lasts. */
-const FOREVER_MS = 2 ** 31 - 1
+/** The longest delay of a Node timer. */
+const TIMER_MAX_MS = 2 ** 31 - 1

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test'
 import { agent, onEveryEngine, testHost } from '../../test/support/host.ts'
 import { openTools, PRODUCT_TOOLS, ROW_TOOLS, revoking } from '../../test/support/tools.ts'
 
-const EVERY_TOOL = ROW_TOOLS.shown.map(({ name }) => name)
+const EVERY_TOOL = ROW_TOOLS.definitions.map(({ name }) => name)
 const WEB_ROUTES = ['del_web_route', 'list_web_routes', 'set_web_route']
 /** Document 001, section 4.1: tier 0 to 1, of those that are rows. */
 const INNER = [
@@ -141,7 +141,7 @@ suite('rules in the description', () => {
 })
 
 test('every schema is closed, and says what is required', () => {
-  for (const { name, description, inputSchema } of PRODUCT_TOOLS.shown) {
+  for (const { name, description, inputSchema } of PRODUCT_TOOLS.definitions) {
     assert.equal(inputSchema.additionalProperties, false, name)
     assert.ok(description?.endsWith('.'), name)
     const text = JSON.stringify(inputSchema)

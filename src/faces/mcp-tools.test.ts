@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { agent, type EngineName, onEveryEngine, type TestHost, testHost } from '../../test/support/host.ts'
 import { openTools, TOOL_VERBS, type ToolSession } from '../../test/support/tools.ts'
-import { recordDenials } from '../core/network-denials.ts'
+import { recordDenials } from '../core/access/network-denials.ts'
 
 type Args = Record<string, unknown>
 
@@ -33,8 +33,8 @@ const LONG = 'x'.repeat(16_385)
 const TOKEN = /^[A-Za-z0-9_-]{43}$/
 
 const NO_ARGUMENTS: Case['bad'] = [
-  [{ folder: 'team' }, 'folder is not known here'],
-  [{ limit: 5 }, 'limit is not known here'],
+  [{ folder: 'team' }, 'unknown field "folder"'],
+  [{ limit: 5 }, 'unknown field "limit"'],
 ]
 const MINTING: Case['bad'] = [
   [{ jid_suffix: '' }, /^jid_suffix must be 1 to 64/],
@@ -44,18 +44,18 @@ const MINTING: Case['bad'] = [
   [{ jid_suffix: 'x'.repeat(65) }, /^jid_suffix must be/],
   [{ jid_suffix: 3 }, 'jid_suffix must be text'],
   [{ context: LONG }, 'context is longer than 16384 characters'],
-  [{ context: 'a\u0000b' }, 'context must not hold a NUL character'],
+  [{ context: 'a\u0000b' }, 'context must not contain a NUL character'],
   [{ context: null }, 'context must be text'],
   [{ target_folder: '../x' }, /^target_folder must be names/],
   [{ target_folder: 'team/share' }, 'target_folder must not use the reserved name share'],
-  [{ owner_folder: 'other' }, 'owner_folder is not known here'],
-  [{ token_hash: 'aa' }, 'token_hash is not known here'],
+  [{ owner_folder: 'other' }, 'unknown field "owner_folder"'],
+  [{ token_hash: 'aa' }, 'unknown field "token_hash"'],
 ]
 const TASK_ID: Case['bad'] = [
   [{}, 'taskId is required'],
   [{ taskId: '' }, 'taskId must not be empty'],
   [{ taskId: 1 }, 'taskId must be text'],
-  [{ id: 'x' }, 'taskId is required; id is not known here'],
+  [{ id: 'x' }, 'taskId is required; unknown field "id"'],
 ]
 
 const CASES: Record<string, Case> = {
@@ -124,8 +124,8 @@ const CASES: Record<string, Case> = {
     bad: [
       [{}, 'jid is required'],
       [{ jid: 'team' }, 'jid must look like platform:room'],
-      [{ jid: 'web:a\nb' }, 'jid must not hold control characters'],
-      [{ jid: 'web:team', owner_folder: 'team' }, 'owner_folder is not known here'],
+      [{ jid: 'web:a\nb' }, 'jid must not contain control characters'],
+      [{ jid: 'web:team', owner_folder: 'team' }, 'unknown field "owner_folder"'],
     ],
   },
   add_route: {
@@ -160,7 +160,7 @@ const CASES: Record<string, Case> = {
       [{ route: '{"target": "builtin:../x"}' }, /^route\.target must be a folder/],
       [{ route: '{"target": "builtin:none"}' }, /^route\.target must be a folder/],
       [{ route: '{"target": "../other"}' }, /^route\.target must be a folder/],
-      [{ route: '{"target": "team", "id": 1}' }, 'route.id is not known here'],
+      [{ route: '{"target": "team", "id": 1}' }, 'unknown field "route.id"'],
     ],
   },
   delete_route: {
@@ -271,7 +271,7 @@ const CASES: Record<string, Case> = {
       [{}, 'folder is required'],
       [{ folder: '' }, 'folder must not be empty'],
       [{ folder: '**' }, /^folder must be names/],
-      [{ folder: 'team', scope: 'team' }, 'scope is not known here'],
+      [{ folder: 'team', scope: 'team' }, 'unknown field "scope"'],
     ],
   },
   invite_create: {
@@ -303,7 +303,7 @@ const CASES: Record<string, Case> = {
       [{ target_glob: 'team', expires_at: '2026-02-01T00:00:00' }, /^expires_at must be/],
       [{ target_glob: 'team', expires_at: '2025-12-31T23:59:59Z' }, 'expires_at lies in the past'],
       [{ target_glob: 'team', expires_at: '9999-12-31T23:59:59-12:00' }, 'expires_at is after 9999'],
-      [{ target_glob: 'team', issued_by_sub: 'github:1' }, 'issued_by_sub is not known here'],
+      [{ target_glob: 'team', issued_by_sub: 'github:1' }, 'unknown field "issued_by_sub"'],
     ],
   },
   list_web_routes: {
@@ -347,17 +347,17 @@ const CASES: Record<string, Case> = {
     bad: [
       [{}, 'path is required; access is required'],
       [{ path: 'pub/team', access: 'public' }, 'path must start with /'],
-      [{ path: '/pub/team/../other', access: 'public' }, 'path must not hold . or .. as a segment'],
-      [{ path: '/pub//team', access: 'public' }, 'path must not hold //'],
-      [{ path: '/pub/team/%2e%2e', access: 'public' }, /^path must not hold spaces/],
-      [{ path: '/pub/team?a', access: 'public' }, /^path must not hold spaces/],
+      [{ path: '/pub/team/../other', access: 'public' }, 'path must not contain . or .. as a segment'],
+      [{ path: '/pub//team', access: 'public' }, 'path must not contain //'],
+      [{ path: '/pub/team/%2e%2e', access: 'public' }, /^path must not contain spaces/],
+      [{ path: '/pub/team?a', access: 'public' }, /^path must not contain spaces/],
       [{ path: `/${'x'.repeat(1024)}`, access: 'public' }, 'path is longer than 1024 characters'],
       [{ path: '/pub/team', access: 'open' }, 'access must be one of public, auth, deny, redirect'],
       [{ path: '/pub/team', access: 'redirect' }, 'redirect_to is required when access is redirect'],
       [{ path: '/pub/team', access: 'public', redirect_to: '/pub/team/a' }, 'redirect_to is for access redirect alone'],
       [{ path: '/a', access: 'redirect', redirect_to: 'https://evil.example' }, 'redirect_to must start with /'],
-      [{ path: '/a', access: 'redirect', redirect_to: '//evil.example' }, 'redirect_to must not hold //'],
-      [{ path: '/pub/team', access: 'public', folder: 'other' }, 'folder is not known here'],
+      [{ path: '/a', access: 'redirect', redirect_to: '//evil.example' }, 'redirect_to must not contain //'],
+      [{ path: '/pub/team', access: 'public', folder: 'other' }, 'unknown field "folder"'],
     ],
   },
   del_web_route: {
@@ -377,7 +377,7 @@ const CASES: Record<string, Case> = {
       [{}, 'path is required'],
       [{ path: '/pub/none' }, 'there is no web route /pub/none, or it is not yours'],
       [{ path: 'x' }, 'path must start with /'],
-      [{ path_prefix: '/pub/team' }, 'path is required; path_prefix is not known here'],
+      [{ path_prefix: '/pub/team' }, 'path is required; unknown field "path_prefix"'],
     ],
   },
   schedule_task: {
@@ -429,7 +429,7 @@ const CASES: Record<string, Case> = {
         (cron): [Args, RegExp] => [{ targetJid: 'team', prompt: 'x', cron }, /^invalid cron /],
       ),
       [{ targetJid: 'team', prompt: 'x', cron: 60_000 }, 'cron must be text'],
-      [{ targetJid: 'team', prompt: 'x', owner: 'other' }, 'owner is not known here'],
+      [{ targetJid: 'team', prompt: 'x', owner: 'other' }, 'unknown field "owner"'],
     ],
   },
   list_tasks: {
@@ -512,7 +512,7 @@ const CASES: Record<string, Case> = {
     ],
     bad: [
       [{ folder: 'team' }, 'target is required'],
-      [{ folder: 'team', target: '*.example' }, /^target must not hold a wildcard/],
+      [{ folder: 'team', target: '*.example' }, /^target must not contain a wildcard/],
       [{ folder: 'team', target: '127.0.0.1' }, /^target must be a host name, not an IP/],
       [{ folder: 'team/none', target: 'a.example' }, 'there is no group team/none'],
     ],
@@ -554,7 +554,7 @@ const CASES: Record<string, Case> = {
       assert.deepEqual(await team.call('network_rules.list'), { network_rules: [rule] })
       assert.deepEqual(await team.call('network_rules.list', { folder: 'other' }), { network_rules: [] })
     },
-    bad: [[{ limit: 5 }, 'limit is not known here']],
+    bad: [[{ limit: 5 }, 'unknown field "limit"']],
   },
   'network_rules.resolve': {
     granted: ['network_rules.allow', 'network_rules.resolve'],
@@ -587,7 +587,7 @@ const CASES: Record<string, Case> = {
     bad: [
       [{ limit: '10' }, 'limit must be a number'],
       [{ category: 'all' }, 'category must be one of mutation, authz'],
-      [{ after: 'x' }, 'after is not known here'],
+      [{ after: 'x' }, 'unknown field "after"'],
     ],
   },
   'installed_packages.list': {

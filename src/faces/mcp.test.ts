@@ -5,70 +5,76 @@ import { Client, InMemoryTransport } from '@modelcontextprotocol/client'
 import { z } from 'zod'
 import { agent, person, type TestHost, testHost } from '../../test/support/host.ts'
 import { GENERATIONS, openTools, type ToolSession } from '../../test/support/tools.ts'
-import { compilePolicy } from '../core/access.ts'
-import type { Caller } from '../core/caller.ts'
-import { groups } from '../core/groups.ts'
+import type { Caller } from '../core/access/caller.ts'
+import { compilePolicy } from '../core/access/policy.ts'
+import { groups } from '../core/groups/groups.ts'
 import { refuse } from '../lib/refusal.ts'
 import { audit } from '../registry/audit.ts'
-import type { Host } from '../registry/context.ts'
-import { anyone, granted, INSTANCE } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
-import { shownTo, toolList, toolServer, toolsOf } from './mcp.ts'
+import { allowAnyone, INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
+import type { InstanceHost } from '../registry/context.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
+import { createToolServer } from './mcp.ts'
+import { createToolList, resourceTools, toolsVisibleTo } from './tool-list.ts'
 
 const SECRET = 'the password is hunter2'
 
-const things = resource({
+const things = defineResource({
   of: groups,
   title: 'Things',
   servedBy: 'routd',
   verbs: () => ({
-    nothing: verb({ when: 'Do it.', input: z.object({}), needs: anyone, run: async () => {} }),
-    text: verb({
+    nothing: defineVerb({ when: 'Do it.', input: z.object({}), needs: allowAnyone, run: async () => {} }),
+    text: defineVerb({
       when: 'Say it.',
       reads: true,
       input: z.object({ words: z.string().describe('What to say') }),
       output: z.object({ said: z.string() }),
-      needs: anyone,
+      needs: allowAnyone,
       toolReply: ({ said }) => said,
       run: async (_, { words }) => ({ said: words }),
     }),
-    object: verb({
+    object: defineVerb({
       when: 'Get it.',
       tool: 'get_thing',
       reads: true,
       input: z.object({}),
       output: z.object({ name: z.string(), hash: z.string().meta({ writeOnly: true }) }),
-      needs: anyone,
+      needs: allowAnyone,
       run: async () => ({ name: 'a', hash: SECRET }),
     }),
-    array: verb({
+    array: defineVerb({
       when: 'Get them.',
       reads: true,
       input: z.object({ limit: z.int().default(1) }),
       toolInput: z.strictObject({ count: z.int() }).transform(({ count }) => ({ limit: count })),
       output: z.array(z.int()),
-      needs: anyone,
+      needs: allowAnyone,
       run: async (_, { limit }) => Array.from({ length: limit }, (_, index) => index),
     }),
-    hinted: verb({
+    hinted: defineVerb({
       when: 'Try it.',
       input: z.object({}),
-      needs: anyone,
+      needs: allowAnyone,
       run: async () => refuse('conflict', 'it is taken', 'take another'),
     }),
-    forbidden: verb({ when: 'Try it.', input: z.object({}), needs: granted(() => INSTANCE), run: async () => {} }),
-    broken: verb({
+    forbidden: defineVerb({
+      when: 'Try it.',
+      input: z.object({}),
+      needs: requireTool(() => INSTANCE_SCOPE),
+      run: async () => {},
+    }),
+    broken: defineVerb({
       when: 'Break it.',
       input: z.object({}),
-      needs: anyone,
+      needs: allowAnyone,
       run: async () => {
         throw new Error(SECRET)
       },
     }),
-    hidden: verb({ input: z.object({}), needs: anyone, run: async () => {} }),
+    hidden: defineVerb({ input: z.object({}), needs: allowAnyone, run: async () => {} }),
   }),
 })
-const LIST = toolList(toolsOf([things]))
+const LIST = createToolList(resourceTools([things]))
 
 interface Opened {
   at: TestHost
@@ -146,13 +152,13 @@ suite('arguments', () => {
   const BAD: Record<string, [tool: string, args: Record<string, unknown>, sentence: string]> = {
     'what is missing is named': ['groups.text', {}, 'words is required'],
     'what has the wrong type is named': ['groups.text', { words: 3 }, 'words must be text'],
-    'what is unknown is named': ['groups.text', { words: 'a', other: 1 }, 'other is not known here'],
-    'all of it at once': ['groups.text', { other: 1 }, 'words is required; other is not known here'],
-    'a tool that takes nothing takes nothing': ['groups.nothing', { constructor: 1 }, 'constructor is not known here'],
+    'what is unknown is named': ['groups.text', { words: 'a', other: 1 }, 'unknown field "other"'],
+    'all of it at once': ['groups.text', { other: 1 }, 'words is required; unknown field "other"'],
+    'a tool that takes nothing takes nothing': ['groups.nothing', { constructor: 1 }, 'unknown field "constructor"'],
     "a tool's own arguments stand for the verb's": [
       'groups.array',
       { limit: 2 },
-      'count is required; limit is not known here',
+      'count is required; unknown field "limit"',
     ],
   }
   for (const [sentence, [tool, args, said]] of Object.entries(BAD)) {
@@ -188,7 +194,7 @@ suite('failures', () => {
 
   test('rights that cannot be read are a refusal, in the list and in a call', async (t) => {
     const { at, reported } = await opened(t)
-    const broken: Host = {
+    const broken: InstanceHost = {
       ...at.host,
       policies: Object.assign(Object.create(at.host.policies), {
         read: () => Promise.reject(new Error(SECRET)),
@@ -203,7 +209,7 @@ suite('failures', () => {
 
   test('who cannot be told any more is refused with the sentence', async (t) => {
     const { at } = await opened(t)
-    const gone: Host = {
+    const gone: InstanceHost = {
       ...at.host,
       engine: { ...at.host.engine, read: () => refuse('unavailable', 'the store is busy') },
     }
@@ -273,7 +279,7 @@ suite('a tool that is not shown does not exist', () => {
     )
     assert.match(await session.refusal('groups.forbidden'), /^groups\.forbidden: not permitted/)
     await at.grant('github:1', 'admin', 'team')
-    assert.equal((await session.names()).length, LIST.shown.length)
+    assert.equal((await session.names()).length, LIST.definitions.length)
   })
 
   test('a person whose only row is a deny sees nothing', async (t) => {
@@ -284,7 +290,7 @@ suite('a tool that is not shown does not exist', () => {
 
   test('the command line sees everything', async (t) => {
     const session = await (await opened(t)).open({ kind: 'host', sub: 'cli' })
-    assert.equal((await session.names()).length, LIST.shown.length)
+    assert.equal((await session.names()).length, LIST.definitions.length)
     assert.equal(await session.call('groups.forbidden'), 'ok')
   })
 })
@@ -293,28 +299,31 @@ test('who asks is asked again at every request', async (t) => {
   const { at } = await opened(t)
   let caller: Caller = agent('team')
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
-  const server = toolServer({
+  const server = createToolServer({
     list: LIST,
-    asking: () => ({ host: at.host, caller, face: 'tool' }),
+    requestContext: () => ({ host: at.host, caller, face: 'tool' }),
     onError: assert.fail,
   })
   const client = new Client({ name: 'test', version: '1' })
   await Promise.all([server.connect(theirs), client.connect(ours)])
   assert.equal((await client.listTools()).tools.length, 0)
   caller = agent('main')
-  assert.equal((await client.listTools()).tools.length, LIST.shown.length)
+  assert.equal((await client.listTools()).tools.length, LIST.definitions.length)
   await client.close()
 })
 
 test('connections share what is costly', () => {
   const policy = compilePolicy([], [])
-  const [one, two] = [shownTo(LIST, policy, agent('main')), shownTo(LIST, policy, agent('main'))]
+  const [one, two] = [toolsVisibleTo(LIST, policy, agent('main')), toolsVisibleTo(LIST, policy, agent('main'))]
   for (const [index, { inputSchema }] of one.entries()) assert.equal(inputSchema, two[index]?.inputSchema)
 })
 
 test('two tools of one name are an error at the start', () => {
-  const [tool] = toolsOf([things])
+  const [tool] = resourceTools([things])
   assert.ok(tool)
-  assert.throws(() => toolList([tool, tool]), /two tools are called groups\.nothing/)
-  assert.throws(() => toolList([{ ...tool, input: z.string() }]), /the arguments of a tool are an object/)
+  assert.throws(() => createToolList([tool, tool]), /two tools are called groups\.nothing/)
+  assert.throws(
+    () => createToolList([{ ...tool, input: z.string() }]).definitions,
+    /the arguments of a tool are an object/,
+  )
 })

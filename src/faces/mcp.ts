@@ -2,38 +2,24 @@
 // resources, who may see and use them by the registry.
 import {
   type CallToolResult,
+  type JSONRPCRequest,
   ProtocolError,
   ProtocolErrorCode,
   Server,
-  type ServerContext,
   type Tool as ShownTool,
 } from '@modelcontextprotocol/server'
-import { z } from 'zod'
-import type { Policy } from '../core/access.ts'
-import type { Caller } from '../core/caller.ts'
-import { hasReach } from '../core/reach.ts'
-import { parse } from '../lib/parse.ts'
-import { REFUSALS, Refusal } from '../lib/refusal.ts'
+import { hasReach } from '../core/access/reach.ts'
+import { REFUSALS, Refusal, TransientRefusal } from '../lib/refusal.ts'
 import { packageVersion } from '../lib/version.ts'
-import { callParsed } from '../registry/call.ts'
-import type { Asking } from '../registry/context.ts'
-import { HeldCall, heldAnswer, holdable } from '../registry/holding.ts'
-import type { NamedVerb, Resource } from '../registry/resource.ts'
-import { mustBeListed, type Tool, Unlisted, visibilityOf } from '../registry/tool.ts'
-import { isSchema, jsonSchema, type Schema } from './schema.ts'
-import { showAs } from './shown.ts'
+import type { RequestContext } from '../registry/context.ts'
+import { ToolNotListed } from '../registry/tool.ts'
+import { isSchema } from './json-schema.ts'
+import { type ToolList, toolsVisibleTo } from './tool-list.ts'
 
-/** Made once and shared by every connection: its schemas are the costly part. */
-export interface ToolList<A = Asking> {
-  readonly tools: ReadonlyMap<string, Tool<A>>
-  /** Sorted by name. The descriptions are still without the caller's grants. */
-  readonly shown: readonly ShownTool[]
-}
-
-export interface ToolServerOptions<A = Asking> {
+export interface ToolServerOptions<A = RequestContext> {
   readonly list: ToolList<A>
-  /** Asked at every request: who is there, and in which turn. */
-  asking(ctx: ServerContext): A | Promise<A>
+  /** Returns the caller and its turn; called with the `_meta` of every request. */
+  requestContext(meta: unknown): A | Promise<A>
   /** Asked before each call; what it refuses is the answer. */
   admit?(asking: A, tool: string): void
   /** Whether a tool that the caller may use is listed at all; all are unless said. */
@@ -42,74 +28,83 @@ export interface ToolServerOptions<A = Asking> {
   onError(error: unknown, what: string): void
 }
 
-/** The verbs that say when to use them. */
-export function toolsOf(resources: readonly Resource[]): Tool[] {
-  return resources.flatMap(({ verbs }) =>
-    Object.values(verbs).flatMap((verb) => (verb.when === undefined ? [] : [verbTool(verb, verb.when)])),
-  )
-}
+export const CAPABILITIES = { tools: {} }
 
-/** Tools that are no rows. */
-export function hotToolsOf(verbs: readonly NamedVerb[]): Tool[] {
-  return verbs.flatMap((verb) => (verb.when === undefined ? [] : [verbTool(verb, verb.when)]))
-}
-
-export function toolList<A = Asking>(tools: readonly Tool<A>[]): ToolList<A> {
-  const sorted = [...tools].sort((a, b) => (a.name < b.name ? -1 : 1))
-  const twice = sorted.find(({ name }, index) => sorted[index + 1]?.name === name)
-  if (twice) throw new Error(`two tools are called ${twice.name}`)
-  return {
-    tools: new Map(sorted.map((tool) => [tool.name, tool])),
-    shown: sorted.map(({ name, when, input }) => ({ name, description: when, inputSchema: inputSchema(input) })),
-  }
+export function serverInfo(): { readonly name: string; readonly version: string } {
+  return { name: 'svc', version: packageVersion() }
 }
 
 /** One for each connection, or for each request over HTTP. Both protocol generations speak to it. */
-export function toolServer(options: ToolServerOptions): Server {
-  return serverOf(options, async (asking) => {
+export function createToolServer(options: ToolServerOptions): Server {
+  return createMcpServer(options, async (asking) => {
     const { host, caller, reach = 'all' } = asking
     const policy = await host.engine.read((tx) => host.policies.read(tx))
     const { tools } = options.list
-    return shownTo(options.list, policy, caller).filter(({ name }) => {
+    return toolsVisibleTo(options.list, policy, caller).filter(({ name }) => {
       const tool = tools.get(name)
       if (tool === undefined || options.isOffered?.(name) === false) return false
-      return hasReach(reach, tool.reach ?? 'all') && (tool.isThere?.(asking) ?? true)
+      return hasReach(reach, tool.reach ?? 'all') && (tool.isAvailable?.(asking) ?? true)
     })
   })
 }
 
 /** The same for whoever is no caller of the registry, or is shown its tools by other rules. */
-export function serverOf<A>(
-  { list, asking, admit, onError }: ToolServerOptions<A>,
+export function createMcpServer<A>(
+  options: ToolServerOptions<A>,
   shown: (asking: A) => readonly ShownTool[] | Promise<readonly ShownTool[]>,
 ): Server {
-  const server = new Server({ name: 'svc', version: packageVersion() }, { capabilities: { tools: {} } })
+  const { requestContext, onError } = options
+  const server = new Server(serverInfo(), { capabilities: CAPABILITIES })
 
   server.setRequestHandler('tools/list', async (_request, ctx) => {
     try {
-      return { tools: [...(await shown(await asking(ctx)))] }
+      return { tools: [...(await shown(await requestContext(ctx.mcpReq._meta)))] }
     } catch (error) {
       if (!(error instanceof Refusal)) onError(error, 'tools/list')
       throw protocolError(error)
     }
   })
 
-  server.setRequestHandler('tools/call', async ({ params }, ctx) => {
-    const tool = list.tools.get(params.name)
-    if (!tool) throw unknownTool(params.name)
-    try {
-      const asked = await asking(ctx)
-      admit?.(asked, tool.name)
-      return success(await tool.run(asked, params.arguments ?? {}))
-    } catch (error) {
-      if (error instanceof Unlisted) throw unknownTool(params.name)
-      if (!(error instanceof Refusal)) onError(error, tool.name)
-      return failure(error)
-    }
-  })
+  server.setRequestHandler('tools/call', ({ params }, ctx) => callTool(options, params, ctx.mcpReq._meta))
 
   return server
 }
+
+export interface ToolCallParams {
+  readonly name: string
+  readonly arguments?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** The result of a `tools/call` request. Throws `ProtocolError` if there is no such tool for the caller. */
+export async function callTool<A>(
+  { list, requestContext, admit, onError }: ToolServerOptions<A>,
+  { name, arguments: args = {} }: ToolCallParams,
+  meta: unknown,
+): Promise<CallToolResult> {
+  const tool = list.tools.get(name)
+  if (!tool) throw unknownTool(name)
+  try {
+    const asked = await requestContext(meta)
+    admit?.(asked, tool.name)
+    return success(await tool.run(asked, args))
+  } catch (error) {
+    if (error instanceof ToolNotListed) throw unknownTool(name)
+    if (!(error instanceof Refusal)) onError(error, tool.name)
+    return failure(error)
+  }
+}
+
+/** A `tools/call` request with no more than a name, arguments and `_meta`, which `toolCallFault` has checked. */
+export function plainToolCall({
+  method,
+  params,
+}: Pick<JSONRPCRequest, 'method' | 'params'>): ToolCallParams | undefined {
+  if (method !== 'tools/call' || params === undefined) return undefined
+  for (const member in params) if (!PLAIN_MEMBERS.has(member)) return undefined
+  return params as unknown as ToolCallParams
+}
+
+const PLAIN_MEMBERS: ReadonlySet<string> = new Set(['name', 'arguments', '_meta'])
 
 /** Why a message is no call of a tool, for a sentence of ours: the official package would print its own findings. */
 export function toolCallFault(message: unknown): string | undefined {
@@ -120,90 +115,20 @@ export function toolCallFault(message: unknown): string | undefined {
   return params.arguments === undefined || isSchema(params.arguments) ? undefined : 'arguments must be an object'
 }
 
-/** The tools that the caller may see (decision A4); an agent reads by which rules. */
-export function shownTo({ shown }: ToolList, policy: Policy, caller: Caller): ShownTool[] {
-  return shown.flatMap((tool) => {
-    const { listed, rules } = visibilityOf(policy, caller, tool.name)
-    if (!listed) return []
-    const grants = rules.length === 0 ? '' : `\ngrants: ${JSON.stringify(rules)}`
-    return [{ ...tool, description: `${tool.description}${grants}` }]
-  })
-}
-
-function verbTool(verb: NamedVerb, when: string): Tool {
-  const input = verb.toolInput ?? verb.input
-  const show = verb.output ? showAs(verb.output) : () => undefined
-  // In the verb's own transaction, so that the rights that list it are the rights that it runs with.
-  const shown: NamedVerb = {
-    ...verb,
-    needs: async (ctx, given) => {
-      await mustBeListed(ctx)
-      await verb.needs(ctx, given)
-    },
-  }
-  const callUnlessHeld = holdable(shown)
-  const { prepare: _, says: __, ...bare } = verb
-  const nothing: NamedVerb = { ...bare, input: z.object({}), reads: true, needs: mustBeListed, run: async () => {} }
-
-  async function read(asking: Asking, args: unknown): Promise<z.output<z.ZodObject>> {
-    try {
-      return parse(input, args)
-    } catch (error) {
-      // What a tool takes is told to nobody to whom there is no such tool.
-      await callParsed(asking, nothing, {})
-      throw error
-    }
-  }
-
-  return {
-    name: verb.toolName,
-    when,
-    ...(verb.reach ? { reach: verb.reach } : {}),
-    input,
-    isThere: ({ host }) => verb.isThere?.(host) ?? true,
-    run: async (asking, args) => {
-      if (verb.isThere?.(asking.host) === false) throw new Unlisted(verb.toolName)
-      const given = await read(asking, args)
-      const done = await callUnlessHeld(asking, given)
-      if (done instanceof HeldCall) return heldAnswer(asking, verb, given)
-      if (verb.finish) return verb.finish(asking, done, given)
-      const reply = show(done)
-      return verb.toolReply ? verb.toolReply(reply, given) : reply
-    },
-  }
-}
-
-function inputSchema(input: z.ZodType): ShownTool['inputSchema'] {
-  const { properties, ...schema } = jsonSchema(input, 'input')
-  if (schema.type !== 'object' || !isSchema(properties)) throw new Error('the arguments of a tool are an object')
-  const parts = Object.entries(properties).map(([name, part]) => [name, isSchema(part) ? argument(part) : part])
-  return { ...schema, type: 'object', properties: Object.fromEntries(parts) }
-}
-
-/**
- * That the server sets an id is about rows, not about naming one. Rules of texts are left out: the list goes with every turn
- * of a model, which learns more from the sentence of a refusal.
- */
-function argument({ items, ...part }: Schema): Schema {
-  const kept = Object.entries(part).filter(([key, value]) => !LEFT_OUT.has(key) || value === 'date-time')
-  return { ...Object.fromEntries(kept), ...(isSchema(items) ? { items: argument(items) } : {}) }
-}
-
-const LEFT_OUT: ReadonlySet<string> = new Set(['readOnly', 'minLength', 'maxLength', 'pattern', 'not', 'format'])
-
 function success(reply: unknown): CallToolResult {
-  if (reply === undefined) return said('ok')
-  if (typeof reply === 'string') return said(reply)
-  return { ...said(JSON.stringify(reply)), ...(isSchema(reply) ? { structuredContent: reply } : {}) }
+  if (reply === undefined) return textResult('ok')
+  if (typeof reply === 'string') return textResult(reply)
+  return { ...textResult(JSON.stringify(reply)), ...(isSchema(reply) ? { structuredContent: reply } : {}) }
 }
 
 /** Decision E2: a failure is a result that says so. */
 function failure(error: unknown): CallToolResult {
-  if (!(error instanceof Refusal)) return { ...said('internal error'), isError: true }
-  return { ...said(error.hint ? `${error.message}\nhint: ${error.hint}` : error.message), isError: true }
+  if (!(error instanceof Refusal)) return { ...textResult('internal error'), isError: true }
+  const result = textResult(error.hint ? `${error.message}\nhint: ${error.hint}` : error.message)
+  return { ...result, isError: true, ...(error instanceof TransientRefusal ? { _meta: { 'svc/passing': true } } : {}) }
 }
 
-function said(text: string): CallToolResult {
+function textResult(text: string): CallToolResult {
   return { content: [{ type: 'text', text }] }
 }
 

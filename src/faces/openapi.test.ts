@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { MADE_UP, pairsResource, thingsResource } from '../../test/support/made-up.ts'
-import { resource } from '../registry/resource.ts'
+import { EXAMPLE_RESOURCES, pairsResource, thingsResource } from '../../test/support/example-resources.ts'
+import { defineResource } from '../registry/resource.ts'
 import { type OpenApi, openapiDocument, openapiText } from './openapi.ts'
-import { operations, servedBy } from './operations.ts'
+import { httpOperations, resourcesServedBy } from './operations.ts'
 
 /** How a line of text is described. */
 const LINE = { maxLength: 64, minLength: 1, pattern: '^[^\\u0000-\\u001f\\u007f]+$' }
 
-const document = openapiDocument('testd', MADE_UP)
+const document = openapiDocument('testd', EXAMPLE_RESOURCES)
 
 function operation(method: string, path: string): Record<string, unknown> {
   return document.paths[path]?.[method] ?? assert.fail(`no ${method} ${path}`)
@@ -25,7 +25,9 @@ const answerOf = (described: Record<string, unknown>, status: number): unknown =
 
 suite('operations', () => {
   test('each verb with http is one, in full', () => {
-    const listed = operations(thingsResource).map(({ id, method, path, rest }) => `${id}: ${method} ${path}, ${rest}`)
+    const listed = httpOperations(thingsResource).map(
+      ({ id, method, path, inputLocation }) => `${id}: ${method} ${path}, ${inputLocation}`,
+    )
     assert.deepEqual(listed, [
       'list_things: GET /v1/things, query',
       'create_things: POST /v1/things, body',
@@ -37,12 +39,12 @@ suite('operations', () => {
   })
 
   test('{pk} carries the whole key', () => {
-    assert.deepEqual(operations(pairsResource)[0]?.parameters, [{ name: 'pk', members: ['left', 'right'] }])
+    assert.deepEqual(httpOperations(pairsResource)[0]?.parameters, [{ name: 'pk', members: ['left', 'right'] }])
   })
 
   test('a daemon serves what names it', () => {
-    assert.deepEqual(servedBy('routd', MADE_UP), MADE_UP)
-    assert.deepEqual(servedBy('webd', MADE_UP), [])
+    assert.deepEqual(resourcesServedBy('routd', EXAMPLE_RESOURCES), EXAMPLE_RESOURCES)
+    assert.deepEqual(resourcesServedBy('webd', EXAMPLE_RESOURCES), [])
   })
 })
 
@@ -60,7 +62,7 @@ suite('the document', () => {
     const listed = Object.entries(document.paths).flatMap(([path, item]) =>
       Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
     )
-    const mounted = MADE_UP.flatMap(operations).map(({ method, path }) => `${method} ${path}`)
+    const mounted = EXAMPLE_RESOURCES.flatMap(httpOperations).map(({ method, path }) => `${method} ${path}`)
     assert.deepEqual(listed.sort(), mounted.sort())
   })
 
@@ -80,7 +82,7 @@ suite('the document', () => {
 
   test('leaves out a resource that has no REST face', () => {
     const { table: of, title, verbs } = thingsResource
-    const silent = resource({ of, title, servedBy: 'routd', verbs: () => ({ polish: verbs.polish }) })
+    const silent = defineResource({ of, title, servedBy: 'routd', verbs: () => ({ polish: verbs.polish }) })
     assert.deepEqual(openapiDocument('testd', [silent]).components.schemas, {})
   })
 
@@ -162,7 +164,7 @@ suite('the document', () => {
         name: 'limit',
         in: 'query',
         required: false,
-        description: 'How many at most; what lies outside 1 to 1000 is clamped',
+        description: 'Page size; values outside 1 to 1000 are clamped',
         schema: { type: 'integer', default: 100, maximum: 1000, minimum: 1 },
       },
       {
@@ -205,9 +207,9 @@ suite('the document', () => {
   })
 
   test('is the same bytes every time', () => {
-    assert.equal(openapiText('testd', MADE_UP), openapiText('testd', MADE_UP))
-    assert.equal(openapiText('testd', MADE_UP), `${JSON.stringify(document, null, 2)}\n`)
-    assert.doesNotMatch(openapiText('testd', MADE_UP), /\$schema|\$defs|9007199254740991/)
+    assert.equal(openapiText('testd', EXAMPLE_RESOURCES), openapiText('testd', EXAMPLE_RESOURCES))
+    assert.equal(openapiText('testd', EXAMPLE_RESOURCES), `${JSON.stringify(document, null, 2)}\n`)
+    assert.doesNotMatch(openapiText('testd', EXAMPLE_RESOURCES), /\$schema|\$defs|9007199254740991/)
   })
 })
 

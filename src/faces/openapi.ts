@@ -1,10 +1,10 @@
 // The API description of a daemon, from the same list that REST mounts. It tells shapes, never permissions.
-import { Problem } from '../lib/http.ts'
+import { Problem } from '../lib/http/http.ts'
 import { REFUSALS, type RefusalCode } from '../lib/refusal.ts'
-import { describeKey } from '../registry/key.ts'
 import type { Resource } from '../registry/resource.ts'
-import { type Operation, operations, type Parameter } from './operations.ts'
-import { isSchema, jsonSchema, type Schema, without } from './schema.ts'
+import { describeKey } from '../registry/url-key.ts'
+import { isSchema, type JsonSchema, toJsonSchema, withoutProperties } from './json-schema.ts'
+import { httpOperations, type Operation, type PathParameter } from './operations.ts'
 
 type Named = Record<string, unknown>
 
@@ -15,7 +15,7 @@ export interface OpenApi {
   readonly security: readonly Record<string, readonly string[]>[]
   readonly paths: Record<string, Record<string, Named>>
   readonly components: {
-    readonly schemas: Record<string, Schema>
+    readonly schemas: Record<string, JsonSchema>
     readonly responses: Record<string, Named>
     readonly securitySchemes: Record<string, Named>
   }
@@ -24,10 +24,10 @@ export interface OpenApi {
 /** `resources` are those that the daemon serves, as `mountRest` gets them. */
 export function openapiDocument(daemon: string, resources: readonly Resource[], description?: string): OpenApi {
   // A resource without a REST face is none of this document's.
-  const described = resources.filter((resource) => operations(resource).length > 0)
-  const schemas = Object.fromEntries(described.map(({ title, row }) => [title, jsonSchema(row, 'output')]))
-  const byPath = Map.groupBy(described.flatMap(operations), ({ path }) => path)
-  const codes = described.flatMap(operations).some(readsBody) ? [...STANDARD, ...OF_BODIES] : STANDARD
+  const described = resources.filter((resource) => httpOperations(resource).length > 0)
+  const schemas = Object.fromEntries(described.map(({ title, row }) => [title, toJsonSchema(row, 'output')]))
+  const byPath = Map.groupBy(described.flatMap(httpOperations), ({ path }) => path)
+  const codes = described.flatMap(httpOperations).some(readsBody) ? [...STANDARD, ...OF_BODIES] : STANDARD
   return {
     openapi: '3.1.0',
     info: { title: `svc ${daemon} API`, version: 'v1', ...(description === undefined ? {} : { description }) },
@@ -62,19 +62,19 @@ function readsBody({ method }: Operation): boolean {
 }
 
 function responsesOf(codes: readonly RefusalCode[]): Record<string, Named> {
-  const content = { 'application/problem+json': { schema: jsonSchema(Problem, 'output') } }
+  const content = { 'application/problem+json': { schema: toJsonSchema(Problem, 'output') } }
   const refusals = codes.map((code) => [REFUSALS[code].http, { description: REFUSALS[code].title, content }])
   return Object.fromEntries([...refusals, [500, { description: 'Internal error', content }]])
 }
 
-function describe(operation: Operation, schemas: Record<string, Schema>): Named {
-  const { id, verb, resource, method, parameters, rest } = operation
-  const input = jsonSchema(verb.input, 'input')
+function describe(operation: Operation, schemas: Record<string, JsonSchema>): Named {
+  const { id, verb, resource, method, parameters, inputLocation } = operation
+  const input = toJsonSchema(verb.input, 'input')
   const carried = parameters.flatMap(({ members }) => members)
-  const remaining = { ...without(input, carried), ...verb.memberRules }
+  const remaining = { ...withoutProperties(input, carried), ...verb.memberRules }
   const listed = [
     ...parameters.map((parameter) => pathParameter(parameter, input)),
-    ...(rest === 'query' ? queryParameters(remaining) : []),
+    ...(inputLocation === 'query' ? queryParameters(remaining) : []),
   ]
   return {
     operationId: id,
@@ -83,12 +83,12 @@ function describe(operation: Operation, schemas: Record<string, Schema>): Named 
       ? {}
       : { description: verb.when, 'x-mcp-when': verb.when, 'x-mcp-tool': verb.toolName }),
     ...(listed.length ? { parameters: listed } : {}),
-    ...(rest === 'body' ? { requestBody: requestBody(remaining, method === 'PATCH') } : {}),
+    ...(inputLocation === 'body' ? { requestBody: requestBody(remaining, method === 'PATCH') } : {}),
     responses: responses(operation, schemas),
   }
 }
 
-function pathParameter({ name, members }: Parameter, input: Schema): Named {
+function pathParameter({ name, members }: PathParameter, input: JsonSchema): Named {
   const own = isSchema(input.properties) && members.length === 1 ? input.properties[name] : undefined
   // A composite key is text, whatever its parts are. That the server sets an id is about rows, not about naming one.
   const { description, readOnly: _, ...schema } = isSchema(own) ? own : { type: 'string' }
@@ -96,7 +96,7 @@ function pathParameter({ name, members }: Parameter, input: Schema): Named {
   return { name, in: 'path', required: true, description: said, schema }
 }
 
-function queryParameters(input: Schema): Named[] {
+function queryParameters(input: JsonSchema): Named[] {
   const required = Array.isArray(input.required) ? input.required : []
   return Object.entries(isSchema(input.properties) ? input.properties : {}).map(([name, part]) => {
     const { description, ...schema } = isSchema(part) ? part : {}
@@ -104,14 +104,14 @@ function queryParameters(input: Schema): Named[] {
   })
 }
 
-function requestBody(input: Schema, isPatch: boolean): Named {
+function requestBody(input: JsonSchema, isPatch: boolean): Named {
   const schema = isPatch ? { ...input, minProperties: 1 } : input
   return { required: isPatch || input.required !== undefined, content: { 'application/json': { schema } } }
 }
 
-function responses(operation: Operation, schemas: Record<string, Schema>): Named {
+function responses(operation: Operation, schemas: Record<string, JsonSchema>): Named {
   const { output, status = 200 } = operation.verb
-  const content = output && { 'application/json': { schema: withRefs(jsonSchema(output, 'output'), schemas) } }
+  const content = output && { 'application/json': { schema: withRefs(toJsonSchema(output, 'output'), schemas) } }
   const success = content
     ? [status, { description: status === 201 ? 'Created' : 'Done', content }]
     : [204, { description: 'Done; there is nothing to say' }]
@@ -121,7 +121,7 @@ function responses(operation: Operation, schemas: Record<string, Schema>): Named
 }
 
 /** What is a row of these resources, to the letter, becomes a reference to it. */
-function withRefs(schema: Schema, schemas: Record<string, Schema>): Schema {
+function withRefs(schema: JsonSchema, schemas: Record<string, JsonSchema>): JsonSchema {
   const text = JSON.stringify(schema)
   const row = Object.entries(schemas).find(([, known]) => JSON.stringify(known) === text)
   if (row) return { $ref: `#/components/schemas/${row[0]}` }

@@ -1,5 +1,5 @@
-// Every "no" said on purpose, and what each face makes of it. Anything else that is thrown is a bug.
-import { redact } from './redact.ts'
+// Expected errors and their form on each face. Any other thrown error is a bug.
+import { redact } from './log/redact.ts'
 
 export const REFUSALS = {
   invalid: { http: 400, rpc: -32602, title: 'Invalid input' },
@@ -24,7 +24,7 @@ export class Refusal extends Error {
   readonly hint: string | undefined
 
   constructor(code: RefusalCode, message: string, hint?: string) {
-    // A sentence quotes what it refuses, which may be a credential in the wrong place.
+    // The message may quote its input, which may be a credential in the wrong place.
     super(redact(message))
     this.name = 'Refusal'
     this.code = code
@@ -32,14 +32,25 @@ export class Refusal extends Error {
   }
 }
 
-/** An expression as well as a statement: `find(...) ?? refuse('not_found', ...)`. */
+/** The store cannot serve this call now. The call is valid, and a retry may succeed. */
+export class TransientRefusal extends Refusal {
+  /** The connection broke during the commit, so the change may have been made. */
+  readonly isOutcomeUnknown: boolean
+
+  constructor(message: string, hint?: string, isUnclear = false) {
+    super('unavailable', message, hint)
+    this.isOutcomeUnknown = isUnclear
+  }
+}
+
+/** Also usable as an expression: `find(...) ?? refuse('not_found', ...)`. */
 export function refuse(code: RefusalCode, message: string, hint?: string): never {
   throw new Refusal(code, message, hint)
 }
 
 const UNAVAILABLE = new Refusal('unavailable', 'the service is not available at the moment', 'try again in a moment')
 
-/** A refusal as strangers are told it. Why the service is unavailable names paths, hosts and settings: the log has it. */
+/** A refusal for strangers. Details of an outage name paths, hosts and settings, so only the log has them. */
 export function publicRefusal(refusal: Refusal): Refusal {
   return refusal.code === 'unavailable' ? UNAVAILABLE : refusal
 }

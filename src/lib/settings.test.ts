@@ -9,10 +9,10 @@ import {
   CountSetting,
   DurationSetting,
   environment,
-  fromEnvironment,
   ListenSetting,
   listenSetting,
   QuotaSetting,
+  readEnvironment,
   readSettings,
   setting,
   sourceOf,
@@ -41,7 +41,7 @@ function refusalOf(work: () => unknown): Refusal {
   throw new Error('nothing was refused')
 }
 
-test('defaults hold where no source says anything, and an optional setting stays absent', () => {
+test('uses defaults without a source, and leaves optional settings absent', () => {
   const settings = readSettings(declared, [])
   assert.deepEqual(settings.WEB_LISTEN, { host: '127.0.0.1', port: 8080 })
   // The annotations are part of the test: a setting with a default is never undefined.
@@ -51,7 +51,7 @@ test('defaults hold where no source says anything, and an optional setting stays
   assert.equal(webHost, undefined)
 })
 
-test('the first source that has a key decides, even with an empty text', () => {
+test('uses the first source that has a key, even with an empty text', () => {
   const file = from('.env', { ENGAGEMENT_TTL: '10m', WEB_HOST: '' })
   const shell = from('the environment', { ENGAGEMENT_TTL: '99h', WEB_HOST: 'stray.example', WEB_LISTEN: ':9000' })
   const flags = from('the flags', { WEB_LISTEN: '0.0.0.0:80' })
@@ -61,7 +61,7 @@ test('the first source that has a key decides, even with an empty text', () => {
   assert.deepEqual(settings.WEB_LISTEN, { host: '0.0.0.0', port: 80 })
 })
 
-test('a bad value is refused by key and source, with every other bad value', () => {
+test('refuses all bad values at once, by key and source', () => {
   const file = from('.env', { WEB_LISTEN: '8080' })
   const shell = from('the environment', { ENGAGEMENT_TTL: 'soon' })
   const refusal = refusalOf(() => readSettings(declared, [file, shell]))
@@ -71,7 +71,7 @@ test('a bad value is refused by key and source, with every other bad value', () 
   assert.match(ttl ?? '', /^ENGAGEMENT_TTL in the environment must be a duration such as .*, not "soon"$/)
 })
 
-test('a bad secret is refused without being shown', () => {
+test('refuses a bad secret without showing it', () => {
   const quoting = z.string().refine(() => false, { error: (issue) => `must not be ${String(issue.input)}` })
   const secrets = {
     API_KEY: setting(quoting, undefined, ''),
@@ -87,7 +87,7 @@ test('a bad secret is refused without being shown', () => {
   }
 })
 
-test('an unknown key is told with the name that was meant', () => {
+test('reports an unknown key with the closest name', () => {
   const file = new Map([
     ['WEB_LISTEN', ':1'],
     ['WEB_LISTN', ':1'],
@@ -101,7 +101,7 @@ test('an unknown key is told with the name that was meant', () => {
   ])
 })
 
-test('each kind of setting reads what an operator writes', () => {
+test('reads values of each type as operators write them', () => {
   const listen = { '127.0.0.1:8080': ['127.0.0.1', 8080], ':0': ['127.0.0.1', 0], '[::1]:8080': ['::1', 8080] }
   for (const [text, [host, port]] of Object.entries({ ...listen, 'localhost:65535': ['localhost', 65_535] }))
     assert.deepEqual(ListenSetting.parse(text), { host, port })
@@ -119,7 +119,7 @@ test('each kind of setting reads what an operator writes', () => {
   assert.equal(UrlSetting.parse('postgres:///svc?host=/run'), 'postgres:///svc?host=/run')
 })
 
-test('each kind of setting refuses what it cannot mean', () => {
+test('refuses invalid values of each type', () => {
   const cases: [z.ZodType, string[]][] = [
     [
       ListenSetting,
@@ -137,7 +137,7 @@ test('each kind of setting refuses what it cannot mean', () => {
   }
 })
 
-test('any text of any kind is read or refused, never more', () => {
+test('reads or refuses any text without other errors', () => {
   const kinds = {
     A: ListenSetting,
     B: CountSetting,
@@ -153,10 +153,10 @@ test('any text of any kind is read or refused, never more', () => {
   )
 })
 
-test('the environment is a source, and what it inherits is not in it', () => {
+test('reads the environment without inherited properties', () => {
   assert.equal(environment().name, 'the environment')
-  assert.equal(environment().get('PATH'), fromEnvironment('PATH'))
-  assert.ok(fromEnvironment('PATH'))
-  assert.equal(fromEnvironment('toString'), undefined)
-  assert.equal(fromEnvironment('SVC_SURELY_NOT_SET'), undefined)
+  assert.equal(environment().get('PATH'), readEnvironment('PATH'))
+  assert.ok(readEnvironment('PATH'))
+  assert.equal(readEnvironment('toString'), undefined)
+  assert.equal(readEnvironment('SVC_SURELY_NOT_SET'), undefined)
 })

@@ -1,33 +1,32 @@
-// Settings: declared once with schema, default and sentence, read once at the start, passed on as a value.
-// The order of sources is the caller's. This is the only file that reads the process environment.
+// Settings: declared once with schema, default and description, read once at start and passed on as a value. Callers choose
+// the order of sources. This is the only file that reads the process environment.
 import { isIPv4, isIPv6 } from 'node:net'
 import { z } from 'zod'
-import { DURATION_SENTENCE, readDuration } from './duration.ts'
-import { nearest } from './nearest.ts'
-import { sentence } from './parse.ts'
 import { refuse } from './refusal.ts'
+import { DURATION_SENTENCE, readDuration } from './text/duration.ts'
+import { nearest } from './text/nearest-word.ts'
+import { formatIssue } from './text/schema-parser.ts'
 
-/** Where texts of settings come from; `name` completes the sentence "WEB_LISTEN in … must be …". */
-export interface Source {
+/** A source of settings; `name` completes the message "WEB_LISTEN in … must be …". */
+export interface SettingSource {
   readonly name: string
   get(key: string): string | undefined
 }
 
-/** A schema that takes the text of a setting. */
 type FromText = z.ZodType<unknown, string>
 
 export interface Setting<S extends FromText = FromText, I extends string | undefined = string | undefined> {
   readonly schema: S
-  /** The default, written as an operator would write it; undefined where the setting may be absent. */
+  /** The default as an operator would write it; undefined if the setting is optional. */
   readonly initial: I
   readonly about: string
 }
 
-export type Declared = Readonly<Record<string, Setting>>
+export type SettingDeclarations = Readonly<Record<string, Setting>>
 
 type ValueOf<T extends Setting> = z.output<T['schema']> | (T['initial'] extends string ? never : undefined)
 
-export type Settings<D extends Declared> = { readonly [K in keyof D]: ValueOf<D[K]> }
+export type Settings<D extends SettingDeclarations> = { readonly [K in keyof D]: ValueOf<D[K]> }
 
 export function setting<S extends FromText, const I extends string | undefined>(
   schema: S,
@@ -37,8 +36,11 @@ export function setting<S extends FromText, const I extends string | undefined>(
   return { schema, initial, about }
 }
 
-/** The value of every declared setting: the first source that has the key decides. All faults come in one refusal. */
-export function readSettings<D extends Declared>(declared: D, sources: readonly Source[]): Settings<D> {
+/** Reads every declared setting from the first source that has it. Reports all errors in one refusal. */
+export function readSettings<D extends SettingDeclarations>(
+  declared: D,
+  sources: readonly SettingSource[],
+): Settings<D> {
   const values: Record<string, unknown> = {}
   const faults: string[] = []
   for (const [key, { schema, initial }] of Object.entries(declared)) {
@@ -49,12 +51,12 @@ export function readSettings<D extends Declared>(declared: D, sources: readonly 
     values[key] = result?.data
   }
   if (faults.length) refuse('invalid', faults.join('; '))
-  // The loop has filled every key of D with its schema's output, which the index signature cannot say.
+  // The loop has set every key of D; the index signature cannot express that.
   return values as Settings<D>
 }
 
-/** Keys of a file that nobody declared, each with the declared name that was probably meant. */
-export function unknownKeys(declared: Declared, entries: ReadonlyMap<string, string>): UnknownKey[] {
+/** Undeclared keys of a file, each with the closest declared name. */
+export function unknownKeys(declared: SettingDeclarations, entries: ReadonlyMap<string, string>): UnknownKey[] {
   const names = Object.keys(declared)
   return [...entries.keys()].flatMap((key) => {
     if (Object.hasOwn(declared, key)) return []
@@ -68,31 +70,32 @@ export interface UnknownKey {
   readonly meant?: string
 }
 
-/** The entries of a file, or of flags, as a source. */
-export function sourceOf(name: string, entries: ReadonlyMap<string, string>): Source {
+export function sourceOf(name: string, entries: ReadonlyMap<string, string>): SettingSource {
   return { name, get: (key) => entries.get(key) }
 }
 
-export function environment(): Source {
-  return { name: 'the environment', get: fromEnvironment }
+export function environment(): SettingSource {
+  return { name: 'the environment', get: readEnvironment }
 }
 
-/** One variable that is no setting of an instance, such as SVC_DATA_DIR or NO_COLOR. */
-export function fromEnvironment(key: string): string | undefined {
+/** Reads a variable that is not a setting of an instance, such as SVC_DATA_DIR or NO_COLOR. */
+export function readEnvironment(key: string): string | undefined {
   return Object.hasOwn(process.env, key) ? process.env[key] : undefined
 }
 
-/** Keys whose values are secret, or hold a password as a database's address does. */
+/** Keys whose values are secret or contain a password, as database URLs do. */
 export function isSecretKey(key: string): boolean {
   return /(?:SECRET|KEY|TOKEN|PASSWORD|URL)$/i.test(key)
 }
 
 function faultOf(key: string, source: string, text: string, error: z.ZodError): string {
   const name = `${key} in ${source}`
-  const said = [...new Set(error.issues.map((issue) => sentence({ ...issue, path: [name, ...issue.path] })))].join('; ')
-  if (!isSecretKey(key)) return `${said}, not ${JSON.stringify(text.slice(0, 80))}`
-  // A schema from elsewhere may quote its input. Up to three letters are no secret, and would match any sentence.
-  return text.length > 3 && said.includes(text) ? `${name} is not valid` : said
+  const message = [
+    ...new Set(error.issues.map((issue) => formatIssue({ ...issue, path: [name, ...issue.path] }))),
+  ].join('; ')
+  if (!isSecretKey(key)) return `${message}, not ${JSON.stringify(text.slice(0, 80))}`
+  // Other schemas may quote their input. Texts of up to three letters are no secret, and would match any message.
+  return text.length > 3 && message.includes(text) ? `${name} is not valid` : message
 }
 
 function fromText<T>(rule: string, read: (text: string) => T | undefined) {
@@ -104,7 +107,7 @@ function fromText<T>(rule: string, read: (text: string) => T | undefined) {
   })
 }
 
-/** Any text, the empty one included. */
+/** Any text, including the empty one. */
 export const TextSetting = z.string()
 
 /** Milliseconds. */
@@ -143,27 +146,27 @@ export const BytesSetting = fromText(
   (text) => readBytes(text) || undefined,
 )
 
-/** 0 is no limit. */
+/** 0 means no limit. */
 export const QuotaSetting = fromText('must be a number of bytes such as 1073741824, 512MiB or 20GB, or 0', readBytes)
 
-/** An absolute address, returned as it was written. */
+/** An absolute URL, returned as written. */
 export const UrlSetting = fromText('must be an absolute URL such as https://example.com', (text) =>
   /^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(text) && URL.canParse(text) ? text : undefined,
 )
 
-export interface Listen {
+export interface ListenEndpoint {
   readonly host: string
   readonly port: number
 }
 
-/** `host:port`; `:port` alone means that port of `anyHost`. */
+/** `host:port`, or `:port` on `anyHost`. */
 export const listenSetting = (anyHost: string) =>
   fromText('must be host:port such as 127.0.0.1:8080, :8080 or [::1]:8080', (text) => readListen(text, anyHost))
 
-/** Loopback unless told otherwise. */
+/** Binds to loopback unless a host is given. */
 export const ListenSetting = listenSetting('127.0.0.1')
 
-function readListen(text: string, anyHost: string): Listen | undefined {
+function readListen(text: string, anyHost: string): ListenEndpoint | undefined {
   const [, v6, name, digits] = /^(?:\[([^\]]+)\]|([^[\]:]*)):(\d{1,5})$/.exec(text) ?? []
   const port = Number(digits)
   if (!(port <= 65_535)) return undefined

@@ -1,17 +1,14 @@
-// The version of the package, as its manifest states it.
+// The version in package.json.
 import { readFileSync } from 'node:fs'
-import { tryJson } from './json.ts'
+import { lazy } from './lazy.ts'
+import { tryParseJson } from './text/json.ts'
 
-let read: string | undefined
-
-/** Read when first asked: most commands never are. */
-export function packageVersion(): string {
-  // From `src/lib` and from `dist/lib` alike.
-  read ??= versionIn(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-  return read
-}
+/** Lazy, since most commands never need it. The path holds for `src/lib` and `dist/lib` alike. */
+export const packageVersion = lazy(() =>
+  versionIn(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')),
+)
 
 function versionIn(manifest: string): string {
-  const found = tryJson(manifest)
+  const found = tryParseJson(manifest)
   return typeof found === 'object' && found !== null && 'version' in found ? String(found.version) : 'unknown'
 }

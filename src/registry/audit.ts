@@ -1,15 +1,15 @@
 // One mutation, one row, in the same transaction. Never a secret and never content: of what is write-only, is called like a
 // secret or is marked as content, a row holds the length alone. What looks like a credential elsewhere is redacted.
 import { z } from 'zod'
-import { principalOf } from '../core/caller.ts'
-import { Reach } from '../core/reach.ts'
+import { principalOf } from '../core/access/caller.ts'
+import { Reach } from '../core/access/reach.ts'
 import { holdsContent, Timestamp } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
-import { redact, redactJson } from '../lib/redact.ts'
+import { redact, redactJson } from '../lib/log/redact.ts'
 import type { Tx } from '../store/engine.ts'
 import { Table } from '../store/table.ts'
-import type { Asking } from './context.ts'
-import { encodeKey } from './key.ts'
+import type { RequestContext } from './context.ts'
+import { encodeKey } from './url-key.ts'
 
 export const Audit = z
   .object({
@@ -59,13 +59,13 @@ export const audit = new Table({
   ],
 })
 
-export interface Outcome {
+export interface AuditOutcome {
   result: 'ok' | 'denied'
   durationMs: number
   error?: string
 }
 
-export interface Audited {
+export interface AuditedVerb {
   readonly id: string
   readonly resource: string
   readonly key: readonly string[]
@@ -73,7 +73,7 @@ export interface Audited {
 }
 
 /** What was asked, and what came of it. */
-export interface Deed {
+export interface AuditedCall {
   readonly input: object
   readonly reply?: unknown
   /** The folder that the caller acted from, where the caller has none of its own. */
@@ -84,7 +84,13 @@ const SECRET_NAME = /pass(word|phrase)|token$|secret|credential|authorization|co
 const VALUE_MAX = 200
 const SUMMARY_MAX = 512
 
-export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: Deed, outcome: Outcome): Promise<void> {
+export async function writeAudit(
+  tx: Tx,
+  asking: RequestContext,
+  verb: AuditedVerb,
+  deed: AuditedCall,
+  outcome: AuditOutcome,
+): Promise<void> {
   const { host, caller, face, requestId, sourceIp, turn, reach } = asking
   const own = caller.kind === 'agent' || caller.kind === 'person' ? caller.folder : undefined
   await audit.append(tx, {
@@ -109,7 +115,7 @@ export async function writeAudit(tx: Tx, asking: Asking, verb: Audited, deed: De
 }
 
 /** The row's key, from what was asked or from what came of it; else the first thing that was named. */
-function keyOf({ key, input: schema }: Audited, { input, reply }: Deed): string {
+function keyOf({ key, input: schema }: AuditedVerb, { input, reply }: AuditedCall): string {
   if (key.length === 0) return ''
   const asked = new Map(Object.entries(input).filter(([, value]) => value !== undefined))
   const known = new Map([...Object.entries(reply ?? {}), ...asked])

@@ -1,48 +1,48 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { z } from 'zod'
-import { agent, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
-import { refuse } from '../lib/refusal.ts'
-import { run } from '../store/statement.ts'
+import { agent, isRefusal, onEveryEngineQuickly, person, testHost } from '../../test/support/host.ts'
+import { run } from '../../test/support/sql.ts'
+import { refuse, TransientRefusal } from '../lib/refusal.ts'
 import { Table } from '../store/table.ts'
-import { call } from './call.ts'
+import { allowAnyone, requireTool } from './authorization.ts'
+import { callVerb } from './call.ts'
 import type { Context } from './context.ts'
-import { anyone, granted } from './needs.ts'
-import { resource, verb } from './resource.ts'
+import { defineResource, defineVerb } from './resource.ts'
 
 const Note = z.object({ folder: z.string(), text: z.string() })
-const notes = resource({
+const notes = defineResource({
   of: new Table({ name: 'notes', row: Note, key: 'folder', storage: [] }),
   title: 'Notes',
   servedBy: 'routd',
   verbs: (table) => ({
-    write: verb({
+    write: defineVerb({
       input: Note,
-      needs: granted(({ folder }: { folder: string }) => folder),
+      needs: requireTool(({ folder }: { folder: string }) => folder),
       run: (ctx, note) => table.upsert(ctx.tx, note),
     }),
-    writeThenFail: verb({
+    writeThenFail: defineVerb({
       input: Note,
-      needs: anyone,
+      needs: allowAnyone,
       run: async (ctx, note) => {
         await table.upsert(ctx.tx, note)
         refuse('conflict', 'it was not to be')
       },
     }),
-    writeThenTell: verb({
+    writeThenTell: defineVerb({
       input: Note.extend({ fails: z.boolean() }),
-      needs: anyone,
+      needs: allowAnyone,
       run: async (ctx, { fails, ...note }) => {
-        ctx.after(() => {
+        ctx.afterCommit(() => {
           told.push(note.text)
           if (fails) throw new Error('nobody listened')
         })
         await table.upsert(ctx.tx, note)
       },
     }),
-    writePrepared: verb({
+    writePrepared: defineVerb({
       input: Note,
-      needs: granted(({ folder }: { folder: string }) => folder),
+      needs: requireTool(({ folder }: { folder: string }) => folder),
       prepare: async (_asking, { text }) => {
         prepared.push(text)
         if (text === 'bad') refuse('invalid', 'it is not there')
@@ -51,14 +51,14 @@ const notes = resource({
       },
       run: (ctx, note, found) => table.upsert(ctx.tx, { ...note, text: String(found) }),
     }),
-    read: verb({
+    read: defineVerb({
       reads: true,
       input: z.object({}),
       output: z.array(Note),
-      needs: anyone,
+      needs: allowAnyone,
       run: (ctx) => table.list(ctx.tx),
     }),
-    nest: verb({ input: z.object({}), needs: anyone, run: (ctx) => nested(ctx) }),
+    nest: defineVerb({ input: z.object({}), needs: allowAnyone, run: (ctx) => nested(ctx) }),
   }),
 })
 const told: string[] = []
@@ -66,7 +66,7 @@ const prepared: string[] = []
 let betweenTimes: () => Promise<void> = async () => {}
 let nested: (ctx: Context) => Promise<void> = async () => {}
 
-onEveryEngine('one path for every call', (engine) => {
+onEveryEngineQuickly('one path for every call', (engine) => {
   async function open(t: Parameters<typeof testHost>[0]) {
     const opened = await testHost(t, engine)
     const sql = 'create table notes (folder text primary key, text text not null)'
@@ -91,15 +91,15 @@ onEveryEngine('one path for every call', (engine) => {
 
   test('a refusal half-way takes everything back and leaves no audit row', async (t) => {
     const { cli, audits } = await open(t)
-    await assert.rejects(cli.call(notes.verbs.writeThenFail, note), refused('conflict', 'not to be'))
+    await assert.rejects(cli.call(notes.verbs.writeThenFail, note), isRefusal('conflict', 'not to be'))
     assert.deepEqual(await cli.call(notes.verbs.read, {}), [])
     assert.equal((await audits()).length, 0)
   })
 
   test('a refusal for want of a right is audited, a read and bad input are not', async (t) => {
     const { as, audits } = await open(t)
-    await assert.rejects(as(person('github:1')).call(notes.verbs.write, note), refused('forbidden', 'notes.write'))
-    await assert.rejects(as(person('github:1')).call(notes.verbs.write, { folder: 1 }), refused('invalid'))
+    await assert.rejects(as(person('github:1')).call(notes.verbs.write, note), isRefusal('forbidden', 'notes.write'))
+    await assert.rejects(as(person('github:1')).call(notes.verbs.write, { folder: 1 }), isRefusal('invalid'))
     await as(person('github:1')).call(notes.verbs.read, {})
     const rows = await audits()
     assert.deepEqual(
@@ -112,7 +112,7 @@ onEveryEngine('one path for every call', (engine) => {
     const { cli } = await open(t)
     await assert.rejects(
       cli.call(notes.verbs.write, { ...note, admin: true }),
-      refused('invalid', 'admin is not known here'),
+      isRefusal('invalid', 'unknown field "admin"'),
     )
     assert.deepEqual(await cli.call(notes.verbs.read, {}), [])
   })
@@ -121,12 +121,12 @@ onEveryEngine('one path for every call', (engine) => {
     const { host } = await open(t)
     const stray: unknown[] = []
     const asking = {
-      host: { ...host, onStray: (error: unknown) => stray.push(error) },
+      host: { ...host, onBackgroundError: (error: unknown) => stray.push(error) },
       caller: { kind: 'host', sub: 'cli' },
       face: 'cli',
     } as const
     told.length = 0
-    await call(asking, notes.verbs.writeThenTell, { ...note, text: 'told', fails: true })
+    await callVerb(asking, notes.verbs.writeThenTell, { ...note, text: 'told', fails: true })
     assert.deepEqual(told, ['told'])
     await new Promise(setImmediate)
     assert.match(String(stray[0]), /nobody listened/)
@@ -136,21 +136,21 @@ onEveryEngine('one path for every call', (engine) => {
     const { as, grant, ungrant, audits, cli } = await open(t)
     prepared.length = 0
     await grant('github:1', 'admin', 'team')
-    await assert.rejects(as(person('github:2')).call(notes.verbs.writePrepared, note), refused('forbidden'))
+    await assert.rejects(as(person('github:2')).call(notes.verbs.writePrepared, note), isRefusal('forbidden'))
     assert.deepEqual(prepared, [])
     await as(person('github:1')).call(notes.verbs.writePrepared, note)
     assert.deepEqual(await cli.call(notes.verbs.read, {}), [{ folder: 'team', text: 'x as found' }])
     const before = (await audits()).length
     await assert.rejects(
       as(person('github:1')).call(notes.verbs.writePrepared, { ...note, text: 'bad' }),
-      refused('invalid', 'not there'),
+      isRefusal('invalid', 'not there'),
     )
     assert.equal((await audits()).length, before)
     // A right that is taken away while it is prepared is gone when it is written.
     betweenTimes = () => ungrant('github:1', 'admin', 'team')
     await assert.rejects(
       as(person('github:1')).call(notes.verbs.writePrepared, { ...note, text: 'late' }),
-      refused('forbidden'),
+      isRefusal('forbidden'),
     )
     betweenTimes = async () => {}
     assert.deepEqual(await cli.call(notes.verbs.read, {}), [{ folder: 'team', text: 'x as found' }])
@@ -159,7 +159,7 @@ onEveryEngine('one path for every call', (engine) => {
   test('a verb that calls a verb is an error at once, not a wait for ever', async (t) => {
     const { host, cli } = await open(t)
     nested = async () => {
-      await call({ host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, notes.verbs.write, note)
+      await callVerb({ host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, notes.verbs.write, note)
     }
     await assert.rejects(cli.call(notes.verbs.nest, {}), /inside another/)
     await cli.call(notes.verbs.write, note)
@@ -169,13 +169,13 @@ onEveryEngine('one path for every call', (engine) => {
     const { as, grant } = await open(t)
     await grant('folder:team', 'mcp:notes.write', 'team', 'allow', 'text=ok*')
     await as(agent('team')).call(notes.verbs.write, { ...note, text: 'okay' })
-    await assert.rejects(as(agent('team')).call(notes.verbs.write, { ...note, text: 'no' }), refused('forbidden'))
+    await assert.rejects(as(agent('team')).call(notes.verbs.write, { ...note, text: 'no' }), isRefusal('forbidden'))
     await grant('folder:team', 'mcp:notes.write', 'team')
     await as(agent('team')).call(notes.verbs.write, { ...note, text: 'no' })
     await grant('folder:team', 'mcp:notes.write', 'team', 'deny', 'text=no*')
     await assert.rejects(
       as(agent('team')).call(notes.verbs.write, { ...note, text: 'nope' }),
-      refused('forbidden', '!notes.write'),
+      isRefusal('forbidden', '!notes.write'),
     )
   })
 
@@ -184,6 +184,48 @@ onEveryEngine('one path for every call', (engine) => {
     await grant('github:1', 'admin', 'team')
     await as(person('github:1')).call(notes.verbs.write, note)
     await ungrant('github:1', 'admin', 'team')
-    await assert.rejects(as(person('github:1')).call(notes.verbs.write, note), refused('forbidden'))
+    await assert.rejects(as(person('github:1')).call(notes.verbs.write, note), isRefusal('forbidden'))
+  })
+})
+
+onEveryEngineQuickly('a store that cannot write for a moment', (engine) => {
+  /** Fails so often, and then writes. */
+  async function failing(t: TestContext, failures: number, error = new TransientRefusal('the store is busy')) {
+    const { host } = await testHost(t, engine)
+    await host.engine.transaction((tx) => run(tx, 'create table notes (folder text primary key, text text not null)'))
+    let [tries, outages] = [0, 0]
+    const onOutage = (): void => {
+      outages++
+    }
+    const transaction: typeof host.engine.transaction = async (work) => {
+      if (++tries <= failures) throw error
+      return host.engine.transaction(work)
+    }
+    const store = { ...host, engine: { ...host.engine, read: host.engine.read.bind(host.engine), transaction } }
+    const ask = (face: 'tool' | 'rest') =>
+      callVerb({ host: store, caller: agent('main'), face, onOutage }, notes.verbs.writeThenTell, {
+        folder: 'main',
+        text: 'x',
+        fails: false,
+      })
+    return { ask, tries: () => tries, outages: () => outages }
+  }
+
+  test('is asked again by a tool, three times in all', async (t) => {
+    const passes = await failing(t, 2)
+    await passes.ask('tool')
+    assert.deepEqual([passes.tries(), passes.outages()], [3, 0])
+    const stays = await failing(t, 3)
+    await assert.rejects(stays.ask('tool'), isRefusal('unavailable', 'busy'))
+    assert.deepEqual([stays.tries(), stays.outages()], [3, 1])
+  })
+
+  test('is not asked again where it may have written, nor by a face whose caller can ask again', async (t) => {
+    const unclear = await failing(t, 1, new TransientRefusal('PostgreSQL cannot be reached', undefined, true))
+    await assert.rejects(unclear.ask('tool'), isRefusal('unavailable'))
+    assert.equal(unclear.tries(), 1)
+    const rest = await failing(t, 1)
+    await assert.rejects(rest.ask('rest'), isRefusal('unavailable'))
+    assert.equal(rest.tries(), 1)
   })
 })

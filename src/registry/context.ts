@@ -1,24 +1,25 @@
 // What a verb is given: the transaction, who asks, and the world it may use. No engine: a verb cannot open a second transaction.
 
-import type { Claims, Policy } from '../core/access.ts'
-import type { PolicyReader } from '../core/acl.ts'
-import type { AgentLimits } from '../core/agent-limits.ts'
-import type { Caller, Face } from '../core/caller.ts'
-import type { Channels } from '../core/channel.ts'
+import type { PolicyReader } from '../core/access/acl.ts'
+import type { AgentLimits } from '../core/access/agent-limits.ts'
+import type { Caller, Face } from '../core/access/caller.ts'
+import type { Claims, Policy } from '../core/access/policy.ts'
+import type { Reach } from '../core/access/reach.ts'
+import type { ToolTiers } from '../core/access/tiers.ts'
+import type { ChannelResolver } from '../core/delivery/channel.ts'
+import type { SpeechSynthesizer } from '../core/delivery/speech.ts'
 import type { Layout } from '../core/layout.ts'
-import type { Reach } from '../core/reach.ts'
-import type { RouteReader, RouteTable } from '../core/routing.ts'
-import type { Keyring } from '../core/seal.ts'
-import type { SearchIndex } from '../core/search.ts'
-import type { Speech } from '../core/speech.ts'
-import type { TurnRules } from '../core/turn-rules.ts'
-import type { Turn } from '../core/turns.ts'
+import type { RouteTable, RouteTableCache } from '../core/routing/route-table.ts'
+import type { SearchIndex } from '../core/search/search-index.ts'
+import type { Keyring } from '../core/secrets/keyring.ts'
+import type { TurnRules } from '../core/turns/turn-rules.ts'
+import type { Turn } from '../core/turns/turns.ts'
 import type { Clock, Random } from '../lib/clock.ts'
-import type { Signals } from '../lib/signals.ts'
+import type { CommitSignals } from '../lib/commit-signals.ts'
 import type { Dialect, Engine, Tx } from '../store/engine.ts'
 
 /** The parts of a running instance that verbs use. */
-export interface World {
+export interface InstanceEnvironment {
   readonly instance: string
   readonly clock: Clock
   readonly random: Random
@@ -28,33 +29,33 @@ export interface World {
   readonly timeZone: string
   readonly rules: TurnRules
   readonly limits: AgentLimits
+  /** Word of what this process has committed. */
+  readonly signals: CommitSignals
   /** Where its files are, in a process that has them. */
   readonly layout?: Layout
 }
 
-export interface Host extends World {
+export interface InstanceHost extends InstanceEnvironment {
   readonly engine: Engine
   readonly policies: PolicyReader
-  readonly routes: RouteReader
-  /** Word of what this process has committed. */
-  readonly signals: Signals
-  /** Word that it is about to commit what was routed: who claims a turn in the same breath shares the commit. */
-  readonly routing: Signals
+  readonly routes: RouteTableCache
+  /** Word of work that this process is about to commit: where it is done in the same breath, it shares the commit. */
+  readonly preCommitSignals: CommitSignals
   /** The ways to the platforms. */
-  readonly channels: Channels
+  readonly channels: ChannelResolver
   /** The index of what was said, in a process that has files. */
   readonly search?: SearchIndex
   /** Who speaks texts, where the instance names a service for it. */
-  readonly speech?: Speech
+  readonly speech?: SpeechSynthesizer
   /** When each turn last used its socket in this process, in milliseconds since 1970. */
-  readonly alive: Map<string, number>
+  readonly lastSocketUse: Map<string, number>
   /** What a finished call left to do went wrong; nobody waits for it. */
-  readonly onStray?: (error: unknown) => void
+  readonly onBackgroundError?: (error: unknown) => void
 }
 
 /** A request before it has a transaction: put together by the face. */
-export interface Asking {
-  readonly host: Host
+export interface RequestContext {
+  readonly host: InstanceHost
   readonly caller: Caller
   readonly face: Face
   readonly requestId?: string
@@ -63,9 +64,11 @@ export interface Asking {
   readonly turn?: { readonly id: string; readonly fence?: number }
   /** What the person who asked may use of an agent's tools; absent where no agent asks. */
   readonly reach?: Reach
+  /** Told that a call failed because the store could not do it at the moment. */
+  onOutage?(): void
 }
 
-export interface Context extends World {
+export interface Context extends InstanceEnvironment {
   readonly tx: Tx
   readonly dialect: Dialect
   readonly caller: Caller
@@ -74,6 +77,8 @@ export interface Context extends World {
   readonly reach: Reach
   /** The name of the tool that this verb is, or would be: what a grant names. */
   readonly tool: string
+  /** The `tiers` of that tool's declaration. */
+  readonly tiers: ToolTiers
   /** The plain members of the input, by name: what the params of an acl row or a rule are held against. */
   readonly params: Claims
   /** RFC 3339, the same for the whole call. */
@@ -84,5 +89,5 @@ export interface Context extends World {
   /** The turn that an agent's call belongs to: the one its connection names, else the folder's only one. */
   turn(): Promise<Turn | undefined>
   /** Runs when the commit is done; never inside the transaction. */
-  after(effect: () => void | Promise<void>): void
+  afterCommit(effect: () => void | Promise<void>): void
 }

@@ -1,30 +1,29 @@
 // The ordinary verbs of a table. What differs from row to row is said by the resource.
 import { z } from 'zod'
-import type { Reach } from '../core/reach.ts'
-import { limit, line } from '../core/values.ts'
+import { line, pageLimit } from '../core/values.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Order, PageRequest, Table } from '../store/table.ts'
+import { adminFilter, administeredRoots } from './authorization.ts'
 import type { Context } from './context.ts'
-import { adminFilter, reachOf } from './needs.ts'
-import { type Verb, verb } from './resource.ts'
+import { defineVerb, type Verb } from './resource.ts'
 
 const Cursor = line(2000)
   .meta({ pattern: '^[A-Za-z0-9_-]+$', format: 'cursor' })
   .describe('The `next` of the page before, as it was given')
 
 export const Paging = z.object({
-  limit: limit(100, 1000),
+  limit: pageLimit(100, 1000),
   after: Cursor.optional(),
 })
 
 /** For tools that take no paging: everything, as one page. */
-export const EVERYTHING = { limit: Number.MAX_SAFE_INTEGER - 1 }
+export const UNPAGED = { limit: Number.MAX_SAFE_INTEGER - 1 }
 
 type Row<R extends z.ZodObject> = z.output<R>
 type Keep<T> = (row: T) => boolean
 
 /** The row as others see it: without its write-only fields. */
-export function shownRow<R extends z.ZodObject>(row: R): z.ZodObject {
+export function publicRowSchema<R extends z.ZodObject>(row: R): z.ZodObject {
   const hidden = Object.keys(row.shape).filter((name) => isMarked(row, name, 'writeOnly'))
   const gone: Record<string, true> = Object.fromEntries(hidden.map((name) => [name, true]))
   return row.omit(gone)
@@ -41,63 +40,170 @@ export function isMarked(row: z.ZodObject, name: string, mark: 'readOnly' | 'wri
 
 type FolderColumn<T> = { [K in keyof T]-?: T[K] extends string ? K : never }[keyof T] & string
 
-export type Listing<N extends string, R extends z.ZodObject> = Record<N, z.output<R>[]> & { next?: string }
+export type ListResponse<N extends string, R extends z.ZodObject> = Record<N, z.output<R>[]> & { next?: string }
 
-interface ListOptions<R extends z.ZodObject, N extends string> {
-  needs: Verb['needs']
+/** What makes the verb a tool, and who may use it. */
+type ToolOptions = Pick<Verb, 'needs' | 'when' | 'reach' | 'tiers' | 'tool'>
+
+interface ListOptions<R extends z.ZodObject, N extends string> extends ToolOptions {
   order: Order<Row<R>>
   /** The column that holds a row's folder, where a caller sees the rows of the folders that they administer. */
   folder?: FolderColumn<Row<R>>
   /** Which rows this caller may see, where not all of them or of those folders. */
   keep?(ctx: Context): Promise<Keep<Row<R>>>
-  when?: string
-  reach?: Reach
-  tool?: string
-  toolReply?(reply: Listing<N, R>): unknown
+  toolReply?(reply: ListResponse<N, R>): unknown
 }
 
 /** GET /: `{<name>: […], next?}`. The tool takes nothing and gives everything that the caller may see. */
-export function list<R extends z.ZodObject, N extends string>(table: Table<R>, name: N, options: ListOptions<R, N>) {
-  const { needs, order, when, reach, tool, toolReply } = options
-  return verb({
+export function listVerb<R extends z.ZodObject, N extends string>(
+  table: Table<R>,
+  name: N,
+  options: ListOptions<R, N>,
+) {
+  const { order, folder, keep: visibleRows, toolReply, ...tool } = options
+  return defineVerb({
+    ...tool,
     http: 'GET /',
     reads: true,
     input: Paging,
-    output: listing(table, name),
-    needs,
-    toolInput: z.strictObject({}).transform(() => EVERYTHING),
-    ...(when ? { when } : {}),
-    ...(reach ? { reach } : {}),
-    ...(tool ? { tool } : {}),
+    output: listSchema(table, name),
+    toolInput: z.strictObject({}).transform(() => UNPAGED),
     toolReply: toolReply ?? ((reply) => reply),
     run: async (ctx, paging) => {
-      const { below, keep: isOwn } = options.folder ? await ofFolders<Row<R>>(ctx, options.folder) : {}
-      const maySee = await options.keep?.(ctx)
+      const { below, keep: isOwn } = folder ? await ofFolders<Row<R>>(ctx, folder) : {}
+      const maySee = await visibleRows?.(ctx)
       const keep = isOwn && maySee ? (row: Row<R>) => isOwn(row) && maySee(row) : (isOwn ?? maySee)
-      return pageOf(ctx, table, name, { order, ...paging, below, ...(keep ? { keep } : {}) })
+      return listPage(ctx, table, name, { order, ...paging, below, ...(keep ? { keep } : {}) })
     },
   })
 }
 
 /** The rows of folders that the caller administers: narrowed by the index to where that can be, then judged one by one. */
 async function ofFolders<T>(ctx: Context, column: keyof T & string): Promise<Pick<PageRequest<T>, 'below' | 'keep'>> {
-  const [paths, mayAdmin] = [await reachOf(ctx), await adminFilter(ctx)]
+  const [paths, mayAdmin] = [await administeredRoots(ctx), await adminFilter(ctx)]
   return { below: paths && { column, paths }, keep: (row) => mayAdmin(String(row[column])) }
 }
 
-/** The schema of a list's answer. */
-export function listing<R extends z.ZodObject, N extends string>(table: Table<R>, name: N): z.ZodType<Listing<N, R>> {
-  const schema = z.object({ [name]: z.array(shownRow(table.row)), next: z.string().optional() })
-  // The member's name is a parameter, which TypeScript widens to any text.
-  return schema as unknown as z.ZodType<Listing<N, R>>
+interface WriteOptions<R extends z.ZodObject, I extends z.ZodObject> extends ToolOptions {
+  /** Holds the key of the row; for `create` all of it, for `update` the columns that may change. */
+  input: I
+  memberRules?: NonNullable<Verb['memberRules']>
+  /** Names a row in errors, by its key: `gate team/**`. */
+  what(key: Row<R>): string
 }
 
-export async function pageOf<R extends z.ZodObject, N extends string>(
+interface CreateOptions<R extends z.ZodObject, I extends z.ZodObject> extends WriteOptions<R, I> {
+  /** The error where the row exists; absent: `there is a <what> already`. */
+  conflict?(row: Row<R>): string
+  /** Refuses a row that must not be written. */
+  check?(row: Row<R>): void
+}
+
+/** POST /: writes a new row and answers with it. */
+export function createVerb<R extends z.ZodObject, I extends z.ZodObject>(
+  table: Table<R>,
+  { what, conflict, check, ...verb }: CreateOptions<R, I>,
+) {
+  return defineVerb<I, Row<R>>({
+    http: 'POST /',
+    status: 201,
+    ...verb,
+    output: rowSchema(table),
+    run: async (ctx, given) => {
+      const row = asRow<R>(given)
+      check?.(row)
+      if (await table.find(ctx.tx, keyOf(table, row)))
+        refuse('conflict', conflict?.(row) ?? `there is a ${what(row)} already`)
+      return table.insertReturning(ctx.tx, row)
+    },
+  })
+}
+
+interface UpdateOptions<R extends z.ZodObject, I extends z.ZodObject> extends WriteOptions<R, I> {
+  /** Refuses what the change makes of the row. */
+  check?(row: Row<R>): void
+}
+
+/** PATCH /{key}: changes the columns that are given and answers with the row. */
+export function updateVerb<R extends z.ZodObject, I extends z.ZodObject>(
+  table: Table<R>,
+  { what, check, ...verb }: UpdateOptions<R, I>,
+) {
+  return defineVerb<I, Row<R>>({
+    http: `PATCH /${keyParameter(table)}`,
+    ...verb,
+    output: rowSchema(table),
+    run: async (ctx, given) => {
+      const key = keyOf(table, given)
+      const find = () => mustFindRow(ctx, table, key, what(asRow<R>(key)))
+      await find()
+      const patch = Object.fromEntries(Object.entries(given).filter(([column]) => !table.key.includes(column)))
+      await table.update(ctx.tx, key, asRow<R>(patch))
+      const row = await find()
+      check?.(row)
+      return row
+    },
+  })
+}
+
+interface RemoveOptions<R extends z.ZodObject, I extends z.ZodObject> extends WriteOptions<R, I> {
+  /** The error where there is no such row; absent: `there is no <what>`. */
+  missing?(key: Row<R>): string
+}
+
+/** DELETE /{key}. */
+export function removeVerb<R extends z.ZodObject, I extends z.ZodObject>(
+  table: Table<R>,
+  { what, missing, ...verb }: RemoveOptions<R, I>,
+) {
+  return defineVerb({
+    http: `DELETE /${keyParameter(table)}`,
+    ...verb,
+    run: async (ctx, given) => {
+      const key = asRow<R>(keyOf(table, given))
+      if ((await table.remove(ctx.tx, key)) === 0) refuse('not_found', missing?.(key) ?? `there is no ${what(key)}`)
+    },
+  })
+}
+
+/** As faces show it, under the schema's own name where nothing is hidden. */
+function rowSchema<R extends z.ZodObject>({ row }: Table<R>): z.ZodType<Row<R>> {
+  const shown = publicRowSchema(row)
+  const isWhole = Object.keys(shown.shape).length === Object.keys(row.shape).length
+  // What is hidden is missing from the answer alone.
+  return (isWhole ? row : shown) as unknown as z.ZodType<Row<R>>
+}
+
+/** The resource declares `input` by the columns of the same row, which TypeScript cannot follow through two schemas. */
+function asRow<R extends z.ZodObject>(given: object): Row<R> {
+  return given as Row<R>
+}
+
+function keyOf<R extends z.ZodObject>({ key }: Table<R>, given: Readonly<Record<string, unknown>>): Partial<Row<R>> {
+  return asRow<R>(Object.fromEntries(key.map((column) => [column, given[column]])))
+}
+
+/** One column by its name; a key of several is one parameter (url-key.ts). */
+function keyParameter({ key }: Table<z.ZodObject>): string {
+  return key.length === 1 ? `{${key[0]}}` : '{pk}'
+}
+
+/** The schema of a list's answer. */
+export function listSchema<R extends z.ZodObject, N extends string>(
+  table: Table<R>,
+  name: N,
+): z.ZodType<ListResponse<N, R>> {
+  const schema = z.object({ [name]: z.array(publicRowSchema(table.row)), next: z.string().optional() })
+  // The member's name is a parameter, which TypeScript widens to any text.
+  return schema as unknown as z.ZodType<ListResponse<N, R>>
+}
+
+export async function listPage<R extends z.ZodObject, N extends string>(
   ctx: Context,
   table: Table<R>,
   name: N,
   request: PageRequest<Row<R>>,
-): Promise<Listing<N, R>> {
+): Promise<ListResponse<N, R>> {
   const hidden = new Set(table.columns.filter((column) => isMarked(table.row, column, 'writeOnly')))
   // A cursor holds the columns that order the list. Where one of them is the hash of a token, it is sealed; but whoever
   // has the store sees the hash there, and must be able to page without SECRETS_KEY.
@@ -110,7 +216,7 @@ export async function pageOf<R extends z.ZodObject, N extends string>(
   const next = place === undefined ? {} : { next: place }
   const visible = (row: Row<R>) => Object.fromEntries(Object.entries(row).filter(([column]) => !hidden.has(column)))
   // As above: one member whose name is a parameter.
-  return { [name]: page.rows.map(visible), ...next } as Listing<N, R>
+  return { [name]: page.rows.map(visible), ...next } as ListResponse<N, R>
 }
 
 function sealCursor({ keyring }: Context, cursor: string, context: string): string {
@@ -128,7 +234,7 @@ function openCursor({ keyring }: Context, text: string, context: string): string
 }
 
 /** The row of this key, or `not_found` with a sentence. */
-export async function mustFind<R extends z.ZodObject>(
+export async function mustFindRow<R extends z.ZodObject>(
   ctx: Context,
   table: Table<R>,
   where: Partial<Row<R>>,

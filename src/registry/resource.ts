@@ -1,11 +1,12 @@
 // What a resource is: its row, its verbs, who may use them, its table. Presence is the switch: `http` gives a REST route,
 // `when` gives a tool, `exported` gives a place in the manifest.
 import type { z } from 'zod'
-import type { Reach } from '../core/reach.ts'
+import type { Reach } from '../core/access/reach.ts'
+import type { ToolTiers } from '../core/access/tiers.ts'
 import type { Table } from '../store/table.ts'
-import type { Asking, Context, Host } from './context.ts'
+import type { Context, InstanceHost, RequestContext } from './context.ts'
 
-export type Daemon = 'authd' | 'routd' | 'gated' | 'runed' | 'webd' | 'proxyd' | 'dashd' | 'onbod' | 'timed'
+export type ServingDaemon = 'authd' | 'routd' | 'gated' | 'runed' | 'webd' | 'proxyd' | 'dashd' | 'onbod' | 'timed'
 export type HttpRoute = `${'GET' | 'POST' | 'PATCH' | 'DELETE'} /${string}`
 
 export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
@@ -25,6 +26,8 @@ export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
   when?: string
   /** The smallest reach of a turn that may use the tool; absent: all. */
   reach?: Reach
+  /** Which tiers may have the tool and have it by default; absent: any may, and only the root does. */
+  tiers?: ToolTiers
   /** The tool's exact name, where it is not <resource>.<verb>. */
   tool?: string
   /** The tool's own arguments, where they are not the input itself. */
@@ -35,23 +38,23 @@ export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
    * What must be known of the outside before anything is recorded; its answer is given to `run`. Only whoever may, judged
    * once before and once more in the transaction.
    */
-  prepare?(asking: Asking, input: z.output<I>): Promise<unknown>
+  prepare?(asking: RequestContext, input: z.output<I>): Promise<unknown>
   /** What is left to do outside when the commit is done; its answer is the tool's. Only tools have it. */
-  finish?(asking: Asking, reply: O, input: z.output<I>): Promise<unknown>
+  finish?(asking: RequestContext, reply: O, input: z.output<I>): Promise<unknown>
   /** Whether the instance has what the tool needs; without it there is no such tool. */
-  isThere?(host: Host): boolean
+  isAvailable?(host: InstanceHost): boolean
   /** Adds messages: it stands in the line of those who do before it reads anything (`queueUp`). */
-  says?: true
+  appendsMessages?: true
   /** Changes nothing: no audit row, no write lock. */
   reads?: true
   /** What the audit row says, where it is not the input; nothing, where the reply tells of no change. */
   audited?(input: z.output<I>, reply: O): object | undefined
   /** The folder that a person acts from whose bearer names none, for the audit row. */
-  actsFrom?(ctx: Context, input: z.output<I>): Promise<string>
+  actingFolder?(ctx: Context, input: z.output<I>): Promise<string>
   run(ctx: Context, input: z.output<I>, prepared?: unknown): Promise<O>
 }
 
-export interface Named {
+export interface VerbIdentity {
   /** <resource>.<verb>: operation, audit row and log line agree on it. */
   readonly id: string
   readonly resource: string
@@ -62,10 +65,10 @@ export interface Named {
   readonly toolName: string
 }
 
-export type NamedVerb<I extends z.ZodObject = z.ZodObject, O = unknown> = Verb<I, O> & Named
+export type NamedVerb<I extends z.ZodObject = z.ZodObject, O = unknown> = Verb<I, O> & VerbIdentity
 
 /** How a resource stands in a manifest. */
-export interface Exported<Row> {
+export interface ManifestExport<Row> {
   /** What identifies a row there, where it is not the table's key. */
   key?: readonly (keyof Row & string)[]
   /** Columns that a manifest does not carry. */
@@ -81,7 +84,7 @@ export interface Exported<Row> {
   /** Rows with equal `within` keep the order of the manifest: it is the order of their `counter`, which the store sets. */
   ordered?: { readonly within: keyof Row & string; readonly counter: keyof Row & string }
   /** Columns that hold the key of another exported resource, and that resource's name. */
-  refers?: { readonly [K in keyof Row & string]?: string }
+  references?: { readonly [K in keyof Row & string]?: string }
   /** Sets what the manifest does not carry; `current` is the row that stays. */
   fill?(ctx: Context, row: Row, current: Row | undefined): Row
 }
@@ -90,7 +93,7 @@ export interface Resource<R extends z.ZodObject = z.ZodObject, V extends Record<
   readonly name: string
   /** Name of its schema in the API description. */
   readonly title: string
-  readonly servedBy: readonly Daemon[]
+  readonly servedBy: readonly ServingDaemon[]
   readonly table: Table<R>
   readonly row: R
   readonly key: readonly string[]
@@ -98,24 +101,24 @@ export interface Resource<R extends z.ZodObject = z.ZodObject, V extends Record<
   readonly path: string
   /** The member that holds the rows in a list's answer. */
   readonly listKey: string
-  readonly exported?: Exported<z.output<R>>
-  readonly verbs: { [K in keyof V]: V[K] & Named }
+  readonly exported?: ManifestExport<z.output<R>>
+  readonly verbs: { [K in keyof V]: V[K] & VerbIdentity }
 }
 
-export interface Declaration<R extends z.ZodObject, V extends Record<string, Verb>> {
+export interface ResourceDefinition<R extends z.ZodObject, V extends Record<string, Verb>> {
   of: Table<R>
   title: string
-  servedBy: Daemon | readonly Daemon[]
+  servedBy: ServingDaemon | readonly ServingDaemon[]
   path?: string
   listKey?: string
   /** What stands in a URL for one row, where it is not the table's key. */
   key?: readonly (keyof z.output<R> & string)[]
-  exported?: Exported<z.output<R>>
+  exported?: ManifestExport<z.output<R>>
   verbs: (table: Table<R>) => V
 }
 
-export function resource<R extends z.ZodObject, V extends Record<string, Verb>>(
-  declared: Declaration<R, V>,
+export function defineResource<R extends z.ZodObject, V extends Record<string, Verb>>(
+  declared: ResourceDefinition<R, V>,
 ): Resource<R, V> {
   const { of: table, title, servedBy, path, listKey, key = table.key, exported } = declared
   const verbs = Object.entries(declared.verbs(table)).map(([verb, what]) => {
@@ -139,6 +142,6 @@ export function resource<R extends z.ZodObject, V extends Record<string, Verb>>(
 }
 
 /** Ties a verb's parts together, so that `run` and `needs` know what `input` gives. */
-export function verb<I extends z.ZodObject, O = void>(declared: Verb<I, O>): Verb<I, O> {
+export function defineVerb<I extends z.ZodObject, O = void>(declared: Verb<I, O>): Verb<I, O> {
   return declared
 }

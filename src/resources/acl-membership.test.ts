@@ -1,8 +1,8 @@
 // Role memberships: written on the host alone, never in a circle, and counting from the next call on.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { breakAudit, deedsOf } from '../../test/support/audit.ts'
-import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
+import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
 import { aclMembershipResource } from './acl-membership.ts'
 import { groupsResource } from './groups.ts'
 
@@ -22,19 +22,19 @@ onEveryEngine('memberships', (engine) => {
     const { acl_membership } = await at.cli.call(list, {})
     assert.deepEqual(acl_membership, [{ ...edge, added_by: 'cli', added_at: '2026-01-01T00:00:00.000Z' }])
     await at.cli.call(remove, edge)
-    await assert.rejects(at.cli.call(remove, edge), refused('not_found', 'github:1 is no member of role:operator'))
+    await assert.rejects(at.cli.call(remove, edge), isRefusal('not_found', 'github:1 is no member of role:operator'))
     assert.deepEqual(await linesOf(at), [])
   })
 
   test('a circle is refused, however long', async (t) => {
     const at = await testHost(t, engine)
     const join = (subject: string, role: string) => at.cli.call(add, { subject, role })
-    await assert.rejects(join('role:a', 'role:a'), refused('conflict', 'role:a → role:a'))
+    await assert.rejects(join('role:a', 'role:a'), isRefusal('conflict', 'role:a → role:a'))
     await join('role:a', 'role:b')
     await join('role:b', 'role:c')
     await join('role:a', 'role:c')
-    await assert.rejects(join('role:b', 'role:a'), refused('conflict', 'role:b → role:a → role:b'))
-    await assert.rejects(join('role:c', 'role:a'), refused('conflict', 'role:c'))
+    await assert.rejects(join('role:b', 'role:a'), isRefusal('conflict', 'role:b → role:a → role:b'))
+    await assert.rejects(join('role:c', 'role:a'), isRefusal('conflict', 'role:c'))
     assert.deepEqual(await linesOf(at), ['role:a role:b', 'role:a role:c', 'role:b role:c'])
   })
 
@@ -58,7 +58,7 @@ onEveryEngine('memberships', (engine) => {
       { subject: '', role: 'role:a' },
       { subject: 'github:1', role: 'role:a', added_by: 'me' },
     ])
-      await assert.rejects(at.cli.call(add, edge), refused('invalid'), JSON.stringify(edge))
+      await assert.rejects(at.cli.call(add, edge), isRefusal('invalid'), JSON.stringify(edge))
   })
 
   test('memberships are the host’s to read and to write', async (t) => {
@@ -67,9 +67,9 @@ onEveryEngine('memberships', (engine) => {
     await at.operator('github:op')
     const edge = { subject: 'github:2', role: 'role:operator' }
     for (const caller of [person('github:op'), agent('main')]) {
-      await assert.rejects(at.as(caller).call(add, edge), refused('forbidden'))
-      await assert.rejects(at.as(caller).call(remove, edge), refused('forbidden'))
-      await assert.rejects(at.as(caller).call(list, {}), refused('forbidden'))
+      await assert.rejects(at.as(caller).call(add, edge), isRefusal('forbidden'))
+      await assert.rejects(at.as(caller).call(remove, edge), isRefusal('forbidden'))
+      await assert.rejects(at.as(caller).call(list, {}), isRefusal('forbidden'))
     }
     assert.deepEqual(await linesOf(at), ['github:op role:operator'])
   })
@@ -90,7 +90,7 @@ onEveryEngine('memberships', (engine) => {
   test('one audit row for each change and each refusal, and no change without one', async (t) => {
     const at = await testHost(t, engine)
     const edge = { subject: 'github:1', role: 'role:a' }
-    const deeds = await deedsOf(at, async () => {
+    const deeds = await auditedCalls(at, async () => {
       await at.cli.call(add, edge)
       await at
         .as(person('github:1'))

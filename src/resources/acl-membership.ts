@@ -1,33 +1,33 @@
 // Role memberships. The command line and the dashboard write them; no agent and no bearer does.
 import { z } from 'zod'
-import { findCycle } from '../core/access.ts'
-import { AclMembership, aclMembership } from '../core/acl.ts'
-import { makerOf } from '../core/caller.ts'
-import { addMembership, memberFault } from '../core/membership.ts'
+import { AclMembership, aclMembership } from '../core/access/acl.ts'
+import { creatorOf } from '../core/access/caller.ts'
+import { findCycle } from '../core/access/policy.ts'
+import { addMembership, memberFault } from '../core/people/role-membership.ts'
 import { refuse } from '../lib/refusal.ts'
-import { listing, Paging, pageOf } from '../registry/crud.ts'
-import { hostOnly } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { hostOnly } from '../registry/authorization.ts'
+import { listPage, listSchema, Paging } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Edge = AclMembership.pick({ subject: true, role: true })
 type Membership = z.output<typeof AclMembership>
 
-export const aclMembershipResource = resource({
+export const aclMembershipResource = defineResource({
   of: aclMembership,
   title: 'AclMembership',
   servedBy: 'routd',
   exported: {
-    check: circle,
+    check: describeCycle,
     fill: (ctx, row, current) => ({ ...row, added_at: row.added_at ?? current?.added_at ?? ctx.now }),
   },
   verbs: (table) => ({
-    list: verb({
+    list: defineVerb({
       reads: true,
       input: Paging,
-      output: listing(table, 'acl_membership'),
+      output: listSchema(table, 'acl_membership'),
       needs: hostOnly,
       run: (ctx, paging) =>
-        pageOf(ctx, table, 'acl_membership', {
+        listPage(ctx, table, 'acl_membership', {
           order: [
             ['subject', 'asc'],
             ['role', 'asc'],
@@ -36,17 +36,17 @@ export const aclMembershipResource = resource({
         }),
     }),
 
-    add: verb({
+    add: defineVerb({
       input: Edge,
       output: z.object({ added: z.boolean() }),
       needs: hostOnly,
       audited: (input, { added }) => (added ? input : undefined),
       run: async (ctx, { subject, role }) => ({
-        added: await addMembership(ctx.tx, { subject, role, by: makerOf(ctx.caller), now: ctx.now }),
+        added: await addMembership(ctx.tx, { subject, role, by: creatorOf(ctx.caller), now: ctx.now }),
       }),
     }),
 
-    remove: verb({
+    remove: defineVerb({
       input: Edge,
       needs: hostOnly,
       run: async (ctx, edge) => {
@@ -57,7 +57,7 @@ export const aclMembershipResource = resource({
   }),
 })
 
-function circle(rows: readonly Membership[]): string | undefined {
+function describeCycle(rows: readonly Membership[]): string | undefined {
   const before: Membership[] = []
   for (const row of rows) {
     const fault = memberFault(row.subject)

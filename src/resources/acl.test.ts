@@ -1,9 +1,9 @@
 // Access rows: read by whom they concern, written on the host alone.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { breakAudit, deedsOf } from '../../test/support/audit.ts'
-import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
-import type { Caller } from '../core/caller.ts'
+import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
+import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
+import type { Caller } from '../core/access/caller.ts'
 import { aclResource } from './acl.ts'
 import { groupsResource } from './groups.ts'
 
@@ -40,8 +40,8 @@ onEveryEngine('access rows', (engine) => {
     assert.deepEqual(await at.cli.call(grant, { ...ROW, effect: 'deny' }), { added: true })
     assert.deepEqual(await linesOf(at, HOST), ['allow github:1 admin team', 'deny github:1 admin team'])
     await at.cli.call(ungrant, ROW)
-    await assert.rejects(at.cli.call(ungrant, ROW), refused('not_found', 'github:1 has no grant of admin on team'))
-    await assert.rejects(at.cli.call(ungrant, { ...ROW, effect: 'deny', params: 'a=b' }), refused('not_found'))
+    await assert.rejects(at.cli.call(ungrant, ROW), isRefusal('not_found', 'github:1 has no grant of admin on team'))
+    await assert.rejects(at.cli.call(ungrant, { ...ROW, effect: 'deny', params: 'a=b' }), isRefusal('not_found'))
     assert.deepEqual(await linesOf(at, HOST), ['deny github:1 admin team'])
   })
 
@@ -50,15 +50,15 @@ onEveryEngine('access rows', (engine) => {
     const dead: Record<string, object> = {
       principal: { principal: 'nobody' },
       action: { action: 'fly' },
-      'no path glob': { scope: 'team/[' },
+      'not a path glob': { scope: 'team/[' },
       'empty segment': { scope: 'team//a' },
       params: { params: '!jid' },
       predicate: { predicate: '=x' },
     }
     for (const [sentence, wrong] of Object.entries(dead))
-      await assert.rejects(at.cli.call(grant, { ...ROW, ...wrong }), refused('invalid', sentence))
+      await assert.rejects(at.cli.call(grant, { ...ROW, ...wrong }), isRefusal('invalid', sentence))
     for (const wrong of [{ effect: 'maybe' }, { scope: '' }, { principal: '' }, { granted_by: 'me' }])
-      await assert.rejects(at.cli.call(grant, { ...ROW, ...wrong }), refused('invalid'))
+      await assert.rejects(at.cli.call(grant, { ...ROW, ...wrong }), isRefusal('invalid'))
     assert.deepEqual(await linesOf(at, HOST), [])
   })
 
@@ -67,7 +67,7 @@ onEveryEngine('access rows', (engine) => {
     await at.groups('main')
     await at.operator('github:op')
     for (const caller of [person('github:op'), agent('main'), { kind: 'service' as const, sub: 'github:op' }]) {
-      const no = refused('forbidden', 'the command line on the host')
+      const no = isRefusal('forbidden', 'the command line on the host')
       await assert.rejects(at.as(caller, 'rest').call(grant, ROW), no)
       await assert.rejects(at.as(caller, 'rest').call(ungrant, ROW), no)
     }
@@ -87,8 +87,8 @@ onEveryEngine('access rows', (engine) => {
     assert.deepEqual(await linesOf(at, person('github:2')), [])
     assert.equal((await linesOf(at, person('github:op'))).length, 9)
     assert.deepEqual(await linesOf(at, agent('team')), ['allow github:1 admin team/**', ...ours])
-    await assert.rejects(linesOf(at, agent('team'), { scope: 'other' }), refused('forbidden', 'on other'))
-    await assert.rejects(linesOf(at, agent('team/a/b')), refused('forbidden', 'tiers 0 to 1'))
+    await assert.rejects(linesOf(at, agent('team'), { scope: 'other' }), isRefusal('forbidden', 'on other'))
+    await assert.rejects(linesOf(at, agent('team/a/b')), isRefusal('forbidden', 'tiers 0 to 1'))
   })
 
   test('an operator sees no rows of what is denied to them', async (t) => {
@@ -129,7 +129,7 @@ onEveryEngine('access rows', (engine) => {
 
   test('one audit row for each change and each refusal, and no change without one', async (t) => {
     const at = await testHost(t, engine)
-    const deeds = await deedsOf(at, async () => {
+    const deeds = await auditedCalls(at, async () => {
       await at.cli.call(grant, ROW)
       // Nothing changes, so nothing is noted.
       await at.cli.call(grant, ROW)

@@ -1,12 +1,19 @@
 // Access rows. Over REST and for agents they are read; the command line and the dashboard write them.
 import { z } from 'zod'
-import { Acl, acl, aclFault } from '../core/acl.ts'
-import { makerOf } from '../core/caller.ts'
+import { Acl, acl } from '../core/access/acl.ts'
+import { creatorOf } from '../core/access/caller.ts'
+import { unmatchableReason } from '../core/access/policy.ts'
 import { Folder, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { EVERYTHING, listing, Paging, pageOf } from '../registry/crud.ts'
-import { hostOnly, INSTANCE, listed, mustHaveTool, sightOf } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import {
+  hostOnly,
+  INSTANCE_SCOPE,
+  mustHaveTool,
+  readableFolderFilter,
+  requireToolForAgents,
+} from '../registry/authorization.ts'
+import { listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Grant = z.object({
   principal: Acl.shape.principal,
@@ -23,33 +30,34 @@ function baseOf(scope: string): string | undefined {
   return base === '' || /[*?[\\]/.test(base) ? undefined : base
 }
 
-export const aclResource = resource({
+export const aclResource = defineResource({
   of: acl,
   title: 'Acl',
   servedBy: 'routd',
   exported: {
-    check: (rows) => rows.map((row) => aclFault(row)).find((fault) => fault !== undefined),
+    check: (rows) => rows.map((row) => unmatchableReason(row)).find((fault) => fault !== undefined),
     fill: (ctx, row, current) => ({ ...row, granted_at: row.granted_at ?? current?.granted_at ?? ctx.now }),
   },
   verbs: (table) => ({
-    list: verb({
+    list: defineVerb({
       http: 'GET /',
       reads: true,
       tool: 'list_acl',
+      tiers: { max: 1, granted: 1 },
       when: 'See who may do what in a folder.',
       input: Paging.extend({ scope: line(255).optional().describe('Only rows of exactly this scope') }),
-      toolInput: z.strictObject({ folder: Folder }).transform(({ folder }) => ({ ...EVERYTHING, scope: folder })),
+      toolInput: z.strictObject({ folder: Folder }).transform(({ folder }) => ({ ...UNPAGED, scope: folder })),
       toolReply: (reply, { scope }) => ({ folder: scope, acl: reply.acl }),
-      output: listing(table, 'acl'),
+      output: listSchema(table, 'acl'),
       needs: async (ctx, { scope }) => {
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, scope ?? ctx.caller.folder)
-        else await listed(ctx)
+        else await requireToolForAgents(ctx)
       },
       run: async (ctx, { scope, limit, after }) => {
-        const maySee = await sightOf(ctx)
+        const maySee = await readableFolderFilter(ctx)
         // An agent that names a folder has been let to it, be it by a grant that leads out of its own reach.
         const isJudged = ctx.caller.kind === 'agent' && scope !== undefined
-        return pageOf(ctx, table, 'acl', {
+        return listPage(ctx, table, 'acl', {
           where: scope === undefined ? {} : { scope },
           order: [
             ['principal', 'asc'],
@@ -61,27 +69,31 @@ export const aclResource = resource({
           ],
           limit,
           after,
-          ...(isJudged ? {} : { keep: (row) => maySee(baseOf(row.scope) ?? INSTANCE) }),
+          ...(isJudged ? {} : { keep: (row) => maySee(baseOf(row.scope) ?? INSTANCE_SCOPE) }),
         })
       },
     }),
 
     /** Whether it is new: granting twice changes nothing. */
-    grant: verb({
+    grant: defineVerb({
       input: Grant,
       output: z.object({ added: z.boolean() }),
       needs: hostOnly,
       audited: (input, { added }) => (added ? input : undefined),
       run: async (ctx, row) => {
-        const fault = aclFault(row)
+        const fault = unmatchableReason(row)
         if (fault) refuse('invalid', fault)
         return {
-          added: await table.insertIfMissing(ctx.tx, { ...row, granted_by: makerOf(ctx.caller), granted_at: ctx.now }),
+          added: await table.insertIfMissing(ctx.tx, {
+            ...row,
+            granted_by: creatorOf(ctx.caller),
+            granted_at: ctx.now,
+          }),
         }
       },
     }),
 
-    ungrant: verb({
+    ungrant: defineVerb({
       input: Grant,
       needs: hostOnly,
       run: async (ctx, row) => {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deedsOf } from '../../test/support/audit.ts'
-import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
-import { registerChannel } from '../core/channel-registrations.ts'
-import { channelSecrets } from '../core/channel-secrets.ts'
-import { run } from '../store/statement.ts'
+import { auditedCalls } from '../../test/support/audit.ts'
+import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
+import { run } from '../../test/support/sql.ts'
+import { registerChannel } from '../core/delivery/channel-registrations.ts'
+import { channelSecrets } from '../core/secrets/channel-secrets.ts'
 import { channelSecretsResource } from './channel-secrets.ts'
 
 const { add, list, rotate, remove } = channelSecretsResource.verbs
@@ -42,7 +42,7 @@ onEveryEngine('secrets of adapters', (engine) => {
     assert.deepEqual(await at.cli.call(list, {}), { channel_secrets: [] })
     await assert.rejects(
       at.cli.call(remove, { name: 'bridge' }),
-      refused('not_found', 'there is no secret of an adapter bridge'),
+      isRefusal('not_found', 'there is no secret of an adapter bridge'),
     )
   })
 
@@ -65,13 +65,13 @@ onEveryEngine('secrets of adapters', (engine) => {
     const at = await testHost(t, engine)
     await at.cli.call(add, { name: 'bridge', platforms: ['discord'] })
     const again = at.cli.call(add, { name: 'bridge', platforms: ['slack'] })
-    await assert.rejects(again, refused('conflict', 'there is a secret of the adapter bridge already'))
+    await assert.rejects(again, isRefusal('conflict', 'there is a secret of the adapter bridge already'))
     await assert.rejects(again, {
       hint: 'svc channel test rotate bridge replaces it; svc channel test rm bridge ends it',
     })
     await assert.rejects(
       at.cli.call(add, { name: 'other', platforms: ['slack', 'discord'] }),
-      refused('conflict', 'the platform discord belongs to the adapter bridge'),
+      isRefusal('conflict', 'the platform discord belongs to the adapter bridge'),
     )
     assert.equal((await at.host.engine.read((tx) => channelSecrets.list(tx))).length, 1)
   })
@@ -81,15 +81,15 @@ onEveryEngine('secrets of adapters', (engine) => {
     for (const platform of ['github', 'google', 'local', 'oidc'])
       await assert.rejects(
         at.cli.call(add, { name: 'bridge', platforms: [platform] }),
-        refused('invalid', `platforms: "${platform}" is a namespace of accounts`),
+        isRefusal('invalid', `platforms: "${platform}" is reserved for accounts`),
       )
     for (const platform of ['web', 'hook', 'sandbox', 'system', 'folder'])
       await assert.rejects(
         at.cli.call(add, { name: 'bridge', platforms: ['discord', platform] }),
-        refused('invalid', `platforms: "${platform}" belongs to svc itself`),
+        isRefusal('invalid', `platforms: "${platform}" is reserved for svc`),
       )
-    await assert.rejects(at.cli.call(add, { name: 'bridge', platforms: [] }), refused('invalid', 'platforms'))
-    await assert.rejects(at.cli.call(add, { name: 'bridge', platforms: ['Discord'] }), refused('invalid', 'platform'))
+    await assert.rejects(at.cli.call(add, { name: 'bridge', platforms: [] }), isRefusal('invalid', 'platforms'))
+    await assert.rejects(at.cli.call(add, { name: 'bridge', platforms: ['Discord'] }), isRefusal('invalid', 'platform'))
     assert.deepEqual(await at.cli.call(list, {}), { channel_secrets: [] })
   })
 
@@ -117,20 +117,20 @@ onEveryEngine('secrets of adapters', (engine) => {
     const rotated = await at.cli.call(rotate, { name: 'bridge' })
     assert.notEqual(rotated.secret, secret)
     assert.deepEqual([rotated.platforms, rotated.ended], [['discord'], ['discd']])
-    await assert.rejects(at.cli.call(rotate, { name: 'none' }), refused('not_found'))
+    await assert.rejects(at.cli.call(rotate, { name: 'none' }), isRefusal('not_found'))
   })
 
   test('are for the command line alone, and each change is audited', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await at.operator('github:op')
-    const deeds = await deedsOf(at, async () => {
+    const deeds = await auditedCalls(at, async () => {
       await at.cli.call(add, { name: 'bridge', platforms: ['discord'] })
       for (const caller of [person('github:op'), agent('main')])
         await at
           .as(caller)
           .call(remove, { name: 'bridge' })
-          .catch(refused('forbidden', 'is for the command line on the host'))
+          .catch(isRefusal('forbidden', 'is for the command line on the host'))
       await at.cli.call(rotate, { name: 'bridge' })
       await at.cli.call(list, {})
       await at.cli.call(remove, { name: 'bridge' })

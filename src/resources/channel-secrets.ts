@@ -1,14 +1,14 @@
 // Secrets of channel adapters: which platforms an adapter may speak for. For the command line alone.
 import { z } from 'zod'
-import { makerOf } from '../core/caller.ts'
-import { platformOf } from '../core/channel.ts'
-import { channelRegistrations, deregisterOthers, deregisterSecret } from '../core/channel-registrations.ts'
-import { ChannelSecret, channelSecrets, hashSecret, secretOfPlatform } from '../core/channel-secrets.ts'
+import { creatorOf } from '../core/access/caller.ts'
+import { platformOf } from '../core/delivery/channel.ts'
+import { channelRegistrations, deregisterOthers, deregisterSecret } from '../core/delivery/channel-registrations.ts'
+import { ChannelSecret, channelSecrets, hashSecret, secretOfPlatform } from '../core/secrets/channel-secrets.ts'
 import { refuse } from '../lib/refusal.ts'
+import { hostOnly } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { mustFind } from '../registry/crud.ts'
-import { hostOnly } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { mustFindRow } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Adapter = z.object({
   name: z.string(),
@@ -17,26 +17,26 @@ const Adapter = z.object({
   health_fails: z.int(),
   seen_at: z.string(),
 })
-const Listed = ChannelSecret.pick({ platforms: true }).extend({
+const ListedSecret = ChannelSecret.pick({ platforms: true }).extend({
   name: z.string().optional().describe('Absent for adapters with the shared secret'),
   created_at: z.string().optional(),
   created_by: z.string().optional(),
   adapters: z.array(Adapter).describe('Those that are registered now'),
 })
-const Made = ChannelSecret.pick({ name: true, platforms: true }).extend({
+const CreatedSecret = ChannelSecret.pick({ name: true, platforms: true }).extend({
   secret: z.string().describe('Shown this once'),
   ended: z.array(z.string()).describe('Adapters whose registration has ended'),
 })
 
-export const channelSecretsResource = resource({
+export const channelSecretsResource = defineResource({
   of: channelSecrets,
   title: 'ChannelSecrets',
   servedBy: [],
   verbs: (table) => ({
-    list: verb({
+    list: defineVerb({
       reads: true,
       input: z.object({}),
-      output: z.object({ channel_secrets: z.array(Listed) }),
+      output: z.object({ channel_secrets: z.array(ListedSecret) }),
       needs: hostOnly,
       run: async (ctx) => {
         const registrations = await channelRegistrations.list(ctx.tx)
@@ -50,10 +50,12 @@ export const channelSecretsResource = resource({
               health_fails,
               seen_at,
             }))
-        const listed: z.output<typeof Listed>[] = (await table.list(ctx.tx)).map(({ secret_hash: _, ...row }) => ({
-          ...row,
-          adapters: adaptersOf(row.name),
-        }))
+        const listed: z.output<typeof ListedSecret>[] = (await table.list(ctx.tx)).map(
+          ({ secret_hash: _, ...row }) => ({
+            ...row,
+            adapters: adaptersOf(row.name),
+          }),
+        )
         const shared = adaptersOf(undefined)
         const platforms = new Set(shared.flatMap(({ jid_prefixes }) => jid_prefixes.map(platformOf)))
         if (shared.length > 0) listed.push({ platforms: [...platforms].sort(), adapters: shared })
@@ -61,9 +63,9 @@ export const channelSecretsResource = resource({
       },
     }),
 
-    add: verb({
+    add: defineVerb({
       input: ChannelSecret.pick({ name: true, platforms: true }),
-      output: Made,
+      output: CreatedSecret,
       needs: hostOnly,
       run: async (ctx, { name, platforms: named }) => {
         if (await table.find(ctx.tx, { name }))
@@ -88,31 +90,31 @@ export const channelSecretsResource = resource({
           platforms,
           secret_hash: hashSecret(secret),
           created_at: ctx.now,
-          created_by: makerOf(ctx.caller),
+          created_by: creatorOf(ctx.caller),
         })
         return { name, platforms, secret, ended: await deregisterOthers(ctx.tx, { name, platforms }) }
       },
     }),
 
     /** Tokens that were obtained with the old secret end, too: it may have leaked. */
-    rotate: verb({
+    rotate: defineVerb({
       input: ChannelSecret.pick({ name: true }),
-      output: Made,
+      output: CreatedSecret,
       needs: hostOnly,
       run: async (ctx, { name }) => {
-        const { platforms } = await mustFind(ctx, table, { name }, `secret of an adapter ${name}`)
+        const { platforms } = await mustFindRow(ctx, table, { name }, `secret of an adapter ${name}`)
         const secret = newSecret(ctx)
         await table.update(ctx.tx, { name }, { secret_hash: hashSecret(secret) })
         return { name, platforms, secret, ended: await deregisterSecret(ctx.tx, name) }
       },
     }),
 
-    remove: verb({
+    remove: defineVerb({
       input: ChannelSecret.pick({ name: true }),
       output: z.object({ ended: z.array(z.string()) }),
       needs: hostOnly,
       run: async (ctx, { name }) => {
-        await mustFind(ctx, table, { name }, `secret of an adapter ${name}`)
+        await mustFindRow(ctx, table, { name }, `secret of an adapter ${name}`)
         await table.remove(ctx.tx, { name })
         return { ended: await deregisterSecret(ctx.tx, name) }
       },

@@ -1,11 +1,11 @@
 // Groups: made and removed on the host, seen by whom they concern.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { breakAudit, deedsOf } from '../../test/support/audit.ts'
-import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
-import type { Caller } from '../core/caller.ts'
-import { costLog } from '../core/costs.ts'
-import { groups } from '../core/groups.ts'
+import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
+import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
+import type { Caller } from '../core/access/caller.ts'
+import { groups } from '../core/groups/groups.ts'
+import { costLog } from '../core/turns/costs.ts'
 import { aclMembershipResource } from './acl-membership.ts'
 import { groupsResource } from './groups.ts'
 import { routesResource } from './routes.ts'
@@ -91,7 +91,7 @@ onEveryEngine('groups', (engine) => {
       { folder: 'team', name: 'a\nb' },
       { folder: 'team', open: true },
     ]
-    for (const input of bad) await assert.rejects(at.cli.call(add, input), refused('invalid'), JSON.stringify(input))
+    for (const input of bad) await assert.rejects(at.cli.call(add, input), isRefusal('invalid'), JSON.stringify(input))
     assert.deepEqual(await tracesOf(at), [])
   })
 
@@ -100,10 +100,10 @@ onEveryEngine('groups', (engine) => {
     await at.groups('main')
     await at.operator('github:op')
     for (const caller of [agent('main'), person('github:op')]) {
-      await assert.rejects(at.as(caller).call(add, { folder: 'main' }), refused('forbidden'))
-      await assert.rejects(at.as(caller).call(remove, { folder: 'main' }), refused('forbidden'))
-      await assert.rejects(at.as(caller).call(set_budget, { folder: 'main', daily: 1 }), refused('forbidden'))
-      await assert.rejects(at.as(caller).call(budget, { folder: 'main' }), refused('forbidden'))
+      await assert.rejects(at.as(caller).call(add, { folder: 'main' }), isRefusal('forbidden'))
+      await assert.rejects(at.as(caller).call(remove, { folder: 'main' }), isRefusal('forbidden'))
+      await assert.rejects(at.as(caller).call(set_budget, { folder: 'main', daily: 1 }), isRefusal('forbidden'))
+      await assert.rejects(at.as(caller).call(budget, { folder: 'main' }), isRefusal('forbidden'))
     }
   })
 
@@ -120,7 +120,7 @@ onEveryEngine('groups', (engine) => {
     assert.deepEqual(await seen(person('github:1')), ['team/a'])
     assert.deepEqual(await seen(person('github:op')), await seen(agent('main')))
     assert.deepEqual(await seen(person('github:2')), [])
-    await assert.rejects(seen(agent('a/b/c/d')), refused('forbidden', 'tiers 0 to 2'))
+    await assert.rejects(seen(agent('a/b/c/d')), isRefusal('forbidden', 'tiers 0 to 2'))
     await at.grant('folder:team', 'mcp:refresh_groups', 'team/a/**', 'deny')
     assert.deepEqual(await seen(agent('team')), ['team'])
   })
@@ -129,7 +129,7 @@ onEveryEngine('groups', (engine) => {
     const at = await testHost(t, engine)
     await at.groups('team', 'team/a')
     await at.cli.call(remove, { folder: 'team' })
-    await assert.rejects(at.cli.call(remove, { folder: 'team' }), refused('not_found', 'there is no group team'))
+    await assert.rejects(at.cli.call(remove, { folder: 'team' }), isRefusal('not_found', 'there is no group team'))
     // What lies below stays: each folder is a group of its own.
     assert.deepEqual(
       (await at.cli.call(list, {})).groups.map(({ folder }) => folder),
@@ -164,14 +164,14 @@ onEveryEngine('groups', (engine) => {
     const row = await at.host.engine.read((tx) => groups.find(tx, { folder: 'team' }))
     assert.deepEqual([row?.cost_cap_cents_per_day, row?.updated_at], [undefined, '2026-01-02T00:00:00.000Z'])
     for (const daily of [-1, 0.5, 1e15])
-      await assert.rejects(at.cli.call(set_budget, { folder: 'team', daily }), refused('invalid'))
-    await assert.rejects(at.cli.call(set_budget, { folder: 'none', daily: 1 }), refused('not_found'))
-    await assert.rejects(at.cli.call(budget, { folder: 'none' }), refused('not_found'))
+      await assert.rejects(at.cli.call(set_budget, { folder: 'team', daily }), isRefusal('invalid'))
+    await assert.rejects(at.cli.call(set_budget, { folder: 'none', daily: 1 }), isRefusal('not_found'))
+    await assert.rejects(at.cli.call(budget, { folder: 'none' }), isRefusal('not_found'))
   })
 
   test('one audit row for each change and each refusal, and no change without one', async (t) => {
     const at = await testHost(t, engine)
-    const deeds = await deedsOf(at, async () => {
+    const deeds = await auditedCalls(at, async () => {
       await at.cli.call(add, { folder: 'team', jid: 'telegram:1' })
       await at.cli.call(set_budget, { folder: 'team', daily: 5 })
       await at.cli.call(budget, { folder: 'team' })

@@ -1,19 +1,19 @@
 // Groups: one folder, one agent. Made and removed on the command line; over REST they are read.
 import { z } from 'zod'
-import { makerOf } from '../core/caller.ts'
-import { Budget, budgetOf, DailyCap, spentToday } from '../core/costs.ts'
-import { changeSetting, GROUP_KEYS, settingOf } from '../core/group-settings.ts'
-import { Group, groups } from '../core/groups.ts'
-import { purgeLeftovers, rowsOf, storeReader } from '../core/leftovers.ts'
-import { addGroup, RoutableJid } from '../core/new-group.ts'
-import { Route } from '../core/routes.ts'
-import { nameOf, parentOf, ROOT } from '../core/tiers.ts'
-import { Folder, prose } from '../core/values.ts'
+import { creatorOf } from '../core/access/caller.ts'
+import { folderBaseName, parentFolderOf, ROOT_FOLDER } from '../core/access/tiers.ts'
+import { findFolderReferences, purgeFolderReferences, storeReader } from '../core/groups/folder-references.ts'
+import { changeSetting, GROUP_KEYS, settingOf } from '../core/groups/group-settings.ts'
+import { Group, groups } from '../core/groups/groups.ts'
+import { addGroup, RoutableJid } from '../core/groups/new-group.ts'
+import { Route } from '../core/routing/routes.ts'
+import { budgetOf, DailyBudget, DailyCap, spentToday } from '../core/turns/costs.ts'
+import { Folder, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
+import { hostOnly, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { list, mustFind } from '../registry/crud.ts'
-import { hostOnly, listed } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Rows = z.object({ folder: z.string(), kind: z.string(), names: z.array(z.string()).readonly() })
 
@@ -29,28 +29,35 @@ const AddedGroup = z.object({
 
 const Removal = z.object({ is_group: z.boolean(), ends: z.array(Rows), stays: z.array(Rows) })
 
-export const groupsResource = resource({
+export const groupsResource = defineResource({
   of: groups,
   title: 'Groups',
   servedBy: 'routd',
   exported: {
     checkWhole: (rows) =>
-      rows.some(({ folder }) => folder === ROOT) ? undefined : `${ROOT} must be there: it cannot be removed`,
+      rows.some(({ folder }) => folder === ROOT_FOLDER)
+        ? undefined
+        : `${ROOT_FOLDER} must be there: it cannot be removed`,
     fill: (ctx, row, current) => ({ ...row, added_at: row.added_at ?? current?.added_at ?? ctx.now }),
   },
   verbs: (table) => ({
-    list: list(table, 'groups', {
-      needs: listed,
+    list: listVerb(table, 'groups', {
+      needs: requireToolForAgents,
       order: [['folder', 'asc']],
       folder: 'folder',
       when: 'See which groups there are within your reach.',
       reach: 'work',
       tool: 'refresh_groups',
+      tiers: { max: 2, granted: 2 },
       toolReply: ({ groups }) =>
-        groups.map(({ folder, name }) => ({ folder, name, ...(parentOf(folder) ? { parent: parentOf(folder) } : {}) })),
+        groups.map(({ folder, name }) => ({
+          folder,
+          name,
+          ...(parentFolderOf(folder) ? { parent: parentFolderOf(folder) } : {}),
+        })),
     }),
 
-    add: verb({
+    add: defineVerb({
       input: z.object({
         folder: Folder,
         jid: RoutableJid.optional(),
@@ -60,8 +67,8 @@ export const groupsResource = resource({
       }),
       output: AddedGroup,
       needs: hostOnly,
-      run: async (ctx, { folder, name = nameOf(folder), move, ...rest }) => {
-        const group = { folder, name, ...rest, isFirst: move, by: makerOf(ctx.caller) }
+      run: async (ctx, { folder, name = folderBaseName(folder), move, ...rest }) => {
+        const group = { folder, name, ...rest, isFirst: move, by: creatorOf(ctx.caller) }
         const { added, routing, inherited } = await addGroup(ctx.tx, group, ctx)
         return {
           added,
@@ -77,7 +84,7 @@ export const groupsResource = resource({
     }),
 
     /** What `remove` would end and leave. */
-    removal: verb({
+    removal: defineVerb({
       reads: true,
       input: Group.pick({ folder: true }),
       output: Removal,
@@ -85,38 +92,39 @@ export const groupsResource = resource({
       run: async (ctx, { folder }) => removalOf(ctx, folder),
     }),
 
-    remove: verb({
+    remove: defineVerb({
       input: Group.pick({ folder: true }).extend({
         purge: z.boolean().default(false).describe('Also removes the rows that would stay; never files'),
       }),
       output: Removal,
       needs: hostOnly,
       run: async (ctx, { folder, purge }) => {
-        if (folder === ROOT) refuse('forbidden', `${ROOT} is the root of the instance and cannot be removed`)
+        if (folder === ROOT_FOLDER)
+          refuse('forbidden', `${ROOT_FOLDER} is the root of the instance and cannot be removed`)
         const removal = await removalOf(ctx, folder)
         const { is_group, stays } = removal
         if (!is_group && !(purge && stays.length > 0)) refuse('not_found', `there is no group ${folder}`)
         await table.remove(ctx.tx, { folder })
-        if (purge) await purgeLeftovers(ctx.tx, folder)
+        if (purge) await purgeFolderReferences(ctx.tx, folder)
         return removal
       },
     }),
 
-    show: verb({
+    show: defineVerb({
       reads: true,
       input: Group.pick({ folder: true }),
       output: Group,
       needs: hostOnly,
-      run: (ctx, { folder }) => mustFind(ctx, table, { folder }, `group ${folder}`),
+      run: (ctx, { folder }) => mustFindRow(ctx, table, { folder }, `group ${folder}`),
     }),
 
     /** Sets one key of a group, or without `to` takes it away. */
-    set: verb({
-      input: z.object({ folder: Folder, key: z.enum(GROUP_KEYS), to: prose(10_000).optional() }),
+    set: defineVerb({
+      input: z.object({ folder: Folder, key: z.enum(GROUP_KEYS), to: multilineText(10_000).optional() }),
       output: z.object({ before: z.string().optional(), after: z.string().optional() }),
       needs: hostOnly,
       run: async (ctx, { folder, key, to }) => {
-        const group = await mustFind(ctx, table, { folder }, `group ${folder}`)
+        const group = await mustFindRow(ctx, table, { folder }, `group ${folder}`)
         const { patch, changed } = changeSetting(group, key, to === '' ? undefined : to)
         const [before, after] = [settingOf(group, key), settingOf(changed, key)]
         if (before !== after) await table.update(ctx.tx, { folder }, { ...patch, updated_at: ctx.now })
@@ -125,7 +133,7 @@ export const groupsResource = resource({
       audited: (input, { before, after }) => (before === after ? undefined : input),
     }),
 
-    set_budget: verb({
+    set_budget: defineVerb({
       input: z.object({ folder: Folder, daily: DailyCap }),
       needs: hostOnly,
       run: async (ctx, { folder, daily }) => {
@@ -134,13 +142,13 @@ export const groupsResource = resource({
       },
     }),
 
-    budget: verb({
+    budget: defineVerb({
       reads: true,
       input: Group.pick({ folder: true }),
-      output: Budget,
+      output: DailyBudget,
       needs: hostOnly,
       run: async (ctx, { folder }) => {
-        const { cost_cap_cents_per_day: cap } = await mustFind(ctx, table, { folder }, `group ${folder}`)
+        const { cost_cap_cents_per_day: cap } = await mustFindRow(ctx, table, { folder }, `group ${folder}`)
         return budgetOf(await spentToday(ctx.tx, 'folder', folder, ctx.now), cap)
       },
     }),
@@ -149,7 +157,7 @@ export const groupsResource = resource({
 
 async function removalOf({ tx }: Context, folder: string): Promise<z.output<typeof Removal>> {
   const is_group = (await groups.find(tx, { folder })) !== undefined
-  return { is_group, ...(await rowsOf(storeReader(tx), new Set([folder]))) }
+  return { is_group, ...(await findFolderReferences(storeReader(tx), new Set([folder]))) }
 }
 
 /** A member that is there only where it says something. */

@@ -1,21 +1,21 @@
 // Identities: which subs are one person. For the command line; agents only look one up.
 import { z } from 'zod'
-import { Identity, type IdentityClaim, identities, identityClaims } from '../core/identities.ts'
+import { Identity, type IdentityClaim, identities, identityClaims } from '../core/people/identities.ts'
 import { Sub } from '../core/values.ts'
 import { uuidv7 } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
+import { hostOnly } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { hostOnly } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Linked = z.object({ id: z.string(), name: z.string(), created: z.boolean() })
 
-export const identitiesResource = resource({
+export const identitiesResource = defineResource({
   of: identities,
   title: 'Identities',
   servedBy: [],
   verbs: (table) => ({
-    list: verb({
+    list: defineVerb({
       reads: true,
       input: z.object({}),
       output: z.object({ identities: z.array(Identity.extend({ subs: z.array(z.string()) })) }),
@@ -34,7 +34,7 @@ export const identitiesResource = resource({
       },
     }),
 
-    link: verb({
+    link: defineVerb({
       input: z.object({
         sub: Sub,
         name: Identity.shape.name.optional(),
@@ -60,7 +60,7 @@ export const identitiesResource = resource({
       },
     }),
 
-    unlink: verb({
+    unlink: defineVerb({
       input: z.object({ sub: Sub }),
       output: z.object({ removed: z.boolean() }),
       needs: hostOnly,

@@ -1,27 +1,33 @@
 // What became of the messages that arrived. For the command line alone: agents and people have the histories of their chats.
 import { z } from 'zod'
-import { groups } from '../core/groups.ts'
-import { InboxState, inbox } from '../core/inbox.ts'
-import { idsBeginning, MessageState, messageStates, messageStory, routedSeq } from '../core/message-states.ts'
-import { Folder, limit, line } from '../core/values.ts'
+import { groups } from '../core/groups/groups.ts'
+import { InboxState, inbox } from '../core/messages/inbox.ts'
+import {
+  idsBeginning,
+  MessageState,
+  messageStates,
+  readMessageDetails,
+  routedSeq,
+} from '../core/messages/message-states.ts'
+import { Folder, line, pageLimit } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { hostOnly } from '../registry/authorization.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 import type { Tx } from '../store/engine.ts'
 
 const SEQS_MAX = 10_000
 
-export const inboxResource = resource({
+export const inboxResource = defineResource({
   of: inbox,
   title: 'Inbox',
   servedBy: [],
   verbs: () => ({
-    states: verb({
+    states: defineVerb({
       reads: true,
       input: z.object({
         folder: Folder.optional(),
         state: InboxState.optional(),
-        limit: limit(50, 1000),
+        limit: pageLimit(50, 1000),
         after: z.int().optional(),
         seqs: z.array(z.int()).max(SEQS_MAX).optional(),
       }),
@@ -35,18 +41,18 @@ export const inboxResource = resource({
       },
     }),
 
-    story: verb({
+    story: defineVerb({
       reads: true,
       input: z.object({ id: line(256) }),
       needs: hostOnly,
       run: async ({ tx }, { id }) =>
-        (await messageStory(tx, id)) ?? refuse('not_found', `no message with id ${id} arrived`),
+        (await readMessageDetails(tx, id)) ?? refuse('not_found', `no message with id ${id} arrived`),
     }),
 
     /** The ids that begin so, for an operator who types the beginning of one. */
-    ids: verb({
+    ids: defineVerb({
       reads: true,
-      input: z.object({ prefix: line(256), limit: limit(10, 100) }),
+      input: z.object({ prefix: line(256), limit: pageLimit(10, 100) }),
       output: z.object({ ids: z.array(z.string()) }),
       needs: hostOnly,
       run: async ({ tx }, { prefix, limit }) => ({ ids: await idsBeginning(tx, prefix, limit) }),

@@ -1,9 +1,9 @@
 // Installed packages: what was added to the instance or to a folder, and from where. Read-only.
 import { z } from 'zod'
 import { FolderOrRoot, line, Timestamp } from '../core/values.ts'
-import { list } from '../registry/crud.ts'
-import { INSTANCE, listed, sightOf } from '../registry/needs.ts'
-import { resource } from '../registry/resource.ts'
+import { INSTANCE_SCOPE, readableFolderFilter, requireToolForAgents } from '../registry/authorization.ts'
+import { listVerb } from '../registry/crud.ts'
+import { defineResource } from '../registry/resource.ts'
 import { Table } from '../store/table.ts'
 
 const InstalledPackage = z
@@ -29,20 +29,20 @@ const installedPackages = new Table({
   ],
 })
 
-export const installedPackagesResource = resource({
+export const installedPackagesResource = defineResource({
   of: installedPackages,
   title: 'InstalledPackages',
   servedBy: 'routd',
   verbs: (table) => ({
-    list: list(table, 'installed_packages', {
-      needs: listed,
+    list: listVerb(table, 'installed_packages', {
+      needs: requireToolForAgents,
       order: [
         ['folder', 'asc'],
         ['name', 'asc'],
       ],
       keep: async (ctx) => {
-        const maySee = await sightOf(ctx)
-        return ({ folder }) => maySee(folder || INSTANCE)
+        const maySee = await readableFolderFilter(ctx)
+        return ({ folder }) => maySee(folder || INSTANCE_SCOPE)
       },
       when: 'See which packages are installed and where they came from.',
     }),

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import { breakAudit, deedsOf, wholeStore } from '../../test/support/audit.ts'
-import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
-import type { Caller } from '../core/caller.ts'
+import { auditedCalls, breakAudit, wholeStore } from '../../test/support/audit.ts'
+import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
+import type { Caller } from '../core/access/caller.ts'
 import { invitesResource } from './invites.ts'
 
 const { list, create, revoke } = invitesResource.verbs
@@ -98,7 +98,7 @@ onEveryEngine('invites', (engine) => {
       for (const target_glob of no)
         await assert.rejects(
           at.as(who).call(create, { target_glob }),
-          refused('forbidden', `does not cover ${target_glob}`),
+          isRefusal('forbidden', `does not cover ${target_glob}`),
         )
       assert.equal((await at.cli.call(list, { limit: 1000 })).invites.length, yes.length)
     })
@@ -111,7 +111,7 @@ onEveryEngine('invites', (engine) => {
     const [row] = (await at.as(admin).call(list, {})).invites
     assert.deepEqual([row?.expires_at, row?.max_uses], ['2026-01-01T01:00:00.000Z', 2])
     for (const past of [JAN_1, '2026-01-01T00:59:59+01:00', '2020-01-01T00:00:00Z'])
-      await assert.rejects(ending(past), refused('invalid', 'expires_at lies in the past'))
+      await assert.rejects(ending(past), isRefusal('invalid', 'expires_at lies in the past'))
   })
 
   test('each sees what they issued, an operator all of it, newest first', async (t) => {
@@ -143,9 +143,9 @@ onEveryEngine('invites', (engine) => {
       [JAN_1, JAN_1],
     )
     for (const token_id of tokens)
-      await assert.rejects(at.as(admin).call(revoke, { token_id }), refused('not_found', 'revoked already'))
+      await assert.rejects(at.as(admin).call(revoke, { token_id }), isRefusal('not_found', 'revoked already'))
     for (const token_id of ['none', tokens[0]?.slice(0, 11), `x${tokens[0]}`])
-      await assert.rejects(at.as(admin).call(revoke, { token_id }), refused('not_found', 'there is no such invite'))
+      await assert.rejects(at.as(admin).call(revoke, { token_id }), isRefusal('not_found', 'there is no such invite'))
   })
 
   test("another's invite is not there, except for operators", async (t) => {
@@ -153,10 +153,10 @@ onEveryEngine('invites', (engine) => {
     const { token } = await at.as(admin).call(create, { target_glob: 'team' })
     await at.grant('github:2', 'admin', 'team/**')
     for (const caller of [person('github:2'), agent('team')])
-      await assert.rejects(at.as(caller).call(revoke, { token_id: token }), refused('not_found', 'no such invite'))
+      await assert.rejects(at.as(caller).call(revoke, { token_id: token }), isRefusal('not_found', 'no such invite'))
     await at.as(operator).call(revoke, { token_id: token })
     for (const caller of [person('github:2'), agent('team')])
-      await assert.rejects(at.as(caller).call(revoke, { token_id: token }), refused('not_found', 'no such invite'))
+      await assert.rejects(at.as(caller).call(revoke, { token_id: token }), isRefusal('not_found', 'no such invite'))
   })
 
   test('nor for an operator to whom the folder is denied', async (t) => {
@@ -169,19 +169,19 @@ onEveryEngine('invites', (engine) => {
       invites.map(({ target_glob }) => target_glob),
       ['**'],
     )
-    await assert.rejects(at.as(operator).call(revoke, { token_id: token }), refused('not_found', 'no such invite'))
+    await assert.rejects(at.as(operator).call(revoke, { token_id: token }), isRefusal('not_found', 'no such invite'))
   })
 
   test('a glob that no access row could hold is refused', async (t) => {
     const at = await opened(t, engine)
     for (const target_glob of ['', 'team/*\n', 'team/ *', 'team//*', 'team/[', 'team/../*', `team/${'*'.repeat(251)}`])
-      await assert.rejects(at.as(operator).call(create, { target_glob }), refused('invalid', 'target_glob'))
+      await assert.rejects(at.as(operator).call(create, { target_glob }), isRefusal('invalid', 'target_glob'))
   })
 
   test('one audit row for each change and each refusal, without the token, and no change without one', async (t) => {
     const at = await opened(t, engine)
     let token = ''
-    const deeds = await deedsOf(at, async () => {
+    const deeds = await auditedCalls(at, async () => {
       token = (await at.as(admin).call(create, { target_glob: 'team/a' })).token
       await at
         .as(admin)

@@ -1,34 +1,42 @@
 // Invites: whoever redeems one becomes admin of what its glob names. The token is stored as a hash; a revoked one stays, marked.
 import { z } from 'zod'
-import { makerOf } from '../core/caller.ts'
-import { Invite, invites } from '../core/invites.ts'
-import { hashToken } from '../core/route-tokens.ts'
+import { creatorOf } from '../core/access/caller.ts'
+import { createToken, hashToken } from '../core/links/link-token.ts'
+import { Invite, invites } from '../core/people/invites.ts'
 import { line } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
+import {
+  canAdministerGlob,
+  globBase,
+  hasTool,
+  INSTANCE_SCOPE,
+  mustHaveTool,
+  readableFolderFilter,
+  requireToolForAgents,
+} from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listing, Paging, pageOf } from '../registry/crud.ts'
-import { baseOf, covers, hasTool, INSTANCE, listed, mustHaveTool, sightOf } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { listPage, listSchema, Paging } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
 /** So much of a token names it in lists and in `revoke` (decision A10). */
 const ID_LENGTH = 12
 
-export const invitesResource = resource({
+export const invitesResource = defineResource({
   of: invites,
   title: 'Invites',
   servedBy: 'onbod',
   key: ['token_id'],
   verbs: (table) => ({
-    list: verb({
+    list: defineVerb({
       http: 'GET /',
       reads: true,
       input: Paging.extend({ issued_by: line(256).optional().describe('Only invites that this sub issued') }),
-      output: listing(table, 'invites'),
-      needs: listed,
+      output: listSchema(table, 'invites'),
+      needs: requireToolForAgents,
       run: async (ctx, { issued_by, ...paging }) => {
         const isTheirs = await ownership(ctx)
-        return pageOf(ctx, table, 'invites', {
+        return listPage(ctx, table, 'invites', {
           where: issued_by === undefined ? {} : { issued_by_sub: issued_by },
           order: [
             ['issued_at', 'desc'],
@@ -40,10 +48,11 @@ export const invitesResource = resource({
       },
     }),
 
-    create: verb({
+    create: defineVerb({
       http: 'POST /',
       status: 201,
       tool: 'invite_create',
+      tiers: { max: 1, granted: 1 },
       when: 'Invite somebody to administer a folder.',
       input: z.object({
         target_glob: Invite.shape.target_glob,
@@ -59,13 +68,13 @@ export const invitesResource = resource({
       }),
       needs: async (ctx, { target_glob }) => {
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
-        if (await covers(ctx, target_glob)) return
+        if (await canAdministerGlob(ctx, target_glob)) return
         refuse('forbidden', `${ctx.tool}: not permitted: your authority does not cover ${target_glob}`)
       },
       run: create,
     }),
 
-    revoke: verb({
+    revoke: defineVerb({
       http: 'DELETE /{token_id}',
       // Cut before anything sees it: an audit row must not hold a token.
       input: z.object({
@@ -88,8 +97,12 @@ export const invitesResource = resource({
 
 /** An invite is its issuer's and the operators', but not of those whom a row denies the folder that it leads to. */
 async function ownership(ctx: Context): Promise<(invite: z.output<typeof Invite>) => boolean> {
-  const [mayAll, maySee, own] = [await hasTool(ctx, INSTANCE), await sightOf(ctx), makerOf(ctx.caller)]
-  return ({ issued_by_sub, target_glob }) => issued_by_sub === own || (mayAll && maySee(baseOf(target_glob)))
+  const [mayAll, maySee, own] = [
+    await hasTool(ctx, INSTANCE_SCOPE),
+    await readableFolderFilter(ctx),
+    creatorOf(ctx.caller),
+  ]
+  return ({ issued_by_sub, target_glob }) => issued_by_sub === own || (mayAll && maySee(globBase(target_glob)))
 }
 
 async function mustFindLive(ctx: Context, token_id: string) {
@@ -109,12 +122,12 @@ function futureTime(ctx: Context, given: string): string {
 async function create(ctx: Context, input: { target_glob: string; max_uses: number; expires_at?: string | undefined }) {
   const { target_glob, max_uses } = input
   const expires_at = input.expires_at === undefined ? undefined : futureTime(ctx, input.expires_at)
-  const token = Buffer.from(ctx.random.bytes(32)).toString('base64url')
+  const token = createToken(ctx.random)
   await invites.insert(ctx.tx, {
     token_hash: hashToken(token),
     token_id: token.slice(0, ID_LENGTH),
     target_glob,
-    issued_by_sub: makerOf(ctx.caller),
+    issued_by_sub: creatorOf(ctx.caller),
     issued_at: ctx.now,
     expires_at,
     max_uses,

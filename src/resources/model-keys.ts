@@ -1,13 +1,13 @@
 // The model of an instance and of its folders, as `svc model` sets it. For the command line alone.
 import { z } from 'zod'
-import { groups } from '../core/groups.ts'
-import { ModelKey, modelKeyContext, modelKeys } from '../core/model-keys.ts'
-import { MODEL_FAMILIES } from '../core/model-variables.ts'
-import { secretContext, secrets } from '../core/secrets.ts'
+import { groups } from '../core/groups/groups.ts'
+import { ModelKey, modelKeyContext, modelKeys } from '../core/secrets/model-keys.ts'
+import { MODEL_FAMILIES } from '../core/secrets/model-variables.ts'
+import { secretContext, secrets } from '../core/secrets/secrets.ts'
 import { EnvValue, Folder } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { hostOnly } from '../registry/authorization.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const KEY_MAX = 16_384
 const KeyText = EnvValue.refine((value) => value !== '', 'must not be empty')
@@ -24,12 +24,12 @@ const FolderModel = z.object({
   secrets: z.array(z.object({ key: Variable, value: KeyText })).meta({ writeOnly: true }),
 })
 
-export const modelKeysResource = resource({
+export const modelKeysResource = defineResource({
   of: modelKeys,
   title: 'ModelKeys',
   servedBy: [],
   verbs: (table) => ({
-    set: verb({
+    set: defineVerb({
       input: ModelKey.pick({ variable: true, endpoint: true }).extend({ value: KeyText }),
       needs: hostOnly,
       run: async (ctx, { variable, endpoint, value }) => {
@@ -38,7 +38,7 @@ export const modelKeysResource = resource({
       },
     }),
 
-    clear: verb({
+    clear: defineVerb({
       input: ModelKey.pick({ variable: true }),
       output: z.object({ removed: z.boolean() }),
       needs: hostOnly,
@@ -46,7 +46,7 @@ export const modelKeysResource = resource({
     }),
 
     /** Endpoint, model and key of a folder change together, in one transaction. */
-    set_folder: verb({
+    set_folder: defineVerb({
       input: FolderModel,
       needs: hostOnly,
       run: async (ctx, { folder, config, cleared, secrets: wanted }) => {

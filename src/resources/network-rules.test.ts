@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Asker, agent, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
-import { networkRules } from '../core/allowlist.ts'
-import { recordDenials } from '../core/network-denials.ts'
+import { agent, isRefusal, onEveryEngine, person, type TestCaller, testHost } from '../../test/support/host.ts'
+import { networkRules } from '../core/access/allowlist.ts'
+import { recordDenials } from '../core/access/network-denials.ts'
 import { networkRulesResource } from './network-rules.ts'
 
 const { allow, denied, deny, list, resolve } = networkRulesResource.verbs
@@ -36,16 +36,16 @@ onEveryEngine('network rules', (engine) => {
       target: 'x.example',
     })
     await cli.call(deny, { folder: 'a', target: 'x.example' })
-    await assert.rejects(cli.call(deny, { folder: 'a', target: 'x.example' }), refused('not_found', 'x.example'))
+    await assert.rejects(cli.call(deny, { folder: 'a', target: 'x.example' }), isRefusal('not_found', 'x.example'))
   })
 
   test('URLs, wildcards, addresses, ports and unknown folders are refused', async (t) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('a')
     for (const target of ['https://x.example', '*.x.example', '10.0.0.1', '0x7f.1', 'x.example:443', 'x\u0000', '']) {
-      await assert.rejects(cli.call(allow, { folder: 'a', target }), refused('invalid', 'target'))
+      await assert.rejects(cli.call(allow, { folder: 'a', target }), isRefusal('invalid', 'target'))
     }
-    await assert.rejects(cli.call(allow, { folder: 'nobody', target: 'x.example' }), refused('not_found', 'nobody'))
+    await assert.rejects(cli.call(allow, { folder: 'nobody', target: 'x.example' }), isRefusal('not_found', 'nobody'))
     assert.deepEqual((await cli.call(list, { folder: 'a' })).network_rules, [])
   })
 
@@ -54,8 +54,8 @@ onEveryEngine('network rules', (engine) => {
     await groups('a')
     const sentence = 'target "com" would allow every name that ends in .com; write the host itself, such as example.com'
     for (const target of ['com', 'COM.'])
-      await assert.rejects(cli.call(allow, { folder: 'a', target }), refused('invalid', sentence))
-    await assert.rejects(cli.call(allow, { folder: '', target: 'uk' }), refused('invalid', 'target "uk" would allow'))
+      await assert.rejects(cli.call(allow, { folder: 'a', target }), isRefusal('invalid', sentence))
+    await assert.rejects(cli.call(allow, { folder: '', target: 'uk' }), isRefusal('invalid', 'target "uk" would allow'))
     const stored = { folder: 'a', target: 'com', created_at: '2026-01-01T00:00:00.000Z', created_by: 'cli' }
     await host.engine.transaction((tx) => networkRules.insert(tx, stored))
     assert.deepEqual((await cli.call(list, { folder: 'a' })).network_rules, [stored])
@@ -67,8 +67,8 @@ onEveryEngine('network rules', (engine) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('a')
     for (const [target, warning] of [
-      ['co.uk', '"co.uk" allows every name below it, and anybody can get one'],
-      ['github.io', '"github.io" allows every name below it, and anybody can get one'],
+      ['co.uk', '"co.uk" allows every name below it, and anyone can register one'],
+      ['github.io', '"github.io" allows every name below it, and anyone can register one'],
       ['intranet', '"intranet" has a single label; it also allows every name that ends in .intranet'],
     ])
       for (const added of [true, false])
@@ -79,11 +79,11 @@ onEveryEngine('network rules', (engine) => {
     const { as, cli, grant, groups } = await testHost(t, engine)
     await groups('main', 'a', 'b')
     await as(agent('main')).call(allow, { folder: 'b', target: 'b.example' })
-    await assert.rejects(as(agent('a')).call(allow, { folder: 'a', target: 'x.example' }), refused('forbidden'))
+    await assert.rejects(as(agent('a')).call(allow, { folder: 'a', target: 'x.example' }), isRefusal('forbidden'))
     await grant('folder:a', 'mcp:network_rules.allow', 'a/**')
     await as(agent('a')).call(allow, { folder: 'a', target: 'x.example' })
-    await assert.rejects(as(agent('a')).call(allow, { folder: 'b', target: 'x.example' }), refused('forbidden'))
-    await assert.rejects(as(agent('a')).call(allow, { folder: '', target: 'x.example' }), refused('forbidden'))
+    await assert.rejects(as(agent('a')).call(allow, { folder: 'b', target: 'x.example' }), isRefusal('forbidden'))
+    await assert.rejects(as(agent('a')).call(allow, { folder: '', target: 'x.example' }), isRefusal('forbidden'))
     await grant('folder:a', 'mcp:network_rules.list', 'a/**')
     const { network_rules: own } = await as(agent('a')).call(list, {})
     assert.deepEqual(
@@ -114,8 +114,8 @@ onEveryEngine('network rules', (engine) => {
     assert.deepEqual(await cli.call(allow, { folder: '', target: 'API.anthropic.com' }), { added: false, target })
     assert.deepEqual((await cli.call(list, {})).network_rules, [])
     const sentence = 'api.anthropic.com is a default host: every folder may reach it, and it cannot be removed'
-    await assert.rejects(cli.call(deny, { folder: '', target }), refused('invalid', sentence))
-    await assert.rejects(cli.call(deny, { folder: 'a', target }), refused('invalid', sentence))
+    await assert.rejects(cli.call(deny, { folder: '', target }), isRefusal('invalid', sentence))
+    await assert.rejects(cli.call(deny, { folder: 'a', target }), isRefusal('invalid', sentence))
     assert.equal((await cli.call(allow, { folder: 'a', target })).added, true)
     await cli.call(deny, { folder: 'a', target })
   })
@@ -126,12 +126,12 @@ onEveryEngine('network rules', (engine) => {
     const own = as(agent('a'))
     for (const { toolName } of [list, denied]) await grant('folder:a', `mcp:${toolName}`, 'a/**')
     const lists = [
-      (asker: Asker, folder: string) => asker.call(list, { folder }),
-      (asker: Asker, folder: string) => asker.call(denied, { folder }),
+      (asker: TestCaller, folder: string) => asker.call(list, { folder }),
+      (asker: TestCaller, folder: string) => asker.call(denied, { folder }),
     ]
     for (const ask of lists) {
-      await assert.rejects(ask(cli, 'nope'), refused('not_found', 'there is no group nope'))
-      await assert.rejects(ask(own, 'a/nope'), refused('not_found', 'a/nope'))
+      await assert.rejects(ask(cli, 'nope'), isRefusal('not_found', 'there is no group nope'))
+      await assert.rejects(ask(own, 'a/nope'), isRefusal('not_found', 'a/nope'))
       for (const folder of ['b', 'nope']) assert.deepEqual(Object.values(await ask(own, folder)), [[]])
     }
   })
@@ -157,7 +157,7 @@ onEveryEngine('network rules', (engine) => {
     assert.deepEqual(hostsOf(first), ['four', 'three', 'two'])
     assert.deepEqual(hostsOf(await cli.call(denied, { limit: 3, after: first.next })), ['one'])
     assert.deepEqual(hostsOf(await cli.call(denied, { folder: 'a' })), ['four', 'one'])
-    await assert.rejects(as(agent('a/c')).call(denied, {}), refused('forbidden'))
+    await assert.rejects(as(agent('a/c')).call(denied, {}), isRefusal('forbidden'))
     await grant('folder:a', 'mcp:network_rules.denied', 'a/**')
     assert.deepEqual(hostsOf(await as(agent('a')).call(denied, {})), ['four', 'three', 'one'])
     assert.deepEqual(hostsOf(await as(person('github:1')).call(denied, {})), [])

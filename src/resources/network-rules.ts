@@ -7,35 +7,35 @@ import {
   NetworkRule,
   networkRules,
   resolveAllowlist,
-} from '../core/allowlist.ts'
-import { makerOf } from '../core/caller.ts'
-import { groups } from '../core/groups.ts'
-import { networkDenials } from '../core/network-denials.ts'
+} from '../core/access/allowlist.ts'
+import { creatorOf } from '../core/access/caller.ts'
+import { networkDenials } from '../core/access/network-denials.ts'
+import { groups } from '../core/groups/groups.ts'
 import { Folder, FolderOrRoot } from '../core/values.ts'
-import { breadthWarning } from '../lib/public-suffix.ts'
+import { breadthWarning } from '../lib/http/public-suffix.ts'
 import { refuse } from '../lib/refusal.ts'
+import { INSTANCE_SCOPE, readableFolderFilter, requireTool, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { EVERYTHING, listing, Paging, pageOf } from '../registry/crud.ts'
-import { granted, INSTANCE, listed, sightOf } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Rule = NetworkRule.pick({ folder: true, target: true })
-const folderOf = ({ folder }: { folder: string }) => folder || INSTANCE
+const folderOf = ({ folder }: { folder: string }) => folder || INSTANCE_SCOPE
 
 async function mustExist(ctx: Context, folder: string): Promise<void> {
   if (folder !== '' && !(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
 }
 
 /** Only of a folder that the caller may see: others must not learn which folders exist. */
-async function sightMustExist(
+async function visibleFolderMustExist(
   ctx: Context,
   maySee: (folder: string) => boolean,
   folder: string | undefined,
 ): Promise<void> {
-  if (folder !== undefined && maySee(folder || INSTANCE)) await mustExist(ctx, folder)
+  if (folder !== undefined && maySee(folder || INSTANCE_SCOPE)) await mustExist(ctx, folder)
 }
 
-export const networkRulesResource = resource({
+export const networkRulesResource = defineResource({
   of: networkRules,
   title: 'NetworkRules',
   servedBy: 'routd',
@@ -45,24 +45,22 @@ export const networkRulesResource = resource({
       return {
         ...row,
         created_at: row.created_at ?? current?.created_at ?? ctx.now,
-        created_by: row.created_by ?? current?.created_by ?? makerOf(ctx.caller),
+        created_by: row.created_by ?? current?.created_by ?? creatorOf(ctx.caller),
       }
     },
   },
   verbs: (table) => ({
-    list: verb({
+    list: defineVerb({
       reads: true,
       when: 'See which hosts your folder may reach by rules of its own.',
       input: Paging.extend({ folder: FolderOrRoot.optional() }),
-      toolInput: z
-        .strictObject({ folder: FolderOrRoot.optional() })
-        .transform((input) => ({ ...EVERYTHING, ...input })),
-      output: listing(table, 'network_rules'),
-      needs: listed,
+      toolInput: z.strictObject({ folder: FolderOrRoot.optional() }).transform((input) => ({ ...UNPAGED, ...input })),
+      output: listSchema(table, 'network_rules'),
+      needs: requireToolForAgents,
       run: async (ctx, { folder, ...paging }) => {
-        const maySee = await sightOf(ctx)
-        await sightMustExist(ctx, maySee, folder)
-        return pageOf(ctx, table, 'network_rules', {
+        const maySee = await readableFolderFilter(ctx)
+        await visibleFolderMustExist(ctx, maySee, folder)
+        return listPage(ctx, table, 'network_rules', {
           where: folder === undefined ? {} : { folder },
           order: [
             ['folder', 'asc'],
@@ -75,7 +73,7 @@ export const networkRulesResource = resource({
     }),
 
     /** Whether it is new: allowing twice changes nothing. */
-    allow: verb({
+    allow: defineVerb({
       when: 'Let a folder reach a host and its subdomains.',
       input: Rule,
       output: z.object({
@@ -83,7 +81,7 @@ export const networkRulesResource = resource({
         target: z.string(),
         warning: z.string().optional().describe('Why the rule allows more than it seems to'),
       }),
-      needs: granted(folderOf),
+      needs: requireTool(folderOf),
       audited: (input, { added }) => (added ? input : undefined),
       run: async (ctx, rule) => {
         await mustExist(ctx, rule.folder)
@@ -92,17 +90,17 @@ export const networkRulesResource = resource({
         const added = await table.insertIfMissing(ctx.tx, {
           ...rule,
           created_at: ctx.now,
-          created_by: makerOf(ctx.caller),
+          created_by: creatorOf(ctx.caller),
         })
         const warning = breadthWarning(rule.target)
         return { added, target: rule.target, ...(warning === undefined ? {} : { warning }) }
       },
     }),
 
-    deny: verb({
+    deny: defineVerb({
       when: 'Take back the rule that lets a folder reach a host.',
       input: Rule,
-      needs: granted(folderOf),
+      needs: requireTool(folderOf),
       run: async (ctx, rule) => {
         // Removing a stored row of a default host at the root would answer with success and change nothing.
         if (!isDefaultRule(rule) && (await table.remove(ctx.tx, rule)) > 0) return
@@ -112,29 +110,29 @@ export const networkRulesResource = resource({
       },
     }),
 
-    resolve: verb({
+    resolve: defineVerb({
       reads: true,
       when: 'See every host that a folder may reach, with what it has from above.',
       input: z.object({ folder: FolderOrRoot }),
       output: z.object({ hosts: z.array(z.string()) }),
-      needs: granted(folderOf),
+      needs: requireTool(folderOf),
       run: async (ctx, { folder }) => {
         await mustExist(ctx, folder)
         return { hosts: await resolveAllowlist(ctx.tx, folder) }
       },
     }),
 
-    denied: verb({
+    denied: defineVerb({
       reads: true,
       when: 'See which hosts your folder asked for and was refused, the newest first.',
       input: Paging.extend({ folder: Folder.optional() }),
-      toolInput: z.strictObject({ folder: Folder.optional() }).transform((input) => ({ ...EVERYTHING, ...input })),
-      output: listing(networkDenials, 'network_denials'),
-      needs: listed,
+      toolInput: z.strictObject({ folder: Folder.optional() }).transform((input) => ({ ...UNPAGED, ...input })),
+      output: listSchema(networkDenials, 'network_denials'),
+      needs: requireToolForAgents,
       run: async (ctx, { folder, ...paging }) => {
-        const maySee = await sightOf(ctx)
-        await sightMustExist(ctx, maySee, folder)
-        return pageOf(ctx, networkDenials, 'network_denials', {
+        const maySee = await readableFolderFilter(ctx)
+        await visibleFolderMustExist(ctx, maySee, folder)
+        return listPage(ctx, networkDenials, 'network_denials', {
           where: folder === undefined ? {} : { folder },
           order: [
             ['last_at', 'desc'],

@@ -1,53 +1,41 @@
 // Gates: how many newcomers a day may enter the folders that a glob names.
-import { Gate, onboardingGates } from '../core/onboarding-gates.ts'
-import { refuse } from '../lib/refusal.ts'
-import { list, mustFind } from '../registry/crud.ts'
-import { granted, INSTANCE } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { OnboardingGate, onboardingGates } from '../core/people/onboarding-gates.ts'
+import { INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
+import { createVerb, listVerb, removeVerb, updateVerb } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
-const operators = granted(() => INSTANCE)
+const operators = requireTool(() => INSTANCE_SCOPE)
+const gateNamed = ({ spec }: { spec: string }) => `gate ${spec}`
 
-export const onboardingGatesResource = resource({
+export const onboardingGatesResource = defineResource({
   of: onboardingGates,
   title: 'OnboardingGates',
   servedBy: 'onbod',
   exported: {},
   verbs: (table) => ({
-    list: list(table, 'onboarding_gates', {
+    list: listVerb(table, 'onboarding_gates', {
       needs: operators,
       order: [['spec', 'asc']],
       when: 'See how many newcomers each folder takes a day.',
     }),
 
-    create: verb({
-      http: 'POST /',
-      status: 201,
+    create: createVerb(table, {
       when: 'Open a gate for newcomers.',
-      input: Gate.extend({ enabled: Gate.shape.enabled.default(true) }),
-      output: Gate,
+      input: OnboardingGate.extend({ enabled: OnboardingGate.shape.enabled.default(true) }),
       needs: operators,
-      run: async (ctx, gate) => {
-        if (await table.find(ctx.tx, { spec: gate.spec })) refuse('conflict', `there is a gate ${gate.spec} already`)
-        return table.add(ctx.tx, gate)
-      },
+      what: gateNamed,
     }),
 
-    update: verb({
-      http: 'PATCH /{spec}',
+    update: updateVerb(table, {
       when: "Change a gate's limit, or open and close it.",
-      input: Gate.partial({ daily_limit: true, enabled: true }),
-      output: Gate,
+      input: OnboardingGate.partial({ daily_limit: true, enabled: true }),
       needs: operators,
-      run: async (ctx, { spec, ...patch }) => {
-        await mustFind(ctx, table, { spec }, `gate ${spec}`)
-        await table.update(ctx.tx, { spec }, patch)
-        return mustFind(ctx, table, { spec }, `gate ${spec}`)
-      },
+      what: gateNamed,
     }),
 
     /** The command line's `add`: a gate that is there keeps its switch. */
-    put: verb({
-      input: Gate.omit({ enabled: true }),
+    put: defineVerb({
+      input: OnboardingGate.omit({ enabled: true }),
       needs: operators,
       run: async (ctx, { spec, daily_limit }) => {
         const enabled = (await table.find(ctx.tx, { spec }))?.enabled ?? true
@@ -55,14 +43,11 @@ export const onboardingGatesResource = resource({
       },
     }),
 
-    delete: verb({
-      http: 'DELETE /{spec}',
+    delete: removeVerb(table, {
       when: 'Remove a gate.',
-      input: Gate.pick({ spec: true }),
+      input: OnboardingGate.pick({ spec: true }),
       needs: operators,
-      run: async (ctx, { spec }) => {
-        if ((await table.remove(ctx.tx, { spec })) === 0) refuse('not_found', `there is no gate ${spec}`)
-      },
+      what: gateNamed,
     }),
   }),
 })

@@ -1,19 +1,19 @@
 // Onboarding: chats that nobody routes yet, on their way to a folder. Rows are made by the front; here they are judged.
 import { z } from 'zod'
-import { Onboarding, onboarding } from '../core/onboarding.ts'
+import { Onboarding, onboarding } from '../core/people/onboarding.ts'
 import { Jid } from '../core/values.ts'
-import { list, mustFind } from '../registry/crud.ts'
-import { granted, INSTANCE } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
+import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
-const operators = granted(() => INSTANCE)
+const operators = requireTool(() => INSTANCE_SCOPE)
 
-export const onboardingResource = resource({
+export const onboardingResource = defineResource({
   of: onboarding,
   title: 'Onboarding',
   servedBy: 'onbod',
   verbs: (table) => ({
-    list: list(table, 'onboarding', {
+    list: listVerb(table, 'onboarding', {
       needs: operators,
       order: [
         ['created', 'asc'],
@@ -22,14 +22,14 @@ export const onboardingResource = resource({
       when: 'See who is waiting to be let in.',
     }),
 
-    update: verb({
+    update: defineVerb({
       http: 'PATCH /{jid}',
       when: 'Let a waiting chat in, turn it away, or greet it again.',
       input: z.object({ jid: Jid, action: z.enum(['approve', 'refuse', 'reprompt']) }),
       output: Onboarding,
       needs: operators,
       run: async (ctx, { jid, action }) => {
-        await mustFind(ctx, table, { jid }, `chat ${jid} in onboarding`)
+        await mustFindRow(ctx, table, { jid }, `chat ${jid} in onboarding`)
         const changes = {
           approve: { status: 'approved' as const, admitted_at: ctx.now },
           refuse: { status: 'refused' as const, admitted_at: undefined },
@@ -37,7 +37,7 @@ export const onboardingResource = resource({
           reprompt: { status: 'awaiting_message' as const, prompted_at: undefined, admitted_at: undefined },
         }
         await table.update(ctx.tx, { jid }, changes[action])
-        return mustFind(ctx, table, { jid }, `chat ${jid} in onboarding`)
+        return mustFindRow(ctx, table, { jid }, `chat ${jid} in onboarding`)
       },
     }),
   }),

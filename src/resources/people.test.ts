@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
-import { allowanceOf } from '../core/budget.ts'
-import { budgetStatus, costLog, users } from '../core/costs.ts'
+import { isRefusal, onEveryEngine, person, testHost } from '../../test/support/host.ts'
+import { checkBudget } from '../core/turns/budget.ts'
+import { budgetStatus, costLog, users } from '../core/turns/costs.ts'
 import { timestamp } from '../lib/clock.ts'
 import { auditResource } from './audit.ts'
 import { groupsResource } from './groups.ts'
@@ -23,7 +23,7 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     for (const target of [{ id: first.id }, { name: 'Else' }, {}])
       await assert.rejects(
         cli.call(link, { sub: 'google:2', ...target }),
-        refused('conflict', `google:2 belongs to google:2 (${second.id})`),
+        isRefusal('conflict', `google:2 belongs to google:2 (${second.id})`),
       )
     assert.equal((await cli.call(list, {})).identities.length, 2)
     const moved = { id: first.id, name: 'Ada', created: false }
@@ -45,9 +45,9 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
   test('linking to an identity that is not there, or a text that is no sub, is refused', async (t) => {
     const { as, cli } = await testHost(t, engine)
     const { link, list } = identitiesResource.verbs
-    await assert.rejects(cli.call(link, { sub: 'github:1', id: 'nobody' }), refused('not_found', 'nobody'))
-    await assert.rejects(cli.call(link, { sub: 'github' }), refused('invalid', 'sub'))
-    await assert.rejects(as(person('github:1')).call(link, { sub: 'github:1' }), refused('forbidden'))
+    await assert.rejects(cli.call(link, { sub: 'github:1', id: 'nobody' }), isRefusal('not_found', 'nobody'))
+    await assert.rejects(cli.call(link, { sub: 'github' }), isRefusal('invalid', 'sub'))
+    await assert.rejects(as(person('github:1')).call(link, { sub: 'github:1' }), isRefusal('forbidden'))
     assert.deepEqual((await cli.call(list, {})).identities, [])
   })
 
@@ -78,9 +78,9 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     })
     await cli.call(set_budget, { folder: 'team', daily: 0 })
     assert.deepEqual(await cli.call(budget, { folder: 'team' }), { spent: 87 })
-    await assert.rejects(cli.call(set_budget, { folder: 'nobody', daily: 1 }), refused('not_found'))
+    await assert.rejects(cli.call(set_budget, { folder: 'nobody', daily: 1 }), isRefusal('not_found'))
     for (const daily of [-1, 1.5, 2 ** 63, '5']) {
-      await assert.rejects(cli.call(set_budget, { folder: 'team', daily }), refused('invalid', 'daily'))
+      await assert.rejects(cli.call(set_budget, { folder: 'team', daily }), isRefusal('invalid', 'daily'))
     }
   })
 
@@ -103,11 +103,11 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     for (const sub of subs) {
       // As an earlier version did.
       await host.engine.transaction((tx) => users.insert(tx, { sub, cost_cap_cents_per_day: 1 }))
-      const allowance = await host.engine.read((tx) => allowanceOf(tx, { folder: 'team', sender: sub, now }))
+      const allowance = await host.engine.read((tx) => checkBudget(tx, { folder: 'team', sender: sub, now }))
       const isHeld = allowance.kind === 'granted' && allowance.money_cents !== undefined
       const set = cli.call(set_budget, { sub, daily: 1 })
       if (isHeld) await set
-      else await assert.rejects(set, refused('invalid', `a cap of ${sub} would never be in force`))
+      else await assert.rejects(set, isRefusal('invalid', `a cap of ${sub} would never be in force`))
       await cli.call(set_budget, { sub, daily: 0 })
     }
     const capped = await host.engine.read((tx) => users.list(tx))
@@ -125,12 +125,12 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     const { list } = auditResource.verbs
     await assert.rejects(
       as(person('github:5', 'team')).call(groupsResource.verbs.remove, { folder: 'team' }),
-      refused('forbidden'),
+      isRefusal('forbidden'),
     )
     for (let index = 0; index < 3; index++) {
       await assert.rejects(
         as(person('github:6', 'other')).call(groupsResource.verbs.remove, { folder: 'other' }),
-        refused('forbidden'),
+        isRefusal('forbidden'),
       )
     }
     const { audit: all } = await as(person('github:9')).call(list, { limit: 2 })
@@ -151,7 +151,7 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     assert.equal(mutations[0]?.action, 'acl.grant')
     const { audit: before } = await cli.call(list, { category: 'mutation', limit: 1, after: next })
     assert.equal(before[0]?.action, 'acl_membership.add')
-    await assert.rejects(cli.call(list, { after: 'garbage' }), refused('invalid', 'cursor'))
+    await assert.rejects(cli.call(list, { after: 'garbage' }), isRefusal('invalid', 'cursor'))
     await grant('github:9', 'admin', 'other/**', 'deny')
     const { audit: allowed } = await as(person('github:9')).call(list, { category: 'authz' })
     assert.deepEqual(

@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { suite, test } from 'node:test'
-import { breakAudit, deedsOf, wholeStore } from '../../test/support/audit.ts'
-import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
-import { groups } from '../core/groups.ts'
-import { addStats } from '../core/link-stats.ts'
-import { folderOfChat } from '../core/resolve.ts'
-import { routeTokens, verifyContext } from '../core/route-tokens.ts'
-import { openKeyring } from '../core/seal.ts'
+import { auditedCalls, breakAudit, wholeStore } from '../../test/support/audit.ts'
+import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
+import { groups } from '../core/groups/groups.ts'
+import { addLinkStats } from '../core/links/link-stats.ts'
+import { routeTokens, verifyContext } from '../core/links/route-tokens.ts'
+import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { openKeyring } from '../core/secrets/keyring.ts'
 import { audit } from '../registry/audit.ts'
-import { call } from '../registry/call.ts'
+import { callVerb } from '../registry/call.ts'
 import { groupsResource } from './groups.ts'
 import { routeTokensResource } from './route-tokens.ts'
 
@@ -82,7 +82,7 @@ onEveryEngine('minting', (engine) => {
     )
     const { tokens } = await main.call(list, { limit: 10 })
     assert.equal(tokens.find(({ jid }) => jid === 'web:main/b')?.tools, 'all')
-    await assert.rejects(main.call(issue_chat, { tools: 'most' }), refused('invalid', 'tools must be'))
+    await assert.rejects(main.call(issue_chat, { tools: 'most' }), isRefusal('invalid', 'tools must be'))
   })
 
   test('more than visitors usually have is given only by an administrator of the folder, in a turn of full reach', async (t) => {
@@ -93,7 +93,7 @@ onEveryEngine('minting', (engine) => {
     await at.grant('folder:team', 'mcp:issue_webhook', '**')
     const team = at.as(agent('team'))
     const needs = (tools: string, folder: string) =>
-      refused('forbidden', `tools "${tools}" may be given only by an administrator of ${folder}`)
+      isRefusal('forbidden', `tools "${tools}" may be given only by an administrator of ${folder}`)
     for (const tools of ['work', 'all']) {
       await assert.rejects(team.call(issue_chat, { target_folder: 'other', tools }), needs(tools, 'other'))
       await team.call(issue_chat, { tools })
@@ -105,8 +105,8 @@ onEveryEngine('minting', (engine) => {
     await team.call(issue_chat, { target_folder: 'other', tools: 'chat' })
     for (const reach of ['chat', 'work'] as const)
       await assert.rejects(
-        call({ host, caller: agent('team'), face: 'tool', reach }, issue_chat, { tools: 'chat' }),
-        refused('forbidden', `(reach ${reach}, needed all)`),
+        callVerb({ host, caller: agent('team'), face: 'tool', reach }, issue_chat, { tools: 'chat' }),
+        isRefusal('forbidden', `(reach ${reach}, needed all)`),
       )
     await at.grant('github:1', 'mcp:issue_chat_link', 'team')
     await at.grant('github:2', 'admin', 'team')
@@ -128,11 +128,11 @@ onEveryEngine('minting', (engine) => {
     const at = await testHost(t, engine)
     await at.groups('team', 'team/a', 'other')
     const team = at.as(agent('team'))
-    await assert.rejects(team.call(issue_chat, {}), refused('forbidden', 'no rule of tier 1'))
+    await assert.rejects(team.call(issue_chat, {}), isRefusal('forbidden', 'no rule of tier 1'))
     await at.grant('folder:team', 'mcp:issue_chat_link', 'team/**')
     await team.call(issue_chat, { target_folder: 'team/a' })
-    await assert.rejects(team.call(issue_hook, { source_label: 'ci' }), refused('forbidden'))
-    await assert.rejects(team.call(issue_chat, { target_folder: 'other' }), refused('forbidden', 'on other'))
+    await assert.rejects(team.call(issue_hook, { source_label: 'ci' }), isRefusal('forbidden'))
+    await assert.rejects(team.call(issue_chat, { target_folder: 'other' }), isRefusal('forbidden', 'on other'))
     await at.grant('folder:team', 'mcp:issue_chat_link', 'other')
     await team.call(issue_chat, { target_folder: 'other' })
     assert.deepEqual(
@@ -163,8 +163,8 @@ onEveryEngine('minting', (engine) => {
     await at.grant('folder:team', 'mcp:issue_chat_link', 'team/**')
     await main.call(issue_chat, { target_folder: 'team', jid_suffix: 'forms' })
     // The same text, for the folder of that name.
-    await assert.rejects(main.call(issue_chat, { target_folder: 'team/forms' }), refused('conflict'))
-    await assert.rejects(at.as(agent('team')).call(issue_chat, { jid_suffix: 'forms' }), refused('conflict'))
+    await assert.rejects(main.call(issue_chat, { target_folder: 'team/forms' }), isRefusal('conflict'))
+    await assert.rejects(at.as(agent('team')).call(issue_chat, { jid_suffix: 'forms' }), isRefusal('conflict'))
     await main.call(issue_chat, { target_folder: 'team', jid_suffix: 'forms' })
     assert.equal((await rowsOf(at)).length, 2)
   })
@@ -174,7 +174,7 @@ onEveryEngine('minting', (engine) => {
     await at.groups('main', 'team')
     await at.grant('folder:team', 'mcp:issue_chat_link', 'team')
     await at.as(agent('main')).call(issue_chat, { target_folder: 'team' })
-    await assert.rejects(at.as(agent('team')).call(issue_chat, {}), refused('conflict'))
+    await assert.rejects(at.as(agent('team')).call(issue_chat, {}), isRefusal('conflict'))
     await at.as(agent('main')).call(revoke, { jid: 'web:team' })
     await at.as(agent('team')).call(issue_chat, {})
   })
@@ -188,16 +188,19 @@ onEveryEngine('minting', (engine) => {
     const settled = await Promise.allSettled(mints)
     const lost = settled.filter((mint) => mint.status === 'rejected')
     assert.equal(lost.length, 49)
-    for (const { reason } of lost) assert.ok(refused('conflict', 'minted by another folder')(reason))
+    for (const { reason } of lost) assert.ok(isRefusal('conflict', 'minted by another folder')(reason))
     assert.deepEqual(await jidsOf(at), ['web:team'])
   })
 
   test('a folder that is no group is neither owner nor target', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
-    await assert.rejects(at.as(agent('main')).call(issue_chat, { target_folder: 'gone' }), refused('not_found', 'gone'))
+    await assert.rejects(
+      at.as(agent('main')).call(issue_chat, { target_folder: 'gone' }),
+      isRefusal('not_found', 'gone'),
+    )
     await at.host.engine.transaction((tx) => groups.remove(tx, { folder: 'main' }))
-    await assert.rejects(at.as(agent('main')).call(issue_chat, {}), refused('not_found', 'main'))
+    await assert.rejects(at.as(agent('main')).call(issue_chat, {}), isRefusal('not_found', 'main'))
   })
 })
 
@@ -231,7 +234,7 @@ suite('what may be said', () => {
       ]
       for (const [name, mint, jid] of tries) {
         if (isGood) assert.equal((await mint()).jid, jid)
-        else await assert.rejects(mint(), refused('invalid', `${name} must be 1 to 64 letters, digits, "_" or "-"`))
+        else await assert.rejects(mint(), isRefusal('invalid', `${name} must be 1 to 64 letters, digits, "_" or "-"`))
       }
     })
   }
@@ -242,9 +245,9 @@ suite('what may be said', () => {
     for (const extra of ['owner_folder', 'token_hash', 'token', 'jid', 'created_at', 'constructor'])
       await assert.rejects(
         at.as(agent('main')).call(issue_chat, { [extra]: 'team' }),
-        refused('invalid', `${extra} is not known here`),
+        isRefusal('invalid', `unknown field "${extra}"`),
       )
-    await assert.rejects(at.as(agent('main')).call(issue_hook, {}), refused('invalid', 'source_label is required'))
+    await assert.rejects(at.as(agent('main')).call(issue_hook, {}), isRefusal('invalid', 'source_label is required'))
     assert.deepEqual(await rowsOf(at), [])
   })
 
@@ -255,7 +258,7 @@ suite('what may be said', () => {
     await main.call(issue_chat, { context: '😀'.repeat(16_384) })
     await assert.rejects(
       main.call(issue_chat, { context: '😀'.repeat(16_385) }),
-      refused('invalid', 'longer than 16384'),
+      isRefusal('invalid', 'longer than 16384'),
     )
   })
 
@@ -283,7 +286,7 @@ onEveryEngine('a link that takes only signed requests', (engine) => {
     assert.equal(opened.toString(), signed.verify_secret)
     assert.throws(
       () => at.host.keyring.open(row.verify_secret ?? opened, verifyContext(opened)),
-      refused('unavailable'),
+      isRefusal('unavailable'),
     )
     const store = await wholeStore(at)
     for (const raw of [signed.verify_secret, Buffer.from(signed.verify_secret).toString('hex')])
@@ -304,15 +307,15 @@ onEveryEngine('a link that takes only signed requests', (engine) => {
     await at.operator('github:1')
     const input = { target_folder: 'main', ...signed }
     for (const caller of [agent('main'), person('github:1')])
-      await assert.rejects(at.as(caller).call(issue_verified, input), refused('forbidden'))
-    await assert.rejects(at.as(agent('main')).call(issue_hook, input), refused('invalid', 'verify is not known here'))
+      await assert.rejects(at.as(caller).call(issue_verified, input), isRefusal('forbidden'))
+    await assert.rejects(at.as(agent('main')).call(issue_hook, input), isRefusal('invalid', 'unknown field "verify"'))
     const bad = (change: object) => at.cli.call(issue_verified, { ...input, ...change })
-    await assert.rejects(bad({ verify: 'gitlab' }), refused('invalid', 'verify must be github, standard, stripe or'))
-    await assert.rejects(bad({ verify_secret: '' }), refused('invalid', 'the secret must not be empty'))
-    await assert.rejects(bad({ verify: 'standard', verify_secret: 'whsec_!' }), refused('invalid', 'must be base64'))
+    await assert.rejects(bad({ verify: 'gitlab' }), isRefusal('invalid', 'verify must be github, standard, stripe or'))
+    await assert.rejects(bad({ verify_secret: '' }), isRefusal('invalid', 'the secret must not be empty'))
+    await assert.rejects(bad({ verify: 'standard', verify_secret: 'whsec_!' }), isRefusal('invalid', 'must be base64'))
     const keyless = { ...at.host, keyring: openKeyring(undefined) }
     const asking = { host: keyless, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-    await assert.rejects(call(asking, issue_verified, input), refused('unavailable', 'SECRETS_KEY is not set'))
+    await assert.rejects(callVerb(asking, issue_verified, input), isRefusal('unavailable', 'SECRETS_KEY is not set'))
     assert.deepEqual(await rowsOf(at), [])
   })
 })
@@ -326,9 +329,12 @@ onEveryEngine('people', (engine) => {
     const admin = at.as(person('github:1'))
     assert.equal((await admin.call(issue_chat, {})).jid, 'web:team')
     assert.equal((await admin.call(issue_chat, { target_folder: 'team/a' })).jid, 'web:team/a')
-    await assert.rejects(admin.call(issue_chat, { target_folder: 'teams' }), refused('forbidden', 'on teams'))
+    await assert.rejects(admin.call(issue_chat, { target_folder: 'teams' }), isRefusal('forbidden', 'on teams'))
     // Granted, and still not below what they mint for.
-    await assert.rejects(admin.call(issue_chat, { target_folder: 'other' }), refused('forbidden', 'other is not team'))
+    await assert.rejects(
+      admin.call(issue_chat, { target_folder: 'other' }),
+      isRefusal('forbidden', 'other is not team'),
+    )
     assert.deepEqual(new Set((await rowsOf(at)).map(({ owner_folder }) => owner_folder)), new Set(['team']))
   })
 
@@ -344,8 +350,8 @@ onEveryEngine('people', (engine) => {
       assert.deepEqual([row?.owner_folder, row?.target_folder], [owner, target_folder])
     }
     const before = (await rowsOf(at)).length
-    await assert.rejects(admin.call(issue_chat, {}), refused('invalid', 'you administer several folders'))
-    await assert.rejects(admin.call(issue_chat, { target_folder: 'third' }), refused('forbidden', 'on third'))
+    await assert.rejects(admin.call(issue_chat, {}), isRefusal('invalid', 'you administer several folders'))
+    await assert.rejects(admin.call(issue_chat, { target_folder: 'third' }), isRefusal('forbidden', 'on third'))
     assert.equal((await rowsOf(at)).length, before)
   })
 
@@ -423,7 +429,7 @@ onEveryEngine('people', (engine) => {
       if (typeof own === 'string') assert.equal((await minted).jid, `web:${own}`)
       else
         await assert.rejects(minted, (error) =>
-          refused(String(own).includes('permitted') ? 'forbidden' : 'invalid', own)(error),
+          isRefusal(String(own).includes('permitted') ? 'forbidden' : 'invalid', own)(error),
         )
     })
   }
@@ -460,7 +466,7 @@ onEveryEngine('listing', (engine) => {
         ...{ created_at: '2026-01-01T00:00:02.000Z', context: 'For other.' },
       },
     ])
-    await assert.rejects(at.as(agent('other')).call(list, {}), refused('forbidden'))
+    await assert.rejects(at.as(agent('other')).call(list, {}), isRefusal('forbidden'))
   })
 
   test('pages follow each other without a gap or a repeat', async (t) => {
@@ -483,7 +489,7 @@ onEveryEngine('listing', (engine) => {
       seen.toSorted(),
       Array.from({ length: 7 }, (_, number) => `web:main/s${number}`),
     )
-    await assert.rejects(operator.call(list, { after: 'nonsense' }), refused('invalid', 'after is not a cursor'))
+    await assert.rejects(operator.call(list, { after: 'nonsense' }), isRefusal('invalid', 'after is not a cursor'))
   })
 
   test('the command line pages also where there is no SECRETS_KEY', async (t) => {
@@ -492,8 +498,8 @@ onEveryEngine('listing', (engine) => {
     for (const jid_suffix of ['a', 'b']) await at.cli.call(issue_chat, { target_folder: 'main', jid_suffix })
     const host = { ...at.host, keyring: openKeyring(undefined) }
     const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-    const { next } = await call(asking, list, { limit: 1 })
-    assert.equal((await call(asking, list, { limit: 1, after: next })).tokens.length, 1)
+    const { next } = await callVerb(asking, list, { limit: 1 })
+    assert.equal((await callVerb(asking, list, { limit: 1, after: next })).tokens.length, 1)
   })
 
   test('the command line sees what became of the requests of each link, and nobody else does', async (t) => {
@@ -504,7 +510,7 @@ onEveryEngine('listing', (engine) => {
     const [hook] = await rowsOf(at)
     const counted = { last_used_at: JAN_1, accepted: 3, refused: { too_large: 2 } }
     await at.host.engine.transaction(async (tx) => {
-      if (hook) await addStats(tx, at.host.engine.dialect, [{ token_hash: hook.token_hash, ...counted }])
+      if (hook) await addLinkStats(tx, at.host.engine.dialect, [{ token_hash: hook.token_hash, ...counted }])
     })
     const { tokens } = await at.cli.call(list_of, { folder: 'main' })
     assert.deepEqual(
@@ -531,8 +537,8 @@ onEveryEngine('listing', (engine) => {
     assert.deepEqual(await jids('team'), ['hook:team/old', 'web:team'])
     assert.deepEqual(await jids('main'), ['hook:team/old', 'web:team'])
     assert.deepEqual(await jids('other'), ['web:other'])
-    await assert.rejects(jids('none'), refused('not_found', 'there is no group none'))
-    await assert.rejects(at.as(agent('main')).call(list_of, { folder: 'main' }), refused('forbidden'))
+    await assert.rejects(jids('none'), isRefusal('not_found', 'there is no group none'))
+    await assert.rejects(at.as(agent('main')).call(list_of, { folder: 'main' }), isRefusal('forbidden'))
   })
 })
 
@@ -544,7 +550,7 @@ onEveryEngine('revoking', (engine) => {
       await at.cli.call(issue_chat, { target_folder: 'main', ...(jid_suffix ? { jid_suffix } : {}) })
     assert.deepEqual(await at.as(agent('main')).call(revoke, { jid: 'web:main' }), { deleted: 2 })
     assert.deepEqual(await jidsOf(at), ['web:main/kept'])
-    await assert.rejects(at.as(agent('main')).call(revoke, { jid: 'web:main' }), refused('not_found', 'web:main'))
+    await assert.rejects(at.as(agent('main')).call(revoke, { jid: 'web:main' }), isRefusal('not_found', 'web:main'))
   })
 
   test('who is not admin of the owner is refused, even where it is delivered', async (t) => {
@@ -556,7 +562,7 @@ onEveryEngine('revoking', (engine) => {
     for (const caller of [agent('team'), agent('other'), person('github:1'), person('github:2')])
       await assert.rejects(
         at.as(caller).call(revoke, { jid: 'web:team' }),
-        refused('forbidden', /on the folder that issued web:team$/),
+        isRefusal('forbidden', /on the folder that issued web:team$/),
       )
     assert.deepEqual(await jidsOf(at), ['web:team'])
     await at.grant('github:1', 'admin', 'main')
@@ -568,11 +574,11 @@ onEveryEngine('revoking', (engine) => {
     await at.groups('team', 'team/a', 'team/a/b')
     for (const target_folder of ['team', 'team/a', 'team/a/b']) await at.cli.call(issue_chat, { target_folder })
     const inner = at.as(agent('team/a'))
-    await assert.rejects(inner.call(revoke, { jid: 'web:team/a' }), refused('forbidden', 'no rule'))
+    await assert.rejects(inner.call(revoke, { jid: 'web:team/a' }), isRefusal('forbidden', 'no rule'))
     await at.grant('folder:team/a', 'mcp:revoke_route_token', 'team/a')
     await inner.call(revoke, { jid: 'web:team/a' })
     await inner.call(revoke, { jid: 'web:team/a/b' })
-    await assert.rejects(inner.call(revoke, { jid: 'web:team' }), refused('forbidden', 'that issued web:team'))
+    await assert.rejects(inner.call(revoke, { jid: 'web:team' }), isRefusal('forbidden', 'that issued web:team'))
   })
 
   test('the end of either folder is the end of the token', async (t) => {
@@ -599,10 +605,10 @@ onEveryEngine('rows from before targets were recorded', (engine) => {
     const folderOf = (jid: string) => store.read((tx) => folderOfChat(tx, jid, () => routes.read(tx)))
     assert.deepEqual([await folderOf('web:team'), await folderOf('hook:a/b/c')], ['team', 'a/b'])
     await at.cli.call(issue_chat, { target_folder: 'team' })
-    await assert.rejects(at.as(agent('main')).call(issue_chat, { target_folder: 'team' }), refused('conflict'))
+    await assert.rejects(at.as(agent('main')).call(issue_chat, { target_folder: 'team' }), isRefusal('conflict'))
     await at.grant('folder:a', 'mcp:issue_webhook', 'a/**')
     const a = at.as(agent('a'))
-    await assert.rejects(a.call(issue_hook, { source_label: 'b', jid_suffix: 'c' }), refused('conflict'))
+    await assert.rejects(a.call(issue_hook, { source_label: 'b', jid_suffix: 'c' }), isRefusal('conflict'))
     await a.call(issue_hook, { target_folder: 'a/b', source_label: 'c' })
     assert.deepEqual(await at.cli.call(revoke, { jid: 'web:team' }), { deleted: 2 })
   })
@@ -624,7 +630,7 @@ onEveryEngine('audit', (engine) => {
     await at.groups('main', 'team')
     const [main, team] = [at.as(agent('main')), at.as(agent('team'))]
     const tokens: string[] = []
-    const deeds = await deedsOf(at, async () => {
+    const deeds = await auditedCalls(at, async () => {
       tokens.push((await main.call(issue_chat, { context: 'Be brief.' })).token)
       tokens.push((await main.call(issue_hook, { source_label: 'ci' })).token)
       await main.call(list, {})

@@ -1,29 +1,36 @@
 // Route tokens: bearer links that deliver to a folder. Minted on every face by these two verbs alone.
 import { z } from 'zod'
-import { groups } from '../core/groups.ts'
-import { LinkStats, linkStats } from '../core/link-stats.ts'
-import { defaultReach, hasReach, Reach } from '../core/reach.ts'
-import { oldReading } from '../core/resolve.ts'
-import { hashToken, RouteToken, routeTokens, verifyContext } from '../core/route-tokens.ts'
-import { parseScheme, schemeFault, secretFault } from '../core/signatures.ts'
-import { storedBytes } from '../core/storage-use.ts'
-import { reaches } from '../core/tiers.ts'
-import { Folder, Jid, prose, Segment, text } from '../core/values.ts'
+import { defaultReach, hasReach, Reach } from '../core/access/reach.ts'
+import { mayReachFolder } from '../core/access/tiers.ts'
+import { groups } from '../core/groups/groups.ts'
+import { LinkStats, linkStats } from '../core/links/link-stats.ts'
+import { createToken, hashToken } from '../core/links/link-token.ts'
+import { RouteToken, routeTokens, verifyContext } from '../core/links/route-tokens.ts'
+import { storedBytes } from '../core/links/storage-use.ts'
+import { parseSignatureScheme, signatureSchemeFault, signingSecretFault } from '../core/links/webhook-signatures.ts'
+import { legacyLinkFolder } from '../core/routing/chat-folder.ts'
+import { Folder, Jid, LabelSegment, multilineText, text } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
+import {
+  actingFolder,
+  hasTool,
+  hostOnly,
+  isAdmin,
+  mustHaveTool,
+  requireToolForAgents,
+} from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { list, Paging } from '../registry/crud.ts'
-import { hasTool, hostOnly, isAdmin, listed, mustHaveTool, ownFolder } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { listVerb, Paging } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 import type { Order } from '../store/table.ts'
 
-const TOKEN_BYTES = 32
 const NEWEST_FIRST: Order<z.output<typeof RouteToken>> = [
   ['created_at', 'desc'],
   ['token_hash', 'asc'],
 ]
 
 const Mint = z.object({
-  jid_suffix: Segment.optional().describe("Sets this link's chat apart from the folder's own"),
+  jid_suffix: LabelSegment.optional().describe("Sets this link's chat apart from the folder's own"),
   context: RouteToken.shape.context,
   target_folder: Folder.optional().describe(
     'Where it delivers; your own folder unless said. A person who administers several folders names it: the deepest of them that covers it issues the link',
@@ -32,10 +39,12 @@ const Mint = z.object({
     'Which of your tools messages through it may use: chat (in their own chat), work, or all; chat for a chat link and work for a webhook unless said',
   ),
 })
-const HookMint = Mint.extend({ source_label: Segment.describe('Who will post: becomes the sender of every message') })
+const HookMint = Mint.extend({
+  source_label: LabelSegment.describe('Who will post: becomes the sender of every message'),
+})
 const VerifiedMint = HookMint.extend({
-  verify: text(schemeFault),
-  verify_secret: prose(4096).meta({ writeOnly: true }),
+  verify: text(signatureSchemeFault),
+  verify_secret: multilineText(4096).meta({ writeOnly: true }),
 })
 const Minted = z.object({
   token: z.string().describe('The raw token, shown this once'),
@@ -62,15 +71,15 @@ const Listed = RouteToken.pick({
 type Mint = z.output<typeof Mint>
 type HookMint = z.output<typeof HookMint>
 
-export const routeTokensResource = resource({
+export const routeTokensResource = defineResource({
   of: routeTokens,
   title: 'RouteTokens',
   servedBy: 'routd',
   listKey: 'tokens',
   key: ['jid'],
   verbs: (table) => ({
-    list: list(table, 'tokens', {
-      needs: listed,
+    list: listVerb(table, 'tokens', {
+      needs: requireToolForAgents,
       order: NEWEST_FIRST,
       folder: 'owner_folder',
       when: 'See which links your folder has handed out.',
@@ -78,7 +87,7 @@ export const routeTokensResource = resource({
       toolReply: ({ tokens }) => ({ tokens }),
     }),
 
-    issue_chat: verb({
+    issue_chat: defineVerb({
       http: 'POST /chat',
       status: 201,
       tool: 'issue_chat_link',
@@ -86,14 +95,14 @@ export const routeTokensResource = resource({
       input: Mint,
       output: Minted,
       needs: mayMint,
-      actsFrom: ownerOf,
+      actingFolder: ownerOf,
       run: async (ctx, input) => {
         const target = await targetOf(ctx, input)
         return mint(ctx, input, { jid: joined('web', target, input.jid_suffix), url: (token) => `chat/${token}/` })
       },
     }),
 
-    issue_hook: verb({
+    issue_hook: defineVerb({
       http: 'POST /hook',
       status: 201,
       tool: 'issue_webhook',
@@ -101,23 +110,23 @@ export const routeTokensResource = resource({
       input: HookMint,
       output: Minted,
       needs: mayMint,
-      actsFrom: ownerOf,
+      actingFolder: ownerOf,
       run: (ctx, input) => mintHook(ctx, input),
     }),
 
     /** A hook that takes only signed requests (decision L18): no bearer and no socket reaches this. */
-    issue_verified: verb({
+    issue_verified: defineVerb({
       input: VerifiedMint,
       output: Minted,
       needs: hostOnly,
       run: (ctx, { verify, verify_secret, ...input }) => {
-        const fault = secretFault(parseScheme(verify), verify_secret)
+        const fault = signingSecretFault(parseSignatureScheme(verify), verify_secret)
         if (fault !== undefined) refuse('invalid', `the secret ${fault}`)
         return mintHook(ctx, input, { verify, secret: verify_secret })
       },
     }),
 
-    revoke: verb({
+    revoke: defineVerb({
       http: 'DELETE /{jid}',
       tool: 'revoke_route_token',
       when: 'Kill a link at once.',
@@ -135,7 +144,7 @@ export const routeTokensResource = resource({
     }),
 
     /** The command line's view: every link, or what one folder owns and what is delivered to it. */
-    list_of: verb({
+    list_of: defineVerb({
       reads: true,
       input: Paging.extend({ folder: Folder.optional() }),
       output: z.object({ tokens: z.array(Listed), next: z.string().optional() }),
@@ -164,16 +173,16 @@ async function withStats(ctx: Context, row: z.output<typeof RouteToken>): Promis
 
 /** A row from before targets were recorded reads its JID the old way (decision L6). */
 function deliveryOf({ jid, target_folder }: { jid: string; target_folder?: string | undefined }): string | undefined {
-  return target_folder ?? oldReading(jid)
+  return target_folder ?? legacyLinkFolder(jid)
 }
 
 async function targetOf(ctx: Context, { target_folder }: Mint): Promise<string> {
-  return target_folder ?? (await ownFolder(ctx))
+  return target_folder ?? (await actingFolder(ctx))
 }
 
 /** On the host, the folder that is named is the one that issues (decision L3). */
 async function ownerOf(ctx: Context, { target_folder }: Mint): Promise<string> {
-  return ctx.caller.kind === 'host' && target_folder !== undefined ? target_folder : ownFolder(ctx, target_folder)
+  return ctx.caller.kind === 'host' && target_folder !== undefined ? target_folder : actingFolder(ctx, target_folder)
 }
 
 /** An agent's grant must cover the target; a person's target must lie in the subtree that they mint for. */
@@ -184,7 +193,7 @@ async function mayMint(ctx: Context, input: Mint): Promise<void> {
   if (ctx.caller.kind === 'agent' || ctx.caller.kind === 'host') return
   const owner = await ownerOf(ctx, input)
   if (!(await hasTool(ctx, owner))) refuse('forbidden', `${ctx.tool}: not permitted on ${owner}`)
-  if (!reaches(owner, target)) refuse('forbidden', `${target} is not ${owner} and does not lie below it`)
+  if (!mayReachFolder(owner, target)) refuse('forbidden', `${target} is not ${owner} and does not lie below it`)
 }
 
 /** More than visitors usually have is given by those who could do all of it themselves. */
@@ -203,27 +212,27 @@ function joined(scheme: 'web' | 'hook', ...parts: (string | undefined)[]): strin
   return `${scheme}:${parts.filter((part) => part !== undefined).join('/')}`
 }
 
-interface Signed {
+interface SignatureSettings {
   readonly verify: string
   readonly secret: string
 }
 
-interface Shape {
+interface TokenTarget {
   jid: string
   url(token: string): string
   source_label?: string
-  signed?: Signed | undefined
+  signed?: SignatureSettings | undefined
 }
 
 type Minted = z.output<typeof Minted>
 
-async function mintHook(ctx: Context, input: HookMint, signed?: Signed): Promise<Minted> {
+async function mintHook(ctx: Context, input: HookMint, signed?: SignatureSettings): Promise<Minted> {
   const { source_label } = input
   const jid = joined('hook', await targetOf(ctx, input), source_label, input.jid_suffix)
   return mint(ctx, input, { jid, url: (token) => `hook/${token}`, source_label, signed })
 }
 
-async function mint(ctx: Context, input: Mint, { jid, url, source_label, signed }: Shape): Promise<Minted> {
+async function mint(ctx: Context, input: Mint, { jid, url, source_label, signed }: TokenTarget): Promise<Minted> {
   const target_folder = await targetOf(ctx, input)
   const owner_folder = await ownerOf(ctx, input)
   for (const folder of new Set([owner_folder, target_folder])) {
@@ -234,7 +243,7 @@ async function mint(ctx: Context, input: Mint, { jid, url, source_label, signed 
   if (taken && (taken.owner_folder !== owner_folder || deliveryOf(taken) !== target_folder)) {
     refuse('conflict', `${jid} is minted by another folder already`, 'choose another suffix')
   }
-  const token = Buffer.from(ctx.random.bytes(TOKEN_BYTES)).toString('base64url')
+  const token = createToken(ctx.random)
   const token_hash = hashToken(token)
   const context = input.context === '' ? undefined : input.context
   await routeTokens.insert(ctx.tx, {

@@ -1,8 +1,8 @@
 // Routes as rows: who may write which. Choosing among them is routing's; the tools' own shapes stand with the tool face.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { breakAudit, deedsOf } from '../../test/support/audit.ts'
-import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
+import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
 import { routesResource } from './routes.ts'
 
 const { list, create, update, delete: remove, set } = routesResource.verbs
@@ -29,17 +29,17 @@ onEveryEngine('routes', (engine) => {
     const made = await at.as(admin).call(create, { match: 'room=1', target: 'team/a' })
     assert.deepEqual(made, { id: made.id, seq: 0, match: 'room=1', target: 'team/a' })
     for (const target of ['other', 'main', 'teams', 'daemon:mail', 'builtin:drop', '{sender}', 'folder:other#x'])
-      await assert.rejects(at.as(admin).call(create, { target }), refused('forbidden', 'add_route: not permitted'))
+      await assert.rejects(at.as(admin).call(create, { target }), isRefusal('forbidden', 'add_route: not permitted'))
     for (const target of ['daemon:mail', 'builtin:echo', '{sender}', 'other'])
       await at.as(operator).call(create, { target })
-    await assert.rejects(at.as(person('github:2')).call(create, { target: 'team' }), refused('forbidden'))
+    await assert.rejects(at.as(person('github:2')).call(create, { target: 'team' }), isRefusal('forbidden'))
   })
 
   test('a target with a sender belongs to the folder above it', async (t) => {
     const at = await opened(t, engine)
     await at.as(admin).call(create, { target: 'team/{sender}' })
     await at.as(agent('team/a')).call(create, { target: 'team/a/guest-{sender}#topic' })
-    await assert.rejects(at.as(agent('team/a')).call(create, { target: 'team/{sender}' }), refused('forbidden'))
+    await assert.rejects(at.as(agent('team/a')).call(create, { target: 'team/{sender}' }), isRefusal('forbidden'))
     assert.equal((await at.as(admin).call(list, {})).routes.length, 2)
   })
 
@@ -47,8 +47,8 @@ onEveryEngine('routes', (engine) => {
     const at = await opened(t, engine)
     await at.as(admin).call(create, { match: 'room=1', target: 'team' })
     const { id } = await at.as(admin).call(create, { match: 'room=2', target: 'team' })
-    await assert.rejects(at.as(admin).call(create, { match: 'room=1', target: 'team' }), refused('conflict'))
-    await assert.rejects(at.as(admin).call(update, { id, match: 'room=1' }), refused('conflict'))
+    await assert.rejects(at.as(admin).call(create, { match: 'room=1', target: 'team' }), isRefusal('conflict'))
+    await assert.rejects(at.as(admin).call(update, { id, match: 'room=1' }), isRefusal('conflict'))
     assert.deepEqual(await linesOf(at), ['0 room=1 team', '0 room=2 team'])
   })
 
@@ -57,25 +57,25 @@ onEveryEngine('routes', (engine) => {
     const { id } = await at.as(admin).call(create, { match: 'room=1', target: 'team' })
     const changed = await at.as(admin).call(update, { id, seq: -3, observe_window_chars: 100 })
     assert.deepEqual(changed, { id, seq: -3, match: 'room=1', target: 'team', observe_window_chars: 100 })
-    await assert.rejects(at.as(admin).call(update, { id, target: 'other' }), refused('forbidden', 'on other'))
+    await assert.rejects(at.as(admin).call(update, { id, target: 'other' }), isRefusal('forbidden', 'on other'))
     // Where it leads is told to nobody who may not change it.
-    const no = (which: number) => refused('forbidden', new RegExp(`not permitted on route ${which}$`))
+    const no = (which: number) => isRefusal('forbidden', new RegExp(`not permitted on route ${which}$`))
     const { id: theirs } = await at.as(operator).call(create, { target: 'other' })
     await assert.rejects(at.as(admin).call(update, { id: theirs, target: 'team' }), no(theirs))
-    await assert.rejects(at.as(admin).call(update, { id: 99, seq: 1 }), refused('not_found', 'there is no route 99'))
+    await assert.rejects(at.as(admin).call(update, { id: 99, seq: 1 }), isRefusal('not_found', 'there is no route 99'))
     assert.deepEqual(await at.as(admin).call(update, { id }), changed)
-    await assert.rejects(at.as(admin).call(update, { id, match: 'rom=1' }), refused('invalid', 'unknown key "rom"'))
+    await assert.rejects(at.as(admin).call(update, { id, match: 'rom=1' }), isRefusal('invalid', 'unknown key "rom"'))
   })
 
   test('a route is deleted by who may write it', async (t) => {
     const at = await opened(t, engine)
     const { id } = await at.as(admin).call(create, { target: 'team' })
     for (const caller of [agent('other'), person('github:2')])
-      await assert.rejects(at.as(caller).call(remove, { id }), refused('forbidden', /not permitted on route \d+$/))
+      await assert.rejects(at.as(caller).call(remove, { id }), isRefusal('forbidden', /not permitted on route \d+$/))
     // The guard of the default route is the agent's against itself.
-    await assert.rejects(at.as(agent('team')).call(remove, { id }), refused('forbidden', 'your own default route'))
+    await assert.rejects(at.as(agent('team')).call(remove, { id }), isRefusal('forbidden', 'your own default route'))
     assert.deepEqual(await at.as(admin).call(remove, { id }), { deleted: true, id })
-    await assert.rejects(at.as(admin).call(remove, { id }), refused('not_found'))
+    await assert.rejects(at.as(admin).call(remove, { id }), isRefusal('not_found'))
   })
 
   test('a chat that a glob leads to another folder cannot be taken', async (t) => {
@@ -83,7 +83,7 @@ onEveryEngine('routes', (engine) => {
     await at.as(operator).call(create, { match: 'platform=sandbox room=sales-*', target: 'other' })
     const { id } = await at.as(agent('team')).call(create, { seq: 4, match: 'room=ours', target: 'team' })
     const before = await linesOf(at)
-    const taking = refused('forbidden', /"[^"]*sales[^"]*" takes a chat of another folder$/)
+    const taking = isRefusal('forbidden', /"[^"]*sales[^"]*" takes a chat of another folder$/)
     for (const caller of [agent('team'), admin])
       for (const match of ['room=sales-9', 'chat_jid=sandbox:sales-9', 'room=*sales-? verb=mention']) {
         const route = { seq: -1, match, target: 'team' }
@@ -105,7 +105,7 @@ onEveryEngine('routes', (engine) => {
     await at.as(operator).call(create, { match: 'room=theirs', target: 'other' })
     await assert.rejects(
       at.as(admin).call(update, { id, seq: 0, match: 'room=theirs' }),
-      refused('forbidden', '"room=theirs" takes a chat of another folder'),
+      isRefusal('forbidden', '"room=theirs" takes a chat of another folder'),
     )
     await at.as(admin).call(update, { id, seq: 1, match: 'room=theirs' })
   })
@@ -134,7 +134,7 @@ onEveryEngine('routes', (engine) => {
     assert.deepEqual(await seen(admin), ['team', 'team/a', 'team'])
     assert.deepEqual(await seen(person('github:2')), [])
     assert.equal((await seen(agent('main'))).length, 5)
-    await assert.rejects(seen(agent('team')), refused('forbidden', 'no rule of tier 1'))
+    await assert.rejects(seen(agent('team')), isRefusal('forbidden', 'no rule of tier 1'))
   })
 })
 
@@ -166,24 +166,27 @@ onEveryEngine('replacing a subtree', (engine) => {
     await at.as(operator).call(create, { target: 'other' })
     await at.as(admin).call(set, wanted('team/a'))
     assert.deepEqual(await linesOf(at), ['0  other', '1  team/a'])
-    await assert.rejects(at.as(admin).call(set, wanted('other')), refused('forbidden', 'other lies outside team'))
-    await assert.rejects(at.as(person('github:1', 'other')).call(set, wanted()), refused('forbidden', 'on other/**'))
+    await assert.rejects(at.as(admin).call(set, wanted('other')), isRefusal('forbidden', 'other lies outside team'))
+    await assert.rejects(at.as(person('github:1', 'other')).call(set, wanted()), isRefusal('forbidden', 'on other/**'))
   })
 
   test('who is denied a part, or holds only the top, cannot replace the whole', async (t) => {
     const at = await opened(t, engine)
     await at.grant('github:1', 'mcp:set_routes', 'team/a', 'deny')
-    await assert.rejects(at.as(admin).call(set, wanted('team')), refused('forbidden', 'on team/**'))
+    await assert.rejects(at.as(admin).call(set, wanted('team')), isRefusal('forbidden', 'on team/**'))
     await at.grant('folder:team', 'mcp:set_routes', 'team/a', 'deny')
-    await assert.rejects(at.as(agent('team')).call(set, wanted('team')), refused('forbidden', 'on team/**'))
+    await assert.rejects(at.as(agent('team')).call(set, wanted('team')), isRefusal('forbidden', 'on team/**'))
     await at.grant('github:3', 'admin', 'team')
-    await assert.rejects(at.as(person('github:3')).call(set, wanted('team')), refused('forbidden', 'on team/**'))
+    await assert.rejects(at.as(person('github:3')).call(set, wanted('team')), isRefusal('forbidden', 'on team/**'))
   })
 
   test('an agent keeps its default route, however it is written', async (t) => {
     const at = await opened(t, engine)
     await at.as(operator).call(create, { match: 'room=1', target: 'folder:team' })
-    await assert.rejects(at.as(agent('team')).call(set, wanted('team')), refused('forbidden', 'your own default route'))
+    await assert.rejects(
+      at.as(agent('team')).call(set, wanted('team')),
+      isRefusal('forbidden', 'your own default route'),
+    )
     await at.as(agent('team')).call(set, { routes: [{ match: 'room=2', target: 'team' }] })
     assert.deepEqual(await linesOf(at), ['0 room=2 team'])
   })
@@ -200,9 +203,9 @@ onEveryEngine('replacing a subtree', (engine) => {
     const at = await opened(t, engine)
     await at.as(agent('team')).call(set, wanted('team'))
     const many = Array.from({ length: 500 }, (_, seq) => ({ seq, target: seq === 499 ? 'builtin:none' : 'team' }))
-    await assert.rejects(at.as(agent('team')).call(set, { routes: many }), refused('invalid', 'routes.499.target'))
+    await assert.rejects(at.as(agent('team')).call(set, { routes: many }), isRefusal('invalid', 'routes.499.target'))
     const twice = { routes: [{ target: 'team' }, { target: 'team', observe_window_chars: 1 }] }
-    await assert.rejects(at.as(agent('team')).call(set, twice), refused('invalid', 'one route twice'))
+    await assert.rejects(at.as(agent('team')).call(set, twice), isRefusal('invalid', 'one route twice'))
     assert.deepEqual(await linesOf(at), ['1  team'])
   })
 })
@@ -211,7 +214,7 @@ onEveryEngine('audit of routes', (engine) => {
   test('one row for each change and each refusal, none for a list', async (t) => {
     const at = await opened(t, engine)
     let id = 0
-    const deeds = await deedsOf(at, async () => {
+    const deeds = await auditedCalls(at, async () => {
       id = (await at.as(admin).call(create, { match: 'room=1', target: 'team' })).id
       await at.as(admin).call(update, { id, seq: 2 })
       await at.as(admin).call(list, {})

@@ -1,11 +1,11 @@
 // Scheduled tasks: made, changed, paused, resumed and cancelled. Document 001 section 3, decision T4.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { breakAudit, deedsOf } from '../../test/support/audit.ts'
-import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
+import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
 import { finishTurn, startTurn } from '../../test/support/turns.ts'
-import { routes } from '../core/routes.ts'
-import { scheduledTasks, taskRunLogs } from '../core/tasks.ts'
+import { routes } from '../core/routing/routes.ts'
+import { scheduledTasks, taskRunLogs } from '../core/schedule/tasks.ts'
 import { groupsResource } from './groups.ts'
 import { routeTokensResource } from './route-tokens.ts'
 import { routesResource } from './routes.ts'
@@ -49,9 +49,9 @@ onEveryEngine('scheduling', (engine) => {
     await at.as(agent('main')).call(issue_chat, { target_folder: 'team', jid_suffix: 'forms' })
     await at.as(agent('main')).call(issue_hook, { target_folder: 'team/a', source_label: 'ci', jid_suffix: 'x' })
     await at.host.engine.transaction(async (tx) => {
-      await routes.add(tx, { seq: 1, match: 'platform=telegram', target: 'other' })
-      await routes.add(tx, { seq: 0, match: 'room=42 verb=mention', target: 'team#observe' })
-      await routes.add(tx, { seq: 2, match: 'room=ghost', target: 'gone' })
+      await routes.insertReturning(tx, { seq: 1, match: 'platform=telegram', target: 'other' })
+      await routes.insertReturning(tx, { seq: 0, match: 'room=42 verb=mention', target: 'team#observe' })
+      await routes.insertReturning(tx, { seq: 2, match: 'room=ghost', target: 'gone' })
     })
     const chats = {
       team: 'team',
@@ -70,7 +70,7 @@ onEveryEngine('scheduling', (engine) => {
     for (const targetJid of ['discord:1/2', 'web:none', 'gone', 'discord:ghost', 'nonsense'])
       await assert.rejects(
         at.as(agent('main')).call(schedule, { targetJid, prompt: 'Look.' }),
-        refused('not_found', `no group is registered for ${targetJid}`),
+        isRefusal('not_found', `no group is registered for ${targetJid}`),
       )
   })
 
@@ -80,18 +80,18 @@ onEveryEngine('scheduling', (engine) => {
       await at.as(caller).call(schedule, { targetJid: 'team/a', prompt: 'Look.' })
       await assert.rejects(
         at.as(caller).call(schedule, { targetJid: 'other', prompt: 'Look.' }),
-        refused('forbidden', 'on other'),
+        isRefusal('forbidden', 'on other'),
       )
     }
     // Nor is it told to whom a chat belongs.
     await at.cli.call(routesResource.verbs.create, { match: 'room=77', target: 'other' })
     await assert.rejects(
       at.as(agent('team')).call(schedule, { targetJid: 'telegram:77', prompt: 'Look.' }),
-      refused('forbidden', /not permitted on telegram:77$/),
+      isRefusal('forbidden', /not permitted on telegram:77$/),
     )
     await assert.rejects(
       at.as(agent('team/a/b')).call(schedule, { targetJid: 'team', prompt: 'Look.' }),
-      refused('forbidden', 'tiers 0 to 1'),
+      isRefusal('forbidden', 'tiers 0 to 1'),
     )
   })
 
@@ -231,17 +231,17 @@ onEveryEngine('tasks', (engine) => {
     for (const verb of [pause, cancel])
       await assert.rejects(
         at.as(agent('team')).call(verb, { id: 'none' }),
-        refused('not_found', 'there is no task none'),
+        isRefusal('not_found', 'there is no task none'),
       )
     assert.deepEqual(await at.as(agent('team')).call(resume, { id: 'none' }), { ok: true })
-    await assert.rejects(at.as(agent('a/b/c')).call(resume, { id: 'none' }), refused('forbidden'))
+    await assert.rejects(at.as(agent('a/b/c')).call(resume, { id: 'none' }), isRefusal('forbidden'))
   })
 
   test("another folder's task is its own", async (t) => {
     const at = await opened(t, engine)
     for (const caller of [agent('other'), person('github:2')]) {
       // Whose it is, is not told either: an agent without the tool is refused for its own folder.
-      const [id, no] = ['team-mem-0', refused('forbidden', /not permitted on (?:task team-mem-0$|other )/)]
+      const [id, no] = ['team-mem-0', isRefusal('forbidden', /not permitted on (?:task team-mem-0$|other )/)]
       for (const verb of [pause, resume, cancel]) await assert.rejects(at.as(caller).call(verb, { id }), no)
       await assert.rejects(at.as(caller).call(update, { id, prompt: 'Else.' }), no)
     }
@@ -275,10 +275,10 @@ onEveryEngine('tasks', (engine) => {
       [{ cron: '61 * * * *' }, 'invalid cron'],
       [{ prompt: ' ' }, 'prompt must not be empty'],
       [{ status: 'completed' }, 'status must be one of active, paused'],
-      [{ owner: 'other' }, 'owner is not known here'],
-      [{ next_run: JAN_1 }, 'next_run is not known here'],
+      [{ owner: 'other' }, 'unknown field "owner"'],
+      [{ next_run: JAN_1 }, 'unknown field "next_run"'],
     ] as const)
-      await assert.rejects(at.as(admin).call(update, { id: 't', ...input }), refused('invalid', sentence))
+      await assert.rejects(at.as(admin).call(update, { id: 't', ...input }), isRefusal('invalid', sentence))
     assert.deepEqual(await find(at, 't'), once)
   })
 
@@ -308,13 +308,13 @@ onEveryEngine('tasks', (engine) => {
     assert.deepEqual(await owners(admin), ['team', 'team/a'])
     assert.deepEqual(await owners(agent('main')), ['main', 'other', 'team', 'team/a'])
     assert.deepEqual(await owners(person('github:2')), [])
-    await assert.rejects(owners(agent('a/b/c')), refused('forbidden', 'tiers 0 to 1'))
+    await assert.rejects(owners(agent('a/b/c')), isRefusal('forbidden', 'tiers 0 to 1'))
   })
 
   test('one audit row for each change and each refusal, and no change without one', async (t) => {
     const at = await opened(t, engine)
     let id = ''
-    const deeds = await deedsOf(at, async () => {
+    const deeds = await auditedCalls(at, async () => {
       id = (await at.as(agent('team')).call(schedule, { targetJid: 'team', prompt: 'Look.', cron: '60000' })).taskId
       await at.as(agent('team')).call(pause, { id })
       await at.as(agent('team')).call(resume, { id })

@@ -1,21 +1,28 @@
 // Scheduled tasks: prompts that fire by themselves. Served at /v1/tasks; its name everywhere else stays scheduled_tasks.
 import { z } from 'zod'
-import { runOnce } from '../core/firing.ts'
-import { groups } from '../core/groups.ts'
-import { reachOfPerson } from '../core/message-reach.ts'
-import type { Reach } from '../core/reach.ts'
-import { folderOfChat } from '../core/resolve.ts'
-import { mustBeSpaced, nextRun, nextRuns, parseSchedule, type Schedule } from '../core/schedule.ts'
-import { countTasks, lastRuns, removeCompleted, ScheduledTask, scheduledTasks, TaskRunLog } from '../core/tasks.ts'
+import type { Reach } from '../core/access/reach.ts'
+import { groups } from '../core/groups/groups.ts'
+import { reachOfPerson } from '../core/messages/message-reach.ts'
+import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { mustRespectMinInterval, nextRun, nextRuns, parseSchedule, type Schedule } from '../core/schedule/schedule.ts'
+import { runTaskOnce } from '../core/schedule/task-firing.ts'
+import {
+  countTasks,
+  lastRuns,
+  removeOldestCompleted,
+  ScheduledTask,
+  scheduledTasks,
+  TaskRunLog,
+} from '../core/schedule/tasks.ts'
+import { topicIn } from '../core/turns/turns.ts'
 import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { mustReachChat } from '../registry/chat-needs.ts'
+import { mustReachChat } from '../permissions/chat-access.ts'
+import { mustReachTask, visibleTaskFilter } from '../permissions/task-access.ts'
+import { hostOnly, mustHaveToolOver, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { list, mustFind } from '../registry/crud.ts'
-import { hostOnly, listed, mustHaveToolOver } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
-import { topicIn } from '../registry/saying.ts'
-import { mustReachTask, tasksInSight } from '../registry/task-sight.ts'
+import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 import type { Patch } from '../store/table.ts'
 
 type Task = z.output<typeof ScheduledTask>
@@ -41,37 +48,38 @@ const ScheduleTask = z.object({
     .describe("group: in the chat's own session; isolated: in a fresh one"),
 })
 
-export const scheduledTasksResource = resource({
+export const scheduledTasksResource = defineResource({
   of: scheduledTasks,
   title: 'ScheduledTasks',
   servedBy: 'routd',
   path: '/v1/tasks',
   exported: {
-    refers: { owner: 'groups' },
+    references: { owner: 'groups' },
     show: shownTask,
     check: (rows) => rows.map(timeFault).find((fault) => fault !== undefined),
     fill: fillTask,
   },
   verbs: (table) => ({
-    list: list(table, 'scheduled_tasks', {
-      needs: listed,
+    list: listVerb(table, 'scheduled_tasks', {
+      needs: requireToolForAgents,
       order: [['id', 'asc']],
       folder: 'owner',
-      keep: tasksInSight,
+      keep: visibleTaskFilter,
       when: 'See which tasks are scheduled.',
       reach: 'chat',
       tool: 'list_tasks',
+      tiers: { max: 1, granted: 1 },
       toolReply: ({ scheduled_tasks }) => scheduled_tasks,
     }),
 
     /** All that is known of one task. For the command line alone. */
-    show: verb({
+    show: defineVerb({
       reads: true,
       input: Id,
       output: z.object({ task: ScheduledTask, next_runs: z.array(z.string()), runs: z.array(TaskRunLog) }),
       needs: hostOnly,
       run: async (ctx, { id }) => {
-        const task = await mustFind(ctx, table, { id }, `task ${id}`)
+        const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
         // What is paused or over fires at none of its times.
         const next_runs = task.status === 'active' ? nextRuns(task, ctx.timeZone, NEXT_RUNS) : []
         return { task, next_runs, runs: await lastRuns(ctx.tx, id, LAST_RUNS) }
@@ -79,14 +87,14 @@ export const scheduledTasksResource = resource({
     }),
 
     /** Fires it once, now, whatever its state, and leaves its schedule alone. For the command line alone. */
-    run: verb({
+    run: defineVerb({
       input: Id,
       output: z.object({ message_id: z.string() }),
       needs: hostOnly,
-      says: true,
+      appendsMessages: true,
       run: async (ctx, { id }) => {
-        const task = await mustFind(ctx, table, { id }, `task ${id}`)
-        return { message_id: (await runOnce(ctx.tx, ctx, task)).id }
+        const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
+        return { message_id: (await runTaskOnce(ctx.tx, ctx, task)).id }
       },
       finish: async ({ host }, reply) => {
         host.signals.emit()
@@ -94,8 +102,9 @@ export const scheduledTasksResource = resource({
       },
     }),
 
-    schedule: verb({
+    schedule: defineVerb({
       tool: 'schedule_task',
+      tiers: { max: 1, granted: 1 },
       when: 'Have a prompt run later, or again and again.',
       reach: 'chat',
       input: ScheduleTask,
@@ -114,7 +123,7 @@ export const scheduledTasksResource = resource({
       },
     }),
 
-    update: verb({
+    update: defineVerb({
       http: 'PATCH /{id}',
       input: Id.extend({
         prompt: ScheduledTask.shape.prompt.optional(),
@@ -126,34 +135,36 @@ export const scheduledTasksResource = resource({
         context_mode: ScheduledTask.shape.context_mode.optional(),
       }),
       output: ScheduledTask,
-      needs: async (ctx, { id }) => mustOwn(ctx, await mustFind(ctx, table, { id }, `task ${id}`)),
+      needs: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
       run: async (ctx, { id, cron, status, ...patch }) => {
-        const task = await mustFind(ctx, table, { id }, `task ${id}`)
+        const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
         const changed = { ...moved(ctx, task, status), ...timed(ctx, task, cron) }
         if (changed.status === 'active') await mustHaveActiveRoom(ctx, task.owner)
         const { prompt = task.prompt, context_mode = task.context_mode } = patch
         await table.update(ctx.tx, { id }, { prompt, context_mode, ...changed })
-        return mustFind(ctx, table, { id }, `task ${id}`)
+        return mustFindRow(ctx, table, { id }, `task ${id}`)
       },
     }),
 
-    pause: verb({
+    pause: defineVerb({
       tool: 'pause_task',
+      tiers: { max: 1, granted: 1 },
       when: 'Stop a task from firing, and keep it.',
       reach: 'chat',
       input: Id,
       toolInput: ById,
       output: Ok,
-      needs: async (ctx, { id }) => mustOwn(ctx, await mustFind(ctx, table, { id }, `task ${id}`)),
+      needs: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
       run: async (ctx, { id }) => {
-        const task = await mustFind(ctx, table, { id }, `task ${id}`)
+        const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
         await table.update(ctx.tx, { id }, moved(ctx, task, 'paused'))
         return OK
       },
     }),
 
-    resume: verb({
+    resume: defineVerb({
       tool: 'resume_task',
+      tiers: { max: 1, granted: 1 },
       when: 'Let a paused task fire again.',
       reach: 'chat',
       input: Id,
@@ -162,7 +173,7 @@ export const scheduledTasksResource = resource({
       needs: async (ctx, { id }) => {
         const task = await table.find(ctx.tx, { id })
         if (task) await mustOwn(ctx, task)
-        else await listed(ctx)
+        else await requireToolForAgents(ctx)
       },
       run: async (ctx, { id }) => {
         const task = await table.find(ctx.tx, { id })
@@ -173,15 +184,16 @@ export const scheduledTasksResource = resource({
       },
     }),
 
-    delete: verb({
+    delete: defineVerb({
       http: 'DELETE /{id}',
       tool: 'cancel_task',
+      tiers: { max: 1, granted: 1 },
       when: 'Remove a task for good.',
       reach: 'chat',
       input: Id,
       toolInput: ById,
       output: Ok,
-      needs: async (ctx, { id }) => mustOwn(ctx, await mustFind(ctx, table, { id }, `task ${id}`)),
+      needs: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
       run: async (ctx, { id }) => {
         await table.remove(ctx.tx, { id })
         return OK
@@ -227,7 +239,7 @@ async function reachOfMaker(ctx: Context, folder: string): Promise<Reach> {
 /** The command line may give any interval that the scheduler can keep. */
 function allowedSchedule(ctx: Context, cron: string | undefined): Schedule {
   const timing = parseSchedule(cron, ctx.clock.now(), ctx.timeZone)
-  if (ctx.caller.kind !== 'host') mustBeSpaced(timing, ctx.limits.taskIntervalMs)
+  if (ctx.caller.kind !== 'host') mustRespectMinInterval(timing, ctx.limits.taskIntervalMs)
   return timing
 }
 
@@ -249,7 +261,7 @@ async function makeRoom(ctx: Context, owner: string): Promise<void> {
   if (max === 0 || ctx.caller.kind === 'host') return
   const excess = (await countTasks(ctx.tx, owner)) - max + 1
   if (excess <= 0) return
-  const removed = await removeCompleted(ctx.tx, owner, excess)
+  const removed = await removeOldestCompleted(ctx.tx, owner, excess)
   if (removed < excess)
     refuse('conflict', `${owner} has ${max} tasks, which is the most that is allowed`, 'cancel one of them first')
 }
@@ -288,7 +300,7 @@ function timeFault({ cron, next_run }: Task): string | undefined {
 
 /** A manifest says when a task with a cron runs, never when next: an old export must not rewind a schedule. */
 function fillTask(ctx: Context, row: Task, current: Task | undefined): Task {
-  const status = standing(row, current)
+  const status = statusAfterApply(row, current)
   const task = { ...row, status, created_at: row.created_at ?? current?.created_at ?? ctx.now }
   if (row.cron === undefined) return { ...task, next_run: singleRun(ctx, { ...row, status }, current) }
   const isResumed = current?.status === 'paused' && status === 'active'
@@ -309,7 +321,7 @@ function singleRun(ctx: Context, { status, next_run }: Task, current: Task | und
 }
 
 /** What runs goes on running, and a single run that is over is over, whatever an old export remembers. */
-function standing(row: Task, current: Task | undefined): Task['status'] {
+function statusAfterApply(row: Task, current: Task | undefined): Task['status'] {
   if (row.status === 'paused' || row.status === 'completed') return row.status
   if (current?.status === 'completed' && row.cron === undefined) return 'completed'
   return current?.status === 'firing' ? 'firing' : 'active'

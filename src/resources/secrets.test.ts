@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { agent, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
-import { openKeyring } from '../core/seal.ts'
-import { secretContext } from '../core/secrets.ts'
-import { call } from '../registry/call.ts'
-import { run } from '../store/statement.ts'
+import { agent, isRefusal, onEveryEngine, person, testHost } from '../../test/support/host.ts'
+import { run } from '../../test/support/sql.ts'
+import { openKeyring } from '../core/secrets/keyring.ts'
+import { secretContext } from '../core/secrets/secrets.ts'
+import { callVerb } from '../registry/call.ts'
 import { auditResource } from './audit.ts'
 import { secretsResource } from './secrets.ts'
 
@@ -24,7 +24,7 @@ onEveryEngine('secrets', (engine) => {
     assert.ok(sealed instanceof Uint8Array)
     assert.ok(!Buffer.from(sealed).toString('latin1').includes('word'))
     assert.equal(host.keyring.open(sealed, secretContext(KEY)).toString(), 'päss\nword')
-    assert.throws(() => host.keyring.open(sealed, secretContext({ ...KEY, key: 'OTHER' })), refused('unavailable'))
+    assert.throws(() => host.keyring.open(sealed, secretContext({ ...KEY, key: 'OTHER' })), isRefusal('unavailable'))
   })
 
   test('the audit row of a secret has no value', async (t) => {
@@ -52,16 +52,22 @@ onEveryEngine('secrets', (engine) => {
   test('empty values, bad keys, unknown folders and unknown members are refused and change nothing', async (t) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('team')
-    await assert.rejects(cli.call(create, { ...KEY, value: '' }), refused('invalid', 'value must not be empty'))
-    await assert.rejects(cli.call(create, { ...KEY, key: 'api-key', value: 'x' }), refused('invalid', 'key must match'))
-    await assert.rejects(cli.call(create, { ...KEY, owner: 'nobody', value: 'x' }), refused('not_found', 'nobody'))
-    await assert.rejects(cli.call(create, { ...KEY, owner: '../x', value: 'x' }), refused('invalid', 'owner'))
-    await assert.rejects(cli.call(create, { ...KEY, value: 'x', created_at: 'now' }), refused('invalid', 'created_at'))
-    await assert.rejects(cli.call(create, { ...KEY, value: 'x'.repeat(65_537) }), refused('invalid', 'longer'))
+    await assert.rejects(cli.call(create, { ...KEY, value: '' }), isRefusal('invalid', 'value must not be empty'))
+    await assert.rejects(
+      cli.call(create, { ...KEY, key: 'api-key', value: 'x' }),
+      isRefusal('invalid', 'key must match'),
+    )
+    await assert.rejects(cli.call(create, { ...KEY, owner: 'nobody', value: 'x' }), isRefusal('not_found', 'nobody'))
+    await assert.rejects(cli.call(create, { ...KEY, owner: '../x', value: 'x' }), isRefusal('invalid', 'owner'))
+    await assert.rejects(
+      cli.call(create, { ...KEY, value: 'x', created_at: 'now' }),
+      isRefusal('invalid', 'created_at'),
+    )
+    await assert.rejects(cli.call(create, { ...KEY, value: 'x'.repeat(65_537) }), isRefusal('invalid', 'longer'))
     for (const character of ['\u0000', '\u001b', '\r', '\u007f', '\u0080'])
       await assert.rejects(
         cli.call(create, { ...KEY, value: `x${character}--bind` }),
-        refused('invalid', /^value must not contain control characters other than tab and newline$/),
+        isRefusal('invalid', /^value must not contain control characters other than tab and newline$/),
       )
     const { secrets } = await cli.call(list_of, { scope_kind: 'folder', owner: 'team' })
     assert.deepEqual(secrets, [])
@@ -72,7 +78,7 @@ onEveryEngine('secrets', (engine) => {
     await groups('team')
     await cli.call(create, { ...KEY, value: 'x' })
     await cli.call(remove, KEY)
-    await assert.rejects(cli.call(remove, KEY), refused('not_found', 'API_KEY'))
+    await assert.rejects(cli.call(remove, KEY), isRefusal('not_found', 'API_KEY'))
   })
 
   test("a folder's secrets are its admins', a person's their own and the operators'", async (t) => {
@@ -82,15 +88,15 @@ onEveryEngine('secrets', (engine) => {
     await operator('github:9')
     const [admin, boss] = [as(person('github:1')), as(person('github:9'))]
     await admin.call(create, { ...KEY, value: 'x' })
-    await assert.rejects(admin.call(create, { ...KEY, owner: 'other', value: 'x' }), refused('forbidden'))
+    await assert.rejects(admin.call(create, { ...KEY, owner: 'other', value: 'x' }), isRefusal('forbidden'))
     await admin.call(create, { scope_kind: 'user', owner: 'github:1', key: 'MINE', value: 'x' })
     await assert.rejects(
       admin.call(create, { scope_kind: 'user', owner: 'github:2', key: 'HIS', value: 'x' }),
-      refused('forbidden'),
+      isRefusal('forbidden'),
     )
     await boss.call(create, { scope_kind: 'user', owner: 'github:2', key: 'HIS', value: 'x' })
-    await assert.rejects(as(agent('team')).call(create, { ...KEY, value: 'x' }), refused('forbidden'))
-    await assert.rejects(admin.call(list_of, { scope_kind: 'folder', owner: 'team' }), refused('forbidden', 'host'))
+    await assert.rejects(as(agent('team')).call(create, { ...KEY, value: 'x' }), isRefusal('forbidden'))
+    await assert.rejects(admin.call(list_of, { scope_kind: 'folder', owner: 'team' }), isRefusal('forbidden', 'host'))
   })
 })
 
@@ -99,6 +105,6 @@ test('without SECRETS_KEY nothing is stored', async (t) => {
   await groups('team')
   const bare = { ...host, keyring: openKeyring(undefined) }
   const asking = { host: bare, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-  await assert.rejects(call(asking, create, { ...KEY, value: 'x' }), refused('unavailable', 'SECRETS_KEY'))
+  await assert.rejects(callVerb(asking, create, { ...KEY, value: 'x' }), isRefusal('unavailable', 'SECRETS_KEY'))
   assert.deepEqual((await cli.call(list_of, { scope_kind: 'folder', owner: 'team' })).secrets, [])
 })

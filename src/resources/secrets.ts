@@ -1,23 +1,23 @@
 // Secrets: written and deleted, never read back. Sealed before they reach the store.
-import { principalOf } from '../core/caller.ts'
-import { groups } from '../core/groups.ts'
-import { Secret, SecretName, secretContext, secrets } from '../core/secrets.ts'
+import { principalOf } from '../core/access/caller.ts'
+import { groups } from '../core/groups/groups.ts'
+import { Secret, SecretName, secretContext, secrets } from '../core/secrets/secrets.ts'
 import { codePoints, EnvValue, FOLDER_SHAPE, folderFault, SUB_SHAPE, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
+import { hostOnly, INSTANCE_SCOPE, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listing, Paging, pageOf } from '../registry/crud.ts'
-import { hostOnly, INSTANCE, mustHaveTool } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { listPage, listSchema, Paging } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const VALUE_MAX = 65_536
 
-export const secretsResource = resource({
+export const secretsResource = defineResource({
   of: secrets,
   title: 'Secrets',
   servedBy: 'routd',
   exported: { ignoredByApply: true, omit: ['value'] },
   verbs: (table) => ({
-    create: verb({
+    create: defineVerb({
       http: 'POST /',
       status: 201,
       input: SecretName.extend({
@@ -45,7 +45,7 @@ export const secretsResource = resource({
       },
     }),
 
-    delete: verb({
+    delete: defineVerb({
       http: 'DELETE /{pk}',
       input: SecretName,
       needs: async (ctx, key) => {
@@ -60,13 +60,13 @@ export const secretsResource = resource({
       },
     }),
 
-    list_of: verb({
+    list_of: defineVerb({
       reads: true,
       input: Paging.extend({ scope_kind: Secret.shape.scope_kind, owner: Secret.shape.owner }),
-      output: listing(table, 'secrets'),
+      output: listSchema(table, 'secrets'),
       needs: hostOnly,
       run: async (ctx, { scope_kind, owner, ...paging }) => {
-        const page = await pageOf(ctx, table, 'secrets', {
+        const page = await listPage(ctx, table, 'secrets', {
           where: { scope_kind, owner },
           order: [['key', 'asc']],
           ...paging,
@@ -92,7 +92,7 @@ async function mustBeGroup({ tx }: Context, folder: string): Promise<void> {
 async function mayKeep(ctx: Context, { scope_kind, owner }: SecretName): Promise<void> {
   if (scope_kind === 'user') {
     if (ctx.caller.kind === 'person' && principalOf(ctx.caller) === owner) return
-    return mustHaveTool(ctx, INSTANCE)
+    return mustHaveTool(ctx, INSTANCE_SCOPE)
   }
   await mustHaveTool(ctx, owner)
 }

@@ -1,11 +1,11 @@
 // Sign-in sessions: one row for each family of refresh tokens. Read, and revoked.
 import { z } from 'zod'
-import { principalOf } from '../core/caller.ts'
+import { principalOf } from '../core/access/caller.ts'
 import { line, Timestamp } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { list, mustFind } from '../registry/crud.ts'
-import { hasTool, INSTANCE, listed } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { hasTool, INSTANCE_SCOPE, requireToolForAgents } from '../registry/authorization.ts'
+import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 import { Table } from '../store/table.ts'
 
 const Session = z
@@ -34,29 +34,29 @@ const sessions = new Table({
   ],
 })
 
-export const sessionsResource = resource({
+export const sessionsResource = defineResource({
   of: sessions,
   title: 'Sessions',
   servedBy: 'authd',
   verbs: (table) => ({
-    list: list(table, 'sessions', {
-      needs: listed,
+    list: listVerb(table, 'sessions', {
+      needs: requireToolForAgents,
       order: [
         ['started_at', 'desc'],
         ['family_id', 'asc'],
       ],
       keep: async (ctx) => {
-        const [mayAll, own] = [await hasTool(ctx, INSTANCE), principalOf(ctx.caller)]
+        const [mayAll, own] = [await hasTool(ctx, INSTANCE_SCOPE), principalOf(ctx.caller)]
         return ({ sub }) => mayAll || sub === own
       },
     }),
 
-    delete: verb({
+    delete: defineVerb({
       http: 'DELETE /{family_id}',
       input: Session.pick({ family_id: true }),
       needs: async (ctx, { family_id }) => {
-        const session = await mustFind(ctx, table, { family_id }, 'such session')
-        if (session.sub === principalOf(ctx.caller) || (await hasTool(ctx, INSTANCE))) return
+        const session = await mustFindRow(ctx, table, { family_id }, 'such session')
+        if (session.sub === principalOf(ctx.caller) || (await hasTool(ctx, INSTANCE_SCOPE))) return
         refuse('not_found', 'there is no such session')
       },
       run: async (ctx, { family_id }) => {

@@ -1,28 +1,28 @@
 // Signing keys: which ones there are and how they stand, and the bearers that are signed with them. Never the keys
 // themselves.
 import { z } from 'zod'
-import { groups } from '../core/groups.ts'
-import { signingKeys } from '../core/signing-keys.ts'
+import { groups } from '../core/groups/groups.ts'
+import { signingKeys } from '../core/secrets/signing-keys.ts'
 import { Folder } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { list } from '../registry/crud.ts'
-import { granted, hostOnly, INSTANCE } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { hostOnly, INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
+import { listVerb } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
-export const signingKeysResource = resource({
+export const signingKeysResource = defineResource({
   of: signingKeys,
   title: 'SigningKeys',
   servedBy: 'authd',
   verbs: (table) => ({
-    list: list(table, 'signing_keys', {
-      needs: granted(() => INSTANCE),
+    list: listVerb(table, 'signing_keys', {
+      needs: requireTool(() => INSTANCE_SCOPE),
       order: [
         ['created_at', 'desc'],
         ['kid', 'asc'],
       ],
     }),
 
-    issue_bearer: verb({
+    issue_bearer: defineVerb({
       input: z.object({
         sub: z.string().describe('Whom the bearer names'),
         folder: Folder.optional().describe('The folder that the person acts from'),
@@ -32,7 +32,7 @@ export const signingKeysResource = resource({
       needs: hostOnly,
       // Signing reads the key in a transaction of its own; the bearer is handed out when the audit row is committed.
       prepare: async ({ host }, { sub, folder, ttl_ms: ttlMs }) => {
-        const { issueBearer } = await import('../core/bearers.ts')
+        const { issueBearer } = await import('../core/access/bearers.ts')
         return issueBearer(host, { sub, folder, ttlMs, kind: sub.startsWith('service:') ? 'service' : 'user' })
       },
       run: async ({ tx, instance }, { folder }, bearer) => {

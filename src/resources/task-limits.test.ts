@@ -1,10 +1,10 @@
 // How many tasks agents and people may make, and how often they may fire.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { agent, type EngineName, onEveryEngine, person, refused, testHost } from '../../test/support/host.ts'
-import { AGENT_LIMITS, type AgentLimits } from '../core/agent-limits.ts'
-import { countTasks, scheduledTasks } from '../core/tasks.ts'
-import { run } from '../store/statement.ts'
+import { agent, type EngineName, isRefusal, onEveryEngine, person, testHost } from '../../test/support/host.ts'
+import { run } from '../../test/support/sql.ts'
+import { AGENT_LIMITS, type AgentLimits } from '../core/access/agent-limits.ts'
+import { countTasks, scheduledTasks } from '../core/schedule/tasks.ts'
 import { scheduledTasksResource } from './scheduled-tasks.ts'
 
 const { schedule, update, pause, resume, delete: cancel } = scheduledTasksResource.verbs
@@ -34,7 +34,7 @@ async function open(t: TestContext, engine: EngineName, limits: Partial<AgentLim
 onEveryEngine('the tasks of a folder', (engine) => {
   test('are as many active ones as the setting says; another is refused until one is paused or cancelled', async (t) => {
     const { team, ask, cli, as, count, ...at } = await open(t, engine, { activeTasksPerFolder: 2 })
-    const full = refused('conflict', 'team has 2 active tasks, and 2 are allowed')
+    const full = isRefusal('conflict', 'team has 2 active tasks, and 2 are allowed')
     const [first, second] = [await ask(team), await ask(team, '0 9 * * *')]
     await assert.rejects(ask(team), full)
     await assert.rejects(ask(as(agent('main'))), full)
@@ -58,7 +58,7 @@ onEveryEngine('the tasks of a folder', (engine) => {
     const { team, ask, host } = await open(t, engine, { activeTasksPerFolder: 1 })
     const id = await ask(team, '0 9 * * *')
     await host.engine.transaction((tx) => scheduledTasks.update(tx, { id }, { status: 'firing' }))
-    await assert.rejects(ask(team), refused('conflict'))
+    await assert.rejects(ask(team), isRefusal('conflict'))
   })
 
   test('are as many as the setting says, of which completed ones make room, the oldest first', async (t) => {
@@ -69,7 +69,7 @@ onEveryEngine('the tasks of a folder', (engine) => {
       clock.advance(1000)
     }
     const [first = '', second = '', third = ''] = made
-    await assert.rejects(ask(team), refused('conflict', 'team has 3 tasks, which is the most that is allowed'))
+    await assert.rejects(ask(team), isRefusal('conflict', 'team has 3 tasks, which is the most that is allowed'))
     assert.equal(await count(), 3)
     await complete(second)
     await complete(first)
@@ -96,7 +96,7 @@ onEveryEngine('the tasks of a folder', (engine) => {
   test('fire no more often than the shortest interval, unless the command line made them', async (t) => {
     const { team, ask, cli, as, count } = await open(t, engine)
     const tooOften = (ms: number) =>
-      refused('invalid', `invalid cron "${ms}": an interval must be at least 60000 milliseconds`)
+      isRefusal('invalid', `invalid cron "${ms}": an interval must be at least 60000 milliseconds`)
     const id = await ask(team, '60000')
     for (const ms of [59_999, 1000]) await assert.rejects(ask(team, String(ms)), tooOften(ms))
     await assert.rejects(as(person('github:1')).call(update, { id, cron: '59999' }), tooOften(59_999))
@@ -104,6 +104,6 @@ onEveryEngine('the tasks of a folder', (engine) => {
     await ask(team, '* * * * *')
     await ask(cli, '1000')
     await cli.call(update, { id, cron: '1000' })
-    await assert.rejects(ask(cli, '999'), refused('invalid', /at least 1000 milliseconds/))
+    await assert.rejects(ask(cli, '999'), isRefusal('invalid', /at least 1000 milliseconds/))
   })
 })

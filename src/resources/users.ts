@@ -1,18 +1,18 @@
 // What the instance keeps of people beyond their rights: their daily cap. For the command line alone.
 import { z } from 'zod'
-import { Budget, budgetOf, DailyCap, spentToday, User, users } from '../core/costs.ts'
-import { ACCOUNT_NAMESPACES, isAccount } from '../core/namespaces.ts'
+import { ACCOUNT_NAMESPACES, isAccount } from '../core/access/namespaces.ts'
+import { budgetOf, DailyBudget, DailyCap, spentToday, User, users } from '../core/turns/costs.ts'
 import { Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { hostOnly } from '../registry/authorization.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
-export const usersResource = resource({
+export const usersResource = defineResource({
   of: users,
   title: 'Users',
   servedBy: [],
   verbs: (table) => ({
-    set_budget: verb({
+    set_budget: defineVerb({
       input: z.object({ sub: Sub, daily: DailyCap }),
       needs: hostOnly,
       run: async (ctx, { sub, daily }) => {
@@ -27,10 +27,10 @@ export const usersResource = resource({
       },
     }),
 
-    budget: verb({
+    budget: defineVerb({
       reads: true,
       input: User.pick({ sub: true }),
-      output: Budget,
+      output: DailyBudget,
       needs: hostOnly,
       run: async (ctx, { sub }) => {
         const cap = (await table.find(ctx.tx, { sub }))?.cost_cap_cents_per_day

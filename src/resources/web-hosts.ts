@@ -1,33 +1,30 @@
 // Host bindings: which host name shows the published pages of which folder. Bound by the tool set_web_host.
-import { WebHost, webHosts } from '../core/web-hosts.ts'
-import { refuse } from '../lib/refusal.ts'
-import { list } from '../registry/crud.ts'
-import { granted, INSTANCE } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { WebHost, webHosts } from '../core/links/web-hosts.ts'
+import { INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
+import { listVerb, removeVerb } from '../registry/crud.ts'
+import { defineResource } from '../registry/resource.ts'
 
 /** The whole map is the instance's. */
-const operators = granted(() => INSTANCE)
+const operators = requireTool(() => INSTANCE_SCOPE)
 
-export const webHostsResource = resource({
+export const webHostsResource = defineResource({
   of: webHosts,
   title: 'WebHosts',
   servedBy: 'proxyd',
-  exported: { refers: { folder: 'groups' } },
+  exported: { references: { folder: 'groups' } },
   verbs: (table) => ({
-    list: list(table, 'web_hosts', {
+    list: listVerb(table, 'web_hosts', {
       needs: operators,
       order: [['hostname', 'asc']],
       when: 'See which host names show the published pages of which folder.',
     }),
 
-    delete: verb({
-      http: 'DELETE /{hostname}',
+    delete: removeVerb(table, {
       when: 'Stop showing the published pages of a folder under a host name.',
       input: WebHost.pick({ hostname: true }),
       needs: operators,
-      run: async (ctx, { hostname }) => {
-        if ((await table.remove(ctx.tx, { hostname })) === 0) refuse('not_found', `${hostname} is bound to no folder`)
-      },
+      what: ({ hostname }) => `host ${hostname}`,
+      missing: ({ hostname }) => `${hostname} is bound to no folder`,
     }),
   }),
 })

@@ -1,8 +1,8 @@
 // Web routes: who may publish which path, and where it may lead.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { breakAudit, deedsOf } from '../../test/support/audit.ts'
-import { agent, onEveryEngine, person, refused, type TestHost, testHost } from '../../test/support/host.ts'
+import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
+import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
 import type { RefusalCode } from '../lib/refusal.ts'
 import { groupsResource } from './groups.ts'
 import { proxydRoutesResource } from './proxyd-routes.ts'
@@ -33,14 +33,14 @@ onEveryEngine('web routes', (engine) => {
     const at = await opened(t, engine)
     const route = { path_prefix: '/pub/team/a/', access: 'public', folder: 'team/a' }
     assert.deepEqual(await at.as(admin).call(create, route), { ...route, created_at: JAN_1 })
-    await assert.rejects(at.as(admin).call(create, route), refused('conflict', 'has a route already'))
+    await assert.rejects(at.as(admin).call(create, route), isRefusal('conflict', 'has a route already'))
     const theirs = { path_prefix: '/pub/other/', access: 'public', folder: 'other' }
-    await assert.rejects(at.as(admin).call(create, theirs), refused('forbidden', 'on other'))
-    await assert.rejects(at.as(admin).call(create, { ...theirs, folder: 'team' }), refused('forbidden', 'slot'))
+    await assert.rejects(at.as(admin).call(create, theirs), isRefusal('forbidden', 'on other'))
+    await assert.rejects(at.as(admin).call(create, { ...theirs, folder: 'team' }), isRefusal('forbidden', 'slot'))
     await at.as(operator).call(create, theirs)
     await assert.rejects(
       at.as(operator).call(create, { ...theirs, path_prefix: '/x', folder: 'none' }),
-      refused('not_found', 'there is no group none'),
+      isRefusal('not_found', 'there is no group none'),
     )
   })
 
@@ -55,21 +55,21 @@ onEveryEngine('web routes', (engine) => {
     assert.deepEqual(await linesOf(at), ['/pub/team/ public team'])
     await assert.rejects(
       at.as(admin).call(update, { path_prefix, access: 'redirect' }),
-      refused('conflict', 'required'),
+      isRefusal('conflict', 'required'),
     )
     await assert.rejects(
       at.as(admin).call(update, { path_prefix, redirect_to: '/pub/team/c' }),
-      refused('conflict', 'for access redirect alone'),
+      isRefusal('conflict', 'for access redirect alone'),
     )
-    await assert.rejects(at.as(admin).call(update, { path_prefix, folder: 'other' }), refused('invalid', 'folder'))
+    await assert.rejects(at.as(admin).call(update, { path_prefix, folder: 'other' }), isRefusal('invalid', 'folder'))
   })
 
   test('a change is for who may publish for its folder', async (t) => {
     const at = await opened(t, engine)
     await at.as(agent('other')).call(set, { path: '/pub/other/', access: 'public' })
     const change = { path_prefix: '/pub/other/', access: 'deny' }
-    await assert.rejects(at.as(admin).call(update, change), refused('forbidden', /not permitted on \/pub\/other\/$/))
-    await assert.rejects(at.as(admin).call(update, { ...change, path_prefix: '/none' }), refused('not_found'))
+    await assert.rejects(at.as(admin).call(update, change), isRefusal('forbidden', /not permitted on \/pub\/other\/$/))
+    await assert.rejects(at.as(admin).call(update, { ...change, path_prefix: '/none' }), isRefusal('not_found'))
     await at.as(operator).call(update, change)
     assert.deepEqual(await linesOf(at), ['/pub/other/ deny other'])
   })
@@ -89,11 +89,11 @@ onEveryEngine('web routes', (engine) => {
       for (const path of [path_prefix, '/pub/none'])
         await assert.rejects(
           at.as(caller).call(remove, { path_prefix: path }),
-          refused('not_found', `there is no web route ${path}, or it is not yours`),
+          isRefusal('not_found', `there is no web route ${path}, or it is not yours`),
         )
     await assert.rejects(
       at.as(agent('a/b/c/d')).call(remove, { path_prefix }),
-      refused('forbidden', 'no rule of tier 3'),
+      isRefusal('forbidden', 'no rule of tier 3'),
     )
     assert.deepEqual(await linesOf(at), ['/pub/team/a/ public team/a'])
   })
@@ -103,7 +103,7 @@ onEveryEngine('web routes', (engine) => {
     await at.as(admin).call(set, { path: '/team', access: 'auth' })
     await at.as(operator).call(set, { path: '/pub/other/x', access: 'public' })
     assert.deepEqual(await linesOf(at), ['/pub/other/x public main', '/team auth team'])
-    await assert.rejects(at.as(person('github:2')).call(set, { path: '/x', access: 'public' }), refused('invalid'))
+    await assert.rejects(at.as(person('github:2')).call(set, { path: '/x', access: 'public' }), isRefusal('invalid'))
   })
 
   test('a list shows what the caller may administer', async (t) => {
@@ -116,7 +116,7 @@ onEveryEngine('web routes', (engine) => {
     assert.deepEqual(await seen(agent('team/a')), ['team/a'])
     assert.deepEqual(await seen(operator), ['other', 'team', 'team/a'])
     assert.deepEqual(await seen(person('github:2')), [])
-    await assert.rejects(seen(agent('a/b/c/d')), refused('forbidden'))
+    await assert.rejects(seen(agent('a/b/c/d')), isRefusal('forbidden'))
   })
 
   test('the end of a folder is the end of its paths', async (t) => {
@@ -129,7 +129,7 @@ onEveryEngine('web routes', (engine) => {
 
   test('one audit row for each change and each refusal, and no change without one', async (t) => {
     const at = await opened(t, engine)
-    const deeds = await deedsOf(at, async () => {
+    const deeds = await auditedCalls(at, async () => {
       await at.as(admin).call(create, { path_prefix: '/pub/team/', access: 'public', folder: 'team' })
       await at.as(admin).call(update, { path_prefix: '/pub/team/', access: 'auth' })
       await at.as(agent('team')).call(set, { path: '/pub/team/x', access: 'public' })
@@ -192,11 +192,11 @@ suite('whose path it is', () => {
       const before = await linesOf(at)
       const attempt = at.as(agent('team')).call(set, { path, access: 'public' })
       if (verdict === 'taken') await attempt
-      else await assert.rejects(attempt, refused(verdict))
+      else await assert.rejects(attempt, isRefusal(verdict))
       assert.equal((await linesOf(at)).length - before.length, verdict === 'taken' ? 1 : 0)
       // What is another's to the agent is nobody's to the root; the front door's own paths are not even the root's.
       const byRoot = at.as(agent('main')).call(set, { path, access: 'deny' })
-      if (path === '/chat/x' || path === '/v1') await assert.rejects(byRoot, refused('forbidden', 'front door'))
+      if (path === '/chat/x' || path === '/v1') await assert.rejects(byRoot, isRefusal('forbidden', 'front door'))
       else await byRoot
     })
   }
@@ -217,11 +217,11 @@ suite('whose path it is', () => {
       '/invite/x',
     ]) {
       const claim = at.as(agent('team')).call(webRoutesResource.verbs.set, { path, access: 'deny' })
-      await assert.rejects(claim, refused('forbidden', 'front door'))
+      await assert.rejects(claim, isRefusal('forbidden', 'front door'))
     }
     await at.as(agent('team')).call(webRoutesResource.verbs.set, { path: '/chatter/', access: 'deny' })
     const claim = at.as(agent('main')).call(webRoutesResource.verbs.set, { path: '/chat/x', access: 'deny' })
-    await assert.rejects(claim, refused('forbidden', 'front door'))
+    await assert.rejects(claim, isRefusal('forbidden', 'front door'))
     await at.as(agent('main')).call(webRoutesResource.verbs.set, { path: '/', access: 'deny' })
   })
 
@@ -230,7 +230,7 @@ suite('whose path it is', () => {
     for (const path of ['/slack/', '/'])
       await at.cli.call(proxydRoutesResource.verbs.create, { path, backend: 'http://x', auth: 'public' })
     for (const path of ['/slack', '/slack/', '/slack/events'])
-      await assert.rejects(at.as(agent('team')).call(set, { path, access: 'public' }), refused('conflict', '/slack/'))
+      await assert.rejects(at.as(agent('team')).call(set, { path, access: 'public' }), isRefusal('conflict', '/slack/'))
     await at.as(agent('team')).call(set, { path: '/slacker', access: 'public' })
   })
 
@@ -239,9 +239,9 @@ suite('whose path it is', () => {
     const go = (redirect_to: string) => at.as(agent('team')).call(set, { path: '/go', access: 'redirect', redirect_to })
     for (const to of ['/pub/team', '/priv/team/x', '/pub/team/a/']) await go(to)
     for (const to of ['/pub/other', '/pub/teams', '/v1/secrets', '/', '/pub'])
-      await assert.rejects(go(to), refused('forbidden'))
+      await assert.rejects(go(to), isRefusal('forbidden'))
     for (const to of ['https://evil.example', '//evil.example', '/pub/team/../other', '/\\evil.example', ''])
-      await assert.rejects(go(to), refused('invalid'))
+      await assert.rejects(go(to), isRefusal('invalid'))
     await at.as(agent('main')).call(set, { path: '/go', access: 'redirect', redirect_to: '/pub/other' })
   })
 })

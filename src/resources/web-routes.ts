@@ -1,38 +1,47 @@
 // Web routes: who may see a path below the front door, and where it leads.
 import { z } from 'zod'
-import { isFrontPath } from '../core/front-paths.ts'
-import { groups } from '../core/groups.ts'
-import { proxydRoutes } from '../core/proxyd-routes.ts'
-import { contains } from '../core/tiers.ts'
-import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/web-routes.ts'
+import { containsFolder } from '../core/access/tiers.ts'
+import { groups } from '../core/groups/groups.ts'
+import { proxydRoutes } from '../core/links/proxyd-routes.ts'
+import { isReservedPath } from '../core/links/reserved-paths.ts'
+import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/links/web-routes.ts'
 import { refuse } from '../lib/refusal.ts'
+import {
+  actingFolder,
+  hasTool,
+  INSTANCE_SCOPE,
+  mustHaveTool,
+  mustHaveToolOver,
+  requireTool,
+  requireToolForAgents,
+} from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { list, mustFind } from '../registry/crud.ts'
-import { granted, hasTool, INSTANCE, listed, mustHaveTool, mustHaveToolOver, ownFolder } from '../registry/needs.ts'
-import { resource, verb } from '../registry/resource.ts'
+import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const NO_REDIRECT = { not: { required: ['redirect_to'] } }
 
-export const webRoutesResource = resource({
+export const webRoutesResource = defineResource({
   of: webRoutes,
   title: 'WebRoutes',
   servedBy: 'routd',
   exported: {
-    refers: { folder: 'groups' },
+    references: { folder: 'groups' },
     check: (rows) => rows.map(routeFault).find((fault) => fault !== undefined),
     fill: (ctx, row, current) => ({ ...row, created_at: row.created_at ?? current?.created_at ?? ctx.now }),
   },
   verbs: (table) => ({
-    list: list(table, 'web_routes', {
-      needs: listed,
+    list: listVerb(table, 'web_routes', {
+      needs: requireToolForAgents,
       order: [['path_prefix', 'asc']],
       folder: 'folder',
       when: 'See which web paths your folder publishes, and to whom.',
       tool: 'list_web_routes',
+      tiers: { granted: 2 },
       toolReply: ({ web_routes }) => web_routes,
     }),
 
-    create: verb({
+    create: defineVerb({
       http: 'POST /',
       status: 201,
       input: WebRoute.omit({ created_at: true }),
@@ -43,7 +52,7 @@ export const webRoutesResource = resource({
         else: NO_REDIRECT,
       },
       output: WebRoute,
-      needs: granted(({ folder }: { folder: string }) => folder),
+      needs: requireTool(({ folder }: { folder: string }) => folder),
       run: async (ctx, route) => {
         if (await table.find(ctx.tx, { path_prefix: route.path_prefix }))
           refuse('conflict', `${route.path_prefix} has a route already`)
@@ -51,7 +60,7 @@ export const webRoutesResource = resource({
       },
     }),
 
-    update: verb({
+    update: defineVerb({
       http: 'PATCH /{path_prefix}',
       input: WebRoute.omit({ created_at: true, folder: true }).partial({ access: true }),
       memberRules: {
@@ -61,11 +70,11 @@ export const webRoutesResource = resource({
       },
       output: WebRoute,
       needs: async (ctx, { path_prefix }) => {
-        const route = await mustFind(ctx, table, { path_prefix }, `web route ${path_prefix}`)
+        const route = await mustFindRow(ctx, table, { path_prefix }, `web route ${path_prefix}`)
         await mustHaveToolOver(ctx, route.folder, path_prefix)
       },
       run: async (ctx, { path_prefix, ...patch }) => {
-        const route = await mustFind(ctx, table, { path_prefix }, `web route ${path_prefix}`)
+        const route = await mustFindRow(ctx, table, { path_prefix }, `web route ${path_prefix}`)
         const access = patch.access ?? route.access
         // What is no redirect any more loses where it led to.
         const redirect_to = patch.redirect_to ?? (access === 'redirect' ? route.redirect_to : undefined)
@@ -75,21 +84,23 @@ export const webRoutesResource = resource({
       },
     }),
 
-    set: verb({
+    set: defineVerb({
       tool: 'set_web_route',
+      tiers: { granted: 2 },
       when: 'Publish a path of your folder, close it, or let it lead elsewhere.',
       input: z.object({ path: WebPath, access: WebRoute.shape.access, redirect_to: WebRoute.shape.redirect_to }),
-      needs: async (ctx) => mustHaveTool(ctx, await ownFolder(ctx)),
+      needs: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
       run: async (ctx, { path: path_prefix, access, redirect_to }) => {
-        const folder = await ownFolder(ctx)
+        const folder = await actingFolder(ctx)
         const current = await table.find(ctx.tx, { path_prefix })
         await put(ctx, { path_prefix, access, redirect_to, folder, created_at: current?.created_at ?? ctx.now })
       },
     }),
 
-    delete: verb({
+    delete: defineVerb({
       http: 'DELETE /{path_prefix}',
       tool: 'del_web_route',
+      tiers: { granted: 2 },
       when: 'Take back a path that your folder published.',
       input: WebRoute.pick({ path_prefix: true }),
       toolInput: z.strictObject({ path: WebPath }).transform(({ path }) => ({ path_prefix: path })),
@@ -108,7 +119,7 @@ export const webRoutesResource = resource({
 })
 
 function routeFault(route: WebRoute): string | undefined {
-  return isFrontPath(route.path_prefix) ? doorSays(route.path_prefix) : redirectFault(route)
+  return isReservedPath(route.path_prefix) ? doorSays(route.path_prefix) : redirectFault(route)
 }
 
 function doorSays(path: string): string {
@@ -126,11 +137,11 @@ async function put(ctx: Context, route: WebRoute): Promise<WebRoute> {
   const fault = redirectFault(route)
   if (fault) refuse('invalid', fault)
   const { folder, path_prefix } = route
-  if (isFrontPath(path_prefix)) refuse('forbidden', doorSays(path_prefix))
+  if (isReservedPath(path_prefix)) refuse('forbidden', doorSays(path_prefix))
   if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
-  if (!(await hasTool(ctx, INSTANCE))) await mustBeFree(ctx, route)
+  if (!(await hasTool(ctx, INSTANCE_SCOPE))) await mustBeFree(ctx, route)
   await webRoutes.upsert(ctx.tx, route)
-  return mustFind(ctx, webRoutes, { path_prefix }, `web route ${path_prefix}`)
+  return mustFindRow(ctx, webRoutes, { path_prefix }, `web route ${path_prefix}`)
 }
 
 async function mustBeFree(ctx: Context, { path_prefix, redirect_to, folder }: WebRoute): Promise<void> {
@@ -160,5 +171,5 @@ function isBelow(path: string, prefix: string): boolean {
 
 function isInSlot(path: string, folder: string): boolean {
   const slot = /^\/(?:pub|priv)\/(.+?)\/?$/.exec(path)?.[1]
-  return slot !== undefined && contains(folder, slot) && webPathFault(path) === undefined
+  return slot !== undefined && containsFolder(folder, slot) && webPathFault(path) === undefined
 }

@@ -1,7 +1,7 @@
 // What a run has used, in the whole cents that are recorded.
-import type { ModelCost } from '../core/turns.ts'
+import type { ModelCost } from '../core/turns/turns.ts'
 
-export interface Used {
+export interface ModelUsage {
   readonly model: string
   readonly input: number
   readonly output: number
@@ -10,7 +10,7 @@ export interface Used {
 }
 
 /** The sum is rounded up, once: a limit must not be passed in steps that are too small to count. */
-export function wholeCents(used: readonly Used[]): readonly ModelCost[] {
+export function toWholeCents(used: readonly ModelUsage[]): readonly ModelCost[] {
   let [sum, counted] = [0, 0]
   return used.map(({ model, input, output, cents }) => {
     sum += cents

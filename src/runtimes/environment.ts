@@ -1,11 +1,12 @@
 // The environment of a run: what it is told, what any program needs, and what leads ordinary programs to the proxy of its
 // cell. Nothing of the service's own.
+
+import { PROXY_PORT } from '../cell/bubblewrap/init-program.ts'
 import type { Cell } from '../cell/cell.ts'
-import { PROXY_PORT } from '../cell/init.ts'
-import type { ModelEndpoint } from '../cell/network.ts'
+import type { ModelAddress } from '../cell/network.ts'
 import { isPlainValue, withoutControl } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
-import { fromEnvironment } from '../lib/settings.ts'
+import { readEnvironment } from '../lib/settings.ts'
 import { CONNECT_PROGRAM } from './connect-program.ts'
 import type { Job } from './runtime.ts'
 
@@ -15,11 +16,11 @@ const TEXT_MAX = 65_536
 const STANDARD_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** What svc sets itself wins over a secret of the same name. A value with control characters is left out. */
-export function environmentOf(job: Job, cell: Cell, endpoint?: ModelEndpoint): Record<string, string> {
-  const seen = cell.seen(job)
+export function buildEnvironment(job: Job, cell: Cell, endpoint?: ModelAddress): Record<string, string> {
+  const seen = cell.visiblePaths(job)
   const all = {
     ...job.env,
-    ...bareEnvironment(cell, seen.home),
+    ...baseEnvironment(cell, seen.home),
     ...(cell.isNetworkOpen ? {} : proxyEnvironment(cell, endpoint)),
     SVC_SOCKET: seen.socket,
     SVC_TURN: job.turnId,
@@ -43,18 +44,18 @@ function textOf({ messages }: Job): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true })
 }
 
-export function bareEnvironment(cell: Pick<Cell, 'searchPath'>, home: string): Record<string, string> {
-  const TZ = fromEnvironment('TZ')
+export function baseEnvironment(cell: Pick<Cell, 'searchPath'>, home: string): Record<string, string> {
+  const TZ = readEnvironment('TZ')
   return {
-    PATH: cell.searchPath(fromEnvironment('PATH') || STANDARD_PATH),
+    PATH: cell.searchPath(readEnvironment('PATH') || STANDARD_PATH),
     HOME: home,
-    LANG: fromEnvironment('LANG') || 'C.UTF-8',
+    LANG: readEnvironment('LANG') || 'C.UTF-8',
     ...(TZ === undefined ? {} : { TZ }),
   }
 }
 
 /** Programs disagree on the spelling, and some read none of them unless told: Node, the JVM, and git over ssh. */
-function proxyEnvironment(cell: Cell, endpoint: ModelEndpoint | undefined): Record<string, string> {
+function proxyEnvironment(cell: Cell, endpoint: ModelAddress | undefined): Record<string, string> {
   const proxy = `http://127.0.0.1:${PROXY_PORT}`
   // A model on the machine's loopback is not on that of the cell.
   const direct = LOOPBACK.filter((host) => host !== endpoint?.host)
@@ -67,7 +68,7 @@ function proxyEnvironment(cell: Cell, endpoint: ModelEndpoint | undefined): Reco
     ...Object.fromEntries(spellings('no_proxy', direct.join(','))),
     NODE_USE_ENV_PROXY: '1',
     JAVA_TOOL_OPTIONS: [...java, '-Dhttp.nonProxyHosts=localhost|127.*|[::1]'].join(' '),
-    GIT_SSH_COMMAND: `ssh -o ProxyCommand='${cell.inner(process.execPath)} ${cell.inner(CONNECT_PROGRAM)} %h %p'`,
+    GIT_SSH_COMMAND: `ssh -o ProxyCommand='${cell.pathInside(process.execPath)} ${cell.pathInside(CONNECT_PROGRAM)} %h %p'`,
   }
 }
 

@@ -1,19 +1,23 @@
-// The list of runtimes. Each is loaded only when it is to run.
+// Opens the runtimes that settings.ts names. Each is loaded only when it is to run.
+import { extname } from 'node:path'
 import type { Cell } from '../cell/cell.ts'
 import type { Network } from '../cell/network.ts'
-import { openCell } from '../cell/open.ts'
+import { openCell } from '../cell/open-cell.ts'
 import { agentUser } from '../core/agent-user.ts'
 import type { Clock } from '../lib/clock.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import { RunFault, type Runtime } from './runtime.ts'
+import type { RuntimeContext } from './runtime-context.ts'
 import { RUNTIME_NAMES, type RuntimeName, type RuntimeSettings } from './settings.ts'
-import type { Setup } from './setup.ts'
 
-const runtimes: Readonly<Record<RuntimeName, (setup: Setup) => Promise<Runtime>>> = {
-  demo: async (setup) => (await import('./demo/runtime.ts')).openDemo(setup),
-  command: async (setup) => (await import('./command/runtime.ts')).openCommand(setup),
-  claude: async (setup) => (await import('./claude/runtime.ts')).openClaude(setup),
-  openai: async (setup) => (await import('./openai/runtime.ts')).openOpenai(setup),
+/** What `runtime.ts` of each runtime exports. */
+interface RuntimeModule {
+  openRuntime(context: RuntimeContext): Promise<Runtime>
+}
+
+/** As source or as compiled code, like this file. */
+async function load(name: RuntimeName): Promise<RuntimeModule> {
+  return import(new URL(`./${name}/runtime${extname(import.meta.url)}`, import.meta.url).href)
 }
 
 const AHEAD_MS = 1000
@@ -28,7 +32,7 @@ export interface Runtimes {
   close(): Promise<void>
 }
 
-export interface Opening {
+export interface RuntimesOptions {
   readonly settings: RuntimeSettings
   readonly clock: Clock
   /** The directory of all workspaces, and that of visitors' chats. */
@@ -39,13 +43,15 @@ export interface Opening {
   onBackgroundError?(error: unknown): void
 }
 
-export async function openRuntimes(opening: Opening): Promise<Runtimes> {
+export async function openRuntimes(opening: RuntimesOptions): Promise<Runtimes> {
   const { settings, clock, groups, chats, network, warn } = opening
   const user = agentUser(settings.AGENT_UID)
   const onBackgroundError = (error: unknown): void => opening.onBackgroundError?.(error)
-  const cells = new Cells(() => openCell({ settings, groups, chats }), warn)
-  const open = (name: RuntimeName, settings: RuntimeSettings): Promise<Runtime> =>
-    runtimes[name]({ settings, clock, user, cell: () => cells.open(), network, warn, onBackgroundError })
+  const cells = new SharedCell(() => openCell({ settings, groups, chats }), warn)
+  const open = async (name: RuntimeName, settings: RuntimeSettings): Promise<Runtime> => {
+    const { openRuntime } = await load(name)
+    return openRuntime({ settings, clock, user, cell: () => cells.open(), network, warn, onBackgroundError })
+  }
   let current = new RuntimeSet(settings, open)
   const retiring = new Set<Promise<void>>()
   const currentWith = (now: RuntimeSettings): RuntimeSet => {
@@ -119,7 +125,7 @@ class RuntimeSet {
 const AGAIN_MS = 10_000
 
 /** The cell of all runs, opened when the first of them needs it. */
-class Cells {
+class SharedCell {
   readonly #open: () => Promise<Cell>
   readonly #warn: (sentence: string) => void
   #opening: Promise<Cell> | undefined

@@ -1,11 +1,11 @@
 // The port of a way to run an agent's turn: a program that is told what was said, works through its folder's socket, and
 // comes to an end.
-import type { ChatPlace, OpenDirectory } from '../cell/cell.ts'
-import type { Failure } from '../core/failures.ts'
-import type { ModelCost } from '../core/turns.ts'
+import type { ChatDirectory, OpenDirectory } from '../cell/cell.ts'
+import type { TurnFailure } from '../core/turns/turn-failures.ts'
+import type { ModelCost } from '../core/turns/turns.ts'
 
 /** One of the messages that a turn answers. */
-export interface Heard {
+export interface TurnMessage {
   readonly id: string
   readonly sender: string
   readonly text: string
@@ -25,9 +25,9 @@ export interface Job {
   readonly sender: string
   readonly prompt: string
   /** What the prompt asks to answer, for a runtime that reads no prose. */
-  readonly messages: readonly Heard[]
+  readonly messages: readonly TurnMessage[]
   /** How much earlier tries of this turn have said: a script does not say it again. */
-  readonly said: number
+  readonly sentCount: number
   /** What it goes on with; absent for a fresh session. */
   readonly sessionId?: string | undefined
   /** A fork starts from this session instead of its own. */
@@ -39,7 +39,7 @@ export interface Job {
   /** The same as a verified open directory, for a cell to mount; the caller closes it. */
   openHome(): Promise<OpenDirectory>
   /** Of a run that visitors ask for: its HOME, where its sessions lie. It can only read the workspace. */
-  readonly chat?: ChatPlace | undefined
+  readonly chat?: ChatDirectory | undefined
   /** The text of a small file of the workspace; undefined where there is none. */
   readText(name: string): string | undefined
   /** The log of this turn: stdout and stderr are added to it. */
@@ -57,12 +57,12 @@ export interface Job {
   /** The group's own settings (its `config`), where it has some. */
   readonly config?: Readonly<Record<string, unknown>> | undefined
   /** When its turn last used the socket, in milliseconds since 1970: a sign of life besides what it prints. */
-  seenAt?(): number | undefined
+  lastActivityAt?(): number | undefined
   /** Aborted when it must break off: somebody stops it, the process ends, or another has the turn. */
   readonly signal: AbortSignal
 }
 
-export interface Ran {
+export interface AgentRunResult {
   /** Said in the chat where the run has said nothing itself. */
   readonly result?: string | undefined
   readonly sessionId?: string | undefined
@@ -72,7 +72,7 @@ export interface Ran {
 export interface Runtime {
   readonly name: string
   /** Resolves when the run is over and its processes are gone; throws a `RunFault` where it failed. */
-  run(job: Job): Promise<Ran>
+  run(job: Job): Promise<AgentRunResult>
   close(): Promise<void>
 }
 
@@ -85,9 +85,9 @@ export class RunFault extends Error {
   readonly kind: 'again' | 'terminal' | 'session' | 'unavailable'
   /** What it has cost all the same. */
   readonly models: readonly ModelCost[]
-  readonly failure: Failure
+  readonly failure: TurnFailure
 
-  constructor(kind: RunFault['kind'], message: string, models: readonly ModelCost[] = [], failure?: Failure) {
+  constructor(kind: RunFault['kind'], message: string, models: readonly ModelCost[] = [], failure?: TurnFailure) {
     super(message)
     this.name = 'RunFault'
     this.kind = kind

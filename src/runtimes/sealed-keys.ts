@@ -1,6 +1,7 @@
 // The settings of the runtimes with the keys that .env leaves to the store.
-import { MODEL_KEYS, type ModelKey, type ModelKeyName, modelKeyContext, SEALED } from '../core/model-keys.ts'
-import type { Keyring } from '../core/seal.ts'
+
+import type { Keyring } from '../core/secrets/keyring.ts'
+import { MODEL_KEYS, type ModelKey, type ModelKeyName, modelKeyContext, SEALED } from '../core/secrets/model-keys.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL, type RuntimeSettings } from './settings.ts'
 

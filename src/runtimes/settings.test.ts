@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { refused } from '../../test/support/host.ts'
+import { isRefusal } from '../../test/support/host.ts'
 import { readSettings, sourceOf } from '../lib/settings.ts'
 import { RUNTIME_SETTINGS } from './settings.ts'
 
@@ -24,7 +24,7 @@ test('settings that reach a run have no control characters', () => {
     for (const character of ['\u0000', '\u001b', '\u0080'])
       assert.throws(
         () => read(key, `http://a.example/${character}x`),
-        refused('invalid', `${key} in .env must not contain control characters other than tab and newline`),
+        isRefusal('invalid', `${key} in .env must not contain control characters other than tab and newline`),
       )
 })
 

@@ -2,8 +2,9 @@
 import { z } from 'zod'
 import { CELL_SETTINGS } from '../cell/settings.ts'
 import { EnvValue } from '../core/values.ts'
-import { type Declared, DurationSetting, type Settings, setting, UrlSetting } from '../lib/settings.ts'
+import { DurationSetting, type SettingDeclarations, type Settings, setting, UrlSetting } from '../lib/settings.ts'
 
+/** The list of runtimes: each name is a folder beside this file with a `runtime.ts`. */
 export const RUNTIME_NAMES = ['demo', 'command', 'claude', 'openai'] as const
 export type RuntimeName = (typeof RUNTIME_NAMES)[number]
 
@@ -40,6 +41,6 @@ export const RUNTIME_SETTINGS = {
   ...CELL_SETTINGS,
   TURN_DEADLINE: setting(DurationSetting, '20m', 'how long a turn may take'),
   TURN_HANG: setting(DurationSetting, '5m', 'how long a turn may give no sign of life'),
-} satisfies Declared
+} satisfies SettingDeclarations
 
 export type RuntimeSettings = Settings<typeof RUNTIME_SETTINGS>

@@ -2,29 +2,32 @@
 // to load.
 import { realpath } from 'node:fs/promises'
 import { createConnection, type Socket } from 'node:net'
-import { Lines } from './lines.ts'
+import { TextLineSplitter } from './text-line-splitter.ts'
 
 /** What the kernel keeps of the path of a socket. */
 const PATH_MAX_BYTES = 107
 const PROTOCOL = '2025-11-25'
 
-/** The socket does not answer, or not any more. */
+/** What the server calls a method that it cannot do at the moment. */
+const UNAVAILABLE = -32053
+
+/** The socket does not answer, or not any more; or what is behind it cannot do anything at the moment. */
 export class SocketFault extends Error {}
 
 /** It answered with an error. */
 export class RpcFault extends Error {}
 
-export interface Turn {
+export interface FencedTurn {
   readonly id: string
   readonly fence: number
 }
 
-export interface ToolAnswer {
+export interface ToolCallResult {
   readonly text: string
   readonly isError: boolean
 }
 
-export interface ToolShown {
+export interface ListedTool {
   readonly name: string
   readonly description?: string
   readonly inputSchema?: Readonly<Record<string, unknown>>
@@ -35,10 +38,10 @@ interface Waiting {
   reject(error: Error): void
 }
 
-interface Response {
+interface RpcResponse {
   readonly id?: unknown
   readonly result?: unknown
-  readonly error?: { readonly message?: string }
+  readonly error?: { readonly code?: number; readonly message?: string }
 }
 
 export class SocketClient {
@@ -49,15 +52,15 @@ export class SocketClient {
 
   private constructor(socket: Socket) {
     this.#socket = socket
-    const lines = new Lines((line) => this.#onLine(line))
+    const lines = new TextLineSplitter((line) => this.#onLine(line))
     socket.setEncoding('utf8').on('data', (text: string) => lines.push(text))
     socket.on('error', (error) => this.#fail(`the tool socket does not answer: ${error.message}`))
     socket.on('close', () => this.#fail('the tool socket was closed'))
   }
 
   /** Connects, and names the turn that it works for (decision T10). */
-  static async open(path: string, turn: Turn): Promise<SocketClient> {
-    const client = new SocketClient(createConnection(await socketPlace(path)))
+  static async open(path: string, turn: FencedTurn): Promise<SocketClient> {
+    const client = new SocketClient(createConnection(await resolveSocketPath(path)))
     await client.request('initialize', {
       protocolVersion: PROTOCOL,
       capabilities: {},
@@ -77,21 +80,23 @@ export class SocketClient {
     })
   }
 
-  /** What a tool refuses is an answer; a tool that is not there is a fault. */
-  async call(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolAnswer> {
+  /** What a tool refuses is an answer; a tool that is not there, or that could not be used for a passing reason, is a fault. */
+  async call(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolCallResult> {
     const result = (await this.request('tools/call', { name, arguments: args })) as
-      | { content?: readonly { type?: string; text?: string }[]; isError?: boolean }
+      | { content?: readonly { type?: string; text?: string }[]; isError?: boolean; _meta?: Record<string, unknown> }
       | undefined
     const texts = (result?.content ?? []).flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
-    return { text: texts.join('\n'), isError: result?.isError === true }
+    const text = texts.join('\n')
+    if (result?._meta?.['svc/passing'] === true) throw new SocketFault(`${name}: ${text}`)
+    return { text, isError: result?.isError === true }
   }
 
-  async tools(): Promise<ToolShown[]> {
-    const tools: ToolShown[] = []
+  async tools(): Promise<ListedTool[]> {
+    const tools: ListedTool[] = []
     let cursor: string | undefined
     do {
       const page = (await this.request('tools/list', cursor === undefined ? {} : { cursor })) as
-        | { tools?: readonly ToolShown[]; nextCursor?: string }
+        | { tools?: readonly ListedTool[]; nextCursor?: string }
         | undefined
       tools.push(...(page?.tools ?? []))
       cursor = page?.nextCursor
@@ -109,7 +114,7 @@ export class SocketClient {
   }
 
   #onLine(line: string): void {
-    let message: Response
+    let message: RpcResponse
     try {
       message = JSON.parse(line)
     } catch {
@@ -119,7 +124,7 @@ export class SocketClient {
     const waiting = typeof message?.id === 'number' ? this.#waiting.get(message.id) : undefined
     if (!waiting) return
     this.#waiting.delete(Number(message.id))
-    if (message.error) waiting.reject(new RpcFault(message.error.message ?? 'it failed'))
+    if (message.error) waiting.reject(toSocketError(message.error))
     else waiting.resolve(message.result)
   }
 
@@ -131,7 +136,11 @@ export class SocketClient {
   }
 }
 
+function toSocketError({ code, message = 'it failed' }: NonNullable<RpcResponse['error']>): Error {
+  return code === UNAVAILABLE ? new SocketFault(message) : new RpcFault(message)
+}
+
 /** A path that is too long for a socket is a link to one that is not. */
-export async function socketPlace(path: string): Promise<string> {
+export async function resolveSocketPath(path: string): Promise<string> {
   return Buffer.byteLength(path) > PATH_MAX_BYTES ? realpath(path).catch(() => path) : path
 }

@@ -1,7 +1,7 @@
 // The log of one turn: what its process prints, up to a size. The file comes into being with the first byte.
 import type { FileHandle } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
-import { Directory } from '../lib/directory.ts'
+import { Directory } from '../lib/files/directory.ts'
 
 const LOG_MAX_BYTES = 10 * 1024 * 1024
 

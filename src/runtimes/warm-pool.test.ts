@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { suite, type TestContext, test } from 'node:test'
-import { fault } from '../../test/support/runtimes.ts'
+import { isRunFault } from '../../test/support/runtimes.ts'
 import { toolSocket } from '../../test/support/tool-socket.ts'
 import { until } from '../../test/support/until.ts'
 import { systemClock } from '../lib/clock.ts'
@@ -10,7 +10,8 @@ import { WarmPool } from './warm-pool.ts'
 /** Answers with its own process id; prints and waits as it is told. */
 const AGENT = `
   require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
-    const { print, die, wait } = JSON.parse(line)
+    const { print, die, wait, mute } = JSON.parse(line)
+    if (mute) require('node:fs').closeSync(2)
     if (print) console.log(print)
     if (die) { console.error(die); process.exit(3) }
     if (!wait) console.log(JSON.stringify({ outcome: { result: String(process.pid) } }))
@@ -48,6 +49,18 @@ suite('processes that wait for turns', () => {
     assert.notEqual(one, other)
   })
 
+  test('one that has closed a pipe serves turn after turn without adding listeners', async (t) => {
+    const warnings: Error[] = []
+    const onWarning = (warning: Error): void => void warnings.push(warning)
+    process.on('warning', onWarning)
+    t.after(() => process.off('warning', onWarning))
+    const { run } = await open(t)
+    const first = await run({ mute: true })
+    for (let turn = 0; turn < 20; turn++) assert.equal(await run(), first)
+    await new Promise(setImmediate)
+    assert.deepEqual(warnings, [])
+  })
+
   test('one that nobody needs for a while is ended', async (t) => {
     const { run } = await open(t, 50)
     const first = await run()
@@ -64,7 +77,7 @@ suite('processes that wait for turns', () => {
   test('one that dies costs its own turn, with what it said last, and is replaced', async (t) => {
     const { run } = await open(t)
     const first = await run()
-    await assert.rejects(run({ die: 'out of tea' }), fault('again', /out of tea/))
+    await assert.rejects(run({ die: 'out of tea' }), isRunFault('again', /out of tea/))
     assert.notEqual(await run(), first)
   })
 
@@ -91,7 +104,7 @@ suite('processes that wait for turns', () => {
   test('closing ends all of them, those at work too', async (t) => {
     const { pool, run } = await open(t)
     const idle = await run()
-    const busy = assert.rejects(run({ wait: true }), fault('again', /ended before/))
+    const busy = assert.rejects(run({ wait: true }), isRunFault('again', /ended before/))
     await pool.close()
     await busy
     await until(() => !isAlive(idle))

@@ -1,10 +1,10 @@
 // Processes that wait for jobs, kept for a while between them.
 
 import { launch } from '../cell/launch.ts'
-import { OpenCell } from '../cell/no-cell.ts'
+import { UnconfinedCell } from '../cell/unconfined-cell.ts'
 import type { Clock } from '../lib/clock.ts'
-import { bareEnvironment } from './environment.ts'
-import type { Job, Ran } from './runtime.ts'
+import { baseEnvironment } from './environment.ts'
+import type { AgentRunResult, Job } from './runtime.ts'
 import { WarmChild } from './warm-child.ts'
 
 const IDLE_MS = 60_000
@@ -24,21 +24,23 @@ interface Idle {
   readonly timer: NodeJS.Timeout
 }
 
-export interface PoolOptions {
+export interface WarmPoolOptions {
   readonly clock: Clock
   readonly argv: readonly string[]
+  /** Variables besides those that any program needs. */
+  readonly env?: Readonly<Record<string, string>> | undefined
   readonly idleMs?: number
 }
 
 export class WarmPool {
-  readonly #options: PoolOptions
+  readonly #options: WarmPoolOptions
   /** The oldest first. */
   readonly #idle = new Set<Idle>()
   readonly #children = new Set<WarmChild>()
-  readonly #cell = new OpenCell(undefined, NO_LIMITS)
+  readonly #cell = new UnconfinedCell(undefined, NO_LIMITS)
   #isClosed = false
 
-  constructor(options: PoolOptions) {
+  constructor(options: WarmPoolOptions) {
     this.#options = options
   }
 
@@ -47,7 +49,7 @@ export class WarmPool {
     this.#park(await this.#start())
   }
 
-  async run(job: Job, line: object): Promise<Ran> {
+  async run(job: Job, line: object): Promise<AgentRunResult> {
     const child = this.#take() ?? (await this.#start())
     try {
       return await child.run(job, line)
@@ -91,14 +93,15 @@ export class WarmPool {
   }
 
   async #start(): Promise<WarmChild> {
-    const { argv, clock } = this.#options
+    const { argv, env, clock } = this.#options
+    const all = { ...baseEnvironment(this.#cell, '/'), ...env }
     const place = {
       folder: '',
       home: '/',
       socket: '',
       openHome: async () => ({ fd: -1, close: async () => undefined }),
     }
-    const child = new WarmChild(await launch(this.#cell, place, argv, bareEnvironment(this.#cell, '/')), clock)
+    const child = new WarmChild(await launch(this.#cell, place, argv, all), clock)
     this.#children.add(child)
     void child.ended.then(() => this.#children.delete(child))
     return child

@@ -1,5 +1,5 @@
 // Where a page of a list ended, as text that a caller hands back. Anyone can write one, so it is believed in nothing.
-import { tryJson } from '../lib/json.ts'
+import { tryParseJson } from '../lib/text/json.ts'
 import type { Value } from './engine.ts'
 
 export function writeCursor(place: readonly Value[]): string {
@@ -12,7 +12,7 @@ export function writeCursor(place: readonly Value[]): string {
 
 /** The parts, not yet held against any column; nothing when it is no cursor. */
 export function readCursor(cursor: string): unknown[] | undefined {
-  const parts = tryJson(Buffer.from(cursor, 'base64url').toString('utf8'))
+  const parts = tryParseJson(Buffer.from(cursor, 'base64url').toString('utf8'))
   return Array.isArray(parts) ? parts.map(readPart) : undefined
 }
 

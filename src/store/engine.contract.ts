@@ -1,12 +1,12 @@
 // What every engine must do. Its test is three lines that run this suite.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import { run } from '../../test/support/sql.ts'
 import type { Tx } from './engine.ts'
-import { laneContract } from './lane.contract.ts'
-import { rowsContract } from './rows.contract.ts'
-import { run } from './statement.ts'
+import { laneContract } from './lanes/lane.contract.ts'
+import { rowsContract } from './multi-row-statement.contract.ts'
 import { tableContract } from './table.contract.ts'
-import { entries, type Open, parts, refusedAs, thing, things, turns } from './things.contract.ts'
+import { entries, eventLoopTurns, type Open, parts, refusedAs, thing, things } from './things.contract.ts'
 import { valueContract } from './value.contract.ts'
 
 export function engineContract(name: string, open: Open, options: { skip?: string } = {}): void {
@@ -31,6 +31,23 @@ function transactionContract(open: Open): void {
     })
     assert.equal(answer, 'a')
     assert.equal((await engine.read((tx) => things.find(tx, { id: 'a' })))?.id, 'a')
+  })
+
+  test('what asks for it is told of the commit, before the caller is, and of none that did not happen', async (t) => {
+    const engine = await open(t)
+    const told: string[] = []
+    await engine.transaction(async (tx) => {
+      tx.onCommit(() => told.push('committed'))
+      await things.insert(tx, thing('a'))
+    })
+    told.push('answered')
+    const failing = engine.transaction(async (tx) => {
+      tx.onCommit(() => told.push('rolled back'))
+      await things.insert(tx, thing('b'))
+      throw new Error('no')
+    })
+    await assert.rejects(failing, /no/)
+    assert.deepEqual(told, ['committed', 'answered'])
   })
 
   test('work that throws leaves nothing, and its error comes out as it is', async (t) => {
@@ -149,7 +166,7 @@ function transactionContract(open: Open): void {
       () =>
         engine.transaction(async (tx) => {
           await things.count(tx)
-          await turns(2)
+          await eventLoopTurns(2)
           await inner()
         }),
     ]
@@ -302,7 +319,8 @@ function concurrencyContract(open: Open): void {
 
   test('a counter never gives a number twice, not even when the highest is removed', async (t) => {
     const engine = await open(t)
-    const add = async (): Promise<number> => (await engine.transaction((tx) => entries.add(tx, { name: 'x' }))).id
+    const add = async (): Promise<number> =>
+      (await engine.transaction((tx) => entries.insertReturning(tx, { name: 'x' }))).id
     const seen = new Set(await Promise.all(Array.from({ length: 40 }, add)))
     assert.equal(seen.size, 40)
     for (let time = 0; time < 3; time++) {
@@ -334,9 +352,9 @@ function closingContract(open: Open): void {
       order.push('queued')
     })
     const reading = engine.read(slow('read'))
-    await turns()
+    await eventLoopTurns()
     const closing = engine.close().then(() => order.push('closed'))
-    await turns()
+    await eventLoopTurns()
     assert.ok(!order.includes('closed'))
     await assert.rejects(
       engine.transaction(async () => {}),

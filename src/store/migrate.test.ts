@@ -4,26 +4,26 @@ import { once } from 'node:events'
 import { copyFileSync, existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { emptyStore, onEveryEngine } from '../../test/support/host.ts'
+import { emptyStore, onEveryEngineQuickly } from '../../test/support/host.ts'
+import { run } from '../../test/support/sql.ts'
 import { tempDir } from '../../test/support/temp.ts'
 import type { Engine } from './engine.ts'
-import { FIRST, GROWN, stepCount } from './grown.contract.ts'
-import { type Address, openEngine } from './index.ts'
-import { migrate, pendingSteps, type Stored } from './migrate.ts'
-import { run } from './statement.ts'
+import { openEngine, type StoreAddress } from './index.ts'
+import { hasSteps, migrate, pendingSteps, type StoredTable } from './migrate.ts'
+import { FIRST, SECOND_RELEASE, stepCount } from './schema-releases.contract.ts'
 import { refusedAs } from './things.contract.ts'
 
 const ROWS = 400
 const NOW = (): string => '2026-01-01T00:00:00.000Z'
 const CHILD = join(import.meta.dirname, '../../test/store-migrate-child.ts')
 
-async function open(t: TestContext, address: Address): Promise<Engine> {
+async function open(t: TestContext, address: StoreAddress): Promise<Engine> {
   const engine = await openEngine(address)
   t.after(() => engine.close())
   return engine
 }
 
-async function using<T>(address: Address, work: (engine: Engine) => Promise<T>): Promise<T> {
+async function using<T>(address: StoreAddress, work: (engine: Engine) => Promise<T>): Promise<T> {
   const engine = await openEngine(address)
   try {
     return await work(engine)
@@ -33,7 +33,7 @@ async function using<T>(address: Address, work: (engine: Engine) => Promise<T>):
 }
 
 /** A store of the first release, with rows. */
-async function makeFirst(address: Address): Promise<void> {
+async function makeFirst(address: StoreAddress): Promise<void> {
   await using(address, async (engine) => {
     await migrate(engine, FIRST, NOW)
     await engine.transaction(async (tx) => {
@@ -66,7 +66,7 @@ async function describe(engine: Engine): Promise<string> {
   })
 }
 
-function copiesOf(address: Address): string[] {
+function copiesOf(address: StoreAddress): string[] {
   if (!('path' in address)) return []
   const folder = dirname(address.path)
   return readdirSync(folder)
@@ -74,7 +74,7 @@ function copiesOf(address: Address): string[] {
     .map((name) => join(folder, name))
 }
 
-onEveryEngine('migrations', (name) => {
+onEveryEngineQuickly('migrations', (name) => {
   test('every step is applied once, and nothing is done when nothing is left to do', async (t) => {
     const address = await emptyStore(t, name)
     const engine = await open(t, address)
@@ -94,8 +94,8 @@ onEveryEngine('migrations', (name) => {
     await makeFirst(address)
     const before = await using(address, describe)
     const engine = await open(t, address)
-    assert.equal(await pendingSteps(engine, GROWN), stepCount(GROWN) - stepCount(FIRST))
-    assert.equal(await migrate(engine, GROWN, NOW), stepCount(GROWN) - stepCount(FIRST))
+    assert.equal(await pendingSteps(engine, SECOND_RELEASE), stepCount(SECOND_RELEASE) - stepCount(FIRST))
+    assert.equal(await migrate(engine, SECOND_RELEASE, NOW), stepCount(SECOND_RELEASE) - stepCount(FIRST))
     const { rows } = await engine.read((tx) => run(tx, 'select count(*) as n from parts'))
     assert.equal(rows[0]?.n, ROWS)
     const copies = copiesOf(address)
@@ -104,14 +104,17 @@ onEveryEngine('migrations', (name) => {
       assert.equal(await using({ path }, describe), before)
       const check = await using({ path }, (copy) => copy.read((tx) => run(tx, 'pragma integrity_check')))
       assert.deepEqual(Object.values(check.rows[0] ?? {}), ['ok'])
-      assert.equal(await using({ path }, (copy) => migrate(copy, GROWN, NOW)), stepCount(GROWN) - stepCount(FIRST))
+      assert.equal(
+        await using({ path }, (copy) => migrate(copy, SECOND_RELEASE, NOW)),
+        stepCount(SECOND_RELEASE) - stepCount(FIRST),
+      )
     }
   })
 
   test('an old store that has grown is like a new one', async (t) => {
     const [old, fresh] = [await emptyStore(t, name), await emptyStore(t, name)]
     await using(old, (engine) => migrate(engine, FIRST, NOW))
-    for (const address of [old, fresh]) await using(address, (engine) => migrate(engine, GROWN, NOW))
+    for (const address of [old, fresh]) await using(address, (engine) => migrate(engine, SECOND_RELEASE, NOW))
     const [one, two] = [await using(old, describe), await using(fresh, describe)]
     // SQLite keeps the words in which a table was made; the columns are what counts.
     const plain = (text: string): string => text.replace(/\\n\s*/g, ' ')
@@ -120,7 +123,7 @@ onEveryEngine('migrations', (name) => {
 
   test('starters that meet do each step once between them, on a new store and on an old one', async (t) => {
     const address = await emptyStore(t, name)
-    const together = async (tables: readonly Stored[]): Promise<number> => {
+    const together = async (tables: readonly StoredTable[]): Promise<number> => {
       const engines = await Promise.all(Array.from({ length: 6 }, () => open(t, address)))
       const counts = await Promise.all(engines.map((engine) => migrate(engine, tables, NOW)))
       for (const engine of engines) assert.equal(await pendingSteps(engine, tables), 0)
@@ -128,7 +131,7 @@ onEveryEngine('migrations', (name) => {
     }
     assert.equal(await together(FIRST), stepCount(FIRST))
     const before = await using(address, describe)
-    assert.equal(await together(GROWN), stepCount(GROWN) - stepCount(FIRST))
+    assert.equal(await together(SECOND_RELEASE), stepCount(SECOND_RELEASE) - stepCount(FIRST))
     // Only whoever did it keeps a copy; the others' could be copies of what came after.
     const copies = copiesOf(address)
     assert.equal(copies.length, 'path' in address ? 1 : 0)
@@ -139,19 +142,19 @@ onEveryEngine('migrations', (name) => {
     for (let time = 0; time < 5; time++) {
       const address = await emptyStore(t, name)
       const [old, young] = await Promise.all([open(t, address), open(t, address)])
-      const [first, grown] = await Promise.allSettled([migrate(old, FIRST, NOW), migrate(young, GROWN, NOW)])
+      const [first, grown] = await Promise.allSettled([migrate(old, FIRST, NOW), migrate(young, SECOND_RELEASE, NOW)])
       assert.equal(grown.status, 'fulfilled')
       if (first.status === 'rejected') assert.ok(refusedAs('unavailable', 'newer')(first.reason))
-      assert.equal(await pendingSteps(young, GROWN), 0)
+      assert.equal(await pendingSteps(young, SECOND_RELEASE), 0)
     }
   })
 
   test('a store of a newer version is refused in one sentence and left as it is', async (t) => {
     const address = await emptyStore(t, name)
-    await using(address, (engine) => migrate(engine, GROWN, NOW))
+    await using(address, (engine) => migrate(engine, SECOND_RELEASE, NOW))
     const look = async () => ('path' in address ? readFileSync(address.path) : await using(address, describe))
     const before = await look()
-    for (const older of [FIRST, GROWN.slice(0, 2), []]) {
+    for (const older of [FIRST, SECOND_RELEASE.slice(0, 2), []]) {
       await using(address, async (engine) => {
         await assert.rejects(migrate(engine, older, NOW), refusedAs('unavailable', 'newer svc'))
         await assert.rejects(pendingSteps(engine, older), refusedAs('unavailable', 'newer svc'))
@@ -165,32 +168,30 @@ onEveryEngine('migrations', (name) => {
     const address = await emptyStore(t, name)
     await makeFirst(address)
     const before = await using(address, describe)
-    const wrong: Stored = {
+    const wrong: StoredTable = {
       name: 'wrong',
       storage: ['create table fine (id text)', 'insert into nowhere (id) values (1)'],
     }
     for (let time = 0; time < 3; time++) {
       await using(address, async (engine) => {
-        await assert.rejects(migrate(engine, [...GROWN, wrong], NOW), /nowhere/)
+        await assert.rejects(migrate(engine, [...SECOND_RELEASE, wrong], NOW), /nowhere/)
         assert.equal(await describe(engine), before)
       })
     }
     assert.deepEqual(copiesOf(address), [])
-    await using(address, (engine) => migrate(engine, GROWN, NOW))
+    await using(address, (engine) => migrate(engine, SECOND_RELEASE, NOW))
   })
 
   test('a step is one statement, or it is refused', async (t) => {
     const engine = await open(t, await emptyStore(t, name))
-    const double: Stored = { name: 'double', storage: ['create table a (id text); create table b (id text)'] }
+    const double: StoredTable = { name: 'double', storage: ['create table a (id text); create table b (id text)'] }
     await assert.rejects(migrate(engine, [double], NOW), Error)
     const { rows } = await engine.read((tx) => run(tx, engine.dialect.hasTable, ['a']))
     assert.deepEqual(rows, [])
   })
 
   for (const start of ['new', 'old'] as const) {
-    test(`a start that is killed at any statement leaves the ${start} store or the grown one`, {
-      timeout: 180_000,
-    }, async (t) => {
+    test(`a start that is killed at any statement leaves the ${start} store or the grown one`, async (t) => {
       const make = await maker(t, name, start)
       const total = Number(await die(await make()))
       assert.ok(total > 10)
@@ -204,7 +205,7 @@ onEveryEngine('migrations', (name) => {
           assert.equal(await die(address, at), 'SIGKILL')
           const left = await using(address, describe)
           assert.equal(left, outcomes.before, `killed at ${at}`)
-          await using(address, (engine) => migrate(engine, GROWN, NOW))
+          await using(address, (engine) => migrate(engine, SECOND_RELEASE, NOW))
           assert.equal(await using(address, describe), outcomes.after, `started again after ${at}`)
         }
       }
@@ -218,7 +219,7 @@ async function maker(
   t: TestContext,
   name: 'sqlite' | 'postgres',
   start: 'new' | 'old',
-): Promise<() => Promise<Address>> {
+): Promise<() => Promise<StoreAddress>> {
   const fixture = await emptyStore(t, 'sqlite')
   if (name === 'sqlite' && start === 'old') await makeFirst(fixture)
   return async () => {
@@ -234,7 +235,7 @@ async function maker(
 }
 
 /** What the process said before it ended, or the signal that ended it. */
-async function die(address: Address, at?: number): Promise<string> {
+async function die(address: StoreAddress, at?: number): Promise<string> {
   const child = spawn(process.execPath, [CHILD, JSON.stringify(address), ...(at ? [String(at)] : [])], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -245,3 +246,17 @@ async function die(address: Address, at?: number): Promise<string> {
   const [, signal] = await once(child, 'close')
   return signal ?? said
 }
+
+onEveryEngineQuickly('a store is current with just the counted steps', (engine) => {
+  test('no step less, no step more, and no other table', async (t) => {
+    const store = await open(t, await emptyStore(t, engine))
+    assert.equal(await hasSteps(store, {}), false)
+    await migrate(store, FIRST, NOW)
+    const counts = Object.fromEntries(FIRST.map(({ name, storage }) => [name, storage.length]))
+    assert.equal(await hasSteps(store, counts), true)
+    const [name = '', count = 0] = Object.entries(counts)[0] ?? []
+    assert.equal(await hasSteps(store, { ...counts, [name]: count + 1 }), false)
+    assert.equal(await hasSteps(store, { ...counts, [name]: count - 1 }), false)
+    assert.equal(await hasSteps(store, { ...counts, other: 1 }), false)
+  })
+})

@@ -1,15 +1,122 @@
-// SQL that is written once and run often, without the builder. Parameters are $1, $2 …
-import type { QueryResult } from 'kysely'
-import type { Tx, Value } from './engine.ts'
+// The two ways to run SQL that `Table` does not write: `query` for statements that return rows, `execute` for the others.
+// Parameters are $1, $2 …
+import type { StoredRow, Tx, Value } from './engine.ts'
 
-type Row = Record<string, Value>
+/** Decodes one value of a column; `name` is for the error. */
+export type ColumnDecoder<T> = (value: Value | undefined, name: string) => T
 
-export function run(tx: Tx, sql: string, parameters: readonly Value[] = []): Promise<QueryResult<Row>> {
-  return tx.executeQuery<Row>({ sql, parameters })
+/** The columns that a statement returns, each with its decoder. */
+export type RowSchema = Readonly<Record<string, ColumnDecoder<unknown>>>
+export type DecodedRow<S extends RowSchema> = { [K in keyof S]: ReturnType<S[K]> }
+export type RowDecoder<Row> = (row: StoredRow) => Row
+
+export const text: ColumnDecoder<string> = (value, name) =>
+  typeof value === 'string' ? value : failDecoding('text', value, name)
+
+/** Any number that the store counts, sums or holds. */
+export const integer: ColumnDecoder<number> = (value, name) =>
+  typeof value === 'number' ? value : failDecoding('an integer', value, name)
+
+export const bytes: ColumnDecoder<Uint8Array> = (value, name) =>
+  value instanceof Uint8Array ? value : failDecoding('bytes', value, name)
+
+/** SQLite returns the result of a condition as 0 or 1. */
+export const flag: ColumnDecoder<boolean> = (value, name) => {
+  if (typeof value === 'boolean') return value
+  return value === 0 || value === 1 ? value === 1 : failDecoding('a boolean', value, name)
 }
 
-/** `sql` with `change` made outside its quoted texts. */
-export function outsideQuotes(sql: string, change: (part: string) => string): string {
+/** NULL becomes undefined. */
+export function optional<T>(decode: ColumnDecoder<T>): ColumnDecoder<T | undefined> {
+  return (value, name) => (value === null || value === undefined ? undefined : decode(value, name))
+}
+
+export function oneOf<const T extends string>(options: readonly T[]): ColumnDecoder<T> {
+  return (value, name) => options.find((option) => option === value) ?? failDecoding(options.join(' or '), value, name)
+}
+
+function failDecoding(expected: string, value: Value | undefined, name: string): never {
+  const type = value === null ? 'NULL' : value instanceof Uint8Array ? 'bytes' : typeof value
+  throw new Error(`column "${name}" of a query must be ${expected}, not ${type}`)
+}
+
+/**
+ * Runs a statement and returns its rows, decoded by the schema or, for whole rows of a table, by `table.decode`. On hot
+ * paths, so neither an async function nor a list of the columns is made for a call.
+ */
+export function query<S extends RowSchema>(
+  tx: Tx,
+  schema: S,
+  sql: string,
+  parameters?: readonly Value[],
+): Promise<DecodedRow<S>[]>
+export function query<Row>(tx: Tx, decode: RowDecoder<Row>, sql: string, parameters?: readonly Value[]): Promise<Row[]>
+export function query(
+  tx: Tx,
+  schema: RowSchema | RowDecoder<unknown>,
+  sql: string,
+  parameters: readonly Value[] = [],
+): Promise<unknown[]> {
+  return tx.executeQuery({ sql, parameters }).then(({ rows }) => decodeRows(schema, rows))
+}
+
+/** The row of a statement that always returns one, such as a count or an insert that returns its key. */
+export async function queryOne<S extends RowSchema>(
+  tx: Tx,
+  schema: S,
+  sql: string,
+  parameters?: readonly Value[],
+): Promise<DecodedRow<S>> {
+  const [row] = await query(tx, schema, sql, parameters)
+  if (!row) throw new Error(`a query returned no row: ${sql}`)
+  return row
+}
+
+/** Runs a statement and returns the number of rows that it changed. */
+export async function execute(tx: Tx, sql: string, parameters: readonly Value[] = []): Promise<number> {
+  return (await tx.executeQuery({ sql, parameters })).changes
+}
+
+function decodeRows(schema: RowSchema | RowDecoder<unknown>, rows: readonly StoredRow[]): unknown[] {
+  if (typeof schema === 'function') return rows.map((row) => schema(row))
+  return rows.map((row) => {
+    const decoded: Record<string, unknown> = {}
+    for (const name in schema) decoded[name] = schema[name]?.(row[name], name)
+    return decoded
+  })
+}
+
+/** The most values in one list of a statement. */
+const VALUES_MAX = 128
+
+/**
+ * Runs a statement for a list of values, in batches: `sql` is given the placeholders of one batch, numbered after those of
+ * `before`. A batch is filled up to a power of two by repeating its last value, so that few different statements are prepared.
+ */
+export async function queryForValues<S extends RowSchema>(
+  tx: Tx,
+  schema: S,
+  values: readonly Value[],
+  sql: (placeholders: string) => string,
+  before: readonly Value[] = [],
+): Promise<DecodedRow<S>[]> {
+  const rows: DecodedRow<S>[] = []
+  for (let from = 0; from < values.length; from += VALUES_MAX) {
+    const batch = values.slice(from, from + VALUES_MAX)
+    const length = 2 ** Math.ceil(Math.log2(batch.length))
+    const filled = Array.from({ length }, (_, at) => batch[at] ?? batch.at(-1) ?? null)
+    rows.push(...(await query(tx, schema, sql(placeholders(length, before.length)), [...before, ...filled])))
+  }
+  return rows
+}
+
+/** `$1, $2 …`: so many, numbered after the first `after`. */
+export function placeholders(count: number, after = 0): string {
+  return Array.from({ length: count }, (_, at) => `$${after + at + 1}`).join(', ')
+}
+
+/** `sql` with `change` applied outside quoted strings. */
+export function replaceOutsideQuotes(sql: string, change: (part: string) => string): string {
   return sql
     .split(/('(?:[^']|'')*')/)
     .map((part, index) => (index % 2 === 0 ? change(part) : part))

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { run } from '../../test/support/sql.ts'
 import { Refusal } from '../lib/refusal.ts'
 import type { Engine } from './engine.ts'
-import { run } from './statement.ts'
-import { type Order, on, type PageRequest } from './table.ts'
-import { entries, type Open, parts, refusedAs, type Thing, thing, things } from './things.contract.ts'
+import type { Order, PageRequest } from './table.ts'
+import { entries, type Open, parts, type Thing, thing, things } from './things.contract.ts'
 
 const MIXED: Order<Thing> = [
   ['open', 'desc'],
@@ -123,7 +123,7 @@ export function tableContract(open: Open): void {
 
   test('a row that is added comes back whole, with its counter', async (t) => {
     const engine = await open(t)
-    const row = await engine.transaction((tx) => entries.add(tx, { name: 'first' }))
+    const row = await engine.transaction((tx) => entries.insertReturning(tx, { name: 'first' }))
     assert.deepEqual(row, { id: row.id, name: 'first' })
     await engine.transaction((tx) => entries.append(tx, { name: 'second' }))
     assert.deepEqual(
@@ -131,7 +131,7 @@ export function tableContract(open: Open): void {
       ['first', 'second'],
     )
     const given = thing('a', { tags: ['x'], loud: true })
-    const added = await engine.transaction((tx) => things.add(tx, given))
+    const added = await engine.transaction((tx) => things.insertReturning(tx, given))
     assert.deepEqual({ ...added, body: new Uint8Array(added.body) }, given)
   })
 
@@ -317,47 +317,6 @@ export function tableContract(open: Open): void {
       }),
       { numRuns: 300 },
     )
-  })
-
-  test('the query builder works on the tables it is given, in the same transaction', async (t) => {
-    const engine = await open(t)
-    const found = await engine.transaction(async (tx) => {
-      const db = on(tx, { things, parts })
-      await db
-        .insertInto('things')
-        .values({ id: 'a', size: 2, open: true, body: Uint8Array.from([1]), tags: '[]' })
-        .execute()
-      await parts.insert(tx, { thing_id: 'a', part: '1' })
-      const { numUpdatedRows } = await db
-        .updateTable('things')
-        .set({ note: 'n' })
-        .where('id', '=', 'a')
-        .executeTakeFirstOrThrow()
-      assert.equal(numUpdatedRows, 1n)
-      return db
-        .selectFrom('things')
-        .innerJoin('parts', 'parts.thing_id', 'things.id')
-        .select(['things.id', 'things.open', 'things.loud', 'parts.part', 'note'])
-        .where('things.open', '=', true)
-        .execute()
-    })
-    assert.deepEqual(
-      found.map((row) => ({ ...row })),
-      [{ id: 'a', open: true, loud: null, part: '1', note: 'n' }],
-    )
-    const nested = engine.transaction((tx) =>
-      on(tx, { things })
-        .transaction()
-        .execute(async () => {}),
-    )
-    await assert.rejects(nested, /a transaction was opened inside another one/)
-    const failing = engine.transaction((tx) =>
-      on(tx, { things })
-        .insertInto('things')
-        .values({ id: 'a', size: 2, open: true, body: Uint8Array.from([1]), tags: '[]' })
-        .execute(),
-    )
-    await assert.rejects(failing, refusedAs('conflict'))
   })
 
   test('a record is decoded as the row it is', async (t) => {

@@ -1,17 +1,16 @@
 // A row schema tied to a table. Absent is a missing key in TypeScript and NULL in SQL alone; lists and maps are JSON text.
-import type { Kysely } from 'kysely'
 import type { z } from 'zod'
 import { refuse } from '../lib/refusal.ts'
-import { beyond, equal, matches, subtree, within } from './condition.ts'
 import { readCursor, writeCursor } from './cursor.ts'
-import type { Tx, Value } from './engine.ts'
-import type { Step, Stored } from './migrate.ts'
-import { run } from './statement.ts'
-import { StatementBook } from './statement-book.ts'
+import type { StoredRow, Tx, Value } from './engine.ts'
+import type { MigrationStep, StoredTable } from './migrate.ts'
+import { afterPosition, allEqual, equal, subtree, withinSubtrees } from './sql-conditions.ts'
+import { execute, integer, query, queryOne } from './statement.ts'
+import { StatementCache } from './statement-cache.ts'
 
 export type Order<Row> = readonly (readonly [keyof Row & string, 'asc' | 'desc'])[]
 
-export interface Page<Row> {
+export interface RowPage<Row> {
   rows: Row[]
   /** Where the next page begins; absent on the last one. */
   next?: string
@@ -33,31 +32,25 @@ export interface TableDeclaration<R extends z.ZodObject> {
   name: string
   row: R
   key: (keyof z.output<R> & string) | readonly (keyof z.output<R> & string)[]
-  storage: readonly Step[]
+  storage: readonly MigrationStep[]
 }
 
 export type Patch<Row> = { [K in keyof Row]?: Row[K] | undefined }
 
-/** The SQL columns of a row: what is optional is nullable, what has parts is text. */
-type Columns<Row> = {
-  [K in keyof Row]-?: undefined extends Row[K] ? Column<Exclude<Row[K], undefined>> | null : Column<Row[K]>
-}
-type Column<V> = V extends Value ? V : string
-
 /** Names and values of some columns. A condition gives none of them as undefined: it would quietly hold for more rows. */
-type Given = readonly [names: string[], values: Value[]]
+type ColumnValues = readonly [names: string[], values: Value[]]
 
 /** When rows are passed over, many are read at a time. */
 const CHUNK = 500
 
-export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>> implements Stored {
+export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>> implements StoredTable {
   readonly name: string
   readonly row: R
   readonly key: readonly string[]
-  readonly storage: readonly Step[]
+  readonly storage: readonly MigrationStep[]
   readonly columns: readonly string[]
   readonly #parted: ReadonlySet<string>
-  readonly #statements = new StatementBook()
+  readonly #statements = new StatementCache()
 
   constructor({ name, row, key, storage }: TableDeclaration<R>) {
     this.name = name
@@ -70,28 +63,27 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
 
   async find(tx: Tx, where: Partial<Row>): Promise<Row | undefined> {
     const [names, values] = this.#condition(where)
-    const sql = this.#statements.once(['find', ...names], () => {
+    const sql = this.#statements.getOrCreate(['find', ...names], () => {
       this.#mustHave(names)
-      return `${this.#select()} where ${matches(names)} limit 1`
+      return `${this.#select()} where ${allEqual(names)} limit 1`
     })
-    const { rows } = await run(tx, sql, values)
-    return rows[0] && this.decode(rows[0])
+    const [row] = await query(tx, this.decode, sql, values)
+    return row
   }
 
   /** Every row that matches, in the key's order unless another is given. */
   async list(tx: Tx, where: Partial<Row> = {}, order?: Order<Row>): Promise<Row[]> {
     const [names, values] = this.#condition(where)
-    const sql = this.#statements.once(['list', ...names, 'by', ...(order?.flat() ?? [])], () => {
+    const sql = this.#statements.getOrCreate(['list', ...names, 'by', ...(order?.flat() ?? [])], () => {
       this.#mustHave(names)
       const by = order?.map(([name, way]) => `${name} ${way}`).join(', ') ?? this.key.join(', ')
-      const only = names.length ? ` where ${matches(names)}` : ''
+      const only = names.length ? ` where ${allEqual(names)}` : ''
       return `${this.#select()}${only} order by ${by}`
     })
-    const { rows } = await run(tx, sql, values)
-    return rows.map((row) => this.decode(row))
+    return query(tx, this.decode, sql, values)
   }
 
-  async page(tx: Tx, request: PageRequest<Row>): Promise<Page<Row>> {
+  async page(tx: Tx, request: PageRequest<Row>): Promise<RowPage<Row>> {
     const { order, limit, after, keep } = request
     const rows: Row[] = []
     let from = after === undefined ? undefined : this.#place(after, order)
@@ -112,45 +104,46 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
   }
 
   async insert(tx: Tx, row: Row): Promise<void> {
-    const sql = this.#statements.once(['insert whole'], () => this.#insertSql(this.columns))
-    await run(tx, sql, this.#whole(row))
+    const sql = this.#statements.getOrCreate(['insert whole'], () => this.#insertSql(this.columns))
+    await execute(tx, sql, this.#whole(row))
   }
 
   /** Inserts what has a counter for its key. */
   async append(tx: Tx, row: Partial<Row>): Promise<void> {
     const [names, values] = this.#given(row)
-    const sql = this.#statements.once(['insert', ...names], () => this.#insertSql(names))
-    await run(tx, sql, values)
+    const sql = this.#statements.getOrCreate(['insert', ...names], () => this.#insertSql(names))
+    await execute(tx, sql, values)
   }
 
   /** Inserts and answers with the row as stored, counters included. */
-  async add(tx: Tx, row: Partial<Row>): Promise<Row> {
+  async insertReturning(tx: Tx, row: Partial<Row>): Promise<Row> {
     const [names, values] = this.#given(row)
-    const sql = this.#statements.once(
+    const sql = this.#statements.getOrCreate(
       ['add', ...names],
       () => `${this.#insertSql(names)} returning ${this.columns.join(', ')}`,
     )
-    const { rows } = await run(tx, sql, values)
-    return this.decode(rows[0] ?? {})
+    const [stored] = await query(tx, this.decode, sql, values)
+    if (!stored) throw new Error(`an insert into ${this.name} returned no row`)
+    return stored
   }
 
   /** Inserts unless a row of this key is there; whether it did. */
   async insertIfMissing(tx: Tx, row: Row): Promise<boolean> {
-    const sql = this.#statements.once(
+    const sql = this.#statements.getOrCreate(
       ['insert if missing'],
       () => `${this.#insertSql(this.columns)} on conflict do nothing`,
     )
-    return Number((await run(tx, sql, this.#whole(row))).numAffectedRows) > 0
+    return (await execute(tx, sql, this.#whole(row))) > 0
   }
 
   /** Inserts, or makes the row that has this key exactly this one. */
   async upsert(tx: Tx, row: Row): Promise<void> {
-    const sql = this.#statements.once(['upsert'], () => {
+    const sql = this.#statements.getOrCreate(['upsert'], () => {
       const rest = this.columns.filter((name) => !this.key.includes(name)).map((name) => `${name} = excluded.${name}`)
       const change = rest.length ? `update set ${rest.join(', ')}` : 'nothing'
       return `${this.#insertSql(this.columns)} on conflict (${this.key.join(', ')}) do ${change}`
     })
-    await run(tx, sql, this.#whole(row))
+    await execute(tx, sql, this.#whole(row))
   }
 
   /** How many rows changed. A key that is present with `undefined` clears its column. */
@@ -158,37 +151,36 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     const set = Object.keys(patch)
     if (set.length === 0) return 0
     const [names, values] = this.#condition(where)
-    const sql = this.#statements.once(['update', ...names, 'set', ...set], () => {
+    const sql = this.#statements.getOrCreate(['update', ...names, 'set', ...set], () => {
       this.#mustHave([...names, ...set])
-      return `update ${this.name} set ${equal(set).join(', ')} where ${matches(names, set.length)}`
+      return `update ${this.name} set ${equal(set).join(', ')} where ${allEqual(names, set.length)}`
     })
     const changes = set.map((name) => this.#encode(name, memberOf(patch, name)))
-    return Number((await run(tx, sql, [...changes, ...values])).numAffectedRows)
+    return execute(tx, sql, [...changes, ...values])
   }
 
   async remove(tx: Tx, where: Partial<Row>): Promise<number> {
     const [names, values] = this.#condition(where)
-    const sql = this.#statements.once(['remove', ...names], () => {
+    const sql = this.#statements.getOrCreate(['remove', ...names], () => {
       this.#mustHave(names)
-      return `delete from ${this.name} where ${matches(names)}`
+      return `delete from ${this.name} where ${allEqual(names)}`
     })
-    return Number((await run(tx, sql, values)).numAffectedRows)
+    return execute(tx, sql, values)
   }
 
   async count(tx: Tx): Promise<number> {
-    const { rows } = await run(tx, `select count(*) as n from ${this.name}`)
-    return Number(rows[0]?.n ?? 0)
+    return (await queryOne(tx, { n: integer }, `select count(*) as n from ${this.name}`)).n
   }
 
-  /** A record of the store as the row it is. */
-  decode(record: Record<string, Value>): Row {
+  /** Decodes a row of the store; as a function it is the schema of a `query` for whole rows. */
+  readonly decode = (stored: StoredRow): Row => {
     const row: Record<string, unknown> = {}
     for (const name of this.columns) {
-      const value = record[name]
+      const value = stored[name]
       if (value === null || value === undefined) continue
       row[name] = this.#parted.has(name) && typeof value === 'string' ? JSON.parse(value) : value
     }
-    // Columns and schema are compared by a test, so what the table holds is the row.
+    // A test compares columns and schema, so the columns of the table are those of the row.
     return row as Row
   }
 
@@ -211,7 +203,7 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     return this.columns.map((name) => this.#encode(name, memberOf(row, name)))
   }
 
-  #given(row: Partial<Row>): Given {
+  #given(row: Partial<Row>): ColumnValues {
     const names: string[] = []
     const values: Value[] = []
     for (const [name, value] of Object.entries(row)) {
@@ -222,7 +214,7 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     return [names, values]
   }
 
-  #condition(where: Partial<Row>): Given {
+  #condition(where: Partial<Row>): ColumnValues {
     const names = Object.keys(where)
     const values = names.map((name) => this.#encode(name, memberOf(where, name)))
     if (values.includes(null)) throw new Error(`a condition on ${this.name} has a column without a value`)
@@ -239,19 +231,18 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     const paths = below?.paths.flatMap(subtree) ?? []
     const by = order.map(([name, way]) => `${name} ${way}`).join(', ')
     const shape = `page by ${by} ${from ? 'on' : 'from the start'} below ${below?.column} ${paths.length}`
-    const sql = this.#statements.once([shape, ...names], () => {
+    const sql = this.#statements.getOrCreate([shape, ...names], () => {
       this.#mustHave(names)
       const conditions = [
         ...equal(names),
-        ...(below ? [within(below.column, below.paths.length, names.length)] : []),
-        ...(from ? [beyond(order, names.length + paths.length)] : []),
+        ...(below ? [withinSubtrees(below.column, below.paths.length, names.length)] : []),
+        ...(from ? [afterPosition(order, names.length + paths.length)] : []),
       ]
       const only = conditions.length ? ` where ${conditions.join(' and ')}` : ''
       const marks = names.length + paths.length + (from?.length ?? 0)
       return `${this.#select()}${only} order by ${by} limit $${marks + 1}`
     })
-    const { rows } = await run(tx, sql, [...values, ...paths, ...(from ?? []), limit])
-    return rows.map((row) => this.decode(row))
+    return query(tx, this.decode, sql, [...values, ...paths, ...(from ?? []), limit])
   }
 
   #place(cursor: string, order: Order<Row>): Value[] {
@@ -270,15 +261,6 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     // A row's shape is declared with the whole of zod, of which the type that TypeScript has here is the core.
     return (column as z.ZodType).safeParse(part).success
   }
-}
-
-/** `tx` as Kysely over just these tables, with the columns that their rows have. */
-export function on<T extends Record<string, Table<z.ZodObject>>>(
-  tx: Tx,
-  _tables: T,
-): Kysely<{ [K in keyof T]: T[K] extends Table<infer R> ? Columns<z.output<R>> : never }> {
-  // Types alone: the machinery's view of the store is the widest, and this is one of its parts.
-  return tx.builder() as never
 }
 
 function memberOf(row: object, name: string): unknown {

@@ -49,7 +49,7 @@ export const entries = new Table({
   storage: [(dialect) => `create table entries (id ${dialect.counter}, name text not null)`],
 })
 
-export const TABLES = [things, parts, entries]
+export const THING_TABLES = [things, parts, entries]
 
 export function thing(id: string, rest: Partial<Thing> = {}): Thing {
   return { id, size: 0, open: true, body: new Uint8Array(), tags: [], ...rest }
@@ -61,7 +61,7 @@ export type Open = (t: TestContext) => Promise<Engine>
 export async function prepare(t: TestContext, opened: Engine | Promise<Engine>): Promise<Engine> {
   const engine = await opened
   t.after(() => engine.close())
-  await migrate(engine, TABLES, () => '2026-01-01T00:00:00.000Z')
+  await migrate(engine, THING_TABLES, () => '2026-01-01T00:00:00.000Z')
   return engine
 }
 
@@ -75,6 +75,6 @@ export function refusedAs(code: RefusalCode, text = ''): (error: unknown) => boo
 }
 
 /** Many turns of the event loop: time enough for anything that was not made to wait. */
-export async function turns(count = 20): Promise<void> {
+export async function eventLoopTurns(count = 20): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise(setImmediate)
 }

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { run } from '../../test/support/sql.ts'
 import type { Engine } from './engine.ts'
-import { run } from './statement.ts'
+import { bytes, execute, flag, integer, oneOf, optional, query, queryOne, text } from './statement.ts'
 import { type Open, refusedAs, type Thing, thing, things } from './things.contract.ts'
 
 async function roundTrip(engine: Engine, given: Thing): Promise<Thing> {
@@ -35,6 +36,39 @@ export function valueContract(open: Open): void {
       assert.deepEqual(await roundTrip(engine, given), given)
     const { rows } = await engine.read((tx) => run(tx, 'select open, loud, note from things'))
     assert.deepEqual({ ...rows[0] }, { open: true, loud: null, note: null })
+  })
+
+  test('a row schema decodes counts, sums, conditions, bytes and NULL', async (t) => {
+    const engine = await open(t)
+    await engine.transaction((tx) => things.insert(tx, thing('a', { size: 7, loud: true })))
+    const schema = {
+      n: integer,
+      total: integer,
+      largest: optional(integer),
+      none: optional(text),
+      is_large: flag,
+      is_there: flag,
+      kind: oneOf(['small', 'large']),
+    }
+    const sql = `select count(*) as n, sum(size) as total, max(size) as largest, max(note) as none, sum(size) > 5 as is_large,
+      exists (select 1 from things where id = $1) as is_there, case when max(size) > 5 then 'large' else 'small' end as kind
+      from things`
+    assert.deepEqual(await engine.read((tx) => query(tx, schema, sql, ['b'])), [
+      { n: 1, total: 7, largest: 7, none: undefined, is_large: true, is_there: false, kind: 'large' },
+    ])
+    const row = await engine.read((tx) => queryOne(tx, { id: text, body: bytes, loud: flag }, 'select * from things'))
+    assert.deepEqual({ ...row, body: [...row.body] }, { id: 'a', body: [...thing('a').body], loud: true })
+    assert.equal(await engine.transaction((tx) => execute(tx, 'update things set size = size + 1')), 1)
+    const wrong = { id: integer, body: text, note: text, size: flag, tags: bytes, open: oneOf(['yes']) }
+    for (const [name, decode] of Object.entries(wrong))
+      await assert.rejects(
+        engine.read((tx) => query(tx, { [name]: decode }, 'select * from things')),
+        new RegExp(`column "${name}" of a query must be `),
+      )
+    await assert.rejects(
+      engine.read((tx) => queryOne(tx, { id: text }, 'select id from things where id = $1', ['b'])),
+      /a query returned no row/,
+    )
   })
 
   test('whole numbers are exact up to 2^53 - 1', async (t) => {

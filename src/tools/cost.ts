@@ -1,15 +1,16 @@
 // What a turn has spent outside of its runtime, counted against the folder's budget of the day.
 import { z } from 'zod'
-import { costLog } from '../core/costs.ts'
+import { costLog } from '../core/turns/costs.ts'
 import { line } from '../core/values.ts'
-import { mustHaveTool, ownFolder } from '../registry/needs.ts'
-import { hotTool } from '../registry/tool.ts'
+import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
+import { defineTool } from '../registry/tool.ts'
 
 const Tokens = z.int().min(0).default(0).describe('0 where it is not known')
 
-const logExternalCost = hotTool({
+const logExternalCost = defineTool({
   name: 'log_external_cost',
   reach: 'chat',
+  tiers: { granted: 2 },
   when: 'Report what a call of another model has cost, so that it counts against the budget of the day.',
   input: z.object({
     provider: z.enum(['openai', 'codex', 'other']),
@@ -20,12 +21,12 @@ const logExternalCost = hotTool({
   }),
   key: ['model'],
   output: z.object({ ok: z.literal(true), cents: z.int() }),
-  needs: async (ctx) => mustHaveTool(ctx, await ownFolder(ctx)),
+  needs: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
   run: async (ctx, { provider, model, cost_usd, input_tokens, output_tokens }) => {
     const turn = await ctx.turn()
     const cost_cents = centsOf(cost_usd)
     await costLog.insert(ctx.tx, {
-      folder: await ownFolder(ctx),
+      folder: await actingFolder(ctx),
       // Each call is a row of its own: two of the same model never become one.
       turn_id: `ext-${Buffer.from(ctx.random.bytes(16)).toString('hex')}`,
       model: `${provider}:${model}`,

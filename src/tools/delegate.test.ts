@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Agents, agents } from '../../test/support/agents.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { setLastReply } from '../core/engagement.ts'
-import { envelopes } from '../core/envelopes.ts'
-import { messages, textOf } from '../core/messages.ts'
+import { envelopes } from '../core/messages/envelopes.ts'
+import { decodeContent, messages } from '../core/messages/messages.ts'
+import { setLastReply } from '../core/routing/engagements.ts'
 
 /** What was asked last, without what differs from run to run. */
 async function lastAsked({ host }: Agents) {
@@ -13,7 +13,7 @@ async function lastAsked({ host }: Agents) {
     const message = (await messages.list(tx)).at(-1) ?? assert.fail('nothing was asked')
     const { message_seq: _, ...envelope } = (await envelopes.list(tx)).at(-1) ?? assert.fail('no envelope')
     const { jid, target_folder, sender, content } = message
-    return { jid, target_folder, sender, content: textOf(content), envelope }
+    return { jid, target_folder, sender, content: decodeContent(content), envelope }
   })
 }
 
@@ -25,7 +25,7 @@ onEveryEngine('questions between agents', (engine) => {
     await here.route('room=42', 'team')
     await here.begin({ id: 'turn-1', folder: 'team', jid: 'telegram:42', chat_topic: 'plans' })
     const woken: (readonly string[])[] = []
-    here.host.signals.on((keys) => woken.push(keys))
+    here.host.signals.on((keys = []) => woken.push(keys))
     const team = await here.open('team')
     const asked = { group: 'team/a', prompt: 'How many?', chatJid: 'telegram:42' }
     assert.deepEqual(await team.call('delegate_group', asked), { queued: true })

@@ -1,21 +1,21 @@
 // Questions between agents: down to a child, up to the parent. The answer goes to the chat that the question came from, and
 // how often a question was handed on is counted here, whatever the caller says (decision A7).
 import { z } from 'zod'
-import { lastReplyId } from '../core/engagement.ts'
-import { groups } from '../core/groups.ts'
-import { receive } from '../core/inbound.ts'
-import { parentOf, ROOT, reaches } from '../core/tiers.ts'
-import { ChatName, Folder, prose } from '../core/values.ts'
+import { mayReachFolder, parentFolderOf, ROOT_FOLDER } from '../core/access/tiers.ts'
+import { groups } from '../core/groups/groups.ts'
+import { recordInbound } from '../core/messages/inbound.ts'
+import { lastReplyId } from '../core/routing/engagements.ts'
+import { ChatName, Folder, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { mustReachChat } from '../registry/chat-needs.ts'
+import { mustReachChat } from '../permissions/chat-access.ts'
+import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { mustHaveTool, ownFolder } from '../registry/needs.ts'
-import { hotTool } from '../registry/tool.ts'
+import { defineTool } from '../registry/tool.ts'
 
 const DEPTH_MAX = 1
 
 const Question = z.object({
-  prompt: prose(100_000)
+  prompt: multilineText(100_000)
     .refine((value) => value.trim() !== '', 'must not be empty')
     .describe('The question or task, with all that is needed to answer it'),
   chatJid: ChatName.describe('The chat that the answer goes to'),
@@ -26,17 +26,18 @@ type Question = z.output<typeof Question>
 const queued = z.literal(true)
 
 export const delegateTools = [
-  hotTool({
+  defineTool({
     name: 'delegate_group',
     reach: 'work',
+    tiers: { max: 1, granted: 1 },
     when: 'Let a group below you answer a question. Its answer goes straight to the chat that you name.',
     key: ['group'],
-    says: true,
+    appendsMessages: true,
     input: z.object({ group: Folder.describe('The child folder'), ...Question.shape }),
     output: z.object({ queued }),
     needs: async (ctx, { group, chatJid }) => {
-      const own = await ownFolder(ctx)
-      if (group === own || !reaches(own, group))
+      const own = await actingFolder(ctx)
+      if (group === own || !mayReachFolder(own, group))
         refuse('forbidden', `${ctx.tool}: not permitted: ${group} does not lie below ${own}`)
       await mustHaveTool(ctx, group)
       await mustReachChat(ctx, chatJid)
@@ -46,30 +47,32 @@ export const delegateTools = [
       return { queued: true as const }
     },
     finish: async ({ host }, reply) => {
-      host.signals.emit([])
+      host.signals.emit()
       return reply
     },
   }),
 
-  hotTool({
+  defineTool({
     name: 'escalate_group',
     reach: 'work',
+    tiers: { max: 1, granted: 1 },
     when: 'Let the group above you answer what you cannot. Its answer goes straight to the chat that you name.',
     key: ['parent'],
-    says: true,
+    appendsMessages: true,
     input: Question,
     output: z.object({ queued, parent: Folder }),
     needs: async (ctx, { chatJid }) => mustReachChat(ctx, chatJid),
     run: async (ctx, question) => {
-      const own = await ownFolder(ctx)
+      const own = await actingFolder(ctx)
       // For reach every folder descends from the root (decision A9).
-      const parent = own === ROOT ? refuse('invalid', `${own} has no parent group`) : (parentOf(own) ?? ROOT)
+      const parent =
+        own === ROOT_FOLDER ? refuse('invalid', `${own} has no parent group`) : (parentFolderOf(own) ?? ROOT_FOLDER)
       const origin = await originLine(ctx, own, question.chatJid)
       await ask(ctx, 'escalate', parent, { ...question, prompt: `${origin}\n${question.prompt}` })
       return { queued: true as const, parent }
     },
     finish: async ({ host }, reply) => {
-      host.signals.emit([])
+      host.signals.emit()
       return reply
     },
   }),
@@ -80,7 +83,7 @@ async function ask(ctx: Context, verb: 'delegate' | 'escalate', folder: string, 
   const depth = Math.max(asked.depth, turn?.depth ?? 0) + 1
   if (depth > DEPTH_MAX) refuse('invalid', `delegation depth ${depth} exceeds limit ${DEPTH_MAX}`)
   if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
-  await receive(ctx.tx, ctx, {
+  await recordInbound(ctx.tx, ctx, {
     jid: folder,
     target_folder: folder,
     sender: verb,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Agents, agents } from '../../test/support/agents.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { engage, engagedFolder } from '../core/engagement.ts'
+import { engage, engagedFolder } from '../core/routing/engagements.ts'
 
 const HALF_AN_HOUR = 30 * 60_000
 
@@ -109,7 +109,7 @@ test('chats and topics that are none are refused', async (t) => {
       [{ jid: 'team' }, 'jid must look like platform:room'],
       [{ jid: 'web:team', topic: 5 }, 'topic must be text'],
       [{ jid: 'web:team', topic: 'x'.repeat(129) }, 'topic is longer than 128 characters'],
-      [{ jid: 'web:team', chatJid: 'web:team' }, 'chatJid is not known here'],
+      [{ jid: 'web:team', chatJid: 'web:team' }, 'unknown field "chatJid"'],
     ] as const) {
       const text = await team.refusal(tool, args)
       if (typeof said === 'string') assert.equal(text, said)

@@ -1,14 +1,14 @@
 // Engagement: a folder takes a conversation for a while, or lets go of it. Only whoever owns it may.
 import { z } from 'zod'
-import { disengage, engage, engagedFolder } from '../core/engagement.ts'
-import { folderOfChat } from '../core/resolve.ts'
-import { reaches } from '../core/tiers.ts'
+import { mayReachFolder } from '../core/access/tiers.ts'
+import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { disengage, engage, engagedFolder } from '../core/routing/engagements.ts'
 import { Jid, line, text } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { mustBeAtHome, mustReachChat } from '../registry/chat-needs.ts'
+import { mustNotBeGuestTurn, mustReachChat } from '../permissions/chat-access.ts'
+import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { mustHaveTool, ownFolder } from '../registry/needs.ts'
-import { hotTool } from '../registry/tool.ts'
+import { defineTool } from '../registry/tool.ts'
 
 const Named = line(128)
 
@@ -23,9 +23,10 @@ type Conversation = z.output<typeof Conversation>
 const Ok = z.object({ ok: z.literal(true) })
 
 export const engageTools = [
-  hotTool({
+  defineTool({
     name: 'engage',
     reach: 'work',
+    tiers: { granted: 2 },
     when: 'Take a conversation: what is said there next reaches you even without a mention or a route, for a while.',
     key: ['jid', 'topic'],
     input: Conversation,
@@ -34,14 +35,15 @@ export const engageTools = [
     run: async (ctx, { jid, topic }) => {
       const { engagementMs } = ctx.rules
       if (engagementMs <= 0) refuse('unavailable', 'engage not configured: ENGAGEMENT_TTL is 0')
-      await engage(ctx.tx, { jid, topic, folder: await ownFolder(ctx), until: ctx.clock.now() + engagementMs })
+      await engage(ctx.tx, { jid, topic, folder: await actingFolder(ctx), until: ctx.clock.now() + engagementMs })
       return { ok: true as const }
     },
   }),
 
-  hotTool({
+  defineTool({
     name: 'disengage',
     reach: 'work',
+    tiers: { granted: 2 },
     when: 'Let go of a conversation: you hear of it again when you are mentioned.',
     key: ['jid', 'topic'],
     input: Conversation,
@@ -60,7 +62,7 @@ async function mustOwn(ctx: Context, { jid, topic }: Conversation): Promise<void
   if (caller.kind !== 'agent') return mustReachChat(ctx, jid)
   const { folder } = caller
   await mustHaveTool(ctx, folder)
-  await mustBeAtHome(ctx)
+  await mustNotBeGuestTurn(ctx)
   const [engaged, home] = [
     await engagedFolder(ctx.tx, jid, topic, ctx.clock.now()),
     await folderOfChat(ctx.tx, jid, ctx.routes),
@@ -73,9 +75,9 @@ async function mustOwn(ctx: Context, { jid, topic }: Conversation): Promise<void
     if ((await ctx.turn())?.jid === jid) return
     return refuse('forbidden', `${ctx.tool}: the chat ${jid} has no route in this instance`)
   }
-  if (engaged === undefined && !reaches(folder, owner))
+  if (engaged === undefined && !mayReachFolder(folder, owner))
     refuse('forbidden', `${ctx.tool}: the chat ${jid} belongs to a folder outside ${folder}`)
   // Whose it is, is told to those who reach that folder.
-  const named = reaches(folder, owner) ? `"${owner}"` : 'another folder'
+  const named = mayReachFolder(folder, owner) ? `"${owner}"` : 'another folder'
   refuse('forbidden', `engagement: "${jid}" owned by ${named}, not caller "${folder}"`)
 }

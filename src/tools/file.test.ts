@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { type ChatTools, chatTools, OTHER_ROOM, ROOM } from '../../test/support/chat-tools.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
 import { startTurn } from '../../test/support/turns.ts'
-import { ChannelFault } from '../core/channel.ts'
+import { ChannelError } from '../core/delivery/channel.ts'
 import { chatDir } from '../core/layout.ts'
 import { fileTools } from './file.ts'
 
@@ -63,10 +63,10 @@ onEveryEngine('sending files', (engine) => {
     const here = await chatTools(t, engine, fileTools)
     writeFileSync(join(here.home, 'a'), 'x')
     const tools = await here.tools()
-    here.fake.next(new ChannelFault('permanent', 'never'))
+    here.fake.next(new ChannelError('permanent', 'never'))
     assert.equal(await tools.refusal('send_file', { chatJid: ROOM, filepath: '/home/node/a' }), 'never')
     assert.equal(copies(here).length, 0)
-    here.fake.next(new ChannelFault('transient', 'later'))
+    here.fake.next(new ChannelError('transient', 'later'))
     assert.equal(await tools.call('send_file', { chatJid: ROOM, filepath: '/home/node/a' }), 'ok')
     assert.equal(copies(here).length, 1)
     // What a process left behind that died is thrown away in time.
@@ -130,7 +130,7 @@ onEveryEngine('sending files', (engine) => {
       [{ ...file, filename: '../a' }, /filename/],
       [{ ...file, filename: '' }, /filename/],
       [{ ...file, caption: 'x'.repeat(4097) }, /caption/],
-      [{ ...file, replyToId: 'x' }, /replyToId is not known here/],
+      [{ ...file, replyToId: 'x' }, /unknown field "replyToId"/],
       [{ chatJid: ROOM }, /filepath/],
     ] as const)
       assert.match(await tools.refusal('send_file', args), why)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { agents } from '../../test/support/agents.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { groups } from '../core/groups.ts'
+import { groups } from '../core/groups/groups.ts'
 
 onEveryEngine('group settings', (engine) => {
   test('are kept, cleared, and answered as they are stored', async (t) => {
@@ -31,7 +31,7 @@ test('settings that are none are refused, and change nothing', async (t) => {
     ['set_group_open', {}, 'open is required'],
     ['set_group_open', { open: 'true' }, 'open must be true or false'],
     ['set_group_open', { open: 1 }, 'open must be true or false'],
-    ['set_group_open', { open: true, folder: 'main' }, 'folder is not known here'],
+    ['set_group_open', { open: true, folder: 'main' }, 'unknown field "folder"'],
     ['set_observe_window', {}, 'set_observe_window: at least one of messages|chars required'],
     ['set_observe_window', { messages: -2 }, 'messages must be at least -1'],
     ['set_observe_window', { chars: 1.5 }, /^chars must be a/],

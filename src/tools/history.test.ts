@@ -3,17 +3,22 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { onEveryEngine } from '../../test/support/host.ts'
 import { addLink, postOf } from '../../test/support/rows.ts'
-import { OTHER_ROOM, ROOM, spoken } from '../../test/support/spoken.ts'
+import { OTHER_ROOM, openSearchHost, ROOM } from '../../test/support/search-host.ts'
 import type { ToolSession } from '../../test/support/tools.ts'
 import { startTurn } from '../../test/support/turns.ts'
-import { type Channel, ChannelFault, type HistoryAsk, type PlatformMessage } from '../core/channel.ts'
-import { hasWaiting } from '../core/claim.ts'
-import { work } from '../core/ingest.ts'
-import { deleteMessage } from '../core/message-changes.ts'
-import type { MessageView } from '../core/message-view.ts'
-import { messages } from '../core/messages.ts'
-import { outbox } from '../core/outbox.ts'
-import { routeTokens } from '../core/route-tokens.ts'
+import {
+  type Channel,
+  ChannelError,
+  type PlatformHistoryRequest,
+  type PlatformMessage,
+} from '../core/delivery/channel.ts'
+import { outbox } from '../core/delivery/outbox.ts'
+import { routeTokens } from '../core/links/route-tokens.ts'
+import { linkPostWork } from '../core/messages/link-inbound.ts'
+import { deleteMessage } from '../core/messages/message-changes.ts'
+import type { MessageView } from '../core/messages/message-view.ts'
+import { messages } from '../core/messages/messages.ts'
+import { checkClaimable } from '../core/turns/turn-claim.ts'
 import { timestamp } from '../lib/clock.ts'
 import { Refusal } from '../lib/refusal.ts'
 
@@ -35,12 +40,12 @@ async function page(tools: ToolSession, tool: (typeof TOOLS)[number], args: obje
 const contents = ({ messages }: Page): string => messages.map(({ content }) => content).join(' ')
 
 /** A platform with a history, or one that fails. */
-function platform(history: (ask: HistoryAsk) => unknown, asks: HistoryAsk[] = []): Channel {
+function platform(history: (ask: PlatformHistoryRequest) => unknown, asks: PlatformHistoryRequest[] = []): Channel {
   return {
     name: 'fake',
     platform: 'fake',
     isInternal: false,
-    isKeyed: true,
+    isIdempotent: true,
     actions: {
       fetch_history: async (ask) => {
         asks.push(ask)
@@ -62,13 +67,13 @@ const said = (id: string, timestamp: string, more: Partial<PlatformMessage> = {}
 
 onEveryEngine('histories', (engine) => {
   test('a message is shown with who said it, when, where, and what became of it', async (t) => {
-    const here = await spoken(t, engine)
-    const asked = await here.hear('why?', {
+    const here = await openSearchHost(t, engine)
+    const asked = await here.receive('why?', {
       topic: 't',
       envelope: { platform_id: 'p1', sender_name: 'Ann', reply_to_id: 'p0', verb: 'mention' },
     })
-    await here.hear('broken', { state: 'failed', reason: 'the run ended with 1' })
-    await here.hear('new', { folder: undefined })
+    await here.receive('broken', { state: 'failed', reason: 'the run ended with 1' })
+    await here.receive('new', { folder: undefined })
     const answer = await here.say('because', { topic: 't' })
     await here.host.engine.transaction((tx) =>
       outbox.update(tx, { id: answer.id }, { state: 'failed', error: 'the platform is closed' }),
@@ -111,8 +116,8 @@ onEveryEngine('histories', (engine) => {
   })
 
   test('a page holds the newest before a moment, and its oldest leads to the next', async (t) => {
-    const here = await spoken(t, engine)
-    for (let count = 1; count <= 5; count++) await here.hear(`m${count}`, { topic: 't' })
+    const here = await openSearchHost(t, engine)
+    for (let count = 1; count <= 5; count++) await here.receive(`m${count}`, { topic: 't' })
     const tools = await here.open()
     for (const [tool, first, second] of [
       ['inspect_messages', 'm4 m5', 'm2 m3'],
@@ -130,21 +135,21 @@ onEveryEngine('histories', (engine) => {
   })
 
   test('the empty topic of a thread is the main one', async (t) => {
-    const here = await spoken(t, engine)
-    await here.hear('in the main topic')
-    await here.hear('elsewhere', { topic: 't' })
+    const here = await openSearchHost(t, engine)
+    await here.receive('in the main topic')
+    await here.receive('elsewhere', { topic: 't' })
     const tools = await here.open()
     assert.equal(contents(await page(tools, 'get_thread', { topic: '' })), 'in the main topic')
     assert.equal(contents(await page(tools, 'get_thread', { topic: 't' })), 'elsewhere')
   })
 
   test('no message is left out or given twice, though many have one time', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     const all: string[] = []
     for (const size of [3, 1, 7, 2]) {
       const some = Array.from({ length: size }, (_, at) => `${all.length + at}`)
       all.push(...some)
-      await here.hearAll(some)
+      await here.receiveAll(some)
     }
     const tools = await here.open('main')
     for (const limit of [1, 2, 3, 5, 200]) {
@@ -166,7 +171,7 @@ onEveryEngine('histories', (engine) => {
   })
 
   test('the limit is taken into its range, and only a number is one', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     await here.host.engine.transaction(async (tx) => {
       for (let count = 0; count < 210; count++)
         await messages.append(tx, {
@@ -204,7 +209,7 @@ onEveryEngine('histories', (engine) => {
         5,
       ])
         assert.match(await ask({ before }), /^before must be /, String(before))
-      assert.equal(await ask({ more: 1 }), 'more is not known here')
+      assert.equal(await ask({ more: 1 }), 'unknown field "more"')
       assert.match(await ask({ chat_jid: '../x' }), /^chat_jid must be names/)
       assert.equal(await ask({ chat_jid: undefined }), 'chat_jid is required')
       assert.equal(await ask({ chat_jid: 7 }), 'chat_jid must be text')
@@ -213,7 +218,7 @@ onEveryEngine('histories', (engine) => {
   })
 
   test('a chat is read by whoever may speak in it', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     await here.groups('team/sub/x', 'team/sub/x/y')
     await here.addRoute('room=room/2 verb=mention', 'team/sub', -1)
     const [main, team, sub, other] = [
@@ -240,15 +245,15 @@ onEveryEngine('histories', (engine) => {
   })
 
   test('whoever is asked from a chat may read it', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     await startTurn(t, { ...here, host: here.host as never }, { folder: 'other', jid: ROOM, content: 'look here' })
     assert.equal(contents(await page(await here.open('other'), 'inspect_messages')), 'look here')
   })
 
   test("of a link's chat that was another folder's, only the own part is shown", async (t) => {
-    const here = await spoken(t, engine)
-    await here.hear('of other', { jid: 'web:shared', folder: 'other', target_folder: 'other' })
-    await here.hear('of team', { jid: 'web:shared', folder: 'team', target_folder: 'team' })
+    const here = await openSearchHost(t, engine)
+    await here.receive('of other', { jid: 'web:shared', folder: 'other', target_folder: 'other' })
+    await here.receive('of team', { jid: 'web:shared', folder: 'team', target_folder: 'team' })
     await addLink({ ...here, host: here.host as never }, 'web:shared', { target_folder: 'team' })
     const args = { chat_jid: 'web:shared' }
     assert.equal(contents(await page(await here.open(), 'inspect_messages', args)), 'of team')
@@ -261,11 +266,11 @@ onEveryEngine('histories', (engine) => {
   })
 
   test('what has arrived by a link is there before it is filed', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     const on = { ...here, host: here.host as never }
     const link = await addLink(on, 'web:team', { target_folder: 'team' })
     await here.host.engine.transaction((tx) =>
-      work.run(tx, here.host.engine.dialect, [
+      linkPostWork.run(tx, here.host.engine.dialect, [
         postOf(on, link, { topic: 't' }),
         postOf(on, link, { content: Buffer.from('two') }),
       ]),
@@ -276,9 +281,9 @@ onEveryEngine('histories', (engine) => {
   })
 
   test('bytes that are no text are shown as such, and what was deleted is said to be', async (t) => {
-    const here = await spoken(t, engine)
-    await here.hear(Uint8Array.from([0x61, 0xff, 0xfe, 0x00, 0x62]))
-    const { seq } = await here.hear('regret')
+    const here = await openSearchHost(t, engine)
+    await here.receive(Uint8Array.from([0x61, 0xff, 0xfe, 0x00, 0x62]))
+    const { seq } = await here.receive('regret')
     await here.host.engine.transaction((tx) => deleteMessage(tx, seq, timestamp(here.clock.now())))
     const { messages: shown } = await page(await here.open(), 'inspect_messages')
     assert.deepEqual(
@@ -291,9 +296,9 @@ onEveryEngine('histories', (engine) => {
   })
 
   test('an answer stays below a mebibyte, and short messages stay whole', async (t) => {
-    const here = await spoken(t, engine)
-    await here.hear('short')
-    for (const letter of ['ä', '\u0001', '"', '😀']) await here.hear(letter.repeat(300_000))
+    const here = await openSearchHost(t, engine)
+    await here.receive('short')
+    for (const letter of ['ä', '\u0001', '"', '😀']) await here.receive(letter.repeat(300_000))
     const tools = await here.open()
     const answer = await page(tools, 'inspect_messages')
     const said = JSON.stringify({
@@ -312,7 +317,7 @@ onEveryEngine('histories', (engine) => {
   })
 
   test('a platform is asked for its history, which is kept and never becomes a turn', async (t) => {
-    const asks: HistoryAsk[] = []
+    const asks: PlatformHistoryRequest[] = []
     const channel = platform(
       () => ({
         messages: [
@@ -325,8 +330,8 @@ onEveryEngine('histories', (engine) => {
       }),
       asks,
     )
-    const here = await spoken(t, engine, { channel })
-    await here.hear('known', { envelope: { platform_id: 'p1' } })
+    const here = await openSearchHost(t, engine, { channel })
+    await here.receive('known', { envelope: { platform_id: 'p1' } })
     const tools = await here.open()
     const before = '2026-01-02T00:00:00+01:00'
     for (let twice = 0; twice < 2; twice++) {
@@ -350,9 +355,10 @@ onEveryEngine('histories', (engine) => {
     const found = (await tools.call('find_messages', { query: 'h1 OR h2' })) as { count: number }
     assert.equal(found.count, 2)
     assert.deepEqual(await here.routeAll(), [])
-    assert.equal(await here.host.engine.read((tx) => hasWaiting(tx, here.clock.now())), false)
+    const lease = { now: here.clock.now(), leaseMs: 1000 }
+    assert.equal((await here.host.engine.read((tx) => checkClaimable(tx, lease))).hasClaimable, false)
     // What is said next stands behind it.
-    await here.hear('next')
+    await here.receive('next')
     assert.equal(contents(await page(tools, 'inspect_messages', { limit: 2 })), 'known next')
   })
 
@@ -360,7 +366,7 @@ onEveryEngine('histories', (engine) => {
     const time = '2025-12-31T10:00:00Z'
     const senders = ['fake:user/9', 'anon:1', 'mia', 'github:1', 'folder:main', 'system', 'other:user/9']
     const history = senders.map((sender, at) => said(`h${at}`, time, { sender }))
-    const here = await spoken(t, engine, { channel: platform(() => ({ messages: history })) })
+    const here = await openSearchHost(t, engine, { channel: platform(() => ({ messages: history })) })
     const { messages } = await page(await here.open(), 'fetch_history')
     assert.deepEqual(
       messages.map(({ sender }) => sender),
@@ -370,8 +376,8 @@ onEveryEngine('histories', (engine) => {
 
   test('where the history comes from is said', async (t) => {
     let answer: () => unknown = () => ({ messages: [], cap: '24h' })
-    const here = await spoken(t, engine, { channel: platform(() => answer()) })
-    await here.hear('kept')
+    const here = await openSearchHost(t, engine, { channel: platform(() => answer()) })
+    await here.receive('kept')
     const tools = await here.open()
     const source = async (chat_jid = ROOM) => {
       const { source, cap, messages } = await page(tools, 'fetch_history', { chat_jid })
@@ -381,7 +387,7 @@ onEveryEngine('histories', (engine) => {
     const fails = (error: unknown) => (): never => {
       throw error
     }
-    answer = fails(new ChannelFault('transient', 'down'))
+    answer = fails(new ChannelError('transient', 'down'))
     assert.deepEqual(await source(), ['cache', '', 1])
     answer = fails(new Refusal('unsupported', 'unsupported: fetch_history on fake', 'use inspect_messages'))
     assert.deepEqual(await source(), ['unsupported', '', 1])
@@ -395,7 +401,7 @@ onEveryEngine('histories', (engine) => {
 })
 
 test('pages of any chat go together to all of it, in the order of time', async (t) => {
-  const here = await spoken(t, 'sqlite')
+  const here = await openSearchHost(t, 'sqlite')
   const tools = await here.open('main')
   let room = 0
   // Arrival and time differ by some rows, as when two processes write.
@@ -411,7 +417,7 @@ test('pages of any chat go together to all of it, in the order of time', async (
             ...{ content: Buffer.from(`${at}`), created_at },
           })
       })
-      if (room % 2 === 0) await here.hear('files all before it', { jid: 'fake:files' })
+      if (room % 2 === 0) await here.receive('files all before it', { jid: 'fake:files' })
       const found: string[] = []
       for (let before: string | undefined; ; ) {
         const args = { chat_jid: jid, limit, ...(before ? { before } : {}) }

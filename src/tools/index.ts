@@ -1,6 +1,5 @@
 // The list of tools that are no rows.
 import type { NamedVerb } from '../registry/resource.ts'
-import { actTools } from './act.ts'
 import { costTools } from './cost.ts'
 import { delegateTools } from './delegate.ts'
 import { engageTools } from './engage.ts'
@@ -9,16 +8,17 @@ import { groupSettingsTools } from './group-settings.ts'
 import { historyTools } from './history.ts'
 import { injectTools } from './inject.ts'
 import { inspectTools } from './inspect.ts'
+import { messageActionTools } from './message-actions.ts'
+import { messageEditTools } from './message-edits.ts'
 import { paneTools } from './pane.ts'
 import { registerGroupTools } from './register-group.ts'
 import { relayTools } from './relay.ts'
-import { reviseTools } from './revise.ts'
 import { searchTools } from './search.ts'
 import { sendTools } from './send.ts'
 import { topicTools } from './topics.ts'
 import { voiceTools } from './voice.ts'
 import { webHostTools } from './web-host.ts'
-import { workTools } from './work.ts'
+import { workFileTools } from './work-file.ts'
 
 export const tools: readonly NamedVerb[] = [
   ...delegateTools,
@@ -28,13 +28,13 @@ export const tools: readonly NamedVerb[] = [
   ...registerGroupTools,
   ...topicTools,
   ...webHostTools,
-  ...workTools,
-  ...actTools,
+  ...workFileTools,
+  ...messageActionTools,
   ...costTools,
   ...fileTools,
   ...paneTools,
   ...relayTools,
-  ...reviseTools,
+  ...messageEditTools,
   ...sendTools,
   ...voiceTools,
   ...historyTools,

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { agents } from '../../test/support/agents.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { envelopes } from '../core/envelopes.ts'
-import { messages, textOf } from '../core/messages.ts'
+import { envelopes } from '../core/messages/envelopes.ts'
+import { decodeContent, messages } from '../core/messages/messages.ts'
 
 onEveryEngine('inject_message', (engine) => {
   test('records a message as if it had arrived, and says who claims to have said it', async (t) => {
@@ -12,7 +12,7 @@ onEveryEngine('inject_message', (engine) => {
     await here.route('room=42', 'team')
     await here.begin({ id: 'turn-1', folder: 'team', jid: 'team', depth: 1 })
     const woken: (readonly string[])[] = []
-    here.host.signals.on((keys) => woken.push(keys))
+    here.host.signals.on((keys = []) => woken.push(keys))
     const team = await here.open('team')
     const inject = async (args: Record<string, unknown>) => {
       const answer = await team.call('inject_message', { content: 'Hello', ...args })
@@ -21,7 +21,7 @@ onEveryEngine('inject_message', (engine) => {
         assert.deepEqual(answer, { injected: true, id: message.id })
         const envelope = await envelopes.find(tx, { message_seq: message.seq })
         const { jid, sender, target_folder, direction } = message
-        assert.deepEqual([direction, textOf(message.content)], ['in', 'Hello'])
+        assert.deepEqual([direction, decodeContent(message.content)], ['in', 'Hello'])
         return [jid, sender, target_folder, envelope?.sender_name, envelope?.depth, envelope?.from_turn]
       })
     }
@@ -50,11 +50,11 @@ test('nothing is put into a chat out of reach, and nothing that is no message', 
     [{ chatJid: 'web:other', content: 'x' }, /outside team$/],
     [{ chatJid: '', content: 'x' }, 'chatJid must not be empty'],
     [{ chatJid: 'team', content: ' ' }, 'content must not be empty'],
-    [{ chatJid: 'team', content: 'a\u0000' }, 'content must not hold a NUL character'],
+    [{ chatJid: 'team', content: 'a\u0000' }, 'content must not contain a NUL character'],
     [{ chatJid: 'team', content: 'x', sender: '' }, 'sender must not be empty'],
-    [{ chatJid: 'team', content: 'x', sender: 'a\nb' }, 'sender must not hold control characters'],
+    [{ chatJid: 'team', content: 'x', sender: 'a\nb' }, 'sender must not contain control characters'],
     [{ chatJid: 'team', content: 'x', senderName: 7 }, 'senderName must be text'],
-    [{ chatJid: 'team', content: 'x', topic: 'y' }, 'topic is not known here'],
+    [{ chatJid: 'team', content: 'x', topic: 'y' }, 'unknown field "topic"'],
   ] as const) {
     const text = await team.refusal('inject_message', args)
     if (typeof said === 'string') assert.equal(text, said)

@@ -1,40 +1,41 @@
 // A message put into a chat as if somebody had written it there. Nobody is taken in: who it claims to be stands behind
 // `injected:` (decision A6).
 import { z } from 'zod'
-import { isLinkChat } from '../core/channel.ts'
-import { receive } from '../core/inbound.ts'
-import { folderOfChat } from '../core/resolve.ts'
-import { ChatName, line, prose } from '../core/values.ts'
-import { mustBeAtHome, mustReachChat } from '../registry/chat-needs.ts'
-import { hotTool } from '../registry/tool.ts'
+import { isLinkChat } from '../core/delivery/channel.ts'
+import { recordInbound } from '../core/messages/inbound.ts'
+import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { ChatName, line, multilineText } from '../core/values.ts'
+import { mustNotBeGuestTurn, mustReachChat } from '../permissions/chat-access.ts'
+import { defineTool } from '../registry/tool.ts'
 
 const SYSTEM = 'system'
 
 const Injection = z.object({
   chatJid: ChatName.describe('The chat that it is put into'),
-  content: prose(100_000).refine((value) => value.trim() !== '', 'must not be empty'),
+  content: multilineText(100_000).refine((value) => value.trim() !== '', 'must not be empty'),
   sender: line(240).default(SYSTEM).describe('Who says it; any other than system is shown as injected:<sender>'),
   senderName: line(256).default(SYSTEM).describe('The name that is shown'),
 })
 
 export const injectTools = [
-  hotTool({
+  defineTool({
     name: 'inject_message',
     reach: 'work',
+    tiers: { granted: 1 },
     when: 'Put a message into a chat as if it had arrived there, so that whoever has the chat takes it up.',
     key: ['chatJid'],
-    says: true,
+    appendsMessages: true,
     input: Injection,
     output: z.object({ injected: z.literal(true), id: z.string() }),
     needs: async (ctx, { chatJid }) => {
       await mustReachChat(ctx, chatJid)
-      await mustBeAtHome(ctx)
+      await mustNotBeGuestTurn(ctx)
     },
     run: async (ctx, { chatJid: jid, content, sender, senderName }) => {
       const turn = await ctx.turn()
       // A link's chat and a bare folder have no route: whose they are is known.
       const isOwned = isLinkChat(jid) || !jid.includes(':')
-      const { id } = await receive(ctx.tx, ctx, {
+      const { id } = await recordInbound(ctx.tx, ctx, {
         jid,
         content,
         reach: ctx.reach,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { OTHER_ROOM, ROOM, type Spoken, spoken } from '../../test/support/spoken.ts'
-import { conversations, sessionLog } from '../core/conversations.ts'
-import { scheduledTasks, taskRunLogs } from '../core/tasks.ts'
+import { OTHER_ROOM, openSearchHost, ROOM, type SearchHost } from '../../test/support/search-host.ts'
+import { scheduledTasks, taskRunLogs } from '../core/schedule/tasks.ts'
+import { conversations, sessionLog } from '../core/turns/conversations.ts'
 
 interface Routing {
   routes: { id: number; match: string; target: string; mode: string; explain: string; shadowed_by?: number }[]
@@ -14,7 +14,7 @@ interface Routing {
 
 const AT = '2026-01-01T00:00:00.000Z'
 
-async function addTask(here: Spoken, id: string, owner: string, created_at = AT): Promise<void> {
+async function addTask(here: SearchHost, id: string, owner: string, created_at = AT): Promise<void> {
   const task = { id, owner, chat_jid: owner, prompt: 'look', context_mode: 'group', created_at } as const
   await here.host.engine.transaction((tx) =>
     scheduledTasks.insert(tx, { ...task, status: 'active', cron: '0 9 * * *' }),
@@ -26,7 +26,7 @@ const plain = { inspect_identity: { sub: 'github:1' } } as Record<string, Record
 
 onEveryEngine('looking at how things stand', (engine) => {
   test('routes are shown with what they do, to each folder its own, and only then cut', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     for (let count = 0; count < 60; count++) await here.addRoute(`room=x${count}`, 'other', -5)
     await here.addRoute('room=room/1 verb=mention', 'team/sub', 7)
     await here.addRoute('', 'builtin:drop', 8)
@@ -49,7 +49,7 @@ onEveryEngine('looking at how things stand', (engine) => {
   })
 
   test('where a chat leads is told to those who reach it', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     const ask = async (folder: string, jid: string) => {
       const { jid: same, resolved_folder } = (await (
         await here.open(folder)
@@ -68,12 +68,12 @@ onEveryEngine('looking at how things stand', (engine) => {
   })
 
   test('chats with failures are counted, for each folder its own', async (t) => {
-    const here = await spoken(t, engine)
-    await here.hear('a', { state: 'failed', reason: 'no' })
-    await here.hear('b', { state: 'failed', reason: 'no' })
-    await here.hear('c')
-    await here.hear('d', { jid: OTHER_ROOM, folder: 'other', state: 'failed' })
-    await here.hear('e', { jid: 'web:team/sub', folder: 'team/sub', state: 'failed' })
+    const here = await openSearchHost(t, engine)
+    await here.receive('a', { state: 'failed', reason: 'no' })
+    await here.receive('b', { state: 'failed', reason: 'no' })
+    await here.receive('c')
+    await here.receive('d', { jid: OTHER_ROOM, folder: 'other', state: 'failed' })
+    await here.receive('e', { jid: 'web:team/sub', folder: 'team/sub', state: 'failed' })
     const errored = async (folder: string, limit = 50) =>
       ((await (await here.open(folder)).call('inspect_routing', { limit })) as Routing).errored
     assert.deepEqual(await errored('team'), [
@@ -89,7 +89,7 @@ onEveryEngine('looking at how things stand', (engine) => {
   })
 
   test('a session is shown with its latest turns, newest first', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     const tools = await here.open()
     assert.deepEqual(await tools.call('inspect_session'), { folder: 'team', topic: '', session_id: null, recent: [] })
     await here.host.engine.transaction(async (tx) => {
@@ -134,7 +134,7 @@ onEveryEngine('looking at how things stand', (engine) => {
   })
 
   test('tasks of the own folder and those below are shown, and of one the latest runs', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     await addTask(here, 'task-1', 'team')
     await addTask(here, 'task-2', 'team/sub', '2026-01-02T00:00:00.000Z')
     await addTask(here, 'task-3', 'other')
@@ -183,7 +183,7 @@ onEveryEngine('looking at how things stand', (engine) => {
   })
 
   test('the names that one person claims are shown, and of nobody none', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     const tools = await here.open()
     const sub = 'github:1'
     assert.deepEqual(await tools.call('inspect_identity', { sub }), { sub, identity: null, subs: [] })
@@ -203,13 +203,13 @@ onEveryEngine('looking at how things stand', (engine) => {
   })
 
   test('what is no argument, or not permitted, is refused', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     await here.groups('team/sub/x', 'team/sub/x/y')
     const [tools, low] = [await here.open(), await here.open('team/sub/x/y')]
     for (const tool of inspections) {
       const args = plain[tool] ?? {}
       await tools.call(tool, args)
-      assert.equal(await tools.refusal(tool, { ...args, more: 1 }), 'more is not known here')
+      assert.equal(await tools.refusal(tool, { ...args, more: 1 }), 'unknown field "more"')
       if (tool !== 'inspect_identity')
         assert.equal(await tools.refusal(tool, { limit: '10' }), 'limit must be a number')
       assert.ok(!(await low.names()).includes(tool))

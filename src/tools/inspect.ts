@@ -1,21 +1,29 @@
 // Tools that show how things stand: routes, sessions, tasks, people. Each caller sees what it reaches.
 import { z } from 'zod'
-import { findConversation, sessionLog } from '../core/conversations.ts'
-import { Identity, identities, identityClaims } from '../core/identities.ts'
-import { folderOfChat } from '../core/resolve.ts'
-import { noteRoutes } from '../core/route-notes.ts'
-import { Route, routes, scopeOfTarget } from '../core/routes.ts'
-import { ScheduledTask, scheduledTasks, TaskRunLog, taskRunLogs } from '../core/tasks.ts'
-import { ChatName, limit, line, prose, Sub } from '../core/values.ts'
+import { Identity, identities, identityClaims } from '../core/people/identities.ts'
+import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { describeRoutes } from '../core/routing/route-descriptions.ts'
+import { Route, routes, scopeOfTarget } from '../core/routing/routes.ts'
+import { ScheduledTask, scheduledTasks, TaskRunLog, taskRunLogs } from '../core/schedule/tasks.ts'
+import { findConversation, sessionLog } from '../core/turns/conversations.ts'
+import { ChatName, line, multilineText, pageLimit, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
+import { visibleTaskFilter } from '../permissions/task-access.ts'
+import {
+  actingFolder,
+  adminFilter,
+  administeredRoots,
+  INSTANCE_SCOPE,
+  mustHaveToolOver,
+  readableFolderFilter,
+  requireToolForAgents,
+} from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { mustFind } from '../registry/crud.ts'
-import { adminFilter, INSTANCE, listed, mustHaveToolOver, ownFolder, reachOf, sightOf } from '../registry/needs.ts'
+import { mustFindRow } from '../registry/crud.ts'
 import type { NamedVerb } from '../registry/resource.ts'
-import { tasksInSight } from '../registry/task-sight.ts'
-import { hotTool } from '../registry/tool.ts'
-import { subtree, within } from '../store/condition.ts'
-import { run } from '../store/statement.ts'
+import { defineTool } from '../registry/tool.ts'
+import { subtree, withinSubtrees } from '../store/sql-conditions.ts'
+import { integer, optional, query, text } from '../store/statement.ts'
 
 const NotedRoute = Route.extend({
   mode: z.string(),
@@ -24,7 +32,7 @@ const NotedRoute = Route.extend({
   explain: z.string(),
   shadowed_by: z.int().optional(),
 })
-const Errored = z.object({
+const ErroredChat = z.object({
   chat_jid: z.string(),
   count: z.int(),
   last_at: z.string(),
@@ -33,32 +41,34 @@ const Errored = z.object({
 const SessionEntry = sessionLog.row.omit({ folder: true, topic: true })
 
 export const inspectTools: readonly NamedVerb[] = [
-  hotTool({
+  defineTool({
     name: 'inspect_routing',
     reach: 'work',
+    tiers: { granted: 2 },
     when: 'See which routes lead to your folder and those below it, what each does, where a chat leads, and which chats had failures.',
     input: z.object({
       jid: ChatName.optional().describe('A chat, to learn which folder it leads to'),
-      limit: limit(50, 200),
+      limit: pageLimit(50, 200),
     }),
     output: z.object({
       routes: z.array(NotedRoute),
-      errored: z.array(Errored).optional(),
+      errored: z.array(ErroredChat).optional(),
       jid: z.string().optional(),
       resolved_folder: z.string().optional(),
     }),
-    needs: listed,
+    needs: requireToolForAgents,
     reads: true,
     run: inspectRouting,
   }),
 
-  hotTool({
+  defineTool({
     name: 'inspect_session',
     reach: 'work',
+    tiers: { granted: 2 },
     when: 'See which session a topic of your folder goes on with, and how its latest turns went.',
     input: z.object({
-      topic: prose(128).default('').describe('The main topic is the empty text'),
-      limit: limit(10, 100),
+      topic: multilineText(128).default('').describe('The main topic is the empty text'),
+      limit: pageLimit(10, 100),
     }),
     output: z.object({
       folder: z.string(),
@@ -66,44 +76,46 @@ export const inspectTools: readonly NamedVerb[] = [
       session_id: z.string().nullable(),
       recent: z.array(SessionEntry),
     }),
-    needs: listed,
+    needs: requireToolForAgents,
     reads: true,
     run: async (ctx, { topic, limit }) => {
-      const folder = await ownFolder(ctx)
+      const folder = await actingFolder(ctx)
       const { rows } = await sessionLog.page(ctx.tx, { where: { folder, topic }, order: [['id', 'desc']], limit })
       const session_id = (await findConversation(ctx.tx, folder, topic))?.session_id ?? null
       return { folder, topic, session_id, recent: rows.map(({ folder: _, topic: __, ...entry }) => entry) }
     },
   }),
 
-  hotTool({
+  defineTool({
     name: 'inspect_tasks',
     reach: 'chat',
+    tiers: { granted: 2 },
     when: 'See the scheduled tasks of your folder and those below it, or how the latest runs of one went.',
     input: z.object({
       task_id: line(320).optional().describe('One task, with its latest runs'),
-      limit: limit(50, 200),
+      limit: pageLimit(50, 200),
     }),
     output: z.object({ tasks: z.array(ScheduledTask), runs: z.array(TaskRunLog).optional() }),
     needs: async (ctx, { task_id }) => {
-      await listed(ctx)
+      await requireToolForAgents(ctx)
       if (task_id === undefined) return
-      const task = await mustFind(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
+      const task = await mustFindRow(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
       await mustHaveToolOver(ctx, task.owner, `task ${task_id}`)
-      const isInSight = await tasksInSight(ctx)
+      const isInSight = await visibleTaskFilter(ctx)
       if (!isInSight(task)) refuse('forbidden', `${ctx.tool}: not permitted on task ${task_id}`)
     },
     run: inspectTasks,
     reads: true,
   }),
 
-  hotTool({
+  defineTool({
     name: 'inspect_identity',
     reach: 'work',
+    tiers: { granted: 2 },
     when: 'See which other names a person goes by. It is what they claim, and grants nothing.',
     input: z.object({ sub: Sub }),
     output: z.object({ sub: z.string(), identity: Identity.nullable(), subs: z.array(z.string()) }),
-    needs: listed,
+    needs: requireToolForAgents,
     reads: true,
     run: async ({ tx }, { sub }) => {
       const claim = await identityClaims.find(tx, { sub })
@@ -119,7 +131,7 @@ export const inspectTools: readonly NamedVerb[] = [
 ]
 
 async function inspectRouting(ctx: Context, { jid, limit }: { jid?: string | undefined; limit: number }) {
-  const maySee = await sightOf(ctx)
+  const maySee = await readableFolderFilter(ctx)
   const all = await routes.list(ctx.tx, {}, [
     ['seq', 'asc'],
     ['id', 'asc'],
@@ -128,7 +140,7 @@ async function inspectRouting(ctx: Context, { jid, limit }: { jid?: string | und
   const errored = await erroredChats(ctx, limit)
   const resolved = jid === undefined ? undefined : await folderOfChat(ctx.tx, jid, ctx.routes)
   return {
-    routes: noteRoutes(all, shown),
+    routes: describeRoutes(all, shown),
     ...(errored.length > 0 ? { errored } : {}),
     ...(jid === undefined ? {} : { jid }),
     ...(resolved !== undefined && maySee(resolved) ? { resolved_folder: resolved } : {}),
@@ -136,29 +148,30 @@ async function inspectRouting(ctx: Context, { jid, limit }: { jid?: string | und
 }
 
 /** Chats with messages that failed, the latest first; by the index of those alone. */
-async function erroredChats(ctx: Context, limit: number): Promise<z.output<typeof Errored>[]> {
-  const [reach, maySee] = [await reachOf(ctx), await sightOf(ctx)]
-  const only = reach ? ` and ${within('folder', reach.length, 0)}` : ''
-  const { rows } = await run(
+async function erroredChats(ctx: Context, limit: number): Promise<z.output<typeof ErroredChat>[]> {
+  const [reach, maySee] = [await administeredRoots(ctx), await readableFolderFilter(ctx)]
+  const only = reach ? ` and ${withinSubtrees('folder', reach.length, 0)}` : ''
+  const rows = await query(
     ctx.tx,
+    { jid: text, folder: optional(text), count: integer, last_at: text },
     `select jid, folder, count(*) as count, max(message_seq) as last, max(updated_at) as last_at from inbox
      where state = 'failed'${only} group by folder, jid order by last desc`,
     reach?.flatMap(subtree) ?? [],
   )
   return rows
-    .filter(({ folder }) => maySee(folder === null ? INSTANCE : String(folder)))
+    .filter(({ folder }) => maySee(folder ?? INSTANCE_SCOPE))
     .slice(0, limit)
     .map(({ jid, folder, count, last_at }) => ({
-      chat_jid: String(jid),
-      count: Number(count),
-      last_at: String(last_at),
-      routed_to: folder === null ? null : String(folder),
+      chat_jid: jid,
+      count,
+      last_at,
+      routed_to: folder ?? null,
     }))
 }
 
 async function inspectTasks(ctx: Context, { task_id, limit }: { task_id?: string | undefined; limit: number }) {
   if (task_id !== undefined) {
-    const task = await mustFind(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
+    const task = await mustFindRow(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
     const order = [
       ['run_at', 'desc'],
       ['id', 'desc'],
@@ -166,7 +179,11 @@ async function inspectTasks(ctx: Context, { task_id, limit }: { task_id?: string
     const { rows: runs } = await taskRunLogs.page(ctx.tx, { where: { task_id }, order, limit })
     return { tasks: [task], runs }
   }
-  const [paths, mayAdmin, isInSight] = [await reachOf(ctx), await adminFilter(ctx), await tasksInSight(ctx)]
+  const [paths, mayAdmin, isInSight] = [
+    await administeredRoots(ctx),
+    await adminFilter(ctx),
+    await visibleTaskFilter(ctx),
+  ]
   const { rows: tasks } = await scheduledTasks.page(ctx.tx, {
     order: [
       ['created_at', 'desc'],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { chatTools, OTHER_ROOM, ROOM } from '../../test/support/chat-tools.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { ChannelFault } from '../core/channel.ts'
+import { ChannelError } from '../core/delivery/channel.ts'
 import { paneTools } from './pane.ts'
 
 const prompt = { title: 'Help', message: 'What can you do?' }
@@ -21,7 +21,7 @@ onEveryEngine('the pane', (engine) => {
         ['pane_set_title', { jid: ROOM, title: 'Travel plans' }],
       ],
     )
-    here.fake.next(new ChannelFault('permanent', 'there is no open pane here'))
+    here.fake.next(new ChannelError('permanent', 'there is no open pane here'))
     assert.equal(await tools.refusal('pane_set_title', { chatJid: ROOM, title: 'x' }), 'there is no open pane here')
   })
 

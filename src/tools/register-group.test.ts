@@ -5,11 +5,11 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { type Agents, agents } from '../../test/support/agents.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { acl, aclMembership } from '../core/acl.ts'
-import { AGENT_LIMITS } from '../core/agent-limits.ts'
-import { groups } from '../core/groups.ts'
-import { routes } from '../core/routes.ts'
-import { scheduledTasks } from '../core/tasks.ts'
+import { acl, aclMembership } from '../core/access/acl.ts'
+import { AGENT_LIMITS } from '../core/access/agent-limits.ts'
+import { groups } from '../core/groups/groups.ts'
+import { routes } from '../core/routing/routes.ts'
+import { scheduledTasks } from '../core/schedule/tasks.ts'
 
 const tracesOf = ({ host }: Agents) =>
   host.engine.read(async (tx) => [
@@ -124,7 +124,7 @@ test('a folder makes its own children, and the root no top-level folders', async
     [{ jid, folder: 'team/../x' }, /^folder must be names/],
     [{ jid, folder: 'team/share' }, 'folder must not use the reserved name share'],
     [{ jid, folder: 'team/x', fromPrototype: 'yes' }, 'fromPrototype must be true or false'],
-    [{ jid: 'telegram:4*', folder: 'team/x' }, /^jid must not hold blanks/],
+    [{ jid: 'telegram:4*', folder: 'team/x' }, /^jid must not contain blanks/],
     [{ jid: 'telegram:ж', fromPrototype: true, parent: 'team/a' }, /does not lie directly in team$/],
     [{ jid: 'telegram:42', folder: 'team/x' }, /the chat telegram:42 belongs to a folder outside team$/],
     [{ jid: 'web:other', folder: 'team/x' }, /the chat web:other belongs to a folder outside team$/],

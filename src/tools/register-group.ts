@@ -1,20 +1,20 @@
 // New groups, made by an agent below itself. The rows are one transaction; the folder on the disk is made after it, and when
 // that fails the rows are taken back.
 import { z } from 'zod'
-import { makerOf } from '../core/caller.ts'
-import { planChatRoutes } from '../core/chat-routes.ts'
-import { countBelow, Group, groups } from '../core/groups.ts'
-import { addGroup, RoutableJid, removeNewGroup } from '../core/new-group.ts'
-import { makeWorkspace } from '../core/prototype.ts'
-import { folderOfChat } from '../core/resolve.ts'
-import { parentOf, ROOT, reaches } from '../core/tiers.ts'
+import { creatorOf } from '../core/access/caller.ts'
+import { mayReachFolder, parentFolderOf, ROOT_FOLDER } from '../core/access/tiers.ts'
+import { countDescendants, Group, groups } from '../core/groups/groups.ts'
+import { addGroup, RoutableJid, undoAddGroup } from '../core/groups/new-group.ts'
+import { makeWorkspace } from '../core/groups/workspace-prototype.ts'
+import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { planChatRoutes } from '../core/routing/chat-routes.ts'
 import { Folder, folderFault } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { call } from '../registry/call.ts'
-import type { Asking, Context } from '../registry/context.ts'
-import { anyone, mustHaveTool, ownFolder } from '../registry/needs.ts'
-import { mustTakeNoChat } from '../registry/route-needs.ts'
-import { hotTool } from '../registry/tool.ts'
+import { mustNotTakeOverChats } from '../permissions/route-access.ts'
+import { actingFolder, allowAnyone, mustHaveTool } from '../registry/authorization.ts'
+import { callVerb } from '../registry/call.ts'
+import type { Context, RequestContext } from '../registry/context.ts'
+import { defineTool } from '../registry/tool.ts'
 
 const PRODUCT = 'assistant'
 
@@ -27,40 +27,41 @@ const Register = z.object({
 })
 type Register = z.output<typeof Register>
 
-const Came = z.object({ folder: Folder, routes: z.array(z.int()), tasks: z.array(z.string()) })
+const CreatedRows = z.object({ folder: Folder, routes: z.array(z.int()), tasks: z.array(z.string()) })
 
 /** What is left of a registration whose folder could not be made. */
-const takeBack = hotTool({
+const undoRegistration = defineTool({
   name: 'register_group.undo',
   when: '',
   key: ['folder'],
-  input: Came,
-  needs: anyone,
-  run: async (ctx, { folder, ...came }) => removeNewGroup(ctx.tx, folder, came),
+  input: CreatedRows,
+  needs: allowAnyone,
+  run: async (ctx, { folder, ...came }) => undoAddGroup(ctx.tx, folder, came),
 })
 
 export const registerGroupTools = [
-  hotTool({
+  defineTool({
     name: 'register_group',
+    tiers: { max: 1, granted: 1 },
     when: 'Make a new group below yours, with a folder and an agent of its own, for a chat.',
     key: ['folder'],
     input: Register,
     needs: async (ctx, input) => {
-      const [own, folder] = [await ownFolder(ctx), await newFolder(ctx, input)]
+      const [own, folder] = [await actingFolder(ctx), await newFolder(ctx, input)]
       mustLieRight(ctx, own, folder)
       await mustHaveTool(ctx, folder)
-      await mustTakeNoChat(ctx, (await planChatRoutes(ctx.tx, input.jid, folder)).added)
+      await mustNotTakeOverChats(ctx, (await planChatRoutes(ctx.tx, input.jid, folder)).added)
       const owner = await folderOfChat(ctx.tx, input.jid, ctx.routes)
-      if (owner !== undefined && !reaches(own, owner))
+      if (owner !== undefined && !mayReachFolder(own, owner))
         refuse('forbidden', `${ctx.tool}: not permitted: the chat ${input.jid} belongs to a folder outside ${own}`)
     },
     run: async (ctx, input) => {
       const { jid, name = [...jid].slice(0, 128).join(''), fromPrototype } = input
-      const [own, folder] = [await ownFolder(ctx), await newFolder(ctx, input)]
+      const [own, folder] = [await actingFolder(ctx), await newFolder(ctx, input)]
       await mustHaveRoom(ctx, folder)
       const { added, routes, tasks } = await addGroup(
         ctx.tx,
-        { folder, name, product: PRODUCT, jid, by: makerOf(ctx.caller) },
+        { folder, name, product: PRODUCT, jid, by: creatorOf(ctx.caller) },
         ctx,
       )
       if (!added) refuse('conflict', `there is a group ${folder} already`)
@@ -68,14 +69,14 @@ export const registerGroupTools = [
     },
     finish: async (asking, { from, folder, routes, tasks }, { jid }) => {
       await makeFolder(asking, { folder, from }, { folder, routes, tasks })
-      asking.host.signals.emit([])
+      asking.host.signals.emit()
       return { registered: true, folder, jid }
     },
   }),
 ]
 
 async function makeFolder(
-  asking: Asking,
+  asking: RequestContext,
   { folder, from }: { folder: string; from: string | undefined },
   came: object,
 ): Promise<void> {
@@ -85,19 +86,19 @@ async function makeFolder(
   } catch (error) {
     // A turn that is over meanwhile must still be able to clean up.
     const { turn: _, ...whoever } = asking
-    await call(whoever, takeBack, came)
+    await callVerb(whoever, undoRegistration, came)
     throw error
   }
 }
 
 /** As it was said, or below the parent; without a name, by the chat: `telegram:group/42` is `telegram_group_42`. */
 async function newFolder(ctx: Context, { jid, folder, parent, fromPrototype }: Register): Promise<string> {
-  const above = parent ?? (await ownFolder(ctx))
+  const above = parent ?? (await actingFolder(ctx))
   if (folder === undefined) {
     if (!fromPrototype) return refuse('invalid', 'folder required when fromPrototype is false')
     return valid(`${above}/${nameOfChat(jid)}`)
   }
-  if (parent === undefined || parentOf(folder) === parent) return folder
+  if (parent === undefined || parentFolderOf(folder) === parent) return folder
   if (!folder.includes('/')) return valid(`${parent}/${folder}`)
   return refuse('invalid', `folder must lie directly in parent, and ${folder} does not lie in ${parent}`)
 }
@@ -113,16 +114,17 @@ function nameOfChat(jid: string): string {
 }
 
 function mustLieRight({ tool }: Context, own: string, folder: string): void {
-  if (own === ROOT) {
+  if (own === ROOT_FOLDER) {
     if (folder.includes('/')) return
     refuse('forbidden', `${tool}: not permitted: a top-level folder is made on the command line, with svc group add`)
   }
-  if (parentOf(folder) !== own) refuse('forbidden', `${tool}: not permitted: ${folder} does not lie directly in ${own}`)
+  if (parentFolderOf(folder) !== own)
+    refuse('forbidden', `${tool}: not permitted: ${folder} does not lie directly in ${own}`)
 }
 
 /** The parent is there, and has room for one more. */
 async function mustHaveRoom(ctx: Context, folder: string): Promise<void> {
-  const parent = parentOf(folder) ?? ROOT
+  const parent = parentFolderOf(folder) ?? ROOT_FOLDER
   const group = (await groups.find(ctx.tx, { folder: parent })) ?? refuse('not_found', `there is no group ${parent}`)
   const config: Record<string, unknown> = JSON.parse(group.container_config ?? '{}')
   await mustHaveGroupsLeft(ctx, folder)
@@ -130,7 +132,7 @@ async function mustHaveRoom(ctx: Context, folder: string): Promise<void> {
   if (max === undefined) return
   if (typeof max !== 'number' || !(max >= 0)) refuse('conflict', `max_children of ${parent} is not a number`)
   if (max === 0) refuse('conflict', 'spawning disabled (max_children=0)')
-  const children = (await groups.list(ctx.tx)).filter((other) => parentOf(other.folder) === parent)
+  const children = (await groups.list(ctx.tx)).filter((other) => parentFolderOf(other.folder) === parent)
   if (children.length >= max) refuse('conflict', `max_children limit reached (${max})`)
 }
 
@@ -138,7 +140,7 @@ async function mustHaveRoom(ctx: Context, folder: string): Promise<void> {
 async function mustHaveGroupsLeft({ tx, limits }: Context, folder: string): Promise<void> {
   const [top = ''] = folder.split('/')
   const max = limits.groupsPerFolder
-  if (max === 0 || (await countBelow(tx, top)) < max) return
+  if (max === 0 || (await countDescendants(tx, top)) < max) return
   refuse(
     'conflict',
     `${top} has ${max} groups below it, which is the most that is allowed`,

@@ -86,10 +86,10 @@ onEveryEngine('bringing messages elsewhere', (engine) => {
       ['forward', { targetJid: ROOM }, /sourceMsgId/],
       ['forward', { ...GOOD.forward('x', ROOM), comment: 7 }, /comment/],
       ['forward', { ...GOOD.forward('', ROOM) }, /sourceMsgId/],
-      ['forward', { ...GOOD.forward('x', ROOM), chatJid: ROOM }, /chatJid is not known here/],
+      ['forward', { ...GOOD.forward('x', ROOM), chatJid: ROOM }, /unknown field "chatJid"/],
       ['quote', { ...GOOD.quote('x', ROOM), comment: '' }, /comment/],
       ['quote', GOOD.repost('x', ROOM), /comment/],
-      ['repost', GOOD.quote('x', ROOM), /comment is not known here/],
+      ['repost', GOOD.quote('x', ROOM), /unknown field "comment"/],
       ['quote', GOOD.quote(`${ROOM}|`, ROOM), /there is no message/],
       ['quote', GOOD.quote('no chat|x', ROOM), /there is no message/],
     ] as const)

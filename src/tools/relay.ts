@@ -1,22 +1,23 @@
 // Bringing a message from where it was said to somewhere else. Both chats must be within reach: the one it goes to, by the
 // rules, and the one it is taken from.
 import { z } from 'zod'
-import { platformOf } from '../core/channel.ts'
-import { locate, MessageId, mustBeThere } from '../core/message-ids.ts'
-import type { Reach } from '../core/reach.ts'
-import { ChatName, prose, Words } from '../core/values.ts'
+import type { Reach } from '../core/access/reach.ts'
+import type { ToolTiers } from '../core/access/tiers.ts'
+import { platformOf } from '../core/delivery/channel.ts'
+import { findMessage, MessageId, requirePlatformId } from '../core/messages/message-ids.ts'
+import { ChatName, MessageText, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { placeFor } from '../registry/acting.ts'
-import { canReachChat } from '../registry/chat-needs.ts'
+import { canReachChat } from '../permissions/chat-access.ts'
 import type { Context } from '../registry/context.ts'
-import { say, sayOut, speaksIn } from '../registry/saying.ts'
-import { hotTool } from '../registry/tool.ts'
+import { defineTool } from '../registry/tool.ts'
+import { resolveChatTarget } from './chat/channel-action.ts'
+import { deliverMessage, recordMessage, requireSendAccess } from './chat/outgoing-message.ts'
 
 const Feed = ChatName.describe('The feed that it goes to')
 const Source = MessageId.describe('The message: its id, or <chat>|<id> for one that only its platform knows')
 
 type Relay = 'forward' | 'quote' | 'repost'
-interface Relayed {
+interface RelaySource {
   readonly sourceMsgId: string
   readonly comment?: string | undefined
 }
@@ -24,24 +25,32 @@ interface Relayed {
 function relay<I extends z.ZodObject>(
   name: Relay,
   {
+    tiers,
     when,
     reach,
     input,
     to,
-  }: { when: string; reach: Reach; input: I; to: (input: z.output<I>) => Relayed & { readonly chat: string } },
+  }: {
+    tiers: ToolTiers
+    when: string
+    reach: Reach
+    input: I
+    to: (input: z.output<I>) => RelaySource & { readonly chat: string }
+  },
 ) {
-  return hotTool({
+  return defineTool({
     name,
     when,
     reach,
+    tiers,
     input,
-    needs: speaksIn((given: z.output<I>) => to(given).chat),
-    says: true,
-    prepare: async ({ host }, given) => placeFor(host, to(given).chat, name),
+    needs: requireSendAccess((given: z.output<I>) => to(given).chat),
+    appendsMessages: true,
+    prepare: async ({ host }, given) => resolveChatTarget(host, to(given).chat, name),
     run: async (ctx, given, { jid }) => {
       const { sourceMsgId, comment } = to(given)
       const source = await sourceOf(ctx, jid, sourceMsgId)
-      return say(ctx, {
+      return recordMessage(ctx, {
         jid,
         content: comment ?? `[${name} of ${sourceMsgId}]`,
         action: name,
@@ -49,7 +58,7 @@ function relay<I extends z.ZodObject>(
         payload: { ...source, comment },
       })
     },
-    finish: async ({ host }, recorded) => ({ ok: true, id: await sayOut(host, recorded) }),
+    finish: async ({ host }, recorded) => ({ ok: true, id: await deliverMessage(host, recorded) }),
   })
 }
 
@@ -64,11 +73,11 @@ async function sourceOf(
   const [chat, id] = bar < 0 ? [undefined, given] : [given.slice(0, bar), given.slice(bar + 1)]
   const chats = chat === undefined ? [(await ctx.turn())?.jid, target] : [chat]
   for (const jid of chats) {
-    const found = jid === undefined ? undefined : await locate(tx, id, jid)
+    const found = jid === undefined ? undefined : await findMessage(tx, id, jid)
     if (!found) continue
     if (!(await canReachChat(ctx, found.jid))) refuse('forbidden', `${tool}: not permitted on the message ${given}`)
     mustShare(ctx, found.jid, target)
-    return { sourceMsgId: mustBeThere(found), sourceJid: found.jid }
+    return { sourceMsgId: requirePlatformId(found), sourceJid: found.jid }
   }
   if (chat === undefined || !ChatName.safeParse(chat).success || id === '')
     return refuse('not_found', `there is no message ${given} here`, 'write sourceMsgId as <chat>|<id>')
@@ -90,18 +99,21 @@ function mustShare({ tool }: Context, from: string, to: string): void {
 
 export const relayTools = [
   relay('forward', {
+    tiers: { granted: 2 },
     when: 'Pass a message on to another chat as it is.',
     reach: 'work',
-    input: z.object({ sourceMsgId: Source, targetJid: ChatName, comment: prose(4096).optional() }),
+    input: z.object({ sourceMsgId: Source, targetJid: ChatName, comment: multilineText(4096).optional() }),
     to: ({ targetJid, sourceMsgId, comment }) => ({ chat: targetJid, sourceMsgId, comment }),
   }),
   relay('quote', {
+    tiers: { granted: 2 },
     when: 'Publish a message of somebody on a feed together with what you say of it.',
     reach: 'chat',
-    input: z.object({ chatJid: Feed, sourceMsgId: Source, comment: Words }),
+    input: z.object({ chatJid: Feed, sourceMsgId: Source, comment: MessageText }),
     to: ({ chatJid, sourceMsgId, comment }) => ({ chat: chatJid, sourceMsgId, comment }),
   }),
   relay('repost', {
+    tiers: { granted: 2 },
     when: 'Publish a message of somebody on a feed without a word of your own.',
     reach: 'chat',
     input: z.object({ chatJid: Feed, sourceMsgId: Source }),

@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { chatTools } from '../../test/support/chat-tools.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { setUpFolder } from '../core/products.ts'
-import { entriesOf, entryId, sandboxRooms, sayInRoom } from '../core/sandbox.ts'
-import { actTools } from './act.ts'
+import { entriesOf, entryId, postInRoom, sandboxRooms } from '../core/delivery/sandbox-rooms.ts'
+import { setUpFolder } from '../core/groups/products.ts'
 import { fileTools } from './file.ts'
+import { messageActionTools } from './message-actions.ts'
+import { messageEditTools } from './message-edits.ts'
 import { paneTools } from './pane.ts'
 import { relayTools } from './relay.ts'
-import { reviseTools } from './revise.ts'
 import { sendTools } from './send.ts'
 import { voiceTools } from './voice.ts'
 
@@ -19,13 +19,13 @@ const ROOM = 'sandbox:hall'
 
 onEveryEngine('the tools in the sandbox', (engine) => {
   test('everything that is said and done is seen in the room', async (t) => {
-    const verbs = [actTools, fileTools, paneTools, relayTools, reviseTools, sendTools, voiceTools].flat()
+    const verbs = [messageActionTools, fileTools, paneTools, relayTools, messageEditTools, sendTools, voiceTools].flat()
     const sound = { path: join(import.meta.dirname, 'voice.ts'), mime: 'audio/ogg' }
-    const here = await chatTools(t, engine, verbs, { speech: { say: async () => sound } })
+    const here = await chatTools(t, engine, verbs, { speech: { synthesize: async () => sound } })
     const { host } = here
     const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
     const { entry } = await host.engine.transaction((tx) =>
-      sayInRoom(tx, speaking, { room: 'hall', person: 'mia', content: 'hello' }),
+      postInRoom(tx, speaking, { room: 'hall', person: 'mia', content: 'hello' }),
     )
     assert.ok(host.layout)
     await setUpFolder(host.layout, 'main')

@@ -5,11 +5,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { agent, onEveryEngine, person } from '../../test/support/host.ts'
-import { OTHER_ROOM, ROOM, type Spoken, spoken } from '../../test/support/spoken.ts'
+import { OTHER_ROOM, openSearchHost, ROOM, type SearchHost } from '../../test/support/search-host.ts'
 import { tempDir } from '../../test/support/temp.ts'
 import { until } from '../../test/support/until.ts'
-import { deleteMessage, editMessage } from '../core/message-changes.ts'
-import { queueUp } from '../core/messages.ts'
+import { deleteMessage, editMessage } from '../core/messages/message-changes.ts'
+import { lockMessageOrder } from '../core/messages/messages.ts'
 import { timestamp } from '../lib/clock.ts'
 
 interface Found {
@@ -25,12 +25,12 @@ const CORPUS = [
   'the deployer is on holiday, café closed',
 ]
 
-async function filled(here: Spoken): Promise<void> {
-  for (const content of CORPUS) await here.hear(content)
+async function filled(here: SearchHost): Promise<void> {
+  for (const content of CORPUS) await here.receive(content)
 }
 
 /** What a query finds, as numbers of the corpus. */
-async function hits(here: Spoken, query: string, more: object = {}, folder = 'team'): Promise<number[]> {
+async function hits(here: SearchHost, query: string, more: object = {}, folder = 'team'): Promise<number[]> {
   const { messages } = (await (await here.open(folder)).call('find_messages', { query, ...more })) as Found
   return messages.map(({ content }) => CORPUS.indexOf(content.replace(/[«»]/g, '')))
 }
@@ -39,7 +39,7 @@ const sorted = (numbers: readonly number[]): number[] => [...numbers].sort((a, b
 
 onEveryEngine('finding messages', (engine) => {
   test('the words of a query are those of FTS5, and an index of either store finds the same', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     await filled(here)
     for (const [query, found] of [
       ['server', [0, 1]],
@@ -58,11 +58,11 @@ onEveryEngine('finding messages', (engine) => {
   })
 
   test('a hit has the chat, the sender, the time, a marked snippet and a rank; the best is first, of equals the newest', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     const long = `${'word '.repeat(60)}needle${' more'.repeat(60)}`
-    await here.hear(long)
-    const older = await here.hear('needle one', { sender: 'fake:user/2' })
-    const newer = await here.hear('needle two')
+    await here.receive(long)
+    const older = await here.receive('needle one', { sender: 'fake:user/2' })
+    const newer = await here.receive('needle two')
     const found = (await (await here.open()).call('find_messages', { query: 'needle' })) as Found
     assert.deepEqual([found.count, found.source], [3, 'local-db'])
     assert.deepEqual(
@@ -81,12 +81,12 @@ onEveryEngine('finding messages', (engine) => {
   })
 
   test('scope, sender and since narrow it, and limit counts what is left', async (t) => {
-    const here = await spoken(t, engine)
-    await here.hear('apple a')
-    await here.hear('apple b', { jid: 'web:team/sub', folder: 'team/sub', sender: 'bob' })
-    await here.hear('apple c', { sender: 'bobby' })
-    await here.hear('apple d', { jid: OTHER_ROOM, folder: 'other' })
-    await here.hear('apple e', { jid: 'web:teams', folder: 'teams' })
+    const here = await openSearchHost(t, engine)
+    await here.receive('apple a')
+    await here.receive('apple b', { jid: 'web:team/sub', folder: 'team/sub', sender: 'bob' })
+    await here.receive('apple c', { sender: 'bobby' })
+    await here.receive('apple d', { jid: OTHER_ROOM, folder: 'other' })
+    await here.receive('apple e', { jid: 'web:teams', folder: 'teams' })
     const find = async (more: object, folder = 'main') => {
       const tools = await here.open(folder)
       const { messages } = (await tools.call('find_messages', { query: 'apple', ...more })) as Found
@@ -111,8 +111,8 @@ onEveryEngine('finding messages', (engine) => {
   })
 
   test('the limit is at most 200 and 20 unless said', async (t) => {
-    const here = await spoken(t, engine)
-    await here.hearAll(Array.from({ length: 205 }, (_, count) => `pear ${count}`))
+    const here = await openSearchHost(t, engine)
+    await here.receiveAll(Array.from({ length: 205 }, (_, count) => `pear ${count}`))
     const tools = await here.open('main')
     const count = async (more: object) =>
       ((await tools.call('find_messages', { query: 'pear', ...more })) as Found).count
@@ -120,9 +120,9 @@ onEveryEngine('finding messages', (engine) => {
   })
 
   test('what is out of reach is refused, or not there', async (t) => {
-    const here = await spoken(t, engine)
-    await here.hear('secret plan', { jid: OTHER_ROOM, folder: 'other' })
-    await here.hear('secret child', { jid: 'web:team/sub', folder: 'team/sub' })
+    const here = await openSearchHost(t, engine)
+    await here.receive('secret plan', { jid: OTHER_ROOM, folder: 'other' })
+    await here.receive('secret child', { jid: 'web:team/sub', folder: 'team/sub' })
     const team = await here.open('team')
     assert.match(await team.refusal('find_messages', { query: 'secret', scope: 'other' }), /lies outside team/)
     assert.match(
@@ -144,10 +144,10 @@ onEveryEngine('finding messages', (engine) => {
   })
 
   test('a person finds what they administer', async (t) => {
-    const here = await spoken(t, engine)
-    await here.hear('plum one')
-    await here.hear('plum two', { jid: OTHER_ROOM, folder: 'other' })
-    await here.hear('plum three', { folder: undefined })
+    const here = await openSearchHost(t, engine)
+    await here.receive('plum one')
+    await here.receive('plum two', { jid: OTHER_ROOM, folder: 'other' })
+    await here.receive('plum three', { folder: undefined })
     await here.grant('github:1', 'admin', 'other/**')
     await here.operator('github:2')
     const count = async (sub: string) => {
@@ -158,27 +158,27 @@ onEveryEngine('finding messages', (engine) => {
   })
 
   test('the index follows what is routed, edited and deleted', async (t) => {
-    const here = await spoken(t, engine)
-    const { seq } = await here.hear('quince', { folder: undefined })
+    const here = await openSearchHost(t, engine)
+    const { seq } = await here.receive('quince', { folder: undefined })
     assert.deepEqual([await countOf(here, 'quince'), await countOf(here, 'quince', 'main')], [0, 1])
     await here.route(seq, 'team')
     assert.equal(await countOf(here, 'quince'), 1)
     const { dialect } = here.host.engine
     const now = timestamp(here.clock.now())
     await here.host.engine.transaction(async (tx) => {
-      await queueUp(tx, dialect)
+      await lockMessageOrder(tx, dialect)
       await editMessage(tx, seq, 'medlar', now)
     })
     assert.deepEqual([await countOf(here, 'quince'), await countOf(here, 'medlar')], [0, 1])
     await here.host.engine.transaction(async (tx) => {
-      await queueUp(tx, dialect)
+      await lockMessageOrder(tx, dialect)
       await deleteMessage(tx, seq, now)
     })
     assert.equal(await countOf(here, 'medlar'), 0)
     // Before it was ever indexed.
-    const { seq: later } = await here.hear('sloe')
+    const { seq: later } = await here.receive('sloe')
     await here.host.engine.transaction(async (tx) => {
-      await queueUp(tx, dialect)
+      await lockMessageOrder(tx, dialect)
       await editMessage(tx, later, 'damson', now)
     })
     await here.say('damson too')
@@ -187,12 +187,13 @@ onEveryEngine('finding messages', (engine) => {
   })
 
   test('a lost, damaged or foreign index is made anew, and nobody else may read it', async (t) => {
-    const one = await spoken(t, engine)
+    const one = await openSearchHost(t, engine)
     await filled(one)
     assert.equal(await countOf(one, 'server'), 2)
     assert.equal(statSync(one.searchPath).mode & 0o777, 0o600)
     await one.search.close()
-    const again = () => spoken(t, engine, { on: { ...one, host: one.host as never }, searchPath: one.searchPath })
+    const again = () =>
+      openSearchHost(t, engine, { on: { ...one, host: one.host as never }, searchPath: one.searchPath })
 
     const lost = await again()
     for (const end of ['', '-wal', '-shm']) rmSync(one.searchPath + end, { force: true })
@@ -220,7 +221,7 @@ onEveryEngine('finding messages', (engine) => {
   })
 
   test('an index that turns out to be damaged while it is used is made anew', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     await filled(here)
     assert.equal(await countOf(here, 'server'), 2)
     const db = new DatabaseSync(here.searchPath)
@@ -228,23 +229,23 @@ onEveryEngine('finding messages', (engine) => {
     db.exec(`update words_data set block = x'ffffffffffff' where id > 1`)
     db.close()
     assert.equal(await countOf(here, 'server'), 2)
-    await here.hear('another server')
+    await here.receive('another server')
     assert.equal(await countOf(here, 'server'), 3)
   })
 
   test('two processes fill one index together', async (t) => {
-    const one = await spoken(t, engine)
-    const two = await spoken(t, engine, { on: { ...one, host: one.host as never }, searchPath: one.searchPath })
-    for (let count = 0; count < 30; count++) await one.hear(`fig ${count}`)
+    const one = await openSearchHost(t, engine)
+    const two = await openSearchHost(t, engine, { on: { ...one, host: one.host as never }, searchPath: one.searchPath })
+    for (let count = 0; count < 30; count++) await one.receive(`fig ${count}`)
     const counts = await Promise.all([one, two, one, two].map((here) => countOf(here, 'fig', 'team', 200)))
     assert.deepEqual(counts, [30, 30, 30, 30])
-    await one.hear('fig again')
+    await one.receive('fig again')
     assert.equal(await countOf(two, 'fig', 'team', 200), 31)
     assert.equal(await countOf(one, 'fig', 'team', 200), 31)
   })
 
   test('it keeps up by itself where it is told to', async (t) => {
-    const here = await spoken(t, engine)
+    const here = await openSearchHost(t, engine)
     await filled(here)
     here.search.follow(here.host.signals)
     const indexed = (): number => {
@@ -258,18 +259,18 @@ onEveryEngine('finding messages', (engine) => {
       }
     }
     await until(() => indexed() === 4)
-    await here.hear('one more')
+    await here.receive('one more')
     here.host.signals.emit([])
     await until(() => indexed() === 5)
   })
 })
 
-async function countOf(here: Spoken, query: string, folder = 'team', limit = 20): Promise<number> {
+async function countOf(here: SearchHost, query: string, folder = 'team', limit = 20): Promise<number> {
   return ((await (await here.open(folder)).call('find_messages', { query, limit })) as Found).count
 }
 
 test('what is no query is refused in the words of the engine', async (t) => {
-  const here = await spoken(t, 'sqlite')
+  const here = await openSearchHost(t, 'sqlite')
   await filled(here)
   const tools = await here.open()
   for (const [query, said] of [
@@ -286,7 +287,7 @@ test('what is no query is refused in the words of the engine', async (t) => {
     ['', 'query must not be empty'],
     ['  ', 'query must not be empty'],
     ['x'.repeat(65_536), 'query is longer than 2000 characters'],
-    ['a\u0000b', 'query must not hold a NUL character'],
+    ['a\u0000b', 'query must not contain a NUL character'],
     ['a '.repeat(33), 'find_messages: query has more than 32 words'],
   ] as const)
     assert.equal(await tools.refusal('find_messages', { query }), said)
@@ -299,7 +300,7 @@ test('what is no query is refused in the words of the engine', async (t) => {
     [{ query: 'a', sender: '' }, 'sender must not be empty'],
     [{ query: 'a', since: 'yesterday' }, /^since must be an RFC 3339 time/],
     [{ query: 'a', since: '2026-01-01T00:00:00' }, /^since must be an RFC 3339 time/],
-    [{ query: 'a', more: 1 }, 'more is not known here'],
+    [{ query: 'a', more: 1 }, 'unknown field "more"'],
   ] as const) {
     const text = await tools.refusal('find_messages', args)
     if (typeof said === 'string') assert.equal(text, said)
@@ -309,7 +310,7 @@ test('what is no query is refused in the words of the engine', async (t) => {
 })
 
 test('any text gives hits or a refusal', async (t) => {
-  const here = await spoken(t, 'sqlite')
+  const here = await openSearchHost(t, 'sqlite')
   await filled(here)
   const part = fc.constantFrom(
     'server',
@@ -347,8 +348,8 @@ test('any text gives hits or a refusal', async (t) => {
 })
 
 test('a search that takes too long is ended, and the next one is served', async (t) => {
-  const here = await spoken(t, 'sqlite', { deadlineMs: 1000 })
-  for (let count = 0; count < 60; count++) await here.hear('a/'.repeat(32_768))
+  const here = await openSearchHost(t, 'sqlite', { deadlineMs: 1000 })
+  for (let count = 0; count < 60; count++) await here.receive('a/'.repeat(32_768))
   const tools = await here.open()
   await until(
     async () => (await tools.call('find_messages', { query: 'nothing' }).catch(() => undefined)) !== undefined,
@@ -364,7 +365,7 @@ test('an index that cannot be opened is said to be, without where it is, until i
   const stray: unknown[] = []
   const searchPath = join(tempDir(t), 'search.db')
   mkdirSync(searchPath)
-  const here = await spoken(t, 'sqlite', { searchPath, onStray: (error) => stray.push(error) })
+  const here = await openSearchHost(t, 'sqlite', { searchPath, onBackgroundError: (error) => stray.push(error) })
   await filled(here)
   const tools = await here.open()
   assert.equal(
@@ -377,7 +378,7 @@ test('an index that cannot be opened is said to be, without where it is, until i
 })
 
 test('without an index there is no such tool', async (t) => {
-  const here = await spoken(t, 'sqlite')
+  const here = await openSearchHost(t, 'sqlite')
   const { search: _, ...host } = here.host
   const tools = await here.openAs(agent('team'), host)
   assert.ok(!(await tools.names()).includes('find_messages'))

@@ -1,18 +1,24 @@
 // The tool that finds messages by their words.
 import { z } from 'zod'
-import { isToolDenied } from '../core/access.ts'
-import { groups } from '../core/groups.ts'
-import { Moment, sinceMoment } from '../core/moments.ts'
-import type { SearchAsk } from '../core/search.ts'
-import { ROOT, reaches } from '../core/tiers.ts'
-import { ChatName, Folder, limit, line, prose, text } from '../core/values.ts'
+import { isToolDenied } from '../core/access/policy.ts'
+import { mayReachFolder, ROOT_FOLDER } from '../core/access/tiers.ts'
+import { CursorTime, ceilToMillisecond } from '../core/chats/time-cursor.ts'
+import { groups } from '../core/groups/groups.ts'
+import type { SearchRequest } from '../core/search/search-index.ts'
+import { ChatName, Folder, line, multilineText, pageLimit, text } from '../core/values.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
-import { mustReachChat } from '../registry/chat-needs.ts'
-import { sightOfChat } from '../registry/chat-sight.ts'
-import type { Context, Host } from '../registry/context.ts'
-import { adminFilter, hasTool, INSTANCE, listed, reachOf } from '../registry/needs.ts'
+import { mustReachChat } from '../permissions/chat-access.ts'
+import {
+  adminFilter,
+  administeredRoots,
+  hasTool,
+  INSTANCE_SCOPE,
+  requireToolForAgents,
+} from '../registry/authorization.ts'
+import type { Context, InstanceHost } from '../registry/context.ts'
 import type { NamedVerb } from '../registry/resource.ts'
-import { hotTool } from '../registry/tool.ts'
+import { defineTool } from '../registry/tool.ts'
+import { chatVisibility } from './chat/chat-visibility.ts'
 
 /** No question of a person or an agent is longer, and a long one is a burden on everybody. */
 const QUERY_MAX = 2000
@@ -23,18 +29,18 @@ const Scope = text((value) => {
 }).describe('A chat, such as web:team; or a folder, which stands for itself and those below it')
 
 const Find = z.object({
-  query: prose(QUERY_MAX)
+  query: multilineText(QUERY_MAX)
     .refine((value) => value.trim() !== '', 'must not be empty')
     .describe('Full-text syntax: word, "a phrase", a OR b, a NOT b, prefix*, NEAR(a b, 5); at most 32 words'),
   scope: Scope.optional(),
   sender: line(256).optional().describe('Only what this one said; exactly'),
-  since: Moment.optional().describe('Only what was said at this RFC 3339 time or later'),
-  limit: limit(20, 200),
+  since: CursorTime.optional().describe('Only what was said at this RFC 3339 time or later'),
+  limit: pageLimit(20, 200),
 })
 type Find = z.output<typeof Find>
 
 /** What the rights leave of a question. */
-interface Narrowed extends Pick<SearchAsk, 'reach' | 'except'> {
+interface SearchScope extends Pick<SearchRequest, 'reach' | 'except'> {
   /** A chat or a folder. */
   readonly scope: string | undefined
   /** Where the lists cannot say it all: whether a row of this folder may be seen. */
@@ -42,16 +48,17 @@ interface Narrowed extends Pick<SearchAsk, 'reach' | 'except'> {
 }
 
 export const searchTools: readonly NamedVerb[] = [
-  hotTool({
+  defineTool({
     name: 'find_messages',
     reach: 'chat',
+    tiers: { granted: 2 },
     when: 'Find messages by their words, the best first and of equals the newest, with « and » around each hit.',
     input: Find,
-    isThere: ({ search }) => search !== undefined,
+    isAvailable: ({ search }) => search !== undefined,
     needs: async (ctx, given) => {
       const scope = await scopeOf(ctx, given)
       if (scope?.includes(':')) return mustReachChat(ctx, scope)
-      await listed(ctx)
+      await requireToolForAgents(ctx)
       if (scope !== undefined) await mustReachFolder(ctx, scope)
     },
     reads: true,
@@ -64,7 +71,7 @@ async function mustReachFolder(ctx: Context, folder: string): Promise<void> {
   const { caller } = ctx
   if (ctx.reach === 'chat')
     refuse('forbidden', `${ctx.tool}: not permitted on ${folder}, because visitors may use it in their own chat alone`)
-  if (caller.kind === 'agent' && !reaches(caller.folder, folder))
+  if (caller.kind === 'agent' && !mayReachFolder(caller.folder, folder))
     refuse('forbidden', `${ctx.tool}: the folder ${folder} lies outside ${caller.folder}`)
   if (!(await hasTool(ctx, folder))) refuse('forbidden', `${ctx.tool}: not permitted on ${folder}`)
 }
@@ -74,16 +81,16 @@ async function scopeOf(ctx: Context, { scope }: Find): Promise<string | undefine
   return scope ?? (ctx.reach === 'chat' ? (await ctx.turn())?.jid : undefined)
 }
 
-async function narrow(ctx: Context, given: Find): Promise<Narrowed> {
+async function narrow(ctx: Context, given: Find): Promise<SearchScope> {
   const scope = await scopeOf(ctx, given)
   if (scope?.includes(':')) {
-    const { folders } = await sightOfChat(ctx, scope)
+    const { folders } = await chatVisibility(ctx, scope)
     return { scope, reach: folders, maySee: () => true }
   }
-  const [reach, mayAdmin] = [await reachOf(ctx), await adminFilter(ctx)]
+  const [reach, mayAdmin] = [await administeredRoots(ctx), await adminFilter(ctx)]
   if (await isWhole(ctx)) return { scope, reach, maySee: () => true }
   const denied = (await groups.list(ctx.tx)).map(({ folder }) => folder).filter((folder) => !mayAdmin(folder))
-  const maySeeAll = await hasTool(ctx, INSTANCE)
+  const maySeeAll = await hasTool(ctx, INSTANCE_SCOPE)
   return { scope, reach, except: denied, maySee: (folder) => (folder === undefined ? maySeeAll : mayAdmin(folder)) }
 }
 
@@ -91,11 +98,11 @@ async function narrow(ctx: Context, given: Find): Promise<Narrowed> {
 async function isWhole({ caller, tool, params, policy }: Context): Promise<boolean> {
   if (caller.kind === 'host') return true
   if (caller.kind !== 'agent') return false
-  const scope = caller.folder === ROOT ? '**' : `${caller.folder}/**`
+  const scope = caller.folder === ROOT_FOLDER ? '**' : `${caller.folder}/**`
   return !isToolDenied(await policy(), caller.folder, { tool, scope, params })
 }
 
-async function find(host: Host, { scope, reach, except, maySee }: Narrowed, input: Find) {
+async function find(host: InstanceHost, { scope, reach, except, maySee }: SearchScope, input: Find) {
   const { query, sender, since, limit } = input
   const place = scope?.includes(':') ? { jid: scope } : { below: scope }
   const index = host.search ?? refuse('unavailable', 'there is no search index here')
@@ -103,7 +110,7 @@ async function find(host: Host, { scope, reach, except, maySee }: Narrowed, inpu
     query,
     ...place,
     sender,
-    since: since === undefined ? undefined : sinceMoment(since),
+    since: since === undefined ? undefined : ceilToMillisecond(since),
     limit,
     reach,
     except,

@@ -1,46 +1,49 @@
 // Saying something in words.
 import { z } from 'zod'
-import { isLinkChat } from '../core/channel.ts'
-import { chatOf } from '../core/chat-of-folder.ts'
-import { lastReplyId } from '../core/engagement.ts'
-import { locateIn, MessageId, refuseMissing } from '../core/message-ids.ts'
-import { ChatName, Words } from '../core/values.ts'
+import { resolveChatJid } from '../core/chats/folder-chat.ts'
+import { isLinkChat } from '../core/delivery/channel.ts'
+import { findMessageInChat, MessageId, refuseMissing } from '../core/messages/message-ids.ts'
+import { lastReplyId } from '../core/routing/engagements.ts'
+import { topicIn } from '../core/turns/turns.ts'
+import { ChatName, MessageText } from '../core/values.ts'
 import type { Context } from '../registry/context.ts'
-import { say, sayOut, speaksIn, topicIn } from '../registry/saying.ts'
-import { hotTool } from '../registry/tool.ts'
+import { defineTool } from '../registry/tool.ts'
+import { deliverMessage, recordMessage, requireSendAccess } from './chat/outgoing-message.ts'
 
-const send = hotTool({
+const send = defineTool({
   name: 'send',
   reach: 'chat',
+  tiers: { granted: 2 },
   when: 'Say something in a chat as a message of its own, not as an answer. To answer somebody, use reply.',
-  input: z.object({ chatJid: ChatName, text: Words }),
-  needs: speaksIn(({ chatJid }: { chatJid: string }) => chatJid),
-  says: true,
+  input: z.object({ chatJid: ChatName, text: MessageText }),
+  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  appendsMessages: true,
   run: async (ctx, { chatJid, text }) =>
-    say(ctx, { jid: await chatOf(ctx.tx, chatJid), content: text, isThreaded: false }),
+    recordMessage(ctx, { jid: await resolveChatJid(ctx.tx, chatJid), content: text, isThreaded: false }),
   finish: async ({ host }, recorded) => {
-    await sayOut(host, recorded)
+    await deliverMessage(host, recorded)
   },
 })
 
-const reply = hotTool({
+const reply = defineTool({
   name: 'reply',
   reach: 'chat',
+  tiers: { granted: 3 },
   when: 'Answer in a chat: in its thread, to the message that you name or else to the last one.',
   input: z.object({
     chatJid: ChatName,
-    text: Words,
+    text: MessageText,
     replyToId: MessageId.optional().describe('The message that you answer; the last one of the chat unless said'),
   }),
-  needs: speaksIn(({ chatJid }: { chatJid: string }) => chatJid),
-  says: true,
+  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  appendsMessages: true,
   run: async (ctx, { chatJid, text, replyToId }) => {
-    const jid = await chatOf(ctx.tx, chatJid)
+    const jid = await resolveChatJid(ctx.tx, chatJid)
     const replyTo = await answered(ctx, jid, replyToId)
-    return say(ctx, { jid, content: text, isThreaded: true, payload: { replyTo } })
+    return recordMessage(ctx, { jid, content: text, isThreaded: true, payload: { replyTo } })
   },
   finish: async ({ host }, recorded) => {
-    await sayOut(host, recorded)
+    await deliverMessage(host, recorded)
   },
 })
 
@@ -50,7 +53,7 @@ async function answered(ctx: Context, jid: string, replyToId: string | undefined
   if (replyToId === undefined && isLinkChat(jid)) return undefined
   const id = replyToId ?? (await lastReplyId(tx, jid, topicIn(await ctx.turn(), jid)))
   if (id === undefined) return undefined
-  const found = await locateIn(tx, jid, id)
+  const found = await findMessageInChat(tx, jid, id)
   if (found) return found.platform_id
   // A link's chat has no other messages than those that we know.
   return isLinkChat(jid) ? refuseMissing(id, jid) : id

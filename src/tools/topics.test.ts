@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Agents, agents } from '../../test/support/agents.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { type Conversation, conversations, sessionLog } from '../core/conversations.ts'
-import { submitTurn } from '../core/turns.ts'
+import { type Conversation, conversations, sessionLog } from '../core/turns/conversations.ts'
+import { submitTurn } from '../core/turns/turns.ts'
 
 const NOW = '2026-01-01T00:00:00.000Z'
 
@@ -105,12 +105,12 @@ test('topics and folders that cannot be meant are refused', async (t) => {
     ['fork_topic', {}, 'parent is required; child is required'],
     ['fork_topic', { parent: '', child: '' }, 'child must not be empty'],
     ['fork_topic', { parent: 'a', child: 'a' }, 'parent and child must be two topics'],
-    ['fork_topic', { parent: '', child: 'a\nb' }, 'child must not hold control characters'],
+    ['fork_topic', { parent: '', child: 'a\nb' }, 'child must not contain control characters'],
     ['fork_topic', { parent: '', child: 'x'.repeat(129) }, 'child is longer than 128 characters'],
     ['fork_topic', { parent: 'x'.repeat(129), child: 'a' }, 'parent is longer than 128 characters'],
     ['fork_topic', { parent: '', child: 'a', force: 'yes' }, 'force must be true or false'],
     ['fork_topic', { parent: '', child: 'busy', force: true }, 'a turn is under way in the topic "busy"'],
-    ['fork_topic', { parent: '', child: 'a', folder: 'other' }, 'folder is not known here'],
+    ['fork_topic', { parent: '', child: 'a', folder: 'other' }, 'unknown field "folder"'],
     ['reset_session', {}, 'groupFolder is required'],
     ['reset_session', { groupFolder: '' }, 'groupFolder must not be empty'],
     ['reset_session', { groupFolder: 'team/none' }, 'there is no group team/none'],

@@ -1,20 +1,21 @@
 // Topics and sessions of a folder: one topic starts from another, and a session starts afresh.
 import { z } from 'zod'
-import { startAfresh } from '../core/conversations.ts'
-import { forkTopic } from '../core/forks.ts'
-import { groups } from '../core/groups.ts'
+import { groups } from '../core/groups/groups.ts'
+import { forceNewSession } from '../core/turns/conversations.ts'
+import { forkTopic } from '../core/turns/topic-forks.ts'
 import { Folder, line, text } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { mustHaveTool, ownFolder } from '../registry/needs.ts'
-import { hotTool } from '../registry/tool.ts'
+import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
+import { defineTool } from '../registry/tool.ts'
 
 const Named = line(128)
 const TopicOrMain = text((value) => (value === '' ? undefined : Named.safeParse(value).error?.issues[0]?.message))
 
 export const topicTools = [
-  hotTool({
+  defineTool({
     name: 'fork_topic',
     reach: 'work',
+    tiers: { granted: 2 },
     when: 'Start a new topic that knows all that was said in another up to now, and goes its own way from there.',
     key: ['child'],
     input: z.object({
@@ -25,24 +26,25 @@ export const topicTools = [
       force: z.boolean().default(false).describe('Also where the topic is there already: its session is replaced'),
     }),
     output: z.object({ folder: Folder, parent_topic: z.string(), child_topic: z.string() }),
-    needs: async (ctx) => mustHaveTool(ctx, await ownFolder(ctx)),
+    needs: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
     run: async (ctx, { parent, child, force }) => {
-      const folder = await ownFolder(ctx)
+      const folder = await actingFolder(ctx)
       await forkTopic(ctx.tx, { folder, parent, child, isForced: force }, ctx.now)
       return { folder, parent_topic: parent, child_topic: child }
     },
   }),
 
-  hotTool({
+  defineTool({
     name: 'reset_session',
     reach: 'work',
+    tiers: { granted: 1 },
     when: 'Forget what was said: the next message to the folder starts a fresh session, in all its topics.',
     key: ['groupFolder'],
     input: z.object({ groupFolder: Folder.describe('Your folder, or one below it') }),
     needs: async (ctx, { groupFolder }) => mustHaveTool(ctx, groupFolder),
     run: async (ctx, { groupFolder: folder }) => {
       if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
-      await startAfresh(ctx.tx, folder, undefined, ctx.now)
+      await forceNewSession(ctx.tx, folder, undefined, ctx.now)
     },
   }),
 ]

@@ -1,21 +1,24 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { chatTools, OTHER_ROOM, ROOM } from '../../test/support/chat-tools.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
+import { tempDir } from '../../test/support/temp.ts'
 import { startTurn } from '../../test/support/turns.ts'
-import type { Speech } from '../core/speech.ts'
+import type { SpeechSynthesizer } from '../core/delivery/speech.ts'
 import { refuse } from '../lib/refusal.ts'
 import { voiceTools } from './voice.ts'
 
-function speaker() {
+function speaker(t: TestContext) {
+  const sound = join(tempDir(t), '1.ogg')
+  writeFileSync(sound, 'sound')
   const asked: [string, string | undefined][] = []
-  const speech: Speech = {
-    say: async (text, voice) => {
+  const speech: SpeechSynthesizer = {
+    synthesize: async (text, voice) => {
       asked.push([text, voice])
       if (text === 'nobody is there') refuse('unavailable', 'the speech service does not answer')
-      return { path: '/speech/1.ogg', mime: 'audio/ogg' }
+      return { path: sound, mime: 'audio/ogg' }
     },
   }
   return { asked, speech }
@@ -23,17 +26,22 @@ function speaker() {
 
 onEveryEngine('saying something aloud', (engine) => {
   test('the text is spoken, sent into the thread, and recorded in words', async (t) => {
-    const { asked, speech } = speaker()
+    const { asked, speech } = speaker(t)
     const here = await chatTools(t, engine, voiceTools, { speech })
     await startTurn(t, here, { folder: 'team', jid: ROOM, topic: 't7' })
+    let heard = ''
+    here.fake.next(({ given }) => {
+      heard = readFileSync(String(given.path), 'utf8')
+    })
     const tools = await here.tools()
     assert.deepEqual(await tools.call('send_voice', { chatJid: ROOM, text: '  good morning\n' }), {
       ok: true,
       id: 'fake-1',
     })
     assert.deepEqual(asked, [['good morning', undefined]])
-    const { jid, path, filename, mime, threadId } = here.fake.calls[0]?.given ?? {}
-    assert.deepEqual([jid, path, filename, mime, threadId], [ROOM, '/speech/1.ogg', 'voice.ogg', 'audio/ogg', 't7'])
+    const { jid, filename, mime, threadId } = here.fake.calls[0]?.given ?? {}
+    assert.deepEqual([jid, filename, mime, threadId, heard], [ROOM, 'voice.ogg', 'audio/ogg', 't7', 'sound'])
+    assert.deepEqual(readdirSync(join(here.home, '..', '..', 'outbox')), [])
     assert.deepEqual(
       (await here.said()).map(({ content, action, state }) => [content, action, state]),
       [['good morning', 'send_voice', 'sent']],
@@ -41,7 +49,7 @@ onEveryEngine('saying something aloud', (engine) => {
   })
 
   test('the voice is the one that is asked for, else that of the persona, else the instance’s own', async (t) => {
-    const { asked, speech } = speaker()
+    const { asked, speech } = speaker(t)
     const here = await chatTools(t, engine, voiceTools, { speech })
     const tools = await here.tools()
     await tools.call('send_voice', { chatJid: ROOM, text: 'a' })
@@ -55,7 +63,7 @@ onEveryEngine('saying something aloud', (engine) => {
   })
 
   test('a text has 1 to 5000 characters, whatever each of them is made of', async (t) => {
-    const { asked, speech } = speaker()
+    const { asked, speech } = speaker(t)
     const here = await chatTools(t, engine, voiceTools, { speech })
     const tools = await here.tools()
     // 4999 characters that are 9998 units of UTF-16; blanks around do not count.
@@ -69,7 +77,7 @@ onEveryEngine('saying something aloud', (engine) => {
   })
 
   test('rules and reach come before anybody is asked to speak', async (t) => {
-    const { asked, speech } = speaker()
+    const { asked, speech } = speaker(t)
     const here = await chatTools(t, engine, voiceTools, { speech })
     const tools = await here.tools()
     assert.match(await tools.refusal('send_voice', { chatJid: OTHER_ROOM, text: 'x' }), /outside team/)
@@ -88,7 +96,7 @@ onEveryEngine('saying something aloud', (engine) => {
       await (await mute.tools()).refusal('send_voice', { chatJid: ROOM, text: 'x' }),
       /^unsupported: send_voice on fake\nhint: send the text with send\(chatJid, text\).*TTS_URL$/,
     )
-    const here = await chatTools(t, engine, voiceTools, { speech: speaker().speech })
+    const here = await chatTools(t, engine, voiceTools, { speech: speaker(t).speech })
     assert.equal(
       await (await here.tools()).refusal('send_voice', { chatJid: ROOM, text: 'nobody is there' }),
       'the speech service does not answer',

@@ -1,15 +1,18 @@
 // Saying something aloud.
 import { z } from 'zod'
-import { ChatName, line, prose } from '../core/values.ts'
-import { personaVoice } from '../core/workspace.ts'
+import { stageTrustedFile } from '../core/delivery/staged-files.ts'
+import { personaVoice } from '../core/groups/workspace-files.ts'
+import { ChatName, line, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { placeFor } from '../registry/acting.ts'
-import { say, sayOut, speaksIn } from '../registry/saying.ts'
-import { hotTool } from '../registry/tool.ts'
+import type { InstanceHost } from '../registry/context.ts'
+import { defineTool } from '../registry/tool.ts'
+import { resolveChatTarget } from './chat/channel-action.ts'
+import { deliverMessage, recordMessage, requireSendAccess } from './chat/outgoing-message.ts'
 
-const sendVoice = hotTool({
+const sendVoice = defineTool({
   name: 'send_voice',
   reach: 'chat',
+  tiers: { granted: 2 },
   when: 'Say a text aloud in a chat, as a voice message.',
   input: z.object({
     chatJid: ChatName,
@@ -17,14 +20,14 @@ const sendVoice = hotTool({
       .string()
       .trim()
       .min(1, 'must not be empty')
-      .pipe(prose(5000))
+      .pipe(multilineText(5000))
       .describe('What is said; at most 5000 characters'),
     voice: line(64).optional().describe('Who speaks; the voice of your PERSONA.md or of the instance unless said'),
   }),
-  needs: speaksIn(({ chatJid }: { chatJid: string }) => chatJid),
-  says: true,
+  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  appendsMessages: true,
   prepare: async ({ host, caller }, { chatJid, text, voice }) => {
-    const { jid, channel } = await placeFor(host, chatJid, 'send_voice')
+    const { jid, channel } = await resolveChatTarget(host, chatJid, 'send_voice')
     if (!host.speech)
       return refuse(
         'unsupported',
@@ -32,17 +35,23 @@ const sendVoice = hotTool({
         'send the text with send(chatJid, text); an operator can name a speech service with TTS_URL',
       )
     const own = host.layout && caller.kind === 'agent' ? await personaVoice(host.layout, caller.folder) : undefined
-    return { jid, spoken: await host.speech.say(text, voice ?? own) }
+    const { path, mime } = await host.speech.synthesize(text, voice ?? own)
+    return { jid, mime, path: await copied(host, path) }
   },
-  run: (ctx, { text }, { jid, spoken: { path, mime } }) =>
-    say(ctx, {
+  run: (ctx, { text }, { jid, path, mime }) =>
+    recordMessage(ctx, {
       jid,
       content: text,
       action: 'send_voice',
       isThreaded: true,
       payload: { path, filename: 'voice.ogg', mime },
     }),
-  finish: async ({ host }, recorded) => ({ ok: true, id: await sayOut(host, recorded) }),
+  finish: async ({ host }, recorded) => ({ ok: true, id: await deliverMessage(host, recorded) }),
 })
+
+/** A copy in the outbox, which backups hold. The sounds of the speech service are a cache, which they do not. */
+async function copied(host: InstanceHost, path: string): Promise<string> {
+  return host.layout ? stageTrustedFile(host.layout, host, path) : path
+}
 
 export const voiceTools = [sendVoice]

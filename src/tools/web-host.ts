@@ -1,15 +1,15 @@
 // The host name that shows a folder's published pages.
 import { lstat } from 'node:fs/promises'
 import { z } from 'zod'
-import { groups } from '../core/groups.ts'
+import { ROOT_FOLDER } from '../core/access/tiers.ts'
+import { groups } from '../core/groups/groups.ts'
 import { groupDirs, type Layout } from '../core/layout.ts'
-import { ROOT } from '../core/tiers.ts'
+import { bindWebHost, unbindWebHost, WebHost, webHostOf } from '../core/links/web-hosts.ts'
 import { Folder, FolderOrRoot } from '../core/values.ts'
-import { bindWebHost, unbindWebHost, WebHost, webHostOf } from '../core/web-hosts.ts'
 import { refuse } from '../lib/refusal.ts'
+import { actingFolder, INSTANCE_SCOPE, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { INSTANCE, mustHaveTool, ownFolder } from '../registry/needs.ts'
-import { hotTool } from '../registry/tool.ts'
+import { defineTool } from '../registry/tool.ts'
 import type { Tx } from '../store/engine.ts'
 
 async function mustBeDirectory(layout: Layout, folder: string): Promise<void> {
@@ -29,27 +29,29 @@ function mustBeOthers({ webBase }: Context, hostname: string): void {
 }
 
 export const webHostTools = [
-  hotTool({
+  defineTool({
     name: 'get_web_host',
+    tiers: { max: 1, granted: 1 },
     when: 'See under which host name the published pages of your folder are shown; empty when there is none.',
     reads: true,
     input: z.object({ folder: Folder.optional().describe('Yours unless said; only the root may ask for another') }),
     output: z.object({ hostname: z.string(), folder: Folder }),
     needs: async (ctx, { folder }) => {
-      const own = await ownFolder(ctx)
-      if (own !== ROOT && folder !== undefined && folder !== own)
+      const own = await actingFolder(ctx)
+      if (own !== ROOT_FOLDER && folder !== undefined && folder !== own)
         refuse('forbidden', `${ctx.tool}: not permitted on ${folder}: only your own folder may be asked for`)
       await mustHaveTool(ctx, folder ?? own)
     },
     run: async (ctx, { folder: named }) => {
-      const folder = named ?? (await ownFolder(ctx))
+      const folder = named ?? (await actingFolder(ctx))
       await mustBeGroup(ctx.tx, folder)
       return { hostname: (await webHostOf(ctx.tx, folder)) ?? '', folder }
     },
   }),
 
-  hotTool({
+  defineTool({
     name: 'set_web_host',
+    tiers: { max: 0 },
     when: 'Show the published pages of a folder under a host name, or no longer. Answers with all host names and their folders.',
     key: ['hostname'],
     input: WebHost.extend({
@@ -59,7 +61,7 @@ export const webHostTools = [
     }),
     output: z.record(z.string(), z.string()),
     // The whole map is the instance's.
-    needs: (ctx) => mustHaveTool(ctx, INSTANCE),
+    needs: (ctx) => mustHaveTool(ctx, INSTANCE_SCOPE),
     prepare: async ({ host: { engine, layout } }, { folder }) => {
       if (folder === '') return
       if (layout) await mustBeDirectory(layout, folder)

@@ -1,29 +1,30 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { RunSockets } from '../../src/agent-socket/run-socket.ts'
 import type { AgentUser } from '../../src/core/agent-user.ts'
-import { outbox } from '../../src/core/outbox.ts'
-import { turns } from '../../src/core/turns.ts'
-import { agentTools } from '../../src/daemons/agent-tools.ts'
-import { openWire, type Wire } from '../support/gate.ts'
+import { outbox } from '../../src/core/delivery/outbox.ts'
+import { turns } from '../../src/core/turns/turns.ts'
+import { agentTools } from '../../src/daemons/agents/agent-tools.ts'
+import { openRpcConnection, type RpcConnection } from '../support/gated-host.ts'
 import { testHost } from '../support/host.ts'
 import { needs } from '../support/needs.ts'
 import { openTools } from '../support/socket-client.ts'
 import { startTurn } from '../support/turns.ts'
+import { until } from '../support/until.ts'
 
 async function open(t: TestContext, user?: AgentUser) {
   const on = await testHost(t)
   await on.groups('main', 'team')
   const turn = await startTurn(t, on, { folder: 'team', content: 'hello', jid: 'web:team' })
-  const gate = { host: on.host, list: agentTools(), user, onError: assert.fail, onStranger: assert.fail }
+  const gate = { host: on.host, list: agentTools(), user, onError: assert.fail, onForeignUser: assert.fail }
   const sockets = new RunSockets(gate)
   t.after(() => sockets.close())
   const socket = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' })
   t.after(() => socket.close())
-  const initialize = (wire: Wire, meta?: object): void => {
+  const initialize = (wire: RpcConnection, meta?: object): void => {
     const clientInfo = { name: 'test', version: '1' }
     const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo, ...(meta ? { _meta: meta } : {}) }
     wire.send({ jsonrpc: '2.0', id: 1, method: 'initialize', params })
@@ -46,7 +47,7 @@ suite('the socket of a run', () => {
   test('refuses a connection that names another turn or another fence', async (t) => {
     const { turn, socket, initialize } = await open(t)
     const named = async (meta: object): Promise<string | undefined> => {
-      const wire = await openWire(t, socket.path)
+      const wire = await openRpcConnection(t, socket.path)
       initialize(wire, meta)
       const answer = await wire.next()
       return answer?.error?.message ?? (answer?.result ? 'welcome' : undefined)
@@ -67,7 +68,7 @@ suite('the socket of a run', () => {
     const { on, turn, socket } = await open(t)
     const other = await startTurn(t, on, { folder: 'team', conversation: 'plans', content: 'mine', jid: 'web:team/x' })
     for (const method of ['submit_turn', 'submit_status']) {
-      const wire = await openWire(t, socket.path)
+      const wire = await openRpcConnection(t, socket.path)
       const params = { turn_id: other.id, ...(method === 'submit_turn' ? { session_id: 's' } : { text: 'hm' }) }
       wire.send({ jsonrpc: '2.0', id: 1, method, params })
       assert.equal((await wire.next())?.error?.message, `this socket belongs to the turn ${turn.id}`)
@@ -97,7 +98,7 @@ suite('the socket of a run', () => {
 
   test('ends its connections and its file with the run', async (t) => {
     const { socket, initialize } = await open(t)
-    const wire = await openWire(t, socket.path)
+    const wire = await openRpcConnection(t, socket.path)
     initialize(wire)
     assert.ok((await wire.next())?.result)
     await socket.close()
@@ -110,7 +111,7 @@ suite('the socket of a run', () => {
     const directory = dirname(socket.path)
     assert.equal(statSync(directory).mode & 0o777, 0o700)
     assert.equal(statSync(socket.path).mode & 0o777, 0o600)
-    sockets.close()
+    await sockets.close()
     assert.ok(!existsSync(directory))
   })
 
@@ -127,6 +128,30 @@ suite('the socket of a run', () => {
     const again = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' })
     t.after(() => again.close())
     assert.ok(existsSync(again.path))
+  })
+
+  test('is made ahead, and refuses connections before it belongs to a run', async (t) => {
+    const { sockets, socket, turn } = await open(t)
+    const directory = dirname(socket.path)
+    sockets.prepare()
+    await until(() => readdirSync(directory).length === 2)
+    const ahead = join(directory, readdirSync(directory).find((name) => name !== basename(socket.path)) ?? '')
+    await (await openRpcConnection(t, ahead)).closed
+    const next = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' })
+    t.after(() => next.close())
+    assert.equal(next.path, ahead)
+    assert.equal((await (await openTools(t, ahead)).call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
+  })
+
+  test('is made again where the one made ahead was removed', async (t) => {
+    const { sockets, socket, turn } = await open(t)
+    const directory = dirname(socket.path)
+    sockets.prepare()
+    await until(() => readdirSync(directory).length === 2)
+    for (const name of readdirSync(directory)) rmSync(join(directory, name))
+    const next = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' })
+    t.after(() => next.close())
+    assert.equal((await (await openTools(t, next.path)).call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
   })
 
   test('of a process that was killed is removed by the next one', async (t) => {

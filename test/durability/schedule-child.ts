@@ -1,13 +1,13 @@
 // A scheduler as a process of its own: `node schedule-child.ts <mode> <address> <began>`, address as JSON. It runs until it is
 // killed. Mode `careless` is what must not be: it looks at what is due, and takes it afterwards.
 import { setTimeout as pause } from 'node:timers/promises'
-import { dueTasks, following } from '../../src/core/firing.ts'
-import { receive } from '../../src/core/inbound.ts'
-import { scheduledTasks } from '../../src/core/tasks.ts'
-import { openHost } from '../../src/daemons/host.ts'
+import { recordInbound } from '../../src/core/messages/inbound.ts'
+import { dueTasks, nextTaskState } from '../../src/core/schedule/task-firing.ts'
+import { scheduledTasks } from '../../src/core/schedule/tasks.ts'
+import { openHost } from '../../src/daemons/process/host.ts'
 import { Scheduler } from '../../src/daemons/timed/scheduler.ts'
 import type { Clock } from '../../src/lib/clock.ts'
-import { openLog } from '../../src/lib/log.ts'
+import { openLog } from '../../src/lib/log/log.ts'
 import { Refusal } from '../../src/lib/refusal.ts'
 
 const HOUR_MS = 3_600_000
@@ -40,10 +40,15 @@ async function fireCarelessly(): Promise<never> {
   for (;;) {
     const due = await engine.read((tx) => dueTasks(tx, clock.now(), 100))
     for (const task of due) {
-      const next = following(task, clock.now(), 'UTC')
+      const next = nextTaskState(task, clock.now(), 'UTC')
       if (next instanceof Refusal) throw next
       await engine.transaction(async (tx) => {
-        await receive(tx, speaking, { jid: task.chat_jid, sender: 'timed', content: task.next_run ?? '', reach: 'all' })
+        await recordInbound(tx, speaking, {
+          jid: task.chat_jid,
+          sender: 'timed',
+          content: task.next_run ?? '',
+          reach: 'all',
+        })
         await scheduledTasks.update(tx, { id: task.id }, next)
       })
     }

@@ -4,7 +4,7 @@ import { closeSync, openSync } from 'node:fs'
 import { connect } from 'node:net'
 import { suite, test } from 'node:test'
 import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
-import { raw, statusOf } from '../support/serve.ts'
+import { sendRaw, statusOf } from '../support/served-host.ts'
 import { type Instance, instance } from '../support/svc.ts'
 
 const JSON_BODY = { 'Content-Type': 'application/json' }
@@ -130,7 +130,7 @@ suite('svc serve', { concurrency: true }, () => {
     const served = await demo.serve(['proxyd'])
     const door = served.urls.get('proxyd') ?? ''
     const head = 'POST /v1/routes HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n'
-    const answer = await raw(door, `${head}0\r\n\r\nGET /health HTTP/1.1\r\nHost: a\r\n\r\n`)
+    const answer = await sendRaw(door, `${head}0\r\n\r\nGET /health HTTP/1.1\r\nHost: a\r\n\r\n`)
     assert.equal(statusOf(answer), 400)
     assert.equal(answer.match(/HTTP\/1\.1 /g)?.length, 1)
     const { code, stderr } = await served.stop()

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
@@ -152,3 +152,44 @@ test('what the README and the page on links show with curl works as it stands', 
   assert.match(followed, /^data: .*"content":"a line\\n"/m)
   await end(started)
 })
+
+/** The words that a process of this machine was started with. */
+function wordsOf(pid: number | string): string[] {
+  return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1)
+}
+
+/** Its child processes that are svc.js once more. */
+function launched(pid: number): string[] {
+  const children = readdirSync(`/proc/${pid}/task`).flatMap((task) =>
+    readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean),
+  )
+  return children.filter((child) => wordsOf(child).some((word) => word.endsWith('svc.js')))
+}
+
+const WAYS: Record<string, readonly string[]> = {
+  'a shell': [SVC],
+  'a Node that is named': [process.execPath, SVC],
+  'npm start': [process.execPath, join(ROOT, 'bin/node.js'), SVC],
+}
+for (const [who, [program = '', ...words]] of Object.entries(WAYS))
+  test(`started by ${who}, serve is one process on the project's own Node, with a small heap for new objects`, {
+    skip: process.platform !== 'linux',
+  }, async (t) => {
+    const dir = tempDir(t)
+    spawnSync(process.execPath, [SVC, 'create', 'demo'], { env: envOf(dir) })
+    const env = { ...envOf(dir), LOG_LEVEL: 'error' }
+    const child = spawn(program, [...words, 'serve', 'demo', 'webd'], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    t.after(() => void child.kill('SIGKILL'))
+    const lines: string[] = []
+    for await (const line of createInterface({ input: child.stdout })) {
+      lines.push(line)
+      if (line === 'ready') break
+    }
+    assert.equal(lines.at(-1), 'ready')
+    const pid = child.pid ?? assert.fail()
+    assert.equal(readlinkSync(`/proc/${pid}/exe`), realpathSync(process.execPath))
+    assert.ok(wordsOf(pid).includes('--max-semi-space-size=4'), wordsOf(pid).join(' '))
+    assert.deepEqual(launched(pid), [])
+    child.kill('SIGTERM')
+    assert.deepEqual(await once(child, 'exit'), [0, null])
+  })

@@ -11,13 +11,23 @@ import {
 } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type TestContext, test } from 'node:test'
-import { ask, get, type HttpStage, OK, openHttpStage, requestFor, saying, suiteOnBoth } from '../support/http-stage.ts'
-import { answerEach, type RawOrigin, rawOrigin } from '../support/raw-http.ts'
-import { noise } from '../support/raw-socket.ts'
+import {
+  ask,
+  get,
+  type HttpFixture,
+  OK,
+  openHttpFixture,
+  openRequest,
+  originReplying,
+  requestFor,
+  suiteOnBoth,
+} from '../support/http-fixture.ts'
+import { answerEach, rawOrigin } from '../support/raw-http.ts'
+import { noise, type PeerServer } from '../support/raw-socket.ts'
 import { until } from '../support/until.ts'
 import { openHttpOrigin } from './lab.ts'
 
-const LONG = { timeout: 120_000 }
+const LONG = { timeout: 15 * 60_000 }
 
 interface Sent {
   readonly method?: string
@@ -26,7 +36,11 @@ interface Sent {
 }
 
 /** A request by Node's client, as a program would send it. */
-function send(stage: HttpStage, port: number, { method = 'GET', headers = {}, body }: Sent): Promise<IncomingMessage> {
+function send(
+  stage: HttpFixture,
+  port: number,
+  { method = 'GET', headers = {}, body }: Sent,
+): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const request = requestHttp({
     host: '127.0.0.1',
@@ -68,7 +82,7 @@ suiteOnBoth(
   'a stream',
   (io) => {
     test('of some hundred megabytes passes at the pace of its reader, and memory stays flat', LONG, async (t) => {
-      const stage = await openHttpStage(t, io)
+      const stage = await openHttpFixture(t, io)
       const [block, blocks] = [noise(1_000_000), 400]
       const origin = await openHttpOrigin(t, (_, response) => {
         let count = 0
@@ -105,7 +119,7 @@ suiteOnBoth('bodies', (io) => {
   const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
   for (const size of [0, 1, 65_536, 16_777_216]) {
     test(`of ${size} bytes come back the same, by every method and in both framings`, LONG, async (t) => {
-      const stage = await openHttpStage(t, io)
+      const stage = await openHttpFixture(t, io)
       const content = noise(size)
       const origin = await openHttpOrigin(t, (request, response) => {
         const { 'content-length': length, 'transfer-encoding': coding } = request.headers
@@ -138,7 +152,7 @@ suiteOnBoth('bodies', (io) => {
 
 suiteOnBoth('origins', (io) => {
   test('events arrive one by one, each as it is sent', async (t) => {
-    const stage = await openHttpStage(t, io)
+    const stage = await openHttpFixture(t, io)
     for (const isChunked of [true, false]) {
       let response: ServerResponse | undefined
       const origin = await openHttpOrigin(t, (_, answer) => {
@@ -162,17 +176,13 @@ suiteOnBoth('origins', (io) => {
   })
 
   test('one that is slow to say its head, and then its body, is waited for', async (t) => {
-    const stage = await openHttpStage(t, io)
-    const origin = await rawOrigin(t, () => {})
-    const client = await stage.client()
-    client.send(get(origin.port))
-    await until(() => origin.ends[0]?.text.includes('\r\n\r\n') === true)
+    const { origin, client } = await openRequest(t, io)
     for (const piece of ['HTTP/1.1 2', '00 OK\r\nContent-', 'Length: 4\r\n', '\r\n', 'sl', 'ow']) {
-      origin.ends[0]?.send(piece)
+      origin.peers[0]?.send(piece)
       // Slowness is the matter here; nothing is waited for.
       await new Promise((resolve) => setTimeout(resolve, 30))
     }
-    assert.match(await client.has('slow'), /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n\r\nslow$/)
+    assert.match(await client.says('slow'), /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n\r\nslow$/)
   })
 
   const RESETS: readonly [when: string, sent: string][] = [
@@ -184,28 +194,24 @@ suiteOnBoth('origins', (io) => {
   ]
   for (const [when, sent] of RESETS) {
     test(`one that resets ${when} is no complete answer, and the next request is served`, async (t) => {
-      const stage = await openHttpStage(t, io)
-      const origin = await rawOrigin(t, () => {})
-      const client = await stage.client()
-      client.send(get(origin.port))
-      await until(() => origin.ends[0]?.text.includes('\r\n\r\n') === true)
+      const { stage, origin, client } = await openRequest(t, io)
       const hasBody = sent.includes('part')
-      if (sent !== '') origin.ends[0]?.send(sent)
-      if (hasBody) await client.has('part')
-      origin.ends[0]?.socket.resetAndDestroy()
+      if (sent !== '') origin.peers[0]?.send(sent)
+      if (hasBody) await client.says('part')
+      origin.peers[0]?.socket.resetAndDestroy()
       if (hasBody) {
         const told = await client.over()
         assert.match(told, /^HTTP\/1\.1 200 OK\r\n[\s\S]*part(?:\r\n)?$/)
-      } else assert.match(await client.has('\r\n\r\n'), /^HTTP\/1\.1 502 [\s\S]*X-Proxy-Error: (?:bad-r|connection-t)/)
+      } else assert.match(await client.says('\r\n\r\n'), /^HTTP\/1\.1 502 [\s\S]*X-Proxy-Error: (?:bad-r|connection-t)/)
       assert.equal((await stage.records())[0]?.verdict, 'error')
-      assert.match(await ask(stage, get((await saying(t, OK)).port)), /^HTTP\/1\.1 200 /)
+      assert.match(await ask(stage, get((await originReplying(t, OK)).port)), /^HTTP\/1\.1 200 /)
     })
   }
 
   test('one that refuses an upload and leaves is heard, though the client goes on sending for a while', async (t) => {
-    const stage = await openHttpStage(t, io)
+    const stage = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => {
-      end.heard = () => {
+      end.onData = () => {
         if (!end.socket.writableEnded) end.socket.end('HTTP/1.1 413 No\r\nContent-Length: 8\r\n\r\ntoo much')
       }
     })
@@ -215,23 +221,23 @@ suiteOnBoth('origins', (io) => {
     client.socket.end(Buffer.alloc(5_000_000))
     await until(() => client.isClosed)
     assert.equal(client.error, undefined)
-    await until(() => origin.ends[0]?.isClosed === true)
-    assert.equal(origin.ends[0]?.error, 'ECONNRESET')
+    await until(() => origin.peers[0]?.isClosed === true)
+    assert.equal(origin.peers[0]?.error, 'ECONNRESET')
   })
 
   test('a redirect is handed on as it is, and nobody goes where it leads', async (t) => {
-    const stage = await openHttpStage(t, io)
-    const internal = await saying(t, OK)
+    const stage = await openHttpFixture(t, io)
+    const internal = await originReplying(t, OK)
     for (const status of [301, 302, 303, 307, 308]) {
       for (const host of ['127.0.0.1', 'allowed.test', '[::1]']) {
         const location = `Location: http://${host}:${internal.port}/secret\r\n`
-        const origin = await saying(t, `HTTP/1.1 ${status} Moved\r\n${location}Content-Length: 0\r\n\r\n`)
+        const origin = await originReplying(t, `HTTP/1.1 ${status} Moved\r\n${location}Content-Length: 0\r\n\r\n`)
         const answer = await ask(stage, get(origin.port))
         assert.ok(answer.startsWith(`HTTP/1.1 ${status} Moved\r\n${location}`), answer)
-        assert.equal(origin.ends.length, 1)
+        assert.equal(origin.peers.length, 1)
       }
     }
-    assert.equal(internal.ends.length, 0)
+    assert.equal(internal.peers.length, 0)
   })
 })
 
@@ -240,7 +246,7 @@ suiteOnBoth('either side', (io) => {
   const ANSWER = `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n`
 
   test('R8: a client may break off at any byte, and nothing of it is left', LONG, async (t) => {
-    const stage = await openHttpStage(t, io)
+    const stage = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => answerEach(end, () => ANSWER))
     const post = requestFor('POST', origin.port, '/', 'Transfer-Encoding: chunked\r\n', '5\r\nhello\r\n0\r\n\r\n')
     const text = post + get(origin.port) + requestFor('PUT', origin.port, '/', 'Content-Length: 9\r\n', 'whole one')
@@ -254,7 +260,7 @@ suiteOnBoth('either side', (io) => {
     for (let at = 0; at < text.length; at += 8)
       await Promise.all(Array.from({ length: 8 }, (_, more) => cut(Math.min(at + more, text.length))))
     await stage.empty()
-    await until(() => origin.ends.every(({ hasEnded, isClosed }) => hasEnded || isClosed))
+    await until(() => origin.peers.every(({ hasEnded, isClosed }) => hasEnded || isClosed))
     assert.match(await ask(stage, get(origin.port)), /HTTP\/1\.1 200 OK/)
   })
 
@@ -262,11 +268,11 @@ suiteOnBoth('either side', (io) => {
     'R8: an origin may, too, and its client is never told that an answer was whole that was not',
     LONG,
     async (t) => {
-      const stage = await openHttpStage(t, io)
+      const stage = await openHttpFixture(t, io)
       for (let at = 0; at <= ANSWER.length; at++) {
         const origin = await rawOrigin(t, (end) => {
-          end.heard = () => {
-            end.heard = () => {}
+          end.onData = () => {
+            end.onData = () => {}
             end.socket.write(ANSWER.slice(0, at), () => end.socket[LEAVES[at % LEAVES.length] ?? 'end']())
           }
         })
@@ -286,8 +292,8 @@ suiteOnBoth('either side', (io) => {
 
 suiteOnBoth('the absolute form', (io) => {
   test('with a port, with another case, with any path and query: the origin reads what was written', async (t) => {
-    const stage = await openHttpStage(t, io)
-    const origin = await saying(t, OK)
+    const stage = await openHttpFixture(t, io)
+    const origin = await originReplying(t, OK)
     const authority = `allowed.test:${origin.port}`
     const cases: readonly [target: string, path: string][] = [
       [`http://${authority}`, '/'],
@@ -305,13 +311,13 @@ suiteOnBoth('the absolute form', (io) => {
     ]
     for (const [at, [target, path]] of cases.entries()) {
       assert.match(await ask(stage, `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`), /^HTTP\/1\.1 200 /, target)
-      const seen = origin.ends[at]?.text.split('\r\n').slice(0, 2)
+      const seen = origin.peers[at]?.text.split('\r\n').slice(0, 2)
       assert.deepEqual(seen, [`GET ${path} HTTP/1.1`, `Host: ${authority}`], target)
     }
   })
 
   test('without a port it is port 80, and a port that is no port is refused', async (t) => {
-    const stage = await openHttpStage(t, io)
+    const stage = await openHttpFixture(t, io)
     const none = ['allowed.test', 'allowed.test:', 'allowed.test/', 'allowed.test?q']
     for (const target of none) await ask(stage, `GET http://${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
     for (const { host, port, rule } of await stage.records(none.length))
@@ -321,8 +327,8 @@ suiteOnBoth('the absolute form', (io) => {
   })
 
   test('an address is never on a list; a name with a password and a fragment are refused', async (t) => {
-    const stage = await openHttpStage(t, io)
-    const origin = await saying(t, OK)
+    const stage = await openHttpFixture(t, io)
+    const origin = await originReplying(t, OK)
     const cases: readonly [target: string, status: number][] = [
       [`http://[::1]:${origin.port}/`, 403],
       [`http://[::ffff:127.0.0.1]:${origin.port}/`, 403],
@@ -342,14 +348,14 @@ suiteOnBoth('the absolute form', (io) => {
       const answer = await ask(stage, `GET ${target} HTTP/1.1\r\nHost: allowed.test:${origin.port}\r\n\r\n`)
       assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), target)
     }
-    assert.equal(origin.ends.length, 0)
+    assert.equal(origin.peers.length, 0)
   })
 })
 
 suiteOnBoth('a client that asks before it sends', (io) => {
   const BODY = randomBytes(100_000)
 
-  async function upload(stage: HttpStage, port: number, framing: OutgoingHttpHeaders) {
+  async function upload(stage: HttpFixture, port: number, framing: OutgoingHttpHeaders) {
     const request = requestHttp({
       host: '127.0.0.1',
       port: stage.port,
@@ -372,7 +378,7 @@ suiteOnBoth('a client that asks before it sends', (io) => {
 
   for (const framing of [{ 'Content-Length': BODY.length }, { 'Transfer-Encoding': 'chunked' }]) {
     test(`is told to by an origin that wants the body (${Object.keys(framing)})`, async (t) => {
-      const stage = await openHttpStage(t, io)
+      const stage = await openHttpFixture(t, io)
       const origin = await openHttpOrigin(t, (request, response) => {
         request.pipe(response)
       })
@@ -384,7 +390,7 @@ suiteOnBoth('a client that asks before it sends', (io) => {
   }
 
   test('reads the refusal of one that does not, and sends nothing', async (t) => {
-    const stage = await openHttpStage(t, io)
+    const stage = await openHttpFixture(t, io)
     const server = createServer()
     server.on('checkContinue', (_, response: ServerResponse) => response.writeHead(413).end('too much'))
     server.listen(0, '127.0.0.1')
@@ -405,20 +411,20 @@ suiteOnBoth('a client that asks before it sends', (io) => {
   })
 
   test('sends after a while all the same, where the origin says nothing', async (t) => {
-    const stage = await openHttpStage(t, io)
+    const stage = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => {
-      end.heard = () => {
+      end.onData = () => {
         if (end.text.endsWith('hello')) end.send(OK)
       }
     })
     const client = await stage.client()
     client.send(requestFor('POST', origin.port, '/', 'Expect: 100-continue\r\nContent-Length: 5\r\n'))
-    await until(() => origin.ends[0]?.text.includes('\r\n\r\n') === true)
+    await until(() => origin.peers[0]?.text.includes('\r\n\r\n') === true)
     assert.equal(client.text, '')
     client.send(`hello${get(origin.port, '/next')}`)
-    await until(() => origin.ends[0]?.text.includes('GET /next') === true)
+    await until(() => origin.peers[0]?.text.includes('GET /next') === true)
     assert.match(
-      await client.has('\r\n\r\nok'),
+      await client.says('\r\n\r\nok'),
       /^HTTP\/1\.1 200 OK\r\nContent-Length: 2\r\nVia: 1\.1 egress-proxy-[a-z]{12}\r\n\r\nok$/,
     )
   })
@@ -488,7 +494,7 @@ async function openSocketOrigin(t: TestContext): Promise<number> {
 
 suiteOnBoth('a WebSocket', (io) => {
   test('is opened, echoes messages of every size, answers a ping, and is closed', async (t) => {
-    const stage = await openHttpStage(t, io)
+    const stage = await openHttpFixture(t, io)
     const port = await openSocketOrigin(t)
     const key = randomBytes(16).toString('base64')
     const request = requestHttp({
@@ -534,21 +540,21 @@ suiteOnBoth('a WebSocket', (io) => {
   })
 
   test('whose client sends its first messages without waiting for leave loses none of them', async (t) => {
-    const stage = await openHttpStage(t, io)
+    const stage = await openHttpFixture(t, io)
     const port = await openSocketOrigin(t)
     const client = await stage.client()
     const fields = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${'a'.repeat(22)}==\r\n`
     client.send(Buffer.concat([Buffer.from(get(port, '/', fields)), frame(TEXT, Buffer.from('one'), true)]))
     client.send(frame(TEXT, Buffer.from('two'), true))
-    await client.has('two')
+    await client.says('two')
     client.send(frame(TEXT, Buffer.from('three'), true))
-    await client.has('three')
+    await client.says('three')
     client.send(frame(CLOSE, Buffer.from('bye'), true))
     assert.match(await client.over(), /^HTTP\/1\.1 101 [\s\S]*\r\n\r\n\x81\x03one\x81\x03two\x81\x05three\x88\x03bye$/)
   })
 
   test('to a host that is not allowed is 403', async (t) => {
-    const stage = await openHttpStage(t, io)
+    const stage = await openHttpFixture(t, io)
     const port = await openSocketOrigin(t)
     const fields = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${'a'.repeat(22)}==\r\n`
     const request = get(port, '/', fields).replaceAll('allowed.test', 'denied.test')
@@ -557,7 +563,7 @@ suiteOnBoth('a WebSocket', (io) => {
 })
 
 /** Says to each request how many the connection is, and keeps it. */
-function markingOrigin(t: TestContext): Promise<RawOrigin> {
+function markingOrigin(t: TestContext): Promise<PeerServer> {
   return rawOrigin(t, (end, number) => {
     const mark = `connection ${number}\n`
     answerEach(end, () => `HTTP/1.1 200 OK\r\nContent-Length: ${mark.length}\r\n\r\n${mark}`)
@@ -566,7 +572,7 @@ function markingOrigin(t: TestContext): Promise<RawOrigin> {
 
 suiteOnBoth('two sources', (io) => {
   test('H20: never share a connection to an origin, and nor do two clients of one source', async (t) => {
-    const stages = [await openHttpStage(t, io), await openHttpStage(t, io)]
+    const stages = [await openHttpFixture(t, io), await openHttpFixture(t, io)]
     const origin = await markingOrigin(t)
     const clients = await Promise.all(stages.flatMap((stage) => [stage.client(), stage.client()]))
     // Each waits for all, so that connections that could be shared are idle when the next comes.
@@ -576,8 +582,8 @@ suiteOnBoth('two sources', (io) => {
         await until(() => client.text.split('connection ').length > round)
       }
     }
-    assert.equal(origin.ends.length, clients.length)
-    for (const { text } of origin.ends) {
+    assert.equal(origin.peers.length, clients.length)
+    for (const { text } of origin.peers) {
       const names = new Set([...text.matchAll(/X-Client: \d/g)].map(([name]) => name))
       assert.equal(names.size, 1)
     }
@@ -586,8 +592,8 @@ suiteOnBoth('two sources', (io) => {
 
   test('H9: are judged by their own lists, request by request, however many come at once', async (t) => {
     const stages = [
-      await openHttpStage(t, io, { allowlist: ['allowed.test'] }),
-      await openHttpStage(t, io, { allowlist: ['other.test'] }),
+      await openHttpFixture(t, io, { allowlist: ['allowed.test'] }),
+      await openHttpFixture(t, io, { allowlist: ['other.test'] }),
     ]
     const origin = await markingOrigin(t)
     const names = ['allowed.test', 'other.test', 'denied.test', 'other.test', 'allowed.test']
@@ -603,6 +609,6 @@ suiteOnBoth('two sources', (io) => {
         all,
       )
     }
-    assert.equal(origin.ends.length, clients.length)
+    assert.equal(origin.peers.length, clients.length)
   })
 })

@@ -17,7 +17,7 @@ import {
   openTcpServer,
 } from './lab.ts'
 
-const LONG = { timeout: 120_000 }
+const LONG = { timeout: 15 * 60_000 }
 
 for (const io of IOS) {
   suite(`sources, ${io}`, () => {

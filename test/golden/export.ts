@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openHost } from '../../src/daemons/host.ts'
-import { manifestVerbs } from '../../src/faces/yaml.ts'
-import { call } from '../../src/registry/call.ts'
-import type { Asking } from '../../src/registry/context.ts'
+import { openHost } from '../../src/daemons/process/host.ts'
+import { manifestVerbs } from '../../src/faces/manifest/manifest-verbs.ts'
+import { callVerb } from '../../src/registry/call.ts'
+import type { RequestContext } from '../../src/registry/context.ts'
 import { aclResource } from '../../src/resources/acl.ts'
 import { aclMembershipResource } from '../../src/resources/acl-membership.ts'
 import { groupsResource } from '../../src/resources/groups.ts'
@@ -35,41 +35,41 @@ export async function exportGolden(): Promise<string> {
     random: seededRandom(),
   })
   try {
-    const asking: Asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }
+    const asking: RequestContext = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }
     await seed(asking)
-    return await call(asking, manifestVerbs(resources).export, {})
+    return await callVerb(asking, manifestVerbs(resources).export, {})
   } finally {
     await host.close()
     rmSync(folder, { recursive: true })
   }
 }
 
-async function seed(asking: Asking): Promise<void> {
-  await call(asking, groupsResource.verbs.add, { folder: 'main', jid: 'web:main' })
-  await call(asking, groupsResource.verbs.add, { folder: 'team/support', jid: 'discord:1/2', name: 'Support & Co' })
-  await call(asking, groupsResource.verbs.set_budget, { folder: 'team/support', daily: 500 })
-  await call(asking, aclResource.verbs.grant, { principal: 'github:42', action: 'admin', scope: 'team/**' })
-  await call(asking, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
-  await call(asking, networkRulesResource.verbs.allow, { folder: 'team/support', target: 'api.example.com' })
-  await call(asking, onboardingGatesResource.verbs.create, { spec: 'team/*', daily_limit: 5 })
-  await call(asking, proxydRoutesResource.verbs.create, {
+async function seed(asking: RequestContext): Promise<void> {
+  await callVerb(asking, groupsResource.verbs.add, { folder: 'main', jid: 'web:main' })
+  await callVerb(asking, groupsResource.verbs.add, { folder: 'team/support', jid: 'discord:1/2', name: 'Support & Co' })
+  await callVerb(asking, groupsResource.verbs.set_budget, { folder: 'team/support', daily: 500 })
+  await callVerb(asking, aclResource.verbs.grant, { principal: 'github:42', action: 'admin', scope: 'team/**' })
+  await callVerb(asking, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
+  await callVerb(asking, networkRulesResource.verbs.allow, { folder: 'team/support', target: 'api.example.com' })
+  await callVerb(asking, onboardingGatesResource.verbs.create, { spec: 'team/*', daily_limit: 5 })
+  await callVerb(asking, proxydRoutesResource.verbs.create, {
     path: '/docs/',
     backend: 'http://127.0.0.1:9000',
     auth: 'user',
     preserve_headers: ['X-Request-Id', 'Accept'],
     strip_prefix: true,
   })
-  await call(asking, scheduledTasksResource.verbs.schedule, {
+  await callVerb(asking, scheduledTasksResource.verbs.schedule, {
     targetJid: 'web:main',
     prompt: PROMPT,
     cron: '0 7 * * 1-5',
   })
-  await call(asking, webRoutesResource.verbs.create, {
+  await callVerb(asking, webRoutesResource.verbs.create, {
     path_prefix: '/pub/team/',
     access: 'public',
     folder: 'team/support',
   })
-  await call(asking, secretsResource.verbs.create, {
+  await callVerb(asking, secretsResource.verbs.create, {
     scope_kind: 'folder',
     owner: 'main',
     key: 'API_KEY',

@@ -2,14 +2,15 @@
 // public surface shows as a diff in review.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { helpText } from '../../src/cli/help-text.ts'
-import { DESCRIPTIONS } from '../../src/daemons/descriptions.ts'
+import { svcHelpText } from '../../src/cli/help-text.ts'
+import { API_DESCRIPTIONS } from '../../src/daemons/api-descriptions.ts'
 import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
-import { helpText as egressHelpText } from '../../src/egress/help-text.ts'
+import { egressHelpText } from '../../src/egress/help-text.ts'
 import { openapiText } from '../../src/faces/openapi.ts'
-import { servedBy } from '../../src/faces/operations.ts'
+import { resourcesServedBy } from '../../src/faces/operations.ts'
 import { resources } from '../../src/resources/index.ts'
 import { exportGolden } from './export.ts'
+import { schemaStepsText } from './schema-steps.ts'
 import { toolsText } from './tools.ts'
 
 /** A file below this folder, and what makes it. */
@@ -19,13 +20,14 @@ export const GOLDEN: readonly Golden[] = [
   ...DAEMON_NAMES.map(
     (daemon): Golden => [
       `openapi/${daemon}.json`,
-      () => openapiText(daemon, servedBy(daemon, resources), DESCRIPTIONS[daemon]),
+      () => openapiText(daemon, resourcesServedBy(daemon, resources), API_DESCRIPTIONS[daemon]),
     ],
   ),
   ['tools.json', toolsText],
   ['export.yaml', exportGolden],
+  ['../../src/daemons/schema-steps.ts', schemaStepsText],
   // Beside each program's front, which prints it without loading anything.
-  ['../../bin/help.txt', helpText],
+  ['../../bin/help.txt', svcHelpText],
   ['../../bin/help-egress-proxy.txt', egressHelpText],
 ]
 

@@ -1,7 +1,7 @@
 // Files that agents can use in a test: started by root, agents run as another user.
 import { chownSync, mkdirSync } from 'node:fs'
 import { agentUser } from '../../src/core/agent-user.ts'
-import { type Ending, tempDir } from './temp.ts'
+import { type CleanupScope, tempDir } from './temp.ts'
 
 /** Gives what a test has made to the agents' user, where there is one. */
 export function giveToAgents(...paths: string[]): void {
@@ -10,7 +10,7 @@ export function giveToAgents(...paths: string[]): void {
 }
 
 /** An empty folder of its own that agents can write in. */
-export function agentDir(t: Ending): string {
+export function agentDir(t: CleanupScope): string {
   const path = tempDir(t)
   giveToAgents(path)
   return path

@@ -1,9 +1,9 @@
 // Agents with their tools and their folders on the disk, without the daemons around them.
 import type { TestContext } from 'node:test'
+import { setUpFolder } from '../../src/core/groups/products.ts'
 import { layout as layoutOf } from '../../src/core/layout.ts'
-import { setUpFolder } from '../../src/core/products.ts'
-import { type Turn, turns } from '../../src/core/turns.ts'
-import type { Host } from '../../src/registry/context.ts'
+import { type Turn, turns } from '../../src/core/turns/turns.ts'
+import type { InstanceHost } from '../../src/registry/context.ts'
 import { routesResource } from '../../src/resources/routes.ts'
 import { agent, type EngineName, type TestHost, testHost } from './host.ts'
 import { tempDir } from './temp.ts'
@@ -12,7 +12,7 @@ import { openTools, type SessionOptions, type ToolSession } from './tools.ts'
 export interface Agents {
   readonly at: TestHost
   /** The host of `at`, with files. */
-  readonly host: Host
+  readonly host: InstanceHost
   /** Where the files are. */
   readonly root: string
   open(folder: string, options?: SessionOptions): Promise<ToolSession>
@@ -25,7 +25,7 @@ export interface Agents {
 export async function agents(t: TestContext, engine: EngineName, folders: readonly string[]): Promise<Agents> {
   const [at, root] = [await testHost(t, engine), tempDir(t)]
   const layout = layoutOf(root)
-  const host: Host = { ...at.host, layout }
+  const host: InstanceHost = { ...at.host, layout }
   await at.groups(...folders)
   for (const folder of folders) await setUpFolder(layout, folder)
   return {

@@ -2,17 +2,17 @@
 // line; `writing` at the first write; `<kind> <writes>` when it is over.
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { openHost } from '../../src/daemons/host.ts'
-import { call } from '../../src/registry/call.ts'
+import { openHost } from '../../src/daemons/process/host.ts'
+import { callVerb } from '../../src/registry/call.ts'
 import type { Engine, Tx } from '../../src/store/engine.ts'
-import type { Address } from '../../src/store/index.ts'
-import { run } from '../../src/store/statement.ts'
+import type { StoreAddress } from '../../src/store/index.ts'
 import { fakeClock } from './clock.ts'
-import { like } from './engine.ts'
+import { overrideEngine } from './engine-override.ts'
 import { manifestVerb } from './manifest.ts'
+import { run } from './sql.ts'
 
 export interface Orders {
-  readonly store: Address
+  readonly store: StoreAddress
   readonly manifest: string
   /** Dies before this write; the commit and the answer count as the two after the last one. */
   readonly dieAt?: number
@@ -35,12 +35,12 @@ function counted(tx: Tx): Tx {
       if (!/^\s*select/i.test(query.sql)) step()
       return tx.executeQuery(query)
     },
-    builder: () => tx.builder(),
+    onCommit: (then) => tx.onCommit(then),
   }
 }
 
 function dying(engine: Engine): Engine {
-  return like(engine, {
+  return overrideEngine(engine, {
     transaction: (work) =>
       engine.transaction(async (tx) => {
         // Pages leave for the disk long before the commit when few of them fit into memory.
@@ -68,7 +68,8 @@ const parts = torn
       .map((part) => `config_version: 1\n${part}`)
   : [text]
 let kind = ''
-for (const part of parts) ({ kind } = await call(asking, manifestVerb.apply, { manifest: part, force: torn === true }))
+for (const part of parts)
+  ({ kind } = await callVerb(asking, manifestVerb.apply, { manifest: part, force: torn === true }))
 step()
 console.log(`${kind} ${writes}`)
 await host.close()

@@ -2,14 +2,14 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import type { ChatPlace } from '../../src/cell/cell.ts'
+import type { ChatDirectory } from '../../src/cell/cell.ts'
 import type { Network } from '../../src/cell/network.ts'
 import { agentUser } from '../../src/core/agent-user.ts'
-import { makeChatHome } from '../../src/core/chat-home.ts'
-import { openHome } from '../../src/core/home.ts'
+import { makeChatHome } from '../../src/core/chats/chat-home.ts'
+import { securePrivateDirectories } from '../../src/core/groups/private-directories.ts'
+import { setUpFolder } from '../../src/core/groups/products.ts'
+import { openHome } from '../../src/core/groups/workspace-home.ts'
 import { chatDir, groupDirs, layout } from '../../src/core/layout.ts'
-import { securePlaces } from '../../src/core/private-places.ts'
-import { setUpFolder } from '../../src/core/products.ts'
 import { type EgressProxy, startProxy } from '../../src/egress/proxy.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { Refusal, refuse } from '../../src/lib/refusal.ts'
@@ -23,7 +23,7 @@ import type { AttackOrder, AttackOutcome, AttackSetup } from './attack.ts'
 const setup: AttackSetup = JSON.parse(process.argv[2] ?? '')
 const places = layout(setup.root, agentUser(undefined))
 for (const folder of setup.folders) await setUpFolder(places, folder)
-await securePlaces(places)
+await securePrivateDirectories(places)
 
 /** Accepts connections and says nothing: these attacks use no tools. */
 const socket = join(setup.root, 'run.sock')
@@ -49,7 +49,7 @@ const runtimes = await openRuntimes({
 })
 const runtime = await runtimes.runtimeFor({ runtime: 'command' })
 
-function chatPlace(folder: string, jid: string): ChatPlace {
+function chatPlace(folder: string, jid: string): ChatDirectory {
   const below = setup.folders.filter((each) => each.startsWith(`${folder}/`))
   return {
     path: chatDir(places, folder, jid),
@@ -71,7 +71,7 @@ async function run({
   try {
     const { result = '' } = await runtime.run({
       ...{ turnId: 't1', fence: 1, folder, topic, jid, sessionId, sender: 'anon:1', prompt: 'attack', messages: [] },
-      ...{ said: 0, socket, home: groupDirs(places, folder).home, env, hangMs, config: { command } },
+      ...{ sentCount: 0, socket, home: groupDirs(places, folder).home, env, hangMs, config: { command } },
       openHome: async () => (await openHome(places, folder)) ?? refuse('not_found', `${folder} has no workspace`),
       chat: reach === 'chat' ? chatPlace(folder, jid) : undefined,
       readText: () => undefined,

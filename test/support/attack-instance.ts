@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { identityOf, type SvcUser } from './attack.ts'
-import { type Ending, tempDir } from './temp.ts'
+import { type CleanupScope, tempDir } from './temp.ts'
 import { until } from './until.ts'
 
 const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
@@ -57,7 +57,7 @@ export const INHERITED_FD = 60
 export const FOLDERS = ['team', 'team/child', 'other'] as const
 
 /** A new instance with groups, links and no process yet. */
-export async function attackInstance(cleanup: Ending, user: SvcUser): Promise<AttackInstance> {
+export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Promise<AttackInstance> {
   const directory = tempDir(cleanup)
   const identity = identityOf(user)
   if (identity.uid !== undefined && identity.gid !== undefined) chownSync(directory, identity.uid, identity.gid)
@@ -96,7 +96,7 @@ export async function attackInstance(cleanup: Ending, user: SvcUser): Promise<At
     },
     svc: run,
     store: (work) => {
-      const db = new DatabaseSync(join(root, 'store', 'svc.db'))
+      const db = new DatabaseSync(join(root, 'store', 'svc.db'), { timeout: 60_000 })
       try {
         return work(db)
       } finally {

@@ -5,8 +5,9 @@ import { chownSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, suite } from 'node:test'
-import type { Reach } from '../../src/core/reach.ts'
+import type { Reach } from '../../src/core/access/reach.ts'
 import { needs, type PartName } from './needs.ts'
+import { isIn } from './part.ts'
 import { tempDir } from './temp.ts'
 
 export interface AttackSetup {
@@ -61,13 +62,14 @@ export function agentUidOf(user: SvcUser): number {
   return identityOf(user).uid ?? process.getuid?.() ?? ORDINARY_UID
 }
 
-/** The same tests for both users. Root is tested only where the tests run as root. */
+/** The same tests for both users, of whom root belongs to the long part, and is tested only where the tests run as root. */
 export function forEachUser(title: string, parts: readonly PartName[], tests: (user: SvcUser) => void): void {
   const common: PartName[] = ['bubblewrap', 'kernel', ...parts]
-  suite(`${title}, with svc started as root`, needs('root', ...common), () => tests('root'))
-  suite(`${title}, with svc started as an ordinary user`, needs('open checkout', ...common), () =>
-    tests('an ordinary user'),
-  )
+  if (isIn('long')) suite(`${title}, with svc started as root`, needs('root', ...common), () => tests('root'))
+  if (isIn('quick'))
+    suite(`${title}, with svc started as an ordinary user`, needs('open checkout', ...common), () =>
+      tests('an ordinary user'),
+    )
 }
 
 export interface AttackOptions extends Partial<Omit<AttackOrder, 'id' | 'command'>> {
@@ -171,14 +173,14 @@ function raise(message: string): never {
 }
 
 /** A FIFO on which an agent waits: `cat gate > /dev/null`. */
-export interface Gate {
+export interface FifoGate {
   /** Resolves when the agent has opened it to read. */
   reached(): Promise<void>
   /** Lets the agent go on. */
   open(): Promise<void>
 }
 
-export function openGate(path: string): Gate {
+export function openFifoGate(path: string): FifoGate {
   const { status, stderr } = spawnSync('mkfifo', ['-m', '666', path], { encoding: 'utf8' })
   if (status !== 0) throw new Error(`mkfifo: ${stderr}`)
   // Opening a FIFO to write waits for a reader.

@@ -2,10 +2,10 @@
 import { coreTables } from '../../src/core/index.ts'
 import { audit } from '../../src/registry/audit.ts'
 import { resources } from '../../src/resources/index.ts'
-import { run } from '../../src/store/statement.ts'
 import type { TestHost } from './host.ts'
+import { run } from './sql.ts'
 
-export interface Deed {
+export interface AuditedCall {
   action: string
   actor: string
   key: string
@@ -14,7 +14,7 @@ export interface Deed {
 }
 
 /** The audit rows that `work` adds, oldest first; a refusal of `work` is one of them. */
-export async function deedsOf(at: TestHost, work: () => Promise<unknown>): Promise<Deed[]> {
+export async function auditedCalls(at: TestHost, work: () => Promise<unknown>): Promise<AuditedCall[]> {
   const rows = () => at.host.engine.read((tx) => audit.list(tx))
   const before = (await rows()).length
   await work().catch(() => {})

@@ -13,7 +13,7 @@ const FLAGS = [
   '--disable-sync',
 ]
 /** A busy machine is slow, and nothing is lost by waiting. */
-const PATIENCE_MS = 30_000
+const PATIENCE_MS = 5 * 60_000
 
 let browser: Promise<Browser> | undefined
 // Here and not where it is launched: there it would end with the test that came first.

@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import type { Ending } from './temp.ts'
+import type { CleanupScope } from './temp.ts'
 
-export interface Asked {
+export interface ReceivedRequest {
   readonly url: string
   readonly headers: IncomingHttpHeaders
   readonly body: {
@@ -17,18 +17,18 @@ export interface Asked {
   }
 }
 
-export type Reply = (response: ServerResponse, asked: Asked) => unknown
+export type EndpointReply = (response: ServerResponse, asked: ReceivedRequest) => unknown
 
 export interface ChatEndpoint {
   readonly url: string
-  readonly asked: Asked[]
+  readonly asked: ReceivedRequest[]
   /** What is answered next, one after the other; the last one again and again. */
-  answer(...replies: Reply[]): void
+  answer(...replies: EndpointReply[]): void
 }
 
-export async function chatEndpoint(t: Ending): Promise<ChatEndpoint> {
-  const asked: Asked[] = []
-  let replies: Reply[] = []
+export async function chatEndpoint(t: CleanupScope): Promise<ChatEndpoint> {
+  const asked: ReceivedRequest[] = []
+  let replies: EndpointReply[] = []
   const server = createServer(async (request, response) => {
     const { url = '', headers } = request
     // A list of models is asked for without a body.
@@ -66,7 +66,7 @@ const delta = (piece: object, finish_reason: string | null = null): object => ({
 })
 
 /** Words, in pieces of a few letters; the bytes are cut without regard to letters. */
-export function saying(words: string, usage: object | null = USAGE): Reply {
+export function replyText(words: string, usage: object | null = USAGE): EndpointReply {
   return (response) => {
     const pieces = words.match(/.{1,3}/gsu) ?? []
     const chunks = [
@@ -85,7 +85,7 @@ export function saying(words: string, usage: object | null = USAGE): Reply {
 }
 
 /** Tool calls whose arguments come in pieces, mixed with each other. */
-export function calling(...calls: readonly { readonly name: string; readonly args: string }[]): Reply {
+export function replyToolCalls(...calls: readonly { readonly name: string; readonly args: string }[]): EndpointReply {
   return (response) => {
     const first = calls.map(({ name }, index) =>
       delta({ tool_calls: [{ index, id: `call-${index}`, type: 'function', function: { name, arguments: '' } }] }),
@@ -101,7 +101,7 @@ export function calling(...calls: readonly { readonly name: string; readonly arg
   }
 }
 
-export function refusing(status: number, error: unknown, headers: Record<string, string> = {}): Reply {
+export function replyError(status: number, error: unknown, headers: Record<string, string> = {}): EndpointReply {
   return (response) => {
     response.writeHead(status, { 'content-type': 'application/json', ...headers })
     response.end(typeof error === 'string' ? error : JSON.stringify({ error }))
@@ -109,13 +109,13 @@ export function refusing(status: number, error: unknown, headers: Record<string,
 }
 
 /** A stream that breaks off in the middle of a word. */
-export const cut: Reply = (response) => {
+export const replyCutOff: EndpointReply = (response) => {
   events(response, [delta({ content: 'never se' })], false)
   setImmediate(() => response.destroy())
 }
 
 /** Lists these models, and answers everything else by `reply`. */
-export function listing(models: readonly string[], reply: Reply = answering('hello')): Reply {
+export function replyModels(models: readonly string[], reply: EndpointReply = replyWhole('hello')): EndpointReply {
   return (response, asked) => {
     if (!asked.url.endsWith('/models')) return reply(response, asked)
     response.writeHead(200, { 'content-type': 'application/json' })
@@ -124,7 +124,7 @@ export function listing(models: readonly string[], reply: Reply = answering('hel
 }
 
 /** Words in one piece, for a client that asked for no stream. */
-export function answering(content: string): Reply {
+export function replyWhole(content: string): EndpointReply {
   return (response) => {
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ choices: [{ index: 0, message: { role: 'assistant', content } }] }))

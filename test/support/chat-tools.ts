@@ -1,12 +1,12 @@
 // An instance with two folders, a room for each on a platform that the test holds in its hand, and an agent at its tools.
 import type { TestContext } from 'node:test'
+import { type OutboxRow, outbox } from '../../src/core/delivery/outbox.ts'
+import type { SpeechSynthesizer } from '../../src/core/delivery/speech.ts'
+import { setUpFolder } from '../../src/core/groups/products.ts'
 import { layout } from '../../src/core/layout.ts'
-import { messages, textOf } from '../../src/core/messages.ts'
-import { type Outbox, outbox } from '../../src/core/outbox.ts'
-import { setUpFolder } from '../../src/core/products.ts'
-import type { Speech } from '../../src/core/speech.ts'
-import type { OpenHost } from '../../src/daemons/host.ts'
-import { hotToolsOf, toolList } from '../../src/faces/mcp.ts'
+import { decodeContent, messages } from '../../src/core/messages/messages.ts'
+import type { OpenHost } from '../../src/daemons/process/host.ts'
+import { createToolList, standaloneTools } from '../../src/faces/tool-list.ts'
 import type { NamedVerb } from '../../src/registry/resource.ts'
 import { routesResource } from '../../src/resources/routes.ts'
 import { type FakeChannel, type FakeOptions, fakeChannel, withChannel } from './fake-channel.ts'
@@ -26,11 +26,11 @@ export interface ChatTools extends TestHost {
   /** The tools in the hands of the agent of `team`, or of another folder. */
   tools(folder?: string, options?: Pick<SessionOptions, 'turn' | 'reach'>): Promise<ToolSession>
   /** All that was said, oldest first, with its text. */
-  said(): Promise<(Outbox & { readonly content: string })[]>
+  said(): Promise<(OutboxRow & { readonly content: string })[]>
 }
 
 export interface ChatToolsOptions extends FakeOptions {
-  readonly speech?: Speech
+  readonly speech?: SpeechSynthesizer
 }
 
 export async function chatTools(
@@ -55,7 +55,7 @@ export async function chatTools(
     channels: withChannel(here.host.channels, fake),
     ...(options.speech ? { speech: options.speech } : {}),
   }
-  const list = toolList(hotToolsOf(verbs))
+  const list = createToolList(standaloneTools(verbs))
   return {
     ...here,
     host,
@@ -65,10 +65,10 @@ export async function chatTools(
     said: () =>
       host.engine.read(async (tx) => {
         const rows = await outbox.list(tx)
-        const found: (Outbox & { content: string })[] = []
+        const found: (OutboxRow & { content: string })[] = []
         for (const row of rows) {
           const message = await messages.find(tx, { seq: row.message_seq })
-          found.push({ ...row, content: textOf(message?.content ?? new Uint8Array()) })
+          found.push({ ...row, content: decodeContent(message?.content ?? new Uint8Array()) })
         }
         return found
       }),

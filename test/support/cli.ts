@@ -2,12 +2,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { main } from '../../src/cli/main.ts'
+import { runSvc } from '../../src/cli/main.ts'
 import { type Clock, systemClock } from '../../src/lib/clock.ts'
 import { refuse } from '../../src/lib/refusal.ts'
 import { sourceOf } from '../../src/lib/settings.ts'
 import { type EngineName, freshStore } from './host.ts'
-import { type Ending, tempDir } from './temp.ts'
+import { type CleanupScope, tempDir } from './temp.ts'
 
 export interface Ran {
   readonly code: number
@@ -18,6 +18,8 @@ export interface Ran {
 export interface RunOptions {
   readonly stdin?: string | Uint8Array
   readonly terminal?: boolean
+  /** Told of bytes that are written to stdout and are no text. */
+  readonly output?: (bytes: Buffer) => void
   readonly env?: Readonly<Record<string, string>>
   readonly clock?: Clock
   /** Sits at the terminal and types this where a hidden line is asked for. */
@@ -41,10 +43,10 @@ export interface Cli {
   ok(line: string | readonly string[], options?: RunOptions): Promise<string>
 }
 
-export function testCli(t: Ending): Cli {
+export function testCli(t: CleanupScope): Cli {
   const dir = tempDir(t)
   const run: Cli['run'] = async (line, options = {}) => {
-    const { stdin = '', terminal = false, env = {}, clock = systemClock, ask, heard, stopped, typed } = options
+    const { stdin = '', terminal = false, env = {}, clock = systemClock, ask, heard, stopped, typed, output } = options
     const said = { stdout: '', stderr: '' }
     const waiting = [...(typed ?? [])]
     const question = async (text: string): Promise<string> => {
@@ -58,12 +60,15 @@ export function testCli(t: Ending): Cli {
         if (name === 'stdout') heard?.(text)
       },
     })
-    const code = await main(typeof line === 'string' ? line.split(' ') : line, {
+    const code = await runSvc(typeof line === 'string' ? line.split(' ') : line, {
       stdout: out('stdout'),
       stderr: out('stderr'),
       stdin: (async function* () {
         yield Buffer.from(stdin)
       })(),
+      output: async (bytes) => {
+        output?.(Buffer.from(bytes))
+      },
       environment: sourceOf('the environment', new Map(Object.entries({ SVC_DATA_DIR: dir, ...env }))),
       clock,
       ...(typed ? { ask: question, prompt: question } : { ask }),
@@ -80,7 +85,7 @@ export function testCli(t: Ending): Cli {
 }
 
 /** With an instance `demo`. For one test, or with `{ after }` for the tests of a suite that change nothing. */
-export async function demoCli(t: Ending): Promise<Cli> {
+export async function demoCli(t: CleanupScope): Promise<Cli> {
   const cli = testCli(t)
   await cli.ok('create demo')
   return cli

@@ -3,12 +3,16 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { readArguments } from '../../src/lib/argv.ts'
-import { type Commands, loadAll } from '../../src/lib/program.ts'
-import { type Described, shapeOf } from '../../src/lib/usage.ts'
+import { readArguments } from '../../src/lib/command-line/argv.ts'
+import { loadAll, type ProgramCommands } from '../../src/lib/command-line/program.ts'
+import { type CommandDescription, parseUsage } from '../../src/lib/command-line/usage.ts'
 
 /** `reading` knows the lines that list, show or answer something. */
-export function declaredWell(program: string, commands: Commands<Described>, reading: RegExp): void {
+export function checkDeclaredCommands(
+  program: string,
+  commands: ProgramCommands<CommandDescription>,
+  reading: RegExp,
+): void {
   suite(`every declared command of ${program}`, async () => {
     for (const [noun, load] of Object.entries(commands)) {
       const lines = await load()
@@ -23,7 +27,7 @@ export function declaredWell(program: string, commands: Commands<Described>, rea
         })
       }
       test(`${noun}: a flag is written alike wherever it stands`, () => {
-        const flags = lines.flatMap(({ usage }) => shapeOf(usage).flags)
+        const flags = lines.flatMap(({ usage }) => parseUsage(usage).flags)
         for (const flag of flags) {
           const same = flags.filter(({ name, short }) => name === flag.name || (short && short === flag.short))
           for (const other of same)
@@ -88,13 +92,13 @@ export function declaredWell(program: string, commands: Commands<Described>, rea
 }
 
 /** A call of a command with all that it takes, and the arguments that this must give. */
-function filledIn({ usage }: Described, next: () => string, equals: boolean) {
-  const shape = shapeOf(usage)
+function filledIn({ usage }: CommandDescription, next: () => string, equals: boolean) {
+  const shape = parseUsage(usage)
   const expected: Record<string, unknown> = {}
-  const words = shape.places.map((place) => {
-    if (place.kind === 'word') return place.text
+  const words = shape.parts.map((part) => {
+    if (part.kind === 'word') return part.text
     const text = next()
-    expected[place.name] = place.many ? [text] : text
+    expected[part.name] = part.many ? [text] : text
     return text
   })
   const flags = shape.flags.flatMap(({ name, key, takesValue }) => {

@@ -1,5 +1,5 @@
 // The command line of egress-proxy inside the test's own process: what is typed, what comes back.
-import { main } from '../../src/egress/main.ts'
+import { egressMain } from '../../src/egress/main.ts'
 import { sourceOf } from '../../src/lib/settings.ts'
 
 export interface Ran {
@@ -27,7 +27,7 @@ export async function egressProxy(
       said[name] += text
     },
   })
-  const code = await main(words, {
+  const code = await egressMain(words, {
     stdout: out('stdout'),
     stderr: out('stderr'),
     environment: sourceOf('the environment', new Map(Object.entries(env))),

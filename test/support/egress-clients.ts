@@ -7,13 +7,13 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { delimiter, join } from 'node:path'
 import { startProxy } from '../../src/egress/proxy.ts'
-import { type Ending, tempDir } from './temp.ts'
+import { type CleanupScope, tempDir } from './temp.ts'
 
 export const ALLOWED = 'allowed.test'
 export const DENIED = 'denied.test'
 export const GREETING = 'hello from the origin\n'
 
-export interface Stage {
+export interface ClientFixture {
   readonly folder: string
   /** Served at the root of both origins. */
   readonly files: string
@@ -34,7 +34,9 @@ export interface Ran {
   readonly stderr: string
 }
 
-export async function openStage(t: Ending & { after(work: () => Promise<void>): void }): Promise<Stage> {
+export async function openClientFixture(
+  t: CleanupScope & { after(work: () => Promise<void>): void },
+): Promise<ClientFixture> {
   const folder = tempDir(t)
   const files = join(folder, 'files')
   mkdirSync(files)
@@ -104,12 +106,17 @@ async function listen<S extends Server>(server: S): Promise<{ server: S; port: n
   return { server, port: address.port }
 }
 
-const PATIENCE_MS = 120_000
+const PATIENCE_MS = 5 * 60_000
 /** The machine's own programs: what a package brought is not what users have. */
 const PATH = (process.env.PATH ?? '').split(delimiter).filter((folder) => !folder.includes('node_modules'))
 
 /** Runs a client that is told of nothing but the proxy. What it would take from its user's home is not there. */
-export function run(stage: Stage, command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Ran> {
+export function run(
+  stage: ClientFixture,
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<Ran> {
   const { proxyPort, folder } = stage
   const proxyUrl = `http://127.0.0.1:${proxyPort}`
   const options = {
@@ -132,7 +139,7 @@ export function run(stage: Stage, command: string, args: readonly string[], env:
 }
 
 /** What npm's registry says of a package, and a repository that git can read from plain files. */
-export function publish({ folder, files }: Stage): void {
+export function publish({ folder, files }: ClientFixture): void {
   const version = { name: 'a-package', version: '1.2.3', dist: { tarball: 'http://nowhere.test/', shasum: '' } }
   const packument = { name: 'a-package', 'dist-tags': { latest: '1.2.3' }, versions: { '1.2.3': version } }
   writeFileSync(join(files, 'a-package'), JSON.stringify(packument))

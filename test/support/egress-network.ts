@@ -2,11 +2,15 @@
 // nothing on by itself and turns every TCP connection of the workload around to the proxy, which is how transparent mode
 // is put up for containers and virtual machines; rules for a machine's own processes (OUTPUT) would need exceptions for the
 // proxy, and a test with exceptions proves less.
+import { writeFileSync } from 'node:fs'
 import type { Server, Socket } from 'node:net'
-import { type Asked, FakeDns } from './fake-dns.ts'
+import { join } from 'node:path'
+import { after } from 'node:test'
+import { type EgressProcess, openEgressWorkspace } from './egress-process.ts'
+import { FakeDns, type ReceivedQuestion } from './fake-dns.ts'
 import { Namespace } from './namespace.ts'
-import { RawEnd } from './raw-http.ts'
-import type { Ending } from './temp.ts'
+import { Peer } from './raw-socket.ts'
+import { type CleanupScope, tempDir } from './temp.ts'
 
 export const WORKLOAD = { v4: '10.77.0.2', v6: 'fd00:77::2', unregistered: '10.77.0.3' }
 export const GATEWAY = { v4: '10.77.0.1', v6: 'fd00:77::1' }
@@ -20,6 +24,28 @@ export const TRANSPARENT_PORT = 3127
 /** Which packets are counted where they arrive in the world. */
 const COUNTED = { attacker: ['-d', ATTACKER], workload: ['-s', { v4: '10.77.0.0/24', v6: 'fd00:77::/64' }] } as const
 
+/** For what is made in a hook: it lives as long as the suite, and not as long as the hook. */
+export function suiteCleanup(): CleanupScope {
+  const endings: (() => void)[] = []
+  after(() => {
+    for (const end of endings) end()
+  })
+  return { after: (work) => void endings.unshift(work) }
+}
+
+/** The proxy in the gateway, with the listeners that the workloads of this network are led to. */
+export async function serveWorkloads(
+  whole: CleanupScope,
+  gateway: Namespace,
+  sources: readonly object[],
+): Promise<EgressProcess> {
+  const statePath = join(tempDir(whole), 'state.json')
+  writeFileSync(statePath, JSON.stringify(sources))
+  const settings = { EGRESS_STATE_PATH: statePath, EGRESS_DNS_SERVERS: NAME_SERVER }
+  const listeners = ['--listen', ':3128', '--transparent', `:${TRANSPARENT_PORT}`]
+  return openEgressWorkspace(whole, settings, gateway.inside).serve(...listeners)
+}
+
 export interface EgressNetwork {
   readonly workload: Namespace
   readonly gateway: Namespace
@@ -28,20 +54,20 @@ export interface EgressNetwork {
   /** How many packets came to the attacker, or from the workload itself, of either family. */
   packets(which: keyof typeof COUNTED): Promise<number>
   /** A client of the workload. */
-  client(host: string, port: number, from?: string): Promise<RawEnd>
+  client(host: string, port: number, from?: string): Promise<Peer>
   /** A server of the world, and all who have come to it. */
-  serve(host: string, port: number, answer?: (end: RawEnd) => void): Promise<RawEnd[]>
+  serve(host: string, port: number, answer?: (end: Peer) => void): Promise<Peer[]>
 }
 
-export async function openEgressNetwork(t: Ending): Promise<EgressNetwork> {
+export async function openEgressNetwork(t: CleanupScope): Promise<EgressNetwork> {
   const [workload, gateway, world] = await Promise.all([Namespace.open(t), Namespace.open(t), Namespace.open(t)])
   await connectAll(workload, gateway, world)
   await Promise.all([redirect(gateway), count(world)])
   const dns = await serveNames(t, world)
-  const client = async (host: string, port: number, from?: string): Promise<RawEnd> => {
+  const client = async (host: string, port: number, from?: string): Promise<Peer> => {
     const socket = await workload.connect(host, port, from)
     t.after(() => socket.destroy())
-    return new RawEnd(socket)
+    return new Peer(socket)
   }
   return {
     workload,
@@ -122,11 +148,11 @@ async function countOf(world: Namespace, { v4, v6 }: { readonly v4: string; read
   return packets
 }
 
-async function serveNames(t: Ending, world: Namespace): Promise<FakeDns> {
+async function serveNames(t: CleanupScope, world: Namespace): Promise<FakeDns> {
   const dns = new FakeDns(53)
   const socket = await world.datagrams(NAME_SERVER, 53)
   t.after(() => socket.close())
-  const over: Asked['over'] = 'udp'
+  const over: ReceivedQuestion['over'] = 'udp'
   socket.on('message', (message, from) =>
     dns.take(message, over, (answer) => socket.send(answer, from.port, from.address)),
   )
@@ -134,10 +160,10 @@ async function serveNames(t: Ending, world: Namespace): Promise<FakeDns> {
 }
 
 /** Everyone who comes to the server is kept; `answer` is told of each. */
-export function record(t: Ending, server: Server, answer: (end: RawEnd) => void = () => {}): RawEnd[] {
-  const ends: RawEnd[] = []
+export function record(t: CleanupScope, server: Server, answer: (end: Peer) => void = () => {}): Peer[] {
+  const ends: Peer[] = []
   server.on('connection', (socket: Socket) => {
-    const end = new RawEnd(socket)
+    const end = new Peer(socket)
     ends.push(end)
     answer(end)
   })

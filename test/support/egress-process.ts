@@ -3,17 +3,17 @@ import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:chil
 import { once } from 'node:events'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { type Ending, tempDir } from './temp.ts'
+import { type CleanupScope, tempDir } from './temp.ts'
 import { until } from './until.ts'
 
 export const EGRESS_PROXY = join(dirname(dirname(import.meta.dirname)), 'bin/egress-proxy.js')
 
-export interface Ended {
+export interface EgressExit {
   readonly code: number | null
   readonly signal: string | null
 }
 
-export interface Serving {
+export interface EgressProcess {
   readonly child: ChildProcessWithoutNullStreams
   /** By the name of the listener, as `host:port`; of several admin listeners the last. */
   readonly listeners: ReadonlyMap<string, string>
@@ -23,20 +23,24 @@ export interface Serving {
   /** Until a line has this message. */
   untilLogged(msg: string): Promise<void>
   register(allowlist: readonly string[]): Promise<void>
-  ended(): Promise<Ended>
+  ended(): Promise<EgressExit>
 }
 
-export interface Desk {
+export interface EgressWorkspace {
   readonly dir: string
   readonly env: NodeJS.ProcessEnv
   run(...args: string[]): { code: number | null; stdout: string; stderr: string }
   start(...args: string[]): ChildProcessWithoutNullStreams
   /** `proxy serve` until it is ready: forward and admin on free ports of loopback, no transparent listener, unless said. */
-  serve(...args: string[]): Promise<Serving>
+  serve(...args: string[]): Promise<EgressProcess>
 }
 
 /** `inside` goes before the command, for one that runs in another network. */
-export function egressDesk(t: Ending, settings: Record<string, string> = {}, inside: readonly string[] = []): Desk {
+export function openEgressWorkspace(
+  t: CleanupScope,
+  settings: Record<string, string> = {},
+  inside: readonly string[] = [],
+): EgressWorkspace {
   const dir = tempDir(t)
   const env = { PATH: process.env.PATH, HOME: dir, XDG_CACHE_HOME: join(dir, 'cache'), ...settings }
   const start = (...args: string[]): ChildProcessWithoutNullStreams => {
@@ -53,7 +57,7 @@ export function egressDesk(t: Ending, settings: Record<string, string> = {}, ins
       return { code: status, stdout, stderr }
     },
     start,
-    serve: (...args) => served(start('proxy', 'serve', ...withDefaults(args))),
+    serve: (...args) => awaitEgressReady(start('proxy', 'serve', ...withDefaults(args))),
   }
 }
 
@@ -63,7 +67,7 @@ function withDefaults(args: readonly string[]): string[] {
 }
 
 /** Of a process that says so as the program does. */
-export async function served(child: ChildProcessWithoutNullStreams): Promise<Serving> {
+export async function awaitEgressReady(child: ChildProcessWithoutNullStreams): Promise<EgressProcess> {
   let log = ''
   // When all that it said has been heard, which is later than its end.
   const closed = once(child, 'close')

@@ -1,5 +1,5 @@
 // A platform that a test holds in its hand: it keeps what it was asked for, and fails when it is told to.
-import type { ActionName, Actions, Channel, Channels } from '../../src/core/channel.ts'
+import type { ActionName, Channel, ChannelActions, ChannelResolver } from '../../src/core/delivery/channel.ts'
 
 export interface FakeCall {
   readonly action: ActionName
@@ -57,9 +57,9 @@ export function fakeChannel(options: FakeOptions = {}): FakeChannel {
     name: platform,
     platform,
     isInternal: false,
-    isKeyed,
+    isIdempotent: isKeyed,
     // One function serves all: each is given an object, and what it answers with is more than some need.
-    actions: Object.fromEntries(has) as Partial<Actions>,
+    actions: Object.fromEntries(has) as Partial<ChannelActions>,
     hint: (action) => `instead of ${action}, use send(chatJid, text)`,
     calls,
     next: (what) => {
@@ -69,8 +69,8 @@ export function fakeChannel(options: FakeOptions = {}): FakeChannel {
 }
 
 /** The chats of its platform are the fake's, all others as before. */
-export function withChannel(channels: Channels, fake: Channel): Channels {
+export function withChannel(channels: ChannelResolver, fake: Channel): ChannelResolver {
   return {
-    of: async (jid, source) => (jid.startsWith(`${fake.platform}:`) ? fake : channels.of(jid, source)),
+    resolve: async (jid, source) => (jid.startsWith(`${fake.platform}:`) ? fake : channels.resolve(jid, source)),
   }
 }

@@ -11,10 +11,10 @@ import {
   writeAnswer,
   writeTruncated,
 } from './dns-message.ts'
-import type { Ending } from './temp.ts'
+import type { CleanupScope } from './temp.ts'
 
 /** What is said of a name. Without addresses of the family asked for the answer is empty. */
-export interface Told {
+export interface DnsReply {
   /** Of both families. */
   readonly addresses?: readonly string[]
   readonly cname?: string
@@ -26,9 +26,9 @@ export interface Told {
 }
 
 /** `nth` counts from 0, for each name and type of its own. */
-export type Script = Told | ((type: QuestionType, nth: number) => Told)
+export type Script = DnsReply | ((type: QuestionType, nth: number) => DnsReply)
 
-export interface Asked {
+export interface ReceivedQuestion {
   readonly name: string
   readonly type: QuestionType
   readonly over: 'udp' | 'tcp'
@@ -40,7 +40,7 @@ const MOST_HOPS = 8
 export class FakeDns {
   /** As `dns.setServers` takes it. */
   readonly server: string
-  readonly asked: Asked[] = []
+  readonly asked: ReceivedQuestion[] = []
   readonly #scripts = new Map<string, Script>()
 
   constructor(port: number) {
@@ -58,7 +58,7 @@ export class FakeDns {
   }
 
   /** Answers by `send`, at once or later or never. */
-  take(message: Buffer, over: Asked['over'], send: (answer: Buffer) => void): void {
+  take(message: Buffer, over: ReceivedQuestion['over'], send: (answer: Buffer) => void): void {
     const question = readQuestion(message)
     const { name, type } = question
     const told = this.#told(name, type, this.count(name, type))
@@ -70,7 +70,7 @@ export class FakeDns {
     else setTimeout(send, told.delayMs, fitting).unref()
   }
 
-  #told(name: string, type: QuestionType, nth: number): Told {
+  #told(name: string, type: QuestionType, nth: number): DnsReply {
     const script = this.#scripts.get(name) ?? this.#wild(name) ?? { rcode: 'NXDOMAIN' }
     return typeof script === 'function' ? script(type, nth) : script
   }
@@ -82,7 +82,7 @@ export class FakeDns {
     return this.#scripts.get(`*${name.slice(dot)}`) ?? this.#wild(name.slice(dot + 1))
   }
 
-  #answer(question: Question, first: Told): Buffer {
+  #answer(question: Question, first: DnsReply): Buffer {
     const { type } = question
     const records: DnsRecord[] = []
     let [name, told] = [question.name, first]
@@ -102,7 +102,7 @@ export class FakeDns {
 }
 
 /** Listens by UDP and, for answers that are too long for it, by TCP on the same port. */
-export async function openFakeDns(t: Ending): Promise<FakeDns> {
+export async function openFakeDns(t: CleanupScope): Promise<FakeDns> {
   const { tcp, port } = await listenTcp()
   const udp = createSocket('udp4')
   const dns = new FakeDns(port)

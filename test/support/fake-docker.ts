@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { after } from 'node:test'
-import { type Ending, tempDir } from './temp.ts'
+import { type CleanupScope, tempDir } from './temp.ts'
 
 const BIN = join(import.meta.dirname, '..', '..', 'bin', 'egress-proxy.js')
 
@@ -92,7 +92,7 @@ export interface FakeDocker {
   run(args: readonly string[], settings?: Readonly<Record<string, string>>, input?: string): FakeRun
 }
 
-export function fakeDocker(t: Ending, names: readonly string[] = ['docker']): FakeDocker {
+export function fakeDocker(t: CleanupScope, names: readonly string[] = ['docker']): FakeDocker {
   const folder = tempDir(t)
   const path = join(folder, 'bin')
   for (const name of ['bin', 'containers', 'networks']) mkdirSync(join(folder, name))

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { type Ending, tempDir } from './temp.ts'
+import { type CleanupScope, tempDir } from './temp.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const COPIED = ['bin', 'src', 'products', 'package.json', 'package-lock.json']
@@ -43,7 +43,7 @@ export interface GuideOptions {
  * Runs them in a copy of the checkout, in a network of its own, so that the ports are free that the guide names. `npm ci` does
  * nothing: the modules are there. curl fails where the server refuses.
  */
-export async function runGuide(t: Ending, path: string, options: GuideOptions): Promise<string> {
+export async function runGuide(t: CleanupScope, path: string, options: GuideOptions): Promise<string> {
   const place = tempDir(t)
   const checkout = join(place, 'svc')
   mkdirSync(checkout)

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { SocketSource } from '../../src/egress/proxy.ts'
-import type { Ending } from './temp.ts'
+import type { CleanupScope } from './temp.ts'
 
 const SCRIPT = join(import.meta.dirname, 'hand-over.py')
 
@@ -39,14 +39,14 @@ export interface HandoverChild {
 type Handover = Pick<SocketSource, 'handover' | 'release'>
 
 /** Returns when the child has sent. */
-export async function handOver(t: Ending, source: Handover, kind: HandoverKind): Promise<HandoverChild> {
+export async function handOver(t: CleanupScope, source: Handover, kind: HandoverKind): Promise<HandoverChild> {
   const child = spawn('python3', [SCRIPT, kind, '0'], { stdio: ['pipe', 'pipe', 'inherit', source.handover] })
   source.release()
   return follow(t, child)
 }
 
 /** One child with a listener for each of these sources. */
-export async function handOverEach(t: Ending, sources: readonly Handover[]): Promise<HandoverChild> {
+export async function handOverEach(t: CleanupScope, sources: readonly Handover[]): Promise<HandoverChild> {
   const handovers = sources.map(({ handover }) => handover)
   const args = [SCRIPT, 'each', `${sources.length}`]
   const child = spawn('python3', args, { stdio: ['pipe', 'pipe', 'inherit', ...handovers] })
@@ -67,7 +67,7 @@ export async function runInNamespace(source: Handover, command: string): Promise
   return output
 }
 
-async function follow(t: Ending, child: ChildProcess): Promise<HandoverChild> {
+async function follow(t: CleanupScope, child: ChildProcess): Promise<HandoverChild> {
   const { stdin, stdout } = child
   if (!stdin || !stdout) throw new Error('the child has no pipes')
   const exited = once(child, 'exit')

@@ -1,62 +1,94 @@
 // An instance for one test, on a store of its own, and the callers that ask it.
 import { hash } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
-import type { TestContext } from 'node:test'
-import { suite } from 'node:test'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { after, suite, type TestContext } from 'node:test'
 import type { z } from 'zod'
-import type { Caller, Face } from '../../src/core/caller.ts'
+import type { Caller, Face } from '../../src/core/access/caller.ts'
 import { groupDirs, layout } from '../../src/core/layout.ts'
-import { type OpenHost, openHost, TABLES } from '../../src/daemons/host.ts'
+import { type OpenHost, openHost } from '../../src/daemons/process/host.ts'
+import { PRODUCT_TABLES } from '../../src/daemons/tables.ts'
 import { Refusal, type RefusalCode } from '../../src/lib/refusal.ts'
-import { call } from '../../src/registry/call.ts'
+import { callVerb } from '../../src/registry/call.ts'
 import type { NamedVerb } from '../../src/registry/resource.ts'
 import { aclResource } from '../../src/resources/acl.ts'
 import { aclMembershipResource } from '../../src/resources/acl-membership.ts'
 import { groupsResource } from '../../src/resources/groups.ts'
-import { type Address, openEngine } from '../../src/store/index.ts'
+import { openEngine, type StoreAddress } from '../../src/store/index.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { type FakeClock, fakeClock, seededRandom } from './clock.ts'
 import { needs } from './needs.ts'
+import { isIn } from './part.ts'
 import { openPostgres } from './postgres.ts'
-import { tempDir } from './temp.ts'
+import { SHARED_FOLDER, tempDir } from './temp.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
 export const ENGINES: readonly EngineName[] = ['sqlite', 'postgres']
 
-/** The same tests on every engine. */
+/** The same tests on every engine: on SQLite in the quick part, on PostgreSQL in the long one. */
 export function onEveryEngine(title: string, tests: (engine: EngineName) => void): void {
-  for (const engine of ENGINES) {
-    suite(`${title} on ${engine}`, engine === 'postgres' ? needs('postgres') : {}, () => tests(engine))
-  }
+  for (const engine of ENGINES) if (isIn(engine === 'sqlite' ? 'quick' : 'long')) onEngine(engine, title, tests)
+}
+
+/** For the contract of the store, and for what the engines do in ways of their own: on every engine in the quick part. */
+export function onEveryEngineQuickly(title: string, tests: (engine: EngineName) => void): void {
+  for (const engine of ENGINES) if (isIn('quick')) onEngine(engine, title, tests)
+}
+
+function onEngine(engine: EngineName, title: string, tests: (engine: EngineName) => void): void {
+  suite(`${title} on ${engine}`, engine === 'postgres' ? needs('postgres') : {}, () => tests(engine))
 }
 
 /** The address of a store that is nobody else's, with nothing in it. */
-export async function emptyStore(t: TestContext, engine: EngineName): Promise<Address> {
+export async function emptyStore(t: TestContext, engine: EngineName): Promise<StoreAddress> {
   if (engine === 'sqlite') return { path: join(tempDir(t), 'svc.db'), create: true, strict: true }
   const postgres = await openPostgres()
   t.after(() => postgres.stop())
   return { url: await postgres.createDatabase() }
 }
 
-/** The same with the tables of the product, where making them takes long. */
-export async function freshStore(t: TestContext, engine: EngineName): Promise<Address> {
-  if (engine === 'sqlite') return emptyStore(t, engine)
+/** The same with the tables of the product, as a copy of one that was filled once. */
+export async function freshStore(t: TestContext, engine: EngineName): Promise<StoreAddress> {
+  const empty = engine === 'sqlite' ? await emptyStore(t, engine) : undefined
+  if (empty && 'path' in empty) {
+    copyFileSync(await filledFile(), empty.path)
+    return empty
+  }
   const postgres = await openPostgres()
   t.after(() => postgres.stop())
-  return { url: await postgres.copyDatabase(templateName(), fillStore) }
+  return { url: await postgres.copyDatabase(templateName(), (url) => fillStore({ url })) }
+}
+
+const filling = new Map<string, Promise<string>>()
+
+/** In the folder of the run, where the first process that needs it puts it; else in one of this process. */
+function filledFile(): Promise<string> {
+  const folder = process.env[SHARED_FOLDER] ?? tempDir({ after })
+  const path = join(folder, `${templateName()}.db`)
+  const ready = filling.get('sqlite') ?? (existsSync(path) ? Promise.resolve(path) : fillFile(path))
+  filling.set('sqlite', ready)
+  return ready
+}
+
+async function fillFile(path: string): Promise<string> {
+  const folder = mkdtempSync(join(dirname(path), 'filling-'))
+  const own = join(folder, 'svc.db')
+  await fillStore({ path: own, create: true })
+  renameSync(own, path)
+  rmSync(folder, { recursive: true })
+  return path
 }
 
 /** Changes with the schema: a server that outlives an edit has both. */
 function templateName(): string {
-  const steps = TABLES.map(({ name, storage }) => [name, storage.map(String)])
+  const steps = PRODUCT_TABLES.map(({ name, storage }) => [name, storage.map(String)])
   return `svc_${hash('sha256', JSON.stringify(steps), 'hex').slice(0, 16)}`
 }
 
-async function fillStore(url: string): Promise<void> {
-  const engine = await openEngine({ url })
+async function fillStore(address: StoreAddress): Promise<void> {
+  const engine = await openEngine(address)
   try {
-    await migrate(engine, TABLES, () => '2026-01-01T00:00:00.000Z')
+    await migrate(engine, PRODUCT_TABLES, () => '2026-01-01T00:00:00.000Z')
   } finally {
     await engine.close()
   }
@@ -65,9 +97,9 @@ async function fillStore(url: string): Promise<void> {
 export interface TestHost {
   host: OpenHost
   clock: FakeClock
-  as(caller: Caller, face?: Face): Asker
+  as(caller: Caller, face?: Face): TestCaller
   /** The command line on the host. */
-  cli: Asker
+  cli: TestCaller
   /** Adds groups, parents first, each with an empty workspace. */
   groups(...folders: string[]): Promise<void>
   grant(principal: string, action: string, scope: string, effect?: 'allow' | 'deny', params?: string): Promise<void>
@@ -75,12 +107,12 @@ export interface TestHost {
   operator(sub: string): Promise<void>
 }
 
-export interface Asker {
+export interface TestCaller {
   call<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: unknown): Promise<O>
 }
 
 /** `store`: the address of one that is shared with another host, as by two processes. */
-export async function testHost(t: TestContext, engine: EngineName = 'sqlite', store?: Address): Promise<TestHost> {
+export async function testHost(t: TestContext, engine: EngineName = 'sqlite', store?: StoreAddress): Promise<TestHost> {
   const clock = fakeClock()
   const places = layout(tempDir(t))
   const host = await openHost({
@@ -93,8 +125,8 @@ export async function testHost(t: TestContext, engine: EngineName = 'sqlite', st
     random: seededRandom(),
   })
   t.after(() => host.close())
-  const as = (caller: Caller, face: Face = faceOf(caller)): Asker => ({
-    call: (verb, input) => call({ host, caller, face }, verb, input),
+  const as = (caller: Caller, face: Face = faceOf(caller)): TestCaller => ({
+    call: (verb, input) => callVerb({ host, caller, face }, verb, input),
   })
   const cli = as({ kind: 'host', sub: 'cli' })
   return {
@@ -129,7 +161,7 @@ export const agent = (folder: string): Caller => ({ kind: 'agent', folder })
 export const person = (sub: string, folder?: string): Caller => ({ kind: 'person', sub, ...(folder ? { folder } : {}) })
 
 /** For `assert.rejects`: a refusal of this code, whose sentence holds the text. */
-export function refused(code: RefusalCode, text: string | RegExp = ''): (error: unknown) => boolean {
+export function isRefusal(code: RefusalCode, text: string | RegExp = ''): (error: unknown) => boolean {
   return (error) => {
     if (!(error instanceof Refusal)) throw error
     if (error.code !== code) throw new Error(`refused as ${error.code} (${error.message}), not as ${code}`)

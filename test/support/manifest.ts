@@ -1,24 +1,25 @@
 // Export and apply of the real resources, as a test calls them, and what they must leave alone.
 
 import { configVersion } from '../../src/core/config-version.ts'
-import { type OpenHost, openHost, TABLES } from '../../src/daemons/host.ts'
-import { type ApplyResult, manifestVerbs } from '../../src/faces/yaml.ts'
-import { type Manifest, readManifest } from '../../src/faces/yaml-check.ts'
-import { shapesOf } from '../../src/faces/yaml-shape.ts'
+import { type OpenHost, openHost } from '../../src/daemons/process/host.ts'
+import { PRODUCT_TABLES } from '../../src/daemons/tables.ts'
+import { manifestResources } from '../../src/faces/manifest/manifest-resource.ts'
+import { type ApplyResult, manifestVerbs } from '../../src/faces/manifest/manifest-verbs.ts'
+import { type Manifest, readManifest } from '../../src/faces/manifest/validator.ts'
 import { audit } from '../../src/registry/audit.ts'
-import { call } from '../../src/registry/call.ts'
-import type { Host } from '../../src/registry/context.ts'
+import { callVerb } from '../../src/registry/call.ts'
+import type { InstanceHost } from '../../src/registry/context.ts'
 import { resources } from '../../src/resources/index.ts'
 import type { Tx } from '../../src/store/engine.ts'
-import type { Address } from '../../src/store/index.ts'
-import { run } from '../../src/store/statement.ts'
+import type { StoreAddress } from '../../src/store/index.ts'
 import { fakeClock } from './clock.ts'
 import type { TestHost } from './host.ts'
+import { run } from './sql.ts'
 
 export const manifestVerb = manifestVerbs(resources)
 
 /** In creation order. */
-export const SHAPES = shapesOf(resources)
+export const SHAPES = manifestResources(resources)
 
 export interface ApplyOptions {
   force?: boolean
@@ -56,24 +57,24 @@ export function read(manifest: string | Uint8Array): Manifest {
 }
 
 /** `body` below the version that a new store has. */
-export function at(version: number, body: string): string {
+export function atVersion(version: number, body: string): string {
   return `config_version: ${version}\n${body}`
 }
 
 const EXPORTED = SHAPES.filter(({ exported }) => !exported.ignoredByApply).map(({ name }) => name)
 
 /** A store that stands by itself, with a clock that stands still. */
-export function openStore(store: Address): Promise<OpenHost> {
+export function openStore(store: StoreAddress): Promise<OpenHost> {
   return openHost({ instance: 'test', store, webBase: 'http://localhost', clock: fakeClock() })
 }
 
-export function exportOfStore(host: Host): Promise<string> {
-  return call({ host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, manifestVerb.export, {})
+export function exportOfStore(host: InstanceHost): Promise<string> {
+  return callVerb({ host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, manifestVerb.export, {})
 }
 
 /** Every row of every table that an apply never writes by itself, as text. */
-export function everythingElse({ engine }: Host): Promise<string> {
-  const kept = TABLES.filter(({ name }) => ![...EXPORTED, audit.name, configVersion.name].includes(name))
+export function everythingElse({ engine }: InstanceHost): Promise<string> {
+  const kept = PRODUCT_TABLES.filter(({ name }) => ![...EXPORTED, audit.name, configVersion.name].includes(name))
   return engine.read(async (tx) => {
     const tables: Record<string, string[]> = {}
     for (const { name } of kept) {
@@ -87,7 +88,7 @@ export function everythingElse({ engine }: Host): Promise<string> {
 /** Every row of the store, each as a line that begins with its table; without the audit log and the stamps. */
 export async function everyRow(tx: Tx): Promise<string[]> {
   const lines: string[] = []
-  for (const { name } of TABLES.filter((table) => table.name !== audit.name)) {
+  for (const { name } of PRODUCT_TABLES.filter((table) => table.name !== audit.name)) {
     const { rows } = await run(tx, `select * from ${name}`)
     lines.push(...rows.map((row) => `${name} ${JSON.stringify(row)}`))
   }

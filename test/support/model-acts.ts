@@ -2,17 +2,17 @@
 // are asked.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { ATTEMPTS_MAX, type ClaimedTurn } from '../../src/core/claim.ts'
-import type { InboxEnd } from '../../src/core/inbox.ts'
+import type { InboxOutcome } from '../../src/core/messages/inbox.ts'
+import { type ClaimedTurn, DEATHS_MAX } from '../../src/core/turns/turn-claim.ts'
 import { Refusal } from '../../src/lib/refusal.ts'
 import { groupsResource } from '../../src/resources/groups.ts'
 import { routesResource } from '../../src/resources/routes.ts'
 import { scheduledTasksResource } from '../../src/resources/scheduled-tasks.ts'
 import { usersResource } from '../../src/resources/users.ts'
-import { run } from '../../src/store/statement.ts'
-import { type Held, LEASE_MS, Model, type OpenTurn, type Task } from './model.ts'
-import { checkLaws } from './model-laws.ts'
-import { RULES, type Stage } from './model-stage.ts'
+import { LEASE_MS, Model, type OpenTurn, type Task, type TurnLease } from './model.ts'
+import { type ModelInstance, RULES } from './model-instance.ts'
+import { checkInvariants } from './model-invariants.ts'
+import { run } from './sql.ts'
 
 const FOLDERS = ['main', 'team', 'team/a'] as const
 const CHILDREN: Readonly<Record<string, string>> = { main: 'team', team: 'team/a' }
@@ -27,19 +27,19 @@ const ENDS = ['answered', 'silent', 'silent', 'silent', 'failed', 'refused', 'ob
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
 
-export async function setTheStage(stage: Stage): Promise<Model> {
+export async function setUpModel(stage: ModelInstance): Promise<Model> {
   await stage.reset()
   const model = new Model(RULES)
   for (const folder of FOLDERS) await addGroup(model, stage, folder)
   const lobby = { seq: 2, match: 'room=lobby', target: 'team' }
   const { id } = await stage.do(routesResource.verbs.create, lobby)
   model.routes.push({ id, seq: lobby.seq, room: 'lobby', target: lobby.target })
-  await checkLaws(model, stage)
+  await checkInvariants(model, stage)
   return model
 }
 
 /** Of the tasks that every group has, one is enough here. */
-async function addGroup(model: Model, stage: Stage, folder: string): Promise<void> {
+async function addGroup(model: Model, stage: ModelInstance, folder: string): Promise<void> {
   await stage.do(groupsResource.verbs.add, { folder })
   for (const number of [1, 2, 3, 4])
     await stage.do(scheduledTasksResource.verbs.delete, { id: `${folder}-mem-${number}` })
@@ -57,7 +57,7 @@ function following(cron: string, after: number, slot: number = after): number {
   return slot + (Math.floor((from - slot) / Number(cron)) + 1) * Number(cron)
 }
 
-type Act = fc.AsyncCommand<Model, Stage>
+type Act = fc.AsyncCommand<Model, ModelInstance>
 
 /** How often each act has happened: what never does is not tested. */
 export const tally = new Map<string, number>()
@@ -65,7 +65,7 @@ export const tally = new Map<string, number>()
 function act<A>(
   name: string,
   args: fc.Arbitrary<A>,
-  does: (model: Model, stage: Stage, args: A) => Promise<void>,
+  does: (model: Model, stage: ModelInstance, args: A) => Promise<void>,
   may: (model: Readonly<Model>, args: A) => boolean = () => true,
 ): fc.Arbitrary<Act> {
   tally.set(name, 0)
@@ -74,7 +74,7 @@ function act<A>(
     run: async (model, stage) => {
       tally.set(name, (tally.get(name) ?? 0) + 1)
       await does(model, stage, given)
-      await checkLaws(model, stage)
+      await checkInvariants(model, stage)
     },
     toString: () => `${name} ${JSON.stringify(given)}`,
   }))
@@ -94,7 +94,7 @@ function pick<T>(list: readonly T[], at: number): T {
 /** How far a message gets at once: the steps between may be taken much later, or by another process. */
 const goes = fc.constantFrom('nowhere', 'filed', 'routed', 'routed')
 
-async function go(model: Model, stage: Stage, goes: string): Promise<void> {
+async function go(model: Model, stage: ModelInstance, goes: string): Promise<void> {
   if (goes === 'nowhere') return
   await stage.file()
   model.fileAll()
@@ -161,7 +161,7 @@ const speakInRoom = act(
 
 const goOn = act('messages get further', fc.record({ goes }), (model, stage, { goes }) => go(model, stage, goes))
 
-async function routeAll(model: Model, stage: Stage): Promise<void> {
+async function routeAll(model: Model, stage: ModelInstance): Promise<void> {
   await stage.route()
   model.routeAll(stage.clock.now())
 }
@@ -210,7 +210,7 @@ function ownerOf(jid: string): string {
 }
 
 /** Missed slots are one, no slot is fired twice, and what has fired is in the future or over. */
-async function fireAll(model: Model, stage: Stage): Promise<void> {
+async function fireAll(model: Model, stage: ModelInstance): Promise<void> {
   const now = stage.clock.now()
   const fired: Task[] = []
   const due = model.due(now).toSorted((a, b) => (a.next ?? 0) - (b.next ?? 0) || (a.id < b.id ? -1 : 1))
@@ -245,7 +245,7 @@ async function fireAll(model: Model, stage: Stage): Promise<void> {
 const fire = act('tasks are fired', fc.constant({}), fireAll)
 
 /** What tools and schedules have said, and the model has not been told. */
-async function unheardOf(model: Model, stage: Stage): Promise<{ id: string; task_id: string | undefined }[]> {
+async function unheardOf(model: Model, stage: ModelInstance): Promise<{ id: string; task_id: string | undefined }[]> {
   const { rows } = await stage.read((tx) =>
     run(
       tx,
@@ -262,7 +262,7 @@ async function unheardOf(model: Model, stage: Stage): Promise<{ id: string; task
 // Turns
 
 /** So many ask at once; how many were given one. */
-async function claimAll(model: Model, stage: Stage, askers: number): Promise<number> {
+async function claimAll(model: Model, stage: ModelInstance, askers: number): Promise<number> {
   const now = stage.clock.now()
   let count = 0
   for (const claimed of await stage.claim(askers)) {
@@ -278,12 +278,12 @@ async function claimAll(model: Model, stage: Stage, askers: number): Promise<num
   return count
 }
 
-function begin(model: Model, { turn, asked, refusal }: ClaimedTurn, now: number): void {
+function begin(model: Model, { turn, messages, refusal }: ClaimedTurn, now: number): void {
   const known = model.turns.get(turn.id)
   if (known) model.beginAgain(known, now)
   const open = known ?? model.begin(model.conversation(turn.folder, turn.topic), now)
   assert.deepEqual(
-    asked.map(({ row }) => row.id),
+    messages.map(({ row }) => row.id),
     open.ids,
     'the messages of a turn, in the order of arrival',
   )
@@ -372,8 +372,8 @@ function spendIn(model: Model, turn: OpenTurn, cents: number, now: number): void
     assert.ok(model.spent(standing, now, turn.id) <= standing.cap, `others have spent more than ${standing.who} has`)
 }
 
-async function endOne(model: Model, stage: Stage, turn: OpenTurn, wish: InboxEnd): Promise<void> {
-  const outcome = turn.isRefused ? 'refused' : turn.attempts > ATTEMPTS_MAX ? 'failed' : wish
+async function endOne(model: Model, stage: ModelInstance, turn: OpenTurn, wish: InboxOutcome): Promise<void> {
+  const outcome = turn.isRefused ? 'refused' : turn.deaths > DEATHS_MAX ? 'failed' : wish
   const isBad = outcome === 'failed' || outcome === 'refused'
   const why = isBad ? { reason: 'it did not work', notice: 'It did not work.' } : {}
   assert.ok(await stage.end(turn, { outcome, ...why }), 'whoever holds it ends it')
@@ -445,7 +445,7 @@ const die = act(
 const LATE = ['say', 'status', 'submit', 'end', 'retry', 'release', 'renew', 'delegate', 'spend'] as const
 
 /** Whoever has lost its turn is refused, and the laws see that nothing has changed. */
-async function tryLate(stage: Stage, late: Held, what: (typeof LATE)[number]): Promise<boolean> {
+async function tryLate(stage: ModelInstance, late: TurnLease, what: (typeof LATE)[number]): Promise<boolean> {
   if (what === 'end') return stage.end(late, { outcome: 'failed', reason: 'late', notice: 'Late.' })
   if (what === 'retry') return stage.retry(late, stage.clock.now())
   if (what === 'renew') return stage.renew(late)
@@ -602,22 +602,20 @@ export const ACT: fc.Arbitrary<Act> = fc.oneof(
 )
 
 /** Whatever has happened: when all that waits is answered, nothing is left, and every message has come to its end. */
-export async function drain(model: Model, stage: Stage): Promise<void> {
+export async function drain(model: Model, stage: ModelInstance): Promise<void> {
   await stage.file()
   model.fileAll()
   await fireAll(model, stage)
   await routeAll(model, stage)
-  await checkLaws(model, stage)
+  await checkInvariants(model, stage)
   const isLeft = (): boolean =>
     model.turns.size > 0 || [...model.conversations.values()].some(({ waiting }) => waiting.length > 0)
   while (isLeft()) {
-    const open = [...model.turns.values()]
-    const over = Math.max(0, ...open.map(({ leasedUntil, runAfter }) => Math.max(leasedUntil, runAfter)))
-    stage.clock.advance(Math.max(0, over - stage.clock.now()))
+    stage.clock.advance(Math.max(0, model.allDueAt() - stage.clock.now()))
     assert.ok((await claimAll(model, stage, RULES.turnsMax)) > 0, 'something waits, and nobody is given it')
     for (const turn of model.holders()) await endOne(model, stage, turn, 'answered')
   }
-  await checkLaws(model, stage)
+  await checkInvariants(model, stage)
   for (const { id, state } of model.messages)
     assert.match(state, /^(answered|silent|failed|refused|observed|onboarding)$/, `the end of ${id}`)
 }

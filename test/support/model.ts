@@ -1,13 +1,13 @@
 // What must be of an instance in which things are said, as plain data: messages on their way to one end, conversations that
 // have one turn at a time, turns that are held, tasks, money. It knows the rules, not how the product keeps them.
-import type { InboxEnd, InboxState } from '../../src/core/inbox.ts'
+import type { InboxOutcome, InboxState } from '../../src/core/messages/inbox.ts'
 
 export const LEASE_MS = 10_000
 const ENGAGED_MS = 30 * 60_000
 const BREAK_MS = 60_000
 
 /** A message that arrived. */
-export interface Heard {
+export interface ModelMessage {
   readonly id: string
   readonly jid: string
   /** The topic of the chat. */
@@ -38,7 +38,7 @@ export interface Conversation {
   resetTurn?: string | undefined
 }
 
-export interface Standing {
+export interface BudgetCap {
   readonly by: 'folder' | 'person'
   readonly who: string
   readonly cap: number
@@ -59,6 +59,7 @@ export interface OpenTurn {
   state: 'running' | 'retrying'
   fence: number
   attempts: number
+  deaths: number
   leasedUntil: number
   runAfter: number
   replies: number
@@ -66,7 +67,7 @@ export interface OpenTurn {
   isRefused: boolean
   isStopping: boolean
   /** What it was let start under; dropped where that is not comparable any more. */
-  standings: readonly Standing[]
+  standings: readonly BudgetCap[]
   readonly day: string
 }
 
@@ -96,13 +97,13 @@ interface Cost {
   readonly at: number
 }
 
-export interface Held {
+export interface TurnLease {
   readonly id: string
   readonly fence: number
   readonly folder: string
 }
 
-export const isEnd = (state: Heard['state']): state is InboxEnd =>
+export const isEnd = (state: ModelMessage['state']): state is InboxOutcome =>
   !['unfiled', 'unrouted', 'waiting', 'running', 'delegated'].includes(state)
 export const isLink = (jid: string): boolean => /^(web|hook):/.test(jid)
 const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10)
@@ -111,12 +112,12 @@ const ACCOUNT = /^github:/
 export class Model {
   readonly turnsMax: number
   readonly turnsPerFolder: number
-  readonly messages: Heard[] = []
+  readonly messages: ModelMessage[] = []
   readonly conversations = new Map<string, Conversation>()
   readonly turns = new Map<string, OpenTurn>()
   readonly over = new Set<string>()
   /** All that was ever held, with the number that it was given. */
-  readonly held: Held[] = []
+  readonly held: TurnLease[] = []
   /** Registered folders and their caps. */
   readonly groups = new Map<string, number | undefined>()
   readonly people = new Map<string, number>()
@@ -135,13 +136,13 @@ export class Model {
     this.turnsPerFolder = turnsPerFolder
   }
 
-  message(id: string): Heard {
+  message(id: string): ModelMessage {
     const found = this.messages.find((each) => each.id === id)
     if (!found) throw new Error(`the model knows no message ${id}`)
     return found
   }
 
-  hear(heard: Omit<Heard, 'frames' | 'topic' | 'state'>): void {
+  hear(heard: Omit<ModelMessage, 'frames' | 'topic' | 'state'>): void {
     this.messages.push({ ...heard, topic: '', state: 'unfiled', frames: [] })
   }
 
@@ -162,7 +163,7 @@ export class Model {
     for (const each of this.messages) if (each.state === 'unrouted') this.#route(each, now)
   }
 
-  #route(heard: Heard, now: number): Heard {
+  #route(heard: ModelMessage, now: number): ModelMessage {
     if (heard.to === undefined) return this.#routeRoom(heard, now)
     const topic = heard.task?.isIsolated ? `timed:${heard.task.id}` : conversationOf(heard, heard.chatTopic)
     if (!this.groups.has(heard.to)) {
@@ -174,7 +175,7 @@ export class Model {
     return this.#steer(heard, heard.to, topic)
   }
 
-  #routeRoom(heard: Heard, now: number): Heard {
+  #routeRoom(heard: ModelMessage, now: number): ModelMessage {
     const route = this.routes
       .toSorted((a, b) => a.seq - b.seq || a.id - b.id)
       .find(({ room }) => room === undefined || heard.jid === `sandbox:${room}`)
@@ -196,7 +197,7 @@ export class Model {
   }
 
   /** What it says of itself: a command, or another topic. */
-  #steer(heard: Heard, folder: string, topic: string): Heard {
+  #steer(heard: ModelMessage, folder: string, topic: string): ModelMessage {
     const [word = '', ...rest] = heard.text.split(' ')
     if (word.startsWith('#')) return this.#wait(heard, folder, conversationOf(heard, word.slice(1)))
     if (!word.startsWith('/')) return this.#wait(heard, folder, topic)
@@ -216,21 +217,21 @@ export class Model {
     return this.#end(heard, 'answered')
   }
 
-  #wait(heard: Heard, folder: string, topic: string): Heard {
+  #wait(heard: ModelMessage, folder: string, topic: string): ModelMessage {
     Object.assign(heard, { folder, topic, state: 'waiting' })
     this.conversation(folder, topic).waiting.push(heard.id)
     return heard
   }
 
   /** An end is an end of whoever waits for it, too. */
-  #end(heard: Heard, outcome: InboxEnd): Heard {
+  #end(heard: ModelMessage, outcome: InboxOutcome): ModelMessage {
     heard.state = outcome
     heard.waitsFor = undefined
     for (const each of this.messages) if (each.waitsFor === heard.id) this.#end(each, outcome)
     return heard
   }
 
-  #frame(heard: Heard, text: string | undefined): void {
+  #frame(heard: ModelMessage, text: string | undefined): void {
     if (heard.hasRound && !isEnd(heard.state)) heard.frames.push(text)
   }
 
@@ -239,20 +240,34 @@ export class Model {
   /** Which turns may be taken now: those to be tried again first, else new ones, by the first of their messages. */
   claimable(now: number): { readonly again: readonly OpenTurn[]; readonly fresh: readonly Conversation[] } {
     const open = [...this.turns.values()]
+    // A lease from before the clock was set back is put right when it is seen.
+    for (const turn of open) turn.leasedUntil = Math.min(turn.leasedUntil, now + LEASE_MS)
     const live = open.filter((turn) => turn.state === 'running' && turn.leasedUntil > now)
     const isFull = (folder: string): boolean =>
       live.filter((turn) => turn.folder === folder).length >= this.turnsPerFolder
     if (live.length >= this.turnsMax) return { again: [], fresh: [] }
-    const again = open.filter(
-      (turn) => !isFull(turn.folder) && (turn.state === 'retrying' ? turn.runAfter : turn.leasedUntil) <= now,
-    )
+    const isFree = (folder: string): boolean => !isFull(folder) && !this.isBroken(folder, now)
+    const again = open.filter((turn) => isFree(turn.folder) && this.#isDue(turn, now))
     if (again.length > 0) return { again, fresh: [] }
     const waiting = [...this.conversations.values()].filter(
-      ({ folder, waiting, turn }) => waiting.length > 0 && turn === undefined && !isFull(folder),
+      ({ folder, waiting, turn }) => waiting.length > 0 && turn === undefined && isFree(folder),
     )
     const free = [...Map.groupBy(waiting, ({ folder }) => folder).values()].flatMap((of) => this.#firstFree(of, now))
     const served = Math.min(...free.map(({ folder }) => this.served(folder)))
     return { again, fresh: free.filter(({ folder }) => this.served(folder) === served) }
+  }
+
+  #isDue(turn: OpenTurn, now: number): boolean {
+    if (turn.state === 'retrying') return !isAhead(turn.runAfter, now)
+    return turn.leasedUntil + 1000 * turn.deaths ** 2 <= now
+  }
+
+  /** When all that is open may be taken up, and no folder is left alone any more. */
+  allDueAt(): number {
+    const ends = [...this.turns.values()].map((turn) =>
+      Math.max(turn.runAfter, turn.leasedUntil + 1000 * turn.deaths ** 2),
+    )
+    return Math.max(0, ...ends, ...[...this.#failures.values()].map(({ openUntil }) => openUntil))
   }
 
   /** Of one folder the conversation that waits longest, and not for money: one person's money holds up no other. */
@@ -271,11 +286,11 @@ export class Model {
   }
 
   /** What of a conversation is one turn. */
-  group({ waiting }: Conversation): Heard[] {
+  group({ waiting }: Conversation): ModelMessage[] {
     const all = waiting.map((id) => this.message(id))
     const [first] = all
     if (!first) return []
-    const isAlone = (heard: Heard): boolean => heard.task !== undefined || heard.delegated !== undefined
+    const isAlone = (heard: ModelMessage): boolean => heard.task !== undefined || heard.delegated !== undefined
     const end = all.findIndex(
       (next, at) =>
         at > 0 &&
@@ -293,7 +308,7 @@ export class Model {
     return sender !== undefined && ACCOUNT.test(sender) ? sender : undefined
   }
 
-  standings(folder: string, person: string | undefined): Standing[] {
+  standings(folder: string, person: string | undefined): BudgetCap[] {
     const [cap, own] = [this.groups.get(folder), person === undefined ? undefined : this.people.get(person)]
     return [
       ...(cap === undefined ? [] : [{ by: 'folder' as const, who: folder, cap }]),
@@ -301,7 +316,7 @@ export class Model {
     ]
   }
 
-  spent({ by, who }: Pick<Standing, 'by' | 'who'>, now: number, except?: string): number {
+  spent({ by, who }: Pick<BudgetCap, 'by' | 'who'>, now: number, except?: string): number {
     return this.costs
       .filter((cost) => cost[by] === who && cost.turn !== except && dayOf(cost.at) >= dayOf(now))
       .reduce((sum, { cents }) => sum + cents, 0)
@@ -317,10 +332,10 @@ export class Model {
   }
 
   isBroken(folder: string, now: number): boolean {
-    return (this.#failures.get(folder)?.openUntil ?? 0) > now
+    return isAhead(this.#failures.get(folder)?.openUntil ?? 0, now)
   }
 
-  #reservedBy(conversation: Conversation, now: number): Standing['by'] | undefined {
+  #reservedBy(conversation: Conversation, now: number): BudgetCap['by'] | undefined {
     const { folder } = conversation
     const person = this.personOf(conversation)
     if (this.isExhausted(folder, person, now)) return undefined
@@ -334,7 +349,7 @@ export class Model {
     const person = this.personOf(conversation)
     const last = asked.at(-1)
     if (!last) throw new Error('nothing waits there')
-    const isRefused = this.isExhausted(folder, person, now) || this.isBroken(folder, now)
+    const isRefused = this.isExhausted(folder, person, now)
     const turn: OpenTurn = {
       id: last.id,
       folder,
@@ -349,6 +364,7 @@ export class Model {
       state: 'running',
       fence: 1,
       attempts: 1,
+      deaths: 0,
       leasedUntil: now + LEASE_MS,
       runAfter: 0,
       replies: 0,
@@ -372,9 +388,10 @@ export class Model {
   }
 
   beginAgain(turn: OpenTurn, now: number): void {
+    if (turn.state === 'retrying') turn.attempts++
+    else turn.deaths++
     turn.state = 'running'
     turn.fence++
-    turn.attempts++
     turn.leasedUntil = now + LEASE_MS
     turn.isRefused = this.isExhausted(turn.folder, turn.person, now)
     this.held.push({ id: turn.id, fence: turn.fence, folder: turn.folder })
@@ -386,14 +403,14 @@ export class Model {
   }
 
   /** Those who think that they hold something, and do not. */
-  lost(): Held[] {
+  lost(): TurnLease[] {
     return this.held.filter(({ id, fence }) => {
       const turn = this.turns.get(id)
       return turn?.state !== 'running' || turn.fence !== fence
     })
   }
 
-  /** Here nothing is delivered, so that what is said keeps no room. */
+  /** The model delivers nothing, so outgoing messages use no storage. */
   say(turn: OpenTurn, text: string, { isStatus = false }: { isStatus?: boolean } = {}): void {
     this.#frames(turn, text)
     if (!isStatus) turn.replies++
@@ -413,7 +430,7 @@ export class Model {
       this.#engaged.set(jid, { folder, until: now + ENGAGED_MS })
   }
 
-  submit(turn: OpenTurn, { status, result, session }: Submitted): void {
+  submit(turn: OpenTurn, { status, result, session }: ModelSubmission): void {
     if (turn.submitted !== undefined) return
     turn.submitted = status
     const conversation = this.conversation(turn.folder, turn.topic)
@@ -436,7 +453,7 @@ export class Model {
     for (const turn of this.turns.values()) turn.standings = []
   }
 
-  end(turn: OpenTurn, outcome: InboxEnd, now: number): void {
+  end(turn: OpenTurn, outcome: InboxOutcome, now: number): void {
     const own = this.messages.filter((each) => each.turn === turn.id && !isEnd(each.state))
     // Who waits for it reads there how it ended; else the chat is told.
     const isTold = outcome === 'failed' || outcome === 'refused'
@@ -463,13 +480,18 @@ export class Model {
   }
 }
 
-export interface Submitted {
+export interface ModelSubmission {
   readonly status: 'success' | 'error'
   readonly result: string
   readonly session: string
 }
 
 /** Visitors have conversations of their own; what a task asks in their chat is the operator's here. */
-function conversationOf({ jid, sender }: Heard, topic: string): string {
+function conversationOf({ jid, sender }: ModelMessage, topic: string): string {
   return jid.startsWith('web:') && sender.startsWith('anon:') ? `visitor:${jid}#${topic}` : topic
+}
+
+/** Nothing is put off for longer than a minute: what seems to be was, before the clock was set back. */
+function isAhead(at: number, now: number): boolean {
+  return at > now && at <= now + BREAK_MS
 }

@@ -7,7 +7,7 @@ import type { Server, Socket } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Order, Outcome } from './namespace-child.ts'
-import type { Ending } from './temp.ts'
+import type { CleanupScope } from './temp.ts'
 
 const CHILD = join(import.meta.dirname, 'namespace-child.ts')
 const run = promisify(execFile)
@@ -26,7 +26,7 @@ export class Namespace {
   }
 
   /** With nothing in it but a loopback that is up. */
-  static async open(t: Ending): Promise<Namespace> {
+  static async open(t: CleanupScope): Promise<Namespace> {
     const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const
     const child = spawn('unshare', ['--net', process.execPath, CHILD], { stdio: [...stdio] })
     t.after(() => child.disconnect())

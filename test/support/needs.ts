@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
-import { openKernel } from '../../src/egress/wires/kernel.ts'
+import { openKernel } from '../../src/egress/transport/kernel.ts'
 import { postgresMissing } from './postgres.ts'
 
 interface Part {

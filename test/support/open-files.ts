@@ -1,6 +1,6 @@
 // How many files this process may have open, and has: so that a test can be the machine that has no more to give.
 import { closeSync, openSync, readdirSync } from 'node:fs'
-import { loadFfi } from '../../src/lib/c-library.ts'
+import { loadFfi } from '../../src/lib/ffi.ts'
 
 const RLIMIT_NOFILE = 7
 

@@ -1,11 +1,11 @@
 // A process that sends what is in the outbox of a store, until it is killed. Prints `ready`.
 
-import { openHost } from '../../src/daemons/host.ts'
-import { OutboxWorker } from '../../src/daemons/routd/outbox.ts'
-import type { Address } from '../../src/store/index.ts'
+import { openHost } from '../../src/daemons/process/host.ts'
+import { OutboxWorker } from '../../src/daemons/routd/outbox-worker.ts'
+import type { StoreAddress } from '../../src/store/index.ts'
 import { fakeClock } from './clock.ts'
 
-const { store, now }: { store: Address; now: number } = JSON.parse(process.argv[2] ?? '')
+const { store, now }: { store: StoreAddress; now: number } = JSON.parse(process.argv[2] ?? '')
 const host = await openHost({
   instance: 'test',
   store,

@@ -1,9 +1,18 @@
 // A real PostgreSQL server for tests, from the machine's own package. `npm test` starts one for the whole run and names
 // it in SVC_TEST_POSTGRES; a test file that is run by hand starts its own.
 import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
@@ -31,6 +40,8 @@ export interface PostgresOptions {
    * Unsaid: the shared server, or a safe one, so that nobody measures an unsafe one unawares.
    */
   readonly durable?: boolean
+  /** Settings of the server, as `name=value`. With some, the server is not shared. */
+  readonly settings?: readonly string[]
 }
 
 /** Why no server can be had here, or nothing. */
@@ -46,11 +57,11 @@ function serverMissing(): string | undefined {
 
 export async function openPostgres(options: PostgresOptions = {}): Promise<Postgres> {
   const shared = process.env[SHARED_POSTGRES]
-  if (shared && !options.durable) return attach(shared)
+  if (shared && !options.durable && !options.settings) return attach(shared)
   const binaries = findBinaries()
   if (!binaries) throw new Error(serverMissing())
   for (let attempt = 1; ; attempt++) {
-    const server = await start(binaries, options.durable ?? true)
+    const server = await start(binaries, options)
     if (!('log' in server)) return server
     // Between choosing a free port and binding it another process may have taken it.
     if (attempt === 3 || !server.log.includes('Address already in use'))
@@ -63,7 +74,10 @@ function attach(address: string): Postgres {
   return {
     ...databases(address, made),
     stop: async () => {
-      for (const name of made.splice(0)) await query(address, `drop database if exists ${name} with (force)`)
+      if (made.length === 0) return
+      await connected(address, async (run) => {
+        for (const name of made.splice(0)) await run(`drop database if exists ${name} with (force)`)
+      })
     },
   }
 }
@@ -81,19 +95,38 @@ cat >/dev/null
 rm -rf "$PWD"
 `
 
-const FAST = ['fsync=off', 'full_page_writes=off', 'synchronous_commit=off']
+// For databases that live for a second: what a crash would need, what later queries would gain from, is not done.
+const FAST = [
+  ...['fsync=off', 'full_page_writes=off', 'synchronous_commit=off', 'wal_level=minimal', 'max_wal_senders=0'],
+  ...['autovacuum=off', 'jit=off', 'checkpoint_timeout=1d', 'max_wal_size=256MB'],
+]
 
-async function start(binaries: string, durable: boolean): Promise<Postgres | { log: string }> {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-postgres-'))
+const MEMORY = '/dev/shm'
+const MEMORY_BYTES = 2 ** 31
+
+/** In memory where there is enough of it: a database is hundreds of files, which a disk takes long to make and to remove. */
+function fastFolder(): string {
+  if (!existsSync(MEMORY)) return tmpdir()
+  const { bavail, bsize } = statfsSync(MEMORY)
+  return bavail * bsize < MEMORY_BYTES ? tmpdir() : MEMORY
+}
+
+async function start(
+  binaries: string,
+  { durable = true, settings: more = [] }: PostgresOptions,
+): Promise<Postgres | { log: string }> {
+  const folder = mkdtempSync(join(durable ? tmpdir() : fastFolder(), 'svc-postgres-'))
   // Not `trust`: any local user could then run programs as this one (copy … from program).
   const password = randomBytes(12).toString('hex')
-  writeFileSync(join(folder, 'password'), password, { mode: 0o600 })
+  // As the server keeps it. Its usual way to keep one takes milliseconds of each connection to check.
+  const kept = `md5${hash('md5', `${password}postgres`, 'hex')}`
+  writeFileSync(join(folder, 'password'), kept, { mode: 0o600 })
   const account = isRoot() ? findAccount() : undefined
   if (account) for (const path of [join(folder, 'password'), folder]) chownSync(path, account.uid, account.gid)
 
   const port = await findFreePort()
   // No unix socket: its path may not be longer than 107 bytes, and a temp dir's may.
-  const settings = ['max_connections=200', 'unix_socket_directories=', ...(durable ? [] : FAST)]
+  const settings = ['max_connections=200', 'unix_socket_directories=', ...(durable ? [] : FAST), ...more]
   const serverOptions = `-h 127.0.0.1 -p ${port} ${settings.map((setting) => `-c ${setting}`).join(' ')}`
   const keeper = spawn('sh', ['-c', KEEPER, 'sh', binaries, serverOptions], {
     cwd: folder,
@@ -134,47 +167,44 @@ function databases(address: string, made: string[] = []): Omit<Postgres, 'stop'>
     other.pathname = database
     return other.href
   }
-  const create = async (template: string): Promise<string> => {
+  const create = async (run: Run, template: string): Promise<string> => {
     const name = `t_${randomBytes(8).toString('hex')}`
-    await query(address, `create database ${name} template ${template}`)
+    await run(`create database ${name} template ${template} strategy file_copy`)
     made.push(name)
     return url(name)
   }
-  const copyDatabase = async (name: string, fill: (url: string) => Promise<void>): Promise<string> => {
-    // Test files run side by side: one of them fills it, and the others wait.
-    await locked(address, async (run) => {
-      if ((await run(`select 1 from pg_database where datname = '${name}'`)).length > 0) return
-      await run(`create database ${name}_filling template template0`)
-      await fill(url(`${name}_filling`))
-      await run(`alter database ${name}_filling rename to ${name}`)
+  const copyDatabase = (name: string, fill: (url: string) => Promise<void>): Promise<string> =>
+    connected(address, async (run) => {
+      if (!filled.has(url(name))) await fillOnce(run, name, () => fill(url(`${name}_filling`)))
+      filled.add(url(name))
+      return create(run, name)
     })
-    return create(name)
-  }
-  return { url, createDatabase: () => create('template0'), copyDatabase }
+  return { url, createDatabase: () => connected(address, (run) => create(run, 'template0')), copyDatabase }
 }
 
-async function locked(
-  address: string,
-  work: (run: (sql: string) => Promise<unknown[]>) => Promise<void>,
-): Promise<void> {
-  const { Client } = await import('pg')
-  const client = new Client({ connectionString: address })
-  await client.connect()
-  try {
-    await client.query('select pg_advisory_lock(1)')
-    await work(async (sql) => (await client.query(sql)).rows)
-  } finally {
-    await client.end()
+/** The databases that this process has seen filled. */
+const filled = new Set<string>()
+
+/** Test files run side by side: one of them fills it, and the others wait. */
+async function fillOnce(run: Run, name: string, fill: () => Promise<void>): Promise<void> {
+  await run('select pg_advisory_lock(1)')
+  if ((await run(`select 1 from pg_database where datname = '${name}'`)).length === 0) {
+    await run(`create database ${name}_filling template template0`)
+    await fill()
+    await run(`alter database ${name}_filling rename to ${name}`)
   }
+  await run('select pg_advisory_unlock(1)')
 }
 
-async function query(address: string, sql: string): Promise<void> {
+type Run = (sql: string) => Promise<unknown[]>
+
+async function connected<T>(address: string, work: (run: Run) => Promise<T>): Promise<T> {
   // Loaded late: every test file that only asks what is missing would pay for it.
   const { Client } = await import('pg')
   const client = new Client({ connectionString: address })
   await client.connect()
   try {
-    await client.query(sql)
+    return await work(async (sql) => (await client.query(sql)).rows)
   } finally {
     await client.end()
   }

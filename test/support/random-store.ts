@@ -1,11 +1,11 @@
 // Stores full of rows that nobody would think of, for laws that must hold of every store.
 import fc from 'fast-check'
-import type { Row } from '../../src/faces/yaml-shape.ts'
-import type { Host } from '../../src/registry/context.ts'
-import { run } from '../../src/store/statement.ts'
+import type { ManifestRow } from '../../src/faces/manifest/manifest-resource.ts'
+import type { InstanceHost } from '../../src/registry/context.ts'
 import { SHAPES } from './manifest.ts'
+import { run } from './sql.ts'
 
-export type RandomStore = Readonly<Record<string, readonly Row[]>>
+export type RandomStore = Readonly<Record<string, readonly ManifestRow[]>>
 
 /** What a careless writer of YAML would trip over. */
 const AWKWARD = [
@@ -49,14 +49,14 @@ const target = fc.oneof(
 
 const optional = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined })
 
-function rows(fields: Record<string, fc.Arbitrary<unknown>>, key: readonly string[]): fc.Arbitrary<Row[]> {
+function rows(fields: Record<string, fc.Arbitrary<unknown>>, key: readonly string[]): fc.Arbitrary<ManifestRow[]> {
   return fc.uniqueArray(fc.record(fields).map(withoutAbsent), {
     maxLength: 8,
     selector: (row) => JSON.stringify(key.map((column) => row[column])),
   })
 }
 
-function withoutAbsent(row: Row): Row {
+function withoutAbsent(row: ManifestRow): ManifestRow {
   return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== undefined))
 }
 
@@ -203,7 +203,7 @@ export const randomStore: fc.Arbitrary<RandomStore> = groups.chain((groups) =>
 )
 
 /** Makes the exported tables exactly this; rows come in the order of the lists. */
-export async function fillStore({ engine }: Host, store: RandomStore): Promise<void> {
+export async function fillStore({ engine }: InstanceHost, store: RandomStore): Promise<void> {
   await engine.transaction(async (tx) => {
     for (const { name } of SHAPES.toReversed()) await run(tx, `delete from ${name}`)
     for (const { name, table } of SHAPES) for (const row of store[name] ?? []) await table.append(tx, row)

@@ -1,10 +1,10 @@
-// Bare sockets of Node's for tests of what stands between them: what came, byte for byte, and how it ended.
+// Bare sockets for tests of a proxy between them: records the received bytes and how the connection ended.
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { until } from './until.ts'
 
-/** What ends with a test. */
+/** A test, or anything else that runs clean-up work at its end. */
 export interface SocketEnding {
   after(work: () => void): void
 }
@@ -16,9 +16,13 @@ export class Peer {
   hasEnded = false
   isClosed = false
   error: string | undefined
-  /** All that came, unless only its sum is wanted. */
+  /** Received bytes; empty if `keepsBytes` is off. */
   readonly pieces: Buffer[] = []
   keepsBytes = true
+  /** Called after each piece. */
+  onData: () => void = () => {}
+  #text = ''
+  #textPieces = 0
   readonly #hash = createHash('sha256')
 
   constructor(socket: Socket) {
@@ -27,6 +31,7 @@ export class Peer {
       this.received += piece.length
       this.#hash.update(piece)
       if (this.keepsBytes) this.pieces.push(piece)
+      this.onData()
     })
     socket.on('end', () => {
       this.hasEnded = true
@@ -44,10 +49,12 @@ export class Peer {
   }
 
   get text(): string {
-    return this.bytes.toString('latin1')
+    for (; this.#textPieces < this.pieces.length; this.#textPieces++)
+      this.#text += this.pieces[this.#textPieces]?.toString('latin1') ?? ''
+    return this.#text
   }
 
-  /** Of all that came; asked for once. */
+  /** Of all received bytes; call it once. */
   digest(): string {
     return this.#hash.digest('hex')
   }
@@ -56,23 +63,23 @@ export class Peer {
     this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
   }
 
-  /** Sends these bytes with the end of this side behind them. */
+  /** Sends the bytes and half-closes. */
   sendLast(bytes: string | Uint8Array = ''): void {
     this.socket.end(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
   }
 
-  /** Once so many bytes came, or nothing more will. */
+  /** Waits for this many bytes or the end. */
   async has(count: number): Promise<void> {
     await until(() => this.received >= count || this.isClosed || this.hasEnded)
   }
 
-  /** Once this came, or nothing more will. */
+  /** Waits for this text or the end. */
   async says(part: string): Promise<string> {
     await until(() => this.text.includes(part) || this.isClosed || this.hasEnded)
     return this.text
   }
 
-  /** Once the other side has ended or broken it. */
+  /** Waits until the other side has ended or closed. */
   async over(): Promise<string> {
     await until(() => this.hasEnded || this.isClosed)
     return this.text
@@ -85,7 +92,7 @@ export class Peer {
 
 export interface PeerOptions {
   readonly host?: string
-  /** Which of this machine's own addresses it comes from. */
+  /** Local address. */
   readonly from?: string
 }
 
@@ -101,14 +108,14 @@ export interface PeerServer {
   readonly port: number
   readonly peers: Peer[]
   readonly server: Server
-  /** The `count`th that came. */
+  /** Waits for connection number `count`. */
   peer(count?: number): Promise<Peer>
 }
 
 export interface PeerServerOptions {
   readonly host?: string
   readonly port?: number
-  /** Told of each as it comes. */
+  /** Called for each connection. */
   readonly serve?: (peer: Peer, count: number) => void
 }
 
@@ -133,13 +140,13 @@ export async function openPeerServer(t: SocketEnding, options: PeerServerOptions
     peer: async (count = 1) => {
       await until(() => peers.length >= count)
       const peer = peers[count - 1]
-      if (!peer) throw new Error('nobody came')
+      if (!peer) throw new Error('no connection')
       return peer
     },
   }
 }
 
-/** Answers what it is sent with the same, and ends when the other side has. */
+/** Sends everything back. */
 export function echo({ socket }: Peer): void {
   socket.pipe(socket)
 }

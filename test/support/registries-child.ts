@@ -1,14 +1,14 @@
 // Many registries in one process, to be killed with it: each registers `10.0.0.1`, `10.0.0.2`, … without end, and says its
 // place among them and the address as soon as it is answered.
 import { argv } from 'node:process'
-import { Sources } from '../../src/egress/sources.ts'
+import { SourceRegistry } from '../../src/egress/policy/source-registry.ts'
 
 const paths = argv.slice(2)
 
 async function registerOn(path: string, place: number): Promise<void> {
   // Of different lengths, so that no two of them are at the same step for long.
   const allowlist = Array.from({ length: 1 + 300 * place }, (_, at) => `host-${at}.${'x'.repeat(60)}.example`)
-  const sources = await Sources.open(path, (sentence) => console.log(`${place} ${sentence}`))
+  const sources = await SourceRegistry.open(path, (sentence) => console.log(`${place} ${sentence}`))
   for (let at = 1; at < 65_536; at++) {
     const { ip } = await sources.set({ ip: `10.0.${at >> 8}.${at & 255}`, id: 'child', allowlist })
     console.log(`${place} ${ip}`)

@@ -2,25 +2,25 @@
 // an "@": `Bearer github:1@team`.
 import { Hono } from 'hono'
 import { mountRest } from '../../src/faces/rest.ts'
-import { answerErrors, answerNotFound } from '../../src/lib/http.ts'
+import { createErrorHandler, createNotFoundHandler } from '../../src/lib/http/http.ts'
 import { refuse } from '../../src/lib/refusal.ts'
-import type { Asking, Host } from '../../src/registry/context.ts'
+import type { InstanceHost, RequestContext } from '../../src/registry/context.ts'
 import type { Resource } from '../../src/registry/resource.ts'
 
-export function restApp(host: Host, resources: readonly Resource[]): Hono {
+export function restApp(host: InstanceHost, resources: readonly Resource[]): Hono {
   const app = new Hono()
   app.onError(
-    answerErrors((_, error) => {
+    createErrorHandler((_, error) => {
       // In a test nobody waits for a log.
       console.error(error)
     }),
   )
-  app.notFound(answerNotFound(app))
+  app.notFound(createNotFoundHandler(app))
   mountRest(app, resources, (c) => asking(host, c.req.header('authorization')))
   return app
 }
 
-function asking(host: Host, authorization: string | undefined): Asking {
+function asking(host: InstanceHost, authorization: string | undefined): RequestContext {
   const [, sub = '', folder] = /^Bearer ([^@]+)(?:@(.+))?$/.exec(authorization ?? '') ?? []
   if (sub === '') refuse('unauthenticated', 'a bearer is needed')
   return { host, face: 'rest', caller: { kind: 'person', sub, ...(folder ? { folder } : {}) } }

@@ -1,14 +1,15 @@
 // Rows of links and messages for tests that look at the tables alone.
 
-import type { Post } from '../../src/core/ingest.ts'
-import type { Reach } from '../../src/core/reach.ts'
-import { hashToken, routeTokens } from '../../src/core/route-tokens.ts'
+import type { Reach } from '../../src/core/access/reach.ts'
+import { hashToken } from '../../src/core/links/link-token.ts'
+import { routeTokens } from '../../src/core/links/route-tokens.ts'
+import type { LinkPost } from '../../src/core/messages/link-inbound.ts'
 import { type Clock, timestamp, uuidv7 } from '../../src/lib/clock.ts'
-import type { Host } from '../../src/registry/context.ts'
+import type { InstanceHost } from '../../src/registry/context.ts'
 
 /** A link in the store: the hash of its token as posts name it, a letter for each byte. */
 export async function addLink(
-  { host, clock }: { readonly host: Host; readonly clock: Clock },
+  { host, clock }: { readonly host: InstanceHost; readonly clock: Clock },
   jid: string,
   row: { owner_folder?: string; target_folder?: string; source_label?: string; context?: string; tools?: Reach } = {
     target_folder: 'main',
@@ -21,7 +22,11 @@ export async function addLink(
   return Buffer.from(token_hash).toString('latin1')
 }
 
-export function postOf({ host }: { readonly host: Host }, link: string, rest: Partial<Post> = {}): Post {
+export function postOf(
+  { host }: { readonly host: InstanceHost },
+  link: string,
+  rest: Partial<LinkPost> = {},
+): LinkPost {
   return {
     id: uuidv7(host.clock, host.random),
     link,

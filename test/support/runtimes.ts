@@ -9,7 +9,7 @@ import { RUNTIME_SETTINGS, type RuntimeName } from '../../src/runtimes/settings.
 import { agentDir } from './agent-files.ts'
 import { type CellNetworkOptions, cellNetwork } from './cell-network.ts'
 
-export interface OpeningOptions extends CellNetworkOptions {
+export interface OpenRuntimeOptions extends CellNetworkOptions {
   /** Hosts that runs may reach. */
   readonly allow?: readonly string[]
   /** The directory of all workspaces. */
@@ -28,7 +28,7 @@ export async function openRuntime(
     chats = '/nowhere',
     warn = (sentence) => assert.fail(sentence),
     ...network
-  }: OpeningOptions = {},
+  }: OpenRuntimeOptions = {},
 ): Promise<Runtime> {
   const source = sourceOf('the test', new Map(Object.entries({ SANDBOX: 'none', ...settings })))
   const runtimes = await openRuntimes({
@@ -44,7 +44,7 @@ export async function openRuntime(
 }
 
 /** For assert.rejects. */
-export function fault(kind: RunFault['kind'], words: RegExp) {
+export function isRunFault(kind: RunFault['kind'], words: RegExp) {
   return (error: unknown): boolean => {
     assert.ok(error instanceof RunFault, String(error))
     assert.match(error.message, words)

@@ -3,8 +3,8 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { openSearch } from '../../src/core/message-search.ts'
-import { Signals } from '../../src/lib/signals.ts'
+import { openSearchIndex } from '../../src/core/search/message-search.ts'
+import { CommitSignals } from '../../src/lib/commit-signals.ts'
 import { openEngine } from '../../src/store/index.ts'
 
 const MOMENTS = 40
@@ -15,8 +15,8 @@ const engine = await openEngine({ path: store })
 for (let moment = 0; moment < MOMENTS; moment++) {
   const path = join(folder, `${moment}`)
   mkdirSync(path)
-  const search = openSearch(engine, join(path, 'search.db'))
-  search.follow(new Signals())
+  const search = openSearchIndex(engine, join(path, 'search.db'))
+  search.follow(new CommitSignals())
   await pause(moment * STEP_MS)
   await search.close()
 }

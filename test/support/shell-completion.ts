@@ -1,10 +1,10 @@
 // Asks a real shell what may follow what was typed, with the completions of a program.
 import { execFileSync } from 'node:child_process'
-import { SHELLS, type Shell } from '../../src/lib/completion.ts'
+import { SHELLS, type Shell } from '../../src/lib/command-line/completion.ts'
 
 export { SHELLS, type Shell }
 
-export interface Asked {
+export interface CompletionOptions {
   /** The file with the script of this shell. */
   readonly script: string
   /** Of bash and zsh. */
@@ -13,7 +13,7 @@ export interface Asked {
 }
 
 /** The words, sorted and with blanks between. */
-export function completed(shell: Shell, line: string, { script, fn, env = {} }: Asked): string {
+export function completeInShell(shell: Shell, line: string, { script, fn, env = {} }: CompletionOptions): string {
   const args = ARGUMENTS[shell](line, script, fn)
   const said = execFileSync(shell, args, { encoding: 'utf8', env: { PATH: process.env.PATH, ...env } })
   const words = said.split('\n').map((word) => word.split('\t')[0])

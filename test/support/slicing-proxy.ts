@@ -3,12 +3,12 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Chance } from './chance.ts'
+import type { RepeatableRandom } from './repeatable-random.ts'
 
 const LARGEST = 40
 
 /** The same URL, through the proxy. */
-export async function slicing(t: TestContext, by: Chance, url: string): Promise<string> {
+export async function slicing(t: TestContext, by: RepeatableRandom, url: string): Promise<string> {
   const { hostname, port } = new URL(url)
   const sockets = new Set<Socket>()
   const server = createServer((client) => {
@@ -37,7 +37,7 @@ export async function slicing(t: TestContext, by: Chance, url: string): Promise<
   return through.href
 }
 
-async function hand(from: Socket, to: Socket, by: Chance): Promise<void> {
+async function hand(from: Socket, to: Socket, by: RepeatableRandom): Promise<void> {
   try {
     for await (const chunk of from) {
       if (!Buffer.isBuffer(chunk)) throw new Error('a socket gives bytes')

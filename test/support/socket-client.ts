@@ -7,7 +7,7 @@ import { Client, type JSONRPCMessage, type Tool, type Transport } from '@modelco
 import { z } from 'zod'
 import type { Generation } from './tools.ts'
 
-export interface Answered {
+export interface SocketToolAnswer {
   readonly isError: boolean
   readonly text: string
   /** What the text holds, where it is JSON. */
@@ -17,7 +17,7 @@ export interface Answered {
 export interface SocketSession {
   readonly client: Client
   readonly socket: Socket
-  call(name: string, args?: Record<string, unknown>): Promise<Answered>
+  call(name: string, args?: Record<string, unknown>): Promise<SocketToolAnswer>
   list(): Promise<Tool[]>
   /** Any method, the hidden ones too. An error of the protocol is thrown, with its `code`. */
   rpc(method: string, params?: Record<string, unknown>): Promise<Record<string, unknown>>

@@ -2,7 +2,7 @@
 // `10.0.0.1`, `10.0.0.2`, … and says each as soon as it is answered, or `refused: …` and what it has then; `over` at the end.
 import { writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
-import { Sources } from '../../src/egress/sources.ts'
+import { SourceRegistry } from '../../src/egress/policy/source-registry.ts'
 
 export interface SourcesOrders {
   readonly path: string
@@ -14,7 +14,7 @@ export interface SourcesOrders {
 }
 
 const { path, count, hosts, inPlace = false }: SourcesOrders = JSON.parse(process.argv[2] ?? '')
-const sources = await Sources.open(path, (sentence) => console.error(sentence))
+const sources = await SourceRegistry.open(path, (sentence) => console.error(sentence))
 const allowlist = Array.from({ length: hosts }, (_, at) => `host-${at}.${'x'.repeat(60)}.example`)
 
 console.log('ready')

@@ -9,7 +9,7 @@ import { tempDir } from './temp.ts'
 
 const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
 
-export interface Ended {
+export interface SvcExit {
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string
@@ -19,27 +19,31 @@ export interface ServedProcess {
   /** `<daemon>` to its URL, as printed. */
   readonly urls: ReadonlyMap<string, string>
   readonly child: ChildProcess
-  readonly ended: Promise<Ended>
+  readonly ended: Promise<SvcExit>
   /** Sends SIGTERM, and waits for the end. */
-  stop(): Promise<Ended>
+  stop(): Promise<SvcExit>
 }
 
 export interface Instance {
   readonly root: string
-  run(...args: string[]): Promise<Ended>
+  run(...args: string[]): Promise<SvcExit>
   /** `svc serve`, until it says ready. Ends with the test at the latest. `stderr` is a file that takes its log. */
   serve(daemons?: readonly string[], env?: Record<string, string>, stderr?: number): Promise<ServedProcess>
 }
 
-/** A new instance `demo`, whose daemons listen on any free port; each of its processes has these settings. */
-export async function instance(t: TestContext, settings: Record<string, string> = {}): Promise<Instance> {
+/** A new instance `demo`, whose daemons listen on any free port; each of its processes has these settings. `bin` is the program. */
+export async function instance(
+  t: TestContext,
+  settings: Record<string, string> = {},
+  bin: string = BIN,
+): Promise<Instance> {
   const folder = tempDir(t)
   const start = (args: readonly string[], env: Record<string, string> = {}, stderr?: number): ChildProcess =>
-    spawn(process.execPath, [BIN, ...args], {
+    spawn(process.execPath, [bin, ...args], {
       env: { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: folder, ...settings, ...env },
       stdio: ['ignore', 'pipe', stderr ?? 'pipe'],
     })
-  const run = (...args: string[]): Promise<Ended> => ended(start(args))
+  const run = (...args: string[]): Promise<SvcExit> => ended(start(args))
   const made = await run('create', 'demo')
   if (made.code !== 0) throw new Error(`svc create: ${made.stderr}`)
   const root = join(folder, 'svc_demo')
@@ -54,7 +58,7 @@ export async function instance(t: TestContext, settings: Record<string, string> 
       const end = ended(child)
       const urls = await readUrls(child)
       if (!urls) throw new Error(`svc serve: ${(await end).stderr}`)
-      const stop = (): Promise<Ended> => {
+      const stop = (): Promise<SvcExit> => {
         child.kill('SIGTERM')
         return end
       }
@@ -63,7 +67,7 @@ export async function instance(t: TestContext, settings: Record<string, string> 
   }
 }
 
-async function ended(child: ChildProcess): Promise<Ended> {
+async function ended(child: ChildProcess): Promise<SvcExit> {
   const said = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const) {
     child[name]?.on('data', (chunk) => {

@@ -5,12 +5,12 @@ import { constants, existsSync, readFileSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
-import type { ChatPlace } from '../../src/cell/cell.ts'
+import type { ChatDirectory } from '../../src/cell/cell.ts'
 import { refuse } from '../../src/lib/refusal.ts'
-import { Lines } from '../../src/runtimes/lines.ts'
 import type { Job } from '../../src/runtimes/runtime.ts'
+import { TextLineSplitter } from '../../src/runtimes/text-line-splitter.ts'
 import { agentDir, giveToAgents } from './agent-files.ts'
-import type { Ending } from './temp.ts'
+import type { CleanupScope } from './temp.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
@@ -18,6 +18,9 @@ type Args = Readonly<Record<string, unknown>>
 export type FakeTool = (args: Args) => unknown
 
 export class ToolRefusal extends Error {}
+
+/** The same for a reason that passes. */
+export class PassingToolRefusal extends ToolRefusal {}
 
 export interface ToolSocket {
   readonly home: string
@@ -39,7 +42,7 @@ interface Request {
   readonly params?: { name?: string; arguments?: Args; _meta?: unknown } & Record<string, unknown>
 }
 
-export async function toolSocket(t: Ending, tools: Readonly<Record<string, FakeTool>> = {}): Promise<ToolSocket> {
+export async function toolSocket(t: CleanupScope, tools: Readonly<Record<string, FakeTool>> = {}): Promise<ToolSocket> {
   const home = agentDir(t)
   const path = join(agentDir(t), 'gated.sock')
   const [asked, said, turns]: [string[], string[], unknown[]] = [[], [], []]
@@ -76,14 +79,17 @@ export async function toolSocket(t: Ending, tools: Readonly<Record<string, FakeT
       const result = await tool(args)
       return { content: [{ type: 'text', text: typeof result === 'string' ? result : JSON.stringify(result) }] }
     } catch (error) {
-      if (error instanceof ToolRefusal) return { content: [{ type: 'text', text: error.message }], isError: true }
+      if (error instanceof ToolRefusal) {
+        const passing = error instanceof PassingToolRefusal ? { _meta: { 'svc/passing': true } } : {}
+        return { content: [{ type: 'text', text: error.message }], isError: true, ...passing }
+      }
       throw error
     }
   }
   const server = createServer((socket) => {
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket)).on('error', () => undefined)
-    const lines = new Lines((line) => {
+    const lines = new TextLineSplitter((line) => {
       const request: Request = JSON.parse(line)
       if (request.id === undefined) return
       void answer(request).then(
@@ -109,7 +115,7 @@ export async function toolSocket(t: Ending, tools: Readonly<Record<string, FakeT
 }
 
 /** The directory of a visitors' chat, as a run gets it. */
-export function chatPlace(t: Ending): ChatPlace {
+export function chatDirectory(t: CleanupScope): ChatDirectory {
   const path = agentDir(t)
   return { path, open: () => open(path, constants.O_RDONLY | constants.O_DIRECTORY), children: new Set() }
 }
@@ -124,7 +130,7 @@ function jobOf(home: string, socket: string, given: Partial<Job> = {}): Job {
     sender: 'anon:1',
     prompt: '<messages>…</messages>',
     messages: [],
-    said: 0,
+    sentCount: 0,
     socket,
     home,
     openHome: () =>
@@ -142,6 +148,6 @@ function jobOf(home: string, socket: string, given: Partial<Job> = {}): Job {
 }
 
 /** One message, as the turn hears it. */
-export function heard(text: string): Pick<Job, 'messages'> {
+export function messagesOf(text: string): Pick<Job, 'messages'> {
   return { messages: [{ id: 'm1', sender: 'anon:1', text, jid: 'web:main' }] }
 }

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { Client, InMemoryTransport, StreamableHTTPClientTransport, type Tool } from '@modelcontextprotocol/client'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
-import type { Caller } from '../../src/core/caller.ts'
-import type { Reach } from '../../src/core/reach.ts'
-import { hotToolsOf, type ToolList, toolList, toolServer, toolsOf } from '../../src/faces/mcp.ts'
-import type { Asking, Host } from '../../src/registry/context.ts'
+import type { Caller } from '../../src/core/access/caller.ts'
+import type { Reach } from '../../src/core/access/reach.ts'
+import { createToolServer } from '../../src/faces/mcp.ts'
+import { createToolList, resourceTools, standaloneTools, type ToolList } from '../../src/faces/tool-list.ts'
+import type { InstanceHost, RequestContext } from '../../src/registry/context.ts'
 import type { NamedVerb } from '../../src/registry/resource.ts'
 import { aclResource } from '../../src/resources/acl.ts'
 import { aclMembershipResource } from '../../src/resources/acl-membership.ts'
@@ -15,10 +16,10 @@ import { tools } from '../../src/tools/index.ts'
 import type { TestHost } from './host.ts'
 
 /** Those that are a row's. */
-export const ROW_TOOLS: ToolList = toolList(toolsOf(resources))
+export const ROW_TOOLS: ToolList = createToolList(resourceTools(resources))
 
 /** Every tool of the product. */
-export const PRODUCT_TOOLS: ToolList = toolList([...toolsOf(resources), ...hotToolsOf(tools)])
+export const PRODUCT_TOOLS: ToolList = createToolList([...resourceTools(resources), ...standaloneTools(tools)])
 
 /** The verb behind each of those that are a row's. */
 export const TOOL_VERBS: ReadonlyMap<string, NamedVerb> = new Map(
@@ -45,7 +46,7 @@ export interface SessionOptions {
   list?: ToolList
   generation?: Generation
   /** The turn that the connection names. */
-  turn?: Asking['turn']
+  turn?: RequestContext['turn']
   /** What the person who asked may use; all unless said. */
   reach?: Reach
   onError?(error: unknown, what: string): void
@@ -54,7 +55,7 @@ export interface SessionOptions {
 /** An open session of this caller. */
 export async function openTools(
   t: TestContext,
-  host: Host,
+  host: InstanceHost,
   caller: Caller,
   options: SessionOptions = {},
 ): Promise<ToolSession> {
@@ -62,7 +63,7 @@ export async function openTools(
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
   const asking = () => ({ host, caller, face: 'tool' as const, ...(turn ? { turn } : {}), ...(reach ? { reach } : {}) })
   // The official entry for sockets: it decides which generation a connection speaks.
-  const served = serveStdio(() => toolServer({ list, asking, onError }), { transport: theirs })
+  const served = serveStdio(() => createToolServer({ list, requestContext: asking, onError }), { transport: theirs })
   const client = clientOf(generation)
   await client.connect(ours)
   t.after(async () => {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ChannelFault } from '../../core/channel.ts'
+import { ChannelError } from '../../core/delivery/channel.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { withoutAddress } from './adapter-errors.ts'
+import { redactAddress } from './adapter-errors.ts'
 
 const hidden = (url: string, text: string): string => {
-  const error = withoutAddress(new ChannelFault('transient', text, 5), { name: 'teled', url })
-  assert.ok(error instanceof ChannelFault && error.kind === 'transient' && error.retryAfterMs === 5)
+  const error = redactAddress(new ChannelError('transient', text, 5), { name: 'teled', url })
+  assert.ok(error instanceof ChannelError && error.kind === 'transient' && error.retryAfterMs === 5)
   return error.message
 }
 
@@ -24,9 +24,9 @@ test('every spelling of an address becomes the name of the adapter', () => {
 
 test('a refusal keeps its code, and an error that is neither stays as it is', () => {
   const at = { name: 'teled', url: 'http://127.0.0.1:9' }
-  const refusal = withoutAddress(new Refusal('unsupported', 'no 127.0.0.1', 'ask 127.0.0.1:9'), at)
+  const refusal = redactAddress(new Refusal('unsupported', 'no 127.0.0.1', 'ask 127.0.0.1:9'), at)
   assert.ok(refusal instanceof Refusal)
   assert.deepEqual([refusal.code, refusal.message, refusal.hint], ['unsupported', 'no teled', 'ask teled'])
   const bug = new TypeError('127.0.0.1')
-  assert.equal(withoutAddress(bug, at), bug)
+  assert.equal(redactAddress(bug, at), bug)
 })

@@ -1,5 +1,5 @@
 // Errors of an adapter as agents and chats may see them: without the address of the adapter, which is for operators alone.
-import { ChannelFault } from '../../core/channel.ts'
+import { ChannelError } from '../../core/delivery/channel.ts'
 import { Refusal } from '../../lib/refusal.ts'
 
 interface NamedAdapter {
@@ -8,10 +8,10 @@ interface NamedAdapter {
 }
 
 /** The same error with the adapter's name in place of its address. Errors of other kinds are bugs and stay as they are. */
-export function withoutAddress(error: unknown, adapter: NamedAdapter): unknown {
+export function redactAddress(error: unknown, adapter: NamedAdapter): unknown {
   const hidden = (text: string): string =>
     spellingsOf(adapter).reduce((rest, spelling) => rest.replaceAll(spelling, adapter.name), text)
-  if (error instanceof ChannelFault) return new ChannelFault(error.kind, hidden(error.message), error.retryAfterMs)
+  if (error instanceof ChannelError) return new ChannelError(error.kind, hidden(error.message), error.retryAfterMs)
   if (error instanceof Refusal) return new Refusal(error.code, hidden(error.message), error.hint && hidden(error.hint))
   return error
 }

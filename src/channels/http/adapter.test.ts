@@ -3,10 +3,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { EVERY_CAPABILITY, type FakeOptions, fakeAdapter } from '../../../test/support/fake-adapter.ts'
-import { refused } from '../../../test/support/host.ts'
+import { isRefusal } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
-import type { ActionName, Channel } from '../../core/channel.ts'
-import type { AddressRule } from '../adapter-lookup.ts'
+import type { ActionName, Channel } from '../../core/delivery/channel.ts'
+import type { AddressPolicy } from '../address-policy.ts'
 import { channelContract, EVERY_ACTION, isFault } from '../channel.contract.ts'
 import { httpChannel } from './adapter.ts'
 
@@ -14,7 +14,7 @@ const jid = 'telegram:group/42'
 
 async function opened(
   t: TestContext,
-  options: FakeOptions & { capabilities?: Record<string, boolean>; answerMs?: number; addresses?: AddressRule } = {},
+  options: FakeOptions & { capabilities?: Record<string, boolean>; answerMs?: number; addresses?: AddressPolicy } = {},
 ) {
   const { capabilities = {}, answerMs, addresses = { isPublicAllowed: false }, ...rest } = options
   const adapter = await fakeAdapter(t, rest)
@@ -135,7 +135,7 @@ suite('what an adapter answers', () => {
       async () => channel.actions.quote?.({ jid, key: 'k', sourceMsgId: 'p1', sourceJid: jid }),
       (error: Error & { hint?: string }) => {
         assert.equal(error.hint, 'the hint of the adapter')
-        return refused('unsupported', 'unsupported: quote on telegram')(error)
+        return isRefusal('unsupported', 'unsupported: quote on telegram')(error)
       },
     )
     const { adapter, channel: other } = await opened(t)
@@ -149,7 +149,7 @@ suite('what an adapter answers', () => {
   test('a chat without an open pane is unsupported', async (t) => {
     const { adapter, channel } = await opened(t)
     adapter.behave({ status: 404 })
-    await assert.rejects(async () => channel.actions.pane_set_title?.({ jid, title: 'x' }), refused('unsupported'))
+    await assert.rejects(async () => channel.actions.pane_set_title?.({ jid, title: 'x' }), isRefusal('unsupported'))
   })
 
   test('success without an id, or with nonsense, is success', async (t) => {

@@ -3,28 +3,28 @@
 import { randomBytes } from 'node:crypto'
 import {
   type ActionName,
-  type Actions,
   type Channel,
-  ChannelFault,
-  type Delivered,
+  type ChannelActions,
+  ChannelError,
+  type DeliveryReceipt,
   type OutgoingFile,
-} from '../../core/channel.ts'
-import type { Adapter } from '../adapter-address.ts'
-import { hintFor } from '../hints.ts'
-import { withoutAddress } from './adapter-errors.ts'
-import { readAnswer } from './answer.ts'
-import { type Asked, exchange } from './exchange.ts'
-import { formOf } from './form.ts'
-import { readHistory } from './history.ts'
+} from '../../core/delivery/channel.ts'
+import { hintFor } from '../../core/delivery/platforms.ts'
+import type { Adapter } from '../registered-adapter.ts'
+import { redactAddress } from './adapter-errors.ts'
+import { type AdapterRequest, sendAdapterRequest } from './adapter-request.ts'
+import { readAdapterResponse } from './adapter-response.ts'
+import { parseAdapterHistory } from './history-response.ts'
+import { buildMultipartForm } from './multipart-form.ts'
 
-export { checkHealth } from './health.ts'
+export { probeHealth } from './health-check.ts'
 
 /** Both below the lease of whoever sends. */
 const ANSWER_MS = 30_000
 const FILE_MS = 75_000
 
 /** What an adapter must have said to be asked. The others are asked unless it says no. */
-const GATES: Partial<Record<ActionName, string>> = {
+const REQUIRED_CAPABILITIES: Partial<Record<ActionName, string>> = {
   send: 'send_text',
   send_file: 'send_file',
   send_voice: 'send_voice',
@@ -40,7 +40,7 @@ const GATES: Partial<Record<ActionName, string>> = {
   unpin_message: 'pin',
   unpin_all: 'pin',
 }
-const UNGATED: Partial<Record<ActionName, string>> = {
+const DEFAULT_ON_CAPABILITIES: Partial<Record<ActionName, string>> = {
   like: 'like',
   post: 'post',
   pane_set_prompts: 'pane',
@@ -50,7 +50,7 @@ const UNGATED: Partial<Record<ActionName, string>> = {
 export function httpChannel(adapter: Adapter): Channel {
   const { name, platform, capabilities } = adapter
   const can = (action: string): boolean => {
-    const [gate, open] = [GATES[action as ActionName], UNGATED[action as ActionName]]
+    const [gate, open] = [REQUIRED_CAPABILITIES[action as ActionName], DEFAULT_ON_CAPABILITIES[action as ActionName]]
     return gate !== undefined ? capabilities[gate] === true : capabilities[open ?? ''] !== false
   }
   const all = Object.entries(actionsOf(adapter)).filter(([action]) => can(action))
@@ -58,44 +58,44 @@ export function httpChannel(adapter: Adapter): Channel {
     name,
     platform,
     isInternal: false,
-    isKeyed: capabilities.dedupe === true,
+    isIdempotent: capabilities.dedupe === true,
     actions: Object.fromEntries(all),
     hint: (action) => hintFor(platform, action),
   }
 }
 
-function actionsOf(adapter: Adapter): Actions {
+function actionsOf(adapter: Adapter): ChannelActions {
   const { name, platform, answerMs = ANSWER_MS } = adapter
   const ask = async (
     tool: ActionName,
     path: string,
-    asked: Omit<Asked, 'url' | 'timeoutMs' | 'addresses'>,
+    asked: Omit<AdapterRequest, 'url' | 'timeoutMs' | 'addresses'>,
     timeoutMs = answerMs,
   ) => {
     const headers = { ...asked.headers, ...(adapter.token === undefined ? {} : bearer(adapter.token)) }
     const isPane = path.startsWith('/v1/pane/')
     try {
-      const answered = await exchange({
+      const answered = await sendAdapterRequest({
         ...asked,
         headers,
         url: new URL(adapter.url + path),
         addresses: adapter.addresses,
         timeoutMs,
       })
-      return readAnswer(answered, { adapter: name, tool, platform, hint: hintFor(platform, tool), isPane })
+      return readAdapterResponse(answered, { adapter: name, tool, platform, hint: hintFor(platform, tool), isPane })
     } catch (error) {
-      throw withoutAddress(error, adapter)
+      throw redactAddress(error, adapter)
     }
   }
   const post = (tool: ActionName, path: string, members: Members) => ask(tool, path, jsonBody(members))
   const done = async (answer: Promise<unknown>): Promise<void> => {
     await answer
   }
-  const delivered = async (answer: Promise<{ id?: string }>): Promise<Delivered> => ({ id: (await answer).id })
+  const delivered = async (answer: Promise<{ id?: string }>): Promise<DeliveryReceipt> => ({ id: (await answer).id })
   const file = (tool: 'send_file' | 'send_voice', path: string) => async (out: OutgoingFile) => {
     const { jid, key, filename, caption, replyTo, threadId, turnId } = out
     const fields = { chat_jid: jid, key, filename, caption, reply_to: replyTo, thread_id: threadId, turn_id: turnId }
-    const { headers, body } = await formOf(fields, out, `svc-${randomBytes(16).toString('hex')}`)
+    const { headers, body } = await buildMultipartForm(fields, out, `svc-${randomBytes(16).toString('hex')}`)
     const keyed = { ...headers, ...keyHeader(key) }
     return delivered(ask(tool, path, { method: 'POST', headers: keyed, body }, FILE_MS))
   }
@@ -145,14 +145,14 @@ function actionsOf(adapter: Adapter): Actions {
     fetch_history: async ({ jid, limit, before }) => {
       const query = new URLSearchParams({ jid, limit: String(limit), ...(before === undefined ? {} : { before }) })
       const { body } = await ask('fetch_history', `/v1/history?${query}`, { method: 'GET', headers: {} })
-      return readHistory(body) ?? noHistory(name)
+      return parseAdapterHistory(body) ?? noHistory(name)
     },
   }
 }
 
 type Members = Readonly<Record<string, unknown>>
 
-function jsonBody(members: Members): Omit<Asked, 'url' | 'timeoutMs' | 'addresses'> {
+function jsonBody(members: Members): Omit<AdapterRequest, 'url' | 'timeoutMs' | 'addresses'> {
   const body = Buffer.from(JSON.stringify(members))
   const key = typeof members.key === 'string' ? keyHeader(members.key) : {}
   const headers = { 'Content-Type': 'application/json', 'Content-Length': String(body.length), ...key }
@@ -168,5 +168,5 @@ function keyHeader(key: string): Record<string, string> {
 }
 
 function noHistory(adapter: string): never {
-  throw new ChannelFault('permanent', `${adapter} answers with something that is no history`)
+  throw new ChannelError('permanent', `${adapter} answers with something that is no history`)
 }

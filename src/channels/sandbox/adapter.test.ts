@@ -4,16 +4,16 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
-import { entriesOf, sandboxRooms } from '../../core/sandbox.ts'
+import { entriesOf, sandboxRooms } from '../../core/delivery/sandbox-rooms.ts'
 import { channelContract, EVERY_ACTION, type Subject } from '../channel.contract.ts'
-import { sandbox } from './adapter.ts'
+import { openChannel } from './adapter.ts'
 
 const jid = 'sandbox:lobby'
 
 async function opened(t: Parameters<typeof testHost>[0], engine: EngineName) {
   const { host } = await testHost(t, engine)
   const entries = () => host.engine.read((tx) => entriesOf(tx, jid, { limit: 100 }))
-  return { host, channel: sandbox(host), entries }
+  return { host, channel: openChannel(host), entries }
 }
 
 onEveryEngine('the sandbox', (engine) => {

@@ -2,34 +2,34 @@
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import {
-  type Actions,
   type Channel,
-  ChannelFault,
-  type ChannelGround,
+  type ChannelActions,
+  type ChannelContext,
+  ChannelError,
   type OutgoingFile,
   type OutgoingForward,
-} from '../../core/channel.ts'
-import { SPEAKER } from '../../core/outbox.ts'
+} from '../../core/delivery/channel.ts'
+import { INSTANCE_SENDER } from '../../core/delivery/outbox.ts'
 import {
   addEntry,
+  addReaction,
   entriesOf,
   entryId,
   findEntry,
-  mustFind,
   type NewEntry,
-  react,
+  requireSandboxEntry,
   SANDBOX,
   setEntry,
   setRoom,
   unpinAll,
-} from '../../core/sandbox.ts'
+} from '../../core/delivery/sandbox-rooms.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { Refusal } from '../../lib/refusal.ts'
 
 /** What the sandbox remembers of it: as much as a platform with a limited window would. */
 const WINDOW = 1000
 
-export function sandbox({ engine, clock, random, signals }: ChannelGround): Channel {
+export function openChannel({ engine, clock, random, signals }: ChannelContext): Channel {
   const speaking = { dialect: engine.dialect, clock, random }
   const change: typeof engine.transaction = async (work) => {
     const done = await engine.transaction(work).catch(asFault)
@@ -37,7 +37,7 @@ export function sandbox({ engine, clock, random, signals }: ChannelGround): Chan
     return done
   }
   const add = async (entry: Omit<NewEntry, 'author'>) => {
-    const added = await change((tx) => addEntry(tx, speaking, { ...entry, author: SPEAKER, is_from_me: true }))
+    const added = await change((tx) => addEntry(tx, speaking, { ...entry, author: INSTANCE_SENDER, is_from_me: true }))
     return { id: entryId(added) }
   }
   const file = (kind: 'send_file' | 'send_voice') => async (out: OutgoingFile) => {
@@ -47,20 +47,20 @@ export function sandbox({ engine, clock, random, signals }: ChannelGround): Chan
   }
   const relay = (kind: 'forward' | 'quote' | 'repost') => async (out: OutgoingForward) => {
     const { jid, key, comment = '', sourceMsgId: source_id, sourceJid: source_jid, threadId: topic } = out
-    await engine.read((tx) => mustFind(tx, source_jid, source_id)).catch(asFault)
+    await engine.read((tx) => requireSandboxEntry(tx, source_jid, source_id)).catch(asFault)
     return add({ jid, key, kind, content: comment, source_id, source_jid, topic })
   }
   const onEntry = async (jid: string, id: string, patch: (now: string) => Partial<NewEntry>): Promise<void> => {
     await change(async (tx) => {
-      const { seq } = await mustFind(tx, jid, id)
+      const { seq } = await requireSandboxEntry(tx, jid, id)
       await setEntry(tx, seq, patch(timestamp(clock.now())))
     })
   }
-  const actions: Actions = {
+  const actions: ChannelActions = {
     send: async ({ jid, key, content, threadId: topic, replyTo: reply_to }) => {
       // Unlike other platforms, the sandbox has no messages but those that it knows.
       const isKnown = reply_to === undefined || (await engine.read((tx) => findEntry(tx, jid, reply_to))) !== undefined
-      if (!isKnown) throw new ChannelFault('permanent', `there is no message ${reply_to} in ${jid}`)
+      if (!isKnown) throw new ChannelError('permanent', `there is no message ${reply_to} in ${jid}`)
       return add({ jid, key, content, topic, reply_to })
     },
     send_file: file('send_file'),
@@ -78,10 +78,10 @@ export function sandbox({ engine, clock, random, signals }: ChannelGround): Chan
     quote: relay('quote'),
     repost: relay('repost'),
     like: async ({ jid, targetId: id, reaction }) => {
-      await change((tx) => react(tx, { jid, id, who: SPEAKER, emoji: reaction || '👍' }))
+      await change((tx) => addReaction(tx, { jid, id, who: INSTANCE_SENDER, emoji: reaction || '👍' }))
     },
     dislike: async ({ jid, targetId: id }) => {
-      await change((tx) => react(tx, { jid, id, who: SPEAKER, emoji: '👎' }))
+      await change((tx) => addReaction(tx, { jid, id, who: INSTANCE_SENDER, emoji: '👎' }))
     },
     edit: ({ jid, targetId, content }) => onEntry(jid, targetId, (edited_at) => ({ content, edited_at })),
     delete: ({ jid, targetId }) => onEntry(jid, targetId, (deleted_at) => ({ deleted_at, is_pinned: false })),
@@ -101,7 +101,7 @@ export function sandbox({ engine, clock, random, signals }: ChannelGround): Chan
           .filter(({ deleted_at }) => deleted_at === undefined)
           .map((entry) => ({
             id: entryId(entry),
-            sender: entry.is_from_me ? SPEAKER : `${SANDBOX}:${entry.author}`,
+            sender: entry.is_from_me ? INSTANCE_SENDER : `${SANDBOX}:${entry.author}`,
             senderName: entry.author,
             content: entry.content,
             timestamp: entry.created_at,
@@ -116,7 +116,7 @@ export function sandbox({ engine, clock, random, signals }: ChannelGround): Chan
     name: SANDBOX,
     platform: SANDBOX,
     isInternal: false,
-    isKeyed: true,
+    isIdempotent: true,
     actions,
     hint: () => 'say it in words with send(chatJid, text)',
   }
@@ -127,12 +127,12 @@ async function fileAt(path: string): Promise<{ filename: string; path: string; s
     (stats) => (stats.isFile() ? stats.size : undefined),
     () => undefined,
   )
-  if (size === undefined) throw new ChannelFault('permanent', `there is no file ${basename(path)}`)
+  if (size === undefined) throw new ChannelError('permanent', `there is no file ${basename(path)}`)
   return { filename: basename(path), path, size }
 }
 
 /** What is refused will be refused again. */
 function asFault(error: unknown): never {
-  if (error instanceof Refusal && error.code !== 'unavailable') throw new ChannelFault('permanent', error.message)
+  if (error instanceof Refusal && error.code !== 'unavailable') throw new ChannelError('permanent', error.message)
   throw error
 }

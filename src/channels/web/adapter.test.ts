@@ -1,7 +1,12 @@
 import { suite } from 'node:test'
 import { channelContract } from '../channel.contract.ts'
-import { web } from './adapter.ts'
+import { openChannel } from './adapter.ts'
 
 suite('the chats of links', () => {
-  channelContract(async () => ({ channel: web, jid: 'web:main', abilities: ['send'], delivered: async () => [] }))
+  channelContract(async () => ({
+    channel: openChannel(),
+    jid: 'web:main',
+    abilities: ['send'],
+    delivered: async () => [],
+  }))
 })

@@ -1,17 +1,17 @@
 // Makes the store equal to a manifest, or says what would change.
 import { existsSync } from 'node:fs'
 import { groupDirs } from '../../core/layout.ts'
-import type { GroupEffect } from '../../faces/yaml-groups.ts'
-import { readBytes } from '../../lib/atomic-file.ts'
-import { cell } from '../../lib/print.ts'
-import { command, type Svc } from '../command.ts'
-import { stdinBytes } from '../stdin.ts'
+import type { GroupEffect } from '../../faces/manifest/group-effects.ts'
+import { cell } from '../../lib/command-line/print.ts'
+import { readFileBytes } from '../../lib/files/atomic-file.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import { readStdinBytes } from '../input/stdin.ts'
 
 /** The exit code where the manifest is of another version than the store (decision E6). */
 const MISMATCH = 2
 
 export const applyCommands = [
-  command({
+  svcCommand({
     usage: 'apply <instance> <file> [--force|-f] [--dry-run]',
     about:
       'make each resource that <file> (- is stdin) names equal to it, removing rows that it does not list; --force whatever its config_version, --dry-run only says what would change',
@@ -20,21 +20,23 @@ export const applyCommands = [
   }),
 ]
 
-interface Applying {
+interface ApplyArguments {
   readonly instance: string
   readonly file: string
   readonly force: boolean
   readonly dry_run: boolean
 }
 
-async function apply(svc: Svc, { instance, file, force, dry_run }: Applying): Promise<number> {
+async function apply(svc: SvcContext, { instance, file, force, dry_run }: ApplyArguments): Promise<number> {
   const { call, io, print } = svc
   const [{ manifestVerbs }, { MANIFEST_MAX_BYTES }, { resources }] = await Promise.all([
-    import('../../faces/yaml.ts'),
-    import('../../faces/yaml-decode.ts'),
+    import('../../faces/manifest/manifest-verbs.ts'),
+    import('../../faces/manifest/decoder.ts'),
     import('../../resources/index.ts'),
   ])
-  const manifest = await (file === '-' ? stdinBytes(io.stdin, MANIFEST_MAX_BYTES) : readBytes(file, MANIFEST_MAX_BYTES))
+  const manifest = await (file === '-'
+    ? readStdinBytes(io.stdin, MANIFEST_MAX_BYTES)
+    : readFileBytes(file, MANIFEST_MAX_BYTES))
   const outcome = await call(manifestVerbs(resources).apply, { source: file, manifest, force, dry_run })
   if (outcome.kind === 'mismatch') {
     print.say(`svc: config_version mismatch: the manifest has ${outcome.manifest}, the store ${outcome.store}`)
@@ -68,9 +70,9 @@ function* effectLines(instance: string, { folder, ends, stays, inherits }: Group
 }
 
 /** A manifest makes rows; the folders of new groups follow, and those that are there stay as they are. */
-async function setUpFolders(svc: Svc): Promise<void> {
+async function setUpFolders(svc: SvcContext): Promise<void> {
   const [{ bundledProducts, findProduct, setUpFolder }, { groupsResource }] = await Promise.all([
-    import('../../core/products.ts'),
+    import('../../core/groups/products.ts'),
     import('../../resources/groups.ts'),
   ])
   const { layout } = await svc.open()

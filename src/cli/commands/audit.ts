@@ -1,11 +1,11 @@
 // The audit log: who changed what, and who was refused.
 import type { z } from 'zod'
-import type { Table } from '../../lib/print.ts'
+import type { PrintedTable } from '../../lib/command-line/print.ts'
 import type { Audit } from '../../registry/audit.ts'
 import { auditResource } from '../../resources/audit.ts'
-import { command, type Svc } from '../command.ts'
-import { wholeNumber } from '../number.ts'
-import { followStore } from '../store-following.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import { parseInteger } from '../input/integer-argument.ts'
+import { followStore } from '../output/store-follower.ts'
 
 type Row = z.output<typeof Audit>
 
@@ -15,13 +15,13 @@ const SHOWN_MAX = 10_000
 const PAGE = 200
 
 export const auditCommands = [
-  command({
+  svcCommand({
     usage: 'audit <instance> [--limit|-n <n>] [--folder|-d <folder>] [--follow|-f] [--json]',
     about:
       'show who changed what and who was refused, newest last; --folder shows what agents and people of a folder and below did; --follow goes on until Ctrl-C',
     example: 'audit demo --limit 20',
     run: async (svc, { limit = SHOWN, folder, follow }) => {
-      const count = Math.min(Math.max(wholeNumber('--limit', limit), 1), SHOWN_MAX)
+      const count = Math.min(Math.max(parseInteger('--limit', limit), 1), SHOWN_MAX)
       if (follow) return followStore(svc, () => following(svc, count, folder))
       svc.print.table(tableOf(await newest(svc, folder, (rows) => rows.length >= count, count)))
     },
@@ -30,7 +30,7 @@ export const auditCommands = [
 
 /** Oldest first. Reads page by page from the newest one until there is enough. */
 async function newest(
-  svc: Svc,
+  svc: SvcContext,
   folder: string | undefined,
   isEnough: (rows: readonly Row[]) => boolean,
   most: number,
@@ -51,7 +51,7 @@ async function newest(
 }
 
 /** Shows the newest; what it answers with shows those that were written since. */
-async function following(svc: Svc, count: number, folder: string | undefined): Promise<() => Promise<void>> {
+async function following(svc: SvcContext, count: number, folder: string | undefined): Promise<() => Promise<void>> {
   let last = 0
   let hasHeader = false
   const show = (rows: readonly Row[]): void => {
@@ -67,7 +67,7 @@ async function following(svc: Svc, count: number, folder: string | undefined): P
   }
 }
 
-function tableOf(rows: readonly Row[]): Table<Row> {
+function tableOf(rows: readonly Row[]): PrintedTable<Row> {
   return {
     rows,
     columns: {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { suite, type TestContext, test } from 'node:test'
 import { testCli } from '../../../test/support/cli.ts'
-import { openGate } from '../../../test/support/gate.ts'
+import { openGatedHost } from '../../../test/support/gated-host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { groupsResource } from '../../resources/groups.ts'
 
@@ -54,7 +54,7 @@ function bridge(t: TestContext, path: string, env: Record<string, string> = {}):
 
 suite('svc bridge', () => {
   test('carries a session to the socket and back, and ends with stdin after the last answer', async (t) => {
-    const s = await openGate(t)
+    const s = await openGatedHost(t)
     const it = bridge(t, s.path('main'))
     it.say(HELLO)
     assert.equal((await it.next()).id, 1)
@@ -65,7 +65,7 @@ suite('svc bridge', () => {
   })
 
   test('names the turn of its environment', async (t) => {
-    const s = await openGate(t)
+    const s = await openGatedHost(t)
     await s.ask()
     const { turn } = await s.mustClaim()
     const right = bridge(t, s.path('main'), { SVC_TURN: turn.id, SVC_FENCE: `${turn.fence}` })
@@ -80,7 +80,7 @@ suite('svc bridge', () => {
   })
 
   test('ends with 1 when the other side goes, though stdin is open', async (t) => {
-    const s = await openGate(t)
+    const s = await openGatedHost(t)
     const it = bridge(t, s.path('other'))
     it.say(HELLO)
     await it.next()

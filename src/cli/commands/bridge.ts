@@ -4,17 +4,17 @@ import { realpath } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { diskCode } from '../../lib/atomic-file.ts'
+import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
-import type { Source } from '../../lib/settings.ts'
-import { command } from '../command.ts'
+import type { SettingSource } from '../../lib/settings.ts'
+import { svcCommand } from '../command.ts'
 
 /** What the kernel keeps of the path of a socket. */
 const PATH_MAX_BYTES = 107
 const NEWLINE = 10
 
 export const bridgeCommands = [
-  command({
+  svcCommand({
     usage: 'bridge <socket>',
     about: "join stdin and stdout to a folder's tool socket, for programs that speak the Model Context Protocol",
     example: 'bridge /srv/data/svc_demo/ipc/main/gated.sock',
@@ -52,7 +52,7 @@ async function open(path: string): Promise<Socket> {
 
 function refuseSocket(error: unknown, path: string): never {
   const hint = 'svc serve <instance> opens the sockets of its folders'
-  switch (diskCode(error)) {
+  switch (errnoCode(error)) {
     case 'ENOENT':
     case 'ENOTDIR':
       return refuse('not_found', `there is no socket ${path}`, hint)
@@ -66,7 +66,7 @@ function refuseSocket(error: unknown, path: string): never {
   }
 }
 
-async function forward(input: Readable, socket: Socket, named: Named | undefined): Promise<void> {
+async function forward(input: Readable, socket: Socket, named: TurnFields | undefined): Promise<void> {
   try {
     await (named ? pipeline(input, (source) => naming(source, named), socket) : pipeline(input, socket))
   } catch {
@@ -74,17 +74,17 @@ async function forward(input: Readable, socket: Socket, named: Named | undefined
   }
 }
 
-type Named = Readonly<Record<string, string | number>>
+type TurnFields = Readonly<Record<string, string | number>>
 
 /** The turn that the environment names, as `_meta` has it. */
-function turnOf(environment: Source): Named | undefined {
+function turnOf(environment: SettingSource): TurnFields | undefined {
   const [turn, fence] = [environment.get('SVC_TURN'), environment.get('SVC_FENCE')]
   if (!turn) return undefined
   return { 'svc/turn': turn, ...(fence && /^\d{1,15}$/.test(fence) ? { 'svc/fence': Number(fence) } : {}) }
 }
 
 /** Lines as they come; those that open a session, or stand for themselves, say which turn they are of. */
-async function* naming(source: AsyncIterable<Buffer>, named: Named): AsyncGenerator<Uint8Array | string> {
+async function* naming(source: AsyncIterable<Buffer>, named: TurnFields): AsyncGenerator<Uint8Array | string> {
   let rest: Buffer[] = []
   for await (const chunk of source) {
     let at = 0
@@ -98,7 +98,7 @@ async function* naming(source: AsyncIterable<Buffer>, named: Named): AsyncGenera
   yield Buffer.concat(rest)
 }
 
-function withTurn(line: Buffer, named: Named): Uint8Array | string {
+function withTurn(line: Buffer, named: TurnFields): Uint8Array | string {
   const message = objectIn(line.toString())
   const params = message?.params ?? {}
   if (typeof message?.method !== 'string' || !isObject(params)) return line

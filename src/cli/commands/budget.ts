@@ -1,8 +1,8 @@
 // Budgets: what a folder or a person may cost in a day, in cents.
 import { groupsResource } from '../../resources/groups.ts'
 import { usersResource } from '../../resources/users.ts'
-import { command, type Svc } from '../command.ts'
-import { wholeNumber } from '../number.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import { parseInteger } from '../input/integer-argument.ts'
 
 interface Budget {
   readonly spent: number
@@ -12,12 +12,12 @@ interface Budget {
 
 type Scope = 'folder' | 'user'
 
-function showSet(svc: Svc, scope: Scope, target: string, daily: number): void {
+function showSet(svc: SvcContext, scope: Scope, target: string, daily: number): void {
   svc.print.line(daily === 0 ? `${scope} ${target}: cap removed` : `${scope} ${target}: capped at ${daily} cents a day`)
 }
 
 /** Without a cap nothing is ever refused, so there is nothing left to count. */
-function show(svc: Svc, scope: Scope, target: string, { spent, cap, status = 'ok' }: Budget): void {
+function show(svc: SvcContext, scope: Scope, target: string, { spent, cap, status = 'ok' }: Budget): void {
   const remaining = cap === undefined ? undefined : cap - spent
   svc.print.record(
     {
@@ -32,34 +32,34 @@ function show(svc: Svc, scope: Scope, target: string, { spent, cap, status = 'ok
 }
 
 export const budgetCommands = [
-  command({
+  svcCommand({
     usage: 'budget <instance> set folder <folder> --daily|-d <cents>',
     about: "cap what a folder's turns may cost in a day (UTC); 0 removes the cap",
     example: 'budget demo set folder team --daily 500',
     run: async (svc, { folder, daily }) => {
-      const cents = wholeNumber('--daily', daily)
+      const cents = parseInteger('--daily', daily)
       await svc.call(groupsResource.verbs.set_budget, { folder, daily: cents })
       showSet(svc, 'folder', folder, cents)
     },
   }),
-  command({
+  svcCommand({
     usage: 'budget <instance> set user <sub> --daily|-d <cents>',
     about: "cap what a person's turns may cost in a day (UTC); 0 removes the cap",
     example: 'budget demo set user github:42 --daily 100',
     run: async (svc, { sub, daily }) => {
-      const cents = wholeNumber('--daily', daily)
+      const cents = parseInteger('--daily', daily)
       await svc.call(usersResource.verbs.set_budget, { sub, daily: cents })
       showSet(svc, 'user', sub, cents)
     },
   }),
-  command({
+  svcCommand({
     usage: 'budget <instance> show folder <folder> [--json]',
     about: "show a folder's cap, today's spend, what remains, and ok, WARN (80 percent) or EXHAUSTED",
     example: 'budget demo show folder team',
     run: async (svc, { folder }) =>
       show(svc, 'folder', folder, await svc.call(groupsResource.verbs.budget, { folder })),
   }),
-  command({
+  svcCommand({
     usage: 'budget <instance> show user <sub> [--json]',
     about: "show a person's cap, today's spend, what remains, and the status",
     example: 'budget demo show user github:42',

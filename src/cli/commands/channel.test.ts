@@ -35,7 +35,7 @@ onEveryEngine('svc channel', (engine) => {
   test('refuses platforms of accounts, and an empty list', async (t) => {
     const cli = await demoCliOn(t, engine)
     const github = await cli.run('channel demo add bridge -p discord,github')
-    assert.deepEqual([github.code, github.stderr], [1, 'svc: platforms: "github" is a namespace of accounts\n'])
+    assert.deepEqual([github.code, github.stderr], [1, 'svc: platforms: "github" is reserved for accounts\n'])
     assert.match((await cli.run('channel demo add bridge -p ,')).stderr, /^svc: platforms needs at least 1/)
     assert.equal(await cli.ok('channel demo list'), '')
   })

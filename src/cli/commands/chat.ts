@@ -3,18 +3,18 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { constants } from 'node:os'
+import { ROOT_FOLDER } from '../../core/access/tiers.ts'
 import { groupDirs } from '../../core/layout.ts'
-import { ROOT } from '../../core/tiers.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { readSettings } from '../../lib/settings.ts'
-import { writeBridgeFile } from '../../runtimes/bridge.ts'
+import { writeMcpConfigFile } from '../../runtimes/mcp-config.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
-import { socketPlace } from '../../runtimes/socket-client.ts'
-import { command } from '../command.ts'
-import { findInstance } from '../instance.ts'
+import { resolveSocketPath } from '../../runtimes/socket-client.ts'
+import { svcCommand } from '../command.ts'
+import { findInstance } from '../instance/instance.ts'
 
 export const chatCommands = [
-  command({
+  svcCommand({
     usage: 'chat <instance>',
     about: 'start the agent client that AGENT_CLI names, with the tools of the root agent; the instance must be served',
     example: 'chat demo',
@@ -22,9 +22,9 @@ export const chatCommands = [
       const { layout, sources, warnings } = await findInstance(instance, io.environment)
       for (const warning of warnings) print.warn(warning)
       const { AGENT_CLI } = readSettings({ AGENT_CLI: RUNTIME_SETTINGS.AGENT_CLI }, sources)
-      const { socket, home } = groupDirs(layout, ROOT)
+      const { socket, home } = groupDirs(layout, ROOT_FOLDER)
       await mustAnswer(socket, instance)
-      const bridge = await writeBridgeFile(socket)
+      const bridge = await writeMcpConfigFile(socket)
       try {
         return await inForeground(AGENT_CLI, ['--mcp-config', bridge.path, '--strict-mcp-config'], home)
       } finally {
@@ -35,7 +35,7 @@ export const chatCommands = [
 ]
 
 async function mustAnswer(path: string, instance: string): Promise<void> {
-  const socket = connect(await socketPlace(path))
+  const socket = connect(await resolveSocketPath(path))
   try {
     await once(socket, 'connect')
   } catch {

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { demoCliOn, testCli } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
-import { parseDotenv } from '../../lib/dotenv.ts'
+import { parseDotenv } from '../../lib/text/dotenv.ts'
 
 const modeOf = (path: string): number => statSync(path).mode & 0o777
 

@@ -1,20 +1,20 @@
 // Makes an instance, and says what to do with it.
-import { command, type Svc } from '../command.ts'
-import type { Made } from '../new-instance.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import type { CreatedInstance } from '../instance/create-instance.ts'
 
 export const createCommands = [
-  command({
+  svcCommand({
     usage: 'create <instance> [--product|-p <name>]',
     about: 'make an instance: data directory, .env with fresh keys, store, and the group main; safe to repeat',
     example: 'create demo --product support',
     run: async (svc, { instance, product: name }) => {
-      const [{ placeOf }, { DEFAULT_PRODUCT, makeInstance, mustFindProduct }] = [
-        await import('../instance.ts'),
-        await import('../new-instance.ts'),
+      const [{ locateInstance }, { DEFAULT_PRODUCT, createInstance, mustFindProduct }] = [
+        await import('../instance/instance.ts'),
+        await import('../instance/create-instance.ts'),
       ]
-      const place = placeOf(instance, svc.io.environment)
+      const place = locateInstance(instance, svc.io.environment)
       const product = await mustFindProduct(name ?? DEFAULT_PRODUCT)
-      const made = await makeInstance(place, product, svc.io)
+      const made = await createInstance(place, product, svc.io)
       for (const warning of made.configured.warnings) svc.print.warn(warning)
       showMade(svc, made)
       if (name !== undefined && made.product.name !== name)
@@ -25,18 +25,18 @@ export const createCommands = [
   }),
 ]
 
-function showMade({ print }: Svc, { configured, written, hadEnv, group }: Made): void {
+function showMade({ print }: SvcContext, { configured, written, hadEnv, isGroupNew }: CreatedInstance): void {
   const { name, layout } = configured
   print.line(
-    group ? `created instance ${name} at ${layout.root}` : `instance ${name} is there already at ${layout.root}`,
+    isGroupNew ? `created instance ${name} at ${layout.root}` : `instance ${name} is there already at ${layout.root}`,
   )
   const added = written.length > 0 ? `added ${written.join(', ')}` : 'kept as it is'
   print.line(`  ${layout.env}: ${hadEnv ? added : 'written, with fresh keys'}`)
-  print.line(`  group main: ${group ? 'added, with its folder and default tasks' : 'kept as it is'}`)
+  print.line(`  group main: ${isGroupNew ? 'added, with its folder and default tasks' : 'kept as it is'}`)
 }
 
 /** A checklist: nothing of it is enforced. */
-function showProduct({ print }: Svc, { configured, product }: Made): void {
+function showProduct({ print }: SvcContext, { configured, product }: CreatedInstance): void {
   const isSet = (key: string): boolean => configured.sources.some((source) => source.get(key))
   const width = Math.max(...product.env.map(({ key }) => key.length))
   print.line(`\nproduct ${product.name}: ${product.tagline}`)
@@ -48,7 +48,7 @@ function showProduct({ print }: Svc, { configured, product }: Made): void {
   }
 }
 
-function showNext({ print }: Svc, instance: string): void {
+function showNext({ print }: SvcContext, instance: string): void {
   print.line('\nnext:')
   print.line(`  svc group ${instance} grant <provider>:<id> '**'   # make yourself an operator`)
   print.line(`  svc model ${instance}                              # a real model instead of the built-in demo`)

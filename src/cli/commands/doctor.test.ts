@@ -3,7 +3,7 @@ import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { suite, test } from 'node:test'
-import { answering, chatEndpoint, refusing } from '../../../test/support/chat-endpoint.ts'
+import { chatEndpoint, replyError, replyWhole } from '../../../test/support/chat-endpoint.ts'
 import { type Cli, demoCli, demoCliOn, testCli } from '../../../test/support/cli.ts'
 import { fakeClock } from '../../../test/support/clock.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
@@ -91,8 +91,8 @@ test('--online calls each model once, and says which does not answer', async (t)
   const cli = await demoCli(t)
   for (const folder of ['a', 'b', 'c']) await cli.ok(`group demo add sandbox:${folder} ${folder}`)
   const [good, bad] = [await chatEndpoint(t), await chatEndpoint(t)]
-  good.answer(answering('hi'))
-  bad.answer(refusing(500, { message: 'no' }))
+  good.answer(replyWhole('hi'))
+  bad.answer(replyError(500, { message: 'no' }))
   await cli.ok(`model demo --base-url ${good.url} --model m`)
   await cli.ok(`model demo b --base-url ${bad.url} --model m --no-test`)
   await cli.ok('model demo c --runtime demo')
@@ -278,10 +278,13 @@ suite('svc doctor finds', () => {
       async (cli) => {
         await cli.ok('group demo add slack:1 team')
         rmSync(join(cli.root, 'groups/team'), { recursive: true })
+        using store = open(cli)
+        store.exec(`insert into conversations (folder, topic, waiting, observed_seq, updated_at)
+          values ('team', '', 3, 0, '2026-01-01T00:00:00.000Z')`)
       },
       'groups',
-      /team has no folder on the disk/,
-      /svc group demo add <jid> team/,
+      /team has no folder on the disk, and 3 messages wait for it/,
+      /put back \S+groups\/team, or make an empty one: svc group demo add <jid> team/,
     ],
     'that main is gone': [
       async (cli) => {
@@ -298,7 +301,7 @@ suite('svc doctor finds', () => {
         writeFileSync(env(cli), readFileSync(env(cli), 'utf8').replace(/^SECRETS_KEY=.*$/m, 'SECRETS_KEY=other'))
       },
       'secrets',
-      /K of folder main: a stored secret does not open/,
+      /K of folder main: cannot open a stored secret/,
       /add the former key to SECRETS_KEY after a comma/,
     ],
     'a signed link whose secret does not open': [
@@ -307,7 +310,7 @@ suite('svc doctor finds', () => {
         writeFileSync(env(cli), readFileSync(env(cli), 'utf8').replace(/^SECRETS_KEY=.*$/m, 'SECRETS_KEY=other'))
       },
       'secrets',
-      /what hook:main\/ci is signed with: a stored secret does not open/,
+      /what hook:main\/ci is signed with: cannot open a stored secret/,
       /or svc token demo issue webhook … again/,
     ],
   }
@@ -374,16 +377,19 @@ suite('svc doctor about agents', () => {
     const cli = await demoCli(t)
     const who = process.getuid?.() === 0 ? 'uid 60000' : `the user of svc (uid ${process.getuid?.()})`
     const { status, detail } = (await agents(cli)) ?? {}
-    const files = 'its own workspace, programs of the machine to read'
-    assert.equal(detail, `run as ${who}; see ${files}; reach the hosts of svc network rules and its own model`)
+    const files = 'its own workspace, programs of the machine (read-only)'
+    assert.equal(detail, `run as ${who}; see ${files}; reach the hosts allowed by svc network, and its own model`)
     assert.equal(status, 'ok')
-    assert.match((await agents(cli, { SANDBOX_PATHS: '/srv/models' }))?.detail ?? '', /to read, \/srv\/models to read;/)
+    assert.match(
+      (await agents(cli, { SANDBOX_PATHS: '/srv/models' }))?.detail ?? '',
+      /read-only\), \/srv\/models \(read-only\);/,
+    )
     const open = await agents(cli, { NETWORK: 'open' })
     assert.equal(open?.status, 'note')
-    assert.match(open?.detail ?? '', /reach everything that this machine can reach \(NETWORK=open\)$/)
+    assert.match(open?.detail ?? '', /reach every host that this machine can reach \(NETWORK=open\)$/)
     const none = await agents(cli, { SANDBOX: 'none' })
     assert.equal(none?.status, 'note')
-    assert.match(none?.detail ?? '', /every file that this user can open \(SANDBOX=none\)/)
+    assert.match(none?.detail ?? '', /all files of this user \(SANDBOX=none\)/)
   })
 
   test('names what is missing for cells, which only the demo can do without', async (t) => {

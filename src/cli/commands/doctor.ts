@@ -2,34 +2,42 @@
 import { access, constants, stat } from 'node:fs/promises'
 import { CELL_SETTINGS } from '../../cell/settings.ts'
 import { ALL_SETTINGS, LINK_SETTINGS } from '../../daemons/settings.ts'
-import { readText } from '../../lib/atomic-file.ts'
+import { readText } from '../../lib/files/atomic-file.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { readSettings } from '../../lib/settings.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import type { Engine } from '../../store/engine.ts'
-import { checkContents, type Finding, readContents } from '../checks.ts'
-import { command, type Svc } from '../command.ts'
-import { type Configured, configure, mustBeThere, type Place, placeOf, storeOf } from '../instance.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import { checkStoreContents, type DoctorFinding, readStoreContents } from '../doctor/store-checks.ts'
+import {
+  type ConfiguredInstance,
+  ENV_MAX_BYTES,
+  type InstanceLocation,
+  loadInstanceConfig,
+  locateInstance,
+  mustFindInstanceDirectory,
+  storeAddress,
+} from '../instance/instance.ts'
 
 const MARKS = { ok: ['✓', 'green'], note: ['!', 'yellow'], wrong: ['✗', 'red'] } as const
 /** Sockets, files and streams of a small instance, with room. */
 const DESCRIPTORS = 4096
 
 export const doctorCommands = [
-  command({
+  svcCommand({
     usage: 'doctor <instance> [--online] [--json]',
     about:
       'check directory, settings, models, store, rows and machine; --online also calls each model once; exit 1 when something is wrong',
     example: 'doctor demo --online',
     run: async (svc, { instance, online }) => {
-      const findings = await examine(svc, placeOf(instance, svc.io.environment), online)
+      const findings = await runChecks(svc, locateInstance(instance, svc.io.environment), online)
       show(svc, findings)
       return findings.some(({ status }) => status === 'wrong') ? 1 : 0
     },
   }),
 ]
 
-function show({ print }: Svc, findings: readonly Finding[]): void {
+function show({ print }: SvcContext, findings: readonly DoctorFinding[]): void {
   if (print.json) print.record({}, findings)
   else
     for (const { check, status, detail, next } of findings) {
@@ -40,34 +48,34 @@ function show({ print }: Svc, findings: readonly Finding[]): void {
 }
 
 /** In the order in which one rests on the other: what cannot be looked at is left out. */
-async function examine(svc: Svc, place: Place, isOnline: boolean): Promise<Finding[]> {
+async function runChecks(svc: SvcContext, place: InstanceLocation, isOnline: boolean): Promise<DoctorFinding[]> {
   const findings = [await attempt('directory', () => checkDirectory(place, svc))]
   if (isWrong(findings)) return findings
   findings.push(await attempt('.env', () => checkEnv(place)))
   const settings = await attempt('settings', () => checkSettings(place, svc))
-  findings.push(settings, await checkDescriptors())
+  findings.push(settings, ...(await checkKeys(place)), await checkDescriptors())
   if (settings.status === 'wrong') return findings
   const zone = await attempt('time zone', () => checkTimeZone(place, svc))
   findings.push(zone)
   findings.push(await attempt('privacy', () => checkPrivacy(place, svc)))
   findings.push(await attempt('agents', () => checkAgents(place, svc)))
-  const configured = await configure(place, svc.io.environment)
-  findings.push(...(await examineStore(configured, svc.io.clock.now())))
+  const configured = await loadInstanceConfig(place, svc.io.environment)
+  findings.push(...(await runStoreChecks(configured, svc.io.clock.now())))
   // A call needs the instance open, which a wrong store or time zone prevents.
   if (isOnline && !findings.some(({ check, status }) => status === 'wrong' && PRECONDITIONS.has(check))) {
-    const { callModels } = await import('../model-checks.ts')
-    findings.push(...(await callModels(await svc.open())))
+    const { checkModelCalls } = await import('../doctor/model-checks.ts')
+    findings.push(...(await checkModelCalls(await svc.open())))
   }
   return findings
 }
 
 const PRECONDITIONS: ReadonlySet<string> = new Set(['store', 'schema', 'time zone'])
 
-function isWrong(findings: readonly Finding[]): boolean {
+function isWrong(findings: readonly DoctorFinding[]): boolean {
   return findings.some(({ status }) => status === 'wrong')
 }
 
-async function attempt(check: string, work: () => Promise<Finding>): Promise<Finding> {
+async function attempt(check: string, work: () => Promise<DoctorFinding>): Promise<DoctorFinding> {
   try {
     return await work()
   } catch (error) {
@@ -77,9 +85,9 @@ async function attempt(check: string, work: () => Promise<Finding>): Promise<Fin
   }
 }
 
-async function checkDirectory(place: Place, svc: Svc): Promise<Finding> {
+async function checkDirectory(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
   const { root } = place.layout
-  await mustBeThere(place, svc.io.environment)
+  await mustFindInstanceDirectory(place, svc.io.environment)
   const isWritable = await access(root, constants.R_OK | constants.W_OK | constants.X_OK).then(
     () => true,
     () => false,
@@ -89,7 +97,7 @@ async function checkDirectory(place: Place, svc: Svc): Promise<Finding> {
   return { check: 'directory', status: 'wrong', detail, next: `sudo chown -R "$USER" ${root}` }
 }
 
-async function checkEnv({ layout: { env } }: Place): Promise<Finding> {
+async function checkEnv({ layout: { env } }: InstanceLocation): Promise<DoctorFinding> {
   const mode = await stat(env).then(
     (stats) => stats.mode & 0o777,
     () => undefined,
@@ -101,27 +109,37 @@ async function checkEnv({ layout: { env } }: Place): Promise<Finding> {
   return { check: '.env', status: 'wrong', detail, next: `chmod 600 ${env}` }
 }
 
-async function checkPrivacy(place: Place, svc: Svc): Promise<Finding> {
-  const { layout } = await configure(place, svc.io.environment)
-  const { isOpenToOthers, privatePlaces } = await import('../../core/private-places.ts')
+async function checkPrivacy(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { layout } = await loadInstanceConfig(place, svc.io.environment)
+  const { isOpenToOthers, privateDirectories } = await import('../../core/groups/private-directories.ts')
   const open: string[] = []
-  for (const path of privatePlaces(layout)) if (await isOpenToOthers(layout, path)) open.push(path)
+  for (const path of privateDirectories(layout)) if (await isOpenToOthers(layout, path)) open.push(path)
   if (open.length === 0) return { check: 'privacy', status: 'ok', detail: 'other users cannot read the workspaces' }
   const detail = `other users of this machine can read ${open.join(' and ')}`
   return { check: 'privacy', status: 'wrong', detail, next: `chmod 700 ${open.join(' ')}` }
 }
 
-async function checkSettings(place: Place, svc: Svc): Promise<Finding> {
-  const { sources, warnings } = await configure(place, svc.io.environment)
+async function checkSettings(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { sources, warnings } = await loadInstanceConfig(place, svc.io.environment)
   readSettings(ALL_SETTINGS, sources)
   const odd = warnings.filter((warning) => warning.includes('unknown key'))
   if (odd.length > 0) return { check: 'settings', status: 'note', detail: odd.join('; ') }
   return { check: 'settings', status: 'ok', detail: 'all can be read' }
 }
 
-async function checkTimeZone(place: Place, svc: Svc): Promise<Finding> {
-  const { settings, layout } = await configure(place, svc.io.environment)
-  const { timeZoneOf } = await import('../../core/schedule.ts')
+/** Keys that a backup without them has left out, and that the operator has not supplied since. */
+async function checkKeys({ layout: { env } }: InstanceLocation): Promise<DoctorFinding[]> {
+  const { missingKeys } = await import('../backup/settings-redaction.ts')
+  const text = await readText(env, ENV_MAX_BYTES).catch(() => '')
+  const missing = missingKeys(text, env)
+  if (missing.length === 0) return []
+  const detail = `${missing.join(', ')} left out of the backup that this instance was restored from`
+  return [{ check: 'keys', status: 'wrong', detail, next: `write them into ${env}` }]
+}
+
+async function checkTimeZone(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { settings, layout } = await loadInstanceConfig(place, svc.io.environment)
+  const { timeZoneOf } = await import('../../core/schedule/schedule.ts')
   try {
     return { check: 'time zone', status: 'ok', detail: timeZoneOf(settings.TZ) }
   } catch (error) {
@@ -136,7 +154,7 @@ async function checkTimeZone(place: Place, svc: Svc): Promise<Finding> {
 }
 
 /** The hard limit, to which Node raises itself. Other systems than Linux do not say it in a file. */
-async function checkDescriptors(): Promise<Finding> {
+async function checkDescriptors(): Promise<DoctorFinding> {
   const text = await readText('/proc/self/limits', 65_536).catch(() => '')
   const limit = /^Max open files\s+\S+\s+(\S+)/m.exec(text)?.[1]
   const isEnough = limit === undefined || limit === 'unlimited' || Number(limit) >= DESCRIPTORS
@@ -146,11 +164,11 @@ async function checkDescriptors(): Promise<Finding> {
 }
 
 /** Who agents are, what they can see and reach, and whether a cell can be made here. */
-async function checkAgents(place: Place, svc: Svc): Promise<Finding> {
-  const { sources } = await configure(place, svc.io.environment)
+async function checkAgents(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { sources } = await loadInstanceConfig(place, svc.io.environment)
   const settings = readSettings({ ...CELL_SETTINGS, AGENT_RUNTIME: RUNTIME_SETTINGS.AGENT_RUNTIME }, sources)
   const { describeCells } = await import('../../cell/describe.ts')
-  const { openCell } = await import('../../cell/open.ts')
+  const { openCell } = await import('../../cell/open-cell.ts')
   try {
     const cell = await openCell({ settings, ...place.layout })
     cell.close()
@@ -166,41 +184,41 @@ async function checkAgents(place: Place, svc: Svc): Promise<Finding> {
   return { check: 'agents', status: 'note', detail, next: 'remove SANDBOX=none and NETWORK=open from .env' }
 }
 
-async function examineStore(configured: Configured, nowMs: number): Promise<Finding[]> {
+async function runStoreChecks(configured: ConfiguredInstance, nowMs: number): Promise<DoctorFinding[]> {
   const { openEngine } = await import('../../store/index.ts')
-  const findings: Finding[] = []
+  const findings: DoctorFinding[] = []
   let engine: Engine | undefined
   findings.push(
     await attempt('store', async () => {
-      engine = await openEngine(storeOf(configured))
+      engine = await openEngine(storeAddress(configured))
       return checkStore(engine, configured)
     }),
   )
   if (!engine) return findings
   try {
-    if (!isWrong(findings)) findings.push(...(await examineRows(engine, configured, nowMs)))
+    if (!isWrong(findings)) findings.push(...(await runRowChecks(engine, configured, nowMs)))
     return findings
   } finally {
     await engine.close()
   }
 }
 
-async function checkStore(engine: Engine, { layout, settings }: Configured): Promise<Finding> {
+async function checkStore(engine: Engine, { layout, settings }: ConfiguredInstance): Promise<DoctorFinding> {
   if (settings.DATABASE_URL !== undefined) return { check: 'store', status: 'ok', detail: 'PostgreSQL answers' }
-  const { run } = await import('../../store/statement.ts')
-  const { rows } = await engine.read((tx) => run(tx, 'pragma quick_check(1)'))
-  const verdict = Object.values(rows[0] ?? {})[0]
+  const { query, text } = await import('../../store/statement.ts')
+  const [row] = await engine.read((tx) => query(tx, { quick_check: text }, 'pragma quick_check(1)'))
+  const verdict = row?.quick_check
   if (verdict === 'ok') return { check: 'store', status: 'ok', detail: `${layout.store} is sound` }
-  const detail = `${layout.store} is damaged: ${String(verdict)}`
+  const detail = `${layout.store} is damaged: ${verdict}`
   return { check: 'store', status: 'wrong', detail, next: 'restore it from a backup' }
 }
 
-async function examineRows(engine: Engine, configured: Configured, nowMs: number): Promise<Finding[]> {
+async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowMs: number): Promise<DoctorFinding[]> {
   const { name, layout, settings, sources } = configured
-  const { TABLES } = await import('../../daemons/host.ts')
+  const { PRODUCT_TABLES } = await import('../../daemons/tables.ts')
   const { pendingSteps } = await import('../../store/migrate.ts')
   const schema = await attempt('schema', async () => {
-    const behind = await pendingSteps(engine, TABLES)
+    const behind = await pendingSteps(engine, PRODUCT_TABLES)
     if (behind === 0) return { check: 'schema', status: 'ok', detail: 'up to date' }
     const detail = `${behind} steps behind this version`
     return {
@@ -212,9 +230,10 @@ async function examineRows(engine: Engine, configured: Configured, nowMs: number
   })
   if (schema.status === 'wrong') return [schema]
   const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)
-  const kept = await engine.read((tx) => readContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
-  const contents = { ...kept, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs }
-  const { checkModels } = await import('../model-checks.ts')
+  const kept = await engine.read((tx) => readStoreContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
+  const isShared = settings.DATABASE_URL !== undefined
+  const contents = { ...kept, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs, isShared }
+  const { checkModels } = await import('../doctor/model-checks.ts')
   const models = await attempt('models', () => checkModels(engine, configured))
-  return [schema, models, ...(await checkContents(contents))]
+  return [schema, models, ...(await checkStoreContents(contents))]
 }

@@ -1,17 +1,17 @@
 // The configuration as one YAML document, to a file or to stdout. Changes nothing.
 import { access, constants, realpath, stat } from 'node:fs/promises'
-import { diskCode, refuseDisk, writeAtomic } from '../../lib/atomic-file.ts'
+import { errnoCode, refuseDisk, writeAtomic } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { command } from '../command.ts'
+import { svcCommand } from '../command.ts'
 
 export const exportCommands = [
-  command({
+  svcCommand({
     usage: 'export <instance> [<file>]',
     about: 'write the configuration as one YAML document, to <file> (mode 0600) or stdout; never secrets or tokens',
     example: 'export demo config.yaml',
     run: async (svc, { file }) => {
       const [{ manifestVerbs }, { resources }] = [
-        await import('../../faces/yaml.ts'),
+        await import('../../faces/manifest/manifest-verbs.ts'),
         await import('../../resources/index.ts'),
       ]
       const text = await svc.call(manifestVerbs(resources).export, {})
@@ -31,7 +31,7 @@ async function replaceable(file: string): Promise<string> {
     await access(path, constants.W_OK)
     return path
   } catch (error) {
-    if (diskCode(error) === 'ENOENT') return file
+    if (errnoCode(error) === 'ENOENT') return file
     return refuseDisk(error, 'write', file)
   }
 }

@@ -1,12 +1,12 @@
 // Gates: how many newcomers a day may enter the folders that a glob names.
 import { onboardingGatesResource } from '../../resources/onboarding-gates.ts'
-import { command } from '../command.ts'
-import { wholeNumber } from '../number.ts'
+import { svcCommand } from '../command.ts'
+import { parseInteger } from '../input/integer-argument.ts'
 
 const gates = onboardingGatesResource.verbs
 
 export const gateCommands = [
-  command({
+  svcCommand({
     usage: 'gate <instance> list [--json]',
     about: 'show every gate',
     example: 'gate demo list',
@@ -21,17 +21,17 @@ export const gateCommands = [
         empty: 'no gates',
       }),
   }),
-  command({
+  svcCommand({
     usage: 'gate <instance> add <spec> <limit>',
     about: 'let up to <limit> newcomers a day into <spec>; a gate that is there gets the new limit',
     example: "gate demo add 'team/**' 10/day",
     run: async (svc, { spec, limit }) => {
-      const daily_limit = wholeNumber('limit', limit.replace(/\/day$/, ''))
+      const daily_limit = parseInteger('limit', limit.replace(/\/day$/, ''))
       await svc.call(gates.put, { spec, daily_limit })
       svc.print.line(`gate ${spec}: ${daily_limit}/day`)
     },
   }),
-  command({
+  svcCommand({
     usage: 'gate <instance> rm <spec>',
     about: 'remove a gate',
     example: "gate demo rm 'team/**'",
@@ -40,7 +40,7 @@ export const gateCommands = [
       svc.print.line(`removed gate ${spec}`)
     },
   }),
-  command({
+  svcCommand({
     usage: 'gate <instance> enable <spec>',
     about: 'open a gate',
     example: "gate demo enable 'team/**'",
@@ -49,7 +49,7 @@ export const gateCommands = [
       svc.print.line(`enabled gate ${spec}`)
     },
   }),
-  command({
+  svcCommand({
     usage: 'gate <instance> disable <spec>',
     about: 'close a gate and keep it',
     example: "gate demo disable 'team/**'",

@@ -74,7 +74,10 @@ suite('svc group set refuses', () => {
     'no value': [['main', 'model'], /<value> is missing\nhint: --unset takes model away/],
     'a value and --unset': [['main', 'model', 'x', '--unset'], /give a value or --unset, not both/],
     'a control character': [['main', 'model', 'a\u0007b'], /config.model must not contain control characters/],
-    'a command that is no list of texts': [['main', 'command', '[1]'], /command must be a line for a shell, or a JSON/],
+    'a command that is no list of texts': [
+      ['main', 'command', '[1]'],
+      /command must be a shell command line or a JSON/,
+    ],
     'tools that are none': [['main', 'tools', 'reply a/b'], /config.tools must be tool names/],
     'a list of tools that is not JSON': [['main', 'tools', '[reply'], /config.tools must be a list of tool names/],
     'open that is neither': [['main', 'open', 'yes'], /open must be true or false/],

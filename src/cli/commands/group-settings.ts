@@ -1,16 +1,16 @@
 // What a group is set to, and how one setting of it is changed. Budgets have their own command.
-import { GROUP_KEYS, type GroupKey, settingOf } from '../../core/group-settings.ts'
-import { nearest } from '../../lib/nearest.ts'
-import { cell } from '../../lib/print.ts'
+import { GROUP_KEYS, type GroupKey, settingOf } from '../../core/groups/group-settings.ts'
+import { cell } from '../../lib/command-line/print.ts'
 import { refuse } from '../../lib/refusal.ts'
+import { nearest } from '../../lib/text/nearest-word.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { RUNTIME_NAMES } from '../../runtimes/settings.ts'
-import { command, type Svc } from '../command.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
 
 const groups = groupsResource.verbs
 
 export const groupSettingCommands = [
-  command({
+  svcCommand({
     usage: 'group <instance> show <folder> [--json]',
     about: 'show what a group is set to; what is not set holds as the instance says',
     example: 'group demo show main',
@@ -30,7 +30,7 @@ export const groupSettingCommands = [
       )
     },
   }),
-  command({
+  svcCommand({
     usage: 'group <instance> set <folder> <key> [<value>] [--unset]',
     about: `change one setting of a group, from its next turn on; an empty value or --unset takes it away; keys: ${GROUP_KEYS.join(', ')}; runtimes: ${RUNTIME_NAMES.join(', ')}`,
     example: 'group demo set main runtime openai',
@@ -38,14 +38,14 @@ export const groupSettingCommands = [
   }),
 ]
 
-interface Typed {
+interface SetGroupArguments {
   readonly folder: string
   readonly key: GroupKey
   readonly value: string | undefined
   readonly unset: boolean
 }
 
-async function set(svc: Svc, { folder, key, value, unset }: Typed): Promise<void> {
+async function set(svc: SvcContext, { folder, key, value, unset }: SetGroupArguments): Promise<void> {
   if (unset && value !== undefined) refuse('invalid', 'give a value or --unset, not both')
   if (!unset && value === undefined) refuse('invalid', '<value> is missing', `--unset takes ${key} away`)
   if (key === 'runtime' && value) mustBeRuntime(value)

@@ -1,13 +1,14 @@
 // Groups and who administers them.
-import { describeRows } from '../../core/leftovers.ts'
-import { OPERATOR } from '../../core/membership.ts'
-import { ROOT } from '../../core/tiers.ts'
-import { parse } from '../../lib/parse.ts'
+
+import { OPERATOR_ROLE } from '../../core/access/policy.ts'
+import { ROOT_FOLDER } from '../../core/access/tiers.ts'
+import { describeReferences } from '../../core/groups/folder-references.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { parse } from '../../lib/text/schema-parser.ts'
 import { aclResource } from '../../resources/acl.ts'
 import { aclMembershipResource } from '../../resources/acl-membership.ts'
 import { groupsResource } from '../../resources/groups.ts'
-import { command, type Svc } from '../command.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
 
 const groups = groupsResource.verbs
 const acl = aclResource.verbs
@@ -16,7 +17,7 @@ const memberships = aclMembershipResource.verbs
 const EVERYTHING = '**'
 
 export const groupCommands = [
-  command({
+  svcCommand({
     usage: 'group <instance> list [--json]',
     about: 'print folder and name of every group, with a tab between',
     example: 'group demo list',
@@ -29,40 +30,40 @@ export const groupCommands = [
         header: false,
       }),
   }),
-  command({
+  svcCommand({
     usage: 'group <instance> add <jid> <folder> [--product|-p <name>] [--move]',
     about:
       'make a group with its folder and default tasks, and route the chat <jid> to it; --move in front of a route that leads it elsewhere',
     example: 'group demo add sandbox:lobby team --product support',
     run: (svc, { instance, jid, folder, product, move }) => add(svc, instance, { jid, folder, product, move }),
   }),
-  command({
+  svcCommand({
     usage: 'group <instance> rm <folder> [--purge] [--yes|-y]',
     about:
       'delete a group with its links, web routes and web hosts; --purge also deletes its routes, tasks, secrets, rules and grants, after a question unless --yes; its files stay',
     example: 'group demo rm team',
     run: (svc, { instance, folder, purge, yes }) => remove(svc, { instance, folder, purge, yes }),
   }),
-  command({
+  svcCommand({
     usage: 'group <instance> grant <sub> <pattern>',
     about: "let somebody administer the folders that a pattern names; '**' makes an operator",
     example: "group demo grant github:42 'team/**'",
     run: async (svc, { sub, pattern }) => {
       const { added } =
         pattern === EVERYTHING
-          ? await svc.call(memberships.add, { subject: sub, role: OPERATOR })
+          ? await svc.call(memberships.add, { subject: sub, role: OPERATOR_ROLE })
           : await svc.call(acl.grant, { principal: sub, action: 'admin', scope: pattern })
-      const granted = pattern === EVERYTHING ? `${sub} -> ${OPERATOR}` : `${sub} admin -> ${pattern}`
+      const granted = pattern === EVERYTHING ? `${sub} -> ${OPERATOR_ROLE}` : `${sub} admin -> ${pattern}`
       svc.print.line(added ? `granted ${granted}` : `${granted} is granted already; nothing changed`)
     },
   }),
-  command({
+  svcCommand({
     usage: 'group <instance> ungrant <sub> <pattern>',
     about: 'take a grant back',
     example: "group demo ungrant github:42 'team/**'",
     run: (svc, { sub, pattern }) => ungrant(svc, sub, pattern),
   }),
-  command({
+  svcCommand({
     usage: 'group <instance> grants [<sub>] [--json]',
     about: "show who administers what, or what one has; '**' is an operator",
     example: 'group demo grants github:42',
@@ -82,7 +83,7 @@ export const groupCommands = [
   }),
 ]
 
-interface Adding {
+interface AddGroupArguments {
   readonly jid: string
   readonly folder: string
   readonly product: string | undefined
@@ -90,11 +91,11 @@ interface Adding {
 }
 
 /** The folder first, so that no group is ever without one; it is checked before, so that none is left behind. */
-async function add(svc: Svc, instance: string, typed: Adding): Promise<void> {
+async function add(svc: SvcContext, instance: string, typed: AddGroupArguments): Promise<void> {
   const input = parse(groups.add.input, typed)
   const { jid, folder } = typed
   const { layout, host } = await svc.open()
-  const { bundledProducts, findProduct, setUpFolder } = await import('../../core/products.ts')
+  const { bundledProducts, findProduct, setUpFolder } = await import('../../core/groups/products.ts')
   const product =
     (await findProduct(bundledProducts, input.product)) ??
     refuse('not_found', `unknown product "${input.product}": looked for ${bundledProducts}/${input.product}/PRODUCT.md`)
@@ -112,14 +113,14 @@ async function add(svc: Svc, instance: string, typed: Adding): Promise<void> {
   tellRouting(svc, instance, typed, outcome)
   if (outcome.inherited)
     svc.print.warn(
-      `${folder} takes over what an earlier group of this name left: ${describeRows(outcome.inherited)}; ` +
+      `${folder} takes over what an earlier group of this name left: ${describeReferences(outcome.inherited)}; ` +
         `to start without it: svc group ${instance} rm ${folder} --purge, then add it again`,
     )
 }
 
 type Added = Awaited<ReturnType<typeof groups.add.run>>
 
-function tellRouting({ print }: Svc, instance: string, { jid, folder }: Adding, told: Added): void {
+function tellRouting({ print }: SvcContext, instance: string, { jid, folder }: AddGroupArguments, told: Added): void {
   if (told.shared_with !== undefined)
     print.warn(
       `${told.shared_with} has the same room name, so the route names the platform: ${told.match} -> ${folder}`,
@@ -136,30 +137,31 @@ function routeName({ id, seq, match, target }: { id: number; seq: number; match:
   return `route ${id} (seq ${seq}, ${match || 'every message'} -> ${target})`
 }
 
-interface Removing {
+interface RemoveGroupArguments {
   readonly instance: string
   readonly folder: string
   readonly purge: boolean
   readonly yes: boolean
 }
 
-async function remove(svc: Svc, { instance, folder, purge, yes }: Removing): Promise<void> {
-  if (purge && !yes && folder !== ROOT) await confirmPurge(svc, folder)
+async function remove(svc: SvcContext, { instance, folder, purge, yes }: RemoveGroupArguments): Promise<void> {
+  if (purge && !yes && folder !== ROOT_FOLDER) await confirmPurge(svc, folder)
   const { is_group, ends, stays } = await svc.call(groups.remove, { folder, purge })
   if (is_group) svc.print.line(`removed group ${folder}`)
-  if (ends.length > 0) svc.print.line(`ended with it: ${describeRows(ends)}`)
+  if (ends.length > 0) svc.print.line(`ended with it: ${describeReferences(ends)}`)
   if (stays.length === 0) return
-  if (purge) svc.print.line(`removed: ${describeRows(stays)}`)
-  else svc.print.line(`still there: ${describeRows(stays)}; svc group ${instance} rm ${folder} --purge removes them`)
+  if (purge) svc.print.line(`removed: ${describeReferences(stays)}`)
+  else
+    svc.print.line(`still there: ${describeReferences(stays)}; svc group ${instance} rm ${folder} --purge removes them`)
 }
 
 /** Shows what would go, and refuses unless the operator agrees. */
-async function confirmPurge({ call, io, print }: Svc, folder: string): Promise<void> {
+async function confirmPurge({ call, io, print }: SvcContext, folder: string): Promise<void> {
   const { ends, stays } = await call(groups.removal, { folder })
   const rows = [...ends, ...stays]
   if (!io.prompt)
     refuse('invalid', 'removing these rows needs an answer, and there is no terminal to ask at', 'repeat it with --yes')
-  if (rows.length > 0) print.say(`this also removes ${describeRows(rows)}`)
+  if (rows.length > 0) print.say(`this also removes ${describeReferences(rows)}`)
   const answer = await io.prompt(`remove ${folder}, and keep only its files? [y/N]`)
   if (!/^y(es)?$/i.test(answer.trim())) refuse('invalid', 'stopped: nothing was changed')
 }
@@ -171,7 +173,7 @@ interface Grant {
 }
 
 /** What `ungrant` could take back: whole rows of admin, and operators. */
-async function findGrants(svc: Svc): Promise<Grant[]> {
+async function findGrants(svc: SvcContext): Promise<Grant[]> {
   const rows = await svc.rows(acl.list, 'acl', {})
   const members = await svc.rows(memberships.list, 'acl_membership', {})
   const grants = [
@@ -179,7 +181,7 @@ async function findGrants(svc: Svc): Promise<Grant[]> {
       .filter((row) => row.action === 'admin' && row.effect === 'allow' && row.params === '' && row.predicate === '')
       .map(({ principal, scope, granted_at }) => ({ sub: principal, pattern: scope, granted_at })),
     ...members
-      .filter(({ role }) => role === OPERATOR)
+      .filter(({ role }) => role === OPERATOR_ROLE)
       .map(({ subject, added_at }) => ({ sub: subject, pattern: EVERYTHING, granted_at: added_at })),
   ]
   const text = ({ sub, pattern, granted_at }: Grant): string => `${sub}\t${pattern}\t${granted_at}`
@@ -187,11 +189,11 @@ async function findGrants(svc: Svc): Promise<Grant[]> {
 }
 
 /** An invite to `**` grants by a row where `grant` grants by a membership: whoever takes it back means both. */
-async function ungrant(svc: Svc, sub: string, pattern: string): Promise<void> {
+async function ungrant(svc: SvcContext, sub: string, pattern: string): Promise<void> {
   const asRow = (): Promise<void> => svc.call(acl.ungrant, { principal: sub, action: 'admin', scope: pattern })
   if (pattern !== EVERYTHING) await asRow()
   else {
-    const asMember = await wasThere(svc.call(memberships.remove, { subject: sub, role: OPERATOR }))
+    const asMember = await wasThere(svc.call(memberships.remove, { subject: sub, role: OPERATOR_ROLE }))
     if (!(await wasThere(asRow())) && !asMember) refuse('not_found', `${sub} is no operator`)
   }
   svc.print.line(`ungranted ${sub} ${pattern}`)

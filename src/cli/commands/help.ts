@@ -1,13 +1,13 @@
 // Help for one command, or the whole page.
-import { helpOn } from '../../lib/help.ts'
-import { command } from '../command.ts'
-import { SVC_PAGE } from '../help-page.ts'
+import { helpOn } from '../../lib/command-line/help.ts'
+import { svcCommand } from '../command.ts'
+import { SVC_HELP } from '../help-page.ts'
 
 export const helpCommands = [
-  command({
+  svcCommand({
     usage: 'help [<command>]',
     about: 'explain every command, or one',
     example: 'help token',
-    run: async ({ commands, print }, { command: noun }) => print.raw(await helpOn(SVC_PAGE, commands, noun)),
+    run: async ({ commands, print }, { command: noun }) => print.raw(await helpOn(SVC_HELP, commands, noun)),
   }),
 ]

@@ -1,7 +1,7 @@
-import { declaredWell } from '../../../test/support/declared-commands.ts'
-import { commands } from './index.ts'
+import { checkDeclaredCommands } from '../../../test/support/declared-commands.ts'
+import { svcCommands } from './index.ts'
 
 const READING =
-  /(?: list|^list|^version| grants| show | resolve| denied| rooms|^doctor|^model |^send |^messages |^audit |^channel | say | react )/
+  /(?: list|^list|^version| grants| show | resolve| denied| rooms|^doctor|^model |^send |^messages |^audit |^backup |^restore |^channel | say | react )/
 
-declaredWell('svc', commands, READING)
+checkDeclaredCommands('svc', svcCommands, READING)

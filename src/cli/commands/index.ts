@@ -1,7 +1,7 @@
 // The list of commands, in the order of help. Each is loaded only when it is typed.
-import type { Commands } from '../command.ts'
+import type { SvcCommands } from '../command.ts'
 
-export const commands: Commands = {
+export const svcCommands: SvcCommands = {
   start: async () => (await import('./start.ts')).startCommands,
   create: async () => (await import('./create.ts')).createCommands,
   list: async () => (await import('./list.ts')).listCommands,
@@ -31,6 +31,8 @@ export const commands: Commands = {
   'user-secret': async () => (await import('./secret.ts')).userSecretCommands,
   export: async () => (await import('./export.ts')).exportCommands,
   apply: async () => (await import('./apply.ts')).applyCommands,
+  backup: async () => (await import('./backup.ts')).backupCommands,
+  restore: async () => (await import('./backup.ts')).restoreCommands,
   bridge: async () => (await import('./bridge.ts')).bridgeCommands,
   version: async () => (await import('./version.ts')).versionCommands,
   completion: async () => (await import('./completion.ts')).completionCommands,

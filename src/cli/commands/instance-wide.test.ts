@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
-import { recordDenials } from '../../core/network-denials.ts'
+import { recordDenials } from '../../core/access/network-denials.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { sourceOf } from '../../lib/settings.ts'
-import { findInstance, openInstance } from '../instance.ts'
+import { findInstance, openInstance } from '../instance/instance.ts'
 
 onEveryEngine('svc gate', (engine) => {
   test('add, list, disable, enable, rm', async (t) => {
@@ -61,7 +61,7 @@ onEveryEngine('svc network', (engine) => {
     assert.deepEqual([refused.code, refused.stdout, refused.stderr], [1, '', `svc: ${sentence}\n`])
     const { stdout, stderr } = await cli.run('network demo allow team co.uk')
     assert.equal(stdout, 'team may reach co.uk\n')
-    assert.equal(stderr, 'warning: "co.uk" allows every name below it, and anybody can get one\n')
+    assert.equal(stderr, 'warning: "co.uk" allows every name below it, and anyone can register one\n')
     const manifest = (await cli.ok('export demo')).replace('target: co.uk', 'target: com')
     const applied = await cli.run('apply demo -', { stdin: manifest })
     assert.equal(applied.code, 1)
@@ -162,9 +162,9 @@ suite('svc network allow refuses', () => {
     ['main', '10.0.0.1', /not an IP address/],
     ['main', '[::1]', /not an IP address/],
     ['main', '0x7f000001', /not an IP address/],
-    ['main', '*.x.com', /must not hold a wildcard/],
-    ['main', '*', /must not hold a wildcard/],
-    ['main', 'x.com:443', /must not hold a port/],
+    ['main', '*.x.com', /must not contain a wildcard/],
+    ['main', '*', /must not contain a wildcard/],
+    ['main', 'x.com:443', /must not contain a port/],
     ['main', 'bücher.example', /ASCII form/],
     ['main', '', /target must not be empty/],
     ['nobody', 'x.com', /there is no group nobody/],

@@ -1,9 +1,9 @@
 // The instances on this machine, and whether each is being served.
 import { Refusal } from '../../lib/refusal.ts'
-import { command, type Svc } from '../command.ts'
-import type { Configured } from '../instance.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import type { ConfiguredInstance } from '../instance/instance.ts'
 
-interface Listed {
+interface ListedInstance {
   readonly name: string
   readonly directory: string
   /** Where it is served, else where it would be; nothing where its settings cannot be read. */
@@ -14,16 +14,16 @@ interface Listed {
 }
 
 export const listCommands = [
-  command({
+  svcCommand({
     usage: 'list [--json]',
     about:
       'show every instance below the data directory, where it listens, and whether a process of this machine serves it now',
     example: 'list',
     run: async (svc) => {
-      const { listInstances } = await import('../instance.ts')
+      const { listInstances } = await import('../instance/instance.ts')
       const { dir, names } = await listInstances(svc.io.environment)
-      const rows: Listed[] = []
-      for (const name of names) rows.push(await lookAt(svc, name))
+      const rows: ListedInstance[] = []
+      for (const name of names) rows.push(await inspectInstance(svc, name))
       svc.print.table({
         rows,
         columns: {
@@ -40,21 +40,24 @@ export const listCommands = [
   }),
 ]
 
-async function lookAt(svc: Svc, name: string): Promise<Listed> {
-  const [{ configure, placeOf }, { addressOf, servingProcesses }] = await Promise.all([
-    import('../instance.ts'),
-    import('../../daemons/presence.ts'),
+async function inspectInstance(svc: SvcContext, name: string): Promise<ListedInstance> {
+  const [{ loadInstanceConfig, locateInstance }, { urlOfProcess, servingProcesses }] = await Promise.all([
+    import('../instance/instance.ts'),
+    import('../../daemons/process/presence.ts'),
   ])
-  const place = placeOf(name, svc.io.environment)
+  const place = locateInstance(name, svc.io.environment)
   const processes = await servingProcesses(place.layout)
-  const known = processes?.map(addressOf).find((address) => address !== undefined)
-  const listen = known ?? (await configuredAddress(svc, () => configure(place, svc.io.environment)))
+  const known = processes?.map(urlOfProcess).find((address) => address !== undefined)
+  const listen = known ?? (await configuredAddress(svc, () => loadInstanceConfig(place, svc.io.environment)))
   const served = processes && processes.length > 0
   return { name, directory: place.layout.root, listen, served, processes: processes ?? [] }
 }
 
 /** One instance whose .env cannot be read does not hide the others. */
-async function configuredAddress(svc: Svc, read: () => Promise<Configured>): Promise<string | undefined> {
+async function configuredAddress(
+  svc: SvcContext,
+  read: () => Promise<ConfiguredInstance>,
+): Promise<string | undefined> {
   try {
     const { host, port } = (await read()).settings.WEB_LISTEN
     return `http://${host.includes(':') ? `[${host}]` : host}:${port}`

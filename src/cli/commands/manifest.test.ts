@@ -90,7 +90,7 @@ suite('svc apply', () => {
       missing: /cannot read \S+: it does not exist/,
       folder: /it is a directory/,
       fifo: /it is not a regular file/,
-      loop: /links go in a circle/,
+      loop: /links form a loop/,
       huge: /it is larger than 67108864 bytes/,
     }
     for (const [name, sentence] of Object.entries(cases)) {

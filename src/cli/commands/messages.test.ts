@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { type Cli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
-import { receive } from '../../core/inbound.ts'
-import { type InboxState, inbox } from '../../core/inbox.ts'
-import { type OpenHost, openHost } from '../../daemons/host.ts'
+import { run } from '../../../test/support/sql.ts'
+import { recordInbound } from '../../core/messages/inbound.ts'
+import { type InboxState, inbox } from '../../core/messages/inbox.ts'
+import { type OpenHost, openHost } from '../../daemons/process/host.ts'
 import { systemClock, systemRandom, timestamp } from '../../lib/clock.ts'
-import { parseDotenv } from '../../lib/dotenv.ts'
-import { run } from '../../store/statement.ts'
+import { parseDotenv } from '../../lib/text/dotenv.ts'
 
 async function openDemo({ root }: Cli): Promise<OpenHost> {
   const env = parseDotenv(readFileSync(join(root, '.env'), 'utf8'), '.env')
@@ -38,7 +38,7 @@ async function arrive(
   try {
     for (const { text, state, reason, folder = 'main' } of all)
       await host.engine.transaction(async (tx) => {
-        const { id, seq } = await receive(tx, speaking, {
+        const { id, seq } = await recordInbound(tx, speaking, {
           jid: 'telegram:1',
           sender: 'telegram:7',
           content: text,

@@ -1,46 +1,46 @@
 // What became of each message: it waits, it runs, or it has come to its one end (decision L14).
-import type { InboxState } from '../../core/inbox.ts'
-import type { MessageStory } from '../../core/message-states.ts'
-import { cell } from '../../lib/print.ts'
+import type { InboxState } from '../../core/messages/inbox.ts'
+import type { MessageDetails } from '../../core/messages/message-states.ts'
+import { cell } from '../../lib/command-line/print.ts'
 import { inboxResource } from '../../resources/inbox.ts'
-import { command, type Svc } from '../command.ts'
-import { type Only, tableOf } from '../message-table.ts'
-import { wholeNumber } from '../number.ts'
-import { uniqueId } from '../unique-id.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import { resolveIdPrefix } from '../input/id-prefix.ts'
+import { parseInteger } from '../input/integer-argument.ts'
+import { type MessageFilter, messageTable } from '../output/message-table.ts'
 
-type Answer = MessageStory['answers'][number]
+type Answer = MessageDetails['answers'][number]
 
 export const messagesCommands = [
-  command({
+  svcCommand({
     usage: 'messages <instance> [<folder>] [--state|-s <state>] [--limit|-n <n>] [--follow|-f] [--json]',
     about:
       'show what became of the messages that arrived, newest last; --state shows only those in it; --follow goes on, and shows each again at its end',
     example: 'messages demo main --state failed',
     run: async (svc, { folder, state, limit, follow }) => {
-      const only: Only = {
+      const only: MessageFilter = {
         folder,
         // The verb says which states there are.
         ...(state === undefined ? {} : { state: state as InboxState }),
-        ...(limit === undefined ? {} : { limit: wholeNumber('--limit', limit) }),
+        ...(limit === undefined ? {} : { limit: parseInteger('--limit', limit) }),
       }
-      if (follow) return (await import('../message-following.ts')).followMessages(svc, only)
+      if (follow) return (await import('../output/message-follower.ts')).followMessages(svc, only)
       const { messages } = await svc.call(inboxResource.verbs.states, only)
-      svc.print.table(tableOf(svc, messages, only))
+      svc.print.table(messageTable(svc, messages, only))
     },
   }),
-  command({
+  svcCommand({
     usage: 'messages <instance> show <id> [--json]',
     about:
       'show all that is known of one message: its turn, the whole answer and how far that got, what it cost; the beginning of the id will do',
     example: 'messages demo show 019c8a53-7f9e',
     run: async (svc, { id: typed }) => {
       const { ids } = await svc.call(inboxResource.verbs.ids, { prefix: typed })
-      showStory(svc, await svc.call(inboxResource.verbs.story, { id: uniqueId('message', typed, ids) }))
+      showStory(svc, await svc.call(inboxResource.verbs.story, { id: resolveIdPrefix('message', typed, ids) }))
     },
   }),
 ]
 
-function showStory(svc: Svc, story: MessageStory): void {
+function showStory(svc: SvcContext, story: MessageDetails): void {
   const { print } = svc
   const { turn, envelope, round, answers, costs } = story
   print.record(
@@ -91,7 +91,7 @@ function showStory(svc: Svc, story: MessageStory): void {
 }
 
 /** How far it got, and all of it as it was said, set in. */
-function showAnswer({ print }: Svc, { created_at, kind, chat, state, attempts, error, text }: Answer): void {
+function showAnswer({ print }: SvcContext, { created_at, kind, chat, state, attempts, error, text }: Answer): void {
   const tries = attempts > 1 ? ` after ${attempts} tries` : ''
   const fault = error === undefined ? '' : `: ${error}`
   print.line(cell(`answer of ${created_at} (${kind}) to ${chat}, ${state}${tries}${fault}`))

@@ -7,18 +7,24 @@ import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { suite, type TestContext, test } from 'node:test'
 import { agentDir } from '../../../test/support/agent-files.ts'
-import { answering, type ChatEndpoint, chatEndpoint, listing, refusing } from '../../../test/support/chat-endpoint.ts'
+import {
+  type ChatEndpoint,
+  chatEndpoint,
+  replyError,
+  replyModels,
+  replyWhole,
+} from '../../../test/support/chat-endpoint.ts'
 import { type Cli, demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 import { needs } from '../../../test/support/needs.ts'
-import { parseDotenv } from '../../lib/dotenv.ts'
+import { parseDotenv } from '../../lib/text/dotenv.ts'
 
 const KEY = 'sk-the-key-of-the-test'
 const MODELS = ['large', 'qwen3:32b', 'qwen3:8b', 'small']
 
 async function withModels(t: TestContext, models: readonly string[] = MODELS): Promise<ChatEndpoint> {
   const endpoint = await chatEndpoint(t)
-  endpoint.answer(listing(models, answering('Hello!')))
+  endpoint.answer(replyModels(models, replyWhole('Hello!')))
   return endpoint
 }
 
@@ -131,15 +137,18 @@ suite('svc model refuses, and writes nothing', () => {
     const cli = await demoCli(t)
     const endpoint = await chatEndpoint(t)
     const line = `model demo --base-url ${endpoint.url} --model qwen3 --key -`
-    const html = refusing(200, '<html>', { 'content-type': 'text/html' })
-    const unknown = listing(MODELS, refusing(404, { message: 'model "qwen3" not found, try pulling it first' }))
+    const html = replyError(200, '<html>', { 'content-type': 'text/html' })
+    const unknown = replyModels(MODELS, replyError(404, { message: 'model "qwen3" not found, try pulling it first' }))
     const cases: [Parameters<ChatEndpoint['answer']>[0], RegExp][] = [
-      [refusing(401, { message: `Incorrect API key provided: ${KEY}` }), /\/v1 does not accept the key \(401\)\n/],
+      [replyError(401, { message: `Incorrect API key provided: ${KEY}` }), /\/v1 does not accept the key \(401\)\n/],
       [unknown, /\/v1 has no model "qwen3"\nhint: it has qwen3:32b, qwen3:8b\n/],
-      [refusing(500, { message: `oops, not with ${KEY}` }), /\/v1 answers 500: oops, not with …\n/],
-      [refusing(400, { message: 'small does not support tools' }), /\/v1 answers 400: small does not support tools\n/],
+      [replyError(500, { message: `oops, not with ${KEY}` }), /\/v1 answers 500: oops, not with …\n/],
+      [
+        replyError(400, { message: 'small does not support tools' }),
+        /\/v1 answers 400: small does not support tools\n/,
+      ],
       [html, /\/v1 answers something that is not JSON \(text\/html\)\nhint: the URL usually ends with \/v1\n/],
-      [refusing(200, '{"ok":true}'), /\/v1 answers JSON without choices\n/],
+      [replyError(200, '{"ok":true}'), /\/v1 answers JSON without choices\n/],
     ]
     for (const [reply, sentence] of cases) {
       endpoint.answer(reply)
@@ -173,10 +182,10 @@ suite('svc model on a terminal', () => {
   test('asks for the URL, the key and the model, and narrows the list by what is typed', async (t) => {
     const cli = await demoCli(t)
     const endpoint = await chatEndpoint(t)
-    const wrong = refusing(401, { message: 'no' })
+    const wrong = replyError(401, { message: 'no' })
     endpoint.answer((response, asked) =>
       asked.headers.authorization === `Bearer ${KEY}`
-        ? listing(MODELS, answering('Hello!'))(response, asked)
+        ? replyModels(MODELS, replyWhole('Hello!'))(response, asked)
         : wrong(response, asked),
     )
     const typed = ['99', '8', 'nonsense', endpoint.url, 'sk-wrong', KEY, 'qwen', '1']
@@ -198,8 +207,8 @@ suite('svc model on a terminal', () => {
   test('an endpoint without a list of models is asked by name, and one that is not there ends the questions', async (t) => {
     const cli = await demoCli(t)
     const endpoint = await chatEndpoint(t)
-    const hello = answering('Hello!')
-    const unlisted = refusing(404, 'no such page')
+    const hello = replyWhole('Hello!')
+    const unlisted = replyError(404, 'no such page')
     endpoint.answer((response, asked) => (asked.url.endsWith('/models') ? unlisted : hello)(response, asked))
     const { code, stderr } = await cli.run('model demo', { typed: ['8', endpoint.url, 'mine'] })
     assert.equal(code, 0, stderr)

@@ -1,20 +1,20 @@
 // The model of an instance or of one folder: set, shown and tested with a real call.
-import { groups } from '../../core/groups.ts'
-import { misuse } from '../../lib/program.ts'
+import { groups } from '../../core/groups/groups.ts'
+import { throwUsageError } from '../../lib/command-line/program.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { RuntimeName } from '../../runtimes/settings.ts'
-import { command, type Svc } from '../command.ts'
-import { type ModelAnswers, readKey, runtimeOf, wantedModel, withWanted } from '../model-choice.ts'
-import { type ModelConfig, readModelConfig } from '../model-config.ts'
-import type { TestAnswer } from '../model-endpoint.ts'
-import { modelFaults } from '../model-faults.ts'
-import { askModel, questionsOf } from '../model-questions.ts'
-import { stdinText } from '../stdin.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import { readStdinText } from '../input/stdin.ts'
+import type { ModelTestResult } from '../model/model-api.ts'
+import { type ModelConfig, readModelConfig } from '../model/model-config.ts'
+import { modelFaults } from '../model/model-faults.ts'
+import { promptForModel, terminalPrompter } from '../model/model-prompts.ts'
+import { applyWantedModel, chooseRuntime, type ModelAnswers, readKey, resolveModel } from '../model/model-selection.ts'
 
 const KEY_MAX_BYTES = 65_536
 
 export const modelCommands = [
-  command({
+  svcCommand({
     usage:
       'model <instance> [<folder>] [--runtime <name>] [--base-url <url>] [--model <name>] [--key <source>] [--command <program>] [--no-test] [--json]',
     about:
@@ -25,25 +25,25 @@ export const modelCommands = [
       await setModel(svc, folder, answers, !noTest)
     },
   }),
-  command({
+  svcCommand({
     usage: 'model <instance> show [--json]',
     about: 'show runtime, endpoint and model of the instance and where each is set; a key only as set',
     example: 'model demo show',
     run: async (svc) => showModel(svc, await current(svc)),
   }),
-  command({
+  svcCommand({
     usage: 'model <instance> test [--json]',
     about: 'make one real call with the model of the instance and show the answer and the time',
     example: 'model demo test',
     run: async (svc) => showTest(svc, await current(svc)),
   }),
-  command({
+  svcCommand({
     usage: 'model <instance> <folder> show [--json]',
     about: 'show the model that runs of a folder use',
     example: 'model demo main show',
     run: async (svc, { folder }) => showModel(svc, await current(svc, folder)),
   }),
-  command({
+  svcCommand({
     usage: 'model <instance> <folder> test [--json]',
     about: 'make one real call with the model that runs of a folder use',
     example: 'model demo main test',
@@ -51,7 +51,7 @@ export const modelCommands = [
   }),
 ]
 
-async function current(svc: Svc, folder?: string, runtime?: RuntimeName): Promise<ModelConfig> {
+async function current(svc: SvcContext, folder?: string, runtime?: RuntimeName): Promise<ModelConfig> {
   const { host, sources } = await svc.open()
   return host.engine.read(async (tx) => {
     if (folder !== undefined && !(await groups.find(tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
@@ -66,31 +66,36 @@ interface Flags extends Omit<ModelAnswers, 'key'> {
 }
 
 /** By flags where there are some; else by questions. */
-async function givenAnswers(svc: Svc, flags: Flags, folder: string | undefined): Promise<ModelAnswers> {
+async function givenAnswers(svc: SvcContext, flags: Flags, folder: string | undefined): Promise<ModelAnswers> {
   const { instance, key, ...answers } = flags
   if (key !== undefined && key !== '-')
-    misuse('a key on the command line stays in the history of the shell: --key - reads it from stdin')
-  if (key !== undefined) return { ...answers, key: readKey(await stdinText(svc.io.stdin, KEY_MAX_BYTES)) }
+    throwUsageError('a key on the command line stays in the history of the shell: --key - reads it from stdin')
+  if (key !== undefined) return { ...answers, key: readKey(await readStdinText(svc.io.stdin, KEY_MAX_BYTES)) }
   if (Object.values(answers).some((value) => value !== undefined)) return answers
-  const questions = questionsOf(svc)
+  const questions = terminalPrompter(svc)
   const place = `${instance}${folder === undefined ? '' : ` ${folder}`}`
   if (!questions || svc.print.json)
-    misuse(
+    throwUsageError(
       'nothing to set: questions need a terminal, so name the model by flags',
       `svc model ${place} --runtime openai --base-url http://127.0.0.1:11434/v1 --model <name>, with --key - where the endpoint wants a key`,
     )
   await current(svc, folder)
   questions.say(`Which model ${folder === undefined ? `do the agents of ${instance} use` : `does ${folder} use`}?\n`)
-  return askModel(questions, (runtime) => current(svc, folder, runtime))
+  return promptForModel(questions, (runtime) => current(svc, folder, runtime))
 }
 
-async function setModel(svc: Svc, folder: string | undefined, answers: ModelAnswers, isTested: boolean): Promise<void> {
-  const runtime = runtimeOf(answers, await current(svc, folder))
+async function setModel(
+  svc: SvcContext,
+  folder: string | undefined,
+  answers: ModelAnswers,
+  isTested: boolean,
+): Promise<void> {
+  const runtime = chooseRuntime(answers, await current(svc, folder))
   const before = await current(svc, folder, runtime)
-  const wanted = await wantedModel(runtime, answers, before)
-  const after = withWanted(before, wanted)
+  const wanted = await resolveModel(runtime, answers, before)
+  const after = applyWantedModel(before, wanted)
   const tested = isTested && runtime !== 'demo' ? await tryModel(svc, after) : undefined
-  const { writeFolderModel, writeInstanceModel } = await import('../model-write.ts')
+  const { writeFolderModel, writeInstanceModel } = await import('../model/model-writer.ts')
   const written =
     folder === undefined
       ? await writeInstanceModel(svc, wanted)
@@ -102,21 +107,21 @@ async function setModel(svc: Svc, folder: string | undefined, answers: ModelAnsw
 }
 
 /** Says what is going on: a model may have to be loaded first. */
-async function tryModel(svc: Svc, config: ModelConfig): Promise<TestAnswer> {
+async function tryModel(svc: SvcContext, config: ModelConfig): Promise<ModelTestResult> {
   const { host, layout } = await svc.open()
-  const { testModel } = await import('../model-test.ts')
+  const { testModel } = await import('../model/test-call.ts')
   if (svc.io.stderr.isTerminal) svc.print.say(`calling ${namesOf(config)} …`)
   return testModel(host, layout, config)
 }
 
-async function showTest(svc: Svc, config: ModelConfig): Promise<void> {
+async function showTest(svc: SvcContext, config: ModelConfig): Promise<void> {
   for (const warning of config.warnings) svc.print.warn(warning)
   const tested = await tryModel(svc, config)
   if (svc.print.json) svc.print.record({}, { ...described(config), ...tested })
   else sayTested(svc, config, tested)
 }
 
-function sayTested({ print }: Svc, config: ModelConfig, { answer, ms }: TestAnswer): void {
+function sayTested({ print }: SvcContext, config: ModelConfig, { answer, ms }: ModelTestResult): void {
   print.record({ [`${namesOf(config)} answers in ${(ms / 1000).toFixed(1)} s`]: answer }, undefined)
 }
 
@@ -131,7 +136,7 @@ function commandText(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-async function showModel(svc: Svc, config: ModelConfig): Promise<void> {
+async function showModel(svc: SvcContext, config: ModelConfig): Promise<void> {
   const { layout } = await svc.open()
   for (const warning of config.warnings) svc.print.warn(warning)
   const { groupDirs } = await import('../../core/layout.ts')

@@ -1,9 +1,9 @@
 // Network rules: which hosts a folder's agent may reach.
-import { DEFAULT_HOSTS, isDefaultRule } from '../../core/allowlist.ts'
-import { unallowable, wantedHost } from '../../core/network-denials.ts'
+import { DEFAULT_HOSTS, isDefaultRule } from '../../core/access/allowlist.ts'
+import { deniedHost, unallowableReason } from '../../core/access/network-denials.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { networkRulesResource } from '../../resources/network-rules.ts'
-import { command } from '../command.ts'
+import { svcCommand } from '../command.ts'
 
 const rules = networkRulesResource.verbs
 const ROOT = '(root)'
@@ -25,7 +25,7 @@ interface ListedRule {
 const DEFAULT_RULES: ListedRule[] = DEFAULT_HOSTS.map((target) => ({ folder: '', target, created_by: 'default' }))
 
 export const networkCommands = [
-  command({
+  svcCommand({
     usage: 'network <instance> allow <folder> <target>',
     about: `let a folder and those below it reach a host and its subdomains; '${ROOT}' is every folder`,
     example: 'network demo allow team api.example.com',
@@ -35,7 +35,7 @@ export const networkCommands = [
       if (warning !== undefined) svc.print.warn(warning)
     },
   }),
-  command({
+  svcCommand({
     usage: 'network <instance> deny <folder> <target>',
     about: 'take back the rule that lets a folder reach a host',
     example: 'network demo deny team api.example.com',
@@ -44,7 +44,7 @@ export const networkCommands = [
       svc.print.line(`removed the rule of ${folder} for ${target}`)
     },
   }),
-  command({
+  svcCommand({
     usage: 'network <instance> list [<folder>] [--json]',
     about: 'show every rule and the default hosts, or the rules of one folder alone',
     example: 'network demo list team',
@@ -64,7 +64,7 @@ export const networkCommands = [
       })
     },
   }),
-  command({
+  svcCommand({
     usage: 'network <instance> resolve <folder> [--json]',
     about: 'print every host that a folder may reach, with what it has from the folders above',
     example: 'network demo resolve team/support',
@@ -73,7 +73,7 @@ export const networkCommands = [
       svc.print.table({ rows: hosts, columns: { HOST: (host) => host }, empty: 'no hosts', header: false })
     },
   }),
-  command({
+  svcCommand({
     usage: 'network <instance> denied [<folder>] [--json]',
     about: 'show the hosts that agents asked for and were refused, newest first, and the command that allows each',
     example: 'network demo denied team',
@@ -89,7 +89,7 @@ export const networkCommands = [
           COUNT: (denial) => denial.count,
           LAST: (denial) => denial.last_at,
           'ALLOW WITH': (denial) =>
-            unallowable(denial) ?? `svc network ${instance} allow ${denial.folder} ${wantedHost(denial)}`,
+            unallowableReason(denial) ?? `svc network ${instance} allow ${denial.folder} ${deniedHost(denial)}`,
         },
         empty: 'nothing was refused',
       }),

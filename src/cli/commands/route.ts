@@ -1,9 +1,9 @@
 // Routes: which folder the messages of a chat go to.
-import { MATCH_KEYS, readTarget } from '../../core/routes.ts'
+import { MATCH_KEYS, parseRouteTarget } from '../../core/routing/routes.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { routesResource } from '../../resources/routes.ts'
-import { command, type Svc } from '../command.ts'
-import { wholeNumber } from '../number.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import { parseInteger } from '../input/integer-argument.ts'
 
 const routes = routesResource.verbs
 
@@ -21,7 +21,7 @@ function oneLine({ id, seq, match, target }: ShownRoute): string {
 }
 
 export const routeCommands = [
-  command({
+  svcCommand({
     usage: 'route <instance> list [--json]',
     about: 'show every route in the order in which they are tried: the first that matches decides',
     example: 'route demo list',
@@ -37,22 +37,22 @@ export const routeCommands = [
         empty: 'no routes',
       }),
   }),
-  command({
+  svcCommand({
     usage: 'route <instance> add <match> <target> [--seq|-s <n>]',
     about: `send the messages that fit to a folder; <match> is key=glob pairs (${MATCH_KEYS.join(', ')}), '' fits every message; lower --seq is tried first (0 unless said)`,
     example: "route demo add 'platform=sandbox room=lobby' main --seq -1",
     run: async (svc, { match, target, seq = '0' }) => {
-      const route = await svc.call(routes.create, { match, target, seq: wholeNumber('--seq', seq) })
+      const route = await svc.call(routes.create, { match, target, seq: parseInteger('--seq', seq) })
       svc.print.line(`added ${oneLine(route)}`)
-      await warnOfGhost(svc, route.target)
+      await warnOfMissingFolder(svc, route.target)
     },
   }),
-  command({
+  svcCommand({
     usage: 'route <instance> rm <id>',
     about: 'remove a route; <id> is what list and doctor show',
     example: 'route demo rm 3',
     run: async (svc, { id: typed }) => {
-      const id = wholeNumber('id', typed)
+      const id = parseInteger('id', typed)
       const known = (await svc.rows(routes.list, 'routes', {})).find((route) => route.id === id)
       await svc.call(routes.delete, { id })
       svc.print.line(`removed ${known ? oneLine(known) : `route ${id}`}`)
@@ -61,8 +61,8 @@ export const routeCommands = [
 ]
 
 /** A route may be written before its group; until then its messages reach no agent. */
-async function warnOfGhost(svc: Svc, target: string): Promise<void> {
-  const read = readTarget(target)
+async function warnOfMissingFolder(svc: SvcContext, target: string): Promise<void> {
+  const read = parseRouteTarget(target)
   if (read?.kind !== 'folder' || read.name.includes('{sender}')) return
   const { host } = await svc.open()
   if (await host.engine.read((tx) => groupsResource.table.find(tx, { folder: read.name }))) return

@@ -1,11 +1,18 @@
 // Rooms to try things in: whoever types is the people there, and the agents answer as on any platform.
 
-import { speakingOf } from '../../core/rounds.ts'
-import { entriesOf, reactInRoom, roomJid, type Said, sandboxRooms, sayInRoom } from '../../core/sandbox.ts'
-import { run as query } from '../../store/statement.ts'
-import { command, type Svc } from '../command.ts'
-import { wholeNumber } from '../number.ts'
-import { entryLines, entryRecord, type Following, followAnswer, followRoom } from '../sandbox-room.ts'
+import {
+  entriesOf,
+  postInRoom,
+  reactInRoom,
+  roomJid,
+  type SandboxReceipt,
+  sandboxRooms,
+} from '../../core/delivery/sandbox-rooms.ts'
+import { writeContextOf } from '../../core/turns/rounds.ts'
+import { integer, query, text } from '../../store/statement.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import { parseInteger } from '../input/integer-argument.ts'
+import { entryRecord, type FollowRoomOptions, followAnswer, followRoom, formatEntry } from '../output/sandbox-room.ts'
 
 const SHOWN = '100'
 const SHOWN_MAX = 10_000
@@ -13,39 +20,39 @@ const INTERRUPTED = 130
 const ENDED_WELL: readonly string[] = ['answered', 'silent', 'observed']
 
 export const sandboxCommands = [
-  command({
+  svcCommand({
     usage:
       'sandbox <instance> say <room> <person> <text> [--topic|-t <id>] [--mention|-m] [--reply-to|-r <id>] [--wait|-w] [--json]',
     about: 'be somebody in a room and say something; --wait prints what the agent answers',
     example: "sandbox demo say lobby mia 'What is new?' --wait",
     run: async (svc, { room, person, text, topic, mention, replyTo, wait }) => {
-      const said = await spoken(svc, (tx, speaking) =>
-        sayInRoom(tx, speaking, { room, person, content: text, topic, isMention: mention, replyTo }),
+      const said = await postToRoom(svc, (tx, speaking) =>
+        postInRoom(tx, speaking, { room, person, content: text, topic, isMention: mention, replyTo }),
       )
-      if (wait) return waited(svc, said)
+      if (wait) return waitForAnswer(svc, said)
       const { id, room: jid } = entryRecord(said.entry)
       if (svc.print.json) svc.print.record({}, { id, room: jid, message_id: said.messageId })
       else svc.print.line(`${person} said ${id} in ${jid}`)
       return 0
     },
   }),
-  command({
+  svcCommand({
     usage: 'sandbox <instance> react <room> <person> <id> <emoji> [--json]',
     about: 'be somebody in a room and react to a message of it',
     example: 'sandbox demo react lobby mia s2 👍',
     run: async (svc, { room, person, id, emoji }) => {
-      const said = await spoken(svc, (tx, speaking) => reactInRoom(tx, speaking, { room, person, id, emoji }))
+      const said = await postToRoom(svc, (tx, speaking) => reactInRoom(tx, speaking, { room, person, id, emoji }))
       if (svc.print.json) svc.print.record({}, { ...entryRecord(said.entry), message_id: said.messageId })
       else svc.print.line(`${person} gave ${emoji} to ${id}`)
     },
   }),
-  command({
+  svcCommand({
     usage: 'sandbox <instance> show <room> [--limit|-n <count>] [--follow|-f] [--json]',
     about: 'print what was said in a room, with ids, reactions, pins and edits; --follow goes on until Ctrl-C',
     example: 'sandbox demo show lobby --follow',
     run: async (svc, { room, limit = SHOWN, follow }) => {
       const [jid, { host }] = [roomJid(room), await svc.open()]
-      const count = Math.min(Math.max(wholeNumber('--limit', limit), 1), SHOWN_MAX)
+      const count = Math.min(Math.max(parseInteger('--limit', limit), 1), SHOWN_MAX)
       const { entries, about } = await host.engine.read(async (tx) => ({
         entries: await entriesOf(tx, jid, { limit: count }),
         about: await sandboxRooms.find(tx, { jid }),
@@ -56,20 +63,25 @@ export const sandboxCommands = [
       for (const prompt of svc.print.json ? [] : (about?.prompts ?? [])) svc.print.say(`prompt: ${prompt.title}`)
       if (about?.is_typing && !svc.print.json) svc.print.say('… the agent is typing')
       if (entries.length === 0 && !svc.print.json) svc.print.say(`nothing was said in ${jid}`)
-      if (follow) await followRoom(host, jid, entries.at(-1)?.seq ?? 0, following(svc))
+      if (follow) await followRoom(host, jid, entries.at(-1)?.seq ?? 0, followOptions(svc))
     },
   }),
-  command({
+  svcCommand({
     usage: 'sandbox <instance> rooms [--json]',
     about: 'list the rooms in which something was said',
     example: 'sandbox demo rooms',
     run: async (svc) => {
       const { host } = await svc.open()
-      const { rows } = await host.engine.read((tx) =>
-        query(tx, 'select jid, count(*) as said, max(created_at) as at from sandbox_entries group by jid order by jid'),
+      const rows = await host.engine.read((tx) =>
+        query(
+          tx,
+          { room: text, messages: integer, last_at: text },
+          `select jid as room, count(*) as messages, max(created_at) as last_at from sandbox_entries
+           group by jid order by jid`,
+        ),
       )
       svc.print.table({
-        rows: rows.map(({ jid, said, at }) => ({ room: String(jid), messages: Number(said), last_at: String(at) })),
+        rows,
         columns: {
           ROOM: ({ room }) => room,
           MESSAGES: ({ messages }) => messages,
@@ -82,23 +94,23 @@ export const sandboxCommands = [
 ]
 
 type Speak = (
-  tx: Parameters<typeof sayInRoom>[0],
-  speaking: Parameters<typeof sayInRoom>[1],
-) => ReturnType<typeof sayInRoom>
+  tx: Parameters<typeof postInRoom>[0],
+  speaking: Parameters<typeof postInRoom>[1],
+) => ReturnType<typeof postInRoom>
 
-async function spoken(svc: Svc, speak: Speak): Promise<Said> {
+async function postToRoom(svc: SvcContext, speak: Speak): Promise<SandboxReceipt> {
   const { host } = await svc.open()
-  const speaking = speakingOf(host)
+  const speaking = writeContextOf(host)
   const said = await host.engine.transaction((tx) => speak(tx, speaking))
   host.signals.emit()
   return said
 }
 
 /** Exit code 0 where it came to a good end. */
-async function waited(svc: Svc, said: Said): Promise<number> {
+async function waitForAnswer(svc: SvcContext, said: SandboxReceipt): Promise<number> {
   const { host, name } = await svc.open()
   const answers: object[] = []
-  const { signal, show } = following(svc)
+  const { signal, show } = followOptions(svc)
   const end = await followAnswer(host, said, {
     signal,
     show: (entry) => (svc.print.json ? void answers.push(entryRecord(entry)) : show(entry)),
@@ -116,11 +128,11 @@ async function waited(svc: Svc, said: Said): Promise<number> {
   return ENDED_WELL.includes(state) ? 0 : 1
 }
 
-function shower(svc: Svc): Following['show'] {
-  return (entry) => svc.print.line(svc.print.json ? JSON.stringify(entryRecord(entry)) : entryLines(entry))
+function shower(svc: SvcContext): FollowRoomOptions['show'] {
+  return (entry) => svc.print.line(svc.print.json ? JSON.stringify(entryRecord(entry)) : formatEntry(entry))
 }
 
-function following(svc: Svc): Following {
+function followOptions(svc: SvcContext): FollowRoomOptions {
   const stop = new AbortController()
   void svc.io.stopped().then(() => stop.abort())
   return { signal: stop.signal, show: shower(svc) }

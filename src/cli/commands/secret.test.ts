@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { after, suite, test } from 'node:test'
 import { type Cli, demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
-import { secretContext } from '../../core/secrets.ts'
+import { secretContext } from '../../core/secrets/secrets.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { sourceOf } from '../../lib/settings.ts'
 import { secretsResource } from '../../resources/secrets.ts'
-import { findInstance, openInstance } from '../instance.ts'
+import { findInstance, openInstance } from '../instance/instance.ts'
 
 /** What the store holds, opened: no command shows it. */
 async function storedSecret(cli: Cli, scope_kind: 'folder' | 'user', owner: string, key: string): Promise<string> {

@@ -7,16 +7,16 @@ import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { demoCli, testCli } from '../../../test/support/cli.ts'
 import { needs } from '../../../test/support/needs.ts'
-import { completed, SHELLS } from '../../../test/support/shell-completion.ts'
+import { completeInShell, SHELLS } from '../../../test/support/shell-completion.ts'
 import { DAEMON_NAMES } from '../../daemons/settings.ts'
-import { helpText } from '../help-text.ts'
-import { commands } from './index.ts'
+import { svcHelpText } from '../help-text.ts'
+import { svcCommands } from './index.ts'
 
 test('the page of help is the file that the front prints, with every command and an example of each', async () => {
-  const page = await helpText()
+  const page = await svcHelpText()
   const file = readFileSync(new URL('../../../bin/help.txt', import.meta.url), 'utf8')
   assert.equal(file, page, 'npm run golden writes it')
-  for (const load of Object.values(commands))
+  for (const load of Object.values(svcCommands))
     for (const { usage, example } of await load())
       assert.ok(page.includes(`  svc ${usage}\n`) && page.includes(`$ svc ${example}\n`))
 })
@@ -25,7 +25,7 @@ test('help explains one command, and finds the one that was meant', async (t) =>
   const cli = testCli(t)
   assert.match(await cli.ok('help gate'), /^usage: svc gate <instance> list \[--json\]\n/)
   assert.equal(await cli.ok('gate --help'), await cli.ok('help gate'))
-  assert.equal(await cli.ok('help'), await helpText())
+  assert.equal(await cli.ok('help'), await svcHelpText())
   const wrong = await cli.run('help gaet')
   assert.deepEqual([wrong.code, wrong.stderr], [1, 'svc: unknown command "gaet"; did you mean gate?\n'])
 })
@@ -55,7 +55,7 @@ suite('completion', () => {
       writeFileSync(script, await cli.ok(`completion ${shell}`))
       const env = { SVC_DATA_DIR: cli.dir }
       for (const [line, words] of Object.entries(asked))
-        assert.equal(completed(shell, line, { script, fn: '_svc', env }), words, line)
+        assert.equal(completeInShell(shell, line, { script, fn: '_svc', env }), words, line)
     })
   }
   test('of another shell is refused', async (t) => {
@@ -95,7 +95,7 @@ suite('svc bearer', () => {
       'bearer demo github:1 --folder ../x': /folder must be names/,
       'bearer demo github:1 --folder nobody': /there is no group nobody/,
       'bearer demo github:1 --ttl 1y': /must be a duration/,
-      'bearer demo github:1 --ttl 0': /lasts from 1 second/,
+      'bearer demo github:1 --ttl 0': /must be from 1 second/,
     }
     for (const [line, sentence] of Object.entries(cases)) {
       const { code, stdout, stderr } = await cli.run(line)
@@ -119,7 +119,7 @@ suite('svc serve', () => {
     const cli = await demoCli(t)
     const { code, stderr } = await cli.run('serve demo webdd')
     assert.equal(code, 1)
-    assert.match(stderr, /there is no daemon "webdd"; did you mean webd\?/)
+    assert.match(stderr, /unknown daemon "webdd"; did you mean webd\?/)
   })
 })
 
@@ -159,7 +159,7 @@ suite('--port', () => {
     '65536': /--port must be from 0 to 65535, not 65536/,
     '-1': /--port must be from 0 to 65535, not -1/,
     http: /--port must be a whole number, not "http"/,
-    '65535': /there is no port 65536 for routd/,
+    '65535': /the port of routd would be 65536, above 65535/,
   }))
     test(`refuses ${typed}`, async (t) => {
       const cli = await demoCli(t)

@@ -3,40 +3,47 @@ import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import type { Source } from '../../lib/settings.ts'
-import { command, type Svc } from '../command.ts'
-import { shellQuoted } from '../shell-quoted.ts'
-import type { StartLinks } from '../start-links.ts'
+import type { SettingSource } from '../../lib/settings.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import type { StartLinks } from '../link/start-links.ts'
+import { shellQuote } from '../output/shell-quote.ts'
 import { runDaemons } from './serve.ts'
 
 const INSTANCE = 'demo'
 
 export const startCommands = [
-  command({
+  svcCommand({
     usage: 'start [--port|-p <n>]',
     about: `make an instance ${INSTANCE} in .svc/ of the checkout, once, serve it, and print links to try; what npm start runs; --port is where it listens`,
     example: 'start --port 9000',
     run: async (svc, { port: typed }) => {
-      const [{ placeOf }, { DEFAULT_PRODUCT, makeInstance, mustFindProduct }, { startLinks }, { readPort, withPort }] =
-        await Promise.all([
-          import('../instance.ts'),
-          import('../new-instance.ts'),
-          import('../start-links.ts'),
-          import('../port-flag.ts'),
-        ])
-      const port = typed === undefined ? undefined : readPort(typed)
+      const [
+        { locateInstance },
+        { DEFAULT_PRODUCT, createInstance, mustFindProduct },
+        { mintStartLinks },
+        { parsePortFlag, withPort },
+      ] = await Promise.all([
+        import('../instance/instance.ts'),
+        import('../instance/create-instance.ts'),
+        import('../link/start-links.ts'),
+        import('../input/port-flag.ts'),
+      ])
+      const port = typed === undefined ? undefined : parsePortFlag(typed)
       const root = svc.io.environment.get('SVC_DATA_DIR') || demoRoot()
       const environment = within(root, port, svc.io.environment)
       const product = await mustFindProduct(DEFAULT_PRODUCT)
-      const made = await makeInstance(placeOf(INSTANCE, environment), product, { environment, clock: svc.io.clock })
-      const { configured, group } = made
+      const made = await createInstance(locateInstance(INSTANCE, environment), product, {
+        environment,
+        clock: svc.io.clock,
+      })
+      const { configured, isGroupNew } = made
       for (const warning of configured.warnings) svc.print.warn(warning)
-      svc.print.line(`${group ? 'made' : 'found'} the instance ${INSTANCE} in ${configured.layout.root}`)
+      svc.print.line(`${isGroupNew ? 'made' : 'found'} the instance ${INSTANCE} in ${configured.layout.root}`)
       await runDaemons(svc, withPort(configured, port), {
         daemons: [],
         onReady: async (host, door = '') => {
           try {
-            showNext(svc, root, await startLinks(host, door))
+            showNext(svc, root, await mintStartLinks(host, door))
           } catch (error) {
             // A folder of the operator's may have these names: it serves all the same.
             if (!(error instanceof Refusal)) throw error
@@ -60,7 +67,7 @@ function isInstalled(): boolean {
 }
 
 /** A new instance is told its port for good; one that is there has its own file. */
-function within(root: string, port: number | undefined, { name, get }: Source): Source {
+function within(root: string, port: number | undefined, { name, get }: SettingSource): SettingSource {
   const listen = (): string | undefined =>
     port === undefined
       ? get('WEB_LISTEN')
@@ -68,7 +75,7 @@ function within(root: string, port: number | undefined, { name, get }: Source): 
   return { name, get: (key) => (key === 'SVC_DATA_DIR' ? root : key === 'WEB_LISTEN' ? listen() : get(key)) }
 }
 
-function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): void {
+function showNext({ print }: SvcContext, root: string, { chat, hook }: StartLinks): void {
   // In its checkout npx finds the command; elsewhere it would find another package.
   const [svc, where] = isInstalled()
     ? ['svc', '']
@@ -90,7 +97,7 @@ function showNext({ print }: Svc, root: string, { chat, hook }: StartLinks): voi
     '',
     `A real model instead of the built-in demo, and links of your own${where}:`,
     '',
-    `  export SVC_DATA_DIR=${shellQuoted(root)}`,
+    `  export SVC_DATA_DIR=${shellQuote(root)}`,
     `  ${svc} model ${INSTANCE}`,
     `  ${svc} token ${INSTANCE} issue chat main`,
     `  ${svc} send ${INSTANCE} main 'What can you do?' --wait`,

@@ -1,9 +1,9 @@
 // Scheduled tasks: prompts that fire by themselves.
-import type { TaskRunLog } from '../../core/tasks.ts'
+import type { TaskRunLog } from '../../core/schedule/tasks.ts'
 import { scheduledTasksResource } from '../../resources/scheduled-tasks.ts'
-import { command, type Svc } from '../command.ts'
-import { cut, oneLine } from '../message-table.ts'
-import { uniqueId } from '../unique-id.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import { resolveIdPrefix } from '../input/id-prefix.ts'
+import { collapseWhitespace, truncateColumns } from '../output/message-table.ts'
 
 const tasks = scheduledTasksResource.verbs
 
@@ -11,7 +11,7 @@ const PROMPT_WIDTH = 60
 const RESULT_WIDTH = 100
 
 export const taskCommands = [
-  command({
+  svcCommand({
     usage: 'task <instance> list [--json]',
     about: 'show every scheduled task: when it runs, where it speaks, and what its turns may do (reach)',
     example: 'task demo list',
@@ -27,30 +27,30 @@ export const taskCommands = [
           CRON: ({ cron = '-' }) => cron,
           NEXT_RUN: ({ next_run = '-' }) => next_run,
           REACH: ({ reach = 'all' }) => reach,
-          PROMPT: ({ prompt }) => cut(oneLine(prompt), PROMPT_WIDTH),
+          PROMPT: ({ prompt }) => truncateColumns(collapseWhitespace(prompt), PROMPT_WIDTH),
         },
         empty: 'no tasks',
       }),
   }),
-  command({
+  svcCommand({
     usage: 'task <instance> show <id> [--json]',
     about: 'show one task with its next runs and how the last ones went; the beginning of the id will do',
     example: 'task demo show main-mem-0',
     run: async (svc, { id }) => show(svc, await find(svc, id)),
   }),
-  command({
+  svcCommand({
     usage: 'task <instance> pause <id>',
     about: 'stop a task from firing, and keep it',
     example: 'task demo pause main-mem-0',
     run: (svc, { id }) => move(svc, id, 'paused'),
   }),
-  command({
+  svcCommand({
     usage: 'task <instance> resume <id>',
     about: 'let a paused task fire again, from its next slot on',
     example: 'task demo resume main-mem-0',
     run: (svc, { id }) => move(svc, id, 'active'),
   }),
-  command({
+  svcCommand({
     usage: 'task <instance> run <id>',
     about: 'fire a task once, now; its schedule stays as it is, and a paused one stays paused',
     example: 'task demo run main-mem-0',
@@ -61,7 +61,7 @@ export const taskCommands = [
       svc.print.say(`svc messages ${instance} show ${message_id} tells what became of it`)
     },
   }),
-  command({
+  svcCommand({
     usage: 'task <instance> rm <id>',
     about: 'remove a task and the log of its runs for good',
     example: 'task demo rm main-mem-0',
@@ -73,16 +73,16 @@ export const taskCommands = [
   }),
 ]
 
-async function find(svc: Svc, typed: string): Promise<string> {
+async function find(svc: SvcContext, typed: string): Promise<string> {
   const rows = await svc.rows(tasks.list, 'scheduled_tasks', {})
-  return uniqueId(
+  return resolveIdPrefix(
     'task',
     typed,
     rows.map(({ id }) => id),
   )
 }
 
-async function move(svc: Svc, typed: string, to: 'active' | 'paused'): Promise<void> {
+async function move(svc: SvcContext, typed: string, to: 'active' | 'paused'): Promise<void> {
   const id = await find(svc, typed)
   const statusOf = async (): Promise<string> => (await svc.call(tasks.show, { id })).task.status
   const before = await statusOf()
@@ -91,7 +91,7 @@ async function move(svc: Svc, typed: string, to: 'active' | 'paused'): Promise<v
   svc.print.line(after === before ? `task ${id} is ${before}; nothing changed` : `task ${id}: ${before} -> ${after}`)
 }
 
-async function show(svc: Svc, id: string): Promise<void> {
+async function show(svc: SvcContext, id: string): Promise<void> {
   const { print } = svc
   const shown = await svc.call(tasks.show, { id })
   const { task, next_runs, runs } = shown
@@ -117,7 +117,7 @@ async function show(svc: Svc, id: string): Promise<void> {
       RUN_AT: ({ run_at }) => run_at,
       STATUS: ({ status }) => status,
       MS: ({ duration_ms }) => duration_ms,
-      RESULT: ({ result, error }) => cut(oneLine(error ?? result ?? '-'), RESULT_WIDTH),
+      RESULT: ({ result, error }) => truncateColumns(collapseWhitespace(error ?? result ?? '-'), RESULT_WIDTH),
     },
     empty: 'it has not run yet',
   })

@@ -1,19 +1,19 @@
 // Route tokens: links where others post to a folder. The raw token is shown once, when it is minted.
-import { defaultReach, type Reach } from '../../core/reach.ts'
-import { parseScheme } from '../../core/signatures.ts'
+import { defaultReach, type Reach } from '../../core/access/reach.ts'
+import { parseSignatureScheme } from '../../core/links/webhook-signatures.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
-import { command, type Svc } from '../command.ts'
-import { stdinText } from '../stdin.ts'
+import { type SvcContext, svcCommand } from '../command.ts'
+import { readStdinText } from '../input/stdin.ts'
 
 const tokens = routeTokensResource.verbs
 
-function showMinted(svc: Svc, { jid, token, url }: { jid: string; token: string; url: string }): void {
+function showMinted(svc: SvcContext, { jid, token, url }: { jid: string; token: string; url: string }): void {
   svc.print.record({ jid, token, url }, { jid, token, url })
 }
 
 export const tokenCommands = [
-  command({
+  svcCommand({
     usage: 'token <instance> issue chat <folder> [<suffix>] [--context|-c <text>] [--tools <reach>]',
     about:
       'mint a chat link to a folder; <suffix> sets its chat apart, --context tells the agent what it is for, --tools (chat, work, all) what visitors may have it do',
@@ -24,7 +24,7 @@ export const tokenCommands = [
         await svc.call(tokens.issue_chat, { target_folder: folder, jid_suffix: suffix, context, ...toolsOf(reach) }),
       ),
   }),
-  command({
+  svcCommand({
     usage:
       'token <instance> issue webhook <folder> <source> [<suffix>] [--context|-c <text>] [--tools <reach>] [--verify <scheme>] [--verify-secret <v>]',
     about:
@@ -37,12 +37,12 @@ export const tokenCommands = [
           refuse('invalid', '--verify-secret needs --verify, which says how requests are signed')
         return showMinted(svc, await svc.call(tokens.issue_hook, input))
       }
-      parseScheme(verify)
+      parseSignatureScheme(verify)
       const verify_secret = await secretOf(svc, verifySecret)
       showMinted(svc, await svc.call(tokens.issue_verified, { ...input, verify, verify_secret }))
     },
   }),
-  command({
+  svcCommand({
     usage: 'token <instance> list [<folder>] [--json]',
     about:
       'show every link, or those that a folder owns or that deliver to it, newest first; never the tokens; --json counts what they took, refused and store',
@@ -63,7 +63,7 @@ export const tokenCommands = [
         empty: folder === undefined ? 'no tokens' : `no tokens of ${folder}`,
       }),
   }),
-  command({
+  svcCommand({
     usage: 'token <instance> revoke <jid> [<owner_folder>]',
     about: 'end every link of a JID at once; with <owner_folder>, only if that folder owns it',
     example: 'token demo revoke web:main/site',
@@ -83,15 +83,15 @@ function toolsOf(reach: string | undefined): { tools?: Reach } {
 const SECRET_MAX_BYTES = 65_536
 
 /** What the sender signs with. Never from the command line itself, which a shell writes down and every user can see. */
-async function secretOf({ io }: Svc, said: string | undefined): Promise<string> {
-  if (said === '-') return (await stdinText(io.stdin, SECRET_MAX_BYTES)).replace(/\r?\n$/, '')
+async function secretOf({ io }: SvcContext, said: string | undefined): Promise<string> {
+  if (said === '-') return (await readStdinText(io.stdin, SECRET_MAX_BYTES)).replace(/\r?\n$/, '')
   const hint = '--verify-secret - reads it from stdin'
   if (said !== undefined) refuse('invalid', 'a secret on the command line would stay in the history of the shell', hint)
   if (!io.ask) refuse('invalid', '--verify needs the secret that the sender signs with', hint)
   return io.ask('the secret that the sender signs with')
 }
 
-async function mustOwn(svc: Svc, jid: string, folder: string): Promise<void> {
+async function mustOwn(svc: SvcContext, jid: string, folder: string): Promise<void> {
   const owned = (await svc.rows(tokens.list_of, 'tokens', { folder })).filter((token) => token.owner_folder === folder)
   if (!owned.some((token) => token.jid === jid)) refuse('not_found', `${folder} owns no token at ${jid}`)
 }

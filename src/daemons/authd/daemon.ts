@@ -1,13 +1,13 @@
-// Who is who: the keys that sign bearers, and the sessions.
-import { ensureSigningKey, publicKeys } from '../../core/bearers.ts'
-import { daemon } from '../daemon.ts'
+// authd: signs bearer tokens and serves the public keys and the sessions.
+import { ensureSigningKey, publicKeys } from '../../core/access/bearers.ts'
+import { defineDaemon } from '../daemon.ts'
 
-export const authd = daemon({
+export const authd = defineDaemon({
   name: 'authd',
-  about: 'signs bearers and keeps the keys',
+  about: 'signs bearer tokens',
   start: async ({ host, app }) => {
     await ensureSigningKey(host)
-    // Hand-written: it has no row. Others check bearers with it, so it is public.
+    // Public, so that other programs can verify bearers.
     app.get('/v1/keys', async (c) => c.json(await publicKeys(host), 200, { 'Cache-Control': 'public, max-age=300' }))
   },
 })

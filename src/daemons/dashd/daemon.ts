@@ -1,7 +1,7 @@
-// The operator's dashboard.
-import { daemon } from '../daemon.ts'
+// dashd: the dashboard of operators.
+import { defineDaemon } from '../daemon.ts'
 
-export const dashd = daemon({
+export const dashd = defineDaemon({
   name: 'dashd',
-  about: 'shows the instance to its operators',
+  about: 'dashboard for operators',
 })

@@ -1,14 +1,14 @@
-// The gate of the agents: their tools, on a socket for each folder.
-import { agentTools } from '../agent-tools.ts'
-import { daemon } from '../daemon.ts'
+// gated: serves the tools of agents on one socket per folder.
+import { agentTools } from '../agents/agent-tools.ts'
+import { defineDaemon } from '../daemon.ts'
 import { openOrStandBy } from './standby.ts'
 
-export const gated = daemon({
+export const gated = defineDaemon({
   name: 'gated',
-  about: 'gives each agent its tools',
+  about: 'serves the tools of agents',
   start: async ({ host, log, defer }) => {
     const { layout } = host
-    // A process without files has nowhere to put them.
+    // Without a data directory there are no sockets.
     if (!layout) return
     host.search?.follow(host.signals)
     const sockets = await openOrStandBy({
@@ -17,7 +17,7 @@ export const gated = daemon({
       log,
       list: agentTools(),
       onError: (error, folder, tool) => log.error({ folder, tool, err: error }, 'internal error'),
-      onStranger: (folder, uid) => log.warn({ folder, uid }, 'a connection of another user was closed'),
+      onForeignUser: (folder, uid) => log.warn({ folder, uid }, 'closed a connection of another user'),
     })
     defer(() => sockets.close())
   },

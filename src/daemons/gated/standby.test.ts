@@ -5,14 +5,14 @@ import { openTools } from '../../../test/support/socket-client.ts'
 import { instance } from '../../../test/support/svc.ts'
 import { until } from '../../../test/support/until.ts'
 
-test('a second process of an instance stands by, and takes the sockets over when the first one ends', async (t) => {
+test('a second process of an instance takes over the sockets when the first one ends', async (t) => {
   const demo = await instance(t)
   const socket = join(demo.root, 'ipc', 'main', 'gated.sock')
   const first = await demo.serve(['gated'])
   const tools = await openTools(t, socket)
   assert.ok((await tools.list()).length > 50)
   const second = await demo.serve(['gated'])
-  // It has not taken away what the first one serves.
+  // The first process still serves its sockets.
   assert.equal((await tools.call('refresh_groups')).isError, false)
   const { code, stderr } = await first.stop()
   assert.equal(code, 0, stderr)

@@ -1,23 +1,23 @@
-// One process of a machine serves the sockets of an instance. Another one, as there is while a new version takes over from
-// the old, stands by and takes them when they are free.
+// One process of a machine serves the tool sockets of an instance. Another one, such as a new version during a rolling
+// restart, waits until it can take over.
 import { setTimeout as pause } from 'node:timers/promises'
 import { Refusal } from '../../lib/refusal.ts'
-import { Sockets, type SocketsOptions } from './sockets.ts'
+import { FolderSockets, type FolderSocketsOptions } from './folder-sockets.ts'
 
-const LOOK_MS = 500
+const RETRY_MS = 500
 
-export interface Standing {
+export interface SocketServer {
   close(): Promise<void>
 }
 
-/** The sockets listen when it returns, unless another process has them. */
-export async function openOrStandBy(options: SocketsOptions): Promise<Standing> {
+/** The sockets listen when it returns, unless another process serves them. */
+export async function openOrStandBy(options: FolderSocketsOptions): Promise<SocketServer> {
   const sockets = await openIfFree(options)
   if (sockets) return sockets
-  options.log.warn('another process serves the tools of this instance; this one takes over when it ends')
+  options.log.warn('another process serves the tool sockets of this instance; this one takes over when it ends')
   const stop = new AbortController()
   const waiting = standBy(options, stop.signal).catch((error) => {
-    options.host.onStray?.(error)
+    options.host.onBackgroundError?.(error)
     return undefined
   })
   return {
@@ -28,20 +28,20 @@ export async function openOrStandBy(options: SocketsOptions): Promise<Standing> 
   }
 }
 
-async function standBy(options: SocketsOptions, signal: AbortSignal): Promise<Sockets | undefined> {
+async function standBy(options: FolderSocketsOptions, signal: AbortSignal): Promise<FolderSockets | undefined> {
   while (!signal.aborted) {
-    await pause(LOOK_MS, undefined, { ref: false, signal }).catch(() => undefined)
+    await pause(RETRY_MS, undefined, { ref: false, signal }).catch(() => undefined)
     const sockets = signal.aborted ? undefined : await openIfFree(options)
     if (!sockets) continue
-    options.log.info('the tools of this instance are served here now')
+    options.log.info('this process now serves the tool sockets of this instance')
     return sockets
   }
   return undefined
 }
 
-async function openIfFree(options: SocketsOptions): Promise<Sockets | undefined> {
+async function openIfFree(options: FolderSocketsOptions): Promise<FolderSockets | undefined> {
   try {
-    return await Sockets.open(options)
+    return await FolderSockets.open(options)
   } catch (error) {
     if (error instanceof Refusal && error.code === 'conflict') return undefined
     throw error

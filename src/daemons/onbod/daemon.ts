@@ -1,7 +1,7 @@
-// Newcomers: gates, invites and who waits.
-import { daemon } from '../daemon.ts'
+// onbod: onboarding of new people by gates and invites.
+import { defineDaemon } from '../daemon.ts'
 
-export const onbod = daemon({
+export const onbod = defineDaemon({
   name: 'onbod',
-  about: 'lets newcomers in',
+  about: 'onboards new people',
 })

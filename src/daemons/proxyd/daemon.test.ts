@@ -3,11 +3,11 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { raw, type Serving, serving, statusOf } from '../../../test/support/serve.ts'
+import { type ServedHost, sendRaw, serveHost, statusOf } from '../../../test/support/served-host.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
 
-interface Door extends Serving {
-  /** What the backend was asked, in turn. */
+interface Door extends ServedHost {
+  /** Requests to the backend. */
   readonly asked: IncomingMessage[]
 }
 
@@ -17,7 +17,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return body
 }
 
-/** The front door alone, with a backend of the test's own in routd's place. */
+/** proxyd alone, with a test backend in place of routd. */
 async function door(t: TestContext, answer: RequestListener): Promise<Door> {
   const asked: IncomingMessage[] = []
   const backend = createServer((request, response) => {
@@ -31,11 +31,11 @@ async function door(t: TestContext, answer: RequestListener): Promise<Door> {
   })
   const bound = backend.address()
   const port = bound !== null && typeof bound === 'object' ? bound.port : 0
-  const front = await serving(t, { daemons: ['proxyd'], settings: { ROUTD_URL: `http://127.0.0.1:${port}/base/` } })
+  const front = await serveHost(t, { daemons: ['proxyd'], settings: { ROUTD_URL: `http://127.0.0.1:${port}/base/` } })
   return { ...front, asked }
 }
 
-test('a request passes with its method, path, query and body, and so does the answer', async (t) => {
+test('forwards method, path, query and body, and the response', async (t) => {
   const front = await door(t, async (request, response) => {
     response.writeHead(
       207,
@@ -54,7 +54,7 @@ test('a request passes with its method, path, query and body, and so does the an
   assert.equal(await answer.text(), 'PATCH /base/v1/routes/a%2Fb?x=%20&y=1 hello')
 })
 
-test('what the client says about itself and its connection stays outside', async (t) => {
+test('does not forward identity and forwarding headers of the client', async (t) => {
   const front = await door(t, (_, response) => {
     response.writeHead(200, {
       Connection: 'close, X-Secret-Hop',
@@ -64,7 +64,7 @@ test('what the client says about itself and its connection stays outside', async
     })
     response.end()
   })
-  const answer = await raw(
+  const answer = await sendRaw(
     front.url(),
     [
       'GET /v1/routes HTTP/1.1',
@@ -107,12 +107,12 @@ test('what the client says about itself and its connection stays outside', async
   assert.doesNotMatch(answer, /X-Secret-Hop|timeout=9/i)
 })
 
-test('a body without a length passes in chunks, also where a body is unusual', async (t) => {
+test('forwards a body without a length in chunks, for any method', async (t) => {
   const front = await door(t, async (request, response) => response.end(`${request.method} ${await bodyOf(request)}`))
   for (const method of ['POST', 'DELETE', 'GET']) {
     const head = `${method} /v1/routes HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n`
     const smuggled = 'GET /v1/secrets HTTP/1.1\r\nHost: a\r\n\r\n'
-    const answer = await raw(front.url(), `${head}${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`)
+    const answer = await sendRaw(front.url(), `${head}${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`)
     assert.equal(statusOf(answer), 200)
     assert.ok(answer.includes(`${method} ${smuggled}`))
   }
@@ -122,9 +122,9 @@ test('a body without a length passes in chunks, also where a body is unusual', a
   )
 })
 
-test('a body that is too large is 413 behind the door as well, and harms no request after it', async (t) => {
-  const back = await serving(t, { daemons: ['routd'] })
-  const front = await serving(t, { daemons: ['proxyd'], settings: { ROUTD_URL: back.url('routd') } })
+test('a body that is too large is 413 through proxyd too, and does not affect the next request', async (t) => {
+  const back = await serveHost(t, { daemons: ['routd'] })
+  const front = await serveHost(t, { daemons: ['proxyd'], settings: { ROUTD_URL: back.url('routd') } })
   const bearer = await back.bearer({ sub: 'github:1' })
   const large = Buffer.alloc(3_000_000, 'x')
   for (const declared of [true, false, true, false]) {
@@ -136,7 +136,7 @@ test('a body that is too large is 413 behind the door as well, and harms no requ
   }
 })
 
-test('a stream reaches the client while it is written', async (t) => {
+test('forwards a stream while it is written', async (t) => {
   const { promise: seen, resolve: see } = Promise.withResolvers<void>()
   const front = await door(t, async (_, response) => {
     response.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders()
@@ -152,7 +152,7 @@ test('a stream reaches the client while it is written', async (t) => {
   assert.equal((await reader?.read())?.done, true)
 })
 
-test('an answer that breaks off does not look whole', async (t) => {
+test('a truncated response does not look complete', async (t) => {
   const front = await door(t, (_, response) => {
     response.writeHead(200)
     response.write('half', () => response.destroy())
@@ -162,14 +162,14 @@ test('an answer that breaks off does not look whole', async (t) => {
   assert.equal((await fetch(`${front.url()}/health`)).status, 200)
 })
 
-test('a client that breaks off takes its request along', async (t) => {
+test('a client that disconnects aborts the upstream request', async (t) => {
   const { promise: closed, resolve: close } = Promise.withResolvers<void>()
   const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
   const front = await door(t, (request) => {
     request.socket.once('close', () => close())
     arrive()
   })
-  // By a reset: whoever only ends his half may still wait for the answer.
+  // By a reset: a client that closes its half may still wait for the response.
   const client = connect(Number(new URL(front.url()).port), '127.0.0.1')
   client.write('GET /v1/routes HTTP/1.1\r\nHost: localhost\r\n\r\n')
   await arrived
@@ -177,12 +177,12 @@ test('a client that breaks off takes its request along', async (t) => {
   await closed
 })
 
-test('a backend that cannot be reached is 503, and one that nobody named as well', async (t) => {
-  const front = await serving(t, { daemons: ['proxyd'], settings: { ROUTD_URL: 'http://127.0.0.1:1' } })
+test('a daemon that cannot be reached or is not configured is 503', async (t) => {
+  const front = await serveHost(t, { daemons: ['proxyd'], settings: { ROUTD_URL: 'http://127.0.0.1:1' } })
   for (const [path, reason] of Object.entries({
     '/v1/routes': 'routd cannot be reached (ECONNREFUSED)',
     '/openapi/routd.json': 'routd cannot be reached (ECONNREFUSED)',
-    '/v1/sessions': 'authd does not run here, and AUTHD_URL does not say where it does',
+    '/v1/sessions': 'authd does not run in this process and AUTHD_URL is not set',
   })) {
     const answer = await fetch(front.url() + path)
     assert.equal(answer.status, 503)
@@ -195,7 +195,7 @@ test('a backend that cannot be reached is 503, and one that nobody named as well
   assert.equal(posted.status, 503)
 })
 
-test('no path leads out of the backend', async (t) => {
+test('no path escapes the base path of the backend', async (t) => {
   const front = await door(t, (request, response) => response.end(request.url))
   for (const path of [
     '//evil.example/v1/routes',
@@ -203,15 +203,15 @@ test('no path leads out of the backend', async (t) => {
     '/v1/routes/%2e%2e/%2e%2e/x',
     '/\\evil/v1/routes',
   ]) {
-    const answer = await raw(front.url(), `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+    const answer = await sendRaw(front.url(), `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
     assert.ok([400, 404].includes(statusOf(answer)), `${path}: ${answer}`)
   }
   assert.equal(front.asked.length, 0)
-  const absolute = await raw(front.url(), 'GET http://a/v1/routes HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  const absolute = await sendRaw(front.url(), 'GET http://a/v1/routes HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   assert.ok(absolute.includes('/base/v1/routes'))
 })
 
-test('HEAD passes as HEAD', async (t) => {
+test('forwards HEAD as HEAD', async (t) => {
   const front = await door(t, (request, response) => {
     response.setHeader('Content-Length', 1234)
     response.end(request.method === 'HEAD' ? undefined : 'x')
@@ -222,13 +222,13 @@ test('HEAD passes as HEAD', async (t) => {
   assert.equal(front.asked[0]?.method, 'HEAD')
 })
 
-test('the URL of a daemon must be one of HTTP', async (t) => {
-  const start = serving(t, { daemons: ['proxyd'], settings: { ROUTD_URL: 'ftp://routd' } })
+test('the URL of a daemon must be HTTP', async (t) => {
+  const start = serveHost(t, { daemons: ['proxyd'], settings: { ROUTD_URL: 'ftp://routd' } })
   await assert.rejects(start, /ROUTD_URL must start with http:\/\/ or https:\/\//)
 })
 
-test('every daemon is reached through the door, whatever rows there are: REST by bearer, descriptions by anyone', async (t) => {
-  const front = await serving(t)
+test('every daemon is reachable through proxyd whatever rows exist: REST with a bearer, documents by anyone', async (t) => {
+  const front = await serveHost(t)
   await front.operator('github:1')
   const bearer = await front.bearer({ sub: 'github:1' })
   await front.cli.call(proxydRoutesResource.verbs.create, { path: '/', redirect_to: '/pub/', auth: 'public' })
@@ -241,8 +241,8 @@ test('every daemon is reached through the door, whatever rows there are: REST by
   assert.equal((await fetch(`${front.url()}/openapi/routd.json`)).status, 200)
 })
 
-test('what no daemon serves below its paths is nobody’s, with what is allowed there', async (t) => {
-  const front = await serving(t)
+test('unknown paths of daemons are 404 or 405 with Allow', async (t) => {
+  const front = await serveHost(t)
   for (const path of [
     '/v1',
     '/v1/',
@@ -261,14 +261,14 @@ test('what no daemon serves below its paths is nobody’s, with what is allowed 
   assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD'])
 })
 
-test('robots are kept away from links', async (t) => {
-  const { url } = await serving(t)
+test('robots.txt excludes links', async (t) => {
+  const { url } = await serveHost(t)
   const text = await (await fetch(`${url()}/robots.txt`)).text()
   assert.equal(text, 'User-agent: *\nDisallow: /chat/\nDisallow: /hook/\n')
 })
 
-test('a browser gets a page at the root and where there is nothing', async (t) => {
-  const { url, logged } = await serving(t)
+test('a browser gets a page at the root and for 404', async (t) => {
+  const { url, logged } = await serveHost(t)
   const headers = { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
   const root = await fetch(url(), { headers })
   assert.equal(root.headers.get('content-type'), 'text/html; charset=UTF-8')
@@ -280,8 +280,8 @@ test('a browser gets a page at the root and where there is nothing', async (t) =
   assert.equal(logged().at(-1)?.reason, 'there is nothing at this path')
 })
 
-test('the root says what this is and where its descriptions are', async (t) => {
-  const { url } = await serving(t)
+test('the root names the service and its OpenAPI documents', async (t) => {
+  const { url } = await serveHost(t)
   const { service, descriptions } = JSON.parse(await (await fetch(url())).text())
   assert.equal(service, 'svc')
   for (const [name, path] of Object.entries(descriptions)) {

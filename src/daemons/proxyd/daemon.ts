@@ -1,43 +1,43 @@
-// The front door: finds what stands behind a path and hands the request over. What a daemon serves is judged by the
-// daemon; what rows put here is judged here.
-import { isFrontPath } from '../../core/front-paths.ts'
+// proxyd: forwards each request to the daemon of its path, which authorizes it. Requests to paths of rows (backends,
+// redirects, published files) are authorized here.
+import { isReservedPath } from '../../core/links/reserved-paths.ts'
 import { resources } from '../../resources/index.ts'
-import { knowingClients } from '../client.ts'
-import { daemon } from '../daemon.ts'
-import { passTo } from '../hop.ts'
-import { incomingOf } from '../request.ts'
-import { DAEMON_NAMES, DOOR_SETTINGS } from '../settings.ts'
-import { DoorReader } from './door.ts'
-import { type Entry, enter } from './entry.ts'
-import { openLinks } from './links.ts'
-import { ROBOTS } from './page.ts'
-import { frontTable } from './table.ts'
-import { targetOf } from './target.ts'
-import { mustPass, visitorOf } from './visitor.ts'
+import { defineDaemon } from '../daemon.ts'
+import { passToPeer } from '../http/forwarded-headers.ts'
+import { authenticate, incomingOf } from '../http/request-middleware.ts'
+import { withClientAddress } from '../http/trusted-proxies.ts'
+import { DAEMON_NAMES, TRUSTED_PROXY_SETTINGS } from '../settings.ts'
+import { daemonLookup } from './daemon-paths.ts'
+import { openLinkProxy } from './link-proxy.ts'
+import { ROBOTS } from './pages.ts'
+import { authorize } from './request-auth.ts'
+import { parseTarget } from './request-target.ts'
+import { type DispatchContext, dispatchRequest } from './route-dispatch.ts'
+import { ProxyRouteTableReader } from './route-table.ts'
 
-export const proxyd = daemon({
+export const proxyd = defineDaemon({
   name: 'proxyd',
-  about: 'the front door: hands each request to the daemon that serves it',
-  settings: DOOR_SETTINGS,
-  guardsMetrics: async (host, authorization) => mustPass(host, await visitorOf(host, authorization), 'operator'),
-  start: (frame, { TRUSTED_PROXIES: trusts }) => {
-    const { app, host, log, metrics, peers } = frame
-    const behind = frontTable(resources)
-    const entry: Entry = { host, log, metrics, peers, trusts, rows: new DoorReader(frame.isSet) }
-    frame.direct(knowingClients(openLinks(entry), trusts))
+  about: 'public entry point: forwards each request to the daemon that serves it',
+  settings: TRUSTED_PROXY_SETTINGS,
+  authorizeMetrics: async (host, authorization) => authorize(host, await authenticate(host, authorization), 'operator'),
+  start: ({ app, host, log, metrics, peers, isSet, setRawHandler }, { TRUSTED_PROXIES: isTrustedProxy }) => {
+    const findDaemon = daemonLookup(resources)
+    const routeTable = new ProxyRouteTableReader(isSet)
+    const context: DispatchContext = { host, log, metrics, peers, isTrustedProxy, routeTable }
+    setRawHandler(withClientAddress(openLinkProxy(context), isTrustedProxy))
     app.get('/robots.txt', (c) => c.text(ROBOTS))
     for (const name of DAEMON_NAMES) {
       app.get(`/openapi/${name}.json`, (c) =>
-        passTo(peers(name), c, trusts, new Request(new URL('/openapi.json', c.req.url), c.req.raw)),
+        passToPeer(peers(name), c, isTrustedProxy, new Request(new URL('/openapi.json', c.req.url), c.req.raw)),
       )
     }
     app.all('*', (c) => {
       const incoming = incomingOf(c)
       if (!incoming) return c.notFound()
-      const target = targetOf(incoming.url ?? '')
-      const name = behind(target.path)
-      if (name !== undefined && name !== 'proxyd') return passTo(peers(name), c, trusts)
-      return isFrontPath(target.path) ? c.notFound() : enter(entry, c, incoming, target)
+      const target = parseTarget(incoming.url ?? '')
+      const name = findDaemon(target.path)
+      if (name !== undefined && name !== 'proxyd') return passToPeer(peers(name), c, isTrustedProxy)
+      return isReservedPath(target.path) ? c.notFound() : dispatchRequest(context, c, incoming, target)
     })
   },
 })

@@ -9,7 +9,7 @@ const isPrivate = (address: readonly number[]): boolean => {
   return a === 127 || a === 10 || (a === 172 && b >= 16 && b < 32) || (a === 192 && b === 168)
 }
 
-test('of all addresses only those of this machine and of private networks are taken, in every spelling', async () => {
+test('accepts only loopback and private addresses, in every spelling', async () => {
   const byte = fc.oneof(fc.nat(255), fc.constantFrom(10, 127, 169, 172, 192, 168, 254, 16, 31, 32))
   const spell = fc.constantFrom(
     (parts: number[]) => parts.join('.'),
@@ -31,7 +31,7 @@ test('of all addresses only those of this machine and of private networks are ta
   )
 })
 
-test('whatever is no address is refused with a sentence', async () => {
+test('refuses an invalid URL with a reason', async () => {
   await fc.assert(
     fc.asyncProperty(fc.string(), async (text) => {
       const url = await adapterUrl(text, true).catch((error) => error)

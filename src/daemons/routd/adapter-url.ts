@@ -1,11 +1,11 @@
-// Where an adapter may be: on this machine or in a private network. Else whoever has the channel secret could have the
-// instance ask any server anything.
+// Checks adapter URLs: by default only loopback and private addresses, so that the channel secret cannot be used to make the
+// instance send requests to any server (SSRF).
 import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
-import { isPrivateAddress } from '../../channels/adapter-lookup.ts'
+import { isPrivateAddress } from '../../channels/address-policy.ts'
 import { refuse } from '../../lib/refusal.ts'
 
-/** The address in one spelling, without a slash at the end. */
+/** The normalized URL without trailing slashes. */
 export async function adapterUrl(text: string, isPublicAllowed: boolean): Promise<string> {
   const url = URL.parse(text)
   if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
@@ -22,7 +22,7 @@ async function mustBePrivate(host: string): Promise<void> {
   refuse(
     'invalid',
     'url must be on a loopback or private address (bad_request)',
-    'CHANNEL_REGISTER_ALLOW_PUBLIC=true in .env allows any',
+    'set CHANNEL_REGISTER_ALLOW_PUBLIC=true in .env to allow public addresses',
   )
 }
 
@@ -30,6 +30,6 @@ async function addressesOf(host: string): Promise<string[]> {
   try {
     return (await lookup(host, { all: true })).map(({ address }) => address)
   } catch {
-    return refuse('invalid', `the host of url, ${host.slice(0, 100)}, has no address (bad_request)`)
+    return refuse('invalid', `cannot resolve the host of url, ${host.slice(0, 100)} (bad_request)`)
   }
 }

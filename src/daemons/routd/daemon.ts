@@ -1,19 +1,19 @@
-// The routing daemon: routes, grants, tokens, tasks and groups; where messages go, and the way to the platforms.
-import { daemon } from '../daemon.ts'
+// routd: routes messages, delivers to platforms, and serves routes, grants, tokens, tasks and groups.
+import { defineDaemon } from '../daemon.ts'
 import { CHANNEL_SETTINGS, INSTANCE_SETTINGS } from '../settings.ts'
-import { mountChannels } from './channels.ts'
-import { OutboxWorker } from './outbox.ts'
+import { mountChannelRoutes } from './channel-routes.ts'
+import { OutboxWorker } from './outbox-worker.ts'
 import { Router } from './router.ts'
-import { mountTasks } from './tasks.ts'
+import { mountTaskRoutes } from './task-routes.ts'
 
-export const routd = daemon({
+export const routd = defineDaemon({
   name: 'routd',
-  about: 'decides where messages go, and serves what decides it',
+  about: 'routes messages, and serves the resources that routing depends on',
   settings: { ...CHANNEL_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
-  start: (frame, settings) => {
-    const { host, log, defer } = frame
-    mountTasks(frame)
-    mountChannels(frame, settings)
+  start: (context, settings) => {
+    const { host, log, defer } = context
+    mountTaskRoutes(context)
+    mountChannelRoutes(context, settings)
     const outbox = new OutboxWorker({ host, log })
     defer(() => outbox.close())
     const router = new Router({ host, assistantName: settings.ASSISTANT_NAME })

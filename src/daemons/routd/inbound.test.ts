@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { CHANNEL_SECRET, channelDoor } from '../../../test/support/channel-door.ts'
+import { CHANNEL_SECRET, openChannelApi } from '../../../test/support/channel-api.ts'
 import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
-import { chats } from '../../core/chat-state.ts'
-import { type Envelope, envelopes } from '../../core/envelopes.ts'
-import { type Message, messages, textOf } from '../../core/messages.ts'
-import { recordOut, settle } from '../../core/outbox.ts'
-import { TURN_RULES } from '../../core/turn-rules.ts'
+import { chats } from '../../core/chats/chats.ts'
+import { recordOutbound, settleDelivery } from '../../core/delivery/outbox.ts'
+import { type Envelope, envelopes } from '../../core/messages/envelopes.ts'
+import { decodeContent, type Message, messages } from '../../core/messages/messages.ts'
+import { DEFAULT_TURN_RULES } from '../../core/turns/turn-rules.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { channelSecretsResource } from '../../resources/channel-secrets.ts'
 import { readInbound } from './inbound.ts'
@@ -17,7 +17,7 @@ const MESSAGES = 'POST /v1/messages'
 
 async function opened(t: TestContext, engine: EngineName = 'sqlite') {
   const at = await testHost(t, engine)
-  const door = await channelDoor(t, at)
+  const door = await openChannelApi(t, at)
   const token = await door.register()
   const tell = (over: object = {}, bearer = token, headers: Record<string, string> = {}) =>
     door.ask(MESSAGES, { chat_jid: jid, content: 'hello', sender: 'telegram:user/7', ...over }, bearer, headers)
@@ -26,25 +26,25 @@ async function opened(t: TestContext, engine: EngineName = 'sqlite') {
       const told: { message: Message; text: string; envelope: Envelope | undefined }[] = []
       for (const message of await messages.list(tx, { direction: 'in' })) {
         const envelope = await envelopes.find(tx, { message_seq: message.seq })
-        told.push({ message, text: textOf(message.content), envelope })
+        told.push({ message, text: decodeContent(message.content), envelope })
       }
       return told
     })
   const last = async () => (await all()).at(-1) ?? assert.fail('there is none')
   const speaking = { dialect: at.host.engine.dialect, clock: at.host.clock, random: at.host.random }
-  /** Something that the agent says, as its platform knows it. */
+  /** A message of the agent with its platform id. */
   const said = (platform_id: string, topic = '') =>
     at.host.engine.transaction(async (tx) => {
       const out = { jid, topic, folder: 'team', content: 'an answer', leaseMs: 1000 }
-      const recorded = await recordOut(tx, speaking, TURN_RULES, out)
-      await settle(tx, speaking, TURN_RULES, recorded, { state: 'sent', platform_id })
+      const recorded = await recordOutbound(tx, speaking, DEFAULT_TURN_RULES, out)
+      await settleDelivery(tx, speaking, DEFAULT_TURN_RULES, recorded, { state: 'sent', platform_id })
       return recorded.id
     })
   return { ...at, door, token, tell, all, last, said }
 }
 
-onEveryEngine('a message that an adapter tells', (engine) => {
-  test('is recorded with all that is known of it, and its chat is remembered', async (t) => {
+onEveryEngine('an inbound message of an adapter', (engine) => {
+  test('is recorded with all its fields, and its chat is created', async (t) => {
     const { tell, last, host } = await opened(t, engine)
     let signals = 0
     host.signals.on(() => signals++)
@@ -97,7 +97,7 @@ onEveryEngine('a message that an adapter tells', (engine) => {
     assert.equal(signals, 1)
   })
 
-  test('is there once, by its id or by its key', async (t) => {
+  test('is recorded once per id or key', async (t) => {
     const { tell, all } = await opened(t, engine)
     const first = await tell({ id: '1' })
     const again = await tell({ id: '1', content: 'other words' })
@@ -111,7 +111,7 @@ onEveryEngine('a message that an adapter tells', (engine) => {
     assert.equal((await all()).length, 5)
   })
 
-  test('many at once under one id are one', async (t) => {
+  test('concurrent ones with one id are recorded once', async (t) => {
     const { tell, all } = await opened(t, engine)
     const told = await Promise.all(Array.from({ length: 8 }, () => tell({ id: '1' })))
     assert.deepEqual(
@@ -122,7 +122,7 @@ onEveryEngine('a message that an adapter tells', (engine) => {
     assert.equal((await all()).length, 1)
   })
 
-  test('is a mention where it answers what the agent said, by our id or the platform’s, in its topic', async (t) => {
+  test('is a mention if it replies to the agent, by our id or the platform’s, in its topic', async (t) => {
     const { tell, last, said } = await opened(t, engine)
     const id = await said('77', 'news')
     for (const reply_to of ['77', id]) {
@@ -133,7 +133,7 @@ onEveryEngine('a message that an adapter tells', (engine) => {
         ['mention', 'news', 'an answer', 'team'],
       )
     }
-    // In another chat it tells nothing of what was said here.
+    // Another chat reveals nothing of it.
     for (const reply_to of ['77', id]) {
       await tell({ chat_jid: 'telegram:group/2', reply_to })
       const { envelope, message } = await last()
@@ -141,7 +141,7 @@ onEveryEngine('a message that an adapter tells', (engine) => {
     }
   })
 
-  test('is a mention in a topic where the agent has spoken', async (t) => {
+  test('is a mention in a topic where the agent has answered', async (t) => {
     const { tell, last, said } = await opened(t, engine)
     await tell({ topic: 'news' })
     assert.equal((await last()).envelope?.verb, 'message')
@@ -158,7 +158,7 @@ onEveryEngine('a message that an adapter tells', (engine) => {
     }
   })
 
-  test('takes topic, words and sender of what it answers from what is known', async (t) => {
+  test('takes topic, text and sender of the quoted message from the store', async (t) => {
     const { tell, last } = await opened(t, engine)
     await tell({ id: '5', topic: 'news', content: 'a question' })
     await tell({ reply_to: '5', sender: 'telegram:user/9' })
@@ -169,16 +169,16 @@ onEveryEngine('a message that an adapter tells', (engine) => {
     )
   })
 
-  test('is left alone where the agent itself said it', async (t) => {
+  test('is ignored if the agent sent it', async (t) => {
     const { tell, all, said } = await opened(t, engine)
     await said('77')
-    assert.equal((await tell({ id: '77' })).body.ignored, 'it was said by the agent')
-    assert.equal((await tell({ is_from_me: true })).body.ignored, 'it was said by the agent')
+    assert.equal((await tell({ id: '77' })).body.ignored, 'the agent sent it')
+    assert.equal((await tell({ is_from_me: true })).body.ignored, 'the agent sent it')
     assert.equal((await all()).length, 0)
   })
 })
 
-test('a reaction is a like or a dislike, whatever its platform calls it', async (t) => {
+test('a reaction is a like or a dislike, whatever its platform name', async (t) => {
   const { tell, last } = await opened(t)
   for (const [reaction, verb] of [
     ['👍', 'like'],
@@ -195,26 +195,34 @@ test('a reaction is a like or a dislike, whatever its platform calls it', async 
   }
 })
 
-suite('a message is refused, and nothing has changed', () => {
+suite('an invalid message is refused without a change', () => {
   const cases: Record<string, [over: object, status: number, sentence: RegExp]> = {
     'without a chat': [{ chat_jid: undefined }, 400, /chat_jid is required \(missing_field\)/],
     'without content': [{ content: undefined }, 400, /content is required \(missing_field\)/],
     'with content that is no text': [{ content: 5 }, 400, /content must be text \(bad_request\)/],
-    'with a NUL': [{ content: 'a\u0000b' }, 400, /must not hold a NUL character/],
+    'with a NUL': [{ content: 'a\u0000b' }, 400, /must not contain a NUL character/],
     'with a chat that is none': [{ chat_jid: 'telegram' }, 400, /must look like platform:room/],
-    'with a member that nobody knows': [{ chatjid: 'x' }, 400, /chatjid is not known here \(bad_request\)/],
+    'with a member that nobody knows': [{ chatjid: 'x' }, 400, /unknown field "chatjid" \(bad_request\)/],
     'of a chat that is not its own': [{ chat_jid: 'discord:1/2', sender: 'discord:3' }, 403, /jid_prefix_mismatch/],
     'of a link': [{ chat_jid: 'web:main', sender: 'web:x' }, 403, /jid_prefix_mismatch/],
     'from somebody of another platform': [{ sender: 'discord:3' }, 400, /sender_scheme_mismatch/],
     'of an account’s chat': [
       { chat_jid: 'github:1/2', sender: 'github:1', content: '/root who are you?' },
       403,
-      /^the platform github is a namespace of accounts \(jid_prefix_mismatch\)$/,
+      /^the platform github is reserved for accounts \(jid_prefix_mismatch\)$/,
     ],
-    'from an account': [{ sender: 'github:1' }, 400, /^the sender of a telegram chat is not of github \(sender_scheme/],
+    'from an account': [
+      { sender: 'github:1' },
+      400,
+      /^a sender in a telegram chat cannot have the namespace github \(sender_scheme/,
+    ],
     'from an agent': [{ sender: 'folder:main' }, 400, /sender_scheme_mismatch/],
-    'from the system': [{ sender: 'system' }, 400, /^"system" is a sender of svc itself \(sender_scheme_mismatch\)$/],
-    'from a task': [{ sender: 'timed' }, 400, /is a sender of svc itself/],
+    'from the system': [
+      { sender: 'system' },
+      400,
+      /^the sender "system" is reserved for svc \(sender_scheme_mismatch\)$/,
+    ],
+    'from a task': [{ sender: 'timed' }, 400, /is reserved for svc/],
     'that says it is one of /root': [{ verb: 'root' }, 400, /^verb must not be root, which only svc gives/],
     'that says it is delegated': [{ verb: 'delegate' }, 400, /^verb must not be delegate/],
     'with a verb that is none': [{ verb: 'Do It' }, 400, /verb must be a word/],
@@ -238,7 +246,7 @@ suite('a message is refused, and nothing has changed', () => {
     assert.match((await tell({}, undefined, { 'X-Idempotency-Key': 'a b' })).detail, /bad_request/)
   })
 
-  test('as no JSON, and from a stranger', async (t) => {
+  test('that is not JSON, or without credentials', async (t) => {
     const { door, all } = await opened(t)
     assert.equal((await door.ask(MESSAGES, '{"chat_jid":')).status, 400)
     assert.equal((await door.ask(MESSAGES, '[]')).status, 400)
@@ -248,7 +256,7 @@ suite('a message is refused, and nothing has changed', () => {
 })
 
 onEveryEngine('messages of another adapter’s platform', (engine) => {
-  test('are refused to a secret, whoever it names', async (t) => {
+  test('are refused, whatever source the caller names', async (t) => {
     const { tell, all, cli, door, token } = await opened(t, engine)
     const { secret } = await cli.call(channelSecretsResource.verbs.add, { name: 'bridge', platforms: ['discord'] })
     const registered = { name: 'discd', url: 'http://127.0.0.1:9', jid_prefixes: ['discord:'], capabilities: {} }
@@ -262,31 +270,31 @@ onEveryEngine('messages of another adapter’s platform', (engine) => {
     assert.deepEqual(await outcomes({ ...discord, source: 'discd' }), [403, 403, 200])
     assert.deepEqual(await outcomes({}), [200, 200, 403])
     assert.deepEqual(await outcomes({ source: 'teled' }), [200, 200, 403])
-    // A chat that no adapter has is open to the shared secret, but nobody speaks for a person of another platform there.
+    // A chat without an adapter is open to the shared secret, but not with senders of another platform.
     assert.deepEqual(await outcomes({ chat_jid: 'slack:1', sender: 'slack:7' }), [200, 403, 403])
     for (const sender of ['discord:7', 'github:1']) {
       assert.deepEqual(await outcomes({ chat_jid: 'slack:1', sender }), [400, 400, 400])
       assert.deepEqual(await outcomes({ chat_jid: 'github:1/2', sender: 'github:1' }), [403, 403, 403])
     }
-    const reason = 'the platform discord has an adapter with a secret of its own (jid_prefix_mismatch)'
+    const reason = 'the platform discord is bound to a separate secret (jid_prefix_mismatch)'
     assert.equal((await tell(discord, CHANNEL_SECRET)).detail, reason)
     assert.equal((await tell({ ...discord, source: 'teled' }, secret)).status, 400)
     assert.equal((await all()).length, 7)
   })
 })
 
-test('who has the secret says which adapter it is, or none', async (t) => {
+test('a caller with the secret may name an adapter or none', async (t) => {
   const { tell, last } = await opened(t)
   const secret = 'the channel secret'
   assert.equal((await tell({ chat_jid: 'discord:1/2', sender: 'anon:x' }, secret)).status, 200)
   assert.equal((await last()).envelope?.source, undefined)
   assert.equal((await tell({ source: 'teled' }, secret)).status, 200)
   assert.equal((await last()).envelope?.source, 'teled')
-  assert.match((await tell({ source: 'nobody' }, secret)).detail, /names no adapter/)
+  assert.match((await tell({ source: 'nobody' }, secret)).detail, /is not a registered adapter/)
   assert.match((await tell({ source: 'teled', chat_jid: 'discord:1/2', sender: 'mia' }, secret)).detail, /jid_prefix/)
 })
 
-test('whatever is told is read or refused with a sentence', () => {
+test('any body is accepted or refused with a reason', () => {
   const member = fc.oneof(
     fc.string(),
     fc.integer(),

@@ -1,55 +1,61 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { type Conversing, conversing } from '../../../test/support/conversation.ts'
+import { type ConversationHost, openConversationHost } from '../../../test/support/conversation-host.ts'
 import { type EngineName, freshStore, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { addLink, postOf } from '../../../test/support/rows.ts'
 import { until } from '../../../test/support/until.ts'
-import { conversations, ensureConversation } from '../../core/conversations.ts'
-import { groups } from '../../core/groups.ts'
-import { type Inbound, receive } from '../../core/inbound.ts'
-import { inbox } from '../../core/inbox.ts'
-import { type Post, work } from '../../core/ingest.ts'
-import { filing, messages } from '../../core/messages.ts'
-import { outbox } from '../../core/outbox.ts'
-import type { Reach } from '../../core/reach.ts'
-import { routes } from '../../core/routes.ts'
-import { Router, routePiece } from './router.ts'
+import type { Reach } from '../../core/access/reach.ts'
+import { outbox } from '../../core/delivery/outbox.ts'
+import { groups } from '../../core/groups/groups.ts'
+import { type InboundMessage, recordInbound } from '../../core/messages/inbound.ts'
+import { inbox } from '../../core/messages/inbox.ts'
+import { type LinkPost, linkPostWork } from '../../core/messages/link-inbound.ts'
+import { filing, messages } from '../../core/messages/messages.ts'
+import { routes } from '../../core/routing/routes.ts'
+import { conversations, ensureConversation } from '../../core/turns/conversations.ts'
+import { Router, routeBatch } from './router.ts'
 
-interface Routing extends Conversing {
+interface Routing extends ConversationHost {
   route(): Promise<void>
   /** A message of a platform's chat. */
-  hear(content: string, inbound?: Partial<Inbound>): Promise<string>
+  hear(content: string, inbound?: Partial<InboundMessage>): Promise<string>
   /** A message of a link, filed. */
-  post(link: string, content: string, hasRound?: boolean, post?: Partial<Post>): Promise<string>
+  post(link: string, content: string, hasRound?: boolean, post?: Partial<LinkPost>): Promise<string>
 }
 
 async function open(t: TestContext, engine: EngineName): Promise<Routing> {
-  const on = await conversing(t, engine)
+  const on = await openConversationHost(t, engine)
   const { host } = on
   const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
   return {
     ...on,
     route: async () => {
       for (let isMore = true; isMore; )
-        ({ isMore } = await on.write((tx) => routePiece(tx, { host, assistantName: 'svc' })))
+        ({ isMore } = await on.write((tx) => routeBatch(tx, { host, assistantName: 'svc' })))
     },
     hear: async (content, inbound = {}) =>
       (
         await on.write((tx) =>
-          receive(tx, speaking, { jid: 'sandbox:lobby', sender: 'sandbox:ann', content, reach: 'all', ...inbound }),
+          recordInbound(tx, speaking, {
+            jid: 'sandbox:lobby',
+            sender: 'sandbox:ann',
+            content,
+            reach: 'all',
+            ...inbound,
+          }),
         )
       ).id,
     post: async (link, content, hasRound = false, given = {}) => {
       const post = postOf(on, link, { content: Buffer.from(content), hasRound, ...given })
-      await on.write((tx) => work.run(tx, host.engine.dialect, [post]))
-      await on.write((tx) => work.tidy(tx, host.engine.dialect))
+      await on.write((tx) => linkPostWork.run(tx, host.engine.dialect, [post]))
+      await on.write((tx) => linkPostWork.runDeferred(tx, host.engine.dialect))
       return post.id
     },
   }
 }
 
 onEveryEngine('the router', (engine) => {
-  test('T1: a link’s message waits for a turn of the folder that stands on it, also when the link is gone', async (t) => {
+  test('a link’s message waits for a turn of its target folder, also when the link is revoked', async (t) => {
     const on = await open(t, engine)
     await on.groups('main', 'team')
     const link = await addLink(on, 'hook:main/ci', { target_folder: 'team' })
@@ -64,14 +70,14 @@ onEveryEngine('the router', (engine) => {
     assert.equal((await on.mustClaim()).turn.message_count, 2)
   })
 
-  test('a message has the reach of its link, and a turn that of its messages', async (t) => {
+  test('a message has the reach of its link, and a turn the reach of its messages', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
     await on.grant('github:admin', 'admin', 'main')
     const web = await addLink(on, 'web:main')
     const hook = await addLink(on, 'hook:main/ci')
     const desk = await addLink(on, 'web:main/desk', { target_folder: 'main', tools: 'work' })
-    const cases: [link: string, post: Partial<Post>, reach: Reach][] = [
+    const cases: [link: string, post: Partial<LinkPost>, reach: Reach][] = [
       [web, { sender: 'anon:1' }, 'chat'],
       [web, { sender: 'anon:2', reach: 'all' }, 'all'],
       [web, { sender: 'github:someone' }, 'work'],
@@ -87,11 +93,11 @@ onEveryEngine('the router', (engine) => {
     }
   })
 
-  test('what a visitor says shares no session with another chat, or with people who may do more', async (t) => {
+  test('a visitor’s messages share no session with other chats or with people of more reach', async (t) => {
     const on = await open(t, engine)
     await on.groups('main', 'main/child')
     const [web, site] = [await addLink(on, 'web:main'), await addLink(on, 'web:main/site')]
-    const said = async (link: string, content: string, post: Partial<Post> = {}) => {
+    const said = async (link: string, content: string, post: Partial<LinkPost> = {}) => {
       const id = await on.post(link, content, true, { sender: 'anon:1', ...post })
       await on.route()
       const { folder, topic } = await on.state(id)
@@ -107,13 +113,13 @@ onEveryEngine('the router', (engine) => {
     assert.deepEqual(await said(web, '@child hi', { reach: 'all' }), ['main/child', ''])
     assert.deepEqual(await said(web, 'hi', { reach: 'all' }), ['main', ''])
     assert.deepEqual(await said(web, 'hi', { sender: 'github:1' }), ['main', ''])
-    // Nobody names the conversation of a visitor.
+    // A visitor's conversation cannot be addressed.
     const forged = 'visitor:web:main/site#'
     assert.deepEqual(await said(web, 'hi', { topic: forged, reach: 'all' }), ['main', `chat:${forged}`])
     assert.deepEqual(await said(web, 'hi', { topic: forged }), ['main', `visitor:web:main#${forged}`])
   })
 
-  test('a visitor who starts afresh forgets their own session alone', async (t) => {
+  test('a visitor who resets a session resets only their own', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
     const web = await addLink(on, 'web:main')
@@ -137,26 +143,26 @@ onEveryEngine('the router', (engine) => {
     assert.deepEqual((await left()).sort(), ['', 'plans', 'visitor:web:main#'])
   })
 
-  test('only what is filed is routed, and all of it, once', async (t) => {
+  test('routes every filed message exactly once', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
     const link = await addLink(on, 'web:main')
     const post = postOf(on, link, { hasRound: true })
-    await on.write((tx) => work.run(tx, on.host.engine.dialect, [post]))
+    await on.write((tx) => linkPostWork.run(tx, on.host.engine.dialect, [post]))
     await on.route()
     assert.equal(await on.read((tx) => inbox.count(tx)), 0)
-    await on.write((tx) => work.tidy(tx, on.host.engine.dialect))
+    await on.write((tx) => linkPostWork.runDeferred(tx, on.host.engine.dialect))
     await Promise.all([on.route(), on.route(), on.route()])
     assert.equal(await on.read((tx) => inbox.count(tx)), 1)
     assert.equal((await on.read((tx) => conversations.list(tx)))[0]?.waiting, 1)
   })
 
-  test('35: each row is routed on its own: a mention is not lost in the chatter after it', async (t) => {
+  test('routes each message by itself: a mention is not lost among later messages', async (t) => {
     const on = await open(t, engine)
     await on.groups('main', 'team')
     await on.write(async (tx) => {
-      await routes.add(tx, { seq: 0, match: 'room=lobby verb=mention', target: 'team' })
-      await routes.add(tx, { seq: 1, match: 'room=lobby', target: 'team#observe' })
+      await routes.insertReturning(tx, { seq: 0, match: 'room=lobby verb=mention', target: 'team' })
+      await routes.insertReturning(tx, { seq: 1, match: 'room=lobby', target: 'team#observe' })
     })
     const ids = [
       await on.hear('chatter'),
@@ -171,7 +177,7 @@ onEveryEngine('the router', (engine) => {
     ])
   })
 
-  test('36: a command is answered and the question before it is not dropped', async (t) => {
+  test('answers a command without dropping the question before it', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
     const link = await addLink(on, 'web:main')
@@ -183,7 +189,7 @@ onEveryEngine('the router', (engine) => {
     assert.equal((await on.round(question)).status, 'pending')
   })
 
-  test('a chat that nobody has is told so once, and its messages wait in onboarding', async (t) => {
+  test('an unrouted chat is notified once, and its messages wait in onboarding', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
     const ids = [await on.hear('hello?'), await on.hear('anybody?')]
@@ -192,7 +198,7 @@ onEveryEngine('the router', (engine) => {
     assert.equal((await on.read((tx) => outbox.list(tx, { jid: 'sandbox:lobby' }))).length, 1)
   })
 
-  test('a link whose folder is gone fails with a sentence, and so does its round', async (t) => {
+  test('a message to a removed folder fails with a reason, and so does its round', async (t) => {
     const on = await open(t, engine)
     await on.groups('main', 'gone')
     const link = await addLink(on, 'web:gone', { target_folder: 'gone' })
@@ -204,7 +210,7 @@ onEveryEngine('the router', (engine) => {
     assert.match(error ?? '', /has been removed/)
   })
 
-  test('history that was fetched has its row already and asks for nothing', async (t) => {
+  test('fetched history is not routed', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
     const id = await on.hear('from long ago')
@@ -226,20 +232,21 @@ onEveryEngine('the router', (engine) => {
     assert.equal((await on.state(id)).reason, 'history')
   })
 
-  test('more than one piece is routed in order, whatever is said in between', async (t) => {
+  test('several batches are routed in order, with commands in between', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
     const link = await addLink(on, 'hook:main/ci')
     const posts = Array.from({ length: 1203 }, (_, at) => postOf(on, link, { content: Buffer.from(`${at}`) }))
-    await on.write((tx) => work.run(tx, on.host.engine.dialect, posts))
-    for (let isMore = true; isMore; ) ({ isMore } = await on.write((tx) => work.tidy(tx, on.host.engine.dialect)))
+    await on.write((tx) => linkPostWork.run(tx, on.host.engine.dialect, posts))
+    for (let isMore = true; isMore; )
+      ({ isMore } = await on.write((tx) => linkPostWork.runDeferred(tx, on.host.engine.dialect)))
     await on.route()
     assert.equal((await on.read((tx) => conversations.list(tx)))[0]?.waiting, 1203)
     const { last_seq } = (await on.read((tx) => filing.find(tx, { id: 1 }))) ?? assert.fail()
     assert.ok(last_seq >= 1203)
     const seen: string[] = []
     for (let claimed = await on.claim(); claimed; claimed = await on.claim()) {
-      seen.push(...claimed.asked.map(({ message }) => Buffer.from(message.content).toString()))
+      seen.push(...claimed.messages.map(({ message }) => Buffer.from(message.content).toString()))
       await on.end(claimed.turn)
     }
     assert.deepEqual(
@@ -248,12 +255,50 @@ onEveryEngine('the router', (engine) => {
     )
   })
 
-  test('what was taken by a process that is gone is filed and routed all the same', async (t) => {
+  test('webhook posts are routed in order with other messages: a command sees only those before it', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main', 'gone')
+    await on.grant('github:op', '*', '**')
+    const chat = await addLink(on, 'web:main')
+    const hook = await addLink(on, 'hook:main/ci')
+    const guests = await addLink(on, 'hook:main/guests', { target_folder: 'main', tools: 'chat' })
+    const gone = await addLink(on, 'hook:gone/ci', { target_folder: 'gone' })
+    const before = await on.post(hook, 'before')
+    const status = await on.post(chat, '/status', true, { sender: 'github:op' })
+    const rest = [
+      await on.post(hook, '/ping is no command of a hook'),
+      await on.post(guests, 'from a guest'),
+      await on.post(hook, 'in a topic', true, { topic: 'build' }),
+    ]
+    const lost = await on.post(gone, 'to nowhere')
+    await on.write((tx) => groups.remove(tx, { folder: 'gone' }))
+    await on.route()
+    assert.match((await on.frames(status)).join(), /messages waiting: 1\b/)
+    const routed = await Promise.all([before, ...rest].map((id) => on.state(id)))
+    assert.deepEqual(
+      routed.map(({ state, folder, topic, reach }) => [state, folder, topic, reach]),
+      [
+        ['waiting', 'main', '', 'work'],
+        ['waiting', 'main', '', 'work'],
+        ['waiting', 'main', 'visitor:hook:main/guests#', 'chat'],
+        ['waiting', 'main', 'build', 'work'],
+      ],
+    )
+    assert.equal((await on.state(lost)).state, 'failed')
+    const waiting = await on.read((tx) => conversations.list(tx))
+    assert.deepEqual(waiting.map(({ topic, waiting: count }) => [topic, count]).sort(), [
+      ['', 2],
+      ['build', 1],
+      ['visitor:hook:main/guests#', 1],
+    ])
+  })
+
+  test('files and routes messages that a dead process accepted', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
     const link = await addLink(on, 'hook:main/ci')
     const post = postOf(on, link)
-    await on.write((tx) => work.run(tx, on.host.engine.dialect, [post]))
+    await on.write((tx) => linkPostWork.run(tx, on.host.engine.dialect, [post]))
     const router = new Router({ host: on.host, assistantName: 'svc' })
     t.after(() => router.close())
     await until(async () => (await on.read((tx) => inbox.count(tx))) === 1)
@@ -268,11 +313,11 @@ onEveryEngine('the router', (engine) => {
     const routers = [one, two].map(({ host }) => new Router({ host, assistantName: 'svc' }))
     t.after(() => Promise.all(routers.map((router) => router.close())))
     const link = await addLink(one, 'hook:main/ci')
-    const on = await conversing(t, engine, one)
+    const on = await openConversationHost(t, engine, one)
     for (let at = 0; at < 20; at++) {
       const post = postOf(at % 2 ? one : two, link, { content: Buffer.from(`${at}`) })
-      await on.write((tx) => work.run(tx, one.host.engine.dialect, [post]))
-      await on.write((tx) => work.tidy(tx, one.host.engine.dialect))
+      await on.write((tx) => linkPostWork.run(tx, one.host.engine.dialect, [post]))
+      await on.write((tx) => linkPostWork.runDeferred(tx, one.host.engine.dialect))
       one.host.signals.emit()
       two.host.signals.emit()
     }

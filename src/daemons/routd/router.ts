@@ -1,156 +1,182 @@
-// Routes messages, one by one, in the order of their arrival (decision T1): each gets its row in the inbox, and either waits
-// for a turn or is at its end. Any number of processes may do it: the cursor is moved in the same transaction.
-
-import { isLinkChat } from '../../core/channel.ts'
-import { fileMessages } from '../../core/chats.ts'
-import { conversations } from '../../core/conversations.ts'
-import { type Decision, decide, type RoutingWorld } from '../../core/decision.ts'
-import { type Envelope, envelopes } from '../../core/envelopes.ts'
-import { FAILURES } from '../../core/failures.ts'
-import { groups } from '../../core/groups.ts'
-import { inbox } from '../../core/inbox.ts'
-import { isVisitor, reachOfMessage } from '../../core/message-reach.ts'
-import { type Message, messages, queueUp } from '../../core/messages.ts'
-import { recordOut } from '../../core/outbox.ts'
-import { speakingOf } from '../../core/rounds.ts'
-import { conversationOf, visitorConversation } from '../../core/routed.ts'
-import { endMessages } from '../../core/turns.ts'
+// Routes messages in the order of their arrival: each gets an inbox row and waits for a turn or has ended. Any number of
+// processes may run it, because the cursor moves in the same transaction. See docs/decisions.md#routing.
+import { defaultReach } from '../../core/access/reach.ts'
+import { addMessagesToChats } from '../../core/chats/chat-events.ts'
+import { isLinkChat } from '../../core/delivery/channel.ts'
+import { recordOutbound } from '../../core/delivery/outbox.ts'
+import { groups } from '../../core/groups/groups.ts'
+import { type Envelope, envelopes } from '../../core/messages/envelopes.ts'
+import { inbox } from '../../core/messages/inbox.ts'
+import { isVisitorMessage, reachOfMessage } from '../../core/messages/message-reach.ts'
+import { lockMessageOrder, type Message, messages } from '../../core/messages/messages.ts'
+import { type RoutingContext, type RoutingDecision, routeMessage } from '../../core/routing/route-message.ts'
+import { conversationName, visitorConversation } from '../../core/routing/routing-decision.ts'
+import { conversations } from '../../core/turns/conversations.ts'
+import { writeContextOf } from '../../core/turns/rounds.ts'
+import { FAILURE_MESSAGES } from '../../core/turns/turn-failures.ts'
+import { endMessages } from '../../core/turns/turns.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import type { Host } from '../../registry/context.ts'
+import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
-import { RowsStatement } from '../../store/rows.ts'
-import { run } from '../../store/statement.ts'
-import { Lookout } from '../lookout.ts'
+import { MultiRowStatement } from '../../store/multi-row-statement.ts'
+import { execute, flag, integer, query, text } from '../../store/statement.ts'
+import { StoreWatcher } from '../process/store-watcher.ts'
 
-/** How many messages are routed in one transaction. */
-const PIECE = 500
+/** Sequence numbers per transaction; some may belong to no message. */
+const BATCH_SIZE = 500
 
 export interface RouterOptions {
-  readonly host: Host
+  readonly host: InstanceHost
   readonly assistantName: string
 }
 
 export class Router {
   readonly #options: RouterOptions
-  readonly #lookout: Lookout
-  /** How far it was filed at the last look, where something was left to file. */
-  #left: number | undefined
+  readonly #watcher: StoreWatcher
+  readonly #unsubscribe: () => void
+  /** The filing cursor at the last tick, if messages were unfiled then. */
+  #unfiledAfter: number | undefined
 
   constructor(options: RouterOptions) {
     this.#options = options
-    this.#lookout = new Lookout({
+    this.#watcher = new StoreWatcher({
       host: options.host,
-      look: () => this.#route(),
-      onTick: () => void this.#fileLeft(),
+      work: 'arrivals',
+      check: (isSignalled) => this.#route(isSignalled),
+      onTick: () => void this.#fileAbandoned(),
+    })
+    this.#unsubscribe = options.host.preCommitSignals.on((_keys, work) => {
+      if (work.includes('arrivals')) this.#watcher.notify()
     })
   }
 
   close(): Promise<void> {
-    return this.#lookout.close()
+    this.#unsubscribe()
+    return this.#watcher.close()
   }
 
-  /**
-   * Whoever takes messages files them behind its answers. Where that process is gone, or never was, what lies there for two
-   * looks is filed here.
-   */
-  async #fileLeft(): Promise<void> {
-    const { engine, onStray } = this.#options.host
+  /** webd files messages after its responses. If its process has died, messages unfiled for two ticks are filed here. */
+  async #fileAbandoned(): Promise<void> {
+    const { engine, onBackgroundError } = this.#options.host
     try {
-      const left = await engine.read(unfiledAfter)
-      const isLeft = left !== undefined && left === this.#left
-      this.#left = left
-      if (!isLeft || this.#lookout.isClosed) return
+      const unfiledAfter = await engine.read(readUnfiled)
+      const isAbandoned = unfiledAfter !== undefined && unfiledAfter === this.#unfiledAfter
+      this.#unfiledAfter = unfiledAfter
+      if (!isAbandoned || this.#watcher.isClosed) return
       await engine.transaction(async (tx) => {
-        await queueUp(tx, engine.dialect)
-        await fileMessages(tx)
+        await lockMessageOrder(tx, engine.dialect)
+        await addMessagesToChats(tx)
       })
-      this.#lookout.soon()
+      this.#watcher.checkSoon()
     } catch (error) {
-      if (!(error instanceof Refusal)) onStray?.(error)
+      if (!(error instanceof Refusal)) onBackgroundError?.(error)
     }
   }
 
-  async #route(): Promise<void> {
+  async #route(isSignalled: boolean): Promise<void> {
     const { host } = this.#options
-    for (let isMore = true; isMore && !this.#lookout.isClosed; ) {
-      if (!(await host.engine.read(hasUnrouted))) return
-      const routing = host.engine.transaction((tx) => routePiece(tx, this.#options))
-      host.routing.emit()
-      const routed = await routing
-      isMore = routed.isMore
-      host.signals.emit(routed.keys)
+    // Without a signal, check first instead of taking the write lock.
+    for (let isMore = isSignalled || (await host.engine.read(hasUnrouted)); isMore && !this.#watcher.isClosed; ) {
+      const routing = host.engine.transaction(async (tx) => {
+        const { keys, hasOutbox, isMore } = await routeBatch(tx, this.#options)
+        tx.onCommit(() => host.signals.emit(keys, hasOutbox ? ['turns', 'outbox'] : ['turns']))
+        return isMore
+      })
+      host.preCommitSignals.emit([], ['turns'])
+      isMore = await routing
     }
   }
 }
 
 const CURSORS = `select r.last_seq as routed, f.last_seq as filed from routing r, filing f where r.id = 1 and f.id = 1`
 
-/** Only what is filed is routed: in its chat, a question stands before the answer. */
+/** `hooks`: whether the next batch contains webhook posts. */
+const NEXT_BATCH = `select r.last_seq as routed, f.last_seq as filed,
+    case when exists (select 1 from messages m where m.seq > r.last_seq and m.seq <= r.last_seq + ${BATCH_SIZE}
+      and m.seq <= f.last_seq and m.direction = 'in' and substr(m.jid, 1, 5) = 'hook:') then 1 else 0 end as hooks
+  from routing r, filing f where r.id = 1 and f.id = 1`
+
+/** Only filed messages are routed, so that in its chat a question comes before its answer. */
 async function hasUnrouted(tx: Tx): Promise<boolean> {
-  const { rows } = await run(tx, CURSORS)
-  return Number(rows[0]?.routed ?? 0) < Number(rows[0]?.filed ?? 0)
+  const [cursors] = await query(tx, { routed: integer, filed: integer }, CURSORS)
+  return cursors !== undefined && cursors.routed < cursors.filed
 }
 
-async function unfiledAfter(tx: Tx): Promise<number | undefined> {
-  const { rows } = await run(
+async function readUnfiled(tx: Tx): Promise<number | undefined> {
+  const [row] = await query(
     tx,
+    { filed: integer },
     `select f.last_seq as filed from filing f where f.id = 1 and exists (select 1 from messages where seq > f.last_seq)`,
   )
-  return rows[0] && Number(rows[0].filed)
+  return row?.filed
 }
 
-interface Routed {
+interface RoutingBatchResult {
   readonly isMore: boolean
   readonly keys: readonly string[]
+  /** Whether a message waits in the outbox. */
+  readonly hasOutbox: boolean
 }
 
-export async function routePiece(tx: Tx, { host, assistantName }: RouterOptions): Promise<Routed> {
-  const speaking = speakingOf(host)
-  await queueUp(tx, speaking.dialect)
-  const { rows: cursors } = await run(tx, CURSORS)
-  const [routed, filed] = [Number(cursors[0]?.routed ?? 0), Number(cursors[0]?.filed ?? 0)]
-  if (routed >= filed) return { isMore: false, keys: [] }
-  const arrived = await arrivals(tx, routed, filed)
-  const last = arrived.length < PIECE ? filed : (arrived.at(-1)?.message.seq ?? filed)
-  const piece = new Piece(tx, { host, assistantName })
-  for (const each of arrived) await piece.add(each)
-  await piece.write()
-  await run(tx, 'update routing set last_seq = $1 where id = 1', [last])
-  return { isMore: last < filed, keys: piece.keys }
+export async function routeBatch(tx: Tx, { host, assistantName }: RouterOptions): Promise<RoutingBatchResult> {
+  await lockMessageOrder(tx, host.engine.dialect)
+  const [next] = await query(tx, { routed: integer, filed: integer, hooks: flag }, NEXT_BATCH)
+  const { routed, filed, hooks: hasHooks } = next ?? { routed: 0, filed: 0, hooks: false }
+  if (routed >= filed) return { isMore: false, keys: [], hasOutbox: false }
+  const last = Math.min(filed, routed + BATCH_SIZE)
+  const batch = new RoutingBatch(tx, { host, assistantName, after: routed, hasHooks })
+  for (const arrived of await readArrivals(tx, routed, last)) await batch.add(arrived)
+  await batch.addHooks(last)
+  await batch.write()
+  await execute(tx, 'update routing set last_seq = $1 where id = 1', [last])
+  return { isMore: last < filed, keys: batch.keys, hasOutbox: batch.hasOutbox }
 }
 
-/** Routing looks at the beginning of a content, of which there may be a megabyte in each. */
-const LOOKED_AT_BYTES = 16_384
+/** Routing needs only the beginning of a content, which may have a megabyte. */
+const CONTENT_BYTES = 16_384
 const COLUMNS = messages.columns
-  .map((name) => (name === 'content' ? `substr(m.content, 1, ${LOOKED_AT_BYTES}) as content` : `m.${name}`))
+  .map((name) => (name === 'content' ? `substr(m.content, 1, ${CONTENT_BYTES}) as content` : `m.${name}`))
   .join(', ')
 
-interface Arrived {
+/** Messages that already have an inbox row are fetched history and need no turn. */
+const UNROUTED = `m.seq > $1 and m.seq <= $2 and m.direction = 'in'
+  and not exists (select 1 from inbox i where i.message_seq = m.seq)`
+
+/** Webhook posts to existing folders: they wait for a turn whatever their content, so they are routed without being read. */
+const IS_HOOK = `substr(m.jid, 1, 5) = 'hook:' and m.topic is null and coalesce(m.reach, '${defaultReach('hook:')}') <> 'chat'
+  and exists (select 1 from groups g where g.folder = m.target_folder)
+  and not exists (select 1 from envelopes h where h.message_seq = m.seq)`
+
+const ADD_HOOKS = `insert into inbox (message_seq, id, jid, folder, topic, chat_topic, sender, verb, state, updated_at, reach)
+  select m.seq, m.id, m.jid, m.target_folder, '', '', m.sender, 'message', 'waiting', $3,
+    coalesce(m.reach, '${defaultReach('hook:')}')
+  from messages m where ${UNROUTED} and ${IS_HOOK} order by m.seq returning folder`
+
+interface Arrival {
   readonly message: Message
   readonly envelope: Envelope | undefined
 }
 
-/** What has an inbox row already is history that was fetched: it asks for nothing. */
-async function arrivals(tx: Tx, after: number, until: number): Promise<Arrived[]> {
-  const { rows } = await run(
+/** The messages of the batch that are not simple webhook posts. */
+async function readArrivals(tx: Tx, after: number, until: number): Promise<Arrival[]> {
+  const rows = await query(
     tx,
+    (row) => ({ message: messages.decode(row), hasEnvelope: row.has_envelope !== null }),
     `select ${COLUMNS}, e.message_seq as has_envelope from messages m
      left join envelopes e on e.message_seq = m.seq
-     where m.seq > $1 and m.seq <= $2 and m.direction = 'in'
-       and not exists (select 1 from inbox i where i.message_seq = m.seq) order by m.seq limit ${PIECE}`,
+     where ${UNROUTED} and not (${IS_HOOK}) order by m.seq`,
     [after, until],
   )
-  const arrived: Arrived[] = []
-  for (const { has_envelope, ...row } of rows) {
-    const message = messages.decode(row)
-    const envelope = has_envelope === null ? undefined : await envelopes.find(tx, { message_seq: message.seq })
-    arrived.push({ message, envelope })
+  const arrivals: Arrival[] = []
+  for (const { message, hasEnvelope } of rows) {
+    const envelope = hasEnvelope ? await envelopes.find(tx, { message_seq: message.seq }) : undefined
+    arrivals.push({ message, envelope })
   }
-  return arrived
+  return arrivals
 }
 
-const INBOX = new RowsStatement(
+const INBOX = new MultiRowStatement(
   {
     message_seq: 'bigint',
     id: 'text',
@@ -171,83 +197,107 @@ const INBOX = new RowsStatement(
    from {rows} routing r where r.id = 1 {in order}`,
 )
 
-/** What a steered message begins with; anything else of a link goes straight to its folder. */
-const STEERING = new Set([...'/\\@#['].map((sign) => sign.charCodeAt(0)))
+/** First characters of commands and directives; other link messages go to their folder directly. */
+const DIRECTIVE_SIGNS = new Set([...'/\\@#['].map((sign) => sign.charCodeAt(0)))
 
-/** The messages of one transaction, and what is known of the store in it. */
-class Piece {
+interface RoutingBatchOptions extends RouterOptions {
+  /** Sequence number before the first of the batch. */
+  readonly after: number
+  readonly hasHooks: boolean
+}
+
+/** Messages routed in one transaction, with cached lookups. */
+class RoutingBatch {
   readonly #tx: Tx
-  readonly #options: RouterOptions
-  readonly #known = new Map<string, boolean>()
+  readonly #options: RoutingBatchOptions
+  /** Webhook posts up to this number are routed. */
+  #hooksUntil: number
+  readonly #folderExists = new Map<string, boolean>()
   readonly #waiting = new Map<string, { folder: string; topic: string; count: number }>()
   readonly #rows: (string | number | null)[][] = []
   readonly keys: string[] = []
-  #world: RoutingWorld | undefined
+  hasOutbox = false
+  #context: RoutingContext | undefined
 
-  constructor(tx: Tx, options: RouterOptions) {
+  constructor(tx: Tx, options: RoutingBatchOptions) {
     this.#tx = tx
     this.#options = options
+    this.#hooksUntil = options.after
   }
 
-  async add(arrived: Arrived): Promise<void> {
-    const decision = (await this.#straight(arrived)) ?? (await this.#decide(arrived))
+  /** Routes the webhook posts up to this number. */
+  async addHooks(until: number): Promise<void> {
+    if (!this.#options.hasHooks) return
+    const now = timestamp(this.#options.host.clock.now())
+    const rows = await query(this.#tx, { folder: text }, ADD_HOOKS, [this.#hooksUntil, until, now])
+    for (const { folder } of rows) this.#countWaiting(folder, '')
+    this.#hooksUntil = until
+  }
+
+  async add(arrived: Arrival): Promise<void> {
+    const decision = (await this.#decideQuickly(arrived)) ?? (await this.#decide(arrived))
     if (decision.kind === 'end') return this.#end(arrived, decision)
     const { topic, chat_topic, verb } = decision
     if (decision.kind === 'daemon') {
       const reason = `for the channel daemon ${decision.name}`
-      await this.#row(arrived, { topic, chat_topic, verb, state: 'observed', reason })
+      await this.#addRow(arrived, { topic, chat_topic, verb, state: 'observed', reason })
       return
     }
     const { folder, kind } = decision
-    await this.#row(arrived, { folder, topic, chat_topic, verb, state: kind === 'turn' ? 'waiting' : 'observed' })
+    await this.#addRow(arrived, { folder, topic, chat_topic, verb, state: kind === 'turn' ? 'waiting' : 'observed' })
     if (kind !== 'turn') return this.#endRounds(arrived, 'observed')
-    const key = `${folder}\n${topic}`
-    const place = this.#waiting.get(key) ?? { folder, topic, count: 0 }
-    place.count++
-    this.#waiting.set(key, place)
+    this.#countWaiting(folder, topic)
   }
 
-  /** All rows, and how many wait in each conversation. */
+  #countWaiting(folder: string, topic: string): void {
+    const key = `${folder}\n${topic}`
+    const conversation = this.#waiting.get(key) ?? { folder, topic, count: 0 }
+    conversation.count++
+    this.#waiting.set(key, conversation)
+  }
+
+  /** Writes the inbox rows and the waiting counts of conversations. */
   async write(): Promise<void> {
     const { host } = this.#options
     await INBOX.run(this.#tx, host.engine.dialect, this.#rows)
     this.#rows.length = 0
     const now = timestamp(host.clock.now())
     for (const { folder, topic, count } of this.#waiting.values()) {
-      const { numAffectedRows } = await run(
+      const changed = await execute(
         this.#tx,
         'update conversations set waiting = waiting + $3, updated_at = $4 where folder = $1 and topic = $2',
         [folder, topic, count, now],
       )
-      if (Number(numAffectedRows) === 0)
+      if (changed === 0)
         await conversations.insert(this.#tx, { folder, topic, waiting: count, observed_seq: 0, updated_at: now })
     }
     this.#waiting.clear()
   }
 
-  /** Of a link, and no word to the router: nearly all that comes in numbers. */
-  async #straight({ message, envelope }: Arrived): Promise<Decision | undefined> {
+  /** For link messages without a command or directive, which are most. */
+  async #decideQuickly({ message, envelope }: Arrival): Promise<RoutingDecision | undefined> {
     const { target_folder: folder, jid, content, topic: chat_topic = '' } = message
     if (envelope || folder === undefined || !isLinkChat(jid)) return undefined
-    if (!jid.startsWith('hook:') && STEERING.has(content[firstSign(content)] ?? 0)) return undefined
-    const isThere = this.#known.get(folder) ?? (await groups.find(this.#tx, { folder })) !== undefined
-    this.#known.set(folder, isThere)
-    if (!isThere) return undefined
-    const topic = isVisitor({ message }) ? visitorConversation(jid, chat_topic) : conversationOf(chat_topic)
+    if (!jid.startsWith('hook:') && DIRECTIVE_SIGNS.has(content[firstSign(content)] ?? 0)) return undefined
+    const exists = this.#folderExists.get(folder) ?? (await groups.find(this.#tx, { folder })) !== undefined
+    this.#folderExists.set(folder, exists)
+    if (!exists) return undefined
+    const topic = isVisitorMessage({ message }) ? visitorConversation(jid, chat_topic) : conversationName(chat_topic)
     return { kind: 'turn', folder, topic, chat_topic, verb: 'message' }
   }
 
-  async #decide(arrived: Arrived): Promise<Decision> {
-    // A command may act on what was routed just before it.
+  async #decide(arrived: Arrival): Promise<RoutingDecision> {
+    // A command may act on messages routed just before it.
+    await this.addHooks(arrived.message.seq)
     await this.write()
-    this.#world ??= await this.#look()
-    return decide(this.#tx, this.#world, arrived)
+    this.#context ??= await this.#readContext()
+    return routeMessage(this.#tx, this.#context, arrived)
   }
 
-  async #look(): Promise<RoutingWorld> {
+  async #readContext(): Promise<RoutingContext> {
     const { host, assistantName } = this.#options
     return {
-      speaking: speakingOf(host),
+      writeContext: writeContextOf(host),
       rules: host.rules,
       policy: await host.policies.read(this.#tx),
       routes: await host.routes.read(this.#tx),
@@ -256,42 +306,42 @@ class Piece {
     }
   }
 
-  async #end(arrived: Arrived, decision: Decision & { kind: 'end' }): Promise<void> {
+  async #end(arrived: Arrival, decision: RoutingDecision & { kind: 'end' }): Promise<void> {
     const { outcome, reason, folder, say, topic, chat_topic, verb } = decision
     const { host } = this.#options
     const { message } = arrived
-    await this.#row(arrived, { folder, topic, chat_topic, verb, state: outcome, reason })
+    await this.#addRow(arrived, { folder, topic, chat_topic, verb, state: outcome, reason })
     await this.write()
-    const speaking = speakingOf(host)
+    const writeContext = writeContextOf(host)
     if (say !== undefined) {
-      // In the round of whoever asked, as if it were a turn.
+      // Shown in the round of the message, as if it were a turn.
       await inbox.update(this.#tx, { id: message.id }, { turn_id: message.id })
       const out = { jid: message.jid, topic: chat_topic, turn_id: message.id, content: say, engages: false }
-      this.keys.push(...(await recordOut(this.#tx, speaking, host.rules, out)).keys)
+      const { keys, isDelivered } = await recordOutbound(this.#tx, writeContext, host.rules, out)
+      this.keys.push(...keys)
+      if (!isDelivered) this.hasOutbox = true
     }
-    const told = FAILURES.gone
-    this.keys.push(...(await endMessages(this.#tx, speaking, [message.id], { outcome, reason, told })))
+    const end = { outcome, reason, publicReason: FAILURE_MESSAGES.gone }
+    this.keys.push(...(await endMessages(this.#tx, writeContext, [message.id], end)))
   }
 
-  async #endRounds({ message }: Arrived, outcome: 'observed'): Promise<void> {
+  async #endRounds({ message }: Arrival, outcome: 'observed'): Promise<void> {
     if (message.turn_id === undefined) return
-    const { host } = this.#options
     await this.write()
-    const speaking = speakingOf(host)
-    this.keys.push(...(await endMessages(this.#tx, speaking, [message.id], { outcome })))
+    this.keys.push(...(await endMessages(this.#tx, writeContextOf(this.#options.host), [message.id], { outcome })))
   }
 
-  async #row(arrived: Arrived, where: Where): Promise<void> {
+  async #addRow(arrived: Arrival, placement: InboxPlacement): Promise<void> {
     const { host } = this.#options
     const { seq, id, jid, sender } = arrived.message
-    const { folder = null, topic, chat_topic, verb, state, reason = null } = where
-    const reach = await reachOfMessage(arrived, where, () => host.policies.read(this.#tx))
+    const { folder = null, topic, chat_topic, verb, state, reason = null } = placement
+    const reach = await reachOfMessage(arrived, placement, () => host.policies.read(this.#tx))
     const now = timestamp(host.clock.now())
     this.#rows.push([seq, id, jid, folder, topic, chat_topic, sender, verb, state, reason, now, reach])
   }
 }
 
-interface Where {
+interface InboxPlacement {
   readonly folder?: string | undefined
   readonly topic: string
   readonly chat_topic: string

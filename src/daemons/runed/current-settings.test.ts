@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { onEveryEngine, testHost } from '../../../test/support/host.ts'
-import { modelKeyContext, modelKeys } from '../../core/model-keys.ts'
+import { modelKeyContext, modelKeys } from '../../core/secrets/model-keys.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { readSettings, type Source, sourceOf } from '../../lib/settings.ts'
+import { readSettings, type SettingSource, sourceOf } from '../../lib/settings.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import { CurrentSettings } from './current-settings.ts'
 
 const ENDPOINT = 'http://127.0.0.1:9/v1'
-const written = (entries: Record<string, string>): readonly Source[] => [
+const written = (entries: Record<string, string>): readonly SettingSource[] => [
   sourceOf('.env', new Map(Object.entries(entries))),
 ]
 
 onEveryEngine('the settings of a turn', (engine) => {
-  test('are those that .env has when it starts, and the same object as long as nothing changed', async (t) => {
+  test('are those in .env when it starts, and the same object until something changes', async (t) => {
     const { host } = await testHost(t, engine)
     let sources = written({ OPENAI_MODEL: 'one', SANDBOX: 'none', TURN_HANG: '1m' })
     const warnings: string[] = []
@@ -34,10 +34,10 @@ onEveryEngine('the settings of a turn', (engine) => {
     assert.deepEqual(warnings, [])
   })
 
-  test('stay as they were while .env has a mistake, which is logged once', async (t) => {
+  test('stay unchanged while .env is invalid, which is logged once', async (t) => {
     const { host } = await testHost(t, engine)
     const good = written({ OPENAI_MODEL: 'one' })
-    let sources = async (): Promise<readonly Source[]> => good
+    let sources = async (): Promise<readonly SettingSource[]> => good
     const warnings: string[] = []
     const initial = readSettings(RUNTIME_SETTINGS, good)
     const warn = (sentence: string): void => void warnings.push(sentence)
@@ -45,7 +45,10 @@ onEveryEngine('the settings of a turn', (engine) => {
     const first = await current.read()
     sources = async () => written({ AGENT_RUNTIME: 'opnai' })
     for (let count = 0; count < 2; count++) assert.equal(await current.read(), first)
-    assert.match(warnings.join('\n'), /^changed settings are not used: AGENT_RUNTIME in \.env must be one of .*opnai"$/)
+    assert.match(
+      warnings.join('\n'),
+      /^invalid settings, the previous ones stay in use: AGENT_RUNTIME in \.env must be one of .*opnai"$/,
+    )
     sources = async () => refuse('invalid', '.env line 3 must look like KEY=value')
     assert.equal(await current.read(), first)
     assert.equal(warnings.length, 2)
@@ -53,7 +56,7 @@ onEveryEngine('the settings of a turn', (engine) => {
     assert.equal((await current.read()).settings.OPENAI_MODEL, 'three')
   })
 
-  test('have the sealed key, and another one as soon as it is set', async (t) => {
+  test('contain the sealed key, and a new one as soon as it is set', async (t) => {
     const { host } = await testHost(t, engine)
     const sources = written({ OPENAI_BASE_URL: ENDPOINT, OPENAI_API_KEY: 'sealed' })
     const warnings: string[] = []

@@ -1,74 +1,83 @@
-// The settings that a turn starts with. They are read again when .env or a sealed key has changed, so that another model needs
-// no restart. What cells are made with stays as it was at the start of the process.
+// The runtime settings of a new turn. They are reread when .env or a sealed key changes, so that another model needs no
+// restart. Settings of cells do not change while the process runs.
 import { createHash } from 'node:crypto'
 import { CELL_SETTINGS } from '../../cell/settings.ts'
-import { type ModelKey, modelKeys } from '../../core/model-keys.ts'
+import { type ModelKey, modelKeys } from '../../core/secrets/model-keys.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { readSettings, type Source } from '../../lib/settings.ts'
-import type { Host } from '../../registry/context.ts'
+import { readSettings, type SettingSource } from '../../lib/settings.ts'
+import type { InstanceHost } from '../../registry/context.ts'
 import { hasSealedKeys, openSealedKeys } from '../../runtimes/sealed-keys.ts'
 import { RUNTIME_SETTINGS, type RuntimeSettings } from '../../runtimes/settings.ts'
 
 export interface CurrentSettingsOptions {
-  readonly host: Pick<Host, 'engine' | 'keyring'>
+  readonly host: Pick<InstanceHost, 'engine' | 'keyring'>
   readonly initial: RuntimeSettings
-  /** The same list as long as nothing has changed. */
-  sources(): Promise<readonly Source[]>
-  warn(sentence: string): void
+  /** Returns the same list until something changes. */
+  sources(): Promise<readonly SettingSource[]>
+  warn(message: string): void
 }
 
 export interface MarkedSettings {
-  /** The same object as long as nothing has changed. */
+  /** The same object until something changes. */
   readonly settings: RuntimeSettings
-  /** Another one for other settings. */
+  /** Fingerprint of the settings. */
   readonly mark: string
 }
 
 export class CurrentSettings {
   readonly #options: CurrentSettingsOptions
-  #sources: readonly Source[] | undefined
-  #written: RuntimeSettings
+  #sources: readonly SettingSource[] | undefined
+  #plain: RuntimeSettings
   #current: MarkedSettings | undefined
+  #hashed: { readonly settings: RuntimeSettings; readonly hash: string } | undefined
   #fault = ''
 
   constructor(options: CurrentSettingsOptions) {
     this.#options = options
-    this.#written = options.initial
+    this.#plain = options.initial
   }
 
   async read(): Promise<MarkedSettings> {
     const { host, warn } = this.#options
     await this.#reread()
-    const rows = hasSealedKeys(this.#written) ? await host.engine.read((tx) => modelKeys.list(tx)) : []
-    const mark = markOf(this.#written, rows)
+    const rows = hasSealedKeys(this.#plain) ? await host.engine.read((tx) => modelKeys.list(tx)) : []
+    const mark = markOf(this.#hashOf(this.#plain), rows)
     if (this.#current?.mark !== mark)
-      this.#current = { mark, settings: openSealedKeys(this.#written, rows, host.keyring, warn) }
+      this.#current = { mark, settings: openSealedKeys(this.#plain, rows, host.keyring, warn) }
     return this.#current
   }
 
-  /** A file with a mistake in it changes nothing: turns go on with the last settings that could be read. */
+  /** After an error the last valid settings stay in use. */
   async #reread(): Promise<void> {
     try {
       const sources = await this.#options.sources()
       if (sources === this.#sources) return
-      this.#written = { ...readSettings(RUNTIME_SETTINGS, sources), ...this.#cells() }
+      this.#plain = { ...readSettings(RUNTIME_SETTINGS, sources), ...this.#cellSettings() }
       this.#sources = sources
       this.#fault = ''
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      if (error.message !== this.#fault) this.#options.warn(`changed settings are not used: ${error.message}`)
+      if (error.message !== this.#fault)
+        this.#options.warn(`invalid settings, the previous ones stay in use: ${error.message}`)
       this.#fault = error.message
     }
   }
 
-  #cells(): Partial<RuntimeSettings> {
+  #hashOf(settings: RuntimeSettings): string {
+    if (this.#hashed?.settings !== settings)
+      this.#hashed = { settings, hash: createHash('sha256').update(JSON.stringify(settings)).digest('base64url') }
+    return this.#hashed.hash
+  }
+
+  #cellSettings(): Partial<RuntimeSettings> {
     const { initial } = this.#options
     return Object.fromEntries(Object.entries(initial).filter(([key]) => Object.hasOwn(CELL_SETTINGS, key)))
   }
 }
 
-function markOf(settings: RuntimeSettings, rows: readonly ModelKey[]): string {
-  const hash = createHash('sha256').update(JSON.stringify(settings))
+function markOf(settingsHash: string, rows: readonly ModelKey[]): string {
+  if (rows.length === 0) return settingsHash
+  const hash = createHash('sha256').update(settingsHash)
   for (const { variable, value } of rows) hash.update(`\n${variable} `).update(value)
   return hash.digest('base64url')
 }

@@ -3,7 +3,7 @@ import { chmodSync, lstatSync, mkdirSync, statSync, symlinkSync, writeFileSync }
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { testHost } from '../../../test/support/host.ts'
-import { serving } from '../../../test/support/serve.ts'
+import { serveHost } from '../../../test/support/served-host.ts'
 import { layout } from '../../core/layout.ts'
 
 const AS_ROOT = { skip: process.getuid?.() === 0 ? false : 'only root can change owners' }
@@ -17,7 +17,7 @@ test('runed gives workspaces to the agents before any turn, and logs it once', A
   mkdirSync(places.webPriv, { recursive: true })
   chmodSync(places.groups, 0o755)
   const on = { ...plain, host: { ...plain.host, layout: places } }
-  const served = await serving(t, { on, daemons: ['runed'], settings: { SANDBOX: 'none' } })
+  const served = await serveHost(t, { on, daemons: ['runed'], settings: { SANDBOX: 'none' } })
   for (const name of ['main', 'main/sub', 'main/sub/file', 'main/link'])
     assert.equal(lstatSync(join(places.groups, name)).uid, 60_000, name)
   assert.equal(statSync('/etc/hostname').uid, 0)

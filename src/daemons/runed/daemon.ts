@@ -1,40 +1,43 @@
-// Runs the agents' turns.
+// runed: runs the turns of agents and removes old messages, turns and logs.
 import { RunSockets } from '../../agent-socket/run-socket.ts'
 import { describeCells } from '../../cell/describe.ts'
 import { agentUser } from '../../core/agent-user.ts'
+import { chownWorkspaces } from '../../core/groups/workspace-owner.ts'
 import type { Layout } from '../../core/layout.ts'
-import { takeOwnership } from '../../core/workspace-owner.ts'
-import type { Log } from '../../lib/log.ts'
+import type { Log } from '../../lib/log/log.ts'
 import { openRuntimes } from '../../runtimes/index.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
-import { agentTools } from '../agent-tools.ts'
-import { daemon } from '../daemon.ts'
-import { RunNetworks } from '../run-network.ts'
-import { INSTANCE_SETTINGS, TURN_SETTINGS } from '../settings.ts'
+import { agentTools } from '../agents/agent-tools.ts'
+import { RunNetworks } from '../agents/run-network.ts'
+import { defineDaemon } from '../daemon.ts'
+import { INSTANCE_SETTINGS, RETENTION_SETTINGS, TURN_SETTINGS } from '../settings.ts'
 import { CurrentSettings } from './current-settings.ts'
-import { preparing } from './preparation.ts'
-import { Runner } from './runner.ts'
-import { keepTurnLogs } from './turn-logs.ts'
+import { LocalWorkspaces } from './local-workspaces.ts'
+import { turnPreparation } from './preparation.ts'
+import { startRetention } from './retention.ts'
+import { startTurnLogRetention } from './turn-logs.ts'
+import { TurnRunner } from './turn-runner.ts'
 
 const PROGRESS_MS = 3000
 
-export const runed = daemon({
+export const runed = defineDaemon({
   name: 'runed',
-  about: 'runs the turns of the agents',
+  about: 'runs the turns of agents',
   settings: {
     ...RUNTIME_SETTINGS,
     ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME,
     TURN_LEASE: TURN_SETTINGS.TURN_LEASE,
+    ...RETENTION_SETTINGS,
   },
   start: async ({ host, log, defer, currentSources }, settings) => {
     const { layout } = host
-    // A process without files has no workspaces.
+    // Without a data directory there are no workspaces.
     if (!layout) return
     await ownWorkspaces(layout, log)
     log.info(describeCells(settings), 'agents')
     if (settings.SANDBOX === 'none') log.warn('agents run without a cell: SANDBOX=none')
-    else if (settings.NETWORK === 'open') log.warn('network rules do not bind agents: NETWORK=open')
-    const warn = (sentence: string): void => log.warn(sentence)
+    else if (settings.NETWORK === 'open') log.warn('network rules do not apply to agents: NETWORK=open')
+    const warn = (message: string): void => log.warn(message)
     const network = new RunNetworks({ host, log, denyPrivate: settings.NETWORK_DENY_PRIVATE })
     defer(() => network.close())
     const sockets = new RunSockets({
@@ -42,9 +45,10 @@ export const runed = daemon({
       list: agentTools(),
       user: agentUser(settings.AGENT_UID),
       onError: (error, folder, tool) => log.error({ folder, tool, err: error }, 'internal error'),
-      onStranger: (folder, uid) => log.warn({ folder, uid }, 'a connection of another user was closed'),
+      onForeignUser: (folder, uid) => log.warn({ folder, uid }, 'closed a connection of another user'),
     })
-    defer(async () => sockets.close())
+    sockets.prepare()
+    defer(() => sockets.close())
     const runtimes = await openRuntimes({
       settings,
       clock: host.clock,
@@ -52,25 +56,28 @@ export const runed = daemon({
       chats: layout.chats,
       network,
       warn,
-      onBackgroundError: (error) => host.onStray?.(error),
+      onBackgroundError: (error) => host.onBackgroundError?.(error),
     })
     defer(() => runtimes.close())
     const current = new CurrentSettings({ host, initial: settings, sources: currentSources, warn })
     const { ASSISTANT_NAME: assistantName } = settings
-    const prepare = preparing({ host, layout, runtimes, sockets, settings: current, assistantName, warn })
-    const runner = new Runner({
+    const prepare = turnPreparation({ host, layout, runtimes, sockets, settings: current, assistantName, warn })
+    const runner = new TurnRunner({
       host,
       log,
       prepare,
       settingsMark: async () => (await current.read()).mark,
       leaseMs: Math.max(1000, settings.TURN_LEASE),
+      workspaces: new LocalWorkspaces(layout, log),
     })
     defer(() => runner.close())
-    defer(keepTurnLogs({ host, layout, log }))
+    defer(startTurnLogRetention({ host, layout, log }))
+    const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs } = settings
+    defer(startRetention({ host, layout, log, keepMessagesMs, keepTurnsMs }))
   },
 })
 
-/** Logs progress at most every few seconds: a large tree takes a while, and no turn starts before. */
+/** Logs progress, because a large tree takes a while and no turn starts before. */
 async function ownWorkspaces(layout: Layout, log: Log): Promise<void> {
   let loggedAt = performance.now()
   const onProgress = (done: number): void => {
@@ -79,10 +86,10 @@ async function ownWorkspaces(layout: Layout, log: Log): Promise<void> {
     log.info({ done }, 'changing the owner of the workspaces')
   }
   try {
-    const count = await takeOwnership(layout, onProgress)
+    const count = await chownWorkspaces(layout, onProgress)
     if (count > 0) log.info({ count }, `workspaces now belong to uid ${layout.agent?.uid}`)
   } catch (error) {
-    // Agents of other workspaces can work.
+    // The agents of other workspaces can run.
     log.error(
       { err: error },
       `some workspaces do not belong to uid ${layout.agent?.uid}: their agents cannot write there`,

@@ -1,32 +1,40 @@
 import assert from 'node:assert/strict'
 import { type Stats, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
-import { type Conversing, conversing } from '../../../test/support/conversation.ts'
-import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
+import { type ConversationHost, openConversationHost } from '../../../test/support/conversation-host.ts'
+import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { openTools } from '../../../test/support/socket-client.ts'
+import { tempDir } from '../../../test/support/temp.ts'
 import { RunSockets } from '../../agent-socket/run-socket.ts'
-import type { ClaimedTurn } from '../../core/claim.ts'
-import { conversations, findConversation } from '../../core/conversations.ts'
-import { groups } from '../../core/groups.ts'
+import { groups } from '../../core/groups/groups.ts'
 import { chatDir } from '../../core/layout.ts'
-import { type ToolList, toolList } from '../../faces/mcp.ts'
+import { conversations, findConversation } from '../../core/turns/conversations.ts'
+import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
+import { createToolList, type ToolList } from '../../faces/tool-list.ts'
 import { readSettings } from '../../lib/settings.ts'
 import { secretsResource } from '../../resources/secrets.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
-import { agentTools } from '../agent-tools.ts'
-import { preparing } from './preparation.ts'
-import type { Prepared } from './runner.ts'
+import type { StoreAddress } from '../../store/index.ts'
+import { agentTools } from '../agents/agent-tools.ts'
+import { turnPreparation } from './preparation.ts'
+import type { PreparedTurn } from './turn-runner.ts'
 
 const DAY_MS = 24 * 3_600_000
 
-interface Preparing extends Conversing {
-  prepare(claimed: ClaimedTurn): Promise<Prepared>
+interface Preparing extends ConversationHost {
+  prepare(claimed: ClaimedTurn): Promise<PreparedTurn>
   readonly warnings: string[]
 }
 
-async function open(t: TestContext, engine: EngineName, list: ToolList = toolList([])): Promise<Preparing> {
-  const on = await conversing(t, engine)
+async function open(
+  t: TestContext,
+  engine: EngineName,
+  list: ToolList = createToolList([]),
+  store?: StoreAddress,
+): Promise<Preparing> {
+  const on = await openConversationHost(t, engine, await testHost(t, engine, store))
   const { host } = on
   const layout = host.layout ?? assert.fail('it has files')
   const runtime = { name: 'test', run: async () => ({}), close: async () => {} }
@@ -34,11 +42,11 @@ async function open(t: TestContext, engine: EngineName, list: ToolList = toolLis
   const settings = { read: async () => ({ settings: readSettings(RUNTIME_SETTINGS, []), mark: '' }) }
   await on.groups('main', 'team')
   const warnings: string[] = []
-  const gate = { host, list, onError: assert.fail, onStranger: assert.fail }
+  const gate = { host, list, onError: assert.fail, onForeignUser: assert.fail }
   const sockets = new RunSockets(gate)
   t.after(() => sockets.close())
   const warn = (sentence: string): void => void warnings.push(sentence)
-  const prepare = preparing({ host, layout, runtimes, sockets, settings, assistantName: 'svc', warn })
+  const prepare = turnPreparation({ host, layout, runtimes, sockets, settings, assistantName: 'svc', warn })
   return {
     ...on,
     warnings,
@@ -51,9 +59,9 @@ async function open(t: TestContext, engine: EngineName, list: ToolList = toolLis
 }
 
 onEveryEngine('a run', (engine) => {
-  test('goes on with the session of its conversation, and starts a fresh one after two days in which nobody spoke', async (t) => {
+  test('resumes the session of its conversation, and starts a new one after two idle days', async (t) => {
     const on = await open(t, engine)
-    const next = async (): Promise<Prepared['job']> => {
+    const next = async (): Promise<PreparedTurn['job']> => {
       await on.ask()
       const claimed = await on.mustClaim()
       const { job } = await on.prepare(claimed)
@@ -68,22 +76,22 @@ onEveryEngine('a run', (engine) => {
     on.clock.advance(2 * DAY_MS + 1)
     const { sessionId, prompt } = await next()
     assert.equal(sessionId, undefined)
-    assert.match(prompt, /The session before was long ago; this is a fresh one\./)
+    assert.match(prompt, /The previous session was long ago; this is a new one\./)
     assert.equal((await on.read((tx) => findConversation(tx, 'main', '')))?.note, undefined)
     assert.doesNotMatch((await next()).prompt, /long ago/)
   })
 
-  test('has the secrets of its folder, and those of a person only in a turn that this person asked for alone', async (t) => {
+  test('has the secrets of its folder, and those of a person only in a turn with no one else’s messages', async (t) => {
     const on = await open(t, engine)
     const { create } = secretsResource.verbs
     await on.cli.call(create, { scope_kind: 'folder', owner: 'main', key: 'GITHUB_TOKEN', value: 'of main' })
     await on.cli.call(create, { scope_kind: 'user', owner: 'github:1', key: 'GITHUB_TOKEN', value: 'of one' })
-    const envOf = async (sender: string, others: readonly string[] = []): Promise<Prepared['job']['env']> => {
+    const envOf = async (sender: string, others: readonly string[] = []): Promise<PreparedTurn['job']['env']> => {
       await on.ask('hi', { sender, jid: 'sandbox:main', hasRound: false })
       const claimed = await on.mustClaim()
-      const [mine = assert.fail('it answers nothing')] = claimed.asked
+      const [mine = assert.fail('it answers nothing')] = claimed.messages
       const added = others.map((other) => ({ ...mine, message: { ...mine.message, sender: other } }))
-      const { job } = await on.prepare({ ...claimed, asked: [...added, mine] })
+      const { job } = await on.prepare({ ...claimed, messages: [...added, mine] })
       await on.end(claimed.turn)
       return job.env
     }
@@ -93,13 +101,13 @@ onEveryEngine('a run', (engine) => {
     assert.deepEqual(await envOf('github:1', ['anon:1']), { GITHUB_TOKEN: 'of main' })
   })
 
-  test('that visitors ask for has a HOME of its chat, the model key alone, and is told which workspaces to hide', async (t) => {
+  test('for visitors has the HOME of its chat, only the model key, and hides other workspaces', async (t) => {
     const on = await open(t, engine)
     await on.groups('team/a', 'team/b/deep', 'team-2', 'team0')
     const { create } = secretsResource.verbs
     await on.cli.call(create, { scope_kind: 'folder', owner: 'team', key: 'GITHUB_TOKEN', value: 'of team' })
     await on.cli.call(create, { scope_kind: 'folder', owner: 'team', key: 'ANTHROPIC_API_KEY', value: 'of team' })
-    const jobOf = async (jid: string): Promise<Prepared['job']> => {
+    const jobOf = async (jid: string): Promise<PreparedTurn['job']> => {
       await on.ask('hi', { folder: 'team', jid, hasRound: false, conversation: jid })
       const claimed = await on.mustClaim()
       const { job } = await on.prepare(claimed)
@@ -118,7 +126,7 @@ onEveryEngine('a run', (engine) => {
     ]
     assert.equal(mode & 0o777, 0o700)
     assert.equal(folderMode & 0o066, 0)
-    chat?.onLeftOut?.(3)
+    chat?.onOmitted?.(3)
     assert.deepEqual(on.warnings, ["the workspace of team has too many entries: visitors' turns do not see 3"])
     assert.notEqual((await jobOf('web:team-2')).chat?.path, chat?.path)
     const own = await jobOf('hook:team')
@@ -137,11 +145,11 @@ onEveryEngine('a run', (engine) => {
     assert.deepEqual([job.config, job.sessionId], [{ model: 'small' }, undefined])
     assert.deepEqual(on.warnings, [
       'group main: config.command contains control characters and is ignored',
-      'a session id contains control characters: the run starts a fresh session',
+      'a session id contains control characters: the run starts a new session',
     ])
   })
 
-  test('is offered the tools that the config of its group names; another one is refused and says which there are', async (t) => {
+  test('is offered the tools in the config of its group; others are refused with the list', async (t) => {
     const on = await open(t, engine, agentTools())
     await on.write((tx) => groups.update(tx, { folder: 'main' }, { config: '{"tools": ["reply", "send*"]}' }))
     await on.ask()
@@ -157,4 +165,21 @@ onEveryEngine('a run', (engine) => {
       'refresh_groups: not offered to runs of main\nhint: the config of the group offers these tools: reply, send*',
     )
   })
+})
+
+test('a run reports that a tool call failed because the store was unavailable', async (t) => {
+  const path = join(tempDir(t), 'svc.db')
+  const on = await open(t, 'sqlite', agentTools(), { path, create: true, strict: true, busyMs: 50 })
+  await on.ask()
+  const { job, hadOutage } = await on.prepare(await on.mustClaim())
+  const tools = await openTools(t, job.socket)
+  const say = () => tools.call('reply', { chatJid: 'web:main', text: 'hi' })
+  assert.equal((await say()).isError, false)
+  assert.equal((await tools.call('reply', { chatJid: 'web:other', text: 'hi' })).isError, true)
+  assert.equal(hadOutage?.(), false)
+  using other = new DatabaseSync(path)
+  other.exec('begin immediate')
+  assert.match((await say()).text, /the store is busy/)
+  assert.equal(hadOutage?.(), true)
+  other.exec('rollback')
 })

@@ -1,22 +1,23 @@
-// The logs of a folder's turns: what each is called, and how long they are kept.
-import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
-import { groups } from '../../core/groups.ts'
-import { openHome } from '../../core/home.ts'
-import type { GroupDirs, Layout } from '../../core/layout.ts'
+// Log files of turns: their names and their removal.
+import { basename, join } from 'node:path'
+import { groups } from '../../core/groups/groups.ts'
+import { openHome } from '../../core/groups/workspace-home.ts'
+import { type GroupDirs, groupDirs, type Layout } from '../../core/layout.ts'
+import type { RemovedTurn } from '../../core/messages/retention.ts'
 import { timestamp } from '../../lib/clock.ts'
-import { Directory } from '../../lib/directory.ts'
-import type { Log } from '../../lib/log.ts'
+import { Directory } from '../../lib/files/directory.ts'
+import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import type { Host } from '../../registry/context.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { startPeriodicJob } from './periodic-job.ts'
 
-/** Whichever is less: what is older, and what is more, goes. */
-export const KEPT_MS = 30 * 24 * 3_600_000
-export const KEPT_MAX = 1000
+/** Both limits apply, per folder. */
+export const TURN_LOG_RETENTION_MS = 30 * 24 * 3_600_000
+export const TURN_LOGS_MAX = 1000
 
-/** Not in the way of the start, and then now and then. */
+/** Late enough not to slow down the start. */
 const FIRST_MS = 60_000
-const AGAIN_MS = 3_600_000
+const EVERY_MS = 3_600_000
 
 const NAME = /^\d{4}-\d{2}-\d{2}-.+\.log$/
 
@@ -29,13 +30,33 @@ export function turnLogFile({ logs }: Pick<GroupDirs, 'logs'>, turnId: string, n
 async function pruneDirectory(directory: Directory, now: number): Promise<number> {
   const files = (await directory.entries()).filter((file) => file.isFile() && NAME.test(file.name))
   const names = files.map(({ name }) => name)
-  const oldest = timestamp(now - KEPT_MS).slice(0, 10)
-  const expired = names.filter((name, at) => name < oldest || at < names.length - KEPT_MAX)
+  const oldest = timestamp(now - TURN_LOG_RETENTION_MS).slice(0, 10)
+  const expired = names.filter((name, at) => name < oldest || at < names.length - TURN_LOGS_MAX)
   for (const name of expired) await directory.removeFile(name)
   return expired.length
 }
 
-/** Of every folder that has logs, also of those whose group is gone. */
+/** Removes the logs of removed turns: one for each day on which they ran. */
+export async function removeTurnLogs(layout: Layout, turns: readonly RemovedTurn[]): Promise<void> {
+  await using all = turns.length === 0 ? undefined : await Directory.open(layout.logs, { follow: true })
+  for (const { id, folder, started_at, ended_at } of turns) {
+    const { logs } = groupDirs(layout, folder)
+    await using directory = await all?.openDirectory(basename(logs))
+    for (const day of daysBetween(started_at, ended_at))
+      await directory?.removeFile(basename(turnLogFile({ logs }, id, day)))
+  }
+}
+
+const DAY_MS = 24 * 3_600_000
+
+/** A time of each day, for at most as many days as logs are kept. */
+function daysBetween(from: string, to: string): number[] {
+  const [first, last] = [from, to].map((at) => Math.floor(Date.parse(at) / DAY_MS)) as [number, number]
+  const count = Math.min(last - first, TURN_LOG_RETENTION_MS / DAY_MS) + 1
+  return Array.from({ length: count }, (_, at) => (last - at) * DAY_MS)
+}
+
+/** Covers the logs of removed groups too. */
 export async function pruneTurnLogs({ logs }: Layout, now: number, signal?: AbortSignal): Promise<number> {
   await using all = await Directory.open(logs, { follow: true })
   let count = 0
@@ -47,8 +68,8 @@ export async function pruneTurnLogs({ logs }: Layout, now: number, signal?: Abor
   return count
 }
 
-/** Earlier versions kept a folder's logs in its workspace, where the agent may have put anything in their place. */
-export async function pruneFormerLogs(layout: Layout, folder: string, now: number): Promise<number> {
+/** Earlier versions kept logs in the workspace, where agents may have replaced them by anything. */
+export async function pruneLegacyLogs(layout: Layout, folder: string, now: number): Promise<number> {
   try {
     await using home = await openHome(layout, folder)
     await using directory = await home?.openPath('logs/turns')
@@ -59,36 +80,28 @@ export async function pruneFormerLogs(layout: Layout, folder: string, now: numbe
   }
 }
 
-export interface Keeping {
-  readonly host: Pick<Host, 'engine' | 'clock'>
+export interface TurnLogRetentionOptions {
+  readonly host: Pick<InstanceHost, 'engine' | 'clock'>
   readonly layout: Layout
   readonly log: Log
   readonly firstMs?: number
 }
 
-/** Prunes the logs of every folder, one after the other, until it is told to stop; several processes may do it. */
-export function keepTurnLogs(keeping: Keeping): () => Promise<void> {
-  const stopping = new AbortController()
-  const kept = keepOn(keeping, stopping.signal)
-  return async () => {
-    stopping.abort()
-    await kept
-  }
+/** Several processes may run it. */
+export function startTurnLogRetention(options: TurnLogRetentionOptions): () => Promise<void> {
+  return startPeriodicJob({
+    firstMs: options.firstMs ?? FIRST_MS,
+    everyMs: EVERY_MS,
+    run: (signal) => pruneAll(options, signal),
+    onError: (error) => options.log.warn({ err: error }, 'cannot remove old turn logs'),
+  })
 }
 
-async function keepOn(keeping: Keeping, signal: AbortSignal): Promise<void> {
-  for (let waitMs = keeping.firstMs ?? FIRST_MS; ; waitMs = AGAIN_MS) {
-    await pause(waitMs, undefined, { ref: false, signal }).catch(() => undefined)
-    if (signal.aborted) return
-    await pruneAll(keeping, signal).catch((error) => keeping.log.warn({ err: error }, 'old logs of turns stay'))
-  }
-}
-
-async function pruneAll({ host, layout, log }: Keeping, signal: AbortSignal): Promise<void> {
+async function pruneAll({ host, layout, log }: TurnLogRetentionOptions, signal: AbortSignal): Promise<void> {
   let count = await pruneTurnLogs(layout, host.clock.now(), signal)
   for (const { folder } of await host.engine.read((tx) => groups.list(tx))) {
     if (signal.aborted) break
-    count += await pruneFormerLogs(layout, folder, host.clock.now())
+    count += await pruneLegacyLogs(layout, folder, host.clock.now())
   }
   if (count > 0) log.debug({ count }, 'removed old turn logs')
 }

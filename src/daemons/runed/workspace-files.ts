@@ -1,18 +1,18 @@
-// What the prompt shows of the files in a workspace. The agent may put anything there: what is no plain file of a bearable
-// size is as if it were not there.
+// Reads the workspace files that the prompt shows. Anything but a regular file of limited size counts as missing, because
+// agents may put anything there.
+import { splitFrontMatter } from '../../core/groups/products.ts'
+import { readWorkspaceTexts } from '../../core/groups/workspace-texts.ts'
 import type { Layout } from '../../core/layout.ts'
-import { splitFrontMatter } from '../../core/products.ts'
-import type { PromptFiles } from '../../core/prompt-parts.ts'
-import { workspaceTexts } from '../../core/workspace-texts.ts'
+import type { PromptFiles } from '../../core/prompt/prompt-parts.ts'
 
 const BYTES_MAX = 256 * 1024
 
 export function workspaceFiles(layout: Layout, folder: string): PromptFiles {
-  const [work, persona] = workspaceTexts(layout, folder, ['work.md', 'PERSONA.md'], BYTES_MAX)
+  const [work, persona] = readWorkspaceTexts(layout, folder, ['work.md', 'PERSONA.md'], BYTES_MAX)
   return { work, persona: persona === undefined ? undefined : personaOf(persona) }
 }
 
-/** `name` and `summary` of its front matter, one line each. */
+/** `name` and `summary` of the front matter. */
 export function personaOf(persona: string): PromptFiles['persona'] {
   const { matter = '' } = splitFrontMatter(persona)
   const value = (key: string): string => {

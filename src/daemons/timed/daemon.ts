@@ -1,8 +1,8 @@
-// The clock: fires scheduled tasks.
-import { daemon } from '../daemon.ts'
+// timed: fires scheduled tasks.
+import { defineDaemon } from '../daemon.ts'
 import { Scheduler } from './scheduler.ts'
 
-export const timed = daemon({
+export const timed = defineDaemon({
   name: 'timed',
   about: 'fires scheduled tasks',
   start: ({ host, log, defer }) => {

@@ -2,17 +2,17 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { serving } from '../../../test/support/serve.ts'
+import { serveHost } from '../../../test/support/served-host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
-import { messages, textOf } from '../../core/messages.ts'
-import { scheduledTasks, taskRunLogs } from '../../core/tasks.ts'
+import { decodeContent, messages } from '../../core/messages/messages.ts'
+import { scheduledTasks, taskRunLogs } from '../../core/schedule/tasks.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { RemoteScheduler } from './remote-scheduler.ts'
 import { RoutdClient } from './routd-client.ts'
 
 async function open(t: TestContext) {
-  const at = await serving(t, { daemons: ['routd'] })
+  const at = await serveHost(t, { daemons: ['routd'] })
   await at.groups('main')
   const { host, clock } = at
   const bearerFile = join(tempDir(t), 'bearer')
@@ -39,12 +39,12 @@ async function open(t: TestContext) {
     task: (id: string) => host.engine.read((tx) => scheduledTasks.find(tx, { id })),
     said: async () =>
       (await host.engine.read((tx) => messages.list(tx)))
-        .map(({ content }) => textOf(content))
+        .map(({ content }) => decodeContent(content))
         .filter((text) => text.startsWith('prompt of t')),
   }
 }
 
-test('several schedulers without a store fire each slot once, and set the next one', async (t) => {
+test('several schedulers without a store fire each slot once and set the next run', async (t) => {
   const s = await open(t)
   s.allow()
   for (let at = 0; at < 30; at++) await s.add(`t${at}`, at % 2 ? '60000' : undefined)
@@ -61,18 +61,18 @@ test('several schedulers without a store fire each slot once, and set the next o
   assert.deepEqual(s.logged, [])
 })
 
-test('a bearer that is missing, or routd that does not answer, is told once, and nothing is lost', async (t) => {
+test('a missing bearer or an unavailable routd is logged once, and no task is lost', async (t) => {
   const s = await open(t)
   await s.add('t1')
   const scheduler = s.start()
   await until(() => scheduler.fault !== undefined)
   assert.match(scheduler.fault ?? '', /^cannot read .*bearer$/)
-  assert.deepEqual(s.logged, ['no task can be fired'])
+  assert.deepEqual(s.logged, ['cannot fire tasks'])
   await scheduler.close()
   s.allow()
   const lost = s.start('http://127.0.0.1:9')
   await until(() => lost.fault !== undefined)
-  assert.equal(lost.fault, 'routd does not answer at http://127.0.0.1:9')
+  assert.equal(lost.fault, 'cannot reach routd at http://127.0.0.1:9')
   await lost.close()
   s.start()
   await until(async () => (await s.task('t1'))?.status === 'completed')

@@ -1,14 +1,14 @@
-// Fires tasks through routd, where this process has no store. Slots are given out for a minute: what this process leaves
-// unfinished is given to the next that asks, and no prompt is said twice.
-import type { Log } from '../../lib/log.ts'
+// Fires tasks through routd, for a process without the store. Slots are leased for a minute: another scheduler takes over
+// unfinished ones, and each prompt is posted once.
+import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { RoutdClient } from './routd-client.ts'
 
 const TICK_MS = 1000
-/** The pause after routd did not answer. */
-const AGAIN_MS = 5000
-/** How many slots are taken at once: all of them must be fired within a minute. */
-const PIECE = 20
+/** Delay after routd was unavailable. */
+const RETRY_MS = 5000
+/** Slots leased at once: all must be fired within the lease. */
+const BATCH_SIZE = 20
 
 export interface RemoteSchedulerOptions {
   readonly routd: RoutdClient
@@ -28,12 +28,12 @@ export class RemoteScheduler {
     this.#running = this.#run()
   }
 
-  /** Why routd could not be asked the last time; nothing where it could. */
+  /** Why the last request to routd failed, if it did. */
   get fault(): string | undefined {
     return this.#fault
   }
 
-  /** What it is firing is fired; nothing is begun. */
+  /** Finishes the tasks that are being fired. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#stop.resolve()
@@ -42,7 +42,7 @@ export class RemoteScheduler {
 
   async #run(): Promise<void> {
     while (!this.#isClosed) {
-      const pauseMs = await this.#look()
+      const pauseMs = await this.#fireDue()
       if (pauseMs > 0) await this.#pause(pauseMs)
     }
   }
@@ -54,22 +54,22 @@ export class RemoteScheduler {
     clearTimeout(timeout)
   }
 
-  /** Fires what is due; how long to sleep then. */
-  async #look(): Promise<number> {
+  /** Fires due tasks and returns how long to sleep. */
+  async #fireDue(): Promise<number> {
     const { routd, log, tickMs = TICK_MS } = this.#options
     try {
-      const ids = await routd.due(PIECE)
+      const ids = await routd.due(BATCH_SIZE)
       this.#fault = undefined
       for (const id of ids) await this.#fire(id)
       if (ids.length > 0) log.debug({ count: ids.length }, 'tasks fired')
-      return ids.length === PIECE ? 0 : tickMs
+      return ids.length === BATCH_SIZE ? 0 : tickMs
     } catch (error) {
       if (!(error instanceof Refusal)) log.error({ err: error }, 'internal error')
       const reason = error instanceof Error ? error.message : String(error)
-      // Once for each reason: it is asked again every few seconds.
-      if (reason !== this.#fault) log.warn({ reason }, 'no task can be fired')
+      // Logged once per reason, because it is retried every few seconds.
+      if (reason !== this.#fault) log.warn({ reason }, 'cannot fire tasks')
       this.#fault = reason
-      return Math.max(tickMs, AGAIN_MS)
+      return Math.max(tickMs, RETRY_MS)
     }
   }
 
@@ -80,9 +80,9 @@ export class RemoteScheduler {
       await routd.reschedule(id)
     } catch (error) {
       if (!(error instanceof Refusal) || error.code === 'unavailable' || error.code === 'unauthenticated') throw error
-      // Another scheduler has the slot, or the task is gone.
+      // Another scheduler has the slot, or the task was removed.
       if (error.code === 'conflict' || error.code === 'not_found') return
-      log.error({ task: id, reason: error.message }, 'a task could not be fired')
+      log.error({ task: id, reason: error.message }, 'cannot fire a task')
       await routd.logRun(id, { status: 'error', error: error.message })
       await routd.reschedule(id)
     }

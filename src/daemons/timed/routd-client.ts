@@ -1,63 +1,62 @@
-// What a scheduler without the store asks of routd: which slots are due, that one has fired, and when its task runs next.
+// Client of routd's task API (`routd/task-routes.ts`), for a scheduler without the store.
 import { readFile } from 'node:fs/promises'
 import { z } from 'zod'
-import { Problem } from '../../lib/http.ts'
-import { tryJson } from '../../lib/json.ts'
+import { Problem } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { tryParseJson } from '../../lib/text/json.ts'
 
 const TIMEOUT_MS = 10_000
 
 const DueTasks = z.object({ tasks: z.array(z.object({ id: z.string() })) })
 
-export interface RoutdOptions {
-  /** ROUTD_URL. */
+export interface RoutdClientOptions {
   readonly url: string
-  /** Holds a bearer of the service; read at each request, because bearers expire and are replaced. */
+  /** Read at each request, because bearer tokens expire and are replaced. */
   readonly bearerFile: string
 }
 
 export class RoutdClient {
-  readonly #options: RoutdOptions
+  readonly #options: RoutdClientOptions
 
-  constructor(options: RoutdOptions) {
+  constructor(options: RoutdClientOptions) {
     this.#options = options
   }
 
-  /** The ids of tasks whose slots are ours for a minute. */
+  /** Leases due tasks and returns their ids. */
   async due(limit: number): Promise<string[]> {
-    const reply = DueTasks.safeParse(await this.#ask('GET', `v1/tasks/due?limit=${limit}`))
-    if (!reply.success) refuse('unavailable', 'routd answers with something else than tasks: is ROUTD_URL right?')
+    const reply = DueTasks.safeParse(await this.#request('GET', `v1/tasks/due?limit=${limit}`))
+    if (!reply.success) refuse('unavailable', 'the response of routd is not a list of tasks', 'check ROUTD_URL')
     return reply.data.tasks.map(({ id }) => id)
   }
 
   async logRun(task_id: string, run: { status: 'success' } | { status: 'error'; error: string }): Promise<void> {
-    await this.#ask('POST', 'v1/tasks/runlog', { task_id, ...run })
+    await this.#request('POST', 'v1/tasks/runlog', { task_id, ...run })
   }
 
   async reschedule(id: string): Promise<void> {
-    await this.#ask('POST', `v1/tasks/${encodeURIComponent(id)}/reschedule`, {})
+    await this.#request('POST', `v1/tasks/${encodeURIComponent(id)}/reschedule`, {})
   }
 
-  async #ask(method: string, path: string, body?: object): Promise<unknown> {
+  async #request(method: string, path: string, body?: object): Promise<unknown> {
     const { url, bearerFile } = this.#options
     const bearer = (await readFile(bearerFile, 'utf8').catch(() => refuseFile(bearerFile))).trim()
-    const answer = await fetch(new URL(path, url.endsWith('/') ? url : `${url}/`), {
+    const response = await fetch(new URL(path, url.endsWith('/') ? url : `${url}/`), {
       method,
       headers: { Authorization: `Bearer ${bearer}`, ...(body ? { 'Content-Type': 'application/json' } : {}) },
       ...(body ? { body: JSON.stringify(body) } : {}),
-      // Followed, a redirect would take the bearer elsewhere.
+      // A redirect would send the bearer token to another server.
       redirect: 'error',
       signal: AbortSignal.timeout(TIMEOUT_MS),
-    }).catch(() => refuse('unavailable', `routd does not answer at ${url}`))
-    const said = tryJson(await answer.text().catch(() => ''))
-    if (answer.ok) return said
-    const problem = Problem.safeParse(said).data
-    if (answer.status >= 500 || !problem || problem.code === 'internal')
-      return refuse('unavailable', `routd answered ${answer.status}`)
+    }).catch(() => refuse('unavailable', `cannot reach routd at ${url}`))
+    const reply = tryParseJson(await response.text().catch(() => ''))
+    if (response.ok) return reply
+    const problem = Problem.safeParse(reply).data
+    if (response.status >= 500 || !problem || problem.code === 'internal')
+      return refuse('unavailable', `routd answered ${response.status}`)
     throw new Refusal(problem.code, problem.detail, problem.hint)
   }
 }
 
 function refuseFile(path: string): never {
-  refuse('unavailable', `cannot read ${path}`, 'ROUTD_BEARER_FILE must name a file with a bearer of service:timed')
+  refuse('unavailable', `cannot read ${path}`, 'ROUTD_BEARER_FILE must be a file with a bearer token of service:timed')
 }

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type EngineName, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
-import { serving } from '../../../test/support/serve.ts'
+import { serveHost } from '../../../test/support/served-host.ts'
+import { run } from '../../../test/support/sql.ts'
 import { until } from '../../../test/support/until.ts'
-import { messages, textOf } from '../../core/messages.ts'
-import { type ScheduledTask, scheduledTasks, taskRunLogs } from '../../core/tasks.ts'
+import { decodeContent, messages } from '../../core/messages/messages.ts'
+import { type ScheduledTask, scheduledTasks, taskRunLogs } from '../../core/schedule/tasks.ts'
 import { timestamp } from '../../lib/clock.ts'
-import { openLog } from '../../lib/log.ts'
+import { openLog } from '../../lib/log/log.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Engine } from '../../store/engine.ts'
-import { run } from '../../store/statement.ts'
 import { Scheduler } from './scheduler.ts'
 
 interface Timing extends TestHost {
@@ -38,7 +38,7 @@ async function open(t: TestContext, engine: EngineName = 'sqlite'): Promise<Timi
       return row.id
     },
     task: (id) => host.engine.read((tx) => scheduledTasks.find(tx, { id })),
-    said: async () => (await host.engine.read((tx) => messages.list(tx))).map(({ content }) => textOf(content)),
+    said: async () => (await host.engine.read((tx) => messages.list(tx))).map(({ content }) => decodeContent(content)),
     start: async () => {
       const log = await openLog({ to: { write: (line) => logged.push(line) } })
       const scheduler = new Scheduler({ host, log })
@@ -49,7 +49,7 @@ async function open(t: TestContext, engine: EngineName = 'sqlite'): Promise<Timi
 }
 
 onEveryEngine('the scheduler', (engine) => {
-  test('fires what is due when it starts, and later what has become due, in the order of the slots', async (t) => {
+  test('fires due tasks at the start and later, in the order of their slots', async (t) => {
     const { add, said, start, clock, host } = await open(t, engine)
     await add('late', { next_run: timestamp(clock.now() - 1000) })
     await add('later', { next_run: timestamp(clock.now() - 500) })
@@ -61,12 +61,12 @@ onEveryEngine('the scheduler', (engine) => {
     host.signals.emit()
     await until(async () => (await said()).length === 3)
     clock.advance(600_000)
-    // Nobody says so: it looks by itself.
+    // No signal is sent: the poll finds it.
     await until(async () => (await said()).length === 4)
     assert.deepEqual(await said(), ['late', 'later', 'soon', 'soon'])
   })
 
-  test('removes single runs that were over 30 days ago, and nothing else', async (t) => {
+  test('removes one-time tasks that completed 30 days ago, and nothing else', async (t) => {
     const { add, task, start, clock, host } = await open(t, engine)
     const day = (days: number) => timestamp(clock.now() - days * 24 * 3_600_000)
     const over = { status: 'completed', next_run: undefined } as const
@@ -89,16 +89,16 @@ onEveryEngine('the scheduler', (engine) => {
     )
   })
 
-  test('tells the router at once', async (t) => {
+  test('signals the router at once', async (t) => {
     const { add, start, host } = await open(t, engine)
     const heard: string[] = []
-    host.signals.on((keys) => heard.push(...keys))
+    host.signals.on((keys = []) => heard.push(...keys))
     await add('now', { chat_jid: 'telegram:1' })
     await start()
     await until(() => heard.includes('telegram:1'))
   })
 
-  test('fires many that are due at once', async (t) => {
+  test('fires many tasks that are due at the same time', async (t) => {
     const { add, said, start } = await open(t, engine)
     for (let at = 0; at < 50; at++) await add(`p${at}`)
     await start()
@@ -107,7 +107,7 @@ onEveryEngine('the scheduler', (engine) => {
   })
 })
 
-test('a store that does not answer for a moment is asked again, and nothing is lost or doubled', async (t) => {
+test('a short outage of the store loses and repeats no task', async (t) => {
   const { add, said, start, host } = await open(t)
   const { transaction } = host.engine
   let left = 2
@@ -123,7 +123,7 @@ test('a store that does not answer for a moment is asked again, and nothing is l
   assert.deepEqual(await said(), ['patience'])
 })
 
-test('a task that cannot be fired stops no other; the log and its own say so', async (t) => {
+test('a task that cannot be fired does not block others, and is logged', async (t) => {
   const { add, said, start, host, logged, task } = await open(t)
   await host.engine.transaction((tx) =>
     run(
@@ -140,11 +140,11 @@ test('a task that cannot be fired stops no other; the log and its own say so', a
   await until(async () => (await said()).length === 2)
   await until(async () => ((await task(id))?.next_run ?? '') > timestamp(host.clock.now()))
   const [log] = await host.engine.read((tx) => taskRunLogs.list(tx, { task_id: id }))
-  assert.deepEqual([log?.status, log?.error], ['error', 'it could not be fired; the log knows more'])
+  assert.deepEqual([log?.status, log?.error], ['error', 'internal error; see the log'])
   assert.ok(logged.join('').includes('a bug of the code'))
 })
 
-test('closed, fires nothing more', async (t) => {
+test('fires nothing after close', async (t) => {
   const { add, said, start, host } = await open(t)
   const scheduler = await start()
   await scheduler.close()
@@ -154,9 +154,9 @@ test('closed, fires nothing more', async (t) => {
   assert.deepEqual(await said(), [])
 })
 
-test('the daemon timed fires what is due', async (t) => {
+test('the daemon timed fires due tasks', async (t) => {
   const here = await open(t)
   await here.add('served')
-  await serving(t, { on: here, daemons: ['timed'] })
+  await serveHost(t, { on: here, daemons: ['timed'] })
   await until(async () => (await here.said()).length === 1)
 })

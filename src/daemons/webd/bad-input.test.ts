@@ -1,17 +1,17 @@
-// Requests that no honest client sends, at a link; what the listener itself turns away is in ../listener.test.ts.
+// Malformed and hostile requests at a link; those that the listener refuses are in ../http/listener.test.ts.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { links } from '../../../test/support/links.ts'
-import { raw, statusOf } from '../../../test/support/serve.ts'
+import { openLinkHost } from '../../../test/support/link-host.ts'
+import { sendRaw, statusOf } from '../../../test/support/served-host.ts'
 import { until } from '../../../test/support/until.ts'
 
 const MIB = 1024 * 1024
 
 test('bad input at a link', async (t) => {
   const settings = { WEBHOOK_RATE_HOOK: '0', WEBHOOK_RATE_WEB: '0' }
-  const s = await links(t, { settings })
+  const s = await openLinkHost(t, { settings })
   const link = await s.mintHook()
   const url = s.url('webd')
   const head = (...headers: string[]): string =>
@@ -31,31 +31,31 @@ test('bad input at a link', async (t) => {
   }
 
   await t.test(
-    'H9: a declared length beyond the cap is 413 before a byte of it is sent, and the connection ends',
+    'a Content-Length above the limit is 413 before the body is sent, and the connection closes',
     async () => {
-      const answer = await raw(url, head(`Content-Length: ${MIB + 1}`))
+      const answer = await sendRaw(url, head(`Content-Length: ${MIB + 1}`))
       assert.equal(statusOf(answer), 413)
       assert.match(answer, /\r\nConnection: close\r\n/i)
       assert.match(answer, /application\/problem\+json/)
     },
   )
 
-  await t.test('H9: whoever sends it all the same reads the answer', async () => {
+  await t.test('a client that sends the body anyway reads the response', async () => {
     for (let time = 0; time < 10; time++)
       assert.equal((await s.to(`POST ${link.hook}`, { body: new Uint8Array(2 * MIB) })).status, 413)
   })
 
-  await t.test('whoever asks first is told to go on, or no at once', async () => {
-    const yes = await raw(url, head('Expect: 100-continue', 'Content-Length: 2', close), 'ab')
+  await t.test('a client that sends Expect: 100-continue gets 100, or the refusal at once', async () => {
+    const yes = await sendRaw(url, head('Expect: 100-continue', 'Content-Length: 2', close), 'ab')
     assert.match(yes, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 204 /)
-    const no = await raw(url, head('Expect: 100-continue', `Content-Length: ${MIB + 1}`))
+    const no = await sendRaw(url, head('Expect: 100-continue', `Content-Length: ${MIB + 1}`))
     assert.equal(statusOf(no), 413)
     const unknown = head('Expect: 100-continue', 'Content-Length: 2').replace(link.token, 'A'.repeat(43))
-    assert.equal(statusOf(await raw(url, unknown)), 401)
+    assert.equal(statusOf(await sendRaw(url, unknown)), 401)
     assert.equal(await stored(), 1)
   })
 
-  await t.test('H10: chunks that grow past the cap are 413 at the cap', async () => {
+  await t.test('chunks that exceed the limit are 413', async () => {
     const chunk = `${(65_536).toString(16)}\r\n${'x'.repeat(65_536)}\r\n`
     const { socket, text } = await open()
     socket.write(head('Transfer-Encoding: chunked'))
@@ -69,28 +69,28 @@ test('bad input at a link', async (t) => {
   })
 
   const broken: Record<string, string[]> = {
-    'H13: a negative length': [head('Content-Length: -1')],
-    'H13: two lengths in one': [head('Content-Length: 2, 2'), 'ab'],
-    'H13: a length of 20 digits': [head(`Content-Length: ${'9'.repeat(20)}`)],
-    'H14: a length and chunks': [head('Content-Length: 1', 'Transfer-Encoding: chunked'), '0\r\n\r\n'],
-    'H15: an unknown coding': [head('Transfer-Encoding: xchunked'), 'a'],
-    'H16: a bad size of a chunk': [head('Transfer-Encoding: chunked'), 'zz\r\nab\r\n0\r\n\r\n'],
-    'H16: a chunk that is longer than it says': [head('Transfer-Encoding: chunked'), '1\r\nabcdef\r\n0\r\n\r\n'],
-    'H16: an extension of 17 KiB': [head('Transfer-Encoding: chunked'), `1;${'x'.repeat(17_000)}\r\na\r\n0\r\n\r\n`],
-    'H31: a key with a line break in it': [head('Idempotency-Key: a\r\n b')],
-    'H29: two keys': [head('Idempotency-Key: a', 'Idempotency-Key: b', 'Content-Length: 0', close)],
-    'H29: a key twice': [head('Idempotency-Key: a', 'Idempotency-Key: a', 'Content-Length: 0', close)],
+    'a negative length': [head('Content-Length: -1')],
+    'two lengths in one': [head('Content-Length: 2, 2'), 'ab'],
+    'a length of 20 digits': [head(`Content-Length: ${'9'.repeat(20)}`)],
+    'a length and chunks': [head('Content-Length: 1', 'Transfer-Encoding: chunked'), '0\r\n\r\n'],
+    'an unknown coding': [head('Transfer-Encoding: xchunked'), 'a'],
+    'an invalid chunk size': [head('Transfer-Encoding: chunked'), 'zz\r\nab\r\n0\r\n\r\n'],
+    'a chunk that is longer than its size': [head('Transfer-Encoding: chunked'), '1\r\nabcdef\r\n0\r\n\r\n'],
+    'an extension of 17 KiB': [head('Transfer-Encoding: chunked'), `1;${'x'.repeat(17_000)}\r\na\r\n0\r\n\r\n`],
+    'a key with a line break in it': [head('Idempotency-Key: a\r\n b')],
+    'two keys': [head('Idempotency-Key: a', 'Idempotency-Key: b', 'Content-Length: 0', close)],
+    'a key twice': [head('Idempotency-Key: a', 'Idempotency-Key: a', 'Content-Length: 0', close)],
   }
   for (const [what, parts] of Object.entries(broken)) {
     await t.test(`${what} is refused and leaves no row`, async () => {
       const before = await stored()
-      const status = statusOf(await raw(url, ...parts))
+      const status = statusOf(await sendRaw(url, ...parts))
       assert.ok([400, 413, 431].includes(status), String(status))
       assert.equal(await stored(), before)
     })
   }
 
-  await t.test('H11: a body that breaks off leaves no row', async () => {
+  await t.test('a body that ends early leaves no row', async () => {
     const before = await stored()
     for (const begun of [head('Content-Length: 10'), `${head('Transfer-Encoding: chunked')}4\r\n`]) {
       const ended = await open()
@@ -106,47 +106,44 @@ test('bad input at a link', async (t) => {
     assert.equal(await stored(), before + 1)
   })
 
-  await t.test('H12: a body that stops coming is 408 in time, and leaves no row', async () => {
-    // A server of its own: of the others nothing is to be measured.
-    const hasty = await links(t, { settings, limits: { headMs: 300, requestMs: 300 } })
+  await t.test('a stalled body is 408 and leaves no row', async () => {
+    // A separate server with short timeouts.
+    const hasty = await openLinkHost(t, { settings, limits: { headMs: 300, requestMs: 300 } })
     const { hook, jid } = await hasty.mintHook()
     const begun = `POST ${hook} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabcd`
-    assert.equal(statusOf(await raw(hasty.url('webd'), begun)), 408)
+    assert.equal(statusOf(await sendRaw(hasty.url('webd'), begun)), 408)
     assert.deepEqual(await hasty.messages(jid), [])
   })
 
-  await t.test(
-    'H34: of a thousand requests in one go, cut in the middle, all that is acknowledged is stored',
-    async () => {
-      const before = await stored()
-      const one = (at: number): string => {
-        const body = `request ${at}`
-        return `${head(`Content-Length: ${body.length}`)}${body}`
-      }
-      const { socket, text } = await open()
-      socket.write(Array.from({ length: 1000 }, (_, at) => one(at)).join(''))
-      const acknowledged = (): number => text().match(/HTTP\/1\.1 204/g)?.length ?? 0
-      await until(() => acknowledged() > 200)
-      socket.destroy()
-      const count = acknowledged()
-      const rows = (await s.messages(link.jid)).slice(before)
-      assert.ok(rows.length >= count, `${rows.length} rows, ${count} acknowledged`)
-      // In the order in which they were sent, none left out.
-      assert.deepEqual(
-        rows.map(({ content }) => Buffer.from(content).toString()),
-        rows.map((_, at) => `request ${at}`),
-      )
-    },
-  )
+  await t.test('of a thousand pipelined requests, cut in the middle, all acknowledged ones are stored', async () => {
+    const before = await stored()
+    const one = (at: number): string => {
+      const body = `request ${at}`
+      return `${head(`Content-Length: ${body.length}`)}${body}`
+    }
+    const { socket, text } = await open()
+    socket.write(Array.from({ length: 1000 }, (_, at) => one(at)).join(''))
+    const acknowledged = (): number => text().match(/HTTP\/1\.1 204/g)?.length ?? 0
+    await until(() => acknowledged() > 200)
+    socket.destroy()
+    const count = acknowledged()
+    const rows = (await s.messages(link.jid)).slice(before)
+    assert.ok(rows.length >= count, `${rows.length} rows, ${count} acknowledged`)
+    // In the order of sending, without gaps.
+    assert.deepEqual(
+      rows.map(({ content }) => Buffer.from(content).toString()),
+      rows.map((_, at) => `request ${at}`),
+    )
+  })
 
-  await t.test('H35: a client that has said all and closes its half is answered', async () => {
+  await t.test('a client that closes its half after the request gets its response', async () => {
     const { socket, text } = await open()
     socket.end(`${head('Content-Length: 2')}ab`)
     await once(socket, 'close')
     assert.equal(statusOf(text()), 204)
   })
 
-  await t.test('H36: clients that reset before the answer do no harm', async () => {
+  await t.test('clients that reset the connection before the response do no harm', async () => {
     for (let time = 0; time < 30; time++) {
       const { socket } = await open()
       socket.write(`${head('Content-Length: 2')}ab`)
@@ -156,21 +153,21 @@ test('bad input at a link', async (t) => {
     assert.equal((await s.to(`POST ${link.hook}`)).status, 204)
   })
 
-  await t.test('H32: absolute-form is served only for the host that is asked', async () => {
+  await t.test('absolute-form is accepted only for the host in Host', async () => {
     const other = `POST http://b${link.hook} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n${close}\r\n\r\n`
-    assert.equal(statusOf(await raw(url, other)), 400)
+    assert.equal(statusOf(await sendRaw(url, other)), 400)
     for (const target of [`http://a${link.hook}`, `HTTPS://A${link.hook}?x`]) {
       const own = `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n${close}\r\n\r\n`
-      assert.equal(statusOf(await raw(url, own)), 204, target)
+      assert.equal(statusOf(await sendRaw(url, own)), 204, target)
     }
   })
 
-  await t.test('H33: HTTP/1.0 is answered once and closed', async () => {
+  await t.test('an HTTP/1.0 request gets one response and the connection closes', async () => {
     const asked = `POST ${link.hook} HTTP/1.0\r\nHost: a\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nab`
-    assert.equal(statusOf(await raw(url, asked)), 204)
+    assert.equal(statusOf(await sendRaw(url, asked)), 204)
   })
 
-  await t.test('S41: a body that is packed is stored as it came', async () => {
+  await t.test('a compressed body is stored unchanged', async () => {
     const packed = Buffer.from('1f8b0800000000000003', 'hex')
     const init = { body: packed, headers: { 'Content-Encoding': 'gzip' } }
     assert.equal((await s.to(`POST ${link.hook}`, init)).status, 204)

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { refused } from '../../../test/support/host.ts'
+import { isRefusal } from '../../../test/support/host.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { keptType, readChatBody, readTopic } from './chat-body.ts'
+import { readChatBody, readTopic, storableContentType } from './chat-body.ts'
 
 const JSON_TYPE = 'application/json'
 const FORM_TYPE = 'application/x-www-form-urlencoded'
@@ -15,7 +15,7 @@ function read(body: string | Uint8Array, type: string | undefined = JSON_TYPE, i
 
 const MULTIPART = 'multipart/form-data; boundary=x'
 
-/** Of each part its name, its content and a header besides. */
+/** Each part has a name, a content and an optional header. */
 function parts(...fields: readonly (readonly string[])[]): string {
   const written = fields.map(([name = '', content = '', header]) => {
     const head = `Content-Disposition: form-data; name="${name}"${header === undefined ? '' : `\r\n${header}`}`
@@ -25,27 +25,27 @@ function parts(...fields: readonly (readonly string[])[]): string {
 }
 
 const no = (body: string | Uint8Array, code: 'invalid' | 'wrong_type' = 'invalid', type = JSON_TYPE): void => {
-  assert.throws(() => read(body, type), refused(code), String(body).slice(0, 60))
+  assert.throws(() => read(body, type), isRefusal(code), String(body).slice(0, 60))
 }
 
-suite('what a POST to a chat holds', () => {
-  test('JSON with content and perhaps a topic', () => {
+suite('the body of a POST to a chat', () => {
+  test('accepts JSON with content and an optional topic', () => {
     const plain = 'text/plain; charset=utf-8'
     assert.deepEqual(read('{"content":"hi"}'), { content: 'hi', topic: null, content_type: plain })
     assert.deepEqual(read('{"topic":"bills","content":"hi"}'), { content: 'hi', topic: 'bills', content_type: plain })
     for (const topic of ['""', 'null']) assert.equal(read(`{"content":"hi","topic":${topic}}`).topic, null)
   })
 
-  test('content is as it was written: spaces, line breaks, any letter, NUL', () => {
+  test('keeps content unchanged: spaces, line breaks, any character, NUL', () => {
     for (const content of ['  a  ', 'a\r\nb\n', '\ufeffa', '\u0000a', 'e\u0301', '\u202e', '😀', '<script>'])
       assert.equal(read(JSON.stringify({ content })).content, content)
   })
 
-  test('H19: JSON that is no object is 400', () => {
+  test('JSON that is not an object is 400', () => {
     for (const body of ['[]', '1', 'null', '"hi"', 'true', '[{"content":"hi"}]']) no(body)
   })
 
-  test('H20: content that is missing, no text, or empty is 400', () => {
+  test('missing, non-text or empty content is 400', () => {
     for (const body of [
       '{}',
       '{"topic":"a"}',
@@ -58,20 +58,20 @@ suite('what a POST to a chat holds', () => {
     for (const content of ['', ' ', '\n\t ', ' '.repeat(1_000_000)]) no(JSON.stringify({ content }))
   })
 
-  test('H21: of a member that is written twice the last one counts', () => {
+  test('the last of two fields with the same name counts', () => {
     assert.equal(read('{"content":"first","content":"last"}').content, 'last')
   })
 
-  test('H22: depth, width and odd numbers cost nothing and break nothing', () => {
-    assert.throws(() => read(`${'['.repeat(100_000)}`), refused('invalid'))
+  test('deep, wide and odd JSON is handled cheaply', () => {
+    assert.throws(() => read(`${'['.repeat(100_000)}`), isRefusal('invalid'))
     const nested = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`
-    assert.throws(() => read(`{"content":"hi","x":${nested}}`), refused('invalid', 'nested deeper'))
+    assert.throws(() => read(`{"content":"hi","x":${nested}}`), isRefusal('invalid', 'nested deeper'))
     const wide = Array.from({ length: 100_000 }, (_, at) => `"k${at}":${at}`).join(',')
-    assert.throws(() => read(`{${wide},"content":"hi"}`), refused('invalid', 'has more than 1000 values'))
+    assert.throws(() => read(`{${wide},"content":"hi"}`), isRefusal('invalid', 'has more than 1000 values'))
     assert.equal(read(`{"content":"hi","a":1e400,"b":-0,"c":${'9'.repeat(10_000)}}`).content, 'hi')
   })
 
-  test('H23: members that mean something to JavaScript are only members', () => {
+  test('fields such as __proto__ have no special meaning', () => {
     no('{"__proto__":{"content":"hi"}}')
     assert.equal(
       read('{"__proto__":{"topic":"x","polluted":1},"constructor":{"prototype":{}},"content":"hi"}').topic,
@@ -81,25 +81,25 @@ suite('what a POST to a chat holds', () => {
     assert.equal(Reflect.get(Object.prototype, 'topic'), undefined)
   })
 
-  test('H24: what is not quite JSON is 400', () => {
+  test('almost-JSON is 400', () => {
     for (const body of ['{"content":"a"} x', '{"content":"a"}{}', '// a\n{"content":"a"}', '{"content":NaN}', ''])
       no(body)
     for (const body of ['\ufeff\ufeff{"content":"a"}', "{'content':'a'}", '{"content":"a",}', '{"content":"a\nb"}'])
       no(body)
   })
 
-  test('a byte order mark before JSON is no part of it, and one in the content is', () => {
+  test('a byte order mark before JSON is skipped, one in the content is kept', () => {
     assert.equal(read('\ufeff{"content":"\ufeffa"}').content, '\ufeffa')
     const event = '\ufeff{"action":"opened"}'
     assert.equal(read(event, JSON_TYPE, true).content, event)
   })
 
-  test('H18: JSON that is not UTF-8 is 400; a lone surrogate becomes the replacement character', () => {
+  test('JSON that is not UTF-8 is 400; a lone surrogate becomes the replacement character', () => {
     no(Buffer.from('7b22636f6e74656e74223a22ff227d', 'hex'))
     assert.equal(read('{"content":"a\\ud800b"}').content, 'a\ufffdb')
   })
 
-  test('H25: a form is decoded as forms are; of a field that is sent twice the first counts', () => {
+  test('decodes a form; the first of two fields with the same name counts', () => {
     const form = (body: string) => read(body, FORM_TYPE)
     assert.deepEqual([form('content=a+b%20c&topic=t').content, form('content=a&topic=t').topic], ['a b c', 't'])
     assert.equal(form('content=a&content=b').content, 'a')
@@ -111,7 +111,7 @@ suite('what a POST to a chat holds', () => {
     no(Buffer.from('content=\xff', 'latin1'), 'invalid', FORM_TYPE)
   })
 
-  test('a multipart form has the fields of a form; of one that is sent twice the first counts', () => {
+  test('decodes a multipart form; the first of two fields with the same name counts', () => {
     const plain = 'text/plain; charset=utf-8'
     const sent = parts(['content', ' hi\r\n--there '], ['topic', 'bills'], ['content', 'again'], ['other', 'x'])
     assert.deepEqual(read(sent, MULTIPART), { content: ' hi\r\n--there ', topic: 'bills', content_type: plain })
@@ -133,27 +133,30 @@ suite('what a POST to a chat holds', () => {
   test('a multipart form has at most 1000 parts', () => {
     const many = (count: number) => parts(['content', 'a'], ...Array.from({ length: count - 1 }, () => ['x', '']))
     assert.equal(read(many(1000), MULTIPART).content, 'a')
-    assert.throws(() => read(many(1001), MULTIPART), refused('invalid', 'the body has more than 1000 parts'))
+    assert.throws(() => read(many(1001), MULTIPART), isRefusal('invalid', 'the body has more than 1000 parts'))
     assert.equal(read(many(1001), MULTIPART, true).content, many(1001))
   })
 
-  test('a file is 415 with a sentence; a file input that was left empty is none', () => {
+  test('a file is 415 with a reason; an empty file input is ignored', () => {
     const file = ['upload"; filename="a.txt', 'text']
     for (const sent of [parts(['content', 'a'], file), parts(file), parts(['content"; filename="a', 'x'])])
-      assert.throws(() => read(sent, MULTIPART), refused('wrong_type', 'takes no files'))
+      assert.throws(() => read(sent, MULTIPART), isRefusal('wrong_type', 'does not accept files'))
     assert.equal(read(parts(['content', 'a'], ['upload"; filename="', '']), MULTIPART).content, 'a')
-    assert.throws(() => read(parts(['content', 'a'], ['upload"; filename="', 'x']), MULTIPART), refused('wrong_type'))
+    assert.throws(() => read(parts(['content', 'a'], ['upload"; filename="', 'x']), MULTIPART), isRefusal('wrong_type'))
   })
 
-  test('what a machine sends as multipart without content is the message as it stands, files and all', () => {
+  test('a webhook’s multipart body without content is stored unchanged, including files', () => {
     const file = ['attachment"; filename="a.txt', 'text']
     for (const sent of [parts(['subject', 'a'], file), parts(['subject', 'a']), 'no form', '--x--'])
       assert.deepEqual(read(sent, MULTIPART, true), { content: sent, topic: null, content_type: MULTIPART })
     assert.equal(read(parts(['content', 'a'], ['topic', 't']), MULTIPART, true).topic, 't')
-    assert.throws(() => read(parts(['content', 'a'], file), MULTIPART, true), refused('wrong_type', 'takes no files'))
+    assert.throws(
+      () => read(parts(['content', 'a'], file), MULTIPART, true),
+      isRefusal('wrong_type', 'does not accept files'),
+    )
   })
 
-  test('H26: everything else that is neither JSON nor a form is the content itself', () => {
+  test('any other content type makes the body the content', () => {
     for (const type of [
       'multipart/mixed; boundary=x',
       'text/plain',
@@ -165,10 +168,10 @@ suite('what a POST to a chat holds', () => {
       assert.equal(read('{"content":"a"}', type).content, '{"content":"a"}')
     const bytes = Uint8Array.from({ length: 256 }, (_, at) => at)
     assert.deepEqual(Buffer.from(readChatBody(bytes, undefined, false).content), Buffer.from(bytes))
-    assert.throws(() => read('', 'text/plain'), refused('invalid', 'empty'))
+    assert.throws(() => read('', 'text/plain'), isRefusal('invalid', 'empty'))
   })
 
-  test('H27: content types are read whatever their case, and only UTF-8 is spoken', () => {
+  test('content types are case-insensitive, and only UTF-8 is accepted', () => {
     for (const type of ['APPLICATION/JSON; Charset="utf-8"', 'application/json;charset=utf8', 'application/json ; x=y'])
       assert.equal(read('{"content":"a"}', type).content, 'a')
     no('{"content":"a"}', 'wrong_type', 'application/json;charset=utf-16')
@@ -176,14 +179,14 @@ suite('what a POST to a chat holds', () => {
     assert.equal(read('a', `text/plain; x=${'y'.repeat(8192)}`).content_type, null)
   })
 
-  test('H28, D8: a topic has at most 128 characters and no NUL; the rest is kept as it is', () => {
+  test('a topic has at most 128 characters and no NUL, and is kept unchanged', () => {
     for (const topic of ['a\nb', '</topic>', '\u202eabc', '😀'.repeat(128), 'x'.repeat(128), ' '])
       assert.equal(read(JSON.stringify({ content: 'a', topic })).topic, topic)
     for (const topic of ['x'.repeat(129), 'x'.repeat(65_536), 'a\u0000b', 5, {}, ['a'], false])
       no(JSON.stringify({ content: 'a', topic }))
   })
 
-  test('what a machine sends to its chat URL without content is the message as it stands', () => {
+  test('a webhook’s body without content at the chat URL is stored unchanged', () => {
     const event = '{"action":"opened","number":7}'
     assert.deepEqual(read(event, JSON_TYPE, true), { content: event, topic: null, content_type: JSON_TYPE })
     assert.equal(read('{"content":"hi","topic":"t"}', JSON_TYPE, true).topic, 't')
@@ -191,25 +194,25 @@ suite('what a POST to a chat holds', () => {
     assert.equal(read('a=b', FORM_TYPE, true).content, 'a=b')
   })
 
-  test('a machine may send nothing at all', () => {
+  test('a webhook may send an empty body', () => {
     for (const type of [JSON_TYPE, FORM_TYPE, MULTIPART, 'text/plain', undefined])
       assert.equal(readChatBody(new Uint8Array(), type, true).content.byteLength, 0)
   })
 
-  test('JSON that is too deep or has more than 1000 values is 400, and what a machine sent is the message as it stands', () => {
+  test('JSON that is too deep or has more than 1000 values is 400, and stored unchanged for a webhook', () => {
     const deep = (levels: number) => `{"content":"a","b":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
     const wide = (values: number) => `{"content":"a","b":[${'1,'.repeat(values - 3)}1]}`
     for (const body of [deep(64), wide(1000)]) assert.equal(read(body).content, 'a')
-    assert.throws(() => read(deep(65)), refused('invalid', 'the body is nested deeper than 64 levels'))
-    assert.throws(() => read(wide(1001)), refused('invalid', 'the body has more than 1000 values'))
+    assert.throws(() => read(deep(65)), isRefusal('invalid', 'the body is nested deeper than 64 levels'))
+    assert.throws(() => read(wide(1001)), isRefusal('invalid', 'the body has more than 1000 values'))
     for (const body of [deep(65), wide(1001)]) assert.equal(read(body, JSON_TYPE, true).content, body)
   })
 
-  test('further members are ignored', () => {
+  test('unknown fields are ignored', () => {
     assert.equal(read('{"content":"a","sender":"root","jid":"web:x","id":1}').content, 'a')
   })
 
-  test('whatever comes, it is read or refused', () => {
+  test('any body is accepted or refused', () => {
     const type = fc.oneof(fc.constantFrom(JSON_TYPE, FORM_TYPE, MULTIPART, undefined, 'text/plain'), fc.string())
     const piece = fc.oneof(
       fc.constantFrom(
@@ -240,7 +243,7 @@ suite('what a POST to a chat holds', () => {
     )
   })
 
-  test('JSON and both forms say the same for the same content and topic', () => {
+  test('JSON and both kinds of forms give the same result', () => {
     const text = fc
       .string({ unit: 'grapheme', minLength: 1 })
       .filter((value) => /\S/.test(value) && value.isWellFormed())
@@ -257,11 +260,11 @@ suite('what a POST to a chat holds', () => {
   })
 })
 
-test('a topic that is not there, nothing or empty is the main topic', () => {
+test('a missing, null or empty topic is the main topic', () => {
   for (const topic of [undefined, null, '']) assert.equal(readTopic(topic), null)
 })
 
-test('a content type is kept if it is short and plain', () => {
-  assert.equal(keptType('text/plain'), 'text/plain')
-  for (const type of [undefined, '', 'a'.repeat(256), 'a\u0080', 'ä']) assert.equal(keptType(type), null)
+test('a content type is stored if it is short and ASCII', () => {
+  assert.equal(storableContentType('text/plain'), 'text/plain')
+  for (const type of [undefined, '', 'a'.repeat(256), 'a\u0080', 'ä']) assert.equal(storableContentType(type), null)
 })

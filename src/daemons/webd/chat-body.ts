@@ -1,86 +1,87 @@
-// What a POST to a chat holds (decision L8): JSON or a form of either kind when the content type says so, else the body
-// itself.
+// Parses the body of a POST to a chat: JSON or a form by its Content-Type, otherwise the body is the message.
+// See docs/decisions.md#request-bodies.
 import { z } from 'zod'
-import { Topic } from '../../core/messages.ts'
-import { contentType, utf8 } from '../../lib/http.ts'
-import { type FormPart, parseMultipart } from '../../lib/multipart.ts'
-import { parse } from '../../lib/parse.ts'
+import { Topic } from '../../core/messages/messages.ts'
+import { contentType, utf8 } from '../../lib/http/http.ts'
+import { type FormPart, parseMultipart } from '../../lib/http/multipart.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
-import { LINK_VALUES, linkJson } from './body.ts'
+import { parse } from '../../lib/text/schema-parser.ts'
+import { LINK_JSON_VALUES_MAX, parseLinkJson } from './request-body.ts'
 
-export interface Spoken {
+export interface MessageInput {
   readonly content: Uint8Array
   readonly topic: string | null
   readonly content_type: string | null
 }
 
-const Said = z.object({ topic: Topic })
+const TopicInput = z.object({ topic: Topic })
 const PLAIN = 'text/plain; charset=utf-8'
 
-interface Members {
+interface MessageFields {
   readonly content: unknown
   readonly topic: unknown
 }
 
-/** How a body of this type is read; none for what is the message itself. */
-const READERS: Readonly<Record<string, (body: Uint8Array, header: string) => Members>> = {
-  'application/json': jsonMembers,
-  'application/x-www-form-urlencoded': formMembers,
-  'multipart/form-data': multipartMembers,
+const PARSERS: Readonly<Record<string, (body: Uint8Array, header: string) => MessageFields>> = {
+  'application/json': jsonFields,
+  'application/x-www-form-urlencoded': formFields,
+  'multipart/form-data': multipartFields,
 }
 
-/** `isHook`: what a machine sends without `content` is not meant for us, and is the message as it stands. */
-export function readChatBody(body: Uint8Array, header: string | undefined, isHook: boolean): Spoken {
+/** `isHook`: a webhook's body that does not parse as a message is stored as it came. */
+export function readChatBody(body: Uint8Array, header: string | undefined, isHook: boolean): MessageInput {
   const { type, charset } = contentType(header ?? '')
-  const read = Object.hasOwn(READERS, type) ? READERS[type] : undefined
-  if (!read) return opaque(body, header, isHook)
+  const parseBody = Object.hasOwn(PARSERS, type) ? PARSERS[type] : undefined
+  if (!parseBody) {
+    if (body.byteLength === 0 && !isHook) refuse('invalid', 'content must not be empty')
+    return rawMessage(body, header)
+  }
   if (!isHook && charset !== 'utf-8') refuse('wrong_type', `the body must be in UTF-8, not in ${charset}`)
   try {
-    return readSaid(read(body, header ?? ''))
+    return readMessageInput(parseBody(body, header ?? ''))
   } catch (error) {
-    if (isHook && error instanceof Refusal && !(error instanceof FileRefusal)) return opaque(body, header, isHook)
+    if (isHook && error instanceof Refusal && !(error instanceof FileRefusal)) return rawMessage(body, header)
     throw error
   }
 }
 
-/** What a header says of the content, if it can be kept as text. */
-export function keptType(header: string | undefined): string | null {
+/** A Content-Type that can be stored as text. */
+export function storableContentType(header: string | undefined): string | null {
   return header !== undefined && /^[\x20-\x7e]{1,255}$/.test(header) ? header : null
 }
 
-/** A machine may have nothing to say but that something happened. */
-function opaque(content: Uint8Array, header: string | undefined, isHook: boolean): Spoken {
-  if (content.byteLength === 0 && !isHook) refuse('invalid', 'content must not be empty')
-  return { content, topic: null, content_type: keptType(header) }
+/** The body as the message. It may be empty: some webhooks only report that something happened. */
+export function rawMessage(content: Uint8Array, header: string | undefined): MessageInput {
+  return { content, topic: null, content_type: storableContentType(header) }
 }
 
-function jsonMembers(body: Uint8Array): Members {
-  const value = linkJson(body)
+function jsonFields(body: Uint8Array): MessageFields {
+  const value = parseLinkJson(body)
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    refuse('invalid', 'the body must be a JSON object with the member content')
+    refuse('invalid', 'the body must be a JSON object with the field content')
   const own = (name: string): unknown => (Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined)
   return { content: own('content'), topic: own('topic') }
 }
 
-/** Of a field that is sent twice the first counts. */
-function formMembers(body: Uint8Array): Members {
+/** The first of two fields with the same name counts. */
+function formFields(body: Uint8Array): MessageFields {
   const fields = new URLSearchParams(utf8(body))
   return { content: fields.get('content') ?? undefined, topic: fields.get('topic') ?? undefined }
 }
 
-/** A message with a file: refused to machines, too, because the file would be lost. */
+/** A message with a file: refused to webhooks too, because the file would be lost. */
 class FileRefusal extends Refusal {}
 
-function multipartMembers(body: Uint8Array, header: string): Members {
-  const parts = parseMultipart(body, header, LINK_VALUES)
+function multipartFields(body: Uint8Array, header: string): MessageFields {
+  const parts = parseMultipart(body, header, LINK_JSON_VALUES_MAX)
   const field = (name: string): string | undefined => {
-    const part = parts.find((one) => one.name === name && !one.isFile)
+    const part = parts.find((candidate) => candidate.name === name && !candidate.isFile)
     return part && textOfField(part)
   }
-  const members = { content: field('content'), topic: field('topic') }
-  if (!parts.some(({ isFile }) => isFile)) return members
-  const Refused = members.content === undefined ? Refusal : FileRefusal
-  throw new Refused('wrong_type', 'this link takes no files', 'send text alone, in the field content')
+  const fields = { content: field('content'), topic: field('topic') }
+  if (!parts.some(({ isFile }) => isFile)) return fields
+  const Refused = fields.content === undefined ? Refusal : FileRefusal
+  throw new Refused('wrong_type', 'this link does not accept files', 'send only text, in the field content')
 }
 
 function textOfField({ name, content, headers }: FormPart): string {
@@ -92,16 +93,16 @@ function textOfField({ name, content, headers }: FormPart): string {
   return utf8(content)
 }
 
-/** The two members of a message, wherever they were written. */
-export function readSaid({ content, topic }: { content: unknown; topic?: unknown }): Spoken {
+/** Validates the fields of a message from a body or a tool call. */
+export function readMessageInput({ content, topic }: { content: unknown; topic?: unknown }): MessageInput {
   if (content === undefined) refuse('invalid', 'content is required')
   if (typeof content !== 'string') refuse('invalid', 'content must be a string')
   if (!/\S/.test(content)) refuse('invalid', 'content must not be empty')
   return { content: Buffer.from(content), topic: readTopic(topic), content_type: PLAIN }
 }
 
-/** Absent or empty: the main topic. */
+/** Null is the main topic, as is an absent or empty one. */
 export function readTopic(topic: unknown): string | null {
   if (topic === undefined || topic === null || topic === '') return null
-  return parse(Said, { topic }).topic
+  return parse(TopicInput, { topic }).topic
 }

@@ -1,30 +1,30 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { testHost } from '../../../test/support/host.ts'
-import { type Serving, serving } from '../../../test/support/serve.ts'
+import { type ServedHost, serveHost } from '../../../test/support/served-host.ts'
 import { audit } from '../../registry/audit.ts'
 
 const PATH = '/v1/proxyd_routes'
 
 interface Doors {
-  readonly front: Serving
-  readonly webd: Serving
+  readonly front: ServedHost
+  readonly webd: ServedHost
 }
 
 async function inOneProcess(t: TestContext): Promise<Doors> {
-  const both = await serving(t, { daemons: ['proxyd', 'webd'] })
+  const both = await serveHost(t, { daemons: ['proxyd', 'webd'] })
   return { front: both, webd: both }
 }
 
 async function inTwoProcesses(t: TestContext): Promise<Doors> {
   const on = await testHost(t)
-  const front = await serving(t, { on, daemons: ['proxyd'], settings: { TRUSTED_PROXIES: '127.0.0.1' } })
+  const front = await serveHost(t, { on, daemons: ['proxyd'], settings: { TRUSTED_PROXIES: '127.0.0.1' } })
   const settings = { PROXYD_URL: front.url() }
-  return { front, webd: await serving(t, { on, daemons: ['webd'], settings }) }
+  return { front, webd: await serveHost(t, { on, daemons: ['webd'], settings }) }
 }
 
 for (const [where, open] of Object.entries({ 'in one process': inOneProcess, 'in two processes': inTwoProcesses })) {
-  test(`webd passes on what it is asked about routes of the front door, ${where}`, async (t) => {
+  test(`webd forwards proxyd_routes requests to proxyd, ${where}`, async (t) => {
     const { front, webd } = await open(t)
     await webd.groups('main')
     await webd.grant('github:1', '*', '**')
@@ -56,7 +56,7 @@ for (const [where, open] of Object.entries({ 'in one process': inOneProcess, 'in
   })
 }
 
-test('without a front door, what webd is asked about its routes is 503', async (t) => {
-  const webd = await serving(t, { daemons: ['webd'] })
+test('without proxyd, proxyd_routes requests at webd are 503', async (t) => {
+  const webd = await serveHost(t, { daemons: ['webd'] })
   assert.equal((await fetch(webd.url('webd') + PATH)).status, 503)
 })

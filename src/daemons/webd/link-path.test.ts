@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { linkPath } from './link-path.ts'
+import { parseLinkPath } from './link-path.ts'
 
 suite('the paths of links', () => {
-  test('are split at the slash behind the token and at the question mark', () => {
+  test('are split at the slash after the token and at the question mark', () => {
     const read = (url: string): unknown[] => {
-      const { place, token, rest, query } = linkPath(url) ?? assert.fail(url)
-      return [place, token, rest, query]
+      const { kind, token, rest, query } = parseLinkPath(url) ?? assert.fail(url)
+      return [kind, token, rest, query]
     }
     assert.deepEqual(read('/hook/t'), ['hook', 't', undefined, ''])
     assert.deepEqual(read('/hook/t?a=/b'), ['hook', 't', undefined, 'a=/b'])
@@ -33,10 +33,10 @@ suite('the paths of links', () => {
       '/chatx/t',
       'hook/t',
     ])
-      assert.equal(linkPath(url), undefined, url)
+      assert.equal(parseLinkPath(url), undefined, url)
   })
 
-  test('nothing is decoded or normalised: put together again, the parts are what came', () => {
+  test('are neither decoded nor normalized: the joined parts are the URL', () => {
     const piece = fc.oneof(
       fc.constantFrom('/', '?', '%2F', '%2e%2e', '..', '.', '//', '%00', '+', '=', '\\', '#', ';'),
       fc.string({ unit: 'binary' }),
@@ -45,20 +45,20 @@ suite('the paths of links', () => {
     fc.assert(
       fc.property(start, fc.array(piece), (before, pieces) => {
         const url = before + pieces.join('')
-        const path = linkPath(url)
+        const path = parseLinkPath(url)
         assert.ok(path)
         assert.ok(!path.token.includes('/') && !path.token.includes('?') && !path.rest?.includes('?'))
         const mark = url.includes('?') ? '?' : ''
         const rest = path.rest === undefined ? '' : `/${path.rest}`
-        assert.equal(`/${path.place}/${path.token}${rest}${mark}${path.query}`, url)
+        assert.equal(`/${path.kind}/${path.token}${rest}${mark}${path.query}`, url)
       }),
     )
   })
 
-  test('whatever is asked for, it answers', () => {
+  test('any URL is handled', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (url) => {
-        const path = linkPath(url)
+        const path = parseLinkPath(url)
         assert.equal(path !== undefined, /^\/(hook|chat)\//.test(url))
       }),
     )

@@ -1,24 +1,24 @@
-// The paths of links, taken as they come: nothing is decoded here, and `core/link-token.ts` reads the token alone.
+// Splits a link URL into its parts without decoding them; `core/links/link-token.ts` parses the token.
 
 export interface LinkPath {
-  readonly place: 'chat' | 'hook'
-  /** What stands where the token stands. */
+  readonly kind: 'chat' | 'hook'
+  /** The segment that should be a token, unchecked. */
   readonly token: string
-  /** What follows it: nothing, or everything after the slash. */
+  /** Everything after the slash that follows the token; undefined without that slash. */
   readonly rest: string | undefined
-  /** Without the question mark; empty when there is none. */
+  /** Without the question mark. */
   readonly query: string
 }
 
-export function linkPath(url: string): LinkPath | undefined {
-  const place = url.startsWith('/hook/') ? 'hook' : url.startsWith('/chat/') ? 'chat' : undefined
-  if (place === undefined) return undefined
+export function parseLinkPath(url: string): LinkPath | undefined {
+  const kind = url.startsWith('/hook/') ? 'hook' : url.startsWith('/chat/') ? 'chat' : undefined
+  if (kind === undefined) return undefined
   const mark = url.indexOf('?', 6)
   const end = mark < 0 ? url.length : mark
   const slash = url.indexOf('/', 6)
   const isSplit = slash >= 0 && slash < end
   return {
-    place,
+    kind,
     token: url.slice(6, isSplit ? slash : end),
     rest: isSplit ? url.slice(slash + 1, end) : undefined,
     query: mark < 0 ? '' : url.slice(mark + 1),

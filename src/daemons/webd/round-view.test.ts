@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { onEveryEngine, refused } from '../../../test/support/host.ts'
-import { links } from '../../../test/support/links.ts'
+import { isRefusal, onEveryEngine } from '../../../test/support/host.ts'
+import { openLinkHost } from '../../../test/support/link-host.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { readAfter, readQuery } from './round-view.ts'
+import { readSequence, readUniqueQuery } from './round-view.ts'
 
 onEveryEngine('polling', (engine) => {
   test('polling a round', async (t) => {
-    const s = await links(t, { engine, daemons: ['webd', 'routd', 'gated', 'runed'] })
+    const s = await openLinkHost(t, { engine, daemons: ['webd', 'routd', 'gated', 'runed'] })
     const link = await s.mintChat()
 
-    await t.test('L12: status, frames after a number, the last number; ids that stay the same (R5)', async () => {
+    await t.test('returns the status, the frames after a number and the last number', async () => {
       const turn = await s.speak(link, '/status thinking\n/say one\n/say two')
       const body = await s.ended(link, turn)
       assert.deepEqual(Object.keys(body), ['turn_id', 'status', 'frames', 'last_seq'])
@@ -29,12 +29,12 @@ onEveryEngine('polling', (engine) => {
       const later = await s.to(`GET ${link.chat}${turn}?after=2`)
       assert.deepEqual(later.body.frames, [frames[2]])
       assert.deepEqual((await s.to(`GET ${link.chat}${turn}?after=3`)).body.frames, [])
-      // Beyond the end there is nothing, and that is no error.
+      // A number beyond the end is not an error.
       const beyond = await s.to(`GET ${link.chat}${turn}?after=999999999`)
       assert.deepEqual([beyond.status, beyond.body.frames, beyond.body.last_seq], [200, [], 3])
     })
 
-    await t.test('H39: after that is no number, negative, a fraction or given twice is 400', async () => {
+    await t.test('an invalid or repeated after is 400', async () => {
       const turn = await s.speak(link, '/silent')
       for (const query of [
         'after=x',
@@ -49,24 +49,24 @@ onEveryEngine('polling', (engine) => {
         assert.equal((await s.to(`GET ${link.chat}${turn}?${query}`)).status, 400, query)
       for (const query of ['', 'after=', 'after=0', 'after=000', 'other=x', 'after=%31'])
         assert.equal((await s.to(`GET ${link.chat}${turn}?${query}`)).status, 200, query)
-      // The token is looked at first.
+      // The token is checked first.
       assert.equal((await s.to(`GET /chat/${'A'.repeat(43)}/${turn}?after=x`)).status, 401)
     })
 
-    await t.test('R2, R10: a round that fails says so, with a sentence, and is not pending', async () => {
+    await t.test('a failed round has an error and is not pending', async () => {
       const turn = await s.speak(link, '/say before\n/fail the model is asleep')
       const { status, error, frames } = await s.ended(link, turn)
       assert.deepEqual([status, error], ['failed', 'the agent could not answer; try again later'])
       assert.equal((frames as unknown[]).length, 1)
     })
 
-    await t.test('a round without an answer is a success without frames', async () => {
+    await t.test('a round without a reply is a success without frames', async () => {
       const turn = await s.speak(link, '/silent')
       const { status, frames, last_seq, error } = await s.ended(link, turn)
       assert.deepEqual([status, frames, last_seq, error], ['success', [], 0, undefined])
     })
 
-    await t.test('at most 200 frames at a time, and the rest the next time', async () => {
+    await t.test('returns at most 200 frames at a time', async () => {
       const turn = await s.speak(link, '/count 450')
       await s.ended(link, turn)
       const seen: number[] = []
@@ -84,25 +84,22 @@ onEveryEngine('polling', (engine) => {
       )
     })
 
-    await t.test('R6: a round of a hook token at the chat URL is polled like any other', async () => {
+    await t.test('a round of a hook token can be polled at the chat URL', async () => {
       const hook = await s.mintHook()
       const turn = await s.speak(hook, '/say yes')
       assert.equal((await s.ended(hook, turn)).status, 'success')
     })
 
-    await t.test(
-      'R4, D1: a round of a link with a suffix, of another folder, is answered and read like any other',
-      async () => {
-        await s.groups('team')
-        const suffixed = await s.mintChat({ folder: 'team', jid_suffix: 'forms' })
-        const turn = await s.speak(suffixed, 'hello')
-        const { status, frames } = await s.ended(suffixed, turn)
-        assert.equal(status, 'success')
-        assert.match(JSON.stringify(frames), /`team`/)
-      },
-    )
+    await t.test('a round of a link with a suffix, of another folder, is answered', async () => {
+      await s.groups('team')
+      const suffixed = await s.mintChat({ folder: 'team', jid_suffix: 'forms' })
+      const turn = await s.speak(suffixed, 'hello')
+      const { status, frames } = await s.ended(suffixed, turn)
+      assert.equal(status, 'success')
+      assert.match(JSON.stringify(frames), /`team`/)
+    })
 
-    await t.test('R8, L14: rounds of one topic at the same time each show the turn that answered them', async () => {
+    await t.test('concurrent rounds of one topic each show the turn that answered them', async () => {
       const turns = await Promise.all(['a', 'b', 'c'].map((word) => s.speak(link, `/wait 20ms\n/say ${word}`, 'same')))
       for (const [at, turn] of turns.entries()) {
         const { frames } = await s.ended(link, turn)
@@ -112,13 +109,13 @@ onEveryEngine('polling', (engine) => {
       }
     })
 
-    await t.test('R11: polling once a second is not held up by any rate', async () => {
+    await t.test('polling is not rate limited', async () => {
       const turn = await s.speak(link, '/silent')
       const answers = await Promise.all(Array.from({ length: 100 }, () => s.to(`GET ${link.chat}${turn}`)))
       assert.ok(answers.every(({ status }) => status === 200))
     })
 
-    await t.test('the page of a round that is over shows the answer and stays as it is', async () => {
+    await t.test('the page of an ended round shows the reply and does not refresh', async () => {
       const turn = await s.speak(link, '/say <script>alert(1)</script>')
       await s.ended(link, turn)
       const { text } = await s.to(`GET ${link.chat}${turn}`, { headers: { Accept: 'text/html' } })
@@ -128,15 +125,15 @@ onEveryEngine('polling', (engine) => {
   })
 })
 
-test('a sequence is a whole number, or is not given', () => {
+test('a sequence is a whole number or absent', () => {
   assert.deepEqual(
-    ['0', '12', '', undefined, '007'].map((text) => readAfter(text, 'after')),
+    ['0', '12', '', undefined, '007'].map((text) => readSequence(text, 'after')),
     [0, 12, undefined, undefined, 7],
   )
   fc.assert(
     fc.property(fc.string(), (text) => {
       try {
-        const read = readAfter(text, 'after')
+        const read = readSequence(text, 'after')
         assert.ok(read === undefined || (Number.isSafeInteger(read) && read >= 0))
       } catch (error) {
         assert.ok(error instanceof Refusal)
@@ -145,14 +142,14 @@ test('a sequence is a whole number, or is not given', () => {
   )
 })
 
-test('a query has each member once, and members that nobody asks for are passed over', () => {
-  assert.deepEqual(readQuery('', ['a']), {})
-  assert.deepEqual(readQuery('a=1&b=%20+&c=x', ['a', 'b', 'd']), { a: '1', b: '  ', d: undefined })
-  assert.throws(() => readQuery('a=1&a=1', ['a']), refused('invalid', 'twice'))
+test('a query parameter may occur once, and unknown ones are ignored', () => {
+  assert.deepEqual(readUniqueQuery('', ['a']), {})
+  assert.deepEqual(readUniqueQuery('a=1&b=%20+&c=x', ['a', 'b', 'd']), { a: '1', b: '  ', d: undefined })
+  assert.throws(() => readUniqueQuery('a=1&a=1', ['a']), isRefusal('invalid', 'twice'))
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (query) => {
       try {
-        readQuery(query, ['after', 'topic'])
+        readUniqueQuery(query, ['after', 'topic'])
       } catch (error) {
         assert.ok(error instanceof Refusal)
       }

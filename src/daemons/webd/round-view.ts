@@ -1,33 +1,35 @@
-// A round as it is polled (decision L12), and as a page for browsers without script.
-import { messages, textOf } from '../../core/messages.ts'
-import { framesAfter, type Round } from '../../core/rounds.ts'
+// A round as JSON for polling and as a page for browsers without JavaScript. See docs/decisions.md#rounds.
+import { decodeContent, messages } from '../../core/messages/messages.ts'
+import { framesAfter, type Round } from '../../core/turns/rounds.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
-import { type Page, roundPage } from '../../web/chat/page.ts'
+import { type HtmlPage, roundPage } from '../../web/chat/page.ts'
 
 const FRAMES_MAX = 200
 
-export async function polledRound(tx: Tx, round: Round, after: number) {
+export async function pollRound(tx: Tx, round: Round, after: number) {
   const { id, status, error, last_seq } = round
   const frames = await framesAfter(tx, id, after, FRAMES_MAX)
   return { turn_id: id, status, frames, last_seq, ...(error === undefined ? {} : { error }) }
 }
 
-export async function pageOfRound(tx: Tx, round: Round, name: string): Promise<Page> {
+export async function renderRoundPage(tx: Tx, round: Round, name: string): Promise<HtmlPage> {
   const question = await messages.find(tx, { seq: round.message_seq })
-  const turn = await polledRound(tx, round, Math.max(0, round.last_seq - FRAMES_MAX))
-  return roundPage({ name, question: question ? textOf(question.content) : '', turn })
+  const turn = await pollRound(tx, round, Math.max(0, round.last_seq - FRAMES_MAX))
+  return roundPage({ name, question: question ? decodeContent(question.content) : '', turn })
 }
 
-/** A sequence that a client has: a whole number, once. */
-export function readAfter(text: string | undefined, name: string): number | undefined {
+export function readSequence(text: string | undefined, name: string): number | undefined {
   if (text === undefined || text === '') return undefined
   if (!/^\d{1,15}$/.test(text)) refuse('invalid', `${name} must be a whole number of at least 0`)
   return Number(text)
 }
 
-/** The members of a query, each at most once. */
-export function readQuery(query: string, names: readonly string[]): { readonly [name: string]: string | undefined } {
+/** The named query parameters; refuses one that is given twice. */
+export function readUniqueQuery(
+  query: string,
+  names: readonly string[],
+): { readonly [name: string]: string | undefined } {
   if (query === '') return {}
   const given = new URLSearchParams(query)
   return Object.fromEntries(

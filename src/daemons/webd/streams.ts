@@ -1,53 +1,50 @@
-// The open event streams. What happened is read from the store once for all who follow the same thing, and written to
-// each; hints make it quick, and a look at the store twice a second makes it certain, on whichever process it happened.
+// The open event streams. Each feed is read from the store once for all its subscribers. Commit signals trigger the reads,
+// and a poll twice a second finds what no signal announced, such as commits of other processes.
 import type { ServerResponse } from 'node:http'
-import { lastEvents } from '../../core/chats.ts'
-import { roundHeads } from '../../core/rounds.ts'
-import { COMMENT } from '../../lib/event-stream.ts'
+import { lastEvents } from '../../core/chats/chat-events.ts'
+import { roundHeads } from '../../core/turns/rounds.ts'
+import { SSE_COMMENT } from '../../lib/http/sse-writer.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
-import type { Host } from '../../registry/context.ts'
+import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
-import { run } from '../../store/statement.ts'
-import { latin1 } from './link-book.ts'
+import { bytes, placeholders, query } from '../../store/statement.ts'
+import { latin1 } from './link-cache.ts'
 
-/** Something that happened, as it goes over the wire. */
-export interface Happening {
+export interface FeedEvent {
   readonly seq: number
+  /** Serialized server-sent event. */
   readonly text: string
   readonly topic?: string | undefined
-  /** The folder that it was said to or by. */
+  /** Folder that sent or received the message. */
   readonly folder?: string | undefined
 }
 
-export interface Happened {
-  readonly events: readonly Happening[]
-  /** How far that goes: nothing up to here is left to be read. */
+export interface FeedPage {
+  readonly events: readonly FeedEvent[]
+  /** All events up to this sequence number have been read. */
   readonly until: number
-  /** There is more to be read at once. */
   readonly isMore: boolean
-  /** Nothing will ever follow. */
+  /** The feed has ended for good. */
   readonly isOver: boolean
 }
 
-/** What can be followed: a round by its id, or a chat by its JID. */
-export interface Followed {
+/** A round by its id, or a chat by its JID. */
+export interface EventFeed {
   readonly kind: 'round' | 'chat'
   readonly name: string
-  /** With a topic, the others' events may be left out. */
-  read(tx: Tx, after: number, topic?: string): Promise<Happened>
+  /** With a topic, a page may omit events of other topics. */
+  read(tx: Tx, after: number, topic?: string): Promise<FeedPage>
 }
 
-export interface Follower {
+export interface StreamSubscriber {
   readonly response: ServerResponse
-  /** The last that it has. */
+  /** Sequence number of the last event that was sent. */
   after: number
-  /** How long the last event was that it was sent as it happened, in bytes. */
-  lastLength?: number
-  /** What its first event says besides: how long to wait before it comes again. */
+  /** Reconnection delay, sent with the first event. */
   retryMs?: number | undefined
-  /** Only events of this topic; the main one is the empty text. */
+  /** Only events of this topic; '' is the main topic. */
   readonly topic?: string | undefined
-  /** Only events of this folder: the chat of a link that is gone may have become another folder's. */
+  /** Only events of this folder: another folder may have taken over the chat of a revoked link. */
   readonly folder?: string | undefined
   readonly link: { readonly key: string; readonly hash: Uint8Array }
 }
@@ -55,113 +52,132 @@ export interface Follower {
 export interface StreamLimits {
   readonly all: number
   readonly perLink: number
+  readonly unreadMs?: number
 }
 
-const LOOK_MS = 500
+const POLL_MS = 500
 const COMMENT_MS = 15_000
-const UNSENT_MAX = 1024 * 1024
-/** How long somebody who catches up may read nothing. */
+/** Limit of buffered bytes per response; one event more may exceed it. */
+export const UNSENT_MAX = 64 * 1024
+/** A client that does not read for this long is disconnected. */
 const UNREAD_MS = 30_000
-const ASKED_AT_ONCE = 500
+const BATCH_SIZE = 500
 
-interface Feed {
-  readonly followed: Followed
-  readonly followers: Set<Follower>
-  /** The last that was read for all. */
+interface OpenFeed {
+  readonly source: EventFeed
+  readonly subscribers: Set<StreamSubscriber>
+  /** Sequence number of the last event that was read for all subscribers. */
   head: number
   isReading: boolean
   isStale: boolean
 }
 
 export class Streams {
-  readonly #host: Host
+  readonly #host: InstanceHost
   readonly #limits: StreamLimits
-  readonly #feeds = new Map<string, Feed>()
+  readonly #feeds = new Map<string, OpenFeed>()
+  /** Keys of feeds with a scheduled read. */
+  readonly #scheduled = new Set<string>()
   readonly #perLink = new Map<string, number>()
-  readonly #followers = new Set<Follower>()
+  readonly #subscribers = new Set<StreamSubscriber>()
   readonly #stops: (() => void)[] = []
-  #isLooking = false
+  #isPolling = false
   #isClosed = false
 
-  constructor(host: Host, limits: StreamLimits) {
+  constructor(host: InstanceHost, limits: StreamLimits) {
     this.#host = host
     this.#limits = limits
-    const look = setInterval(() => this.#lookSoon(), LOOK_MS).unref()
-    const comment = setInterval(() => this.#comment(), COMMENT_MS).unref()
+    const poll = setInterval(() => this.#startPoll(), POLL_MS).unref()
+    const comment = setInterval(() => this.#sendComments(), COMMENT_MS).unref()
     this.#stops.push(
-      () => clearInterval(look),
+      () => clearInterval(poll),
       () => clearInterval(comment),
-      host.signals.on((keys) => this.#hear(keys)),
-      host.engine.listen((about) => this.#hear(keysOf(about))),
+      host.signals.on((keys) => this.#readFeeds(keys)),
+      host.engine.listen((payload) => this.#readFeeds(parseKeys(payload))),
     )
   }
 
   get count(): number {
-    return this.#followers.size
+    return this.#subscribers.size
   }
 
-  /** Refuses what would be one stream too many. */
-  mustHaveRoom(link: string): void {
+  mustHaveCapacity(link: string): void {
     const { all, perLink } = this.#limits
     if (this.#isClosed) refuse('unavailable', 'the server is stopping')
-    if (all > 0 && this.#followers.size >= all) refuse('unavailable', 'there are too many open streams')
+    if (all > 0 && this.#subscribers.size >= all) refuse('unavailable', 'too many open streams')
     if (perLink > 0 && (this.#perLink.get(link) ?? 0) >= perLink)
-      throw new Refusal('rate_limited', 'there are too many open streams of this link', 'close one, or poll')
+      throw new Refusal('rate_limited', 'too many open streams of this link', 'close one, or poll')
   }
 
-  /** Writes what the follower does not have yet, as fast as it reads, then goes on as it happens; returns then. */
-  async follow(followed: Followed, follower: Follower): Promise<void> {
-    const { response } = follower
-    // Gone before it began: nobody would say so any more.
+  /** Sends the backlog as fast as the client reads it, then adds the subscriber to the live feed and returns. */
+  async subscribe(source: EventFeed, subscriber: StreamSubscriber): Promise<void> {
+    const { response } = subscriber
+    // A destroyed response emits no further 'close'.
     if (response.destroyed) return
-    const key = keyOf(followed)
-    this.#enter(follower)
-    response.once('close', () => this.#leave(key, follower))
+    const key = keyOf(source)
+    this.#add(subscriber)
+    response.once('close', () => this.#remove(key, subscriber))
+    await this.#catchUpOrEnd(key, source, subscriber)
+  }
+
+  async #catchUpOrEnd(key: string, source: EventFeed, subscriber: StreamSubscriber): Promise<void> {
     try {
-      await this.#catchUp(key, followed, follower)
+      await this.#catchUp(key, source, subscriber)
     } catch (error) {
-      // The head is out, so this is all that can be said: it comes again, with what it has.
-      response.end()
+      // The headers are sent, so just end the stream: the client reconnects with its last event id.
+      subscriber.response.end()
       if (!(error instanceof Refusal)) throw error
     }
   }
 
-  async #catchUp(key: string, followed: Followed, follower: Follower): Promise<void> {
-    const { response } = follower
+  /** Buffers at most one write beyond the limit; the rest is read from the store again when the client has caught up. */
+  async #catchUp(key: string, source: EventFeed, subscriber: StreamSubscriber): Promise<void> {
     for (;;) {
-      const { events, until, isMore, isOver } = await this.#host.engine.read((tx) =>
-        followed.read(tx, follower.after, follower.topic),
-      )
-      for (const event of events) {
-        if (isFor(follower, event) && !(await this.#send(response, textFor(follower, event)))) return
-        follower.after = Math.max(follower.after, event.seq)
-      }
-      follower.after = Math.max(follower.after, until)
-      // Who has left meanwhile would never leave the others.
-      if (response.destroyed) return
-      if (isOver || this.#isClosed) return void response.end()
-      if (isMore) continue
-      const feed = this.#feeds.get(key) ?? this.#open(key, followed, follower.after)
-      if (feed.head > follower.after) continue
-      feed.followers.add(follower)
-      // What was committed since the read was perhaps told before anybody listened.
-      void this.#read(key, feed)
-      return
+      const step = await this.#step(key, source, subscriber)
+      if (step === 'done') return
+      if (step !== 'more' && !(await this.#waitUntilSent(step, subscriber.response))) return
     }
   }
 
-  /** Waits until it is sent, where there is no room for more; false when nobody reads any more. */
-  async #send(response: ServerResponse, text: string): Promise<boolean> {
-    if (response.destroyed || response.writableEnded) return false
-    const { promise, resolve } = Promise.withResolvers<boolean>()
-    // Not the event `drain`, which does not always come.
-    if (response.write(text, (error) => resolve(!error))) return true
-    const gone = (): void => resolve(false)
-    const timer = setTimeout(gone, UNREAD_MS).unref()
-    response.once('close', gone)
-    const isSent = await promise
+  /** Sends until the buffer is full; then returns the pending write. */
+  async #step(key: string, source: EventFeed, subscriber: StreamSubscriber): Promise<'more' | 'done' | PendingWrite> {
+    const { response } = subscriber
+    const { events, until, isMore, isOver } = await this.#host.engine.read((tx) =>
+      source.read(tx, subscriber.after, subscriber.topic),
+    )
+    for (const event of events) {
+      if (response.destroyed || response.writableEnded) return 'done'
+      subscriber.after = Math.max(subscriber.after, event.seq)
+      if (!isFor(subscriber, event)) continue
+      const text = textFor(subscriber, event)
+      if (hasSpace(response, Buffer.byteLength(text))) response.write(text)
+      else return { isSent: writeAndWait(response, text) }
+    }
+    subscriber.after = Math.max(subscriber.after, until)
+    // A destroyed response would never be removed from the feed.
+    if (response.destroyed) return 'done'
+    if (isOver || this.#isClosed) {
+      response.end()
+      return 'done'
+    }
+    if (isMore) return 'more'
+    const feed = this.#feeds.get(key) ?? this.#open(key, source, subscriber.after)
+    if (feed.head > subscriber.after) return 'more'
+    feed.subscribers.add(subscriber)
+    // A commit since the read may have been signalled before the subscriber was added.
+    void this.#read(key, feed)
+    return 'done'
+  }
+
+  /** False when the client has disconnected or has not read for too long; it is then disconnected and may resume. */
+  async #waitUntilSent(write: PendingWrite, response: ServerResponse): Promise<boolean> {
+    const { promise: aborted, resolve } = Promise.withResolvers<boolean>()
+    const abort = (): void => resolve(false)
+    const timer = setTimeout(abort, this.#limits.unreadMs ?? UNREAD_MS).unref()
+    response.once('close', abort)
+    const isSent = await Promise.race([write.isSent, aborted])
     clearTimeout(timer)
-    response.off('close', gone)
+    response.off('close', abort)
     if (!isSent) response.destroy()
     return isSent && !response.writableEnded
   }
@@ -169,162 +185,196 @@ export class Streams {
   close(): void {
     this.#isClosed = true
     for (const stop of this.#stops) stop()
-    for (const { response } of this.#followers) response.end()
+    for (const { response } of this.#subscribers) response.end()
   }
 
-  #open(key: string, followed: Followed, head: number): Feed {
-    const feed: Feed = { followed, followers: new Set(), head, isReading: false, isStale: false }
+  #open(key: string, source: EventFeed, head: number): OpenFeed {
+    const feed: OpenFeed = { source, subscribers: new Set(), head, isReading: false, isStale: false }
     this.#feeds.set(key, feed)
     return feed
   }
 
-  #enter(follower: Follower): void {
-    this.#followers.add(follower)
-    const { key } = follower.link
+  #add(subscriber: StreamSubscriber): void {
+    this.#subscribers.add(subscriber)
+    const { key } = subscriber.link
     this.#perLink.set(key, (this.#perLink.get(key) ?? 0) + 1)
   }
 
-  #leave(key: string, follower: Follower): void {
-    if (!this.#followers.delete(follower)) return
-    const left = (this.#perLink.get(follower.link.key) ?? 1) - 1
-    if (left > 0) this.#perLink.set(follower.link.key, left)
-    else this.#perLink.delete(follower.link.key)
+  #remove(key: string, subscriber: StreamSubscriber): void {
+    if (!this.#subscribers.delete(subscriber)) return
+    const left = (this.#perLink.get(subscriber.link.key) ?? 1) - 1
+    if (left > 0) this.#perLink.set(subscriber.link.key, left)
+    else this.#perLink.delete(subscriber.link.key)
     const feed = this.#feeds.get(key)
-    feed?.followers.delete(follower)
-    if (feed?.followers.size === 0) this.#feeds.delete(key)
+    feed?.subscribers.delete(subscriber)
+    if (feed?.subscribers.size === 0) this.#feeds.delete(key)
   }
 
-  #write(follower: Follower, event: Happening): void {
-    const { response } = follower
-    if (event.seq <= follower.after) return
-    follower.after = event.seq
-    if (!isFor(follower, event)) return
-    // Whoever does not read is cut off, and resumes where it was. Not by the last event alone, however large that was.
-    if (response.writableLength > UNSENT_MAX + (follower.lastLength ?? 0)) return void response.destroy()
-    // One that was ended may take long to read what it has.
-    if (response.writableEnded) return
-    const text = textFor(follower, event)
-    follower.lastLength = Buffer.byteLength(text)
-    response.write(text)
+  /** Sends a live event. A subscriber whose buffer is full leaves the live feed and catches up at its own pace. */
+  #write(key: string, feed: OpenFeed, subscriber: StreamSubscriber, event: FeedEvent, bytes: Uint8Array): void {
+    const { response } = subscriber
+    if (event.seq <= subscriber.after) return
+    if (!isFor(subscriber, event)) {
+      subscriber.after = event.seq
+      return
+    }
+    // An ended response may still be flushing its buffer.
+    if (response.destroyed || response.writableEnded) return
+    if (!hasSpace(response, bytes.length)) {
+      feed.subscribers.delete(subscriber)
+      void this.#catchUpOrEnd(key, feed.source, subscriber).catch((error) => this.#host.onBackgroundError?.(error))
+      return
+    }
+    subscriber.after = event.seq
+    response.write(subscriber.retryMs === undefined ? bytes : textFor(subscriber, event))
   }
 
-  #hear(keys: readonly string[]): void {
+  #readFeeds(keys: readonly string[] | undefined): void {
     if (this.#feeds.size === 0) return
-    if (keys.length === 0) this.#lookSoon()
-    for (const name of keys) {
+    if (keys === undefined) this.#startPoll()
+    for (const name of keys ?? []) {
       for (const kind of ['round', 'chat'] as const) {
         const key = `${kind} ${name}`
-        const feed = this.#feeds.get(key)
-        if (feed) void this.#read(key, feed)
+        if (this.#feeds.has(key)) this.#scheduleRead(key)
       }
     }
   }
 
-  /** Reads what is new and hands it to all; one at a time for each feed. */
-  async #read(key: string, feed: Feed): Promise<void> {
+  /** Lets the workers handle the same signal first: their next commit is synced while this reads. */
+  #scheduleRead(key: string): void {
+    if (this.#scheduled.has(key)) return
+    this.#scheduled.add(key)
+    const read = (): void => {
+      this.#scheduled.delete(key)
+      const feed = this.#feeds.get(key)
+      if (feed) void this.#read(key, feed)
+    }
+    setImmediate(() => setImmediate(read))
+  }
+
+  /** Reads new events and sends them to all subscribers; one read at a time per feed. */
+  async #read(key: string, feed: OpenFeed): Promise<void> {
     feed.isStale = true
     if (feed.isReading) return
     feed.isReading = true
     try {
-      while (feed.isStale && feed.followers.size > 0) {
+      while (feed.isStale && feed.subscribers.size > 0) {
         feed.isStale = false
-        const { events, until, isMore, isOver } = await this.#host.engine.read((tx) =>
-          feed.followed.read(tx, feed.head),
-        )
-        for (const event of events) for (const follower of feed.followers) this.#write(follower, event)
+        const { events, until, isMore, isOver } = await this.#host.engine.read((tx) => feed.source.read(tx, feed.head))
+        for (const event of events) {
+          // Encoded once, so that all subscribers share the same bytes.
+          const bytes = Buffer.from(event.text)
+          for (const subscriber of feed.subscribers) this.#write(key, feed, subscriber, event, bytes)
+        }
         feed.head = Math.max(feed.head, until)
         if (isMore) feed.isStale = true
         if (!isOver) continue
         this.#feeds.delete(key)
-        for (const { response } of feed.followers) response.end()
+        for (const { response } of feed.subscribers) response.end()
         return
       }
     } catch (error) {
-      // The next look tries again; a store that does not answer says so wherever somebody waits for it.
-      this.#host.onStray?.(error)
+      // The next poll retries.
+      this.#host.onBackgroundError?.(error)
     } finally {
       feed.isReading = false
     }
   }
 
-  #lookSoon(): void {
-    if (this.#followers.size === 0 || this.#isLooking) return
-    this.#isLooking = true
-    void this.#look()
-      .catch((error) => this.#host.onStray?.(error))
+  #startPoll(): void {
+    if (this.#subscribers.size === 0 || this.#isPolling) return
+    this.#isPolling = true
+    void this.#poll()
+      .catch((error) => this.#host.onBackgroundError?.(error))
       .finally(() => {
-        this.#isLooking = false
+        this.#isPolling = false
       })
   }
 
-  /** Whether something is new, for every feed; and whether the links are still there. */
-  async #look(): Promise<void> {
+  /** Finds feeds with new events and closes the streams of revoked links. */
+  async #poll(): Promise<void> {
     const feeds = [...this.#feeds]
-    const names = (kind: Followed['kind']): string[] =>
-      feeds.flatMap(([, { followed }]) => (followed.kind === kind ? [followed.name] : []))
-    const links = new Map([...this.#followers].map(({ link }) => [link.key, link.hash]))
-    const { moved, gone } = await this.#host.engine.read(async (tx) => {
-      const moved = new Set<string>()
-      for (const some of chunks(names('round'))) {
-        for (const [id, { last_seq, status }] of await roundHeads(tx, some)) {
+    const names = (kind: EventFeed['kind']): string[] =>
+      feeds.flatMap(([, { source }]) => (source.kind === kind ? [source.name] : []))
+    const links = new Map([...this.#subscribers].map(({ link }) => [link.key, link.hash]))
+    const { changed, revoked } = await this.#host.engine.read(async (tx) => {
+      const changed = new Set<string>()
+      for (const batch of chunks(names('round'))) {
+        for (const [id, { last_seq, status }] of await roundHeads(tx, batch)) {
           const head = this.#feeds.get(`round ${id}`)?.head ?? 0
-          if (last_seq > head || status !== 'pending') moved.add(`round ${id}`)
+          if (last_seq > head || status !== 'pending') changed.add(`round ${id}`)
         }
       }
-      for (const some of chunks(names('chat'))) {
-        for (const [jid, last] of await lastEvents(tx, some))
-          if (last > (this.#feeds.get(`chat ${jid}`)?.head ?? 0)) moved.add(`chat ${jid}`)
+      for (const batch of chunks(names('chat'))) {
+        for (const [jid, last] of await lastEvents(tx, batch))
+          if (last > (this.#feeds.get(`chat ${jid}`)?.head ?? 0)) changed.add(`chat ${jid}`)
       }
-      const gone = new Set(links.keys())
-      for (const some of chunks([...links])) {
-        const marks = some.map((_, at) => `$${at + 1}`).join(', ')
-        const hashes = some.map(([, hash]) => hash)
-        const { rows } = await run(tx, `select token_hash from route_tokens where token_hash in (${marks})`, hashes)
-        for (const { token_hash } of rows) if (token_hash instanceof Uint8Array) gone.delete(latin1(token_hash))
+      const revoked = new Set(links.keys())
+      for (const batch of chunks([...links])) {
+        const hashes = batch.map(([, hash]) => hash)
+        const sql = `select token_hash from route_tokens where token_hash in (${placeholders(hashes.length)})`
+        for (const { token_hash } of await query(tx, { token_hash: bytes }, sql, hashes))
+          revoked.delete(latin1(token_hash))
       }
-      return { moved, gone }
+      return { changed, revoked }
     })
-    for (const key of moved) {
+    for (const key of changed) {
       const feed = this.#feeds.get(key)
       if (feed) void this.#read(key, feed)
     }
-    if (gone.size === 0) return
-    for (const { link, response } of this.#followers) if (gone.has(link.key)) response.end()
+    if (revoked.size === 0) return
+    for (const { link, response } of this.#subscribers) if (revoked.has(link.key)) response.end()
   }
 
-  #comment(): void {
-    for (const { response } of this.#followers) if (!response.writableEnded) response.write(COMMENT)
+  #sendComments(): void {
+    for (const { response } of this.#subscribers) if (!response.writableEnded) response.write(SSE_COMMENT)
   }
 }
 
-/** `retry` in a block of its own would be an empty message to some clients. */
-function textFor(follower: Follower, { text }: Happening): string {
-  const { retryMs } = follower
-  follower.retryMs = undefined
+/** Wrapped, because an async function would await a bare promise. */
+interface PendingWrite {
+  readonly isSent: Promise<boolean>
+}
+
+/** Uses the callback of `write`, because the event `drain` is not always emitted. */
+function writeAndWait(response: ServerResponse, text: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    response.write(text, (error) => resolve(!error))
+  })
+}
+
+function hasSpace({ writableLength }: ServerResponse, bytes: number): boolean {
+  return writableLength + bytes <= UNSENT_MAX
+}
+
+/** Some clients take a separate `retry` block for an empty message. */
+function textFor(subscriber: StreamSubscriber, { text }: FeedEvent): string {
+  const { retryMs } = subscriber
+  subscriber.retryMs = undefined
   return retryMs === undefined ? text : `retry: ${retryMs}\n${text}`
 }
 
-function isFor(follower: Follower, { topic, folder }: Happening): boolean {
-  if (follower.topic !== undefined && follower.topic !== (topic ?? '')) return false
-  return follower.folder === undefined || folder === undefined || follower.folder === folder
+function isFor(subscriber: StreamSubscriber, { topic, folder }: FeedEvent): boolean {
+  if (subscriber.topic !== undefined && subscriber.topic !== (topic ?? '')) return false
+  return subscriber.folder === undefined || folder === undefined || subscriber.folder === folder
 }
 
-function keyOf({ kind, name }: Followed): string {
+function keyOf({ kind, name }: EventFeed): string {
   return `${kind} ${name}`
 }
 
 function chunks<T>(all: readonly T[]): T[][] {
-  const some: T[][] = []
-  for (let from = 0; from < all.length; from += ASKED_AT_ONCE) some.push(all.slice(from, from + ASKED_AT_ONCE))
-  return some
+  const result: T[][] = []
+  for (let from = 0; from < all.length; from += BATCH_SIZE) result.push(all.slice(from, from + BATCH_SIZE))
+  return result
 }
 
-/** What another process said, which may be nothing. */
-function keysOf(about: string): readonly string[] {
+/** Keys of a notification from another process; undefined where it names none. */
+function parseKeys(payload: string): readonly string[] | undefined {
   try {
-    const keys: unknown = JSON.parse(about)
-    return Array.isArray(keys) ? keys.map(String) : []
+    const keys: unknown = JSON.parse(payload)
+    return Array.isArray(keys) ? keys.map(String) : undefined
   } catch {
-    return []
+    return undefined
   }
 }

@@ -1,15 +1,15 @@
-// The secret of the admin listener, and whether a request shows it.
+// Checks the bearer secret of the admin listener.
 import { hash, timingSafeEqual } from 'node:crypto'
 
-/** Of visible ASCII: any other could not be sent in a header. */
-const SHOWN = /^bearer +([\x21-\x7e]+)$/i
+/** Visible ASCII: nothing else can be sent in a header. */
+const BEARER = /^bearer +([\x21-\x7e]+)$/i
 
-/** `headers` are as they came, names and values in turn: of two Authorizations Node would show only the first. */
-export function showsSecret(headers: readonly string[], secret: string): boolean {
+/** `headers` are raw: of two Authorization headers Node would return only the first. */
+export function hasValidBearer(headers: readonly string[], secret: string): boolean {
   const values = headers.filter((_, at) => at % 2 === 1 && headers[at - 1]?.toLowerCase() === 'authorization')
-  const shown = values.length === 1 ? SHOWN.exec(values[0] ?? '')?.[1] : undefined
-  // Also when nothing was shown, so that all refusals take as long. Digests are of one length, whatever the texts are.
-  return timingSafeEqual(digest(shown ?? ''), digest(secret)) && shown !== undefined
+  const given = values.length === 1 ? BEARER.exec(values[0] ?? '')?.[1] : undefined
+  // Compared even if no secret was sent, so all refusals take equally long. Digests have equal length.
+  return timingSafeEqual(digest(given ?? ''), digest(secret)) && given !== undefined
 }
 
 function digest(text: string): Buffer {

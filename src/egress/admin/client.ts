@@ -1,4 +1,4 @@
-// Asks a running proxy's admin listener. Never by way of a proxy that the environment names: that may be this very one.
+// Client of a running proxy's admin listener. Ignores proxy variables of the environment: those may point to this very proxy.
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https'
 import type { z } from 'zod'
@@ -7,7 +7,7 @@ import { refuse } from '../../lib/refusal.ts'
 const LIMIT_MS = 10_000
 const BODY_MAX = 256 * 1_048_576
 
-const SAID: Readonly<Record<string, string>> = {
+const CONNECTION_ERRORS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'the connection is refused',
   ECONNRESET: 'the connection is reset',
   ENOTFOUND: 'there is no such host',
@@ -17,19 +17,19 @@ const SAID: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'the connection times out',
 }
 
-/** A URL as it is typed; `host:port` and `:port`, as a listener is written, are taken too. */
+/** Accepts a URL, and `host:port` and `:port` as for a listener. */
 export function readAdminUrl(text: string): URL | undefined {
   const typed = text.startsWith(':') ? `localhost${text}` : text
   const whole = typed.includes('://') ? typed : `http://${typed}`
   if (!URL.canParse(whole)) return undefined
   const url = new URL(whole)
-  // Relative paths are put below it, whether or not it ends in a slash.
+  // Ensure a trailing slash, so that relative paths go below it.
   url.pathname = url.pathname.replace(/\/?$/, '/')
   return ['http:', 'https:'].includes(url.protocol) ? url : undefined
 }
 
-/** What stands at a path, in the shape that it must have. */
-export async function askAdmin<S extends z.ZodType>(admin: URL, path: string, shape: S, limitMs = LIMIT_MS) {
+/** Fetches a path and validates the response. */
+export async function fetchAdmin<S extends z.ZodType>(admin: URL, path: string, shape: S, limitMs = LIMIT_MS) {
   const signal = AbortSignal.timeout(limitMs)
   const shown = showUrl(admin)
   const { status, body } = await get(new URL(path, admin), signal).catch((error: unknown) => {
@@ -38,21 +38,22 @@ export async function askAdmin<S extends z.ZodType>(admin: URL, path: string, sh
   })
   if (status !== 200) refuse('unavailable', `${shown} answered ${status} to GET /${path}`, HINT)
   const result = shape.safeParse(jsonOf(body))
-  if (!result.success) refuse('unavailable', `${shown} answered GET /${path} with something else`, HINT)
+  if (!result.success) refuse('unavailable', `${shown} answered GET /${path} with an unexpected body`, HINT)
   return result.data
 }
 
-const HINT = 'egress-proxy proxy serve starts the proxy; --admin, or EGRESS_ADMIN, says where its admin listener is'
+const HINT =
+  'egress-proxy proxy serve starts the proxy; --admin, or EGRESS_ADMIN, sets the address of its admin listener'
 
 async function get(url: URL, signal: AbortSignal): Promise<{ status: number | undefined; body: string }> {
   const isTls = url.protocol === 'https:'
-  // The default agent may go by way of a proxy (NODE_USE_ENV_PROXY).
+  // The default agent may use a proxy (NODE_USE_ENV_PROXY).
   const agent = isTls ? new TlsAgent() : new Agent()
   try {
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-      const asked = (isTls ? tlsRequest : request)(url, { agent, signal }, resolve)
-      asked.on('error', reject)
-      asked.end()
+      const outgoing = (isTls ? tlsRequest : request)(url, { agent, signal }, resolve)
+      outgoing.on('error', reject)
+      outgoing.end()
     })
     return { status: answer.statusCode, body: await read(answer) }
   } finally {
@@ -66,20 +67,20 @@ async function read(answer: IncomingMessage): Promise<string> {
   for await (const chunk of answer) {
     chunks.push(chunk)
     length += chunk.length
-    if (length > BODY_MAX) throw new Error('the answer does not end')
+    if (length > BODY_MAX) throw new Error('the response is too large')
   }
   return Buffer.concat(chunks).toString()
 }
 
 function reasonOf(error: unknown): string {
-  // Where a host has several addresses, each has its own error.
+  // With several addresses, each has its own error.
   const one: unknown = error instanceof AggregateError ? error.errors[0] : error
   if (!(one instanceof Error)) return String(one)
   const code = 'code' in one ? String(one.code) : ''
-  return SAID[code] ?? one.message
+  return CONNECTION_ERRORS[code] ?? one.message
 }
 
-/** Without a password. */
+/** Without the password. */
 function showUrl({ origin, pathname }: URL): string {
   return pathname === '/' ? origin : origin + pathname
 }

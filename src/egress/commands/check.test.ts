@@ -6,25 +6,25 @@ import { egressProxy } from '../../../test/support/egress-cli.ts'
 const check = (host: string, allow: string, ...more: string[]) =>
   egressProxy(['check', '--allow', allow, ...more, '--', host])
 
-suite('a host that the list', () => {
-  test('names is allowed, with exit code 0', async () => {
+suite('a host', () => {
+  test('in the list is allowed, with exit code 0', async () => {
     assert.deepEqual(await check('github.com', 'pypi.org,github.com'), {
       code: 0,
       stdout: 'github.com is allowed: it is in the allowlist.\n',
       stderr: '',
     })
   })
-  test('has above it is allowed, and the entry is named', async () => {
+  test('below an entry is allowed, and the entry is named', async () => {
     const { code, stdout } = await check('API.GitHub.com.', 'github.com')
     assert.equal(code, 0)
     assert.equal(stdout, 'api.github.com is allowed: it is below github.com, which is in the allowlist.\n')
   })
-  test('does not have is denied, with exit code 1', async () => {
+  test('not in the list is denied, with exit code 1', async () => {
     const { code, stdout, stderr } = await check('github.com', 'hub.com')
     assert.deepEqual([code, stderr], [1, ''])
     assert.match(stdout, /^github\.com is denied: /)
   })
-  test('cannot have, because it is an address, is denied', async () => {
+  test('that is an address is denied', async () => {
     for (const host of ['127.0.0.1', '127.1', '0x7f.1', '::1', '[::1]']) {
       const { code, stdout } = await check(host, 'localhost,example.com')
       assert.equal(code, 1, host)
@@ -33,15 +33,15 @@ suite('a host that the list', () => {
   })
 })
 
-test('a list that is empty allows nothing', async () => {
+test('allows nothing with an empty list', async () => {
   for (const list of ['', ' ', ',', ' , ']) assert.equal((await check('github.com', list)).code, 1)
 })
 
-test('blanks and empty places in a list are nothing, and a name given twice is one', async () => {
+test('ignores blanks, empty items and duplicates in a list', async () => {
   assert.equal((await check('pypi.org', ' github.com , pypi.org,,github.com ')).code, 0)
 })
 
-test('JSON says the same', async () => {
+test('prints the same as JSON', async () => {
   const { code, stdout } = await check('api.github.com', 'github.com', '--json')
   assert.equal(code, 0)
   assert.deepEqual(JSON.parse(stdout), {
@@ -56,7 +56,7 @@ test('JSON says the same', async () => {
   assert.equal(JSON.parse(denied.stdout).reason, 'blocked-by-allowlist')
 })
 
-suite('what a person has at hand is judged by its host', () => {
+suite('extracts the host from pasted text', () => {
   for (const text of [
     'https://api.github.com/repos?per_page=1#top',
     'HTTPS://user:pass@api.github.com:8443/x',
@@ -69,17 +69,17 @@ suite('what a person has at hand is judged by its host', () => {
       const { code, stdout, stderr } = await check(text, 'github.com')
       assert.equal(code, 0)
       assert.match(stdout, /^api\.github\.com is allowed/)
-      assert.equal(stderr, 'the host alone decides: api.github.com\n')
+      assert.equal(stderr, 'only the host counts: api.github.com\n')
     })
 })
 
-suite('what is no host is wrong usage, with exit code 2', () => {
+suite('treats anything but a host as a usage error, with exit code 2', () => {
   const cases: Record<string, [string, RegExp]> = {
     nothing: ['', /"" is empty: give a host name/],
     'a wildcard': ['*.github.com', /has a wildcard: give one host name/],
-    'a label too many': ['a..b', /"a\.\.b" is no host name and no IP address/],
-    'a label too long': [`${'a'.repeat(64)}.com`, /is no host name/],
-    'a control character': ['git\u001bhub.com', /"git\\u001bhub\.com" is no host name/],
+    'a label too many': ['a..b', /"a\.\.b" is neither a host name nor an IP address/],
+    'a label too long': [`${'a'.repeat(64)}.com`, /is neither a host name/],
+    'a control character': ['git\u001bhub.com', /"git\\u001bhub\.com" is neither a host name/],
     'letters beyond ASCII': ['https://bücher.example/x', /is not ASCII: a client would ask for xn--bcher-kva\.example/],
   }
   for (const [what, [host, said]] of Object.entries(cases))
@@ -91,7 +91,7 @@ suite('what is no host is wrong usage, with exit code 2', () => {
     })
 })
 
-suite('a list with what could never match is wrong usage, and names it', () => {
+suite('treats a list with an entry that could never match as a usage error that names it', () => {
   for (const entry of [
     '*',
     '*.github.com',
@@ -106,19 +106,19 @@ suite('a list with what could never match is wrong usage, and names it', () => {
       assert.deepEqual([code, stdout], [2, ''])
       assert.ok(stderr.startsWith(`egress-proxy: --allow: "${entry}" `), stderr)
     })
-  test('every one of several', async () => {
+  test('names every one of several', async () => {
     const { stderr } = await check('github.com', '*,com')
     assert.match(stderr, /"\*" .*"com" /)
   })
 })
 
-test('a name that allows more than it seems to is a warning', async () => {
+test('warns about a name that allows more than it seems to', async () => {
   const { code, stderr } = await check('localhost', 'localhost')
   assert.equal(code, 0)
   assert.match(stderr, /^warning: --allow: "localhost" has a single label/)
 })
 
-test('a character that a terminal obeys is shown by its number', async () => {
+test('escapes control characters', async () => {
   for (const [host, shown] of [
     ['\x7f', '\\u{7f}'],
     ['\x9b', '\\u{9b}'],
@@ -126,11 +126,14 @@ test('a character that a terminal obeys is shown by its number', async () => {
   ] as const) {
     const { code, stderr } = await check(host, 'example.com')
     assert.equal(code, 2)
-    assert.ok(stderr.startsWith(`egress-proxy: "${shown}" is no host name and no IP address\n`), JSON.stringify(stderr))
+    assert.ok(
+      stderr.startsWith(`egress-proxy: "${shown}" is neither a host name nor an IP address\n`),
+      JSON.stringify(stderr),
+    )
   }
 })
 
-test('whatever is typed as a host is answered in one line, and never with an internal error', async () => {
+test('answers any host argument in one line, never with an internal error', async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof(fc.string({ unit: 'binary' }), fc.webUrl(), fc.ipV6()), async (host) => {
       const { code, stdout, stderr } = await check(host, 'example.com')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { egressProxy } from '../../../test/support/egress-cli.ts'
 import { needs } from '../../../test/support/needs.ts'
-import { completed, SHELLS } from '../../../test/support/shell-completion.ts'
+import { completeInShell, SHELLS } from '../../../test/support/shell-completion.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 
 suite('completion', () => {
@@ -23,11 +23,11 @@ suite('completion', () => {
       const script = join(tempDir(t), 'script')
       writeFileSync(script, (await egressProxy(['completion', shell])).stdout)
       for (const [line, words] of Object.entries(asked))
-        assert.equal(completed(shell, line, { script, fn: '_egress_proxy' }), words, line)
+        assert.equal(completeInShell(shell, line, { script, fn: '_egress_proxy' }), words, line)
     })
-  test('of another shell is wrong usage', async () => {
+  test('reports another shell as a usage error', async () => {
     const { code, stderr } = await egressProxy(['completion', 'tcsh'])
     assert.equal(code, 2)
-    assert.match(stderr, /^egress-proxy: there are completions for bash, zsh, fish\n/)
+    assert.match(stderr, /^egress-proxy: <shell> must be one of bash, zsh, fish\n/)
   })
 })

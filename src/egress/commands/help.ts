@@ -1,10 +1,10 @@
-// Help for one command, or the whole page.
-import { helpOn } from '../../lib/help.ts'
-import { command } from '../command.ts'
-import { EGRESS_PAGE } from '../help-page.ts'
+// `help`: one command, or the whole page.
+import { helpOn } from '../../lib/command-line/help.ts'
+import { defineEgressCommand } from '../cli/command.ts'
+import { EGRESS_PAGE } from '../cli/help-page.ts'
 
-export const helpCommands = [
-  command({
+export const egressHelpCommands = [
+  defineEgressCommand({
     usage: 'help [<command>]',
     about: 'explain every command, or one',
     example: 'help run',

@@ -1,4 +1,4 @@
-import { declaredWell } from '../../../test/support/declared-commands.ts'
-import { commands } from './index.ts'
+import { checkDeclaredCommands } from '../../../test/support/declared-commands.ts'
+import { egressCommands } from './index.ts'
 
-declaredWell('egress-proxy', commands, /^(?:state|check) /)
+checkDeclaredCommands('egress-proxy', egressCommands, /^(?:state|check) /)

@@ -1,39 +1,43 @@
-// Runs the proxy until it is told to stop.
-import type { Log } from '../../lib/log.ts'
+// `proxy serve`: runs the proxy until a signal.
+import type { Log } from '../../lib/log/log.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { command } from '../command.ts'
+import { defineEgressCommand } from '../cli/command.ts'
 import type { EgressProxy } from '../proxy.ts'
-import type { ServeSettings } from '../settings.ts'
-import type { Endpoint } from '../wire.ts'
+import type { ServeSettings } from '../settings/serve-settings.ts'
+import type { SocketAddress } from '../transport/transport.ts'
 
 export const proxyCommands = [
-  command({
+  defineEgressCommand({
     usage: 'proxy serve [--config <path>] [--listen <addr>] [--admin <addr>] [--transparent <addr>] [--deny-private]',
     about:
       "run the proxy; prints where each listener is, then ready; <addr> is host:port or :port, '' opens none; the log is on stderr",
     example: 'proxy serve --listen :3128 --admin 127.0.0.1:3129',
     run: async ({ io, print }, { config, denyPrivate, ...addresses }) => {
-      // Asked for first, so that a signal during the start is not lost.
+      // Subscribe first, so that a signal during the start is not lost.
       const stopped = io.stopped()
-      const [{ placesOf, readServeSettings }, { startProxy }, { openLog, openLogStream }, { giveWay }] =
-        await Promise.all([
-          import('../settings.ts'),
-          import('../proxy.ts'),
-          import('../../lib/log.ts'),
-          import('../giving-way.ts'),
-        ])
+      const [
+        { settingsSearchPaths, readServeSettings },
+        { startProxy },
+        { openLog, openLogStream },
+        { lowerHelperThreadPriority },
+      ] = await Promise.all([
+        import('../settings/serve-settings.ts'),
+        import('../proxy.ts'),
+        import('../../lib/log/log.ts'),
+        import('../thread-priority.ts'),
+      ])
       const flags = { ...addresses, 'deny-private': denyPrivate ? 'true' : undefined }
       const { settings, warnings, path } = await readServeSettings(
         flags,
-        placesOf(config, io.environment),
+        settingsSearchPaths(config, io.environment),
         io.environment,
       )
       mustListen(settings)
       const stream = await openLogStream()
       const log = await openLog({ to: stream })
       for (const warning of warnings) log.warn(warning)
-      io.onHangup(() => log.info('SIGHUP changes nothing: settings are read at the start, the registry is live'))
-      giveWay()
+      io.onHangup(() => log.info('SIGHUP is ignored: settings are read at start, and the registry is always current'))
+      lowerHelperThreadPriority()
       const proxy = await startProxy({
         ...settings,
         log: (lines) => stream.write(lines),
@@ -51,19 +55,19 @@ export const proxyCommands = [
 ]
 
 function failed(log: Log, error: unknown): never {
-  log.error({ err: error }, 'the proxy failed, and nothing is served any more')
-  return refuse('unavailable', 'the proxy failed; its log says why')
+  log.error({ err: error }, 'the proxy failed and has stopped serving')
+  return refuse('unavailable', 'the proxy failed; see its log')
 }
 
 function mustListen({ listen, transparent, admin }: ServeSettings): void {
   if (listen || transparent || admin.length > 0) return
   const hint = 'give one of --listen, --transparent and --admin an address such as :3128'
-  refuse('invalid', 'there is nothing to listen on: every listener is switched off', hint)
+  refuse('invalid', 'nothing to listen on: every listener is switched off', hint)
 }
 
-/** One line each, with the port that was bound. */
+/** One line each, with the bound port. */
 function listeners({ forward, transparent, admin = [] }: EgressProxy): string[] {
-  const line = (name: string, { address, port }: Endpoint): string =>
+  const line = (name: string, { address, port }: SocketAddress): string =>
     `${name} ${address.includes(':') ? `[${address}]` : address}:${port}`
   return [
     ...(forward ? [line('forward', forward)] : []),

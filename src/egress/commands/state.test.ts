@@ -33,7 +33,7 @@ const DENIED = [
   },
 ]
 
-/** An admin listener that answers so; its URL. */
+/** An admin listener with this response; returns its URL. */
 async function listener(t: TestContext, answer: RequestListener): Promise<string> {
   const server = createServer(answer).listen(0, '127.0.0.1')
   t.after(() => {
@@ -53,7 +53,7 @@ function admin(t: TestContext, entries: unknown = ENTRIES): Promise<string> {
 }
 
 suite('state', () => {
-  test('has tabs and whole lists in a pipe', async (t) => {
+  test('is tab-separated with whole lists in a pipe', async (t) => {
     assert.deepEqual(await egressProxy(['state', '--admin', await admin(t)]), {
       code: 0,
       stdout: 'IP\tID\tALLOWLIST\n10.0.0.2\tjob-1\tgithub.com,pypi.org\nfd00::2\ta longer name\t\n',
@@ -80,18 +80,18 @@ suite('state', () => {
     assert.ok(line.length <= 80, line)
     assert.match(line, /host-0\.example, .*, … and 49\d more$/)
   })
-  test('is the JSON with --json', async (t) => {
+  test('prints JSON with --json', async (t) => {
     const { stdout } = await egressProxy(['state', '--json', '--admin', await admin(t)])
     assert.deepEqual(JSON.parse(stdout), ENTRIES)
   })
-  test('of an empty registry says that everything is denied', async (t) => {
+  test('says that everything is denied if the registry is empty', async (t) => {
     assert.deepEqual(await egressProxy(['state', '--admin', await admin(t, [])]), {
       code: 0,
       stdout: '',
       stderr: 'no source is registered, so everything is denied\n',
     })
   })
-  test('--denied shows what was denied', async (t) => {
+  test('lists denials with --denied', async (t) => {
     const url = await admin(t)
     const { stdout } = await egressProxy(['state', '--denied', '--admin', url])
     assert.deepEqual(stdout.split('\n'), [
@@ -102,19 +102,19 @@ suite('state', () => {
     ])
     assert.deepEqual(JSON.parse((await egressProxy(['state', '--denied', '--json', '--admin', url])).stdout), DENIED)
   })
-  test('asks where EGRESS_ADMIN says, unless the flag says otherwise', async (t) => {
+  test('uses EGRESS_ADMIN unless the flag is given', async (t) => {
     const url = await admin(t)
     const dead = { EGRESS_ADMIN: 'http://127.0.0.1:1' }
     assert.equal((await egressProxy(['state'], { env: { EGRESS_ADMIN: url } })).code, 0)
     assert.equal((await egressProxy(['state'], { env: dead })).code, 1)
     assert.equal((await egressProxy(['state', '--admin', url], { env: dead })).code, 0)
   })
-  test('takes an address as a listener is written, and a URL with a slash', async (t) => {
+  test('accepts an address as for a listener, and a URL with a slash', async (t) => {
     const url = await admin(t)
     for (const typed of [`${url}/`, url.replace('http://', '')])
       assert.equal((await egressProxy(['state', '--admin', typed])).code, 0, typed)
   })
-  test('shows text from elsewhere so that it cannot repaint a terminal', async (t) => {
+  test('escapes control characters in text from the server', async (t) => {
     const url = await admin(t, [{ ip: '10.0.0.2', id: '\u001b[2J', allowlist: [] }])
     const { stdout } = await egressProxy(['state', '--admin', url], { terminal: true })
     assert.match(stdout, /\\u001b\[2J/)
@@ -128,7 +128,7 @@ suite('state of a proxy that', () => {
     assert.match(stderr, /^hint: egress-proxy proxy serve starts the proxy; --admin, or EGRESS_ADMIN, /m)
     return stderr.split('\n')[0]
   }
-  test('is not there says so, where it asked, and how it is started', async () => {
+  test('is not running: says where it looked and how to start one', async () => {
     const server = createTcpServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     const address = server.address()
@@ -143,11 +143,11 @@ suite('state of a proxy that', () => {
       (await asked('http://no-such-host.invalid:3129')) ?? '',
       /no such host|cannot be looked up|did not answer/,
     ))
-  test('is something else', async (t) => {
+  test('is another service', async (t) => {
     const url = await listener(t, (_, answer) => answer.end('<html>'))
-    assert.equal(await asked(url), `egress-proxy: ${url} answered GET /v1/state with something else`)
+    assert.equal(await asked(url), `egress-proxy: ${url} answered GET /v1/state with an unexpected body`)
   })
-  test('knows no such path', async (t) => {
+  test('lacks the path', async (t) => {
     const url = await listener(t, (_, answer) => answer.writeHead(404).end())
     assert.equal(await asked(url), `egress-proxy: ${url} answered 404 to GET /v1/state`)
   })
@@ -160,7 +160,7 @@ suite('state of a proxy that', () => {
   })
 })
 
-test('an address that is none is wrong usage', async () => {
+test('treats an invalid address as a usage error', async () => {
   for (const typed of ['', 'ftp://x', 'http://', 'http://a b', ':99999']) {
     const { code, stderr } = await egressProxy(['state', '--admin', typed])
     assert.equal(code, 2, typed)
@@ -171,7 +171,7 @@ test('an address that is none is wrong usage', async () => {
   assert.match(stderr, /^egress-proxy: EGRESS_ADMIN must be a URL/)
 })
 
-test('a list is cut between names, and the first is always shown', () => {
+test('cuts a list between names, and always shows the first', () => {
   const names = ['a.example', 'b.example', 'c.example']
   assert.equal(fitted(names, 80), 'a.example, b.example, c.example')
   assert.equal(fitted(names, 25), 'a.example, … and 2 more')

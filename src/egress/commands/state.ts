@@ -1,10 +1,10 @@
-// What a running proxy has registered, and what it denied.
+// `state`: shows the sources that a running proxy has registered, and what it denied.
 import { z } from 'zod'
-import type { Table } from '../../lib/print.ts'
-import { misuse } from '../../lib/program.ts'
+import type { PrintedTable } from '../../lib/command-line/print.ts'
+import { throwUsageError } from '../../lib/command-line/program.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { askAdmin, readAdminUrl } from '../admin/client.ts'
-import { command, type Desk } from '../command.ts'
+import { fetchAdmin, readAdminUrl } from '../admin/client.ts'
+import { defineEgressCommand, type EgressCommandContext } from '../cli/command.ts'
 
 const Entries = z.array(z.object({ ip: z.string(), id: z.string(), allowlist: z.array(z.string()) }))
 type Entries = z.output<typeof Entries>
@@ -25,31 +25,31 @@ const Denials = z.array(
 type Denials = z.output<typeof Denials>
 
 export const stateCommands = [
-  command({
+  defineEgressCommand({
     usage: 'state [--admin <url>] [--denied] [--json]',
     about:
       'show which source may reach what, or with --denied what was denied, newest first; <url> is the admin listener',
     example: 'state --admin http://localhost:3129 --denied',
     run: async (desk, { admin, denied }) => {
       const url = adminUrl(desk, admin)
-      if (denied) desk.print.table(denialTable(await askAdmin(url, 'v1/denied', Denials)))
-      else desk.print.table(entryTable(desk, await askAdmin(url, 'v1/state', Entries)))
+      if (denied) desk.print.table(denialTable(await fetchAdmin(url, 'v1/denied', Denials)))
+      else desk.print.table(entryTable(desk, await fetchAdmin(url, 'v1/state', Entries)))
     },
   }),
 ]
 
 const DEFAULT_ADMIN = 'http://localhost:3129'
 
-function adminUrl({ io }: Desk, flag: string | undefined): URL {
+function adminUrl({ io }: EgressCommandContext, flag: string | undefined): URL {
   const text = flag ?? (io.environment.get('EGRESS_ADMIN') || DEFAULT_ADMIN)
   const name = flag === undefined ? 'EGRESS_ADMIN' : '--admin'
   const fault = `${name} must be a URL such as ${DEFAULT_ADMIN}`
-  return readAdminUrl(text) ?? (flag === undefined ? refuse('invalid', fault) : misuse(fault))
+  return readAdminUrl(text) ?? (flag === undefined ? refuse('invalid', fault) : throwUsageError(fault))
 }
 
 const LIST_LEAST = 24
 
-function entryTable({ io }: Desk, rows: Entries): Table<Entries[number]> {
+function entryTable({ io }: EgressCommandContext, rows: Entries): PrintedTable<Entries[number]> {
   const { isTerminal, width = 120 } = io.stdout
   const longest = (texts: readonly string[]): number => Math.max(4, ...texts.map((text) => text.length))
   const others = longest(rows.map(({ ip }) => ip)) + longest(rows.map(({ id }) => id)) + 4
@@ -65,7 +65,7 @@ function entryTable({ io }: Desk, rows: Entries): Table<Entries[number]> {
   }
 }
 
-/** As many names as there is room for, and how many more there are. */
+/** As many names as fit, and how many more there are. */
 export function fitted(names: readonly string[], columns: number): string {
   if (names.length === 0) return '(nothing)'
   const whole = names.join(', ')
@@ -78,7 +78,7 @@ export function fitted(names: readonly string[], columns: number): string {
   return text()
 }
 
-function denialTable(rows: Denials): Table<Denials[number]> {
+function denialTable(rows: Denials): PrintedTable<Denials[number]> {
   return {
     rows,
     columns: {

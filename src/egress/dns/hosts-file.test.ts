@@ -55,7 +55,7 @@ suite('reading a hosts file', () => {
   for (const [sentence, { text, hosts }] of Object.entries(FILES))
     test(sentence, () => assert.deepEqual(read(text), hosts))
 
-  test('whatever is written in it, names come out canonical and addresses are those of their lines', () => {
+  test('returns canonical names with the addresses of their lines, whatever the file contains', () => {
     const address = fc.oneof(fc.ipV4(), fc.ipV6())
     const name = fc.stringMatching(/^[A-Za-z0-9_-]{1,8}(\.[A-Za-z0-9_-]{1,8}){0,2}$/)
     const blank = fc.constantFrom(' ', '\t', '  ', ' \t ')
@@ -76,7 +76,7 @@ suite('reading a hosts file', () => {
     )
   })
 
-  test('a file that is made of names and addresses is read back', () => {
+  test('reads back a file of names and addresses', () => {
     const address = fc.ipV4()
     const name = fc.stringMatching(/^[a-z0-9_-]{1,3}(\.[a-z0-9_-]{1,3})?$/)
     fc.assert(
@@ -94,7 +94,7 @@ suite('reading a hosts file', () => {
   })
 })
 
-/** A second reading, of one line and one name. */
+/** A second implementation, for one line and one name. */
 function says(line: string, address: string, name: string): boolean {
   const words = line.replace(/#[\s\S]*/, '').match(/\S+/g) ?? []
   const [first = '', ...names] = words
@@ -105,7 +105,7 @@ function says(line: string, address: string, name: string): boolean {
 }
 
 suite('a hosts file that changes', () => {
-  test('it is looked at once a second at most', (t) => {
+  test('is checked at most once a second', (t) => {
     const path = join(tempDir(t), 'hosts')
     writeFileSync(path, '192.0.2.1 a.test\n')
     const hosts = new HostsFile(path)
@@ -115,7 +115,7 @@ suite('a hosts file that changes', () => {
     assert.deepEqual(hosts.find('a.test', 6_000), ['192.0.2.2'])
   })
 
-  test('a second change in the same moment and of the same size is seen', (t) => {
+  test('notices a second change at the same time and of the same size', (t) => {
     const path = join(tempDir(t), 'hosts')
     const hosts = new HostsFile(path)
     for (let turn = 0; turn < 20; turn++) {
@@ -124,7 +124,7 @@ suite('a hosts file that changes', () => {
     }
   })
 
-  test('it may be replaced, go away and come back', (t) => {
+  test('may be replaced, disappear and come back', (t) => {
     const path = join(tempDir(t), 'hosts')
     const hosts = new HostsFile(path)
     assert.equal(hosts.find('a.test', 0), undefined)
@@ -139,20 +139,20 @@ suite('a hosts file that changes', () => {
     assert.deepEqual(hosts.find('a.test', 4_000), ['192.0.2.3'])
   })
 
-  test('one that cannot be read is as good as none', (t) => {
+  test('counts as missing if it cannot be read', (t) => {
     const folder = tempDir(t)
     assert.equal(new HostsFile(folder).find('a.test', 0), undefined)
     assert.equal(new HostsFile(join(folder, 'hosts', 'below-nothing')).find('a.test', 0), undefined)
     const path = join(folder, 'file')
     writeFileSync(path, '192.0.2.1 a.test\n')
-    // A path through a file is an error of its own kind.
+    // A path through a file fails with another error.
     assert.equal(new HostsFile(join(path, 'hosts')).find('a.test', 0), undefined)
     chmodSync(path, 0)
     if (process.getuid?.() !== 0) assert.equal(new HostsFile(path).find('a.test', 0), undefined)
   })
 })
 
-test('a file that cannot be opened for want of descriptors is read when there are some again', needs('kernel'), (t) => {
+test('is reread once file descriptors are available again', needs('kernel'), (t) => {
   const path = join(tempDir(t), 'hosts')
   writeFileSync(path, '192.0.2.1 a.test\n')
   const hosts = new HostsFile(path)
@@ -160,7 +160,7 @@ test('a file that cannot be opened for want of descriptors is read when there ar
   t.after(restore)
   assert.equal(hosts.find('a.test', 0), undefined)
   restore()
-  // It is not looked at again so soon, but it was never read.
+  // It is not checked again so soon, but it was never read.
   assert.deepEqual(hosts.find('a.test', 1), ['192.0.2.1'])
   writeFileSync(path, '192.0.2.2 a.test\n')
   const again = leaveOpenFiles(0)

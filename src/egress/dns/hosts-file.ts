@@ -1,22 +1,22 @@
-// The system's own list of names (hosts(5)), which goes before the DNS.
+// The system's hosts file (hosts(5)), which takes precedence over the DNS.
 import { readFileSync } from 'node:fs'
-import { canonicalAddress } from '../address-text.ts'
-import { isOutOfFiles } from '../open-files.ts'
-import { FileLook } from './file-look.ts'
+import { canonicalAddress } from '../address/ip-address.ts'
+import { isOutOfFiles } from '../transport/open-files.ts'
+import { FileChangeDetector } from './file-change-detector.ts'
 
-/** Name in lower case to its addresses, in the order of the file. */
-export type Hosts = ReadonlyMap<string, readonly string[]>
+/** Lower-case name to addresses, in file order. */
+export type HostsTable = ReadonlyMap<string, readonly string[]>
 
-/** Without `u`, so that no letter from outside ASCII counts as one of these in another case. */
+/** Without `u`, so that no non-ASCII letter matches by case folding. */
 const NAME = /^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?$/i
 
-/** A line that cannot be read says nothing, as for the system. */
-export function parseHosts(text: string): Hosts {
+/** Ignores malformed lines, as the system does. */
+export function parseHosts(text: string): HostsTable {
   const hosts = new Map<string, string[]>()
   for (const line of text.split('\n')) {
     const [content = ''] = line.split('#', 1)
-    const [spelled = '', ...names] = content.trim().split(/\s+/)
-    const address = canonicalAddress(spelled)
+    const [first = '', ...names] = content.trim().split(/\s+/)
+    const address = canonicalAddress(first)
     if (address === undefined) continue
     for (const name of names) if (NAME.test(name)) addAddress(hosts, name.toLowerCase().replace(/\.$/, ''), address)
   }
@@ -29,21 +29,21 @@ function addAddress(hosts: Map<string, string[]>, name: string, address: string)
   else if (!addresses.includes(address)) addresses.push(address)
 }
 
-/** Read again when it has changed. */
+/** Rereads the file when it changes. */
 export class HostsFile {
   readonly #path: string
-  readonly #look: FileLook
-  #hosts: Hosts = new Map()
-  /** It has changed, but no file could be opened to read it. */
+  readonly #changes: FileChangeDetector
+  #hosts: HostsTable = new Map()
+  /** It changed, but could not be read for lack of file descriptors. */
   #isUnread = false
 
   constructor(path: string) {
     this.#path = path
-    this.#look = new FileLook(path)
+    this.#changes = new FileChangeDetector(path)
   }
 
   find(name: string, nowMs: number): readonly string[] | undefined {
-    if (this.#look.hasChanged(nowMs) || this.#isUnread) this.#read()
+    if (this.#changes.hasChanged(nowMs) || this.#isUnread) this.#read()
     return this.#hosts.get(name)
   }
 
@@ -53,7 +53,7 @@ export class HostsFile {
       this.#hosts = parseHosts(readFileSync(this.#path, 'utf8'))
     } catch (error) {
       this.#isUnread = isOutOfFiles(error)
-      // Not there, or not ours to read: the system's own lookup goes on without it, too.
+      // Missing or unreadable: the system's resolver ignores it too.
       if (!this.#isUnread) this.#hosts = new Map()
     }
   }

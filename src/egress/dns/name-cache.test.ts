@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { NameCache } from './name-cache.ts'
-import type { Resolved } from './resolver.ts'
+import type { DnsResult } from './resolver.ts'
 
-const found = (address: string, ttlMs = 30_000): Resolved => ({ kind: 'addresses', addresses: [address], ttlMs })
-const MISSING: Resolved = { kind: 'failed', code: 'dns-error', rcode: 'NXDOMAIN' }
-const LATE: Resolved = { kind: 'failed', code: 'dns-timeout' }
+const found = (address: string, ttlMs = 30_000): DnsResult => ({ kind: 'addresses', addresses: [address], ttlMs })
+const MISSING: DnsResult = { kind: 'failed', code: 'dns-error', rcode: 'NXDOMAIN' }
+const LATE: DnsResult = { kind: 'failed', code: 'dns-timeout' }
 
-suite('names that were resolved', () => {
-  test('a name is known until its time and no longer', () => {
+suite('the name cache', () => {
+  test('returns a name until it expires', () => {
     const cache = new NameCache()
     const resolved = found('192.0.2.1', 30_000)
     cache.set('a.test', resolved, 1_000)
@@ -19,7 +19,7 @@ suite('names that were resolved', () => {
     assert.equal(cache.get('b.test', 1_000), undefined)
   })
 
-  test('a later answer takes the place of an earlier one, with a time of its own', () => {
+  test('replaces an earlier result and its lifetime', () => {
     const cache = new NameCache()
     cache.set('a.test', found('192.0.2.1', 60_000), 0)
     cache.set('a.test', found('192.0.2.2', 1_000), 500)
@@ -28,23 +28,23 @@ suite('names that were resolved', () => {
     assert.equal(cache.size, 0)
   })
 
-  test('in the last quarter of its time a name is asked for again, and a failure to ask changes nothing', () => {
+  test('asks for a refresh in the last quarter, and keeps the result if that fails', () => {
     const cache = new NameCache()
     const resolved = found('192.0.2.1', 40_000)
     cache.set('a.test', resolved, 0)
     assert.deepEqual(
-      [0, 29_999, 30_000, 39_999].map((now) => cache.isEnding('a.test', now)),
+      [0, 29_999, 30_000, 39_999].map((now) => cache.isExpiringSoon('a.test', now)),
       [false, false, true, true],
     )
     cache.set('a.test', LATE, 35_000)
     assert.equal(cache.get('a.test', 39_999), resolved)
     assert.equal(cache.get('a.test', 40_000), undefined)
     cache.set('a.test', MISSING, 50_000)
-    assert.equal(cache.isEnding('a.test', 51_999), false)
-    assert.equal(cache.isEnding('b.test', 0), false)
+    assert.equal(cache.isExpiringSoon('a.test', 51_999), false)
+    assert.equal(cache.isExpiringSoon('b.test', 0), false)
   })
 
-  test('a failure is remembered for two seconds', () => {
+  test('caches a failure for two seconds', () => {
     const cache = new NameCache()
     for (const failure of [MISSING, LATE]) {
       cache.set('a.test', failure, 0)
@@ -53,7 +53,7 @@ suite('names that were resolved', () => {
     }
   })
 
-  test('that the resolver was too busy, or had no files, is not remembered of a name', () => {
+  test('does not cache that the resolver was overloaded or out of files', () => {
     const cache = new NameCache()
     cache.set('a.test', { kind: 'failed', code: 'dns-error', rcode: 'OVERLOAD' }, 0)
     assert.equal(cache.get('a.test', 0), undefined)
@@ -61,7 +61,7 @@ suite('names that were resolved', () => {
     assert.equal(cache.get('a.test', 0), undefined)
   })
 
-  test('past ten thousand names the oldest is forgotten', () => {
+  test('evicts the oldest of more than ten thousand names', () => {
     const cache = new NameCache()
     for (let index = 0; index < 10_000; index++) cache.set(`${index}.test`, found('192.0.2.1'), 0)
     cache.set('0.test', found('192.0.2.2'), 0)
@@ -73,12 +73,12 @@ suite('names that were resolved', () => {
     assert.deepEqual(cache.get('new.test', 0), found('192.0.2.3'))
   })
 
-  test('in any order of events, what is given was set for that name last and has time left', () => {
+  test('returns what was last set for a name and has not expired, in any order of events', () => {
     const event = fc.record({ name: fc.constantFrom('a', 'b', 'c'), ttlMs: fc.option(fc.nat(50)), stepMs: fc.nat(20) })
     fc.assert(
       fc.property(fc.array(event, { maxLength: 40 }), (events) => {
         const cache = new NameCache()
-        const last = new Map<string, { resolved: Resolved; untilMs: number }>()
+        const last = new Map<string, { resolved: DnsResult; untilMs: number }>()
         let nowMs = 0
         for (const { name, ttlMs, stepMs } of events) {
           nowMs += stepMs

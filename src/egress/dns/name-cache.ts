@@ -1,45 +1,45 @@
-// What names resolved to, for as long as it holds. Pure: the time comes in, and whoever finds nothing here asks.
-import type { Resolved } from './resolver.ts'
+// Caches DNS results until they expire. Pure: callers pass the time and resolve misses.
+import type { DnsResult } from './resolver.ts'
 
-const MOST_NAMES = 10_000
-/** Long enough that a client in a loop is no load, short enough that a repaired name works when it is tried again. */
+const MAX_NAMES = 10_000
+/** Long enough to absorb a client in a loop, short enough that a repaired name soon works. */
 const FAILED_MS = 2_000
 
-/** The part of its time that is the end of it: a quarter. */
-const LAST_PART = 4
+/** An entry is expiring in the last quarter of its lifetime. */
+const EXPIRING_FRACTION = 4
 
-interface Kept {
-  readonly resolved: Resolved
+interface CacheEntry {
+  readonly resolved: DnsResult
   readonly untilMs: number
 }
 
 export class NameCache {
-  /** In the order they were set, so that the first is the oldest. */
-  readonly #names = new Map<string, Kept>()
+  /** In insertion order, so the first is the oldest. */
+  readonly #names = new Map<string, CacheEntry>()
 
-  get(name: string, nowMs: number): Resolved | undefined {
-    const kept = this.#names.get(name)
-    if (!kept) return undefined
-    if (nowMs < kept.untilMs) return kept.resolved
+  get(name: string, nowMs: number): DnsResult | undefined {
+    const entry = this.#names.get(name)
+    if (!entry) return undefined
+    if (nowMs < entry.untilMs) return entry.resolved
     this.#names.delete(name)
     return undefined
   }
 
-  /** Whether it holds only a little longer: who asks again now spares the next one the wait. */
-  isEnding(name: string, nowMs: number): boolean {
-    const kept = this.#names.get(name)
-    if (kept?.resolved.kind !== 'addresses') return false
-    return nowMs >= kept.untilMs - kept.resolved.ttlMs / LAST_PART
+  /** Whether the entry expires soon, so that refreshing it now spares the next caller the wait. */
+  isExpiringSoon(name: string, nowMs: number): boolean {
+    const entry = this.#names.get(name)
+    if (entry?.resolved.kind !== 'addresses') return false
+    return nowMs >= entry.untilMs - entry.resolved.ttlMs / EXPIRING_FRACTION
   }
 
-  set(name: string, resolved: Resolved, nowMs: number): void {
-    // What still holds is better than that it could not be asked again.
+  set(name: string, resolved: DnsResult, nowMs: number): void {
+    // Keep a valid result over a failed refresh.
     if (resolved.kind === 'failed' && this.get(name, nowMs)?.kind === 'addresses') return
     this.#names.delete(name)
-    // They say how busy the proxy was, and nothing about the name.
+    // These describe the load of the proxy, not the name.
     if (resolved.kind === 'failed' && (resolved.rcode === 'OVERLOAD' || resolved.code === 'out-of-files')) return
     this.#names.set(name, { resolved, untilMs: nowMs + (resolved.kind === 'failed' ? FAILED_MS : resolved.ttlMs) })
-    if (this.#names.size > MOST_NAMES) this.#dropOldest()
+    if (this.#names.size > MAX_NAMES) this.#dropOldest()
   }
 
   get size(): number {

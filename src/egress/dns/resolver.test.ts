@@ -11,11 +11,11 @@ import { needs } from '../../../test/support/needs.ts'
 import { leaveOpenFiles } from '../../../test/support/open-files.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
-import { openResolver, type Resolved, type Resolver, type ResolverOptions } from './resolver.ts'
+import { type DnsResult, openResolver, type Resolver, type ResolverOptions } from './resolver.ts'
 
 const RESOLVER = JSON.stringify(new URL('./resolver.ts', import.meta.url).href)
 
-/** As many questions at once as the buffer of the server's socket surely holds. */
+/** As many queries at once as the server's socket buffer certainly holds. */
 const FEW = 50
 
 interface Stage {
@@ -34,21 +34,21 @@ async function stage(t: TestContext, options: ResolverOptions & { hosts?: string
   return { dns, resolver, hostsPath }
 }
 
-const addressesOf = (resolved: Resolved): readonly string[] =>
+const addressesOf = (resolved: DnsResult): readonly string[] =>
   resolved.kind === 'addresses' ? resolved.addresses : assert.fail(`it failed: ${JSON.stringify(resolved)}`)
-const ttlOf = (resolved: Resolved): number =>
+const ttlOf = (resolved: DnsResult): number =>
   resolved.kind === 'addresses' ? resolved.ttlMs : assert.fail(`it failed: ${JSON.stringify(resolved)}`)
 const failed = (code: string, rcode?: string) => ({ kind: 'failed', code, ...(rcode !== undefined && { rcode }) })
 
 suite('the DNS', () => {
-  test('a name resolves to its addresses of both families', async (t) => {
+  test('resolves a name to its addresses of both families', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', { addresses: ['192.0.2.1', '2001:db8::1'] })
     const addresses = addressesOf(await resolver.resolve('a.test'))
     assert.deepEqual([...addresses].sort(), ['192.0.2.1', '2001:db8::1'])
   })
 
-  test('addresses keep the order of the answer, the families in turns', async (t) => {
+  test('keeps the order of the response and alternates families', async (t) => {
     const { dns, resolver } = await stage(t)
     const four = ['192.0.2.3', '192.0.2.1', '192.0.2.2']
     const six = ['2001:db8::3', '2001:db8::1', '2001:db8::2']
@@ -66,13 +66,13 @@ suite('the DNS', () => {
     assert.ok(families.every((family, index) => index === 0 || family !== families[index - 1]))
   })
 
-  test('an address has one spelling: IPv4 written as IPv6 is the IPv4 address', async (t) => {
+  test('returns IPv4-mapped addresses as IPv4', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', { addresses: ['192.0.2.1', '::ffff:192.0.2.1', '::ffff:192.0.2.2'] })
     assert.deepEqual(addressesOf(await resolver.resolve('a.test')), ['192.0.2.1', '192.0.2.2'])
   })
 
-  test('each lookup asks once for each family, and the resolver itself remembers nothing', async (t) => {
+  test('asks once per family and lookup, and caches nothing', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', { addresses: ['192.0.2.1'] })
     await resolver.resolve('a.test')
@@ -81,7 +81,7 @@ suite('the DNS', () => {
     assert.deepEqual([dns.count('a.test', 'A'), dns.count('a.test', 'AAAA')], [2, 2])
   })
 
-  test('D2: a name that points elsewhere at each question gives what one question was answered', async (t) => {
+  test('returns the response of one query for a name that changes with each', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('flips.test', (type, nth) => ({ addresses: type === 'A' ? [nth === 0 ? '192.0.2.1' : '127.0.0.1'] : [] }))
     assert.deepEqual(addressesOf(await resolver.resolve('flips.test')), ['192.0.2.1'])
@@ -89,7 +89,7 @@ suite('the DNS', () => {
     assert.deepEqual(addressesOf(await resolver.resolve('flips.test')), ['127.0.0.1'])
   })
 
-  test('the same name asked for again while it is under way is one lookup', async (t) => {
+  test('shares a lookup in progress for the same name', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', { addresses: ['192.0.2.1'] })
     const all = await Promise.all(Array.from({ length: 50 }, () => resolver.resolve('a.test')))
@@ -98,20 +98,20 @@ suite('the DNS', () => {
   })
 })
 
-suite('how long an answer holds', () => {
-  test('as long as the DNS says, when that is between a second and a minute', async (t) => {
+suite('the lifetime of a result', () => {
+  test('is the TTL between a second and a minute', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', { addresses: ['192.0.2.1'], ttl: 30 })
     assert.equal(ttlOf(await resolver.resolve('a.test')), 30_000)
   })
 
-  test('D10: with a TTL of 0 a second', async (t) => {
+  test('is a second for a TTL of 0', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', { addresses: ['192.0.2.1'], ttl: 0 })
     assert.equal(ttlOf(await resolver.resolve('a.test')), 1_000)
   })
 
-  test('D10: with a huge TTL a minute', async (t) => {
+  test('is a minute for a huge TTL', async (t) => {
     const { dns, resolver } = await stage(t)
     for (const ttl of [86_400, 0x7fff_ffff, 0xffff_ffff]) {
       dns.tell('a.test', { addresses: ['192.0.2.1'], ttl })
@@ -119,7 +119,7 @@ suite('how long an answer holds', () => {
     }
   })
 
-  test('as long as the shortest of the family answers and of the aliases on the way', async (t) => {
+  test('is the shortest of both families and their aliases', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', (type) => ({ addresses: ['192.0.2.1', '2001:db8::1'], ttl: type === 'A' ? 40 : 20 }))
     dns.tell('alias.test', { cname: 'a.test', ttl: 5 })
@@ -128,8 +128,8 @@ suite('how long an answer holds', () => {
   })
 })
 
-suite('answers that are out of the ordinary', () => {
-  test('D10: of 100 answers 16 are used, and both families are among them', async (t) => {
+suite('unusual responses', () => {
+  test('uses 16 of 100 addresses, from both families', async (t) => {
     const { dns, resolver } = await stage(t)
     const four = Array.from({ length: 100 }, (_, index) => `192.0.2.${index}`)
     const six = Array.from({ length: 100 }, (_, index) => `2001:db8::${(index + 1).toString(16)}`)
@@ -139,7 +139,7 @@ suite('answers that are out of the ordinary', () => {
     assert.ok(dns.asked.some(({ over }) => over === 'tcp'))
   })
 
-  test('D10: aliases are followed to their addresses, and nobody is asked about what they are called', async (t) => {
+  test('follows aliases without querying their names', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', { cname: 'b.denied.test' })
     dns.tell('b.denied.test', { cname: 'c.denied.test' })
@@ -148,25 +148,25 @@ suite('answers that are out of the ordinary', () => {
     assert.ok(dns.asked.every(({ name }) => name === 'a.test'))
   })
 
-  test('D10, E9: aliases in a circle are an error, at once', async (t) => {
+  test('fails at once for an alias loop', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', { cname: 'b.test' })
     dns.tell('b.test', { cname: 'a.test' })
     assert.deepEqual(await resolver.resolve('a.test'), failed('dns-error', 'NODATA'))
   })
 
-  test('D10, E9: a name that does not exist is an error that says so', async (t) => {
+  test('reports a name that does not exist', async (t) => {
     const { resolver } = await stage(t)
     assert.deepEqual(await resolver.resolve('none.test'), failed('dns-error', 'NXDOMAIN'))
   })
 
-  test('D10: a name without any address is an error that says so', async (t) => {
+  test('reports a name without addresses', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', {})
     assert.deepEqual(await resolver.resolve('a.test'), failed('dns-error', 'NODATA'))
   })
 
-  test("a server's refusal is an error that says which", async (t) => {
+  test('reports the code of a refusal', async (t) => {
     const { dns, resolver } = await stage(t)
     for (const rcode of ['SERVFAIL', 'REFUSED', 'NOTIMP', 'FORMERR'] as const) {
       dns.tell('a.test', { rcode })
@@ -174,7 +174,7 @@ suite('answers that are out of the ordinary', () => {
     }
   })
 
-  test('where one family fails and the other is empty, the failure is told', async (t) => {
+  test('reports the failure if one family fails and the other is empty', async (t) => {
     const { dns, resolver } = await stage(t)
     for (const broken of ['A', 'AAAA']) {
       dns.tell('a.test', (type) => (type === broken ? { rcode: 'SERVFAIL' } : {}))
@@ -182,7 +182,7 @@ suite('answers that are out of the ordinary', () => {
     }
   })
 
-  test('a family that fails does not spoil the other', async (t) => {
+  test('uses one family if the other fails', async (t) => {
     const { dns, resolver } = await stage(t)
     for (const rcode of ['SERVFAIL', 'NXDOMAIN', 'NOTIMP'] as const) {
       dns.tell('a.test', (type) => (type === 'A' ? { addresses: ['192.0.2.1'] } : { rcode }))
@@ -192,7 +192,7 @@ suite('answers that are out of the ordinary', () => {
     }
   })
 
-  test('a family that never answers is not waited for, and what the other said holds for a second', async (t) => {
+  test('does not wait for a family that never answers, and keeps the other for a second', async (t) => {
     const { dns, resolver } = await stage(t, { timeoutMs: 600_000 })
     for (const [answering, address] of [
       ['A', '192.0.2.1'],
@@ -204,12 +204,12 @@ suite('answers that are out of the ordinary', () => {
     }
   })
 
-  test('a server that is not there is an error', async (t) => {
+  test('fails without a server', async (t) => {
     const { resolver } = await stage(t, { servers: ['127.0.0.1:9'] })
     assert.deepEqual(await resolver.resolve('a.test'), failed('dns-error', 'CONNREFUSED'))
   })
 
-  test('of several servers one that is not there is passed over', async (t) => {
+  test('skips a server that does not answer', async (t) => {
     const { dns, hostsPath } = await stage(t)
     const resolver = openResolver({ servers: ['127.0.0.1:9', dns.server], hostsPath })
     dns.tell('a.test', { addresses: ['192.0.2.1'] })
@@ -218,19 +218,19 @@ suite('answers that are out of the ordinary', () => {
 })
 
 suite('names that hang', { concurrency: true }, () => {
-  test('E9: a name that nobody answers fails at the deadline', async (t) => {
+  test('fails at the deadline if nothing answers', async (t) => {
     const { dns, resolver } = await stage(t, { timeoutMs: 200 })
     dns.tell('hangs.test', { silent: true })
     assert.deepEqual(await resolver.resolve('hangs.test'), failed('dns-timeout'))
   })
 
-  test('a question that was lost is asked again within the deadline', async (t) => {
+  test('retries a lost query within the deadline', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('a.test', (_, nth) => (nth === 0 ? { silent: true } : { addresses: ['192.0.2.1'] }))
     assert.deepEqual(addressesOf(await resolver.resolve('a.test')), ['192.0.2.1'])
   })
 
-  test('D9: eight names that hang do not hold up a good one', async (t) => {
+  test('resolves another name while eight hang', async (t) => {
     const { dns, resolver } = await stage(t)
     for (let index = 0; index < 8; index++) dns.tell(`hangs-${index}.test`, { silent: true })
     dns.tell('good.test', { addresses: ['192.0.2.1'] })
@@ -242,7 +242,7 @@ suite('names that hang', { concurrency: true }, () => {
     for (const one of await Promise.all(hanging)) assert.deepEqual(one, failed('dns-error', 'CANCELLED'))
   })
 
-  test('past a thousand lookups under way the next is refused at once, and there is room again when they end', async (t) => {
+  test('refuses more than a thousand lookups at once, and accepts more when they end', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('good.test', { addresses: ['192.0.2.1'] })
     const hanging = Array.from({ length: 1_000 }, (_, index) => {
@@ -255,16 +255,16 @@ suite('names that hang', { concurrency: true }, () => {
     assert.deepEqual(addressesOf(await resolver.resolve('good.test')), ['192.0.2.1'])
   })
 
-  test('a lookup that did not wait for all its answers counts while its questions are out', async (t) => {
+  test('counts a lookup while its queries are in progress', async (t) => {
     const { dns, resolver } = await stage(t, { timeoutMs: 60_000 })
-    const lookups: Promise<Resolved>[] = []
+    const lookups: Promise<DnsResult>[] = []
     while (lookups.length < 1_000) {
       for (let index = 0; index < FEW; index++) {
         const name = `half-${lookups.length}.test`
         dns.tell(name, (type) => (type === 'A' ? { addresses: ['192.0.2.1'], delayMs: 500 } : { silent: true }))
         lookups.push(resolver.resolve(name))
       }
-      // Each at least once: what stays without an answer is asked again.
+      // Each at least once, since unanswered queries are retried.
       await until(() => new Set(dns.asked.map(({ name, type }) => `${name} ${type}`)).size === 2 * lookups.length)
     }
     for (const one of await Promise.all(lookups)) addressesOf(one)
@@ -273,7 +273,7 @@ suite('names that hang', { concurrency: true }, () => {
 })
 
 suite('names that the machine knows itself', () => {
-  test('D12: the hosts file goes before the DNS, which is not asked', async (t) => {
+  test('prefers the hosts file and sends no query', async (t) => {
     const { dns, resolver } = await stage(t, { hosts: '192.0.2.9 a.test\n2001:db8::9 a.test\n' })
     dns.tell('a.test', { addresses: ['192.0.2.1'] })
     assert.deepEqual(await resolver.resolve('a.test'), {
@@ -284,7 +284,7 @@ suite('names that the machine knows itself', () => {
     assert.equal(dns.asked.length, 0)
   })
 
-  test('a name that the hosts file gets while the proxy runs is found there', async (t) => {
+  test('finds a name added to the hosts file later', async (t) => {
     const { dns, resolver, hostsPath } = await stage(t)
     dns.tell('a.test', { addresses: ['192.0.2.1'] })
     assert.deepEqual(addressesOf(await resolver.resolve('a.test')), ['192.0.2.1'])
@@ -292,7 +292,7 @@ suite('names that the machine knows itself', () => {
     await until(async () => addressesOf(await resolver.resolve('a.test'))[0] === '192.0.2.9')
   })
 
-  test('localhost and what is below it are the loopback, also when no file says so, and the DNS is not asked', async (t) => {
+  test('resolves localhost and names below it to loopback without a query', async (t) => {
     const { dns, resolver } = await stage(t)
     dns.tell('localhost', { addresses: ['192.0.2.1'] })
     for (const name of ['localhost', 'app.localhost', 'a.b.localhost'])
@@ -300,7 +300,7 @@ suite('names that the machine knows itself', () => {
     assert.equal(dns.asked.length, 0)
   })
 
-  test('a name that only ends in the letters of localhost is not the loopback', async (t) => {
+  test('does not treat a name that merely ends in localhost as loopback', async (t) => {
     const { dns, resolver } = await stage(t)
     for (const name of ['notlocalhost', 'localhost.test']) {
       assert.deepEqual(await resolver.resolve(name), failed('dns-error', 'NXDOMAIN'))
@@ -308,14 +308,14 @@ suite('names that the machine knows itself', () => {
     }
   })
 
-  test('localhost is what the hosts file says it is', async (t) => {
+  test('follows the hosts file for localhost', async (t) => {
     const { resolver } = await stage(t, { hosts: '::1 localhost\n' })
     assert.deepEqual(addressesOf(await resolver.resolve('localhost')), ['::1'])
   })
 })
 
 suite('the settings of the system', () => {
-  test('D11: search domains are not tried', async (t) => {
+  test('does not try search domains', async (t) => {
     const { dns, hostsPath } = await stage(t)
     for (const name of ['intranet.corp.test', 'a.b.corp.test']) dns.tell(name, { addresses: ['192.0.2.1'] })
     const script = `import { openResolver } from ${RESOLVER}
@@ -362,13 +362,13 @@ suite('the settings of the system', () => {
   )
 })
 
-test('where no file can be opened, that is said, and not that the name is unknown', needs('kernel'), async (t) => {
+test('reports that no file could be opened, not that the name is unknown', needs('kernel'), async (t) => {
   const { dns, resolver } = await stage(t)
   dns.tell('a.test', { addresses: ['192.0.2.1'] })
   const restore = leaveOpenFiles(0)
   t.after(restore)
   const asking = resolver.resolve('a.test')
-  // It counts that there was none when it was asked for.
+  // What counts is that there was none when it was queried.
   restore()
   const resolved = await asking
   assert.deepEqual(resolved, failed('out-of-files'))

@@ -1,46 +1,46 @@
-// Turns a name into addresses, as the system would: the hosts file first, then the DNS. The questions are c-ares's own:
-// the system's call (getaddrinfo) blocks one of a few threads, where eight names that hang would hold up all the others,
-// and it tries the search domains of resolv.conf, so that another name would be reached than was allowed.
+// Resolves names as the system would: hosts file first, then DNS through c-ares. getaddrinfo blocks one of a few threads, so
+// eight hanging names would stall all others, and it tries the search domains of resolv.conf, which could reach another name
+// than the one that was allowed.
 import { promises as dns } from 'node:dns'
-import { canOpenFile } from '../open-files.ts'
-import { addressesOf, answerOf, gather, LEAST_TTL_MS, type Resolved } from './answer.ts'
-import { FileLook } from './file-look.ts'
+import { canOpenFile } from '../transport/open-files.ts'
+import { addressesOf, combineFamilies, type DnsResult, MIN_TTL_MS, readFamilyResult } from './dns-result.ts'
+import { FileChangeDetector } from './file-change-detector.ts'
 import { HostsFile } from './hosts-file.ts'
 
-export type { Resolved } from './answer.ts'
+export type { DnsResult } from './dns-result.ts'
 
 export interface Resolver {
-  /** Takes a host of kind `name`: canonical, and absolute without saying so by a dot. Never rejects. */
-  resolve(name: string): Promise<Resolved>
-  /** What is under way fails. */
+  /** `name` is canonical and absolute. Never rejects. */
+  resolve(name: string): Promise<DnsResult>
+  /** Queries in progress fail. */
   close(): void
 }
 
 export interface ResolverOptions {
-  /** Addresses, with a port where it is not 53, as `dns.setServers` takes them. Else those of the system. */
+  /** Addresses, with a port other than 53, as `dns.setServers` takes them. By default those of the system. */
   readonly servers?: readonly string[]
   readonly hostsPath?: string
-  /** For the whole of it. */
+  /** Timeout of a whole lookup. */
   readonly timeoutMs?: number
 }
 
 const DEADLINE_MS = 5_000
-const MOST_UNDER_WAY = 1_000
-const OVERLOAD: Resolved = { kind: 'failed', code: 'dns-error', rcode: 'OVERLOAD' }
+const MAX_LOOKUPS = 1_000
+const OVERLOAD: DnsResult = { kind: 'failed', code: 'dns-error', rcode: 'OVERLOAD' }
 
 export function openResolver(options: ResolverOptions = {}): Resolver {
-  return new Lookups(options)
+  return new DnsResolver(options)
 }
 
-class Lookups implements Resolver {
+class DnsResolver implements Resolver {
   readonly #servers: readonly string[] | undefined
   readonly #timeoutMs: number
   readonly #hosts: HostsFile
-  readonly #settings = new FileLook('/etc/resolv.conf')
-  readonly #underWay = new Map<string, Promise<Resolved>>()
+  readonly #settings = new FileChangeDetector('/etc/resolv.conf')
+  readonly #pending = new Map<string, Promise<DnsResult>>()
   #dns: dns.Resolver
-  /** Lookups of which c-ares still has a question, also where the asker has given up or has enough. */
-  #held = 0
+  /** Lookups with a c-ares query in progress, also those whose caller has timed out or has enough. */
+  #activeLookups = 0
 
   constructor({ servers, hostsPath = '/etc/hosts', timeoutMs = DEADLINE_MS }: ResolverOptions) {
     this.#servers = servers
@@ -50,43 +50,43 @@ class Lookups implements Resolver {
     this.#dns = openDns(timeoutMs, servers)
   }
 
-  resolve(name: string): Promise<Resolved> {
+  resolve(name: string): Promise<DnsResult> {
     const nowMs = performance.now()
     const local = this.#hosts.find(name, nowMs) ?? loopbackOf(name)
-    if (local) return Promise.resolve(addressesOf(local, LEAST_TTL_MS))
-    const asked = this.#underWay.get(name)
-    if (asked) return asked
-    if (this.#held >= MOST_UNDER_WAY) return Promise.resolve(OVERLOAD)
+    if (local) return Promise.resolve(addressesOf(local, MIN_TTL_MS))
+    const pending = this.#pending.get(name)
+    if (pending) return pending
+    if (this.#activeLookups >= MAX_LOOKUPS) return Promise.resolve(OVERLOAD)
     this.#followSettings(nowMs)
-    const asking = this.#ask(name).finally(() => this.#underWay.delete(name))
-    this.#underWay.set(name, asking)
-    return asking
+    const lookup = this.#query(name).finally(() => this.#pending.delete(name))
+    this.#pending.set(name, lookup)
+    return lookup
   }
 
   close(): void {
     this.#dns.cancel()
   }
 
-  /** c-ares reads them once. What the old one still asks ends by itself. */
+  /** c-ares reads resolv.conf only once. Queries of the old resolver finish on their own. */
   #followSettings(nowMs: number): void {
     if (this.#servers || !this.#settings.hasChanged(nowMs)) return
     this.#dns = openDns(this.#timeoutMs, undefined)
   }
 
-  #ask(name: string): Promise<Resolved> {
-    this.#held++
+  #query(name: string): Promise<DnsResult> {
+    this.#activeLookups++
     const hadFiles = canOpenFile()
-    const four = answerOf(this.#dns.resolve4(name, { ttl: true }), hadFiles)
-    const six = answerOf(this.#dns.resolve6(name, { ttl: true }), hadFiles)
-    void Promise.all([four, six]).then(() => this.#held--)
-    return gather(four, six, this.#timeoutMs)
+    const four = readFamilyResult(this.#dns.resolve4(name, { ttl: true }), hadFiles)
+    const six = readFamilyResult(this.#dns.resolve6(name, { ttl: true }), hadFiles)
+    void Promise.all([four, six]).then(() => this.#activeLookups--)
+    return combineFamilies(four, six, this.#timeoutMs)
   }
 }
 
 /**
- * A question that is lost is asked again. c-ares waits longer each time, and learns from the answers where to begin: with
- * a quick server at a quarter of a second, so that it takes these many to last until the deadline. It drops no question
- * alone; the longest wait bounds by how much one may outlive the deadline.
+ * Retries lost queries. c-ares waits longer each time and learns the first wait from responses: 250 ms with a fast server, so
+ * it takes this many tries to reach the deadline. A single query cannot be cancelled; the longest wait bounds how far one
+ * outlives the deadline.
  */
 function openDns(timeoutMs: number, servers: readonly string[] | undefined): dns.Resolver {
   const count = Math.max(1, (servers ?? dns.getServers()).length)
@@ -96,7 +96,7 @@ function openDns(timeoutMs: number, servers: readonly string[] | undefined): dns
   return resolver
 }
 
-/** These are the machine itself whatever the DNS would say, so it is not asked (RFC 6761). */
+/** Loopback names (RFC 6761), which are never sent to the DNS. */
 function loopbackOf(name: string): readonly string[] | undefined {
   return name === 'localhost' || name.endsWith('.localhost') ? ['127.0.0.1', '::1'] : undefined
 }

@@ -1,10 +1,10 @@
-// A body on its way from one wire to another: read by one framing, written by another, never kept.
+// Relays a message body from one connection to another, translating the framing, without buffering.
 
-import type { Wire } from '../wire.ts'
+import type { TcpConnection } from '../transport/transport.ts'
 import { type BodyReader, openBody } from './body.ts'
-import type { Framing } from './framing.ts'
-import { GATHER } from './gather.ts'
-import { writeTrailers } from './head-text.ts'
+import type { HttpMessageFraming } from './framing.ts'
+import { writeTrailers } from './head-writer.ts'
+import { WRITE_BUFFER } from './write-buffer.ts'
 
 const PIECES: number[] = []
 
@@ -12,10 +12,10 @@ export class BodyPipe {
   readonly #reader: BodyReader
   readonly #isChunked: boolean
   readonly #passesTrailers: boolean
-  /** Whether the last write went out whole. */
+  /** False when the last write was queued. */
   hasRoom = true
 
-  constructor(framing: Framing, isChunked: boolean, passesTrailers: boolean) {
+  constructor(framing: HttpMessageFraming, isChunked: boolean, passesTrailers: boolean) {
     this.#reader = openBody(framing)
     this.#isChunked = isChunked
     this.#passesTrailers = passesTrailers
@@ -29,38 +29,40 @@ export class BodyPipe {
     return this.#reader.fault
   }
 
-  /** Sends what was gathered, and then what of `bytes` from `at` is body. Says where the body's share ended. */
-  pass(bytes: Buffer, at: number, to: Wire): number {
+  /** Sends the contents of the write buffer and the part of `bytes` from `at` that is body. Returns where the body's part ends. */
+  pass(bytes: Buffer, at: number, to: TcpConnection): number {
     PIECES.length = 0
     const end = this.#reader.read(bytes, at, PIECES)
-    // The pieces before a fault are as doubtful as what follows.
-    if (this.fault !== undefined) this.hasRoom = GATHER.send(to)
+    // The pieces before an error are not trustworthy either.
+    if (this.fault !== undefined) this.hasRoom = WRITE_BUFFER.flushTo(to)
     else if (this.#isChunked) this.hasRoom = this.#sendChunk(bytes, to)
     else this.hasRoom = sendPieces(bytes, to)
     return end
   }
 
-  /** All pieces as one chunk: how the sender cut them says nothing, and what he wrote between them is not passed on. */
-  #sendChunk(bytes: Buffer, to: Wire): boolean {
+  /** Writes all pieces as one chunk, which drops the sender's chunk extensions. */
+  #sendChunk(bytes: Buffer, to: TcpConnection): boolean {
     let size = 0
     for (let at = 0; at < PIECES.length; at += 2) size += (PIECES[at + 1] ?? 0) - (PIECES[at] ?? 0)
     if (size > 0) {
-      GATHER.text(`${size.toString(16)}\r\n`)
-      gatherPieces(bytes)
-      GATHER.text('\r\n')
+      WRITE_BUFFER.appendText(`${size.toString(16)}\r\n`)
+      appendPieces(bytes)
+      WRITE_BUFFER.appendText('\r\n')
     }
-    if (this.isDone) GATHER.text(`0\r\n${this.#passesTrailers ? writeTrailers(this.#reader.trailers) : ''}\r\n`)
-    return GATHER.send(to)
+    if (this.isDone)
+      WRITE_BUFFER.appendText(`0\r\n${this.#passesTrailers ? writeTrailers(this.#reader.trailers) : ''}\r\n`)
+    return WRITE_BUFFER.flushTo(to)
   }
 }
 
-function sendPieces(bytes: Buffer, to: Wire): boolean {
+function sendPieces(bytes: Buffer, to: TcpConnection): boolean {
   const [start, end] = PIECES
-  if (PIECES.length === 2 && start !== undefined && end !== undefined) return GATHER.sendWith(to, bytes, start, end)
-  gatherPieces(bytes)
-  return GATHER.send(to)
+  if (PIECES.length === 2 && start !== undefined && end !== undefined)
+    return WRITE_BUFFER.flushWith(to, bytes, start, end)
+  appendPieces(bytes)
+  return WRITE_BUFFER.flushTo(to)
 }
 
-function gatherPieces(bytes: Buffer): void {
-  for (let at = 0; at < PIECES.length; at += 2) GATHER.bytes(bytes, PIECES[at] ?? 0, PIECES[at + 1] ?? 0)
+function appendPieces(bytes: Buffer): void {
+  for (let at = 0; at < PIECES.length; at += 2) WRITE_BUFFER.appendBytes(bytes, PIECES[at] ?? 0, PIECES[at + 1] ?? 0)
 }

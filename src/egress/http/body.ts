@@ -1,25 +1,26 @@
-// The body of a message: fed with bytes as they come, it says which of them are body, and where the message ends.
-// Nothing is copied: the body is told as pairs of places in the bytes that were given.
-import { type Field, readFields } from './field.ts'
-import type { Framing } from './framing.ts'
+// Incremental parsers of message bodies: find the body's bytes and the end of the message. Nothing is copied; pieces are
+// reported as pairs of offsets.
+
+import type { HttpMessageFraming } from './framing.ts'
+import { type HeaderField, parseHeaderFields } from './header-field.ts'
 
 export interface BodyReader {
   readonly isDone: boolean
-  /** What was wrong with it. Nothing is read after that. */
+  /** The parse error. Nothing is read after it. */
   readonly fault: string | undefined
-  /** The fields behind a chunked body, once it is done. */
-  readonly trailers: readonly Field[]
-  /** Reads on from `at`, adds where each piece starts and ends to `pieces`, and says where it stopped. */
+  /** Trailer fields of a chunked body, once it is done. */
+  readonly trailers: readonly HeaderField[]
+  /** Reads on from `at`, appends start and end of each piece to `pieces`, and returns where it stopped. */
   read(bytes: Buffer, at: number, pieces: number[]): number
 }
 
-export function openBody(framing: Framing): BodyReader {
+export function openBody(framing: HttpMessageFraming): BodyReader {
   if (framing.kind === 'chunked') return new ChunkedBody()
   if (framing.kind === 'until-close') return new CountedBody(Number.POSITIVE_INFINITY)
   return new CountedBody(framing.kind === 'length' ? framing.length : 0)
 }
 
-const NO_TRAILERS: readonly Field[] = []
+const NO_TRAILERS: readonly HeaderField[] = []
 
 class CountedBody implements BodyReader {
   readonly fault = undefined
@@ -47,7 +48,7 @@ const CR = 0x0d
 const LF = 0x0a
 const SEMICOLON = 0x3b
 
-/** A line with the size of a chunk: what is longer carries something else. */
+/** Limit of chunk extensions. */
 const LINE_MAX = 1024
 const DIGITS_MAX = 13
 const TRAILERS_MAX = 16_384
@@ -60,7 +61,7 @@ class ChunkedBody implements BodyReader {
   #state: State = 'size'
   #left = 0
   #digits = 0
-  #line = 0
+  #lineBytes = 0
   #text = ''
 
   get isDone(): boolean {
@@ -72,7 +73,7 @@ class ChunkedBody implements BodyReader {
     while (at < bytes.length && this.#state !== 'done' && this.fault === undefined) {
       if (this.#state === 'data') at = this.#readData(bytes, at, pieces)
       else if (this.#state === 'trailers') at = this.#readTrailers(bytes, at)
-      else this.#readCode(bytes[at++] ?? 0)
+      else this.#readByte(bytes[at++] ?? 0)
     }
     return at
   }
@@ -85,54 +86,54 @@ class ChunkedBody implements BodyReader {
     return end
   }
 
-  #readCode(code: number): void {
+  #readByte(code: number): void {
     if (this.#state === 'size') this.#readSize(code)
     else if (this.#state === 'extension') this.#readExtension(code)
     else if (this.#state === 'size-end') this.#startChunk(code)
-    else if (code !== (this.#state === 'data-cr' ? CR : LF)) this.fault = 'a chunk that does not end where it says'
+    else if (code !== (this.#state === 'data-cr' ? CR : LF)) this.fault = 'chunk does not match its size'
     else this.#state = this.#state === 'data-cr' ? 'data-lf' : 'size'
   }
 
   #readSize(code: number): void {
-    const digit = digitOf(code)
+    const digit = hexDigitOf(code)
     if (digit >= 0) {
-      // Thirteen digits count to 2^52: beyond that, arithmetic would round.
-      if (++this.#digits > DIGITS_MAX) this.fault = 'a chunk size that is too large'
+      // Thirteen hexadecimal digits make up to 2^52: larger numbers would be rounded.
+      if (++this.#digits > DIGITS_MAX) this.fault = 'chunk size too large'
       this.#left = this.#left * 16 + digit
-    } else if (this.#digits === 0) this.fault = 'a chunk size that is no number'
+    } else if (this.#digits === 0) this.fault = 'invalid chunk size'
     else if (code === CR) this.#state = 'size-end'
     else if (code === SEMICOLON) this.#state = 'extension'
-    else this.fault = 'a chunk size that is no number'
+    else this.fault = 'invalid chunk size'
   }
 
   #readExtension(code: number): void {
-    if (++this.#line > LINE_MAX) this.fault = 'a chunk extension that is too long'
+    if (++this.#lineBytes > LINE_MAX) this.fault = 'chunk extension too long'
     else if (code === CR) this.#state = 'size-end'
-    else if ((code < 0x20 && code !== 0x09) || code === 0x7f) this.fault = 'a control character in a chunk extension'
+    else if ((code < 0x20 && code !== 0x09) || code === 0x7f) this.fault = 'control character in chunk extension'
   }
 
   #startChunk(code: number): void {
-    if (code !== LF) this.fault = 'a chunk size without an end of line'
+    if (code !== LF) this.fault = 'chunk size line does not end in CRLF'
     else this.#state = this.#left === 0 ? 'trailers' : 'data'
     this.#digits = 0
-    this.#line = 0
+    this.#lineBytes = 0
   }
 
-  /** Up to the empty line. `#text` holds what came before, in whole or half lines. */
+  /** Reads up to the empty line. `#text` holds the trailers received so far. */
   #readTrailers(bytes: Buffer, at: number): number {
-    const feed = bytes.indexOf(LF, at)
-    const end = feed < 0 ? bytes.length : feed + 1
-    this.#line += end - at
-    if (this.#line > TRAILERS_MAX) this.fault = 'trailers that are too large'
+    const lineFeed = bytes.indexOf(LF, at)
+    const end = lineFeed < 0 ? bytes.length : lineFeed + 1
+    this.#lineBytes += end - at
+    if (this.#lineBytes > TRAILERS_MAX) this.fault = 'trailers too large'
     else this.#text += bytes.toString('latin1', at, end)
-    if (feed < 0 || this.fault !== undefined) return end
-    if (!this.#text.endsWith('\r\n')) this.fault = 'a line feed without a carriage return'
+    if (lineFeed < 0 || this.fault !== undefined) return end
+    if (!this.#text.endsWith('\r\n')) this.fault = 'line feed without carriage return'
     else if (this.#text === '\r\n' || this.#text.endsWith('\r\n\r\n')) this.#finish()
     return end
   }
 
   #finish(): void {
-    const fields = readFields(this.#text.slice(0, -2), 0)
+    const fields = parseHeaderFields(this.#text.slice(0, -2), 0)
     this.#text = ''
     if (typeof fields === 'string') this.fault = fields
     else {
@@ -142,7 +143,7 @@ class ChunkedBody implements BodyReader {
   }
 }
 
-function digitOf(code: number): number {
+function hexDigitOf(code: number): number {
   if (code >= 0x30 && code <= 0x39) return code - 0x30
   const lower = code | 0x20
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1

@@ -1,12 +1,12 @@
-// Where a message ends. Two ways to tell are one too many: whoever can make two readers disagree about it can hide a
-// second request in the body of the first.
-import type { Field } from './field.ts'
+// Determines where a message ends. Ambiguous framing is rejected: if two parsers disagree about the end, a second request can
+// be smuggled in the body of the first.
+import type { HeaderField } from './header-field.ts'
 
-export type Framing =
+export type HttpMessageFraming =
   | { readonly kind: 'none' }
   | { readonly kind: 'length'; readonly length: number }
   | { readonly kind: 'chunked' }
-  /** Only of answers. */
+  /** Only in responses. */
   | { readonly kind: 'until-close' }
 
 export interface BadFraming {
@@ -15,20 +15,20 @@ export interface BadFraming {
   readonly why: string
 }
 
-export const NO_BODY: Framing = { kind: 'none' }
-export const UNTIL_CLOSE: Framing = { kind: 'until-close' }
-const CHUNKED: Framing = { kind: 'chunked' }
+export const NO_BODY: HttpMessageFraming = { kind: 'none' }
+export const UNTIL_CLOSE: HttpMessageFraming = { kind: 'until-close' }
+const CHUNKED: HttpMessageFraming = { kind: 'chunked' }
 
-/** What the fields say; nothing when they say nothing. */
-export function readFraming(fields: readonly Field[], minor: 0 | 1): Framing | BadFraming | undefined {
+/** Undefined when no header field determines the framing. */
+export function readFraming(fields: readonly HeaderField[], minor: 0 | 1): HttpMessageFraming | BadFraming | undefined {
   let length: string | undefined
   let coding: string | undefined
   for (const { key, value } of fields) {
     if (key === 'content-length') {
-      if (length !== undefined) return bad('two fields Content-Length')
+      if (length !== undefined) return bad('two Content-Length headers')
       length = value
     } else if (key === 'transfer-encoding') {
-      if (coding !== undefined) return bad('two fields Transfer-Encoding')
+      if (coding !== undefined) return bad('two Transfer-Encoding headers')
       coding = value
     }
   }
@@ -36,25 +36,24 @@ export function readFraming(fields: readonly Field[], minor: 0 | 1): Framing | B
   return length === undefined ? undefined : readLength(length)
 }
 
-function readCoding(coding: string, length: string | undefined, minor: 0 | 1): Framing | BadFraming {
+function readCoding(coding: string, length: string | undefined, minor: 0 | 1): HttpMessageFraming | BadFraming {
   if (length !== undefined) return bad('both Content-Length and Transfer-Encoding')
   if (minor === 0) return bad('Transfer-Encoding in HTTP/1.0')
   const text = coding.toLowerCase()
   if (text === 'chunked') return CHUNKED
-  const why = 'a Transfer-Encoding other than chunked'
+  const why = 'unsupported Transfer-Encoding'
   return { kind: 'bad', status: /^[a-z]+, chunked$/.test(text) ? 501 : 400, why }
 }
 
-function readLength(text: string): Framing | BadFraming {
+function readLength(text: string): HttpMessageFraming | BadFraming {
   const length = /^(?:0|[1-9]\d{0,15})$/.test(text) ? Number(text) : Number.NaN
-  return Number.isSafeInteger(length) ? { kind: 'length', length } : bad('a Content-Length that is no number')
+  return Number.isSafeInteger(length) ? { kind: 'length', length } : bad('invalid Content-Length')
 }
 
 function bad(why: string): BadFraming {
   return { kind: 'bad', status: 400, why }
 }
 
-/** Whether anything follows the head. */
-export function hasBody(framing: Framing): boolean {
+export function hasBody(framing: HttpMessageFraming): boolean {
   return framing.kind === 'length' ? framing.length > 0 : framing.kind !== 'none'
 }

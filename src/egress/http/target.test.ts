@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { ask, OK, openHttpParts, saying } from '../../../test/support/http-stage.ts'
+import { ask, OK, openHttpParts, originReplying } from '../../../test/support/http-fixture.ts'
 import { type RequestHead, readRequestHead } from './head.ts'
 import { forwardTarget, transparentTarget } from './target.ts'
 
@@ -11,7 +11,7 @@ function headOf(line: string, host?: string): RequestHead {
   return result.head
 }
 
-suite('what a request on the forward port asks for', () => {
+suite('the target of a request on the forward port', () => {
   const CASES: readonly [line: string, host: string | undefined, expected: string][] = [
     ['GET http://a.test/x?y HTTP/1.1', 'a.test', 'a.test 80 /x?y a.test'],
     ['GET http://A.TEST.:80 HTTP/1.1', 'other', 'a.test 80 / a.test'],
@@ -41,21 +41,21 @@ suite('what a request on the forward port asks for', () => {
   }
 })
 
-suite('what a request on the transparent port asks for', () => {
+suite('the target of a request on the transparent port', () => {
   const CASES: readonly [name: string, line: string, host: string | undefined, expected: string][] = [
     ['the Host field', 'GET /x HTTP/1.1', 'a.test', 'a.test 80 /x a.test'],
-    ['X5: a port in it is no part of the name', 'GET /x HTTP/1.1', 'a.test:80', 'a.test 80 /x a.test'],
-    ['X5: another port is not dialled', 'GET /x HTTP/1.1', 'a.test:8080', 'a.test 80 /x a.test:8080'],
-    ['X5: HTTP/1.0 with Host', 'GET /x HTTP/1.0', 'A.test', 'a.test 80 /x a.test'],
-    ['X5: HTTP/1.0 without Host', 'GET /x HTTP/1.0', undefined, 'bad-request'],
-    ['X5: an empty Host', 'GET /x HTTP/1.1', '', 'bad-request'],
-    ['X5: two names', 'GET /x HTTP/1.1', 'a.test b.test', 'bad-request'],
+    ['a port in the Host field', 'GET /x HTTP/1.1', 'a.test:80', 'a.test 80 /x a.test'],
+    ['another port is not dialled', 'GET /x HTTP/1.1', 'a.test:8080', 'a.test 80 /x a.test:8080'],
+    ['HTTP/1.0 with Host', 'GET /x HTTP/1.0', 'A.test', 'a.test 80 /x a.test'],
+    ['HTTP/1.0 without Host', 'GET /x HTTP/1.0', undefined, 'bad-request'],
+    ['an empty Host', 'GET /x HTTP/1.1', '', 'bad-request'],
+    ['two names', 'GET /x HTTP/1.1', 'a.test b.test', 'bad-request'],
     ['OPTIONS *', 'OPTIONS * HTTP/1.1', 'a.test', 'a.test 80 * a.test'],
     ['* of another method', 'GET * HTTP/1.1', 'a.test', 'bad-request'],
-    ['X4: an absolute target that says the same', 'GET http://A.test/x HTTP/1.1', 'a.test:80', 'a.test 80 /x a.test'],
-    ['X4: one that says another name', 'GET http://b.test/x HTTP/1.1', 'a.test', 'bad-request'],
-    ['X4: one that says another port', 'GET http://a.test:81/x HTTP/1.1', 'a.test', 'bad-request'],
-    ['X4: https', 'GET https://a.test/x HTTP/1.1', 'a.test', 'bad-request'],
+    ['an absolute target that matches', 'GET http://A.test/x HTTP/1.1', 'a.test:80', 'a.test 80 /x a.test'],
+    ['an absolute target with another name', 'GET http://b.test/x HTTP/1.1', 'a.test', 'bad-request'],
+    ['an absolute target with another port', 'GET http://a.test:81/x HTTP/1.1', 'a.test', 'bad-request'],
+    ['https', 'GET https://a.test/x HTTP/1.1', 'a.test', 'bad-request'],
     ['a fragment', 'GET /x#y HTTP/1.1', 'a.test', 'bad-request'],
   ]
   for (const [name, line, host, expected] of CASES) {
@@ -67,16 +67,16 @@ suite('what a request on the transparent port asks for', () => {
     })
   }
 
-  test('X3, X4: a second Host on the same connection is judged on its own, and CONNECT is 400', async (t) => {
-    const origin = await saying(t, OK)
+  test('checks the second Host on a connection on its own and refuses CONNECT with 400', async (t) => {
+    const origin = await originReplying(t, OK)
     const targetOf = (head: RequestHead) => transparentTarget(head, origin.port)
-    const stage = await openHttpParts(t, { mode: 'transparent-http', targetOf })
+    const fixture = await openHttpParts(t, { mode: 'transparent-http', readTarget: targetOf })
     const answer = await ask(
-      stage,
+      fixture,
       'GET / HTTP/1.1\r\nHost: allowed.test:80\r\n\r\nGET / HTTP/1.1\r\nHost: denied.test\r\n\r\n' +
         'CONNECT allowed.test:443 HTTP/1.1\r\nHost: allowed.test\r\n\r\n',
     )
     assert.deepEqual(answer.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 403', 'HTTP/1.1 400'])
-    assert.equal(stage.records[0]?.mode, 'transparent-http')
+    assert.equal(fixture.records[0]?.mode, 'transparent-http')
   })
 })

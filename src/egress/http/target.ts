@@ -1,63 +1,63 @@
-// What a plain request asks for. On the forward port the target says it, and the Host field never does; on the transparent
-// one the Host field does, for the client knows of no proxy.
-import type { AnswerCode } from '../answers.ts'
-import type { Host } from '../host.ts'
-import { parseAbsolute, parseHostHeader, showAuthority } from '../host-port.ts'
+// Determines the origin of a plain request: from the request target on the forward port, from the Host field on the
+// transparent port, whose clients do not know of the proxy.
+
+import type { CanonicalHost } from '../address/host.ts'
+import { parseAbsoluteTarget, parseHostHeader, showAuthority } from '../address/host-port.ts'
+import type { ProxyErrorCode } from '../connection/error-responses.ts'
 import type { RequestHead } from './head.ts'
 
-export interface Target {
-  readonly host: Host
+export interface OriginTarget {
+  readonly host: CanonicalHost
   readonly port: number
-  /** What the origin is asked for, byte for byte. */
   readonly path: string
-  /** What it reads in the Host field. */
+  /** Value of the Host field sent to the origin. */
   readonly authority: string
 }
 
 export interface BadTarget {
-  readonly code: AnswerCode
+  readonly code: ProxyErrorCode
   readonly why?: string
 }
 
-export type TargetOf = (head: RequestHead) => Target | BadTarget
+export type TargetReader = (head: RequestHead) => OriginTarget | BadTarget
 
 const HTTP_PORT = 80
 
-/** The absolute form alone. */
-export function forwardTarget(head: RequestHead): Target | BadTarget {
+/** Accepts the absolute form only. */
+export function forwardTarget(head: RequestHead): OriginTarget | BadTarget {
   const { method, target, host } = head
-  const absolute = parseAbsolute(target)
-  if (absolute.kind === 'https') return bad('https:// goes through a proxy by CONNECT')
-  if (absolute.kind === 'scheme') return bad('only http:// is fetched here')
-  if (absolute.kind === 'malformed') return target.includes('://') ? bad('a malformed target') : NOT_FOR_A_PROXY
+  const absolute = parseAbsoluteTarget(target)
+  if (absolute.kind === 'https') return bad('use CONNECT for https://')
+  if (absolute.kind === 'scheme') return bad('only http:// is supported')
+  if (absolute.kind === 'malformed') return target.includes('://') ? bad('invalid request target') : NOT_A_PROXY_REQUEST
   const authority = showAuthority(absolute.host, absolute.port, HTTP_PORT)
-  // It is not used (RFC 9112, 3.2.2), but one that is no host is a request that somebody else will read another way.
-  if (host !== undefined && host !== authority && !parseHostHeader(host)) return bad('a malformed Host field')
-  const path = method === 'OPTIONS' && isWithoutPath(target) ? '*' : absolute.path
+  // Host is not used (RFC 9112, 3.2.2), but another server could read a malformed one differently.
+  if (host !== undefined && host !== authority && !parseHostHeader(host)) return bad('invalid Host header')
+  const path = method === 'OPTIONS' && hasNoPath(target) ? '*' : absolute.path
   return { host: absolute.host, port: absolute.port, path, authority }
 }
 
-/** `OPTIONS http://host` is about the server itself (RFC 9112, 3.2.4). */
-function isWithoutPath(target: string): boolean {
+/** `OPTIONS http://host` is about the server as a whole (RFC 9112, 3.2.4). */
+function hasNoPath(target: string): boolean {
   return !/[/?]/.test(target.slice('http://'.length))
 }
 
-/** The Host field, and the port that the connection was going to. An absolute target must say the same. */
-export function transparentTarget(head: RequestHead, port: number = HTTP_PORT): Target | BadTarget {
+/** Takes the host from the Host field and the port from the connection. An absolute target must match. */
+export function transparentTarget(head: RequestHead, port: number = HTTP_PORT): OriginTarget | BadTarget {
   const { method, target, host: text } = head
-  const named = text === undefined ? undefined : parseHostHeader(text)
-  if (!named) return bad(text === undefined ? 'no Host field' : 'a malformed Host field')
-  const authority = showAuthority(named.host, named.port ?? port, HTTP_PORT)
-  const found = (path: string): Target => ({ host: named.host, port, path, authority })
-  if (target.startsWith('/')) return target.includes('#') ? bad('a fragment in the target') : found(target)
-  if (target === '*' && method === 'OPTIONS') return found('*')
-  const absolute = parseAbsolute(target)
-  if (absolute.kind !== 'target') return bad('a target that is no path')
-  const isSame = absolute.host.text === named.host.text && absolute.port === (named.port ?? port)
-  return isSame ? found(absolute.path) : bad('a target that is not what the Host field says')
+  const hostHeader = text === undefined ? undefined : parseHostHeader(text)
+  if (!hostHeader) return bad(text === undefined ? 'missing Host header' : 'invalid Host header')
+  const authority = showAuthority(hostHeader.host, hostHeader.port ?? port, HTTP_PORT)
+  const targetWith = (path: string): OriginTarget => ({ host: hostHeader.host, port, path, authority })
+  if (target.startsWith('/')) return target.includes('#') ? bad('request target has a fragment') : targetWith(target)
+  if (target === '*' && method === 'OPTIONS') return targetWith('*')
+  const absolute = parseAbsoluteTarget(target)
+  if (absolute.kind !== 'target') return bad('request target is not a path')
+  const isSame = absolute.host.text === hostHeader.host.text && absolute.port === (hostHeader.port ?? port)
+  return isSame ? targetWith(absolute.path) : bad('request target does not match the Host header')
 }
 
-const NOT_FOR_A_PROXY: BadTarget = { code: 'not-a-proxy-request' }
+const NOT_A_PROXY_REQUEST: BadTarget = { code: 'not-a-proxy-request' }
 
 function bad(why: string): BadTarget {
   return { code: 'bad-request', why }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { lineOf } from '../exchange.ts'
+import { formatAccessLine } from '../reporting/access-record.ts'
 import { Denials } from './denials.ts'
 
 function line(host: string, verdict: 'allow' | 'deny' = 'deny', sni?: string): string {
   const rest = { reason: 'blocked-by-allowlist', bytesUp: 0, bytesDown: 0, ms: 1 }
-  return lineOf(
+  return formatAccessLine(
     { mode: 'connect', source: '10.88.0.3', id: 'run', host, port: 443, sni, verdict, ...rest },
     'now',
   ).trim()
@@ -17,18 +17,18 @@ function sentence(...lines: string[]): string | undefined {
   return denials.sentence()
 }
 
-suite('what a run says of denials', () => {
-  test('names each host once, the most wanted first', () => {
+suite('the denials of a run', () => {
+  test('lists each host once, the most frequent first', () => {
     assert.equal(sentence(line('a.test'), line('b.test'), line('b.test')), 'denied: b.test:443 (2 times), a.test:443')
   })
-  test('names the server name that was refused inside a tunnel, and not the host of the tunnel', () => {
+  test('lists the name refused inside a tunnel, not the host of the tunnel', () => {
     assert.equal(sentence(line('a.test', 'deny', 'b.test')), 'denied: b.test:443')
     assert.equal(sentence(line('a.test', 'deny', '\x1b')), undefined)
   })
-  test('is nothing where nothing was denied', () => {
+  test('is empty if nothing was denied', () => {
     assert.equal(sentence(line('a.test', 'allow'), '{"level":"info","msg":"the proxy is ready"}', 'no JSON'), undefined)
   })
-  test('has no character that a terminal obeys', () => {
+  test('contains no control characters', () => {
     assert.equal(sentence(line('\x1b]0;owned\x07.test'), line('a\nb.test'), '{"verdict":"deny"'), undefined)
   })
   test('is short, however many there are', () => {

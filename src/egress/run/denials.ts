@@ -1,18 +1,18 @@
-// What the proxy of a run has denied, from its log, for the person at the terminal: most probably the list lacks something.
+// Collects what the proxy of a run denied, from its log, to show which hosts the list probably lacks.
 
 const HOSTS_MAX = 1000
 const SHOWN_MAX = 10
-/** The name is the workload's choice, and is going to a terminal. */
+/** The workload chose the name, and it goes to a terminal. */
 const PLAIN = /^[\w.:-]{1,253}$/
 
 export class Denials {
   readonly #counts = new Map<string, number>()
 
-  /** A line of the log. */
+  /** Reads a log line. */
   read(line: string): void {
     if (!line.includes('"verdict":"deny"')) return
     const { host, sni, port } = fieldsOf(line)
-    // Where a name in a TLS hello was refused, it is that one which the list lacks.
+    // If a TLS name was refused, that is the one to allow.
     const name = sni ?? host
     if (typeof name !== 'string' || !PLAIN.test(name)) return
     const key = `${name}:${Number(port)}`
@@ -20,7 +20,7 @@ export class Denials {
     if (count > 0 || this.#counts.size < HOSTS_MAX) this.#counts.set(key, count + 1)
   }
 
-  /** Nothing when nothing was denied. */
+  /** Undefined if nothing was denied. */
   sentence(): string | undefined {
     if (this.#counts.size === 0) return undefined
     const hosts = [...this.#counts].sort(([, a], [, b]) => b - a)

@@ -1,11 +1,11 @@
-// The signals that ask a run to end. The first is passed on, and waited for; with the second nobody waits any longer.
+// Termination signals of a run. The first is forwarded to the workload; the second gives up at once.
 import { constants } from 'node:os'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
 
 export type Signal = (typeof SIGNALS)[number]
 
-/** Thrown where a run has been asked to end before its workload started. */
+/** A signal arrived before the workload started. */
 export class Interrupted extends Error {
   readonly code: number
 
@@ -17,36 +17,36 @@ export class Interrupted extends Error {
 
 export class Interrupts {
   /** The exit code of a run that was given up. */
-  readonly second: Promise<number>
+  readonly forcedExit: Promise<number>
   readonly #giveUp: (code: number) => void
-  readonly #heard = (signal: NodeJS.Signals): void => this.#hear(signal)
+  readonly #handler = (signal: NodeJS.Signals): void => this.#receive(signal)
   #first: Signal | undefined
   #listener: ((signal: Signal) => void) | undefined
 
   /** Listens from now on. */
   constructor() {
     const { promise, resolve } = Promise.withResolvers<number>()
-    this.second = promise
+    this.forcedExit = promise
     this.#giveUp = resolve
-    for (const signal of SIGNALS) process.on(signal, this.#heard)
+    for (const signal of SIGNALS) process.on(signal, this.#handler)
   }
 
-  /** Throws if a signal has come. */
+  /** Throws if a signal has arrived. */
   check(): void {
     if (this.#first) throw new Interrupted(this.#first)
   }
 
-  /** Told of the first signal, also when it has come already. */
+  /** Calls back on the first signal, also if it has already arrived. */
   onFirst(listener: (signal: Signal) => void): void {
     this.#listener = listener
     if (this.#first) listener(this.#first)
   }
 
   close(): void {
-    for (const signal of SIGNALS) process.off(signal, this.#heard)
+    for (const signal of SIGNALS) process.off(signal, this.#handler)
   }
 
-  #hear(name: NodeJS.Signals): void {
+  #receive(name: NodeJS.Signals): void {
     const signal = SIGNALS.find((each) => each === name)
     if (!signal) return
     if (this.#first) {

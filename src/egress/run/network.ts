@@ -1,18 +1,18 @@
-// The private network of a run, on a subnet that is free.
+// Creates the private network of a run on a free subnet.
 import { networkInterfaces } from 'node:os'
 import { Refusal, refuse } from '../../lib/refusal.ts'
-import { call, type Engine } from './engine.ts'
-import { nameOf, networkArgs, type Run } from './parts.ts'
-import { freeSubnets, readBlock, type Subnet, showSubnet } from './subnet.ts'
-import type { Watch } from './watch.ts'
+import { type ContainerEngine, runEngine } from '../container/engine.ts'
+import { componentName, networkArgs, type Run } from '../container/engine-args.ts'
+import { freeSubnets, parseCidr, type Subnet, showSubnet } from '../container/subnet.ts'
+import type { CleanupWatcher } from './cleanup-watcher.ts'
 
-/** Other runs look for one at the same moment, and take it first. */
+/** Other runs may take the same subnet first. */
 const TRIES = 64
 const TAKEN = /overlap|already (?:being )?used/i
 
-/** Makes it on the subnet that was asked for, else on the first that nobody has. */
-export async function makeNetwork(run: Run, asked: Subnet | undefined, { hold }: Watch): Promise<Subnet> {
-  const candidates = asked ? [asked] : freeSubnets(await takenSubnets(run.engine))
+/** Uses the requested subnet, else the first free one. */
+export async function makeNetwork(run: Run, requested: Subnet | undefined, { hold }: CleanupWatcher): Promise<Subnet> {
+  const candidates = requested ? [requested] : freeSubnets(await takenSubnets(run.engine))
   let tries = 0
   for (const subnet of candidates) {
     if (++tries > TRIES) break
@@ -20,15 +20,15 @@ export async function makeNetwork(run: Run, asked: Subnet | undefined, { hold }:
     await mustBeInternal(run)
     return subnet
   }
-  if (asked) return refuse('conflict', `the subnet ${showSubnet(asked)} of EGRESS_SUBNET is taken`, UNSET)
-  return refuse('unavailable', 'there is no free subnet for a private network', 'EGRESS_SUBNET names one')
+  if (requested) return refuse('conflict', `the subnet ${showSubnet(requested)} of EGRESS_SUBNET is in use`, UNSET)
+  return refuse('unavailable', 'no free subnet for a private network', 'set EGRESS_SUBNET to one')
 }
 
-const UNSET = 'another run may have it: without EGRESS_SUBNET, each run takes a free one'
+const UNSET = 'another run may use it: without EGRESS_SUBNET each run picks a free one'
 
-async function isMade(run: Run, subnet: Subnet, hold: Watch['hold']): Promise<boolean> {
+async function isMade(run: Run, subnet: Subnet, hold: CleanupWatcher['hold']): Promise<boolean> {
   try {
-    await call(run.engine, networkArgs(run, subnet), { hold })
+    await runEngine(run.engine, networkArgs(run, subnet), { hold })
     return true
   } catch (error) {
     if (error instanceof Refusal && TAKEN.test(error.message)) return false
@@ -36,18 +36,24 @@ async function isMade(run: Run, subnet: Subnet, hold: Watch['hold']): Promise<bo
   }
 }
 
-/** Everything rests on it, so the engine is not believed unseen. */
+/** The isolation depends on it, so check what the engine has created. */
 async function mustBeInternal(run: Run): Promise<void> {
-  const said = await call(run.engine, ['network', 'inspect', '--format', '{{.Internal}}', nameOf(run, 'net')])
-  if (said !== 'true') refuse('unavailable', `${run.engine.command} has made a network that is not internal`)
+  const output = await runEngine(run.engine, [
+    'network',
+    'inspect',
+    '--format',
+    '{{.Internal}}',
+    componentName(run, 'net'),
+  ])
+  if (output !== 'true') refuse('unavailable', `${run.engine.command} created a network that is not internal`)
 }
 
-/** Those of the engine's networks and of this machine's interfaces. */
-async function takenSubnets(engine: Engine): Promise<Subnet[]> {
-  const names = (await call(engine, ['network', 'ls', '--quiet'])).split('\n').filter((id) => id !== '')
-  // Whichever form the engine's answer has, these are the addresses in it. A network that is gone by now fails the call.
-  const said = names.length === 0 ? '' : await call(engine, ['network', 'inspect', ...names]).catch(() => '')
-  const engines = [...said.matchAll(/"subnet":\s*"([^"]+)"/gi)].map(([, text = '']) => text)
+/** Subnets of the engine's networks and of this machine's interfaces. */
+async function takenSubnets(engine: ContainerEngine): Promise<Subnet[]> {
+  const names = (await runEngine(engine, ['network', 'ls', '--quiet'])).split('\n').filter((id) => id !== '')
+  // Find addresses in the output whatever its format. A network that has just been removed fails the call.
+  const output = names.length === 0 ? '' : await runEngine(engine, ['network', 'inspect', ...names]).catch(() => '')
+  const engines = [...output.matchAll(/"subnet":\s*"([^"]+)"/gi)].map(([, text = '']) => text)
   const machines = Object.values(networkInterfaces()).flatMap((list = []) => list.map(({ cidr }) => cidr ?? ''))
-  return [...engines, ...machines].flatMap((text) => readBlock(text) ?? [])
+  return [...engines, ...machines].flatMap((text) => parseCidr(text) ?? [])
 }

@@ -1,9 +1,9 @@
-// The settings of `run`, which the environment alone has.
+// Settings of `run`, from the environment only.
 import { z } from 'zod'
 import { type Settings, setting } from '../../lib/settings.ts'
-import { readSubnet } from './subnet.ts'
+import { readSubnet } from '../container/subnet.ts'
 
-/** Nothing that the engine would take for a flag. */
+/** Nothing that the engine would read as a flag. */
 export const ImageName = z.string().regex(/^[A-Za-z0-9][\w.:/@-]*$/, { error: 'must be the name of an image' })
 
 const NetworkName = z.string().regex(/^[A-Za-z0-9][\w.-]*$/, { error: 'must be the name of a network' })
@@ -16,20 +16,12 @@ const Block = z.string().transform((text, ctx) => {
 })
 
 export const RUN_SETTINGS = {
-  EGRESS_IMAGE: setting(
-    ImageName,
-    'egress-proxy:latest',
-    'image of the proxy, and of the workload unless --image is given',
-  ),
-  EGRESS_SUBNET: setting(
-    Block,
-    undefined,
-    'subnet of the private network of a run; without it, the first that is free',
-  ),
+  EGRESS_IMAGE: setting(ImageName, 'egress-proxy:latest', 'image of the proxy, and of the workload without --image'),
+  EGRESS_SUBNET: setting(Block, undefined, 'subnet of the private network of a run; by default the first free one'),
   EGRESS_NETWORK: setting(
     NetworkName,
     undefined,
-    "network by which the proxy reaches the world; without it, the engine's own",
+    "network through which the proxy reaches the world; by default the engine's own",
   ),
 }
 

@@ -1,20 +1,20 @@
-// Takes a run apart again, in the reverse of the order in which it was made.
-import type { Out } from '../../lib/print.ts'
-import type { Run } from './parts.ts'
-import { removeRemains } from './remains.ts'
-import type { Watch } from './watch.ts'
+// Removes what a run has created, in reverse order.
+import type { OutputStream } from '../../lib/command-line/print.ts'
+import type { Run } from '../container/engine-args.ts'
+import type { CleanupWatcher } from './cleanup-watcher.ts'
+import { removeRunResources } from './run-resources.ts'
 
-/** A network is let go of a moment after its last container. */
-const LOOKS = 3
+/** Engines release a network a moment after its last container. */
+const CHECKS = 3
 
 export class Teardown {
   readonly #run: Run
-  readonly #watch: Watch
-  readonly #stderr: Out
+  readonly #watch: CleanupWatcher
+  readonly #stderr: OutputStream
   readonly #undos: (() => Promise<void>)[] = []
   #isSure = false
 
-  constructor(run: Run, watch: Watch, stderr: Out) {
+  constructor(run: Run, watch: CleanupWatcher, stderr: OutputStream) {
     this.#run = run
     this.#watch = watch
     this.#stderr = stderr
@@ -24,12 +24,12 @@ export class Teardown {
     this.#undos.push(undo)
   }
 
-  /** What was pushed is all that was made; without that, something may have been made by a call that failed. */
+  /** Everything created was pushed. Otherwise a failed call may have created something. */
   expectAll(): void {
     this.#isSure = true
   }
 
-  /** Never throws. What cannot be removed now is told, and left to the watch. */
+  /** Never throws. Reports what cannot be removed and leaves it to the cleanup watcher. */
   async finish(): Promise<void> {
     for (const undo of this.#undos.reverse()) {
       await undo().catch(() => {
@@ -38,17 +38,17 @@ export class Teardown {
     }
     const left = this.#isSure ? [] : await this.#sweep()
     if (left.length === 0) return this.#watch.release()
-    this.#stderr.write(`egress-proxy: still there, and tried again in the background: ${left.join(', ')}\n`)
+    this.#stderr.write(`egress-proxy: not removed yet, retrying in the background: ${left.join(', ')}\n`)
     this.#watch.handOver()
   }
 
-  /** What is there after all has been tried. */
+  /** Returns what is left after all attempts. */
   async #sweep(): Promise<readonly string[]> {
     const { engine, tag } = this.#run
     let left: readonly string[] = []
     try {
-      for (let looks = 0; looks < LOOKS; looks++) {
-        left = await removeRemains(engine, tag)
+      for (let looks = 0; looks < CHECKS; looks++) {
+        left = await removeRunResources(engine, tag)
         if (left.length === 0) break
       }
       return left

@@ -1,44 +1,46 @@
-// The workload of a run: checks where its container stands, runs it to its end on this process's streams, and passes
-// signals on to it.
-import { setTimeout as pause } from 'node:timers/promises'
-import type { Out } from '../../lib/print.ts'
+// Runs the workload: checks its networks, runs it on this process's streams until it exits, and forwards signals.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { OutputStream } from '../../lib/command-line/print.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { attach, call } from './engine.ts'
+import { runEngine, runEngineAttached } from '../container/engine.ts'
+import { componentName, type Run } from '../container/engine-args.ts'
 import type { Interrupts, Signal } from './interrupts.ts'
-import { nameOf, type Run } from './parts.ts'
-import type { RunningProxy } from './proxy.ts'
+import type { ProxyContainer } from './proxy-container.ts'
 
-export interface Stage {
-  readonly proxy: RunningProxy
+export interface WorkloadContext {
+  readonly proxy: ProxyContainer
   readonly isTerminal: boolean
   readonly interrupts: Interrupts
-  readonly stderr: Out
+  readonly stderr: OutputStream
 }
 
-/** Between asking and killing, as the engines have it. */
+/** Between SIGTERM and SIGKILL, as in the engines. */
 const GRACE_MS = 10_000
 const AGAIN_MS = 200
 const START_FAILED = 125
 
-/** On our network and on no other; an engine may add one by its own configuration. */
-export async function mustStandAlone(run: Run): Promise<void> {
+/** Only on our network: the engine's configuration may add others. */
+export async function checkSingleNetwork(run: Run): Promise<void> {
   const format = ['--format', '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}']
-  const said = await call(run.engine, ['container', 'inspect', ...format, nameOf(run, 'workload')])
-  if (said === nameOf(run, 'net')) return
-  refuse('unavailable', `${run.engine.command} has put the workload on other networks too: ${said || 'none'}`)
+  const output = await runEngine(run.engine, ['container', 'inspect', ...format, componentName(run, 'workload')])
+  if (output === componentName(run, 'net')) return
+  refuse('unavailable', `${run.engine.command} attached the workload to other networks too: ${output || 'none'}`)
 }
 
-/** The workload's exit code. */
-export async function runToEnd(run: Run, { proxy, isTerminal, interrupts, stderr }: Stage): Promise<number> {
-  const name = nameOf(run, 'workload')
+/** Returns the workload's exit code. */
+export async function runWorkloadToExit(
+  run: Run,
+  { proxy, isTerminal, interrupts, stderr }: WorkloadContext,
+): Promise<number> {
+  const name = componentName(run, 'workload')
   const over = new AbortController()
   void proxy.ended.then((last) => {
-    if (!over.signal.aborted) stderr.write(`egress-proxy: the proxy has ended, so nothing can be reached: ${last}\n`)
+    if (!over.signal.aborted) stderr.write(`egress-proxy: the proxy has ended, so no host can be reached: ${last}\n`)
   })
-  interrupts.onFirst((signal) => void passOn(run, signal, over.signal))
-  await attach(run.engine, ['start', '--attach', '--interactive', name], isTerminal)
+  interrupts.onFirst((signal) => void forwardSignal(run, signal, over.signal))
+  await runEngineAttached(run.engine, ['start', '--attach', '--interactive', name], isTerminal)
   over.abort()
-  const said = await call(run.engine, [
+  const output = await runEngine(run.engine, [
     'container',
     'inspect',
     '--format',
@@ -49,29 +51,29 @@ export async function runToEnd(run: Run, { proxy, isTerminal, interrupts, stderr
     const denied = (await proxy.finish()).sentence()
     if (denied) stderr.write(`egress-proxy: ${denied}\n`)
   }
-  const [status, digits] = said.split(' ')
+  const [status, digits] = output.split(' ')
   if (status === 'exited') return Number(digits)
-  // The engine could not start the init process, and has said why.
+  // The engine could not start the init process and has printed why.
   return START_FAILED
 }
 
-/** Once, as soon as it can be: a workload that is just starting cannot be signalled yet. After a while it is killed. */
-async function passOn(run: Run, first: Signal, over: AbortSignal): Promise<void> {
+/** Once, as soon as possible: a starting workload cannot be signalled yet. Kills it after a grace period. */
+async function forwardSignal(run: Run, first: Signal, over: AbortSignal): Promise<void> {
   for (const signal of [first, 'SIGKILL']) {
-    while (!over.aborted && !(await isPassed(run, signal))) await rest(AGAIN_MS, over)
-    await rest(GRACE_MS, over)
+    while (!over.aborted && !(await isForwarded(run, signal))) await pause(AGAIN_MS, over)
+    await pause(GRACE_MS, over)
   }
 }
 
-async function isPassed(run: Run, signal: string): Promise<boolean> {
+async function isForwarded(run: Run, signal: string): Promise<boolean> {
   try {
-    await call(run.engine, ['kill', '--signal', signal, nameOf(run, 'workload')])
+    await runEngine(run.engine, ['kill', '--signal', signal, componentName(run, 'workload')])
     return true
   } catch {
     return false
   }
 }
 
-async function rest(waitMs: number, signal: AbortSignal): Promise<void> {
-  await pause(waitMs, undefined, { signal }).catch(() => undefined)
+async function pause(waitMs: number, signal: AbortSignal): Promise<void> {
+  await sleep(waitMs, undefined, { signal }).catch(() => undefined)
 }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { ANTHROPIC_VARIABLES } from '../../core/model-variables.ts'
+import { ANTHROPIC_VARIABLES } from '../../core/secrets/model-variables.ts'
 import { readSettings, sourceOf } from '../../lib/settings.ts'
 import { RUNTIME_SETTINGS } from '../settings.ts'
-import { credentialsOf } from './credentials.ts'
+import { resolveClaudeCredentials } from './credentials.ts'
 
 const OF_INSTANCE = {
   ANTHROPIC_BASE_URL: 'https://instance.example',
@@ -16,7 +16,7 @@ const settings = readSettings(RUNTIME_SETTINGS, [
 
 suite('the credentials of a run', () => {
   test('are the instance’s if no secret is among them', () => {
-    assert.deepEqual(credentialsOf(settings, { env: { OPENAI_API_KEY: 'x' } }), {
+    assert.deepEqual(resolveClaudeCredentials(settings, { env: { OPENAI_API_KEY: 'x' } }), {
       env: OF_INSTANCE,
       model: 'instance-model',
       endpoint: { host: 'instance.example', port: 443, mayBePrivate: true },
@@ -25,22 +25,28 @@ suite('the credentials of a run', () => {
 
   for (const name of ANTHROPIC_VARIABLES)
     test(`are none of the instance’s if ${name} is a secret`, () => {
-      const { env, model, endpoint } = credentialsOf(settings, { env: { [name]: 'own' } })
+      const { env, model, endpoint } = resolveClaudeCredentials(settings, { env: { [name]: 'own' } })
       assert.deepEqual([env, model], [{}, undefined])
       assert.notEqual(endpoint?.host, 'instance.example')
     })
 
   test('that could not be read are not replaced by the instance’s', () => {
-    const { env, model } = credentialsOf(settings, { env: { ANTHROPIC_API_KEY: '' } })
+    const { env, model } = resolveClaudeCredentials(settings, { env: { ANTHROPIC_API_KEY: '' } })
     assert.deepEqual([env, model], [{}, undefined])
   })
 
   test('name the endpoint that the run may reach, which may be private unless a person has set it', () => {
     const own = { ANTHROPIC_BASE_URL: 'http://10.0.0.1:8000' }
     const endpoint = { host: '10.0.0.1', port: 8000 }
-    assert.deepEqual(credentialsOf(settings, { env: own }).endpoint, { ...endpoint, mayBePrivate: true })
+    assert.deepEqual(resolveClaudeCredentials(settings, { env: own }).endpoint, { ...endpoint, mayBePrivate: true })
     const personal = new Set(['ANTHROPIC_BASE_URL'])
-    assert.deepEqual(credentialsOf(settings, { env: own, personal }).endpoint, { ...endpoint, mayBePrivate: false })
-    assert.equal(credentialsOf(settings, { env: { ANTHROPIC_API_KEY: 'x' } }).endpoint?.host, 'api.anthropic.com')
+    assert.deepEqual(resolveClaudeCredentials(settings, { env: own, personal }).endpoint, {
+      ...endpoint,
+      mayBePrivate: false,
+    })
+    assert.equal(
+      resolveClaudeCredentials(settings, { env: { ANTHROPIC_API_KEY: 'x' } }).endpoint?.host,
+      'api.anthropic.com',
+    )
   })
 })

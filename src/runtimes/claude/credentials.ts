@@ -1,7 +1,7 @@
 // Which endpoint, key and model a run of the runtime claude uses: its own, from secrets, or else the instance's.
 
-import { endpointOf, type ModelEndpoint } from '../../cell/network.ts'
-import { ANTHROPIC_VARIABLES, hasOwnEndpoint } from '../../core/model-variables.ts'
+import { type ModelAddress, modelAddressOf } from '../../cell/network.ts'
+import { ANTHROPIC_VARIABLES, hasOwnEndpoint } from '../../core/secrets/model-variables.ts'
 import type { Job } from '../runtime.ts'
 import { ANTHROPIC_PUBLIC_URL, type RuntimeSettings } from '../settings.ts'
 
@@ -11,19 +11,22 @@ export interface ClaudeCredentials {
   /** Given by flag. With its own endpoint, a run has it from the secret ANTHROPIC_MODEL or the client's default. */
   readonly model?: string | undefined
   /** Where the client finds its model. */
-  readonly endpoint?: ModelEndpoint | undefined
+  readonly endpoint?: ModelAddress | undefined
 }
 
-export function credentialsOf(settings: RuntimeSettings, job: Pick<Job, 'env' | 'personal'>): ClaudeCredentials {
+export function resolveClaudeCredentials(
+  settings: RuntimeSettings,
+  job: Pick<Job, 'env' | 'personal'>,
+): ClaudeCredentials {
   const { env, personal } = job
   if (hasOwnEndpoint(env, ANTHROPIC_VARIABLES)) {
     const mayBePrivate = !personal?.has('ANTHROPIC_BASE_URL')
-    return { env: {}, endpoint: endpointOf(env.ANTHROPIC_BASE_URL ?? ANTHROPIC_PUBLIC_URL, mayBePrivate) }
+    return { env: {}, endpoint: modelAddressOf(env.ANTHROPIC_BASE_URL ?? ANTHROPIC_PUBLIC_URL, mayBePrivate) }
   }
   const { ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, CLAUDE_CODE_OAUTH_TOKEN, AGENT_MODEL: model } = settings
   return {
     env: { ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, CLAUDE_CODE_OAUTH_TOKEN },
     model,
-    endpoint: endpointOf(ANTHROPIC_BASE_URL ?? ANTHROPIC_PUBLIC_URL),
+    endpoint: modelAddressOf(ANTHROPIC_BASE_URL ?? ANTHROPIC_PUBLIC_URL),
   }
 }

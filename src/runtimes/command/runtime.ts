@@ -1,19 +1,19 @@
 // Any program as an agent: the prompt on its stdin, the socket and the turn in its environment, its stdout is the result.
-import { steeredVariables } from '../../core/model-variables.ts'
-import { mustHaveSucceeded, runProcess } from '../process.ts'
+import { variablesForEndpoint } from '../../core/secrets/model-variables.ts'
+import { mustHaveSucceeded, runAgentProgram } from '../agent-process.ts'
 import { type Job, RunFault, type Runtime } from '../runtime.ts'
-import type { Setup } from '../setup.ts'
+import type { RuntimeContext } from '../runtime-context.ts'
 
 /** More than this is no message any more; the log has all of it. */
 const RESULT_MAX = 1_048_576
 
-export async function openCommand(setup: Setup): Promise<Runtime> {
+export async function openRuntime(setup: RuntimeContext): Promise<Runtime> {
   return {
     name: 'command',
     run: async (given) => {
-      const job = { ...given, env: steeredVariables(given.env, given.personal, MODEL_URLS) }
+      const job = { ...given, env: variablesForEndpoint(given.env, given.personal, MODEL_URLS) }
       let result = ''
-      const exit = await runProcess(setup, job, {
+      const exit = await runAgentProgram(setup, job, {
         argv: argvOf(job, setup.settings.AGENT_COMMAND),
         input: job.prompt,
         onText: (text) => {

@@ -1,14 +1,15 @@
 // The process of the demo. It waits for turns: one line of JSON in, one line out, for as long as somebody holds its input.
+import { flushCompileCache } from 'node:module'
 import { refuse } from '../../lib/refusal.ts'
-import { Lines } from '../lines.ts'
-import type { Task } from './task.ts'
-import { runTask } from './turn.ts'
+import { TextLineSplitter } from '../text-line-splitter.ts'
+import type { DemoTask } from './task.ts'
+import { runDemoTask } from './turn.ts'
 
 becomeUser(process.argv[2])
 
-const lines = new Lines((line) => {
-  const task: Task = JSON.parse(line)
-  void runTask(task).then((outcome) => process.stdout.write(`${JSON.stringify({ outcome })}\n`))
+const lines = new TextLineSplitter((line) => {
+  const task: DemoTask = JSON.parse(line)
+  void runDemoTask(task).then((outcome) => process.stdout.write(`${JSON.stringify({ outcome })}\n`))
 })
 process.stdin.setEncoding('utf8')
 process.stdin.on('data', (text: string) => lines.push(text))
@@ -17,6 +18,8 @@ process.stdin.on('end', () => process.exit(0))
 /** Gives up being root, for good. */
 function becomeUser(uid: string | undefined): void {
   if (uid === undefined) return
+  // Only the user of svc can write the cache.
+  flushCompileCache()
   process.setgroups?.([])
   process.setgid?.(Number(uid))
   process.setuid?.(Number(uid))

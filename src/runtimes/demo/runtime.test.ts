@@ -2,20 +2,27 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { fault, openRuntime } from '../../../test/support/runtimes.ts'
-import { type FakeTool, heard, ToolRefusal, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
+import { isRunFault, openRuntime } from '../../../test/support/runtimes.ts'
+import {
+  type FakeTool,
+  messagesOf,
+  PassingToolRefusal,
+  ToolRefusal,
+  type ToolSocket,
+  toolSocket,
+} from '../../../test/support/tool-socket.ts'
 import { until } from '../../../test/support/until.ts'
-import type { Job, Ran, Runtime } from '../runtime.ts'
+import type { AgentRunResult, Job, Runtime } from '../runtime.ts'
 
 interface Demo extends ToolSocket {
   runtime: Runtime
-  tell(text: string, given?: Partial<Job>): Promise<Ran>
+  tell(text: string, given?: Partial<Job>): Promise<AgentRunResult>
 }
 
 async function demo(t: TestContext, tools?: Record<string, FakeTool>): Promise<Demo> {
   const socket = await toolSocket(t, tools)
   const runtime = await openRuntime(t, 'demo')
-  return { ...socket, runtime, tell: (text, given) => runtime.run(socket.job({ ...heard(text), ...given })) }
+  return { ...socket, runtime, tell: (text, given) => runtime.run(socket.job({ ...messagesOf(text), ...given })) }
 }
 
 test('the demo tells what arrived, by its socket, as the turn that it is', async (t) => {
@@ -56,9 +63,26 @@ test('a script that fails says so itself, and so does one that is wrong', async 
   assert.match(asked.at(-1) ?? '', /^submit_turn .*"error":"wait: /)
 })
 
+test('an answer that the store could not take for a moment ends the run, so that it is tried again', async (t) => {
+  let count = 0
+  const { tell, asked } = await demo(t, {
+    reply: () => {
+      if (++count === 2) throw new PassingToolRefusal('the store is busy')
+      return 'ok'
+    },
+  })
+  await assert.rejects(tell('/say one\n/say two\n/say three'), isRunFault('unavailable', /reply: the store is busy/))
+  assert.equal(count, 2)
+  await tell('/say one\n/say two\n/say three', { sentCount: 1 })
+  assert.deepEqual(
+    asked.map((each) => JSON.parse(each.slice('reply '.length)).text),
+    ['one', 'two', 'two', 'three'],
+  )
+})
+
 test('what an earlier try has said is not said again', async (t) => {
   const { tell, said } = await demo(t)
-  await tell('/status s\n/say a\n/say b\n/say c', { said: 2 })
+  await tell('/status s\n/say a\n/say b\n/say c', { sentCount: 2 })
   assert.deepEqual(said, ['c'])
 })
 
@@ -66,7 +90,7 @@ test('one process serves turn after turn, and a crash costs only its own turn', 
   const { tell, said, runtime } = await demo(t)
   await tell('/say one')
   await tell('/say two')
-  await assert.rejects(tell('/say three\n/crash'), fault('again', /ended before it was done/))
+  await assert.rejects(tell('/say three\n/crash'), isRunFault('again', /ended before it was done/))
   await tell('/say four')
   assert.deepEqual(said, ['one', 'two', 'three', 'four'])
   assert.equal(runtime.name, 'demo')
@@ -87,30 +111,33 @@ test('a turn that is stopped stops, with its process', async (t) => {
   const running = tell('/say a\n/wait 50s\n/say b', { signal: stop.signal })
   await until(() => said.length > 0)
   stop.abort()
-  await assert.rejects(running, fault('again', /stopped/))
+  await assert.rejects(running, isRunFault('again', /stopped/))
   await tell('/say after')
   assert.deepEqual(said, ['a', 'after'])
 })
 
 test('a turn that hangs is noticed before its time is over; one whose time is over is ended', async (t) => {
   const { tell } = await demo(t)
-  await assert.rejects(tell('/hang', { hangMs: 100 }), fault('again', /no sign of life for 100ms/))
-  await assert.rejects(tell('/hang', { deadline: Date.now() + 100 }), fault('terminal', /time was over/))
+  await assert.rejects(tell('/hang', { hangMs: 100 }), isRunFault('again', /no sign of life for 100ms/))
+  await assert.rejects(tell('/hang', { deadline: Date.now() + 100 }), isRunFault('terminal', /time was over/))
 })
 
 test('a turn that uses its socket is not taken for dead', async (t) => {
   const { tell, said } = await demo(t)
   let looks = 0
   const seenAt = (): number => (++looks < 5 ? Date.now() : 0)
-  await assert.rejects(tell('/hang', { hangMs: 50, seenAt }), fault('again', /no sign of life/))
+  await assert.rejects(tell('/hang', { hangMs: 50, lastActivityAt: seenAt }), isRunFault('again', /no sign of life/))
   assert.equal(looks, 5)
   assert.deepEqual(said, [])
 })
 
 test('a socket that does not answer is nobody’s failure', async (t) => {
   const { runtime, job, tell, drop, said } = await demo(t, { leave: () => drop() })
-  await assert.rejects(runtime.run(job({ socket: '/nowhere/gated.sock' })), fault('unavailable', /does not answer/))
-  await assert.rejects(tell('/say a\n/tool leave\n/say b'), fault('unavailable', /closed/))
+  await assert.rejects(
+    runtime.run(job({ socket: '/nowhere/gated.sock' })),
+    isRunFault('unavailable', /does not answer/),
+  )
+  await assert.rejects(tell('/say a\n/tool leave\n/say b'), isRunFault('unavailable', /closed/))
   assert.deepEqual(said, ['a'])
 })
 

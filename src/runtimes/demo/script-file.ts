@@ -1,6 +1,6 @@
 // `demo.script` in the workspace: makes the demo say and do what the file says, for tests and for showing something.
 // `when <words>` starts a part for messages that hold these words; what stands before the first is for all others.
-import { readScript, type Step } from './script.ts'
+import { parseScript, type ScriptStep } from './script.ts'
 
 interface Part {
   /** In small letters; absent for what fits everything. */
@@ -9,13 +9,13 @@ interface Part {
 }
 
 /** The steps for this message, a sentence about what is wrong, or nothing where the file has no word about it. */
-export function scriptFor(text: string, said: string): readonly Step[] | string | undefined {
-  const fitting = fittingPart(text, said)
+export function scriptForMessage(text: string, said: string): readonly ScriptStep[] | string | undefined {
+  const fitting = findSection(text, said)
   if (!fitting || fitting.lines.length === 0) return undefined
-  return readScript(fitting.lines.join('\n')) ?? 'demo.script has a line that is no step of a script'
+  return parseScript(fitting.lines.join('\n')) ?? 'demo.script has a line that is no step of a script'
 }
 
-export function fittingPart(text: string, said: string): Part | undefined {
+export function findSection(text: string, said: string): Part | undefined {
   const parts: Part[] = [{ lines: [] }]
   for (const line of text.split(/\r?\n/)) {
     const words = /^when (.+)$/.exec(line)?.[1]

@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { readScript } from './script.ts'
+import { parseScript } from './script.ts'
 
 suite('the script of the demo', () => {
   test('is a message whose every line starts with one of its words', () => {
-    assert.deepEqual(readScript('/status thinking\n\n/wait 1.5s\r\n/say  hello there \n/fail no'), [
+    assert.deepEqual(parseScript('/status thinking\n\n/wait 1.5s\r\n/say  hello there \n/fail no'), [
       { do: 'status', text: 'thinking' },
       { do: 'wait', ms: 1500 },
       { do: 'say', text: 'hello there' },
       { do: 'fail', text: 'no' },
     ])
     assert.deepEqual(
-      readScript('/count 3'),
+      parseScript('/count 3'),
       [1, 2, 3].map((at) => ({ do: 'say', text: `${at}` })),
     )
-    assert.deepEqual(readScript('/fail'), [{ do: 'fail', text: 'it was told to fail' }])
-    assert.deepEqual(readScript('/silent'), [])
-    assert.deepEqual(readScript('/tool a.b {"c": [1]}\n/tool d\n/crash\n/hang\n/result r'), [
+    assert.deepEqual(parseScript('/fail'), [{ do: 'fail', text: 'it was told to fail' }])
+    assert.deepEqual(parseScript('/silent'), [])
+    assert.deepEqual(parseScript('/tool a.b {"c": [1]}\n/tool d\n/crash\n/hang\n/result r'), [
       { do: 'tool', name: 'a.b', args: { c: [1] } },
       { do: 'tool', name: 'd', args: {} },
       { do: 'crash' },
@@ -28,7 +28,7 @@ suite('the script of the demo', () => {
 
   test('anything else is no script', () => {
     for (const text of ['', ' ', 'hello', '/hello', '/say a\nhello', ' /say a', '/sayings', '/', '//say'])
-      assert.equal(readScript(text), undefined, text)
+      assert.equal(parseScript(text), undefined, text)
   })
 
   test('what is wrong with a line is a sentence', () => {
@@ -48,14 +48,14 @@ suite('the script of the demo', () => {
       '/tool a {',
       '/result',
     ])
-      assert.equal(typeof readScript(text), 'string', text)
-    assert.equal(typeof readScript(Array(2001).fill('/say a').join('\n')), 'string')
+      assert.equal(typeof parseScript(text), 'string', text)
+    assert.equal(typeof parseScript(Array(2001).fill('/say a').join('\n')), 'string')
   })
 
   test('counting gives as many messages as asked for, none longer than asked for', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 3000 }), (count, max) => {
-        const steps = readScript(`/count ${count} ${max}`)
+        const steps = parseScript(`/count ${count} ${max}`)
         assert.ok(Array.isArray(steps))
         assert.equal(steps.length, count)
         for (const [at, step] of steps.entries()) {
@@ -75,7 +75,7 @@ suite('the script of the demo', () => {
     )
     fc.assert(
       fc.property(fc.array(line), (lines) => {
-        const read = readScript(lines.join('\n'))
+        const read = parseScript(lines.join('\n'))
         assert.ok(read === undefined || typeof read === 'string' || (Array.isArray(read) && read.length <= 2000))
       }),
     )

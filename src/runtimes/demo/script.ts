@@ -1,8 +1,8 @@
 // What the demo is told to do: a message of lines that each start with a slash.
-import { readDuration } from '../../lib/duration.ts'
-import { tryJson } from '../../lib/json.ts'
+import { readDuration } from '../../lib/text/duration.ts'
+import { tryParseJson } from '../../lib/text/json.ts'
 
-export type Step =
+export type ScriptStep =
   | { readonly do: 'say' | 'status' | 'fail' | 'result'; readonly text: string }
   | { readonly do: 'wait'; readonly ms: number }
   | { readonly do: 'tool'; readonly name: string; readonly args: Readonly<Record<string, unknown>> }
@@ -14,10 +14,10 @@ const WAIT_MAX_MS = 60_000
 const LINE = /^\/(say|status|wait|count|fail|silent|result|tool|crash|hang)\b/
 
 /** The steps, or what is wrong with a line; nothing where it is no script. */
-export function readScript(text: string): readonly Step[] | string | undefined {
+export function parseScript(text: string): readonly ScriptStep[] | string | undefined {
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '')
   if (lines.length === 0 || !lines.every((line) => LINE.test(line))) return undefined
-  const steps: Step[] = []
+  const steps: ScriptStep[] = []
   for (const line of lines) {
     const [, word = '', rest = ''] = /^\/(\w+)\s*(.*)$/s.exec(line) ?? []
     const read = readLine(word, rest.trim())
@@ -27,7 +27,7 @@ export function readScript(text: string): readonly Step[] | string | undefined {
   return steps.length > FRAMES_MAX ? `a script has at most ${FRAMES_MAX} steps` : steps
 }
 
-function readLine(word: string, rest: string): readonly Step[] | string {
+function readLine(word: string, rest: string): readonly ScriptStep[] | string {
   switch (word) {
     case 'say':
     case 'status':
@@ -52,17 +52,17 @@ function readLine(word: string, rest: string): readonly Step[] | string {
 }
 
 /** `/tool find_messages {"query": "tea"}`: calls it, and says what it answers. */
-function toolStep(rest: string): readonly Step[] | string {
+function toolStep(rest: string): readonly ScriptStep[] | string {
   const [, name = '', json = ''] = /^([a-z_][\w.]*)\s*(.*)$/is.exec(rest) ?? []
   if (name === '') return 'which?'
-  const args = tryJson(json || '{}')
+  const args = tryParseJson(json || '{}')
   if (typeof args === 'object' && args !== null && !Array.isArray(args))
     return [{ do: 'tool', name, args: { ...args } }]
   return `what follows ${name} must be a JSON object`
 }
 
 /** `/count 500 2000`: so many messages, of lengths up to so many characters, the same each time. */
-function countSteps(rest: string): readonly Step[] | string {
+function countSteps(rest: string): readonly ScriptStep[] | string {
   const [, frames = '', bytes = '0'] = /^(\d{1,4})(?: (\d{1,5}))?$/.exec(rest) ?? []
   const [count, max] = [Number(frames), Number(bytes)]
   if (frames === '' || count > FRAMES_MAX || max > BYTES_MAX)

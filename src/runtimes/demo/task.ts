@@ -1,7 +1,7 @@
 // What the process of the demo is told of a turn, as one line of JSON.
-import type { Heard } from '../runtime.ts'
+import type { TurnMessage } from '../runtime.ts'
 
-export interface Task {
+export interface DemoTask {
   readonly turn: { readonly id: string; readonly fence: number }
   readonly socket: string
   /** The text of `demo.script` in the workspace. */
@@ -10,8 +10,8 @@ export interface Task {
   readonly jid: string
   readonly sender: string
   readonly session: string
-  readonly messages: readonly Heard[]
-  readonly said: number
+  readonly messages: readonly TurnMessage[]
+  readonly sentCount: number
   readonly moneyCents?: number | undefined
   /** Milliseconds since 1970, by the clock of the service. */
   readonly now: number

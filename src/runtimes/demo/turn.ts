@@ -1,23 +1,23 @@
 // One turn of the demo, in its own process: it reads what was said, and answers by the tools of its folder's socket.
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Ran } from '../runtime.ts'
+import type { AgentRunResult } from '../runtime.ts'
 import { RpcFault, SocketClient, SocketFault } from '../socket-client.ts'
-import type { Outcome } from '../warm-child.ts'
-import { answer } from './deeds.ts'
-import { readAsk } from './language.ts'
-import { readScript, type Step } from './script.ts'
-import { scriptFor } from './script-file.ts'
-import type { Task } from './task.ts'
+import type { AgentOutcome } from '../warm-child.ts'
+import { answerMessage } from './actions.ts'
+import { parsePhrase } from './phrases.ts'
+import { parseScript, type ScriptStep } from './script.ts'
+import { scriptForMessage } from './script-file.ts'
+import type { DemoTask } from './task.ts'
 
-const SAYING = new Set(['post', 'reply', 'send', 'send_file', 'send_voice', 'quote', 'repost', 'forward'])
+const MESSAGE_TOOLS = new Set(['post', 'reply', 'send', 'send_file', 'send_voice', 'quote', 'repost', 'forward'])
 
-export async function runTask(task: Task): Promise<Outcome> {
+export async function runDemoTask(task: DemoTask): Promise<AgentOutcome> {
   let socket: SocketClient | undefined
   const said = task.messages.map(({ text }) => text).join('\n')
   try {
     socket = await SocketClient.open(task.socket, task.turn)
-    const script = scriptFor(task.script ?? '', said) ?? readScript(said)
-    return { sessionId: task.session, ...(await new Performance(socket, task).run(script)) }
+    const script = scriptForMessage(task.script ?? '', said) ?? parseScript(said)
+    return { sessionId: task.session, ...(await new DemoTurn(socket, task).run(script)) }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     return { fault: { kind: error instanceof SocketFault ? 'unavailable' : 'again', message } }
@@ -26,21 +26,21 @@ export async function runTask(task: Task): Promise<Outcome> {
   }
 }
 
-class Performance {
+class DemoTurn {
   readonly #socket: SocketClient
-  readonly #task: Task
+  readonly #task: DemoTask
   /** What an earlier try has said is not said again. */
   #skip: number
   /** What no tool would say: it is left to whoever waits for the end. */
   readonly #unsaid: string[] = []
 
-  constructor(socket: SocketClient, task: Task) {
+  constructor(socket: SocketClient, task: DemoTask) {
     this.#socket = socket
     this.#task = task
-    this.#skip = task.said
+    this.#skip = task.sentCount
   }
 
-  async run(script: ReturnType<typeof readScript>): Promise<Ran> {
+  async run(script: ReturnType<typeof parseScript>): Promise<AgentRunResult> {
     if (typeof script === 'string') await this.#fail(script)
     else if (script) await this.#perform(script)
     else await this.#answer()
@@ -48,27 +48,27 @@ class Performance {
   }
 
   async #answer(): Promise<void> {
-    const { messages, turn, said, jid, sender } = this.#task
+    const { messages, turn, sentCount, jid, sender } = this.#task
     // Where a word of that kind is no message of its own, and somebody waits for it.
-    const isWaitedFor = said === 0 && jid.startsWith('web:') && !sender.startsWith('timed')
+    const isWaitedFor = sentCount === 0 && jid.startsWith('web:') && !sender.startsWith('timed')
     if (isWaitedFor) await this.#socket.request('submit_status', { turn_id: turn.id, text: 'Reading your message' })
     for (const { text } of messages) {
       // What a task asks for apart from any chat is for an agent that knows its skills.
-      if (sender.startsWith('timed-isolated') && readAsk(text).ask === 'talk') continue
+      if (sender.startsWith('timed-isolated') && parsePhrase(text).ask === 'talk') continue
       if (this.#skip > 0) this.#skip--
       else {
-        const words = await answer(this.#socket, this.#task, text)
+        const words = await answerMessage(this.#socket, this.#task, text)
         if (words !== undefined) await this.#say(words)
       }
     }
   }
 
-  async #perform(steps: readonly Step[]): Promise<void> {
+  async #perform(steps: readonly ScriptStep[]): Promise<void> {
     for (const step of steps) if (!(await this.#step(step))) return
   }
 
   /** Whether it goes on. */
-  async #step(step: Step): Promise<boolean> {
+  async #step(step: ScriptStep): Promise<boolean> {
     const { id: turn_id } = this.#task.turn
     switch (step.do) {
       case 'say':
@@ -111,7 +111,7 @@ class Performance {
     })
     // Each step is said once: what a tool of this kind has said, it has said.
     if (isError) await this.#say(`refused: ${text}`)
-    else if (!SAYING.has(name)) await this.#say(text)
+    else if (!MESSAGE_TOOLS.has(name)) await this.#say(text)
   }
 
   async #say(text: string): Promise<void> {

@@ -1,24 +1,24 @@
 // One streamed answer of an OpenAI-compatible endpoint: asked for, read to its end, and asked for again where that may help.
 import { setTimeout as pause } from 'node:timers/promises'
-import { Lines } from '../lines.ts'
 import { RunFault } from '../runtime.ts'
-import { Assembly } from './assembly.ts'
+import { TextLineSplitter } from '../text-line-splitter.ts'
+import { CompletionAssembler } from './completion-assembler.ts'
 import { errorOf, isTooLong } from './provider-error.ts'
-import type { Endpoint } from './task.ts'
+import type { OpenaiEndpoint } from './task.ts'
 
-export interface ToolCall {
+export interface ModelToolCall {
   readonly id: string
   readonly type: 'function'
   readonly function: { readonly name: string; readonly arguments: string }
 }
 
-export type Message =
+export type CompletionMessage =
   | { readonly role: 'system' | 'user'; readonly content: string }
-  | { readonly role: 'assistant'; readonly content: string | null; readonly tool_calls?: readonly ToolCall[] }
+  | { readonly role: 'assistant'; readonly content: string | null; readonly tool_calls?: readonly ModelToolCall[] }
   | { readonly role: 'tool'; readonly tool_call_id: string; readonly content: string }
 
-export interface Question {
-  readonly messages: readonly Message[]
+export interface CompletionRequest {
+  readonly messages: readonly CompletionMessage[]
   readonly tools: readonly object[]
   /** The last round: it must answer in words. */
   readonly isLast: boolean
@@ -29,7 +29,7 @@ export interface Completion {
   readonly text: string
   /** `cut` by the model's limit, or the rest `withheld` by the provider's filter. */
   readonly end: 'whole' | 'cut' | 'withheld'
-  readonly calls: readonly ToolCall[]
+  readonly calls: readonly ModelToolCall[]
   readonly input: number
   readonly output: number
 }
@@ -41,7 +41,7 @@ const ERROR_MAX = 2000
 const BAD_REQUEST: ReadonlySet<number> = new Set([400, 413, 422])
 
 /** A try that may go better the next time. */
-class Hiccup extends Error {
+class RetryableError extends Error {
   readonly afterMs: number | undefined
 
   constructor(message: string, afterMs?: number) {
@@ -51,7 +51,7 @@ class Hiccup extends Error {
 }
 
 /** The endpoint does not take the request: the same one is refused again. */
-export class BadRequest extends RunFault {
+export class BadRequestFault extends RunFault {
   constructor(message: string) {
     super('terminal', message)
     this.name = 'BadRequest'
@@ -59,12 +59,16 @@ export class BadRequest extends RunFault {
 }
 
 /** `onSign` is called whenever something has come. */
-export async function complete(endpoint: Endpoint, question: Question, onSign: () => void): Promise<Completion> {
+export async function requestCompletion(
+  endpoint: OpenaiEndpoint,
+  question: CompletionRequest,
+  onSign: () => void,
+): Promise<Completion> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await attemptOne(endpoint, question, onSign)
     } catch (error) {
-      if (!(error instanceof Hiccup)) throw error
+      if (!(error instanceof RetryableError)) throw error
       if (attempt >= TRIES_MAX) throw new RunFault('again', error.message)
       process.stderr.write(`${error.message}; asking again\n`)
       await pause(Math.min(error.afterMs ?? FIRST_PAUSE_MS * 2 ** (attempt - 1), PAUSE_MAX_MS))
@@ -72,7 +76,11 @@ export async function complete(endpoint: Endpoint, question: Question, onSign: (
   }
 }
 
-async function attemptOne(endpoint: Endpoint, question: Question, onSign: () => void): Promise<Completion> {
+async function attemptOne(
+  endpoint: OpenaiEndpoint,
+  question: CompletionRequest,
+  onSign: () => void,
+): Promise<Completion> {
   const { baseUrl, apiKey, model } = endpoint
   const { messages, tools, isLast } = question
   let response: Response
@@ -93,7 +101,7 @@ async function attemptOne(endpoint: Endpoint, question: Question, onSign: () => 
       }),
     })
   } catch (error) {
-    throw new Hiccup(`the model's endpoint was not reached: ${causeOf(error)}`)
+    throw new RetryableError(`the model's endpoint was not reached: ${causeOf(error)}`)
   }
   onSign()
   if (!response.ok) return refused(response)
@@ -101,8 +109,8 @@ async function attemptOne(endpoint: Endpoint, question: Question, onSign: () => 
 }
 
 async function read(response: Response, onSign: () => void): Promise<Completion> {
-  const assembly = new Assembly()
-  const lines = new Lines((line) => {
+  const assembly = new CompletionAssembler()
+  const lines = new TextLineSplitter((line) => {
     const [, json = ''] = /^data: ?(.*)$/.exec(line) ?? []
     if (json !== '') assembly.push(json)
   })
@@ -117,11 +125,11 @@ async function read(response: Response, onSign: () => void): Promise<Completion>
       lines.end()
     }
   } catch (error) {
-    throw new Hiccup(`the model's answer broke off: ${causeOf(error)}`)
+    throw new RetryableError(`the model's answer broke off: ${causeOf(error)}`)
   }
   if (assembly.error && isTooLong(assembly.error)) throw tooLong()
-  if (assembly.error) throw new Hiccup(`the model failed: ${assembly.error.message}`)
-  if (!assembly.isDone) throw new Hiccup("the model's answer broke off")
+  if (assembly.error) throw new RetryableError(`the model failed: ${assembly.error.message}`)
+  if (!assembly.isDone) throw new RetryableError("the model's answer broke off")
   return assembly.completion()
 }
 
@@ -134,9 +142,9 @@ async function refused(response: Response): Promise<never> {
   if (status === 408 || status === 409 || status === 429 || status >= 500) {
     // Money that is used up does not come back by waiting.
     if (error.code === 'insufficient_quota') throw new RunFault('terminal', sentence)
-    throw new Hiccup(sentence, retryAfter(headers.get('retry-after')))
+    throw new RetryableError(sentence, retryAfter(headers.get('retry-after')))
   }
-  throw BAD_REQUEST.has(status) ? new BadRequest(sentence) : new RunFault('terminal', sentence)
+  throw BAD_REQUEST.has(status) ? new BadRequestFault(sentence) : new RunFault('terminal', sentence)
 }
 
 function tooLong(): RunFault {

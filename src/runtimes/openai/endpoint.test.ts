@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { fault } from '../../../test/support/runtimes.ts'
+import { isRunFault } from '../../../test/support/runtimes.ts'
 import { readSettings, sourceOf } from '../../lib/settings.ts'
 import { RUNTIME_SETTINGS } from '../settings.ts'
-import { endpointOf } from './endpoint.ts'
+import { resolveOpenaiEndpoint } from './endpoint.ts'
 
 const OF_INSTANCE = {
   OPENAI_BASE_URL: 'https://instance.example/v1',
@@ -13,7 +13,7 @@ const OF_INSTANCE = {
 
 function endpoint(env: Record<string, string>, config = {}, instance: Record<string, string> = OF_INSTANCE) {
   const settings = readSettings(RUNTIME_SETTINGS, [sourceOf('.env', new Map(Object.entries(instance)))])
-  const { baseUrl, model, apiKey } = endpointOf(settings, { env, config })
+  const { baseUrl, model, apiKey } = resolveOpenaiEndpoint(settings, { env, config })
   return [baseUrl, model, apiKey]
 }
 
@@ -27,7 +27,7 @@ suite('the endpoint of a run', () => {
     assert.deepEqual(endpoint(own, { model: 'm' }), ['https://api.openai.com/v1', 'm', 'own'])
     assert.throws(
       () => endpoint(own),
-      fault('terminal', /set the secret OPENAI_MODEL beside the other OPENAI_ secrets/),
+      isRunFault('terminal', /set the secret OPENAI_MODEL beside the other OPENAI_ secrets/),
     )
   })
 
@@ -36,12 +36,12 @@ suite('the endpoint of a run', () => {
     assert.deepEqual(endpoint(own), ['http://127.0.0.1:9/v1', 'own-model', undefined])
     assert.throws(
       () => endpoint({ ...own, OPENAI_BASE_URL: 'https://own.example/v1' }),
-      fault('terminal', /OPENAI_API_KEY is not set/),
+      isRunFault('terminal', /OPENAI_API_KEY is not set/),
     )
   })
 
   test('with a model of its own gets nothing of the instance', () => {
-    assert.throws(() => endpoint({ OPENAI_MODEL: 'own-model' }), fault('terminal', /OPENAI_API_KEY is not set/))
+    assert.throws(() => endpoint({ OPENAI_MODEL: 'own-model' }), isRunFault('terminal', /OPENAI_API_KEY is not set/))
   })
 
   test('takes the model that the group’s config names, whichever endpoint it is', () => {
@@ -51,12 +51,15 @@ suite('the endpoint of a run', () => {
 
   test('that could not be read is not replaced by another one', () => {
     const unreadable = { OPENAI_BASE_URL: '', OPENAI_API_KEY: 'own', OPENAI_MODEL: 'm' }
-    assert.throws(() => endpoint(unreadable), fault('terminal', /OPENAI_BASE_URL is no URL/))
-    assert.throws(() => endpoint({ OPENAI_API_KEY: '', OPENAI_MODEL: 'm' }), fault('terminal', /OPENAI_API_KEY is not/))
+    assert.throws(() => endpoint(unreadable), isRunFault('terminal', /OPENAI_BASE_URL is no URL/))
+    assert.throws(
+      () => endpoint({ OPENAI_API_KEY: '', OPENAI_MODEL: 'm' }),
+      isRunFault('terminal', /OPENAI_API_KEY is not/),
+    )
   })
 
   test('must be an HTTP URL', () => {
     for (const url of ['nowhere', 'file:///etc/passwd', 'http://'])
-      assert.throws(() => endpoint({ OPENAI_BASE_URL: url, OPENAI_MODEL: 'm' }), fault('terminal', /is no URL/))
+      assert.throws(() => endpoint({ OPENAI_BASE_URL: url, OPENAI_MODEL: 'm' }), isRunFault('terminal', /is no URL/))
   })
 })

@@ -1,10 +1,13 @@
 // Which model endpoint a run of the runtime openai uses: its own, from secrets, or else the instance's. Never parts of both.
-import { hasOwnEndpoint, OPENAI_VARIABLES } from '../../core/model-variables.ts'
+import { hasOwnEndpoint, OPENAI_VARIABLES } from '../../core/secrets/model-variables.ts'
 import { type Job, RunFault } from '../runtime.ts'
 import { OPENAI_PUBLIC_URL, type RuntimeSettings } from '../settings.ts'
-import type { Endpoint } from './task.ts'
+import type { OpenaiEndpoint } from './task.ts'
 
-export function endpointOf(settings: RuntimeSettings, { env, config }: Pick<Job, 'env' | 'config'>): Endpoint {
+export function resolveOpenaiEndpoint(
+  settings: RuntimeSettings,
+  { env, config }: Pick<Job, 'env' | 'config'>,
+): OpenaiEndpoint {
   const isOwn = hasOwnEndpoint(env, OPENAI_VARIABLES)
   const source = isOwn ? env : settings
   const { OPENAI_BASE_URL: baseUrl = OPENAI_PUBLIC_URL, OPENAI_API_KEY: apiKey } = source

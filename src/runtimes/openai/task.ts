@@ -1,5 +1,5 @@
 // What the process of the runtime openai is told, as JSON on its stdin.
-export interface Task {
+export interface OpenaiTask {
   readonly turn: { readonly id: string; readonly fence: number }
   readonly socket: string
   /** Where its guides lie. */
@@ -10,11 +10,11 @@ export interface Task {
   readonly prompt: string
   readonly sessionId?: string | undefined
   readonly parentSessionId?: string | undefined
-  readonly endpoint: Endpoint
+  readonly endpoint: OpenaiEndpoint
   readonly moneyCents?: number | undefined
 }
 
-export interface Endpoint {
+export interface OpenaiEndpoint {
   readonly baseUrl: string
   readonly model: string
   readonly apiKey?: string | undefined

@@ -3,17 +3,17 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { RunFault } from '../runtime.ts'
-import type { Message } from './completion.ts'
-import type { Task } from './task.ts'
+import type { CompletionMessage } from './completion.ts'
+import type { OpenaiTask } from './task.ts'
 
 const CHARS_MAX = 400_000
 
 export interface Session {
   readonly id: string
-  readonly messages: readonly Message[]
+  readonly messages: readonly CompletionMessage[]
 }
 
-export async function openSession({ home, sessionId, parentSessionId }: Task): Promise<Session> {
+export async function openSession({ home, sessionId, parentSessionId }: OpenaiTask): Promise<Session> {
   if (sessionId !== undefined) {
     const messages = await readMessages(home, sessionId)
     if (!messages) throw new RunFault('session', 'its session is gone')
@@ -23,15 +23,15 @@ export async function openSession({ home, sessionId, parentSessionId }: Task): P
   return { id: randomUUID(), messages: inherited ?? [] }
 }
 
-export async function keepSession(home: string, { id, messages }: Session): Promise<void> {
+export async function saveSession(home: string, { id, messages }: Session): Promise<void> {
   const folder = join(home, '.svc', 'sessions')
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const path = join(folder, `${id}.json`)
-  await writeFile(`${path}.new`, JSON.stringify({ messages: trimmed(messages) }), { mode: 0o600 })
+  await writeFile(`${path}.new`, JSON.stringify({ messages: trimMessages(messages) }), { mode: 0o600 })
   await rename(`${path}.new`, path)
 }
 
-async function readMessages(home: string, id: string): Promise<readonly Message[] | undefined> {
+async function readMessages(home: string, id: string): Promise<readonly CompletionMessage[] | undefined> {
   if (!/^[A-Za-z0-9-]{1,64}$/.test(id)) return undefined
   try {
     const { messages } = JSON.parse(await readFile(join(home, '.svc', 'sessions', `${id}.json`), 'utf8'))
@@ -42,7 +42,7 @@ async function readMessages(home: string, id: string): Promise<readonly Message[
 }
 
 /** Whole turns go, from the oldest on: a tool's answer without its question is refused by most endpoints. */
-export function trimmed(messages: readonly Message[], max = CHARS_MAX): readonly Message[] {
+export function trimMessages(messages: readonly CompletionMessage[], max = CHARS_MAX): readonly CompletionMessage[] {
   let size = messages.reduce((sum, message) => sum + JSON.stringify(message).length, 0)
   let from = 0
   while (size > max) {

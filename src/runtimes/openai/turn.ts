@@ -2,13 +2,20 @@
 // again until it has an answer.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Used, wholeCents } from '../cost.ts'
+import { type ModelUsage, toWholeCents } from '../cost.ts'
 import { RunFault } from '../runtime.ts'
-import { RpcFault, SocketClient, SocketFault, type ToolShown } from '../socket-client.ts'
-import type { Outcome } from '../warm-child.ts'
-import { BadRequest, type Completion, complete, type Message, type Question, type ToolCall } from './completion.ts'
-import type { Task } from './task.ts'
-import { keepSession, openSession } from './transcript.ts'
+import { type ListedTool, RpcFault, SocketClient, SocketFault } from '../socket-client.ts'
+import type { AgentOutcome } from '../warm-child.ts'
+import {
+  BadRequestFault,
+  type Completion,
+  type CompletionMessage,
+  type CompletionRequest,
+  type ModelToolCall,
+  requestCompletion,
+} from './completion.ts'
+import type { OpenaiTask } from './task.ts'
+import { openSession, saveSession } from './transcript.ts'
 
 /** Rounds of tools in one turn. */
 const ROUNDS_MAX = 24
@@ -23,12 +30,12 @@ const ENDINGS = {
   withheld: '(The provider of the model withheld the rest of the answer.)',
 } as const
 
-export async function runTask(task: Task): Promise<Outcome> {
+export async function runOpenaiTask(task: OpenaiTask): Promise<AgentOutcome> {
   let socket: SocketClient | undefined
-  const spending = new Spending(task)
+  const spending = new CostMeter(task)
   try {
     socket = await SocketClient.open(task.socket, task.turn)
-    return { ...(await converse(socket, task, spending)), models: spending.models }
+    return { ...(await runToolLoop(socket, task, spending)), models: spending.models }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     const kind = error instanceof RunFault ? error.kind : error instanceof SocketFault ? 'unavailable' : 'again'
@@ -39,27 +46,28 @@ export async function runTask(task: Task): Promise<Outcome> {
   }
 }
 
-async function converse(socket: SocketClient, task: Task, spending: Spending): Promise<Outcome> {
+async function runToolLoop(socket: SocketClient, task: OpenaiTask, spending: CostMeter): Promise<AgentOutcome> {
   const session = await openSession(task)
   const tools = toolsOf(await socket.tools())
-  const system: Message = { role: 'system', content: await guideOf(task) }
-  const prompt: Message = { role: 'user', content: task.prompt }
-  const messages: Message[] = [...session.messages, prompt]
-  const ask = async (question: Question): Promise<Completion> => {
-    const completion = await complete(task.endpoint, question, signOfLife)
+  const system: CompletionMessage = { role: 'system', content: await guideOf(task) }
+  const prompt: CompletionMessage = { role: 'user', content: task.prompt }
+  const messages: CompletionMessage[] = [...session.messages, prompt]
+  const printHeartbeat = createHeartbeat()
+  const ask = async (question: CompletionRequest): Promise<Completion> => {
+    const completion = await requestCompletion(task.endpoint, question, printHeartbeat)
     spending.add(completion.input, completion.output)
     return completion
   }
-  const fresh: Question = { messages: [system, prompt], tools: tools.shown, isLast: false }
+  const fresh: CompletionRequest = { messages: [system, prompt], tools: tools.shown, isLast: false }
   for (let round = 1; ; round++) {
     const isLast = round >= ROUNDS_MAX
-    const question: Question = { messages: [system, ...messages], tools: tools.shown, isLast }
+    const question: CompletionRequest = { messages: [system, ...messages], tools: tools.shown, isLast }
     const { text, calls, end } = await ask(question).catch((error) =>
       session.messages.length === 0 ? failFresh(error) : failOld(error, () => ask(fresh)),
     )
     if (calls.length === 0 || isLast) {
       messages.push({ role: 'assistant', content: text })
-      await keepSession(task.home, { id: session.id, messages })
+      await saveSession(task.home, { id: session.id, messages })
       return { result: end === 'whole' ? text : `${text}\n\n${ENDINGS[end]}`.trim(), sessionId: session.id }
     }
     messages.push({ role: 'assistant', content: text === '' ? null : text, tool_calls: calls.map(withObject) })
@@ -70,7 +78,7 @@ async function converse(socket: SocketClient, task: Task, spending: Spending): P
         : await useTool(socket, tools.names, call)
       messages.push({ role: 'tool', tool_call_id: call.id, content })
     }
-    spending.mustHaveMore()
+    spending.mustBeWithinBudget()
   }
 }
 
@@ -86,7 +94,7 @@ function failFresh(error: unknown): never {
  * if the endpoint answers without it: otherwise a mistake in the settings would end every session.
  */
 async function failOld(error: unknown, askFresh: () => Promise<Completion>): Promise<never> {
-  if (!(error instanceof BadRequest)) throw error
+  if (!(error instanceof BadRequestFault)) throw error
   try {
     await askFresh()
   } catch (second) {
@@ -97,11 +105,11 @@ async function failOld(error: unknown, askFresh: () => Promise<Completion>): Pro
 }
 
 /** Endpoints refuse every later question of a session whose calls have arguments that are not a JSON object. */
-function withObject(call: ToolCall): ToolCall {
+function withObject(call: ModelToolCall): ModelToolCall {
   return argumentsOf(call) ? call : { ...call, function: { ...call.function, arguments: '{}' } }
 }
 
-function argumentsOf({ function: { arguments: json } }: ToolCall): Record<string, unknown> | undefined {
+function argumentsOf({ function: { arguments: json } }: ModelToolCall): Record<string, unknown> | undefined {
   try {
     const args: unknown = JSON.parse(json)
     return typeof args === 'object' && args !== null && !Array.isArray(args) ? { ...args } : undefined
@@ -111,7 +119,7 @@ function argumentsOf({ function: { arguments: json } }: ToolCall): Record<string
 }
 
 /** What a tool refuses is told to the model, which may know another way. */
-async function useTool(socket: SocketClient, names: ReadonlyMap<string, string>, call: ToolCall): Promise<string> {
+async function useTool(socket: SocketClient, names: ReadonlyMap<string, string>, call: ModelToolCall): Promise<string> {
   const { name } = call.function
   process.stderr.write(`tool ${name}\n`)
   const args = argumentsOf(call)
@@ -126,7 +134,7 @@ async function useTool(socket: SocketClient, names: ReadonlyMap<string, string>,
 }
 
 /** Endpoints take no dot in the name of a function. */
-function toolsOf(tools: readonly ToolShown[]): { shown: readonly object[]; names: ReadonlyMap<string, string> } {
+function toolsOf(tools: readonly ListedTool[]): { shown: readonly object[]; names: ReadonlyMap<string, string> } {
   const names = new Map(tools.map(({ name }) => [name.replace(/[^A-Za-z0-9_-]/g, '__').slice(0, 64), name]))
   const shown = [...names].map(([shownAs, name]) => {
     const { description = '', inputSchema = { type: 'object', properties: {} } } =
@@ -136,7 +144,7 @@ function toolsOf(tools: readonly ToolShown[]): { shown: readonly object[]; names
   return { shown, names }
 }
 
-async function guideOf({ workspace, folder }: Task): Promise<string> {
+async function guideOf({ workspace, folder }: OpenaiTask): Promise<string> {
   const guides = [
     `You are the agent of the folder ${folder}. What you answer is said in the chat, unless you have said something there yourself by a tool.`,
   ]
@@ -147,21 +155,22 @@ async function guideOf({ workspace, folder }: Task): Promise<string> {
   return guides.join('\n\n')
 }
 
-let lastSign = 0
-
-/** Whoever watches sees only what is printed. */
-function signOfLife(): void {
-  const now = performance.now()
-  if (now - lastSign < SIGN_MS) return
-  lastSign = now
-  process.stderr.write('the model answers\n')
+/** Prints at most once per interval: runed sees only what a run prints, and ends a silent one. */
+function createHeartbeat(): () => void {
+  let lastMs = 0
+  return () => {
+    const now = performance.now()
+    if (now - lastMs < SIGN_MS) return
+    lastMs = now
+    process.stderr.write('the model answers\n')
+  }
 }
 
-class Spending {
-  readonly #task: Task
-  #used: Used
+class CostMeter {
+  readonly #task: OpenaiTask
+  #used: ModelUsage
 
-  constructor(task: Task) {
+  constructor(task: OpenaiTask) {
     this.#task = task
     this.#used = { model: task.endpoint.model, input: 0, output: 0, cents: 0 }
   }
@@ -178,12 +187,12 @@ class Spending {
     }
   }
 
-  get models(): Outcome['models'] {
-    return this.#used.input + this.#used.output > 0 ? wholeCents([this.#used]) : []
+  get models(): AgentOutcome['models'] {
+    return this.#used.input + this.#used.output > 0 ? toWholeCents([this.#used]) : []
   }
 
   /** Between two rounds: a round that has begun cannot be taken back. */
-  mustHaveMore(): void {
+  mustBeWithinBudget(): void {
     const { moneyCents } = this.#task
     if (moneyCents !== undefined && this.#used.cents >= moneyCents && this.#used.cents > 0)
       throw new RunFault('terminal', 'it has used up the money that it had', [], 'overBudget')

@@ -1,27 +1,25 @@
 // One connection to a SQLite file: node:sqlite with the settings that durability rests on.
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
-import type { Kysely, QueryResult } from 'kysely'
 import { refuse } from '../../lib/refusal.ts'
-import type { Counted, Value } from '../engine.ts'
-import type { Connected } from '../running.ts'
-import { outsideQuotes } from '../statement.ts'
-import { answered, fault, isBusy, primaryCode, READ_ONLY } from './faults.ts'
+import type { QueryResult, RunResult, Value } from '../engine.ts'
+import type { TransactionConnection } from '../running-transaction.ts'
+import { replaceOutsideQuotes } from '../statement.ts'
+import { isBusy, primaryCode, READ_ONLY, translateSqliteError, withSqliteErrors } from './errors.ts'
+import { FileIdentity } from './file-identity.ts'
 
 /** Long enough to step over another process's commit, short enough not to hold the event loop. */
-export const BUSY_MS = 5
+export const CONNECTION_BUSY_MS = 5
 const STATEMENTS_KEPT = 500
-const LOG_KEPT_BYTES = 64 * 1024 * 1024
-/** As many pages as SQLite itself lets the log have before it brings them into the file. */
-const LOG_PAGES = 1000
+const LOG_KEPT_BYTES = 32 * 1024 * 1024
 
 /** What must hold on every connection: each is set, and read back. */
 const PRAGMAS: Readonly<Record<string, string | number>> = {
   journal_mode: 'wal',
   synchronous: 2,
   foreign_keys: 1,
-  busy_timeout: BUSY_MS,
+  busy_timeout: CONNECTION_BUSY_MS,
   journal_size_limit: LOG_KEPT_BYTES,
-  // By hand, see `shortenLog`.
+  // By hand, see wal-checkpointer.ts.
   wal_autocheckpoint: 0,
   temp_store: 2,
   trusted_schema: 0,
@@ -33,16 +31,21 @@ interface Prepared {
   readonly booleans: readonly string[]
 }
 
-export class Connection implements Connected {
+export class SqliteConnection implements TransactionConnection {
   readonly path: string
   readonly #db: DatabaseSync
   readonly #prepared = new Map<string, Prepared>()
+  readonly #file: FileIdentity
   #isReadOnly = false
 
   /** `path` is what sentences call the store, where it is made under another name first. */
   constructor(file: string, path = file) {
     this.path = path
-    this.#db = answered(path, () => new DatabaseSync(file, { timeout: BUSY_MS, enableForeignKeyConstraints: true }))
+    this.#db = withSqliteErrors(
+      path,
+      () => new DatabaseSync(file, { timeout: CONNECTION_BUSY_MS, enableForeignKeyConstraints: true }),
+    )
+    this.#file = new FileIdentity(file)
   }
 
   /** Sets what must hold and reads it back: a disk that cannot do WAL must not look as if it could. */
@@ -56,6 +59,16 @@ export class Connection implements Connected {
     }
   }
 
+  /** From now on a commit is in the log, but not yet on the disk: the caller syncs the log before it tells anybody. */
+  disableCommitSync(): void {
+    this.#db.exec('pragma synchronous = normal')
+  }
+
+  /** How many pages it may keep in memory: messages are filed all over the store, and with SQLite's own 2 MiB each is read again. */
+  keepPages(kib: number): void {
+    this.#db.exec(`pragma cache_size = -${kib}`)
+  }
+
   /** From now on nothing can be written here. */
   makeReadOnly(): void {
     this.#db.exec('pragma query_only = on')
@@ -63,7 +76,7 @@ export class Connection implements Connected {
   }
 
   pragma(name: string): unknown {
-    const row = this.#db.prepare(`pragma ${name}`).get()
+    const row = this.#prepare(`pragma ${name}`).statement.get()
     return row && Object.values(row)[0]
   }
 
@@ -71,42 +84,57 @@ export class Connection implements Connected {
     return this.#db.isTransaction
   }
 
-  /** A statement without parameters and without an answer. */
+  /** A statement without parameters and without an answer. A commit to a file that is not the store any more fails. */
   exec(sql: string): void {
     this.#prepare(sql).statement.run()
+    if (sql === 'commit' && !this.#isReadOnly) this.#file.mustBeUnchanged()
+  }
+
+  get pageBytes(): number {
+    return Number(this.pragma('page_size'))
+  }
+
+  /** How many pages are in the log, and how many of them have been brought into the file. */
+  get log(): { readonly pages: number; readonly checkpointed: number } {
+    return this.#checkpoint('noop')
   }
 
   /**
-   * After a commit: brings a long log into the file. SQLite would do it by itself, and keep to itself that it failed. But
-   * where two connections write, pages may have been brought over without a sync, for the next one to sync; when that
-   * fails, the disk has forgotten them and nobody writes them again. So a failure is thrown, and must end the process:
-   * whoever opens the store next begins with the whole log.
+   * Brings the log into the file. SQLite would do it by itself, and keep to itself that it failed. But where two connections
+   * write, pages may have been brought over without a sync, for the next one to sync; when that fails, the disk has forgotten
+   * them and they are not written again. So a failure is thrown, and must end the process: the next one that opens the store begins
+   * with the whole log.
    */
-  shortenLog(): void {
-    const { log, checkpointed } = this.#checkpoint('noop')
-    if (log - checkpointed >= LOG_PAGES) this.#checkpoint('passive')
+  checkpointWal(): void {
+    this.#checkpoint('passive')
   }
 
-  #checkpoint(how: 'noop' | 'passive'): { log: number; checkpointed: number } {
+  /** While no other connection writes: the next commit is at the beginning of the log again, unless a reader still uses it. */
+  restartWal(): void {
+    this.#checkpoint('restart')
+  }
+
+  #checkpoint(how: 'noop' | 'passive' | 'restart'): { pages: number; checkpointed: number } {
     const row = this.#prepare(`pragma wal_checkpoint(${how})`).statement.get()
-    return { log: Number(row?.log), checkpointed: Number(row?.checkpointed) }
+    return { pages: Number(row?.log), checkpointed: Number(row?.checkpointed) }
   }
 
-  query(sql: string, parameters: readonly unknown[]): QueryResult<unknown> {
+  query(sql: string, parameters: readonly unknown[]): QueryResult {
     const { statement, reads, booleans } = this.#prepare(sql)
     const bound = parameters.map(bindable)
     if (!reads) {
-      const { changes, lastInsertRowid } = statement.run(...bound)
-      return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
+      const { changes } = statement.run(...bound)
+      return { rows: [], changes: Number(changes) }
     }
-    const rows: Record<string, unknown>[] = statement.all(...bound)
+    // Numbers are not read as BigInt, so these are the types of a value.
+    const rows = statement.all(...bound) as Record<string, Value>[]
     for (const name of booleans) for (const row of rows) if (row[name] !== null) row[name] = row[name] === 1
-    return { rows, numAffectedRows: BigInt(rows.length) }
+    return { rows, changes: rows.length }
   }
 
-  each(sql: string, rows: readonly (readonly Value[])[]): readonly Counted[] {
+  runEach(sql: string, rows: readonly (readonly Value[])[]): readonly RunResult[] {
     const { statement } = this.#prepare(sql)
-    const counted: Counted[] = []
+    const counted: RunResult[] = []
     for (const row of rows) {
       const { changes, lastInsertRowid } = statement.run(...row.map(bindable))
       counted.push({ changes: Number(changes), last: Number(lastInsertRowid) })
@@ -116,15 +144,7 @@ export class Connection implements Connected {
 
   explain(error: unknown): unknown {
     if (this.#isReadOnly && primaryCode(error) === READ_ONLY) return new Error('a read tried to write')
-    return fault(this.path, error)
-  }
-
-  parts(kysely: typeof import('kysely')) {
-    return {
-      createAdapter: () => new kysely.SqliteAdapter(),
-      createIntrospector: (db: Kysely<unknown>) => new kysely.SqliteIntrospector(db),
-      createQueryCompiler: () => new kysely.SqliteQueryCompiler(),
-    }
+    return translateSqliteError(this.path, error)
   }
 
   close(): void {
@@ -135,7 +155,7 @@ export class Connection implements Connected {
   #prepare(sql: string): Prepared {
     const known = this.#prepared.get(sql)
     if (known) return known
-    const text = outsideQuotes(sql, (part) => part.replace(/\$(\d+)/g, '?$1'))
+    const text = replaceOutsideQuotes(sql, (part) => part.replace(/\$(\d+)/g, '?$1'))
     const statement = this.#db.prepare(text)
     // SQLite would run the first of several statements and say nothing of the others.
     if (/[^\s;]/.test(text.slice(statement.sourceSQL.length))) throw new Error(`more than one statement: ${sql}`)
@@ -153,8 +173,8 @@ export class Connection implements Connected {
 }
 
 /** Stands still while another process has the file to itself, which is for moments and only while it is opened. */
-export function openConnection(path: string, busyMs: number): Connection {
-  const connection = new Connection(path)
+export function openSqliteConnection(path: string, busyMs: number): SqliteConnection {
+  const connection = new SqliteConnection(path)
   const deadline = performance.now() + busyMs
   const cell = new Int32Array(new SharedArrayBuffer(4))
   for (;;) {
@@ -167,7 +187,7 @@ export function openConnection(path: string, busyMs: number): Connection {
         continue
       }
       connection.close()
-      throw fault(path, error)
+      throw translateSqliteError(path, error)
     }
   }
 }

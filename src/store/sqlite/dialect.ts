@@ -9,11 +9,12 @@ export const sqliteDialect: Dialect = {
   freshText: 'hex(randomblob(16))',
   clustered: ' without rowid',
   isRemote: false,
-  queueUp: () => undefined,
-  hint: undefined,
+  lockTableSql: () => undefined,
+  notifySql: undefined,
   onWrite: (table, set) =>
     ['insert', 'update', 'delete'].map(
       (event) => `create trigger ${table}_${event}_noted after ${event} on ${table} begin ${set}; end`,
     ),
+  onInsert: (table, name, then) => [`create trigger ${name} after insert on ${table} begin ${then}; end`],
   onDelete: (table, name, then) => [`create trigger ${name} after delete on ${table} begin ${then}; end`],
 }

@@ -1,12 +1,51 @@
+import assert from 'node:assert/strict'
 import { join } from 'node:path'
-import { suite } from 'node:test'
+import { suite, test } from 'node:test'
 import { tempDir } from '../../../test/support/temp.ts'
+import { until } from '../../../test/support/until.ts'
 import { engineContract } from '../engine.contract.ts'
+import { noteHandler } from '../lanes/notes.contract.ts'
 import { listenContract } from '../listen.contract.ts'
-import { prepare } from '../things.contract.ts'
+import { entries, prepare } from '../things.contract.ts'
 import { openSqlite } from './engine.ts'
 
 engineContract('SQLite', (t) => prepare(t, openSqlite({ path: join(tempDir(t), 'svc.db'), create: true })))
+
+suite('a lane that is always full on SQLite', () => {
+  test('lets every other transaction in after one batch at most', async (t) => {
+    const engine = await prepare(t, openSqlite({ path: join(tempDir(t), 'svc.db'), create: true }))
+    let batches = 0
+    const counted: typeof noteHandler = {
+      ...noteHandler,
+      run: (tx, dialect, items) => {
+        batches++
+        return noteHandler.run(tx, dialect, items)
+      },
+    }
+    const lane = engine.openLane(counted, { limits: { batchItems: 8, queueItems: 64, waitMs: 300_000 } })
+    let isOver = false
+    const flood = Array.from({ length: 64 }, async (_, at) => {
+      while (!isOver) await lane.push({ source: `${at % 3}`, text: `${at}`, bytes: 10 })
+    })
+    await until(() => batches > 10)
+    const waited: number[] = []
+    for (let turn = 0; turn < 100; turn++) {
+      // At any moment of the flood: just after a commit nothing is in the queue yet.
+      for (let step = 0; step < turn % 7; step++) await new Promise(setImmediate)
+      const before = batches
+      await engine.transaction(async (tx) => {
+        waited.push(batches - before)
+        await entries.insertReturning(tx, { name: `turn ${turn}` })
+      })
+    }
+    isOver = true
+    await Promise.all(flood)
+    await lane.close()
+    assert.ok(Math.max(...waited) <= 1, waited.join())
+    // The flood went on all the while: it comes between them as they come between its batches.
+    assert.ok(batches > 50, `${batches}`)
+  })
+})
 
 suite('listening on SQLite', () => {
   listenContract(async (t) => {

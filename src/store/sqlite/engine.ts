@@ -3,18 +3,26 @@ import { existsSync } from 'node:fs'
 import { setImmediate as immediate } from 'node:timers/promises'
 import { refuse } from '../../lib/refusal.ts'
 import type { Engine, Tx } from '../engine.ts'
-import { type Lane, type LaneOptions, QueuedLane, type Work } from '../lane.ts'
-import { Attendance, type Connected, mustBeOutside, RunningTx } from '../running.ts'
-import { type Connection, openConnection } from './connection.ts'
+import { TransactionWriteQueue } from '../lanes/deferred-work.ts'
+import { type Lane, type LaneHandler, type LaneOptions, QueuedLane } from '../lanes/lane.ts'
+import {
+  InFlightOperations,
+  mustNotBeInTransaction,
+  RunningTx,
+  type TransactionConnection,
+} from '../running-transaction.ts'
+import { openSqliteConnection, type SqliteConnection } from './connection.ts'
+import { DataVersionWatcher } from './data-version-watcher.ts'
 import { sqliteDialect } from './dialect.ts'
-import { fault } from './faults.ts'
-import { copyStore, makeStore, mustBeStore } from './file.ts'
-import { Thread } from './thread.ts'
+import { translateSqliteError } from './errors.ts'
+import { copyStore, makeStore, mustBeStore } from './store-file.ts'
+import { WalCheckpointer } from './wal-checkpointer.ts'
+import { WalSync } from './wal-sync.ts'
 import { Writer } from './writer.ts'
 
 const READERS = 4
+const CACHE_KIB = 32_768
 const TURN_MS = 10
-const LOOK_MS = 100
 /** Older ones may damage a file that two processes write (the race of a log that is begun anew). */
 const OLDEST_SQLITE = [3, 51, 3]
 
@@ -26,42 +34,52 @@ export interface SqliteOptions {
   busyMs?: number
   /** Tests: awaiting anything but the store inside a transaction is an error. */
   strict?: boolean
+  /** Tests: what syncs the log instead of the system. */
+  sync?: ((file: number) => Promise<void>) | undefined
 }
 
-export function openSqlite({ path, create = false, busyMs = 15_000, strict = false }: SqliteOptions): Engine {
+export function openSqlite({ path, create = false, busyMs = 15_000, strict = false, sync }: SqliteOptions): Engine {
   mustBeRecent(process.versions.sqlite ?? '')
   if (!existsSync(path)) {
     if (!create) refuse('not_found', `there is no store at ${path}`)
     makeStore(path)
   }
   mustBeStore(path)
-  return new SqliteEngine(openConnection(path, busyMs), { busyMs, strict })
+  return new SqliteEngine(openSqliteConnection(path, busyMs), { busyMs, strict, sync })
 }
 
 class SqliteEngine implements Engine {
   readonly dialect = sqliteDialect
   readonly #path: string
   readonly #busyMs: number
-  readonly #connection: Connection
+  readonly #connection: SqliteConnection
   readonly #writer: Writer
-  readonly #attendance = new Attendance()
-  readonly #idle: Connection[] = []
-  readonly #listening = new Set<() => void>()
-  readonly #waiting: PromiseWithResolvers<Connection>[] = []
+  readonly #log: WalCheckpointer
+  readonly #sync: WalSync
+  readonly #attendance = new InFlightOperations()
+  readonly #idle: SqliteConnection[] = []
+  readonly #waiting: PromiseWithResolvers<SqliteConnection>[] = []
   readonly #failure = Promise.withResolvers<unknown>()
+  #version: DataVersionWatcher | undefined
   #readers = 0
   #hasFailed = false
-  #lanes = 0
 
-  constructor(connection: Connection, options: { busyMs: number; strict: boolean }) {
+  constructor(
+    connection: SqliteConnection,
+    options: Required<Pick<SqliteOptions, 'busyMs' | 'strict'>> & Pick<SqliteOptions, 'sync'>,
+  ) {
     this.#path = connection.path
     this.#busyMs = options.busyMs
     this.#connection = connection
+    this.#sync = new WalSync(connection.path, options.sync)
+    this.#log = new WalCheckpointer(connection, (error) => this.#fail(error))
+    connection.disableCommitSync()
+    connection.keepPages(CACHE_KIB)
     this.#writer = new Writer(connection, {
       ...options,
+      afterCommit: () => this.#sync.afterCommit(),
       onDiskError: (error) => this.#fail(error),
-      // Where a lane writes, its thread alone does it: when that fails, nobody else must go on.
-      shortens: () => this.#lanes === 0,
+      checkpoint: () => this.#log.afterCommit(),
     })
   }
 
@@ -75,58 +93,47 @@ class SqliteEngine implements Engine {
   }
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
-    mustBeOutside()
-    return this.#attendance.during(async () => {
-      const reader = await this.#takeReader()
-      try {
-        reader.exec('begin')
-        return await new RunningTx(inTurns(reader)).enclose(work)
-      } catch (error) {
-        throw fault(this.#path, error)
-      } finally {
-        if (reader.isInTransaction) reader.exec('commit')
-        this.#giveReader(reader)
-      }
+    mustNotBeInTransaction()
+    return this.#attendance.track(async () => {
+      const value = await this.#readNow(work)
+      // It may have seen a commit that is not on the disk yet: the caller must not see a row that a power cut could take back.
+      await this.#sync.pending
+      return value
     })
   }
 
+  async #readNow<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    const reader = await this.#takeReader()
+    try {
+      reader.exec('begin')
+      return await new RunningTx(inTurns(reader)).enclose(work)
+    } catch (error) {
+      throw translateSqliteError(this.#path, error)
+    } finally {
+      if (reader.isInTransaction) reader.exec('commit')
+      this.#giveReader(reader)
+    }
+  }
+
   async transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
-    mustBeOutside()
-    return this.#attendance.during(() => this.#writer.run(work))
+    mustNotBeInTransaction()
+    return this.#attendance.track(() => this.#writer.run(work))
   }
 
-  openLane<I, O>(work: Work<I, O>, options: LaneOptions = {}): Lane<I, O> {
-    this.#lanes++
-    const onFatal = (error: unknown): void => {
-      this.#fail(error)
-      options.onFatal?.(error)
-    }
-    return new QueuedLane(work, new Thread(this.#path, work, { ...options, onFatal }), options.limits)
+  openLane<I, O>(work: LaneHandler<I, O>, options: LaneOptions = {}): Lane<I, O> {
+    return new QueuedLane(work, new TransactionWriteQueue(work, this, options), options.limits)
   }
 
-  /** Any other connection's commit changes the number, also of one in another process; asking is next to nothing. */
+  /** One connection looks for all listeners. */
   listen(listener: (about: string) => void): () => void {
-    const connection = openConnection(this.#path, this.#busyMs)
-    connection.makeReadOnly()
-    let version = connection.pragma('data_version')
-    const timer = setInterval(() => {
-      const now = versionOf(connection)
-      if (now === version) return
-      version = now
-      listener('')
-    }, LOOK_MS).unref()
-    const stop = (): void => {
-      clearInterval(timer)
-      if (this.#listening.delete(stop)) connection.close()
-    }
-    this.#listening.add(stop)
-    return stop
+    this.#version ??= new DataVersionWatcher(openSqliteConnection(this.#path, this.#busyMs))
+    return this.#version.on(listener)
   }
 
   async copy(label: string): Promise<string> {
-    return this.#attendance.during(async () => {
+    return this.#attendance.track(async () => {
       // Not on a reader, which may not write, nor on the writer, which may be in a transaction.
-      const connection = openConnection(this.#path, this.#busyMs)
+      const connection = openSqliteConnection(this.#path, this.#busyMs)
       try {
         return copyStore(connection, `${this.#path}.${label}`)
       } finally {
@@ -136,45 +143,37 @@ class SqliteEngine implements Engine {
   }
 
   async close(): Promise<void> {
-    await this.#attendance.end()
+    await this.#attendance.drain()
     for (const reader of this.#idle.splice(0)) reader.close()
-    for (const stop of this.#listening) stop()
+    this.#version?.close()
+    await Promise.all([this.#sync.close(), this.#log.close()])
     // Whoever closes last brings the log into the file: after a failure that is for whoever opens the store next.
     if (!this.#hasFailed) this.#connection.close()
   }
 
-  async #takeReader(): Promise<Connection> {
+  async #takeReader(): Promise<SqliteConnection> {
     const idle = this.#idle.pop()
     if (idle) return idle
     if (this.#readers < READERS) {
-      const reader = openConnection(this.#path, this.#busyMs)
+      const reader = openSqliteConnection(this.#path, this.#busyMs)
       reader.makeReadOnly()
       this.#readers++
       return reader
     }
-    const turn = Promise.withResolvers<Connection>()
+    const turn = Promise.withResolvers<SqliteConnection>()
     this.#waiting.push(turn)
     return turn.promise
   }
 
-  #giveReader(reader: Connection): void {
+  #giveReader(reader: SqliteConnection): void {
     const next = this.#waiting.shift()
     if (next) next.resolve(reader)
     else this.#idle.push(reader)
   }
 }
 
-/** A hint is no place to fail: whoever reads or writes is told what is wrong with the store. */
-function versionOf(connection: Connection): unknown {
-  try {
-    return connection.pragma('data_version')
-  } catch {
-    return undefined
-  }
-}
-
 /** A read that takes long lets the event loop turn between two of its statements. */
-function inTurns(connection: Connection): Connected {
+function inTurns(connection: SqliteConnection): TransactionConnection {
   let since = performance.now()
   return {
     query: (sql, parameters) => {
@@ -185,7 +184,6 @@ function inTurns(connection: Connection): Connected {
       })
     },
     explain: (error) => connection.explain(error),
-    parts: (kysely) => connection.parts(kysely),
   }
 }
 

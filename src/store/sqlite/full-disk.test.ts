@@ -1,62 +1,19 @@
-// A disk of two megabytes of its own, filled to the brim.
+// A store on a disk of its own that is filled to the brim.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { closeSync, copyFileSync, openSync, readdirSync, rmSync, writeSync } from 'node:fs'
+import { copyFileSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { suite, test } from 'node:test'
 import { needs } from '../../../test/support/needs.ts'
+import { fillUp, onSmallDisk } from '../../../test/support/small-disk.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import type { Engine } from '../engine.ts'
 import { migrate } from '../migrate.ts'
-import { refusedAs, TABLES, thing, things } from '../things.contract.ts'
+import { refusedAs, THING_TABLES, thing, things } from '../things.contract.ts'
 import { openSqlite } from './engine.ts'
 
 const NOW = (): string => '2026-01-01T00:00:00.000Z'
 const KIB = 1024
-
-/** Runs `work` in the root of a small file system; its end is not a hook, because the folder's own removal is one. */
-async function onSmallDisk(
-  folder: string,
-  kind: 'tmpfs' | 'ext4',
-  work: (root: string) => Promise<void>,
-): Promise<void> {
-  const root = join(folder, 'disk')
-  execFileSync('mkdir', [root])
-  if (kind === 'tmpfs') execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'svc-test', root])
-  else {
-    const image = join(folder, 'image')
-    execFileSync('truncate', ['-s', '2M', image])
-    execFileSync('mkfs.ext4', ['-q', '-F', '-m', '0', '-O', '^has_journal', image])
-    execFileSync('mount', ['-o', 'loop', image, root])
-  }
-  try {
-    await work(root)
-  } finally {
-    execFileSync('umount', [root])
-  }
-}
-
-/** Takes all the room that is left but so much. */
-function fillUp(root: string, leaveBytes = 0): string {
-  const path = join(root, 'ballast')
-  const file = openSync(path, 'w')
-  const reserve = join(root, 'reserve')
-  if (leaveBytes > 0) execFileSync('fallocate', ['-l', String(leaveBytes), reserve])
-  try {
-    for (let size = 64 * KIB; size >= 1; ) {
-      try {
-        if (writeSync(file, Buffer.alloc(size)) < size) size /= 2
-      } catch {
-        size = Math.floor(size / 2)
-      }
-    }
-  } finally {
-    closeSync(file)
-    rmSync(reserve, { force: true })
-  }
-  return path
-}
 
 const insert = (engine: Engine, id: string, bytes: number): Promise<void> =>
   engine.transaction((tx) => things.insert(tx, thing(id, { body: new Uint8Array(bytes).fill(1) })))
@@ -79,7 +36,7 @@ for (const kind of KINDS) {
         const path = join(root, 'svc.db')
         const engine = openSqlite({ path, create: true })
         try {
-          await migrate(engine, TABLES, NOW)
+          await migrate(engine, THING_TABLES, NOW)
           for (let index = 0; index < 20; index++) await insert(engine, `early-${index}`, KIB)
           const ballast = fillUp(root)
           const kept = new Set(Array.from({ length: 20 }, (_, index) => `early-${index}`))
@@ -110,7 +67,7 @@ for (const kind of KINDS) {
       await onSmallDisk(tempDir(t), kind, async (root) => {
         const engine = openSqlite({ path: join(root, 'svc.db'), create: true })
         try {
-          await migrate(engine, TABLES, NOW)
+          await migrate(engine, THING_TABLES, NOW)
           fillUp(root, 200 * KIB)
           const sizes = [KIB, KIB, 900 * KIB, KIB, KIB]
           const outcomes = await Promise.allSettled(sizes.map((bytes, index) => insert(engine, `${index}`, bytes)))
@@ -128,7 +85,7 @@ for (const kind of KINDS) {
         const path = join(root, 'svc.db')
         const engine = openSqlite({ path, create: true })
         try {
-          await migrate(engine, TABLES, NOW)
+          await migrate(engine, THING_TABLES, NOW)
           for (let index = 0; index < 10; index++) await insert(engine, `${index}`, 30 * KIB)
           const ballast = fillUp(root)
           const before = readdirSync(root).sort()
@@ -137,7 +94,7 @@ for (const kind of KINDS) {
             () => openSqlite({ path: join(root, 'new.db'), create: true }),
             refusedAs('unavailable', 'full'),
           )
-          const grown = [...TABLES, { name: 'more', storage: ['create table more (id text)'] }]
+          const grown = [...THING_TABLES, { name: 'more', storage: ['create table more (id text)'] }]
           await assert.rejects(migrate(engine, grown, NOW), refusedAs('unavailable', 'full'))
           assert.deepEqual(readdirSync(root).sort(), before)
           rmSync(ballast)
@@ -151,7 +108,7 @@ for (const kind of KINDS) {
     test('a store on a full disk can still be opened and read, or says that the disk is full', async (t) => {
       const folder = tempDir(t)
       const made = openSqlite({ path: join(folder, 'svc.db'), create: true })
-      await migrate(made, TABLES, NOW)
+      await migrate(made, THING_TABLES, NOW)
       await insert(made, 'a', KIB)
       await made.close()
       await onSmallDisk(folder, kind, async (root) => {

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { run } from '../../../test/support/sql.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../engine.ts'
-import { run } from '../statement.ts'
 import { refusedAs } from '../things.contract.ts'
-import { Connection } from './connection.ts'
+import { SqliteConnection } from './connection.ts'
 import { Writer } from './writer.ts'
 
 const BUSY = 5
@@ -21,7 +21,7 @@ function sqliteError(errcode: number): Error {
 
 interface Rig {
   writer: Writer
-  connection: Connection
+  connection: SqliteConnection
   /** What the writer told the connection, without the statements of the work. */
   told: string[]
   /** Throws instead of a statement, when it wants to. */
@@ -34,7 +34,7 @@ function rig(
   t: TestContext,
   { busyMs = 1000, strict = false, now }: { busyMs?: number; strict?: boolean; now?: () => number } = {},
 ): Rig {
-  const connection = new Connection(join(tempDir(t), 'a.db'))
+  const connection = new SqliteConnection(join(tempDir(t), 'a.db'))
   connection.configure()
   t.after(() => connection.close())
   connection.exec('create table a (id text primary key)')
@@ -52,8 +52,6 @@ function rig(
     },
     query: connection.query.bind(connection),
     explain: connection.explain.bind(connection),
-    parts: connection.parts.bind(connection),
-    shortenLog: connection.shortenLog.bind(connection),
   }
   const ids = (): unknown[] =>
     connection.query('select id from a order by id', []).rows.flatMap((row) => Object.values(row ?? {}))

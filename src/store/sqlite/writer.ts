@@ -1,16 +1,16 @@
 // The one writer of a process. Calls of one turn of the event loop share one commit, which is where the time goes.
 import { setImmediate as immediate, setTimeout as pause } from 'node:timers/promises'
 import type { Tx } from '../engine.ts'
-import { RunningTx } from '../running.ts'
-import type { Connection } from './connection.ts'
-import { fault, isBusy, isDiskError } from './faults.ts'
+import { RunningTx } from '../running-transaction.ts'
+import type { SqliteConnection } from './connection.ts'
+import { isBusy, isDiskError, translateSqliteError, unsynced } from './errors.ts'
 
 /** A batch ends here, so that other processes get their turn. */
 const BATCH_JOBS = 256
 const BATCH_MS = 20
 
 /** What the writer needs of a connection. */
-type Connected = Pick<Connection, 'path' | 'exec' | 'isInTransaction' | 'query' | 'explain' | 'parts'>
+type WriterConnection = Pick<SqliteConnection, 'path' | 'exec' | 'isInTransaction' | 'query' | 'explain'>
 
 interface Job {
   readonly work: (tx: Tx) => Promise<unknown>
@@ -22,8 +22,10 @@ interface Job {
   readonly alone: boolean
 }
 
-interface Ran {
+interface JobResult {
   readonly job: Job
+  /** Runs what the job asked to be told of its commit. */
+  committed(): void
   /** Tells the caller; for the others of the batch only after the commit, since they have seen each other's rows. */
   tell(): void
 }
@@ -33,24 +35,22 @@ export interface WriterOptions {
   /** Awaiting anything but the store inside a transaction is an error. */
   readonly strict: boolean
   readonly onDiskError?: (error: unknown) => void
-  /** Whether it also brings a long log into the file; it does unless said. */
-  readonly shortens?: () => boolean
+  /** Behind each commit, before the next one: keeps the log short. */
+  readonly checkpoint?: () => Promise<void> | undefined
+  /** Resolved when what was committed is on the disk; absent where the commit itself waits for that. */
+  readonly afterCommit?: () => Promise<void>
   /** By which a batch is ended. */
   readonly now?: () => number
 }
 
-interface Writing extends Connected {
-  shortenLog(): void
-}
-
 export class Writer {
-  readonly #connection: Writing
+  readonly #connection: WriterConnection
   readonly #options: WriterOptions
   readonly #now: () => number
   readonly #queue: Job[] = []
   #isPumping = false
 
-  constructor(connection: Writing, options: WriterOptions) {
+  constructor(connection: WriterConnection, options: WriterOptions) {
     this.#connection = connection
     this.#options = options
     this.#now = options.now ?? (() => performance.now())
@@ -94,11 +94,11 @@ export class Writer {
   #refuse(among: (job: Job) => boolean, error: unknown): void {
     const waiting = this.#queue.splice(0)
     this.#queue.push(...waiting.filter((job) => !among(job)))
-    for (const job of waiting.filter(among)) job.reject(fault(this.#connection.path, error))
+    for (const job of waiting.filter(among)) job.reject(translateSqliteError(this.#connection.path, error))
   }
 
   async #batch(): Promise<void> {
-    const ran: Ran[] = []
+    const ran: JobResult[] = []
     const started = this.#now()
     for (let job = this.#queue.shift(); job; job = this.#follower(job, ran.length, started)) {
       const outcome = await this.#attempt(job, ran.length === 0)
@@ -114,21 +114,26 @@ export class Writer {
       const isDisk = this.#judge(error)
       this.#rollBack()
       if (ran.length > 1 && !isDisk) return this.#again(ran)
-      for (const { job } of ran) job.reject(fault(this.#connection.path, error))
+      for (const { job } of ran) job.reject(translateSqliteError(this.#connection.path, error))
+      return
+    }
+    // The sync runs meanwhile.
+    void this.#tell(ran)
+    for (const { committed } of ran) committed()
+    await this.#options.checkpoint?.()
+  }
+
+  /** Each caller hears of its commit when it is on the disk; meanwhile the next batch may be written. */
+  async #tell(ran: readonly JobResult[]): Promise<void> {
+    try {
+      await this.#options.afterCommit?.()
+    } catch (error) {
+      const told = unsynced(this.#connection.path, error)
+      this.#options.onDiskError?.(told)
+      for (const { job } of ran) job.reject(told)
       return
     }
     for (const { tell } of ran) tell()
-    this.#shortenLog()
-  }
-
-  #shortenLog(): void {
-    if (this.#options.shortens?.() === false) return
-    try {
-      this.#connection.shortenLog()
-    } catch (error) {
-      // What was told is in the log, and on the disk.
-      this.#judge(error)
-    }
   }
 
   /** Who shares the commit of the job before. */
@@ -139,26 +144,26 @@ export class Writer {
   }
 
   /** What one of them, or all together, could not do, each may do for itself. */
-  #again(ran: readonly Ran[]): void {
+  #again(ran: readonly JobResult[]): void {
     this.#queue.unshift(...ran.map(({ job }) => ({ ...job, alone: true })))
   }
 
   /** Each job is a savepoint, so that its failure is its own; the first needs none, because nothing is before it. */
-  async #attempt(job: Job, isFirst: boolean): Promise<Ran> {
+  async #attempt(job: Job, isFirst: boolean): Promise<JobResult> {
+    const tx = new RunningTx(this.#connection)
     try {
       if (!isFirst) this.#connection.exec('savepoint job')
-      const value = await this.#inside(job.work)
+      const value = await this.#inside(tx, job.work)
       if (!isFirst) this.#connection.exec('release job')
-      return { job, tell: () => job.resolve(value) }
+      return { job, committed: () => tx.committed(), tell: () => job.resolve(value) }
     } catch (error) {
       if (isFirst) this.#rollBack()
       else this.#rollBackJob()
-      return { job, tell: () => job.reject(fault(this.#connection.path, error)) }
+      return { job, committed: () => {}, tell: () => job.reject(translateSqliteError(this.#connection.path, error)) }
     }
   }
 
-  async #inside(work: Job['work']): Promise<unknown> {
-    const tx = new RunningTx(this.#connection)
+  async #inside(tx: RunningTx, work: Job['work']): Promise<unknown> {
     try {
       return await this.#enclosed(tx, work)
     } catch (error) {
@@ -186,7 +191,7 @@ export class Writer {
   /** Whether the disk failed, which whoever opened the store is told. */
   #judge(error: unknown): boolean {
     const isDisk = isDiskError(error)
-    if (isDisk) this.#options.onDiskError?.(fault(this.#connection.path, error))
+    if (isDisk) this.#options.onDiskError?.(translateSqliteError(this.#connection.path, error))
     return isDisk
   }
 

@@ -1,12 +1,12 @@
 // The chat: a link, the topics of its visitor, and what they see of the one they are in.
-import { Conversation } from './conversation.ts'
-import { type Connection, Link, type LinkStream, pause, Refused } from './link.ts'
-import { element, iconButton, picture } from './nodes.ts'
+import { ConversationView } from './conversation.ts'
+import { BrowserLinkClient, backoffMs, type LinkStream, ServerRefusal, type StreamConnectionState } from './link.ts'
+import { element, iconButton, iconNode } from './nodes.ts'
 import { Notice } from './notice.ts'
-import { Outbox, type Unsent } from './outbox.ts'
-import { linkName, randomId } from './stored.ts'
-import { Topics } from './topics.ts'
-import { makeView, type View } from './view.ts'
+import { BrowserOutbox, type UnsentMessage } from './outbox.ts'
+import { hashLinkUrl, randomId } from './stored.ts'
+import { TopicList } from './topics.ts'
+import { type ChatView, createChatView } from './view.ts'
 
 export interface ChatOptions {
   /** The address of the link, with its slash. */
@@ -26,14 +26,14 @@ const POLL_MS = 1_000
 const TRIES = 5
 const NEAR_PX = 80
 
-export class Chat {
-  readonly view: View
+export class ChatApp {
+  readonly view: ChatView
   readonly #options: ChatOptions
-  readonly #link: Link
-  readonly #topics: Topics
-  readonly #outbox: Outbox
+  readonly #link: BrowserLinkClient
+  readonly #topics: TopicList
+  readonly #outbox: BrowserOutbox
   readonly #notice: Notice
-  #conversation: Conversation
+  #conversation: ConversationView
   #stream: LinkStream | undefined
   #topic = ''
   #looking = true
@@ -50,19 +50,19 @@ export class Chat {
   constructor(options: ChatOptions) {
     const { base, name, folder, credentials } = options
     this.#options = options
-    this.#outbox = new Outbox(base)
-    this.#link = new Link(base, credentials)
-    this.view = makeView({ name, folder, id: `chat-${linkName(base)}` })
+    this.#outbox = new BrowserOutbox(base)
+    this.#link = new BrowserLinkClient(base, credentials)
+    this.view = createChatView({ name, folder, id: `chat-${hashLinkUrl(base)}` })
     this.#notice = new Notice(this.view.notice)
-    this.#conversation = new Conversation(name)
-    this.#topics = new Topics(base, () => this.#showTopics())
+    this.#conversation = new ConversationView(name)
+    this.#topics = new TopicList(base, () => this.#showTopics())
     this.#listen()
   }
 
   /** Connects, and sends what a page that was left had not got rid of. */
   open(): void {
     this.#showTopics()
-    this.look(document.visibilityState === 'visible')
+    this.setVisible(document.visibilityState === 'visible')
     for (const unsent of this.#outbox.list()) void this.#deliver(unsent)
   }
 
@@ -73,7 +73,7 @@ export class Chat {
   }
 
   /** Whether somebody looks at it. */
-  look(looking: boolean): void {
+  setVisible(looking: boolean): void {
     this.#looking = looking
     clearTimeout(this.#idle)
     if (looking && !this.#isOver) {
@@ -83,12 +83,12 @@ export class Chat {
   }
 
   #rest(): void {
-    if (this.#conversation.pending.length === 0) this.#stream?.stop()
+    if (this.#conversation.pendingRounds.length === 0) this.#stream?.stop()
     else this.#idle = setTimeout(() => this.#rest(), IDLE_MS)
   }
 
   #listen(): void {
-    const { app, form, input, log, latest, toggle, shade, fresh } = this.view
+    const { app, form, input, log, latestButton, topicsToggle, backdrop, newTopicButtons } = this.view
     form.addEventListener('submit', (event) => {
       event.preventDefault()
       this.#send()
@@ -101,22 +101,24 @@ export class Chat {
     })
     input.addEventListener('input', () => {
       this.#fit()
-      this.#outbox.keepDraft(this.#topic, input.value)
+      this.#outbox.saveDraft(this.#topic, input.value)
     })
     log.addEventListener('scroll', () => this.#showLatest(), { passive: true })
-    latest.addEventListener('click', () => this.#scrollDown())
-    toggle.addEventListener('click', () => this.#openTopics(toggle.getAttribute('aria-expanded') !== 'true'))
-    shade.addEventListener('click', () => this.#openTopics(false))
+    latestButton.addEventListener('click', () => this.#scrollDown())
+    topicsToggle.addEventListener('click', () =>
+      this.#openTopics(topicsToggle.getAttribute('aria-expanded') !== 'true'),
+    )
+    backdrop.addEventListener('click', () => this.#openTopics(false))
     app.addEventListener('keydown', (event) => {
-      if (event.key !== 'Escape' || toggle.getAttribute('aria-expanded') !== 'true') return
+      if (event.key !== 'Escape' || topicsToggle.getAttribute('aria-expanded') !== 'true') return
       event.stopPropagation()
       this.#openTopics(false)
     })
     // Where there is room, the topics always stand beside the log.
     globalThis.addEventListener('resize', () => {
-      if (toggle.getClientRects().length === 0) this.#openTopics(false)
+      if (topicsToggle.getClientRects().length === 0) this.#openTopics(false)
     })
-    for (const button of fresh) {
+    for (const button of newTopicButtons) {
       button.addEventListener('click', () => {
         this.#topics.start()
         this.#openTopics(false)
@@ -130,7 +132,7 @@ export class Chat {
     })
     globalThis.addEventListener('offline', () => this.#showLine())
     document.addEventListener('visibilitychange', () =>
-      this.look(document.visibilityState === 'visible' && this.#isShown()),
+      this.setVisible(document.visibilityState === 'visible' && this.#isShown()),
     )
   }
 
@@ -152,33 +154,34 @@ export class Chat {
       const button = element('button', { type: 'button', class: 'topic', dir: 'auto' }, title)
       if (id === current.id) button.setAttribute('aria-current', 'true')
       button.addEventListener('click', () => {
-        this.#topics.choose(id)
+        this.#topics.select(id)
         this.#openTopics(false)
         this.focus()
       })
-      const forget = iconButton(`Take “${title}” off this list`, picture('close'), 'icon forget')
-      forget.addEventListener('click', () => this.#topics.forget(id))
+      const forget = iconButton(`Take “${title}” off this list`, iconNode('close'), 'icon forget')
+      forget.addEventListener('click', () => this.#topics.remove(id))
       return element('li', {}, button, forget)
     })
     this.view.topics.replaceChildren(...rows)
   }
 
   #openTopics(open: boolean): void {
-    const { app, toggle, nav } = this.view
-    if (open === (toggle.getAttribute('aria-expanded') === 'true')) return
+    const { app, topicsToggle, nav } = this.view
+    if (open === (topicsToggle.getAttribute('aria-expanded') === 'true')) return
     app.classList.toggle('with-topics', open)
-    toggle.setAttribute('aria-expanded', String(open))
+    topicsToggle.setAttribute('aria-expanded', String(open))
     this.view.column.inert = open
     if (open) nav.querySelector('button')?.focus()
-    else toggle.focus()
+    else topicsToggle.focus()
   }
 
   #enter(topic: string): void {
     this.#stream?.stop()
     this.#topic = topic
-    const conversation = new Conversation(this.#options.name)
+    const conversation = new ConversationView(this.#options.name)
     this.#conversation = conversation
-    for (const unsent of this.#outbox.list()) if (unsent.topic === topic) conversation.add(unsent.key, unsent.content)
+    for (const unsent of this.#outbox.list())
+      if (unsent.topic === topic) conversation.addUnsent(unsent.key, unsent.content)
     this.view.log.replaceChildren(this.view.welcome, conversation.node)
     this.#showWelcome()
     this.view.input.value = this.#outbox.draft(topic)
@@ -187,17 +190,17 @@ export class Chat {
     if (!this.#options.hasStream || this.#isOver) return
     this.view.log.setAttribute('aria-busy', 'true')
     this.#stream = this.#link.stream(topic, {
-      frame: (frame) => {
+      onFrame: (frame) => {
         const down = this.#isDown()
-        const isNew = conversation.frame(frame)
+        const isNew = conversation.addFrame(frame)
         this.#shown(down, isNew)
       },
-      end: (end) => {
+      onRoundEnd: (end) => {
         const down = this.#isDown()
-        conversation.end(end)
+        conversation.endRound(end)
         this.#shown(down, false)
       },
-      connection: (connection) => this.#connected(connection),
+      onConnection: (connection) => this.#connected(connection),
     })
     this.#stream.start()
   }
@@ -238,7 +241,7 @@ export class Chat {
   }
 
   #showLatest(): void {
-    this.view.latest.hidden = this.#isDown()
+    this.view.latestButton.hidden = this.#isDown()
   }
 
   // The composer.
@@ -256,9 +259,9 @@ export class Chat {
     if (content.trim() === '' || this.#isBlocked || this.#isOver) return
     const unsent = { key: randomId(), topic: this.#topic, content }
     this.#outbox.add(unsent)
-    this.#outbox.keepDraft(this.#topic, '')
-    this.#topics.touch(content)
-    this.#conversation.add(unsent.key, content)
+    this.#outbox.saveDraft(this.#topic, '')
+    this.#topics.touchCurrent(content)
+    this.#conversation.addUnsent(unsent.key, content)
     // Whatever was wrong with the message before, this is another one.
     this.#notice.clear()
     this.#showLine()
@@ -269,7 +272,7 @@ export class Chat {
     void this.#deliver(unsent)
   }
 
-  async #deliver(unsent: Unsent): Promise<void> {
+  async #deliver(unsent: UnsentMessage): Promise<void> {
     const { key, topic, content } = unsent
     for (let tried = 0; ; tried++) {
       try {
@@ -281,7 +284,7 @@ export class Chat {
         if (conversation && !this.#options.hasStream) void this.#follow(conversation, posted.id)
         return
       } catch (error) {
-        if (error instanceof Refused && !error.isUnsure) {
+        if (error instanceof ServerRefusal && !error.mayHaveBeenAccepted) {
           this.#outbox.remove(key)
           this.#giveBack(unsent, error)
           return
@@ -291,52 +294,52 @@ export class Chat {
     }
   }
 
-  #conversationOf(topic: string): Conversation | undefined {
+  #conversationOf(topic: string): ConversationView | undefined {
     return topic === this.#topic ? this.#conversation : undefined
   }
 
   /** Waits a while, or after so many tries until somebody asks for another. */
-  #tryAgain({ key, topic }: Unsent, tried: number): Promise<void> {
+  #tryAgain({ key, topic }: UnsentMessage, tried: number): Promise<void> {
     const conversation = this.#conversationOf(topic)
     return new Promise((resolve) => {
       if (tried < TRIES || !conversation) {
-        conversation?.hinder(key, 'Not sent yet. Trying again …')
-        setTimeout(resolve, pause(tried))
+        conversation?.showDeliveryProblem(key, 'Not sent yet. Trying again …')
+        setTimeout(resolve, backoffMs(tried))
       } else {
         const button = element('button', { type: 'button', class: 'more' }, 'Try again')
         button.addEventListener('click', () => resolve())
-        conversation.hinder(key, 'Not sent. ', button)
+        conversation.showDeliveryProblem(key, 'Not sent. ', button)
       }
       this.#endPauses.push(resolve)
     })
   }
 
   /** What was refused goes back to where it can be changed. */
-  #giveBack({ key, topic, content }: Unsent, refused: Refused): void {
+  #giveBack({ key, topic, content }: UnsentMessage, refused: ServerRefusal): void {
     const { input } = this.view
     const conversation = this.#conversationOf(topic)
     const draft = conversation ? input.value : this.#outbox.draft(topic)
     const text = draft ? `${content}\n${draft}` : content
-    this.#outbox.keepDraft(topic, text)
-    conversation?.withdraw(key)
+    this.#outbox.saveDraft(topic, text)
+    conversation?.removeUnsent(key)
     if (conversation) input.value = text
     this.#refuse(refused)
     if (this.#looking) this.focus()
   }
 
   /** Without a stream a round is asked for until it is over. */
-  async #follow(conversation: Conversation, turn: string): Promise<void> {
+  async #follow(conversation: ConversationView, turn: string): Promise<void> {
     for (let after = 0; ; ) {
       try {
         const polled = await this.#link.poll(turn, after)
         const down = this.#isDown()
         after = polled.after
-        for (const frame of polled.frames) conversation.frame(frame)
-        if (polled.end) conversation.end(polled.end)
+        for (const frame of polled.frames) conversation.addFrame(frame)
+        if (polled.end) conversation.endRound(polled.end)
         this.#shown(down, polled.frames.length > 0)
         if (polled.end) return
       } catch (error) {
-        if (error instanceof Refused && error.isFinal) {
+        if (error instanceof ServerRefusal && error.isPermanent) {
           this.#refuse(error)
           return
         }
@@ -347,18 +350,18 @@ export class Chat {
 
   // What hinders.
 
-  #refuse(refused: Refused): void {
+  #refuse(refused: ServerRefusal): void {
     const { status, retryAfter, message, hint } = refused
     if (status === 401) {
       this.#isOver = true
       this.#stream?.stop()
       this.#closeInput()
-      this.#notice.say('This link does not work any more. Ask for a new one where you got it.')
+      this.#notice.showRefusal('This link does not work any more. Ask for a new one where you got it.')
     } else if (status === 413) {
-      this.#notice.say('This message is too long to be sent. Shorten it, or send it in parts.')
+      this.#notice.showRefusal('This message is too long to be sent. Shorten it, or send it in parts.')
     } else if (status === 429 || status === 503) {
       this.#isBlocked = true
-      this.#notice.count(
+      this.#notice.showCountdown(
         status === 429 ? 'That was a lot at once.' : 'The server is busy.',
         Math.max(retryAfter, 1),
         () => {
@@ -366,7 +369,7 @@ export class Chat {
           this.#fit()
         },
       )
-    } else this.#notice.say([asSentence(message), hint ? asSentence(hint) : ''].join(' ').trim())
+    } else this.#notice.showRefusal([asSentence(message), hint ? asSentence(hint) : ''].join(' ').trim())
     this.#fit()
   }
 
@@ -380,7 +383,7 @@ export class Chat {
     if (hadFocus) this.focus()
   }
 
-  #connected(connection: Connection): void {
+  #connected(connection: StreamConnectionState): void {
     if (connection.state === 'open') {
       this.#failures = 0
       this.#settle()
@@ -388,16 +391,18 @@ export class Chat {
     if (connection.state === 'waiting') {
       this.#failures++
       this.#why = connection.why
-      if (connection.why instanceof Refused && connection.why.isFinal) this.#refuse(connection.why)
+      if (connection.why instanceof ServerRefusal && connection.why.isPermanent) this.#refuse(connection.why)
     }
     this.#showLine()
   }
 
   #showLine(): void {
-    if (!navigator.onLine) this.#notice.line('You are offline. The chat goes on when the connection is back.')
-    else if (this.#failures < 2) this.#notice.line(undefined)
-    else if (this.#why instanceof Refused) this.#notice.line('The server is busy. Trying again …')
-    else this.#notice.line('The server cannot be reached. Trying again …')
+    if (!navigator.onLine)
+      this.#notice.showConnectionProblem('You are offline. The chat goes on when the connection is back.')
+    else if (this.#failures < 2) this.#notice.showConnectionProblem(undefined)
+    else if (this.#why instanceof ServerRefusal)
+      this.#notice.showConnectionProblem('The server is busy. Trying again …')
+    else this.#notice.showConnectionProblem('The server cannot be reached. Trying again …')
   }
 }
 

@@ -1,5 +1,5 @@
 // What the log shows of one topic: messages in the order of the link, and for each round that is not over what it does.
-import type { Frame, Posted, RoundEnd } from './link.ts'
+import type { ChatFrame, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
 import { element } from './nodes.ts'
 
@@ -8,19 +8,19 @@ interface Item {
   readonly node: HTMLElement
 }
 
-interface Unsent {
+interface UnsentItem {
   readonly content: string
   readonly node: HTMLElement
   claimed: boolean
 }
 
-interface Round {
+interface RoundState {
   over: boolean
   answered: boolean
   line: HTMLElement | undefined
 }
 
-export class Conversation {
+export class ConversationView {
   readonly node: HTMLElement
   readonly #name: string
   readonly #list = element('div', { class: 'list' })
@@ -29,8 +29,8 @@ export class Conversation {
   readonly #items: Item[] = []
   readonly #byId = new Map<string, Item>()
   /** By their keys, until the server says what they are called there. */
-  readonly #unsent = new Map<string, Unsent>()
-  readonly #rounds = new Map<string, Round>()
+  readonly #unsent = new Map<string, UnsentItem>()
+  readonly #rounds = new Map<string, RoundState>()
 
   constructor(name: string) {
     this.#name = name
@@ -42,12 +42,12 @@ export class Conversation {
   }
 
   /** Rounds that have no end yet. */
-  get pending(): string[] {
+  get pendingRounds(): string[] {
     return [...this.#rounds].filter(([, { over }]) => !over).map(([turn]) => turn)
   }
 
   /** True when there is something new to read. */
-  frame(frame: Frame): boolean {
+  addFrame(frame: ChatFrame): boolean {
     const round = frame.turn_id ? this.#round(frame.turn_id) : undefined
     if (frame.kind === 'status') {
       if (round && !round.over) this.#say(round, frame.content)
@@ -61,7 +61,7 @@ export class Conversation {
     return this.#put(frame)
   }
 
-  end({ turn_id, status, error, seq }: RoundEnd): void {
+  endRound({ turn_id, status, error, seq }: RoundEnd): void {
     const round = this.#round(turn_id)
     if (round.over) return
     round.over = true
@@ -78,7 +78,7 @@ export class Conversation {
   }
 
   /** A message of this page, shown before the server knows it. */
-  add(key: string, content: string): void {
+  addUnsent(key: string, content: string): void {
     const node = messageNode({ role: 'user', who: 'You', content, createdAt: '' })
     node.classList.add('unsent')
     const state = element('p', { class: 'delivery' }, 'Sending …')
@@ -88,7 +88,7 @@ export class Conversation {
   }
 
   /** What hinders it. */
-  hinder(key: string, ...children: (Node | string)[]): void {
+  showDeliveryProblem(key: string, ...children: (Node | string)[]): void {
     this.#unsent
       .get(key)
       ?.node.querySelector('.delivery')
@@ -96,29 +96,29 @@ export class Conversation {
   }
 
   /** The server has it. The stream may have said so first; a message of another topic is none of this one. */
-  acknowledge(key: string, posted: Posted): void {
+  acknowledge(key: string, posted: PostedChatMessage): void {
     if (!this.#unsent.has(key)) return
-    this.withdraw(key)
+    this.removeUnsent(key)
     if (this.#byId.has(posted.id)) return
     this.#round(posted.id)
     this.#put({ ...posted, kind: 'message', role: 'user', turn_id: posted.id, seq: Number.POSITIVE_INFINITY })
   }
 
-  withdraw(key: string): void {
+  removeUnsent(key: string): void {
     this.#unsent.get(key)?.node.remove()
     this.#unsent.delete(key)
   }
 
-  #round(turn: string): Round {
+  #round(turn: string): RoundState {
     const known = this.#rounds.get(turn)
     if (known) return known
-    const round: Round = { over: false, answered: false, line: undefined }
+    const round: RoundState = { over: false, answered: false, line: undefined }
     this.#rounds.set(turn, round)
     this.#say(round, '')
     return round
   }
 
-  #say(round: Round, words: string): void {
+  #say(round: RoundState, words: string): void {
     const dots = element('span', { class: 'dots', 'aria-hidden': 'true' }, element('i'), element('i'), element('i'))
     const said = words
       ? element('span', { dir: 'auto' }, words)
@@ -129,7 +129,7 @@ export class Conversation {
   }
 
   /** A message of this page came by the stream before the answer to its post did. */
-  #claim({ id, content }: Frame): void {
+  #claim({ id, content }: ChatFrame): void {
     if (this.#byId.has(id)) return
     const found = [...this.#unsent.values()].find((unsent) => unsent.content === content && !unsent.claimed)
     if (!found) return
@@ -137,7 +137,7 @@ export class Conversation {
     found.node.remove()
   }
 
-  #put(frame: Frame): boolean {
+  #put(frame: ChatFrame): boolean {
     const { id, role, content, created_at: createdAt, seq } = frame
     const known = this.#byId.get(id)
     // What was posted or polled gets its place from the stream.

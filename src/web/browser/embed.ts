@@ -1,7 +1,7 @@
 // The chat in a page of another site: a button, and a panel that it opens. It stands in a shadow tree, so that neither
 // side's styles reach the other, and its style is a sheet that no policy of the site has to allow.
-import { Chat } from './chat.ts'
-import { element, iconButton, picture } from './nodes.ts'
+import { ChatApp } from './chat.ts'
+import { element, iconButton, iconNode } from './nodes.ts'
 
 /** Given to the script by whoever serves it. */
 declare const NAME: string
@@ -29,7 +29,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
   const level = others.filter((other) => other.dataset.side === side).length
 
   const label = dataset.label || 'Chat'
-  const button = element('button', { type: 'button', class: 'launcher', 'aria-expanded': 'false' }, picture('bubble'))
+  const button = element('button', { type: 'button', class: 'launcher', 'aria-expanded': 'false' }, iconNode('bubble'))
   button.append(element('span', { class: 'label' }, label), element('span', { class: 'hidden unread' }))
   const panel = element('div', {
     class: 'panel',
@@ -49,13 +49,13 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
   root.append(frame)
   document.body.append(host)
 
-  let chat: Chat | undefined
+  let chat: ChatApp | undefined
   const setUnread = (unread: boolean): void => {
     button.classList.toggle('has-unread', unread)
     const words = button.querySelector('.unread')
     if (words) words.textContent = unread ? ' (new message)' : ''
   }
-  const close = iconButton('Close', picture('close'), 'icon close')
+  const close = iconButton('Close', iconNode('close'), 'icon close')
   const show = (open: boolean): void => {
     if (open === !panel.hidden) return
     panel.hidden = !open
@@ -65,15 +65,15 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
       document.dispatchEvent(new CustomEvent('svc-chat-open', { detail: base }))
       // Nobody who does not open it costs the server a connection.
       chat ??= begin()
-      chat.look(true)
+      chat.setVisible(true)
       chat.focus()
     } else {
-      chat?.look(false)
+      chat?.setVisible(false)
       button.focus()
     }
   }
-  const begin = (): Chat => {
-    const made = new Chat({
+  const begin = (): ChatApp => {
+    const made = new ChatApp({
       base,
       name: dataset.title || NAME,
       folder: '',
@@ -98,7 +98,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
     if (event instanceof CustomEvent && event.detail !== base && !panel.hidden) {
       panel.hidden = true
       button.setAttribute('aria-expanded', 'false')
-      chat?.look(false)
+      chat?.setVisible(false)
     }
   })
 }

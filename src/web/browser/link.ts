@@ -1,8 +1,8 @@
 // The link as its page knows it: what is posted, what is asked, and the stream that goes on for as long as it is wanted.
-import { EventReader } from '../text/events.ts'
+import { SseDecoder } from '../../lib/http/sse-reader.ts'
 
 /** One event of a link or one frame of a round. */
-export interface Frame {
+export interface ChatFrame {
   readonly id: string
   readonly kind: 'message' | 'status'
   readonly content: string
@@ -20,14 +20,14 @@ export interface RoundEnd {
   readonly seq: number
 }
 
-export interface Posted {
+export interface PostedChatMessage {
   readonly id: string
   readonly content: string
   readonly created_at: string
 }
 
 /** A refusal of the server. What is thrown otherwise means that it was not reached. */
-export class Refused extends Error {
+export class ServerRefusal extends Error {
   readonly status: number
   readonly hint: string | undefined
   /** In seconds. */
@@ -41,12 +41,12 @@ export class Refused extends Error {
   }
 
   /** What was sent may have been taken all the same. */
-  get isUnsure(): boolean {
+  get mayHaveBeenAccepted(): boolean {
     return this.status >= 500 && this.status !== 503 && this.status !== 507
   }
 
   /** Nothing that is sent or asked later will be taken. */
-  get isFinal(): boolean {
+  get isPermanent(): boolean {
     return this.status === 401 || this.status === 403 || this.status === 404
   }
 }
@@ -57,23 +57,23 @@ const POST_TIMEOUT_MS = 60_000
 const WAITS_MS = [1_000, 2_000, 4_000, 8_000, 15_000]
 const REPLAY = 200
 
-export type Connection =
+export type StreamConnectionState =
   | { readonly state: 'open' | 'connecting' }
   | { readonly state: 'waiting'; readonly why: unknown }
 
 export interface StreamListener {
-  frame(frame: Frame): void
-  end(end: RoundEnd): void
-  connection(connection: Connection): void
+  onFrame(frame: ChatFrame): void
+  onRoundEnd(end: RoundEnd): void
+  onConnection(connection: StreamConnectionState): void
 }
 
 /** A wait that grows, with a share of chance so that a thousand pages do not come back at once. */
-export function pause(attempt: number): number {
+export function backoffMs(attempt: number): number {
   const longest = WAITS_MS[Math.min(attempt, WAITS_MS.length - 1)] ?? 15_000
   return longest * (0.5 + Math.random() / 2)
 }
 
-export class Link {
+export class BrowserLinkClient {
   readonly #base: string
   readonly #credentials: RequestCredentials
 
@@ -83,7 +83,7 @@ export class Link {
   }
 
   /** With the same key the same message is taken once, however often it is sent. */
-  async post(content: string, topic: string, key: string): Promise<Posted> {
+  async post(content: string, topic: string, key: string): Promise<PostedChatMessage> {
     const response = await this.#fetch('./', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', Accept: 'application/json', 'Idempotency-Key': key },
@@ -91,11 +91,15 @@ export class Link {
       signal: AbortSignal.timeout(POST_TIMEOUT_MS),
     })
     const { user } = await membersOf(response)
-    return { id: text(user, 'id'), content: text(user, 'content') || content, created_at: text(user, 'created_at') }
+    return {
+      id: stringMember(user, 'id'),
+      content: stringMember(user, 'content') || content,
+      created_at: stringMember(user, 'created_at'),
+    }
   }
 
   /** The frames of a round after one of them, and its end when it has one. */
-  async poll(turn: string, after: number): Promise<{ frames: Frame[]; after: number; end: RoundEnd | undefined }> {
+  async poll(turn: string, after: number): Promise<{ frames: ChatFrame[]; after: number; end: RoundEnd | undefined }> {
     const response = await this.#fetch(`./${encodeURIComponent(turn)}?after=${after}`, {
       headers: { Accept: 'application/json' },
       signal: AbortSignal.timeout(POST_TIMEOUT_MS),
@@ -108,7 +112,7 @@ export class Link {
       seq: Number.POSITIVE_INFINITY,
     }))
     const end = round.status === 'pending' ? undefined : readEnd(round, Number.POSITIVE_INFINITY)
-    return { frames, after: number(round, 'last_seq', after), end }
+    return { frames, after: numberMember(round, 'last_seq', after), end }
   }
 
   stream(topic: string, listener: StreamListener): LinkStream {
@@ -171,7 +175,7 @@ export class LinkStream {
       this.#attempt = attempt
       let why: unknown
       try {
-        this.#listener.connection({ state: 'connecting' })
+        this.#listener.onConnection({ state: 'connecting' })
         await this.#once(attempt, () => {
           failures = 0
         })
@@ -179,10 +183,10 @@ export class LinkStream {
         why = error
       }
       if (run !== this.#run) return
-      this.#listener.connection({ state: 'waiting', why })
-      if (why instanceof Refused && why.isFinal) this.stop()
-      const told = why instanceof Refused ? why.retryAfter * 1_000 : 0
-      if (run === this.#run) await this.#pause(Math.max(told, pause(failures)))
+      this.#listener.onConnection({ state: 'waiting', why })
+      if (why instanceof ServerRefusal && why.isPermanent) this.stop()
+      const told = why instanceof ServerRefusal ? why.retryAfter * 1_000 : 0
+      if (run === this.#run) await this.#pause(Math.max(told, backoffMs(failures)))
     }
   }
 
@@ -191,18 +195,18 @@ export class LinkStream {
     try {
       const headers = { Accept: 'text/event-stream', ...(this.#last ? { 'Last-Event-ID': this.#last } : {}) }
       const { body } = await this.#open({ headers, signal: attempt.signal })
-      const reader = body?.pipeThrough(new TextDecoderStream()).getReader()
+      const reader = body?.getReader()
       this.#heard = Date.now()
       opened()
-      this.#listener.connection({ state: 'open' })
-      const events = new EventReader()
+      this.#listener.onConnection({ state: 'open' })
+      const events = new SseDecoder()
       for (;;) {
-        const { done = true, value = '' } = (await reader?.read()) ?? {}
-        if (done || attempt.signal.aborted) return
+        const { value } = (await reader?.read()) ?? {}
+        if (!value || attempt.signal.aborted) return
         clearTimeout(silence)
         silence = setTimeout(() => attempt.abort(), SILENCE_MS)
         this.#heard = Date.now()
-        for (const { id, event, data } of events.read(value)) this.#take(id, event, data)
+        for (const { id, event, data } of events.push(value)) this.#take(id, event, data)
       }
     } finally {
       clearTimeout(silence)
@@ -215,8 +219,8 @@ export class LinkStream {
     this.#last = id
     const value: unknown = JSON.parse(data)
     const seq = Number(id)
-    if (event === 'round_done') this.#listener.end(readEnd(value, seq))
-    else if (event === 'message' || event === 'status') this.#listener.frame({ ...readFrame(value, event), seq })
+    if (event === 'round_done') this.#listener.onRoundEnd(readEnd(value, seq))
+    else if (event === 'message' || event === 'status') this.#listener.onFrame({ ...readFrame(value, event), seq })
   }
 
   #pause(milliseconds: number): Promise<void> {
@@ -230,7 +234,7 @@ export class LinkStream {
   }
 }
 
-async function refusalOf(response: Response): Promise<Refused> {
+async function refusalOf(response: Response): Promise<ServerRefusal> {
   let problem: unknown
   try {
     problem = await response.json()
@@ -238,11 +242,11 @@ async function refusalOf(response: Response): Promise<Refused> {
     // What stands between the server and here has pages of its own.
   }
   const after = Number(response.headers.get('Retry-After'))
-  const detail = text(problem, 'detail') || `The server answered ${response.status}`
-  return new Refused(
+  const detail = stringMember(problem, 'detail') || `The server answered ${response.status}`
+  return new ServerRefusal(
     response.status,
     detail,
-    text(problem, 'hint') || undefined,
+    stringMember(problem, 'hint') || undefined,
     after > 0 ? Math.min(after, 3_600) : 0,
   )
 }
@@ -252,32 +256,37 @@ async function membersOf(response: Response): Promise<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value)) : {}
 }
 
-function readFrame(value: unknown, event: 'message' | 'status'): Omit<Frame, 'seq'> {
+function readFrame(value: unknown, event: 'message' | 'status'): Omit<ChatFrame, 'seq'> {
   return {
-    id: text(value, 'id'),
-    kind: text(value, 'kind') === 'status' ? 'status' : event,
-    content: text(value, 'content'),
-    created_at: text(value, 'created_at'),
-    role: text(value, 'role') === 'user' ? 'user' : 'assistant',
-    turn_id: text(value, 'turn_id'),
+    id: stringMember(value, 'id'),
+    kind: stringMember(value, 'kind') === 'status' ? 'status' : event,
+    content: stringMember(value, 'content'),
+    created_at: stringMember(value, 'created_at'),
+    role: stringMember(value, 'role') === 'user' ? 'user' : 'assistant',
+    turn_id: stringMember(value, 'turn_id'),
   }
 }
 
 function readEnd(value: unknown, seq: number): RoundEnd {
-  const error = text(value, 'error')
-  return { turn_id: text(value, 'turn_id'), status: text(value, 'status'), ...(error ? { error } : {}), seq }
+  const error = stringMember(value, 'error')
+  return {
+    turn_id: stringMember(value, 'turn_id'),
+    status: stringMember(value, 'status'),
+    ...(error ? { error } : {}),
+    seq,
+  }
 }
 
 function member(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 
-function text(value: unknown, name: string): string {
+function stringMember(value: unknown, name: string): string {
   const found = member(value, name)
   return typeof found === 'string' ? found : ''
 }
 
-function number(value: unknown, name: string, otherwise: number): number {
+function numberMember(value: unknown, name: string, otherwise: number): number {
   const found = member(value, name)
   return typeof found === 'number' ? found : otherwise
 }

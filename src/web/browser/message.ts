@@ -1,12 +1,12 @@
 // One message in the log.
-import { cutText } from '../text/markdown.ts'
+import { truncateText } from '../text/markdown.ts'
 import { copyButton, element } from './nodes.ts'
 import { renderProse } from './prose.ts'
 
 /** A longer message shows its beginning until it is asked for. */
 const SHOWN = { characters: 3_000, lines: 40 }
 
-export interface MessageAbout {
+export interface MessageNodeOptions {
   readonly role: 'user' | 'assistant'
   /** Who wrote it, for those who do not see on which side it stands. */
   readonly who: string
@@ -14,7 +14,7 @@ export interface MessageAbout {
   readonly createdAt: string
 }
 
-export function messageNode(about: MessageAbout): HTMLElement {
+export function messageNode(about: MessageNodeOptions): HTMLElement {
   const { role, who, content, createdAt } = about
   const body = element('div', role === 'user' ? { class: 'text', dir: 'auto' } : { class: 'prose' })
   const render = (shown: string): void => {
@@ -23,7 +23,7 @@ export function messageNode(about: MessageAbout): HTMLElement {
   }
   const node = element('article', { class: role === 'user' ? 'message user' : 'message agent' })
   node.append(element('span', { class: 'hidden' }, `${who}:`), body)
-  const beginning = cutText(content, SHOWN.characters, SHOWN.lines)
+  const beginning = truncateText(content, SHOWN.characters, SHOWN.lines)
   // A few words more are not worth a button.
   if (content.length - beginning.length < 200) render(content)
   else {

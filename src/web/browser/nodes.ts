@@ -21,7 +21,7 @@ export function iconButton(label: string, icon: Node, className = 'icon'): HTMLB
 /** A button that copies what `text` says when it is pressed, and says that it did. */
 export function copyButton(label: string, text: () => string): HTMLButtonElement {
   const word = element('span', {}, 'Copy')
-  const button = element('button', { type: 'button', class: 'quiet', 'aria-label': label }, picture('copy'), word)
+  const button = element('button', { type: 'button', class: 'quiet', 'aria-label': label }, iconNode('copy'), word)
   let timer: ReturnType<typeof setTimeout> | undefined
   button.addEventListener('click', async () => {
     word.textContent = (await copyText(text(), button)) ? 'Copied' : 'Not copied'
@@ -63,7 +63,7 @@ const SHAPES = {
   bubble: ['M5 4h14a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2h-7l-5 4v-4H5a2 2 0 0 1-2-2V6a2 2 0 0 1 2-2z', 'M8 9h8', 'M8 12.5h5'],
 } as const
 
-export function picture(name: keyof typeof SHAPES): SVGElement {
+export function iconNode(name: keyof typeof SHAPES): SVGElement {
   const space = 'http://www.w3.org/2000/svg'
   const svg = document.createElementNS(space, 'svg')
   svg.setAttribute('viewBox', '0 0 24 24')

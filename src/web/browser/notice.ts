@@ -10,16 +10,16 @@ export class Notice {
     this.#node = node
   }
 
-  say(...children: readonly Child[]): void {
+  showRefusal(...children: readonly Child[]): void {
     this.#show('refusal', children)
   }
 
   /** Counts down, then goes away. */
-  count(why: string, seconds: number, done: () => void): void {
+  showCountdown(why: string, seconds: number, done: () => void): void {
     const until = Date.now() + seconds * 1_000
     // A screen reader hears the sentence once and not every second.
     const clock = element('span', { 'aria-hidden': 'true' })
-    this.say(
+    this.showRefusal(
       `${why} Your message is kept; you can send it `,
       clock,
       element('span', { class: 'hidden' }, 'in a moment.'),
@@ -37,7 +37,7 @@ export class Notice {
   }
 
   /** What is wrong with the line, or nothing. It gives way to a refusal. */
-  line(words: string | undefined): void {
+  showConnectionProblem(words: string | undefined): void {
     if (this.#about === 'refusal') return
     if (words === undefined) this.clear()
     else this.#show('line', [words])

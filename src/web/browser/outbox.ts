@@ -1,21 +1,21 @@
 // What a tab has posted and the server has not acknowledged. It is kept, so that a reload neither loses nor doubles it.
-import { linkName, readStored, writeStored } from './stored.ts'
+import { hashLinkUrl, readStored, writeStored } from './stored.ts'
 
-export interface Unsent {
+export interface UnsentMessage {
   /** The same at every try: the server takes it once. */
   readonly key: string
   readonly topic: string
   readonly content: string
 }
 
-export class Outbox {
+export class BrowserOutbox {
   readonly #name: string
 
   constructor(base: string) {
-    this.#name = `svc-chat:${linkName(base)}`
+    this.#name = `svc-chat:${hashLinkUrl(base)}`
   }
 
-  list(): Unsent[] {
+  list(): UnsentMessage[] {
     try {
       const kept: unknown = JSON.parse(readStored('sessionStorage', `${this.#name}:unsent`) ?? '[]')
       return Array.isArray(kept) ? kept.filter(isUnsent) : []
@@ -24,7 +24,7 @@ export class Outbox {
     }
   }
 
-  add(unsent: Unsent): void {
+  add(unsent: UnsentMessage): void {
     this.#keep([...this.list(), unsent])
   }
 
@@ -37,16 +37,16 @@ export class Outbox {
     return readStored('sessionStorage', `${this.#name}:draft:${topic}`) ?? ''
   }
 
-  keepDraft(topic: string, text: string): void {
+  saveDraft(topic: string, text: string): void {
     writeStored('sessionStorage', `${this.#name}:draft:${topic}`, text || undefined)
   }
 
-  #keep(unsent: readonly Unsent[]): void {
+  #keep(unsent: readonly UnsentMessage[]): void {
     writeStored('sessionStorage', `${this.#name}:unsent`, unsent.length > 0 ? JSON.stringify(unsent) : undefined)
   }
 }
 
-function isUnsent(value: unknown): value is Unsent {
+function isUnsent(value: unknown): value is UnsentMessage {
   if (typeof value !== 'object' || value === null) return false
   return 'key' in value && 'topic' in value && 'content' in value && typeof value.content === 'string'
 }

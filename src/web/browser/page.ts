@@ -1,5 +1,5 @@
 // The chat as a page of its own.
-import { Chat } from './chat.ts'
+import { ChatApp } from './chat.ts'
 
 const place = document.getElementById('chat')
 if (place) startPage(place)
@@ -10,7 +10,7 @@ function startPage(at: HTMLElement): void {
   const showUnread = (): void => {
     document.title = unread > 0 ? `(${unread}) ${name}` : name
   }
-  const chat = new Chat({
+  const chat = new ChatApp({
     base: new URL('./', location.href).href,
     name,
     folder,

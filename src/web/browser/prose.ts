@@ -1,5 +1,5 @@
 // Markdown as nodes. The tree says what may be there; no text is ever read as HTML.
-import { type Block, type Inline, parseMarkdown, safeAddress } from '../text/markdown.ts'
+import { type Block, type Inline, parseMarkdown, safeUrl } from '../text/markdown.ts'
 import { copyButton, element } from './nodes.ts'
 
 export function renderProse(text: string): Node[] {
@@ -72,7 +72,7 @@ function inlineNode(inline: Inline): Node {
       return element('s', {}, ...inline.children.map(inlineNode))
     case 'link': {
       const children = inline.children.map(inlineNode)
-      const href = safeAddress(inline.href)
+      const href = safeUrl(inline.href)
       if (!href) return element('span', {}, ...children)
       return element('a', { href, target: '_blank', rel: 'noreferrer noopener nofollow' }, ...children)
     }

@@ -2,13 +2,13 @@
 
 type Area = 'localStorage' | 'sessionStorage'
 
-const unkept = new Map<string, string>()
+const memoryFallback = new Map<string, string>()
 
 export function readStored(area: Area, key: string): string | undefined {
   try {
     return globalThis[area].getItem(key) ?? undefined
   } catch {
-    return unkept.get(area + key)
+    return memoryFallback.get(area + key)
   }
 }
 
@@ -17,13 +17,13 @@ export function writeStored(area: Area, key: string, value: string | undefined):
     if (value === undefined) globalThis[area].removeItem(key)
     else globalThis[area].setItem(key, value)
   } catch {
-    if (value === undefined) unkept.delete(area + key)
-    else unkept.set(area + key, value)
+    if (value === undefined) memoryFallback.delete(area + key)
+    else memoryFallback.set(area + key, value)
   }
 }
 
 /** A name for a link that says nothing about its token: 53 bits of a hash of 256. */
-export function linkName(base: string): string {
+export function hashLinkUrl(base: string): string {
   let [one, two] = [0xdeadbeef, 0x41c6ce57]
   for (const character of base) {
     const code = character.codePointAt(0) ?? 0

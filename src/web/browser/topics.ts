@@ -1,8 +1,8 @@
 // The topics of a visitor: conversations with the same agent, each by itself. The list is kept in this browser only; a
 // topic's name is random, so that who holds the link does not thereby know what others talk about.
-import { linkName, randomId, readStored, writeStored } from './stored.ts'
+import { hashLinkUrl, randomId, readStored, writeStored } from './stored.ts'
 
-export interface Topic {
+export interface ChatTopic {
   readonly id: string
   readonly title: string
 }
@@ -10,13 +10,13 @@ export interface Topic {
 const TOPICS_MAX = 50
 const TITLE_MAX = 48
 
-export class Topics {
+export class TopicList {
   #key: string
-  #current: Topic
+  #current: ChatTopic
   #onChange: () => void
 
   constructor(base: string, onChange: () => void) {
-    this.#key = `svc-chat:${linkName(base)}`
+    this.#key = `svc-chat:${hashLinkUrl(base)}`
     this.#onChange = onChange
     const [listed, here] = [this.list(), readStored('sessionStorage', this.#key)]
     // A new tab goes on where the visitor was last; a tab that is loaded again stays where it was.
@@ -28,7 +28,7 @@ export class Topics {
   }
 
   /** The one last written to comes first. */
-  list(): Topic[] {
+  list(): ChatTopic[] {
     try {
       const kept: unknown = JSON.parse(readStored('localStorage', this.#key) ?? '[]')
       return Array.isArray(kept) ? kept.filter(isTopic) : []
@@ -37,11 +37,11 @@ export class Topics {
     }
   }
 
-  get current(): Topic {
+  get current(): ChatTopic {
     return this.#current
   }
 
-  choose(id: string): void {
+  select(id: string): void {
     const found = this.list().find((topic) => topic.id === id)
     if (found) this.#become(found)
   }
@@ -52,7 +52,7 @@ export class Topics {
   }
 
   /** The current topic was written to. */
-  touch(text: string): void {
+  touchCurrent(text: string): void {
     const [first = ''] = text.trim().split('\n')
     const title = this.#current.title || [...first].slice(0, TITLE_MAX).join('') || 'New topic'
     this.#current = { ...this.#current, title }
@@ -61,22 +61,22 @@ export class Topics {
   }
 
   /** Takes it off the list here; nothing is deleted where the agent is. */
-  forget(id: string): void {
+  remove(id: string): void {
     this.#keep(this.list().filter((topic) => topic.id !== id))
     if (id === this.#current.id) this.#become(this.list()[0] ?? this.#fresh())
   }
 
-  #fresh(id: string = randomId()): Topic {
+  #fresh(id: string = randomId()): ChatTopic {
     return { id, title: '' }
   }
 
-  #become(topic: Topic): void {
+  #become(topic: ChatTopic): void {
     this.#current = topic
     this.#keepPlace()
     this.#onChange()
   }
 
-  #keep(topics: readonly Topic[]): void {
+  #keep(topics: readonly ChatTopic[]): void {
     writeStored('localStorage', this.#key, JSON.stringify(topics))
     this.#onChange()
   }
@@ -86,7 +86,7 @@ export class Topics {
   }
 }
 
-function isTopic(value: unknown): value is Topic {
+function isTopic(value: unknown): value is ChatTopic {
   if (typeof value !== 'object' || value === null || !('id' in value) || !('title' in value)) return false
   return typeof value.id === 'string' && value.id !== '' && typeof value.title === 'string'
 }

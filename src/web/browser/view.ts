@@ -1,20 +1,20 @@
 // The parts of the chat that stay: head, topics, log, notice and composer. What they do is in chat.ts.
-import { element, iconButton, picture } from './nodes.ts'
+import { element, iconButton, iconNode } from './nodes.ts'
 
-export interface View {
+export interface ChatView {
   readonly app: HTMLElement
   /** All but the topics. */
   readonly column: HTMLElement
   readonly head: HTMLElement
   readonly nav: HTMLElement
-  readonly toggle: HTMLButtonElement
-  readonly shade: HTMLElement
-  readonly fresh: readonly HTMLButtonElement[]
+  readonly topicsToggle: HTMLButtonElement
+  readonly backdrop: HTMLElement
+  readonly newTopicButtons: readonly HTMLButtonElement[]
   readonly topics: HTMLElement
   /** Scrolls. */
   readonly log: HTMLElement
   readonly welcome: HTMLElement
-  readonly latest: HTMLButtonElement
+  readonly latestButton: HTMLButtonElement
   /** What hinders, in a sentence. */
   readonly notice: HTMLElement
   readonly form: HTMLFormElement
@@ -22,28 +22,33 @@ export interface View {
   readonly send: HTMLButtonElement
 }
 
-export interface ViewAbout {
+export interface ChatViewOptions {
   readonly name: string
   readonly folder: string
   /** Tells its ids from those of another chat on the same page. */
   readonly id: string
 }
 
-export function makeView({ name, folder, id }: ViewAbout): View {
+export function createChatView({ name, folder, id }: ChatViewOptions): ChatView {
   const nav = element('nav', { class: 'nav', id: `${id}-topics`, 'aria-label': 'Topics' })
   const topics = element('ul')
-  const inNav = element('button', { type: 'button', class: 'fresh' }, picture('plus'), element('span', {}, 'New topic'))
+  const inNav = element(
+    'button',
+    { type: 'button', class: 'fresh' },
+    iconNode('plus'),
+    element('span', {}, 'New topic'),
+  )
   nav.append(element('h2', {}, 'Topics'), inNav, topics)
 
-  const toggle = iconButton('Topics', picture('topics'), 'icon toggle')
+  const toggle = iconButton('Topics', iconNode('topics'), 'icon toggle')
   toggle.setAttribute('aria-controls', nav.id)
   toggle.setAttribute('aria-expanded', 'false')
-  const inHead = iconButton('New topic', picture('plus'), 'icon start')
+  const inHead = iconButton('New topic', iconNode('plus'), 'icon start')
   const title = element('div', { class: 'title' }, element('h1', { dir: 'auto' }, name))
   if (folder && folder !== name) title.append(element('p', { dir: 'auto' }, folder))
-  const head = element('header', { class: 'head' }, toggle, faceNode(name), title, inHead)
+  const head = element('header', { class: 'head' }, toggle, avatarNode(name), title, inHead)
 
-  const welcome = element('div', { class: 'welcome' }, faceNode(name))
+  const welcome = element('div', { class: 'welcome' }, avatarNode(name))
   welcome.append(element('p', { class: 'lead', dir: 'auto' }, `Write to ${name}`))
   welcome.append(
     element('p', {}, 'Your messages and the answers stay in this topic. You can close the page and come back.'),
@@ -60,7 +65,7 @@ export function makeView({ name, folder, id }: ViewAbout): View {
   const latest = element(
     'button',
     { type: 'button', class: 'latest', hidden: '' },
-    picture('down'),
+    iconNode('down'),
     element('span', {}, 'Latest'),
   )
 
@@ -80,7 +85,7 @@ export function makeView({ name, folder, id }: ViewAbout): View {
   const send = element(
     'button',
     { type: 'submit', class: 'send', 'aria-label': 'Send', title: 'Send' },
-    picture('send'),
+    iconNode('send'),
   )
   const label = element('label', { class: 'hidden', for: input.id }, `Message ${name}`)
   const keys = element('span', { class: 'keys', id: `${id}-keys` }, 'Enter sends, Shift and Enter breaks the line')
@@ -95,13 +100,13 @@ export function makeView({ name, folder, id }: ViewAbout): View {
     column,
     head,
     nav,
-    toggle,
-    shade,
-    fresh: [inNav, inHead],
+    topicsToggle: toggle,
+    backdrop: shade,
+    newTopicButtons: [inNav, inHead],
     topics,
     log,
     welcome,
-    latest,
+    latestButton: latest,
     notice,
     form,
     input,
@@ -109,6 +114,6 @@ export function makeView({ name, folder, id }: ViewAbout): View {
   }
 }
 
-export function faceNode(name: string): HTMLElement {
+export function avatarNode(name: string): HTMLElement {
   return element('span', { class: 'face', 'aria-hidden': 'true' }, [...name.trim()][0]?.toUpperCase() ?? '?')
 }

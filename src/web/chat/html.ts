@@ -26,6 +26,6 @@ export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
 }
 
 /** Text of ours that goes in as it is: a style, a script. */
-export const trusted = (text: string): Html => new Html(text)
+export const trustedHtml = (text: string): Html => new Html(text)
 
-export const NOTHING = new Html('')
+export const EMPTY_HTML = new Html('')

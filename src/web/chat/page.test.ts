@@ -3,18 +3,18 @@ import { createHash } from 'node:crypto'
 import { suite, test } from 'node:test'
 import { Script } from 'node:vm'
 import fc from 'fast-check'
-import { chatPage, type Page, problemPage, roundPage, widgetScript } from './page.ts'
+import { buildWidgetScript, chatPage, type HtmlPage, linkProblemPage, roundPage } from './page.ts'
 import { proseHtml } from './prose.ts'
 
 const HOSTILE = `"'><script>alert(1)</script><img src=x onerror=alert(1)>`
 const turn = { turn_id: '01', status: 'success', frames: [{ kind: 'message', content: HOSTILE, created_at: '' }] }
-const pages: Record<string, Page> = {
+const pages: Record<string, HtmlPage> = {
   'the chat': chatPage({ name: HOSTILE, folder: HOSTILE, hasStream: true }),
   'a round': roundPage({ name: HOSTILE, question: HOSTILE, turn }),
-  'a problem': problemPage({ status: 429, title: HOSTILE, detail: HOSTILE, hint: HOSTILE, retryAfter: 7 }),
+  'a problem': linkProblemPage({ status: 429, title: HOSTILE, detail: HOSTILE, hint: HOSTILE, retryAfter: 7 }),
 }
 
-const policyOf = ({ headers }: Page): Map<string, string[]> =>
+const policyOf = ({ headers }: HtmlPage): Map<string, string[]> =>
   new Map(
     (headers['Content-Security-Policy'] ?? '').split('; ').map((rule) => {
       const [name = '', ...sources] = rule.split(' ')
@@ -73,7 +73,7 @@ test('the chat may reach its own server only, and no text may become markup', ()
 
 test('the scripts are JavaScript, and small enough for a slow line', () => {
   const [script = ''] = inside('script', chatPage({ name: 'a', folder: 'b', hasStream: true }).body)
-  const { body, headers } = widgetScript(HOSTILE)
+  const { body, headers } = buildWidgetScript(HOSTILE)
   for (const code of [script, body]) {
     assert.doesNotThrow(() => new Script(code))
     assert.ok(!/^\s*(import|export)\b/m.test(code))
@@ -118,7 +118,7 @@ suite('a round without script', () => {
 })
 
 test('a problem says when to come again', () => {
-  const page = problemPage({ status: 429, title: 'Too many requests', detail: 'slow down', retryAfter: 7 })
+  const page = linkProblemPage({ status: 429, title: 'Too many requests', detail: 'slow down', retryAfter: 7 })
   assert.equal(page.status, 429)
   assert.equal(page.headers['Retry-After'], '7')
   assert.ok(page.body.includes('Slow down.') && page.body.includes('Try again in 7 seconds.'))

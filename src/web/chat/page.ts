@@ -2,18 +2,18 @@
 // puts the chat into another site. No page holds the token: every address in them is relative.
 import { createHash } from 'node:crypto'
 import { MARKDOWN_MAX } from '../text/markdown.ts'
-import { type Html, html, NOTHING, trusted } from './html.ts'
+import { EMPTY_HTML, type Html, html, trustedHtml } from './html.ts'
 import { proseHtml } from './prose.ts'
-import { asFunction, script } from './script.ts'
+import { buildScript, wrapInFunction } from './script.ts'
 import { CHAT_STYLE, PAGE_STYLE } from './style.ts'
 
-export interface Page {
+export interface HtmlPage {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-export interface ChatAbout {
+export interface ChatPageOptions {
   /** What the agent is called. */
   readonly name: string
   readonly folder: string
@@ -27,7 +27,7 @@ export interface RoundFrame {
   readonly created_at: string
 }
 
-export interface RoundAbout {
+export interface RoundPageOptions {
   readonly name: string
   readonly question: string
   readonly turn: {
@@ -38,7 +38,7 @@ export interface RoundAbout {
   }
 }
 
-export interface ProblemAbout {
+export interface ProblemPageOptions {
   readonly status: number
   readonly title: string
   readonly detail: string
@@ -47,9 +47,9 @@ export interface ProblemAbout {
   readonly retryAfter?: number | undefined
 }
 
-export function chatPage(about: ChatAbout): Page {
+export function chatPage(about: ChatPageOptions): HtmlPage {
   const { name, folder, hasStream } = about
-  const { style, code, policy } = live()
+  const { style, code, policy } = chatAssets()
   const body = html`
 <div id="chat" class="app" data-name="${name}" data-folder="${folder}" data-stream="${hasStream ? 'yes' : 'no'}">
 <div class="plain">
@@ -59,16 +59,16 @@ ${questionForm('Your message')}
 </div>
 </div>
 <script>${code}</script>`
-  return document(200, name, { style, body, policy })
+  return renderDocument(200, name, { style, body, policy })
 }
 
-export function roundPage(about: RoundAbout): Page {
+export function roundPage(about: RoundPageOptions): HtmlPage {
   const { name, question, turn } = about
   const pending = turn.status === 'pending'
   const messages = turn.frames.filter(({ kind }) => kind !== 'status')
   const status = turn.frames.findLast(({ kind }) => kind === 'status')
   const fault = `${messages.length > 0 ? 'The answer broke off' : 'There is no answer'}: ${turn.error ?? 'the round failed'}`
-  const { style, policy } = still()
+  const { style, policy } = staticAssets()
   const body = html`
 <div class="app"><div class="plain">
 ${plainHead(name)}
@@ -76,15 +76,15 @@ ${plainHead(name)}
 <section class="message user" aria-label="You"><p class="text" dir="auto">${question}</p></section>
 <section class="answer" aria-label="${name}">
 ${answerHtml(messages.map(({ content }) => content))}
-${pending ? html`<p class="status" dir="auto">${status?.content ?? 'Waiting for the answer'} …</p>` : NOTHING}
-${turn.status === 'failed' ? html`<p class="fault" dir="auto">${fault}</p>` : NOTHING}
-${turn.status === 'success' && messages.length === 0 ? html`<p class="status">There is no answer to this.</p>` : NOTHING}
+${pending ? html`<p class="status" dir="auto">${status?.content ?? 'Waiting for the answer'} …</p>` : EMPTY_HTML}
+${turn.status === 'failed' ? html`<p class="fault" dir="auto">${fault}</p>` : EMPTY_HTML}
+${turn.status === 'success' && messages.length === 0 ? html`<p class="status">There is no answer to this.</p>` : EMPTY_HTML}
 </section>
 </main>
 ${questionForm('Your next message')}
 </div></div>`
-  const head = pending ? html`<meta http-equiv="refresh" content="1">` : NOTHING
-  return document(200, name, { style, body, policy, head })
+  const head = pending ? html`<meta http-equiv="refresh" content="1">` : EMPTY_HTML
+  return renderDocument(200, name, { style, body, policy, head })
 }
 
 /** All messages of a page together are read as Markdown no further than one may be. */
@@ -97,39 +97,39 @@ function answerHtml(contents: readonly string[]): Html[] {
   })
 }
 
-export function problemPage(problem: ProblemAbout): Page {
+export function linkProblemPage(problem: ProblemPageOptions): HtmlPage {
   const { status, title, detail, hint, retryAfter } = problem
-  const { style, policy } = still()
+  const { style, policy } = staticAssets()
   const body = html`
 <div class="app"><div class="plain"><main class="problem">
 <p class="code">${status}</p>
 <h1>${title}</h1>
 <p dir="auto">${sentence(detail)}</p>
-${hint === undefined ? NOTHING : html`<p dir="auto">${sentence(hint)}</p>`}
-${retryAfter === undefined ? NOTHING : html`<p>Try again in ${retryAfter} ${retryAfter === 1 ? 'second' : 'seconds'}.</p>`}
+${hint === undefined ? EMPTY_HTML : html`<p dir="auto">${sentence(hint)}</p>`}
+${retryAfter === undefined ? EMPTY_HTML : html`<p>Try again in ${retryAfter} ${retryAfter === 1 ? 'second' : 'seconds'}.</p>`}
 </main></div></div>`
-  const page = document(status, title, { style, body, policy })
+  const page = renderDocument(status, title, { style, body, policy })
   if (retryAfter === undefined) return page
   return { ...page, headers: { ...page.headers, 'Retry-After': String(retryAfter) } }
 }
 
-export interface Script {
+export interface WidgetScript {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
 /** `widget.js`: the chat as a button with a panel, for a page of another site. `name` is what the agent is called. */
-export function widgetScript(name = 'Chat'): Script {
+export function buildWidgetScript(name = 'Chat'): WidgetScript {
   const headers = {
     'Content-Type': 'text/javascript; charset=utf-8',
     'Cross-Origin-Resource-Policy': 'cross-origin',
-    ...QUIET,
+    ...PRIVACY_HEADERS,
   }
-  return { headers, body: asFunction(embedded(), { NAME: name, STYLE: CHAT_STYLE }) }
+  return { headers, body: wrapInFunction(widgetCode(), { NAME: name, STYLE: CHAT_STYLE }) }
 }
 
-const live = once(() => {
-  const [style, code] = [CHAT_STYLE + PAGE_STYLE, asFunction(script('page'), {})]
+const chatAssets = once(() => {
+  const [style, code] = [CHAT_STYLE + PAGE_STYLE, wrapInFunction(buildScript('page'), {})]
   const policy = [
     `script-src ${hashSource(code)}`,
     `style-src ${hashSource(style)}`,
@@ -138,25 +138,25 @@ const live = once(() => {
     "require-trusted-types-for 'script'",
     "trusted-types 'none'",
   ]
-  return { style: trusted(style), code: trusted(code), policy }
+  return { style: trustedHtml(style), code: trustedHtml(code), policy }
 })
 
-const still = once(() => {
+const staticAssets = once(() => {
   const style = CHAT_STYLE + PAGE_STYLE
-  return { style: trusted(style), policy: [`style-src ${hashSource(style)}`] }
+  return { style: trustedHtml(style), policy: [`style-src ${hashSource(style)}`] }
 })
 
-const embedded = once(() => script('embed'))
+const widgetCode = once(() => buildScript('embed'))
 
 /** What keeps the address of a token to itself, and out of every cache. */
-const QUIET = {
+const PRIVACY_HEADERS = {
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
   'X-Robots-Tag': 'noindex',
 } as const
 
-const ALWAYS = [
+const BASE_POLICY = [
   "default-src 'none'",
   "img-src 'self' data:",
   "base-uri 'none'",
@@ -167,14 +167,18 @@ const ALWAYS = [
 const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='%234f5bd5' d='M6 4h20a4 4 0 0 1 4 4v12a4 4 0 0 1-4 4H14l-8 6v-6a4 4 0 0 1-4-4V8a4 4 0 0 1 4-4z'/%3E%3C/svg%3E"
 
-interface Parts {
+interface DocumentParts {
   readonly style: Html
   readonly body: Html
   readonly policy: readonly string[]
   readonly head?: Html
 }
 
-function document(status: number, title: string, { style, body, policy, head = NOTHING }: Parts): Page {
+function renderDocument(
+  status: number,
+  title: string,
+  { style, body, policy, head = EMPTY_HTML }: DocumentParts,
+): HtmlPage {
   const page = html`<!doctype html>
 <html lang="en">
 <head>
@@ -185,7 +189,7 @@ function document(status: number, title: string, { style, body, policy, head = N
 <meta name="robots" content="noindex">
 ${head}
 <title>${title}</title>
-<link rel="icon" href="${trusted(ICON)}">
+<link rel="icon" href="${trustedHtml(ICON)}">
 <style>${style}</style>
 </head>
 <body>${body}
@@ -196,15 +200,15 @@ ${head}
     status,
     headers: {
       'Content-Type': 'text/html; charset=utf-8',
-      'Content-Security-Policy': [...ALWAYS, ...policy].join('; '),
-      ...QUIET,
+      'Content-Security-Policy': [...BASE_POLICY, ...policy].join('; '),
+      ...PRIVACY_HEADERS,
     },
     body: page.text,
   }
 }
 
 function plainHead(name: string): Html {
-  return html`<header class="head"><span class="face" aria-hidden="true">${initial(name)}</span><h1 dir="auto">${name}</h1></header>`
+  return html`<header class="head"><span class="face" aria-hidden="true">${initialLetter(name)}</span><h1 dir="auto">${name}</h1></header>`
 }
 
 function questionForm(label: string): Html {
@@ -215,7 +219,7 @@ function questionForm(label: string): Html {
 </form>`
 }
 
-export function initial(name: string): string {
+export function initialLetter(name: string): string {
   return [...name.trim()][0]?.toUpperCase() ?? '?'
 }
 

@@ -1,12 +1,12 @@
 // Markdown as HTML text, for browsers without script. The same tree is made into nodes by ../browser/prose.ts.
 import { type Block, type Inline, parseMarkdown } from '../text/markdown.ts'
-import { type Html, html, NOTHING, trusted } from './html.ts'
+import { EMPTY_HTML, type Html, html, trustedHtml } from './html.ts'
 
 export function proseHtml(text: string, max?: number): Html[] {
   return parseMarkdown(text, max).map((block) => blockHtml(block))
 }
 
-const AUTO = trusted(' dir="auto"')
+const AUTO = trustedHtml(' dir="auto"')
 
 /** What stands inside a list or a quote has its direction. */
 function blockHtml(block: Block, dir: Html = AUTO): Html {
@@ -14,15 +14,15 @@ function blockHtml(block: Block, dir: Html = AUTO): Html {
     case 'paragraph':
       return html`<p${dir}>${block.children.map(inlineHtml)}</p>`
     case 'heading': {
-      const tag = trusted(`h${Math.min(block.level + 1, 6)}`)
+      const tag = trustedHtml(`h${Math.min(block.level + 1, 6)}`)
       return html`<${tag}${dir}>${block.children.map(inlineHtml)}</${tag}>`
     }
     case 'code':
       return html`<pre dir="ltr"><code>${block.text}</code></pre>`
     case 'quote':
-      return html`<blockquote${dir}>${block.children.map((child) => blockHtml(child, NOTHING))}</blockquote>`
+      return html`<blockquote${dir}>${block.children.map((child) => blockHtml(child, EMPTY_HTML))}</blockquote>`
     case 'list': {
-      const items = block.items.map((item) => html`<li>${item.map((child) => blockHtml(child, NOTHING))}</li>`)
+      const items = block.items.map((item) => html`<li>${item.map((child) => blockHtml(child, EMPTY_HTML))}</li>`)
       return block.start === undefined
         ? html`<ul${dir}>${items}</ul>`
         : html`<ol${dir} start="${block.start}">${items}</ol>`
@@ -30,8 +30,8 @@ function blockHtml(block: Block, dir: Html = AUTO): Html {
     case 'table': {
       const row = (cells: readonly (readonly Inline[])[], tag: Html): Html =>
         html`<tr>${cells.map((cell) => html`<${tag} dir="auto">${cell.map(inlineHtml)}</${tag}>`)}</tr>`
-      const body = block.rows.map((cells) => row(cells, trusted('td')))
-      return html`<div class="wide"><table><thead>${row(block.head, trusted('th'))}</thead><tbody>${body}</tbody></table></div>`
+      const body = block.rows.map((cells) => row(cells, trustedHtml('td')))
+      return html`<div class="wide"><table><thead>${row(block.head, trustedHtml('th'))}</thead><tbody>${body}</tbody></table></div>`
     }
     case 'rule':
       return html`<hr>`

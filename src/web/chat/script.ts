@@ -1,4 +1,4 @@
-// The scripts that a browser gets: the modules of ../text and ../browser, one after the other. There is no bundler: the
+// The scripts that a browser gets: the modules of ../text, ../browser and one of lib, one after the other. There is no bundler: the
 // modules have distinct names for what they hold, so that taking their imports and exports away joins them.
 import { readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
@@ -7,7 +7,7 @@ import { extname, join } from 'node:path'
 /** In an order in which each finds what it needs when it starts. */
 const CHAT = [
   'text/markdown',
-  'text/events',
+  '../lib/http/sse-reader',
   'browser/nodes',
   'browser/prose',
   'browser/stored',
@@ -22,42 +22,31 @@ const CHAT = [
 ]
 const ENTRIES = { page: [...CHAT, 'browser/page'], embed: [...CHAT, 'browser/embed'] } as const
 
-export type Entry = keyof typeof ENTRIES
+export type ScriptEntry = keyof typeof ENTRIES
 
-export function script(entry: Entry): string {
-  return joinedModules(ENTRIES[entry])
+export function buildScript(entry: ScriptEntry): string {
+  return joinModules(ENTRIES[entry])
 }
 
 /** A script that leaves nothing behind in the page; `given` are texts that it finds under these names. */
-export function asFunction(code: string, given: Readonly<Record<string, string>>): string {
+export function wrapInFunction(code: string, given: Readonly<Record<string, string>>): string {
   const [names, values] = [Object.keys(given), Object.values(given).map(literal)]
   return `((${names.join(', ')}) => {\n'use strict'\n${code}\n})(${values.join(', ')})\n`
 }
 
 /** Modules by their paths, as the inside of one function. */
-export function joinedModules(paths: readonly string[]): string {
-  return paths.map((path) => small(joined(source(path)))).join('\n')
+export function joinModules(paths: readonly string[]): string {
+  return paths.map((path) => minify(stripModuleSyntax(source(path)))).join('\n')
 }
 
 /** A module as JavaScript. In the checkout it still has its types; in the package the compiler has taken them. */
 function source(name: string): string {
   const extension = extname(import.meta.filename)
   const text = readFileSync(join(import.meta.dirname, '..', name + extension), 'utf8')
-  return extension === '.ts' ? stripped(text) : text
+  return extension === '.ts' ? stripTypeScriptTypes(text) : text
 }
 
-/** Node says once that this may change. It runs in the checkout only, on the Node that the checkout brings. */
-function stripped(text: string): string {
-  const { emitWarning } = process
-  process.emitWarning = () => {}
-  try {
-    return stripTypeScriptTypes(text)
-  } finally {
-    process.emitWarning = emitWarning
-  }
-}
-
-function joined(module: string): string {
+function stripModuleSyntax(module: string): string {
   return module
     .replace(/^import\s[^'"]*from\s*['"][^'"]+['"];?$/gm, '')
     .replace(/^export \{[^}]*\};?$/gm, '')
@@ -65,7 +54,7 @@ function joined(module: string): string {
 }
 
 /** Without comments and indentation. No string of these modules goes over a line, so a line can be judged by itself. */
-function small(code: string): string {
+function minify(code: string): string {
   return code
     .replace(/^[ \t]*\/\*[\s\S]*?\*\/[ \t]*$/gm, '')
     .split('\n')

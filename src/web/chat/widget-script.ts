@@ -4,15 +4,15 @@
 import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { brotliCompress, gzip } from 'node:zlib'
-import { bestCoding, knowsTag } from '../../lib/representation.ts'
-import { widgetScript } from './page.ts'
+import { matchesEtag, negotiateEncoding } from '../../lib/http/content-negotiation.ts'
+import { buildWidgetScript } from './page.ts'
 
 export interface ScriptRequest {
   readonly acceptEncoding: string | undefined
   readonly ifNoneMatch: string | undefined
 }
 
-export interface ScriptAnswer {
+export interface ScriptResponse {
   readonly status: 200 | 304
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array | undefined
@@ -21,22 +21,22 @@ export interface ScriptAnswer {
 const CODINGS = ['br', 'gzip'] as const
 
 /** Answers requests for the script. `name` is what the agent is called. */
-export function openWidgetScript(name: string): (request: ScriptRequest) => Promise<ScriptAnswer> {
+export function createWidgetScriptHandler(name: string): (request: ScriptRequest) => Promise<ScriptResponse> {
   let packed: ReturnType<typeof pack> | undefined
   return async ({ acceptEncoding, ifNoneMatch }) => {
     packed ??= pack(name)
     const { version, headers, bodies } = await packed
-    const coding = bestCoding(acceptEncoding, CODINGS)
+    const coding = negotiateEncoding(acceptEncoding, CODINGS)
     const tag = `"${version}${coding === undefined ? '' : `-${coding}`}"`
     const about = { ETag: tag, Vary: 'Accept-Encoding', 'Cache-Control': 'private, no-cache' }
-    if (knowsTag(ifNoneMatch, tag)) return { status: 304, headers: { ...headers, ...about }, body: undefined }
+    if (matchesEtag(ifNoneMatch, tag)) return { status: 304, headers: { ...headers, ...about }, body: undefined }
     const coded: Record<string, string> = coding === undefined ? {} : { 'Content-Encoding': coding }
     return { status: 200, headers: { ...headers, ...about, ...coded }, body: bodies[coding ?? 'identity'] }
   }
 }
 
 async function pack(name: string) {
-  const { headers, body } = widgetScript(name)
+  const { headers, body } = buildWidgetScript(name)
   const identity = Buffer.from(body)
   const [br, zipped] = await Promise.all([promisify(brotliCompress)(identity), promisify(gzip)(identity)])
   const version = hash('sha256', identity, 'hex').slice(0, 32)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { growth, LINEAR } from '../../../test/support/growth.ts'
-import { type Block, cutText, type Inline, parseInline, parseMarkdown, safeAddress } from './markdown.ts'
+import { type Block, type Inline, parseInline, parseMarkdown, safeUrl, truncateText } from './markdown.ts'
 
 /** A tree in one line: `strong(a) text`. */
 const inline = (nodes: readonly Inline[]): string => nodes.map(shownInline).join('')
@@ -95,7 +95,7 @@ suite('Markdown', () => {
       fc.property(marked(), (text) => {
         for (const { node, depth } of nodesOf(parseMarkdown(text))) {
           assert.ok(depth < 200)
-          if (node.kind === 'link') assert.equal(safeAddress(node.href), node.href)
+          if (node.kind === 'link') assert.equal(safeUrl(node.href), node.href)
         }
       }),
     )
@@ -206,7 +206,7 @@ function assertLinear(times: number, what = ''): void {
 
 test('an address is one that leads away from here, and to nothing that runs', () => {
   for (const address of ['http://a', 'https://a.b/c?d=e#f', 'HTTPS://A', 'mailto:a@b.c'])
-    assert.equal(safeAddress(address), address)
+    assert.equal(safeUrl(address), address)
   for (const address of [
     'javascript:alert(1)',
     ' https://a',
@@ -222,22 +222,22 @@ test('an address is one that leads away from here, and to nothing that runs', ()
     'blob:https://a/b',
     'https://a b',
   ])
-    assert.equal(safeAddress(address), undefined, address)
+    assert.equal(safeUrl(address), undefined, address)
 })
 
 test('a long text is cut behind a line, never inside a character, and a short one is not cut', () => {
-  assert.equal(cutText('a\nb', 100, 10), 'a\nb')
-  assert.equal(cutText('a\nb\nc\nd', 100, 2), 'a\nb')
-  assert.equal(cutText('abcdefgh', 4, 2), 'abcd')
-  assert.equal(cutText('abcdef\nxyz', 8, 9), 'abcdef')
-  assert.equal(cutText('abc😀', 4, 9), 'abc')
+  assert.equal(truncateText('a\nb', 100, 10), 'a\nb')
+  assert.equal(truncateText('a\nb\nc\nd', 100, 2), 'a\nb')
+  assert.equal(truncateText('abcdefgh', 4, 2), 'abcd')
+  assert.equal(truncateText('abcdef\nxyz', 8, 9), 'abcdef')
+  assert.equal(truncateText('abc😀', 4, 9), 'abc')
   fc.assert(
     fc.property(
       fc.string({ unit: 'grapheme' }),
       fc.nat(50),
       fc.integer({ min: 1, max: 9 }),
       (text, characters, lines) => {
-        const cut = cutText(text, characters, lines)
+        const cut = truncateText(text, characters, lines)
         assert.ok(text.startsWith(cut) && cut.length <= characters && cut.split('\n').length <= lines)
       },
     ),

@@ -1,5 +1,9 @@
-// Markdown as a tree: what agents write, not all that the language knows. Anything else, HTML above all, is text. The time
-// is linear in the length, because anyone can send a megabyte of asterisks.
+// Parses the Markdown that agents write into a tree, for the chat page. Other syntax, above all HTML, stays text. Time is linear
+// in the length: anyone can send a megabyte of asterisks.
+//
+// No library: on 50,000 characters of repeated random marks this takes at most 65 ms. marked 18.2.0 took up to 10 s (`**1.:"|>`)
+// and overflowed the stack on `>>>…`, micromark 4.0.3 took 51 s on `_*_*…`, commonmark 0.31.2 5 s on `[a](…`. markdown-it 15.0.3
+// kept below 0.3 s but needs a bundler and 6 packages; marked alone would double the page's script (53 kB).
 
 export type Inline =
   | { readonly kind: 'text'; readonly text: string }
@@ -34,14 +38,14 @@ const ADDRESS_MAX = 2048
 export const MARKDOWN_MAX = 50_000
 
 export function parseMarkdown(text: string, max = MARKDOWN_MAX): Block[] {
-  const read = cutText(text, max, max)
+  const read = truncateText(text, max, max)
   const blocks = parseBlocks(read.replace(/\r\n?/g, '\n').replaceAll('\t', '    ').split('\n'), 0)
   if (read.length < text.length) blocks.push({ kind: 'code', language: '', text: text.slice(read.length) })
   return blocks
 }
 
 /** The first lines of a text, cut where a reader would: after a line, else after a character. */
-export function cutText(text: string, characters: number, lines: number): string {
+export function truncateText(text: string, characters: number, lines: number): string {
   let end = Math.min(characters, text.length)
   let line = -1
   for (let count = 0; count < lines; count++) {
@@ -224,7 +228,7 @@ function interruptsParagraph(line: string): boolean {
   return startsBlock(line)
 }
 
-interface Open {
+interface OpenDelimiter {
   /** `*`, `**`, `_`, `__`, `~~`, `[` or `![`. */
   readonly mark: string
   readonly children: Inline[]
@@ -245,7 +249,7 @@ class InlineReader {
   #text: string
   #at = 0
   #plain = ''
-  #open: Open[] = [{ mark: '', children: [] }]
+  #open: OpenDelimiter[] = [{ mark: '', children: [] }]
   /** How many of each mark are open, so that a mark that closes nothing costs nothing. */
   #count = new Map<string, number>()
   /** Lengths of runs of backticks that do not come again. */
@@ -400,7 +404,7 @@ class InlineReader {
   }
 
   /** Takes the innermost such mark off the stack, with all that stands inside. */
-  #pop(is: (open: Open) => boolean): Inline[] {
+  #pop(is: (open: OpenDelimiter) => boolean): Inline[] {
     this.#flush()
     const found = this.#open.findLastIndex((open, at) => at > 0 && is(open))
     const [first, ...inner] = this.#open.splice(found)
@@ -419,7 +423,7 @@ class InlineReader {
     const mark = this.#open.findLast(({ mark }) => mark === '[' || mark === '![')?.mark ?? '['
     const children = this.#pop((one) => one.mark === mark)
     const found = TARGET.exec(this.#text.slice(this.#at, this.#at + ADDRESS_MAX))
-    const href = safeAddress(found?.[1] ?? found?.[2] ?? '')
+    const href = safeUrl(found?.[1] ?? found?.[2] ?? '')
     if (found && href) {
       this.#at += found[0].length
       // An image would tell its server who reads this; its name and address are enough.
@@ -439,7 +443,7 @@ class InlineReader {
     const found = pattern.exec(this.#text)
     if (!found) return false
     const shown = found[1] ?? withoutTail(found[0])
-    const href = safeAddress(/^(https?|mailto):/i.test(shown) ? shown : `mailto:${shown}`)
+    const href = safeUrl(/^(https?|mailto):/i.test(shown) ? shown : `mailto:${shown}`)
     // It is text as a whole: each part of it may look like an address again.
     if (href) this.#add({ kind: 'link', href, children: [{ kind: 'text', text: shown }] })
     else this.#plain += found[1] === undefined ? shown : found[0]
@@ -460,7 +464,7 @@ class InlineReader {
   }
 }
 
-function flattened(open: readonly Open[]): Inline[] {
+function flattened(open: readonly OpenDelimiter[]): Inline[] {
   return open.flatMap(({ mark, children }): Inline[] => (mark ? [{ kind: 'text', text: mark }, ...children] : children))
 }
 
@@ -484,7 +488,7 @@ function withoutTail(address: string): string {
 }
 
 /** The address, if it is one that may be followed. A relative one would lead to the link itself, whose address is a secret. */
-export function safeAddress(address: string): string | undefined {
+export function safeUrl(address: string): string | undefined {
   if (!/^(https?:\/\/[^/]|mailto:[^/])/i.test(address) || /[\s\u0000-\u001f\u007f]/.test(address)) return undefined
   return URL.canParse(address) ? address : undefined
 }

@@ -12,15 +12,15 @@ import {
   writeSync,
 } from 'node:fs'
 import { basename, join } from 'node:path'
-import type { Chance } from '../chance.ts'
-import { type Ending, tempDir } from '../temp.ts'
+import type { RepeatableRandom } from '../repeatable-random.ts'
+import { type CleanupScope, tempDir } from '../temp.ts'
 
 const SOURCE = join(import.meta.dirname, 'shim.c')
 const SECTOR = 4096
 /** What a disk writes whole, whatever happens. */
 const ATOM = 512
 
-export interface Weakness {
+export interface DiskFaults {
   /** Syncs of files with this ending are believed and not done, as SQLite's `synchronous=NORMAL` leaves them out. */
   readonly lazy?: string
   /** The k-th sync of files with this ending fails with EIO. */
@@ -34,21 +34,21 @@ export interface WatchedDisk {
    * The folder as the disk has it when the power is gone; only after the process was killed. Of what was not synced:
    * `none` is kept, or `some` sectors at random, or all up to one that is `torn`.
    */
-  cut(unsynced: Unsynced, chance: Chance): string
+  cut(unsynced: Unsynced, chance: RepeatableRandom): string
 }
 
 export type Unsynced = 'none' | 'some' | 'torn'
 export const UNSYNCED: readonly Unsynced[] = ['none', 'some', 'torn']
 
 /** The compiled shim; it lives as long as the test. */
-export function buildShim(t: Ending): string {
+export function buildShim(t: CleanupScope): string {
   const shim = join(tempDir(t), 'power-cut.so')
   execFileSync('cc', ['-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', shim, SOURCE, '-ldl'], { stdio: 'inherit' })
   return shim
 }
 
 /** What lies in the folder now counts as synced. */
-export function watchDisk(t: Ending, shim: string, folder: string, weakness: Weakness = {}): WatchedDisk {
+export function watchDisk(t: CleanupScope, shim: string, folder: string, weakness: DiskFaults = {}): WatchedDisk {
   const real = realpathSync(folder)
   const shadow = join(tempDir(t), basename(real))
   cpSync(real, shadow, { recursive: true, filter: isKept })
@@ -74,7 +74,7 @@ function isKept(path: string): boolean {
 }
 
 /** The killed process left in the folder what it wrote, so what differs was not synced. */
-function keepUnsynced(real: string, shadow: string, unsynced: 'some' | 'torn', chance: Chance): void {
+function keepUnsynced(real: string, shadow: string, unsynced: 'some' | 'torn', chance: RepeatableRandom): void {
   for (const name of readdirSync(real, { recursive: true, encoding: 'utf8' })) {
     const path = join(real, name)
     if (!isKept(path) || !statSync(path).isFile()) continue
@@ -96,7 +96,7 @@ function differing(now: Buffer, synced: Buffer): Sector[] {
     .filter(([at, bytes]) => !bytes.equals(synced.subarray(at, at + SECTOR)))
 }
 
-function chosen(sectors: readonly Sector[], unsynced: 'some' | 'torn', chance: Chance): Sector[] {
+function chosen(sectors: readonly Sector[], unsynced: 'some' | 'torn', chance: RepeatableRandom): Sector[] {
   if (unsynced === 'some') return sectors.filter(() => chance.below(2) === 0)
   const last = chance.below(sectors.length + 1)
   return sectors.slice(0, last).map(([at, bytes], index) => {

@@ -1,0 +1,57 @@
+// How many bytes are written to the disk for a message of 1 KiB with everything on: store, log of the store, search index. Counted by
+// the kernel for the whole process, from the POST until the answers are stored and indexed.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { BenchScope } from './bench-scope.ts'
+import { mintChat, openBenchInstance } from './instance.ts'
+import type { Result } from './result.ts'
+import { untilQuiet } from './rounds.ts'
+
+const MESSAGES = 1000
+const WARM = 100
+const PER_SECOND = 50
+const CONTENT = 'a word '.repeat(146)
+const GOAL = 24 * 1024
+
+export async function benchBytesWritten(): Promise<Result[]> {
+  await using stage = new BenchScope()
+  const instance = await openBenchInstance(join(stage.root, 'written'), { SANDBOX: 'none' })
+  const chat = await instance.open(mintChat)
+  const svc = await stage.start(instance.serve())
+  const post = async (): Promise<void> => {
+    const headers = { 'Content-Type': 'application/json' }
+    const answer = await fetch(`${svc.url}${chat}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ content: CONTENT }),
+    })
+    if (!answer.ok) throw new Error(`${answer.status}: ${await answer.text()}`)
+    await answer.arrayBuffer()
+  }
+  const send = async (count: number): Promise<void> => {
+    const sent: Promise<void>[] = []
+    for (let n = 0; n < count; n++) {
+      sent.push(post())
+      await pause(1000 / PER_SECOND)
+    }
+    await Promise.all(sent)
+    await untilQuiet(svc)
+  }
+  await send(WARM)
+  const before = writtenBytes(svc.pid)
+  await send(MESSAGES)
+  const each = (writtenBytes(svc.pid) - before) / MESSAGES
+  return [
+    {
+      name: 'bytes written for a message of 1 KiB with its answer, over 24 KiB',
+      ratio: each / GOAL,
+      goal: 'at most 1',
+      detail: `${(each / 1024).toFixed(1)} KiB a message, ${PER_SECOND} messages a second`,
+    },
+  ]
+}
+
+function writtenBytes(pid: number): number {
+  return Number(/^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1])
+}

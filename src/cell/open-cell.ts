@@ -1,0 +1,141 @@
+// Creates the sandbox that the settings select, or explains why it does not work on this machine and how to fix it.
+import { spawn } from 'node:child_process'
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type AgentUser, agentUser } from '../core/agent-user.ts'
+import { Directory } from '../lib/files/directory.ts'
+import { refuse } from '../lib/refusal.ts'
+import { readEnvironment } from '../lib/settings.ts'
+import { BubblewrapCell } from './bubblewrap/bubblewrap-cell.ts'
+import { MountView } from './bubblewrap/mount-view.ts'
+import type { Cell } from './cell.ts'
+import { CellPaths } from './cell-paths.ts'
+import { isExecutable } from './executable.ts'
+import { launch } from './launch.ts'
+import { runLimits } from './limits.ts'
+import type { CellSettings } from './settings.ts'
+import { UnconfinedCell } from './unconfined-cell.ts'
+
+export interface OpenCellOptions {
+  readonly settings: CellSettings
+  /** Directories of all workspaces and of visitor chats. */
+  readonly groups: string
+  readonly chats: string
+}
+
+const INSTALL = 'apt-get install bubblewrap perl-base'
+const ALTERNATIVE = 'or set SANDBOX=none in .env to run agents without a sandbox'
+
+/** If sandboxes do not work on this machine, the hint of the refusal says how to fix it. */
+export async function openCell({ settings, groups, chats }: OpenCellOptions): Promise<Cell> {
+  const user = agentUser(settings.AGENT_UID)
+  const limits = runLimits(settings)
+  if (settings.SANDBOX === 'none') return new UnconfinedCell(user, limits)
+  if (process.platform !== 'linux') refuse('unavailable', 'agent sandboxes need Linux', ALTERNATIVE.slice(3))
+  const bwrap =
+    findProgram('bwrap') ?? refuse('unavailable', 'bubblewrap is not installed', `${INSTALL}, ${ALTERNATIVE}`)
+  const perl = findProgram('perl') ?? refuse('unavailable', 'perl is not installed', `${INSTALL}, ${ALTERNATIVE}`)
+  if (!existsSync(groups))
+    refuse('unavailable', `directory ${groups} does not exist`, 'create the instance with svc create')
+  const paths = new CellPaths(settings.SANDBOX_PATHS)
+  const mounted = [groups, chats].filter((path) => existsSync(path)).map((path) => realpathSync(path))
+  const view = user && (await viewFor(user, [...mounted, ...paths.sources()]))
+  const isNetworkOpen = settings.NETWORK === 'open'
+  const cell = new BubblewrapCell({ bwrap, perl, user, limits, isNetworkOpen, paths, view })
+  const error = await probe(cell, groups)
+  if (error === undefined) return cell
+  cell.close()
+  const { reason, remedy } = await diagnose(error, groups, user)
+  return refuse('unavailable', reason, `${remedy}, ${ALTERNATIVE}`)
+}
+
+/** Undefined if the agents' user can enter all sources, or if no view can be created; then the probe fails. */
+async function viewFor(user: AgentUser, sources: readonly string[]): Promise<MountView | undefined> {
+  for (const source of sources)
+    if (!(await canEnter(user, statSync(source).isDirectory() ? source : dirname(source))))
+      return MountView.open(sources).catch(() => undefined)
+  return undefined
+}
+
+/** Starts `true` with the arguments of a real run. Returns the error of bubblewrap, or undefined. */
+async function probe(cell: Cell, groups: string): Promise<string | undefined> {
+  const resources = {
+    folder: '',
+    home: groups,
+    // Any file can stand in for the socket.
+    socket: '/dev/null',
+    openHome: async () =>
+      (await Directory.open(groups, { follow: true })) ?? refuse('not_found', `directory ${groups} does not exist`),
+  }
+  const { child, ended } = await launch(cell, resources, ['/bin/true'], {})
+  let stderr = ''
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr = (stderr + text).slice(-2000)
+  })
+  const { code, error } = await ended
+  if (code === 0) return undefined
+  return stderr.trim().split('\n').at(-1) || error?.message || `exit code ${code}`
+}
+
+interface Diagnosis {
+  readonly reason: string
+  readonly remedy: string
+}
+
+/** Inspects the machine instead of bubblewrap's messages, which change between versions. */
+async function diagnose(error: string, groups: string, user: AgentUser | undefined): Promise<Diagnosis> {
+  if (hasKernelValue('/proc/sys/user/max_user_namespaces', '0'))
+    return { reason: 'the kernel does not allow user namespaces', remedy: 'sysctl -w user.max_user_namespaces=15000' }
+  if (hasKernelValue('/proc/sys/kernel/unprivileged_userns_clone', '0'))
+    return {
+      reason: 'the kernel does not allow user namespaces for ordinary users',
+      remedy: 'sysctl -w kernel.unprivileged_userns_clone=1',
+    }
+  if (user && !(await canEnter(user, groups)))
+    return {
+      reason: `the agents' user (uid ${user.uid}) cannot enter ${groups}`,
+      remedy: 'make every parent directory enterable (chmod o+x), or move the data to a path such as /srv/data',
+    }
+  if (hasKernelValue('/proc/sys/kernel/apparmor_restrict_unprivileged_userns', '1'))
+    return {
+      reason: `AppArmor prevents bubblewrap from creating namespaces (${error})`,
+      remedy:
+        'add an AppArmor profile for bwrap with the rule "userns," (docs/security.md), or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0',
+    }
+  if (existsSync('/.dockerenv') || existsSync('/run/.containerenv'))
+    return {
+      reason: `this container does not allow nested namespaces (${error})`,
+      remedy:
+        'start it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined (Podman: --security-opt unmask=ALL)',
+    }
+  return {
+    reason: `bubblewrap does not work on this machine (${error})`,
+    remedy: 'install bubblewrap 0.8 or newer with --bind-fd',
+  }
+}
+
+function hasKernelValue(path: string, value: string): boolean {
+  try {
+    return readFileSync(path, 'utf8').trim() === value
+  } catch {
+    return false
+  }
+}
+
+function canEnter({ uid, gid }: AgentUser, directory: string): Promise<boolean> {
+  const child = spawn('/bin/sh', ['-c', 'cd "$1"', 'sh', directory], { uid, gid, cwd: '/', env: {}, stdio: 'ignore' })
+  return new Promise((resolve) => {
+    child.on('error', () => resolve(false))
+    child.on('close', (code) => resolve(code === 0))
+  })
+}
+
+/** Perl must be in a directory that the sandbox can see. */
+function findProgram(name: string): string | undefined {
+  const folders = (readEnvironment('PATH') ?? '/usr/bin:/bin').split(':')
+  const isVisible = (path: string): boolean => name === 'bwrap' || path.startsWith('/usr/') || path.startsWith('/bin/')
+  return folders
+    .filter(Boolean)
+    .map((folder) => join(folder, name))
+    .find((path) => isVisible(path) && isExecutable(path))
+}

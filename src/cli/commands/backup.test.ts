@@ -1,0 +1,428 @@
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import * as fs from 'node:fs'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { suite, type TestContext, test } from 'node:test'
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import { type Cli, demoCli, demoCliOn, type RunOptions, testCli } from '../../../test/support/cli.ts'
+import { type FakeClock, fakeClock } from '../../../test/support/clock.ts'
+import { EVERY_CAPABILITY, fakeAdapter } from '../../../test/support/fake-adapter.ts'
+import { agent, emptyStore, onEveryEngine } from '../../../test/support/host.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import { openTools } from '../../../test/support/tools.ts'
+import { until } from '../../../test/support/until.ts'
+import { registerChannel } from '../../core/delivery/channel-registrations.ts'
+import { outbox } from '../../core/delivery/outbox.ts'
+import type { OpenHost } from '../../daemons/process/host.ts'
+import { OutboxWorker } from '../../daemons/routd/outbox-worker.ts'
+import { createToolList, standaloneTools } from '../../faces/tool-list.ts'
+import { sourceOf } from '../../lib/settings.ts'
+import { openSnapshot } from '../../store/index.ts'
+import { fileTools } from '../../tools/file.ts'
+import { voiceTools } from '../../tools/voice.ts'
+import { type ArchiveEntry, directoryEntry, makeArchiveHeader, packArchive, textEntry } from '../backup/archive.ts'
+import { findInstance, openInstance } from '../instance/instance.ts'
+
+const BIN = join(import.meta.dirname, '..', '..', '..', 'bin', 'svc.js')
+const FOLDER = ['groups', 'main'] as const
+
+/** Files of all kinds, a secret, a link, a grant. */
+async function furnish(cli: Cli): Promise<void> {
+  const home = join(cli.root, ...FOLDER)
+  fs.mkdirSync(join(home, 'deep', 'er'), { recursive: true })
+  fs.writeFileSync(join(home, 'deep', 'er', 'ünï.txt'), 'héllo')
+  fs.writeFileSync(join(home, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 })
+  fs.chmodSync(join(home, 'run.sh'), 0o755)
+  fs.writeFileSync(join(home, 'large'), Buffer.alloc(3_000_000, 'large'))
+  fs.symlinkSync('/etc/passwd', join(home, 'passwd'))
+  fs.mkdirSync(join(home, 'closed'))
+  fs.writeFileSync(join(home, 'closed', 'x'), 'x')
+  fs.chmodSync(join(home, 'closed'), 0o500)
+  fs.writeFileSync(join(cli.root, 'web', 'pub', 'page.html'), '<p>')
+  fs.mkdirSync(join(cli.root, 'logs'), { recursive: true })
+  fs.writeFileSync(join(cli.root, 'logs', 'old.log'), 'x')
+  await cli.ok('secret demo set main TOKEN --value hidden-value')
+  await cli.ok('token demo issue webhook main ci')
+  await cli.ok(['group', 'demo', 'grant', 'github:1', '**'])
+}
+
+async function restoredAs(t: TestContext, file: string, flags: readonly string[] = []): Promise<Cli> {
+  const cli = testCli(t)
+  await cli.ok(['restore', file, 'demo', ...flags])
+  return cli
+}
+
+const yaml = (cli: Cli): Promise<string> => cli.ok('export demo -')
+
+onEveryEngine('a backup', (engine) => {
+  test('restored has the same configuration, files, links and sealed secrets', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await furnish(cli)
+    const file = join(tempDir(t), 'b')
+    const made = JSON.parse(await cli.ok(['backup', 'demo', file, '--with-keys', '--json']))
+    assert.deepEqual([made.engine, made.left_out, made.notes], [engine, [], []])
+    assert.equal(fs.statSync(file).mode & 0o777, 0o600)
+    assert.equal(made.bytes, fs.statSync(file).size)
+    const store = await emptyStore(t, engine)
+    const flags = 'url' in store ? ['--database', store.url] : []
+    const copy = await restoredAs(t, file, flags)
+    assert.equal(await yaml(copy), await yaml(cli))
+    assert.equal(await copy.ok('token demo list main --json'), await cli.ok('token demo list main --json'))
+    const home = join(copy.root, ...FOLDER)
+    assert.equal(fs.readFileSync(join(home, 'deep', 'er', 'ünï.txt'), 'utf8'), 'héllo')
+    assert.deepEqual(fs.readFileSync(join(home, 'large')), Buffer.alloc(3_000_000, 'large'))
+    assert.equal(fs.readlinkSync(join(home, 'passwd')), '/etc/passwd')
+    const mode = (name: string): number => fs.statSync(join(home, name)).mode & 0o777
+    assert.deepEqual([mode('run.sh'), mode('closed')], [0o755, 0o500])
+    assert.equal(fs.readFileSync(join(copy.root, 'web', 'pub', 'page.html'), 'utf8'), '<p>')
+    assert.deepEqual(fs.readdirSync(join(copy.root, 'logs')), [])
+    assert.equal(fs.statSync(join(copy.root, '.env')).mode & 0o777, 0o600)
+    assert.match((await copy.run('doctor demo')).stdout, /secrets: all open \(1\)/)
+    assert.deepEqual(fs.readdirSync(copy.dir), ['svc_demo'])
+  })
+
+  test('of one engine is restored on the other', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await furnish(cli)
+    const file = join(tempDir(t), 'b')
+    await cli.ok(['backup', 'demo', file])
+    const other = await emptyStore(t, engine === 'sqlite' ? 'postgres' : 'sqlite')
+    const flags = 'url' in other ? ['--database', other.url] : ['--sqlite']
+    if (engine === 'postgres') {
+      const asked = await testCli(t).run(['restore', file, 'demo'])
+      assert.equal(asked.code, 1)
+      assert.match(asked.stderr, /--database postgres:.*--sqlite/)
+    }
+    const copy = await restoredAs(t, file, flags)
+    assert.equal(await yaml(copy), await yaml(cli))
+  })
+})
+
+/** The instance in this process, with a platform that the test holds in its hand. */
+async function opened(t: TestContext, cli: Cli, clock: FakeClock): Promise<OpenHost> {
+  const environment = sourceOf('the environment', new Map([['SVC_DATA_DIR', cli.dir]]))
+  const host = await openInstance(await findInstance('demo', environment), { clock })
+  t.after(() => host.close())
+  return host
+}
+
+onEveryEngine('a restored instance', (engine) => {
+  test('delivers the files, pictures and voice messages that waited for their platform', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const clock = fakeClock()
+    const [adapter, room] = [await fakeAdapter(t), 'telegram:group/1']
+    const host = await opened(t, cli, clock)
+    const wanted = { name: 'teled', url: adapter.url, jid_prefixes: ['telegram:'], capabilities: EVERY_CAPABILITY }
+    await host.engine.transaction((tx) => registerChannel(tx, host, wanted))
+    adapter.behave({ status: 503 })
+    const [home, sound] = [join(cli.root, ...FOLDER), join(cli.root, 'speech', 'x.ogg')]
+    for (const name of ['report.txt', 'older.txt', 'cat.png']) fs.writeFileSync(join(home, name), `this is ${name}`)
+    fs.mkdirSync(dirname(sound))
+    fs.writeFileSync(sound, 'good morning')
+    const speech = { synthesize: async () => ({ path: sound, mime: 'audio/ogg' }) }
+    const list = createToolList(standaloneTools([...fileTools, ...voiceTools]))
+    const tools = await openTools(t, { ...host, speech }, agent('main'), { list })
+    for (const name of ['report.txt', 'older.txt'])
+      await tools.call('send_file', { chatJid: room, filepath: `/home/node/${name}` })
+    await tools.call('post', { chatJid: room, content: 'look', media: ['/home/node/cat.png'] })
+    await tools.call('send_voice', { chatJid: room, text: 'good morning' })
+    // Earlier versions recorded absolute paths.
+    await host.engine.transaction(async (tx) => {
+      const older = (await outbox.list(tx)).find(({ payload }) => payload.includes('older.txt')) ?? assert.fail()
+      const payload = JSON.parse(older.payload)
+      payload.path = join(cli.root, payload.path)
+      await outbox.update(tx, { message_seq: older.message_seq }, { payload: JSON.stringify(payload) })
+    })
+    const file = join(tempDir(t), 'b')
+    await cli.ok(['backup', 'demo', file, '--with-keys'])
+    await host.close()
+    fs.renameSync(cli.root, `${cli.root}.old`)
+    const store = await emptyStore(t, engine)
+    const copy = await restoredAs(t, file, 'url' in store ? ['--database', store.url] : [])
+    let picture = ''
+    adapter.behave(({ path, body }) => {
+      if (path === '/post') picture = fs.readFileSync(String(body.media_paths), 'utf8')
+      return 'ok'
+    })
+    clock.advance(60_000)
+    const restored = await opened(t, copy, clock)
+    const before = adapter.requests.length
+    const worker = new OutboxWorker({ host: restored, log: { warn: () => {} } })
+    t.after(() => worker.close())
+    const states = async () => (await restored.engine.read((tx) => outbox.list(tx))).map(({ state }) => state)
+    await until(async () => (await states()).every((state) => state !== 'pending' && state !== 'sending'))
+    assert.deepEqual(await states(), ['sent', 'sent', 'sent', 'sent'])
+    const sent = adapter.requests.slice(before).flatMap(({ file: part }) => (part ? [[part.name, part.text]] : []))
+    assert.deepEqual(sent, [
+      ['report.txt', 'this is report.txt'],
+      ['older.txt', 'this is older.txt'],
+      ['voice.ogg', 'good morning'],
+    ])
+    assert.equal(picture, 'this is cat.png')
+    await until(() => fs.readdirSync(join(copy.root, 'outbox')).length === 0)
+  })
+})
+
+suite('a backup without keys', () => {
+  test('holds no secret of the settings, says which are missing, and so does doctor after the restore', async (t) => {
+    const cli = await demoCli(t)
+    await furnish(cli)
+    const env = fs.readFileSync(join(cli.root, '.env'), 'utf8')
+    const key = /^SECRETS_KEY=(.*)$/m.exec(env)?.[1] ?? assert.fail()
+    const file = join(tempDir(t), 'b')
+    assert.match(
+      await cli.ok(['backup', 'demo', file]),
+      /keys: not in it; keep these elsewhere: CHANNEL_SECRET, SECRETS_KEY/,
+    )
+    const bytes = zstdDecompressSync(fs.readFileSync(file))
+    for (const secret of [key, 'hidden-value']) assert.equal(bytes.includes(secret), false)
+    const copy = testCli(t)
+    const { code, stderr } = await copy.run(['restore', file, 'demo'])
+    assert.equal(code, 0, stderr)
+    assert.match(stderr, /left out of the backup; write them into .*CHANNEL_SECRET, SECRETS_KEY/)
+    const doctor = await copy.run('doctor demo')
+    assert.equal(doctor.code, 1)
+    assert.match(doctor.stdout, /keys: CHANNEL_SECRET, SECRETS_KEY left out/)
+    fs.appendFileSync(join(copy.root, '.env'), `SECRETS_KEY=${key}\nCHANNEL_SECRET=new\n`)
+    const cured = await copy.run('doctor demo')
+    assert.match(cured.stdout, /secrets: all open \(1\)/)
+    assert.doesNotMatch(cured.stdout, /left out/)
+  })
+})
+
+/** Runs it, and keeps what goes to stdout as bytes. */
+async function piped(cli: Cli, line: string, options: RunOptions = {}) {
+  const written: Buffer[] = []
+  const ran = await cli.run(line, { ...options, output: (bytes) => written.push(bytes) })
+  return { ...ran, output: Buffer.concat(written) }
+}
+
+suite('a backup without a file', () => {
+  test('goes to stdout and comes from stdin, and all that is said goes to stderr', async (t) => {
+    const cli = await demoCli(t)
+    await furnish(cli)
+    const made = await piped(cli, 'backup demo - --with-keys --json')
+    assert.deepEqual([made.code, made.stdout], [0, ''], made.stderr)
+    assert.equal(JSON.parse(made.stderr).bytes, made.output.length)
+    const plain = await cli.run('backup demo -')
+    assert.match(plain.stderr, /^file: -\nbytes: \d+\n(.*\n)*keys: not in it/)
+    const copy = testCli(t)
+    const restored = await copy.run('restore - demo', { stdin: made.output })
+    assert.equal(restored.code, 0, restored.stderr)
+    assert.equal(await yaml(copy), await yaml(cli))
+    assert.equal(fs.readFileSync(join(copy.root, ...FOLDER, 'deep', 'er', 'ünï.txt'), 'utf8'), 'héllo')
+    assert.deepEqual(fs.readdirSync(copy.dir), ['svc_demo'])
+  })
+
+  test('is not written to a terminal, nor read from one', async (t) => {
+    const cli = await demoCli(t)
+    const { code, stderr, output } = await piped(cli, 'backup demo -', { terminal: true })
+    assert.deepEqual([code, output.length], [1, 0])
+    assert.match(
+      stderr,
+      /stdout is a terminal, and a backup is no text; nothing was written\nhint: .*svc backup demo - >/,
+    )
+    const asked = await cli.run('restore - two', { ask: async () => '' })
+    assert.equal(asked.code, 1)
+    assert.match(asked.stderr, /stdin is a terminal; nothing was changed/)
+  })
+
+  test('is refused when it is damaged or cut short, and leaves nothing, where no directory is yet either', async (t) => {
+    const cli = await demoCli(t)
+    const { output } = await piped(cli, 'backup demo -')
+    const flipped = Buffer.from(output)
+    flipped[flipped.length >> 1] = (flipped[flipped.length >> 1] ?? 0) ^ 1
+    for (const stdin of [flipped, output.subarray(0, -9), output.subarray(0, 0), Buffer.from('hello')])
+      for (const dir of [cli.dir, join(cli.dir, 'new', 'dir')]) {
+        const { code, stderr } = await cli.run('restore - two', { stdin, env: { SVC_DATA_DIR: dir } })
+        assert.equal(code, 1)
+        assert.match(stderr, /^svc: (stdin|the archive) is (damaged|cut short|not a backup)/)
+        assert.deepEqual(fs.readdirSync(cli.dir), ['svc_demo'])
+      }
+    const env = { SVC_DATA_DIR: join(cli.dir, 'new', 'dir') }
+    assert.equal((await cli.run('restore - two', { stdin: output, env })).code, 0)
+    assert.deepEqual(fs.readdirSync(join(cli.dir, 'new', 'dir')), ['svc_two'])
+  })
+
+  test('whose reader leaves before its end has failed', async (t) => {
+    const cli = await demoCli(t)
+    fs.writeFileSync(join(cli.root, ...FOLDER, 'large'), randomBytes(3_000_000))
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: cli.dir }
+    const child = spawn(process.execPath, [BIN, 'backup', 'demo', '-'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+    child.stdout.once('data', () => child.stdout.destroy())
+    const said = text(child.stderr)
+    assert.deepEqual(await once(child, 'close'), [1, null])
+    assert.equal(await said, 'svc: stdout was closed before the archive was whole\n')
+  })
+})
+
+suite('svc backup', () => {
+  test('replaces no file unless it is told to', async (t) => {
+    const cli = await demoCli(t)
+    const file = join(tempDir(t), 'b')
+    fs.writeFileSync(file, 'mine')
+    const { code, stderr } = await cli.run(['backup', 'demo', file])
+    assert.equal(code, 1)
+    assert.match(stderr, /is there already; nothing was changed/)
+    assert.equal(fs.readFileSync(file, 'utf8'), 'mine')
+    await cli.ok(['backup', 'demo', file, '--force'])
+    assert.notEqual(fs.readFileSync(file, 'utf8'), 'mine')
+    assert.equal(fs.readdirSync(join(file, '..')).length, 1)
+    assert.match((await cli.run(['backup', 'demo', join(file, '..', 'no', 'b')])).stderr, /directory does not exist/)
+    assert.match((await cli.run(['backup', 'demo', '/dev/null'])).stderr, /not a regular file/)
+  })
+
+  test('is not stopped by what agents leave in a workspace, follows no link, and notes what it cannot keep', async (t) => {
+    const cli = await demoCli(t)
+    const home = join(cli.root, ...FOLDER)
+    execFileSync('mkfifo', [join(home, 'pipe')])
+    fs.symlinkSync('/', join(home, 'root'))
+    fs.symlinkSync('nowhere', join(home, 'dangling'))
+    fs.symlinkSync('/somewhere', join(cli.root, 'groups', 'elsewhere'))
+    fs.writeFileSync(Buffer.concat([Buffer.from(`${home}/odd-`), Buffer.from([0xff])]), 'x')
+    fs.mkdirSync(join(home, 'd/'.repeat(150)), { recursive: true })
+    const file = join(tempDir(t), 'b')
+    const { notes } = JSON.parse(await cli.ok(['backup', 'demo', file, '--json']))
+    assert.deepEqual(notes.map((note: string) => /symbolic link|not UTF-8|too deep/.exec(note)?.[0]).sort(), [
+      'not UTF-8',
+      'symbolic link',
+      'too deep',
+    ])
+    const copy = await restoredAs(t, file)
+    const names = fs.readdirSync(join(copy.root, ...FOLDER))
+    assert.equal(fs.readlinkSync(join(copy.root, ...FOLDER, 'root')), '/')
+    assert.equal(fs.readlinkSync(join(copy.root, 'groups', 'elsewhere')), '/somewhere')
+    assert.deepEqual([names.includes('dangling'), names.includes('pipe')], [true, false])
+  })
+
+  test('of a damaged store is refused', async (t) => {
+    const cli = await demoCli(t)
+    const store = join(cli.root, 'store', 'svc.db')
+    const bytes = fs.readFileSync(store)
+    bytes.fill(0x5a, 3 * 4096, 9 * 4096)
+    fs.writeFileSync(store, bytes)
+    const dir = tempDir(t)
+    const { code, stderr } = await cli.run(['backup', 'demo', join(dir, 'b')])
+    assert.equal(code, 1)
+    assert.match(stderr, /^svc: the store at .* is damaged/)
+    assert.deepEqual([fs.readdirSync(dir), fs.readdirSync(join(cli.root, 'store'))], [[], ['svc.db']])
+  })
+
+  test('shows how far it is on a terminal only', async (t) => {
+    const cli = await demoCli(t)
+    const dir = tempDir(t)
+    assert.equal((await cli.run(['backup', 'demo', join(dir, 'a')])).stderr, '')
+    assert.match((await cli.run(['backup', 'demo', join(dir, 'b')], { terminal: true })).stderr, /copying the store/)
+  })
+})
+
+suite('svc restore', () => {
+  test('leaves an instance that is there as it is, and names what to do', async (t) => {
+    const cli = await demoCli(t)
+    const file = join(tempDir(t), 'b')
+    await cli.ok(['backup', 'demo', file])
+    const before = fs.readFileSync(join(cli.root, '.env'))
+    const { code, stderr } = await cli.run(['restore', file, 'demo'])
+    assert.equal(code, 1)
+    assert.match(
+      stderr,
+      /exists already; nothing was changed\nhint: restore under another name, or move it away first: mv /,
+    )
+    assert.deepEqual(fs.readFileSync(join(cli.root, '.env')), before)
+    assert.match((await cli.run(['restore', `${file}x`, 'two'])).stderr, /does not exist/)
+    assert.match((await cli.run(['restore', cli.root, 'two'])).stderr, /not a regular file/)
+    await cli.ok(['restore', file, 'two'])
+    assert.deepEqual(fs.readdirSync(cli.dir), ['svc_demo', 'svc_two'])
+  })
+
+  test('refuses a damaged archive in one sentence, and writes nothing', async (t) => {
+    const cli = await demoCli(t)
+    const [file, bad] = [join(tempDir(t), 'b'), join(tempDir(t), 'bad')]
+    await cli.ok(['backup', 'demo', file])
+    const whole = fs.readFileSync(file)
+    const flipped = (at: number): Buffer => {
+      const bytes = Buffer.from(whole)
+      bytes[at] = (bytes[at] ?? 0) ^ 0x10
+      return bytes
+    }
+    const inside = zstdDecompressSync(whole)
+    inside[inside.indexOf('ASSISTANT_NAME')] = 0x42
+    const cases = [
+      ...[0, 40, 200, whole.length >> 1, whole.length - 3].map(flipped),
+      ...[0, 10, whole.length >> 1, whole.length - 1].map((length) => whole.subarray(0, length)),
+      zstdCompressSync(inside),
+      zstdCompressSync(Buffer.from('hello')),
+      Buffer.from('hello'),
+    ]
+    for (const [index, bytes] of cases.entries()) {
+      fs.writeFileSync(bad, bytes)
+      const { code, stderr } = await cli.run(['restore', bad, 'two'])
+      assert.equal(code, 1, `case ${index}`)
+      assert.match(stderr, /^svc: .*(damaged|cut short|not a backup)[^\n]*\n(hint: .*\n)?$/, `case ${index}`)
+      assert.deepEqual(fs.readdirSync(cli.dir), ['svc_demo'])
+    }
+  })
+
+  test('refuses an archive that is whole but made by hand', async (t) => {
+    const cli = await demoCli(t)
+    const bad = join(tempDir(t), 'bad')
+    const hostile: [RegExp, ArchiveEntry[], object?][] = [
+      [/no place/, [textEntry('evil', '', 0)]],
+      [/no place/, [directoryEntry('files', 0), textEntry('files/evil', '', 0)]],
+      [
+        /no settings file/,
+        [directoryEntry('settings', 0), { ...textEntry('settings/.env', '', 0), kind: 'link', link: '/etc' }],
+      ],
+      [/no settings file/, [directoryEntry('settings', 0), textEntry('settings/evil', '', 0)]],
+      [/of no table/, [directoryEntry('store', 0), directoryEntry('store/evil', 0)]],
+      [/newer svc/, [], { steps: [['groups', 999]] }],
+      [/newer svc/, [], { format: 2 }],
+      [/other tables/, [], { tables: [{ name: 'groups; drop table x', columns: ['a'] }] }],
+      [/does not say what it is/, [], { engine: 'other' }],
+    ]
+    for (const [sentence, parts, header] of hostile) {
+      fs.writeFileSync(bad, zstdCompressSync(await archive(parts, header)))
+      const { code, stderr } = await cli.run(['restore', bad, 'two'])
+      assert.equal(code, 1)
+      assert.match(stderr, sentence)
+      assert.deepEqual(fs.readdirSync(cli.dir), ['svc_demo'])
+    }
+  })
+
+  test('refuses rows that do not fit their tables, and leaves nothing', async (t) => {
+    const cli = await demoCli(t)
+    const bad = join(tempDir(t), 'bad')
+    const { steps, tables, counters } = await openSnapshot({ path: join(cli.root, 'store', 'svc.db') }, 0)
+    const store = [directoryEntry('store', 0), directoryEntry('store/groups', 0)]
+    for (const line of [
+      '[1]\n',
+      'x\n',
+      '["a"',
+      `${JSON.stringify(tables.find(({ name }) => name === 'groups')?.columns.map(() => null))}\n`,
+    ]) {
+      const parts = [...store, textEntry('store/groups/00000001.jsonl', line, 0)]
+      fs.writeFileSync(bad, zstdCompressSync(await archive(parts, { steps, tables, counters })))
+      const { code, stderr } = await cli.run(['restore', bad, 'two'])
+      assert.equal(code, 1)
+      assert.match(stderr, /does not fit the table groups|cut short/)
+      assert.deepEqual(fs.readdirSync(cli.dir), ['svc_demo'])
+    }
+  })
+})
+
+async function archive(parts: readonly ArchiveEntry[], header: object = {}): Promise<Buffer> {
+  const about = makeArchiveHeader({
+    ...{ svc: '1', instance: 'x', created_at: '2026-01-01T00:00:00.000Z', engine: 'sqlite', has_keys: false },
+    ...{ left_out: [], steps: [], tables: [], counters: {} },
+  })
+  const chunks: Uint8Array[] = []
+  const all = (async function* () {
+    yield* parts
+  })()
+  // On purpose also headers that no backup has.
+  for await (const chunk of packArchive({ ...about, ...header } as typeof about, all)) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}

@@ -1,0 +1,89 @@
+// One archive of a whole instance, written while it serves, and an instance made of such an archive.
+import { isPlainText, printer } from '../../lib/command-line/print.ts'
+import { refuse } from '../../lib/refusal.ts'
+import { type SvcContext, type SvcIo, svcCommand } from '../command.ts'
+import { openProgress } from '../output/progress.ts'
+
+export const backupCommands = [
+  svcCommand({
+    usage: 'backup <instance> <file> [--with-keys] [--force] [--json]',
+    about:
+      'write store, workspaces, web files and settings to one archive (mode 0600, or stdout for -), also while it serves; without --with-keys no secret of .env is in it',
+    example: 'backup demo demo.svcbackup --with-keys',
+    run: async (svc, { instance, file, withKeys, force }) => {
+      const [{ findInstance }, { backup }] = await Promise.all([
+        import('../instance/instance.ts'),
+        import('../backup/backup.ts'),
+      ])
+      const configured = await findInstance(instance, svc.io.environment)
+      const progress = openProgress(svc.io.stderr)
+      const output = file === '-' ? outputOf(svc.io, instance) : undefined
+      const nowMs = svc.io.clock.now()
+      const options = { file, output, hasKeys: withKeys, isForced: force, nowMs, onProgress: progress.show }
+      const made = await backup(configured, options).finally(progress.end)
+      const { stderr, environment } = svc.io
+      const { json } = svc.print
+      // Where the archive itself goes to stdout, everything that is said goes to stderr.
+      const print = output ? printer({ stdout: stderr, stderr, plain: isPlainText(environment), json }) : svc.print
+      for (const note of made.notes) print.warn(note)
+      const { engine, rows, files, bytes } = made
+      print.record(
+        { file, bytes, store: `${rows} rows of ${engine}`, files, keys: keysLine(made) },
+        { instance, file, bytes, engine, rows, files, has_keys: withKeys, left_out: made.leftOut, notes: made.notes },
+      )
+    },
+  }),
+]
+
+function outputOf(io: SvcIo, instance: string): SvcIo['output'] {
+  if (io.stdout.isTerminal)
+    refuse(
+      'invalid',
+      'stdout is a terminal, and a backup is no text; nothing was written',
+      `send it into a file or a program: svc backup ${instance} - > ${instance}.svcbackup`,
+    )
+  return (bytes) => io.output(bytes)
+}
+
+function keysLine({ hasKeys, leftOut }: { hasKeys: boolean; leftOut: readonly string[] }): string {
+  if (hasKeys) return 'in it: keep the file as you keep the keys'
+  return leftOut.length === 0 ? 'none in .env' : `not in it; keep these elsewhere: ${leftOut.join(', ')}`
+}
+
+export const restoreCommands = [
+  svcCommand({
+    usage: 'restore <file> <instance> [--database <url>] [--sqlite] [--json]',
+    about:
+      'make an instance from a backup (from stdin for -), after verifying all of it; --database names an empty PostgreSQL database, --sqlite restores into a file, whichever engine the backup is of',
+    example: 'restore demo.svcbackup demo2',
+    run: async (svc, { file, instance, database, sqlite }) => {
+      const [{ locateInstance }, { restore }, { throwUsageError }] = await Promise.all([
+        import('../instance/instance.ts'),
+        import('../backup/restore.ts'),
+        import('../../lib/command-line/program.ts'),
+      ])
+      if (database !== undefined && sqlite) throwUsageError('--database and --sqlite exclude each other')
+      const place = locateInstance(instance, svc.io.environment)
+      const progress = openProgress(svc.io.stderr)
+      const { environment, stdin, ask } = svc.io
+      if (file === '-' && ask) refuse('invalid', 'stdin is a terminal; nothing was changed', 'send a backup into it')
+      const input = file === '-' ? stdin : undefined
+      const options = { file, input, place, environment, database, isSqlite: sqlite, onProgress: progress.show }
+      showRestored(svc, instance, await restore(options).finally(progress.end))
+    },
+  }),
+]
+
+function showRestored(
+  { print }: SvcContext,
+  instance: string,
+  { header, root, engine, rows, files, missing }: Awaited<ReturnType<typeof import('../backup/restore.ts').restore>>,
+): void {
+  const { instance: of, created_at } = header
+  print.record(
+    { instance, root, backup: `of ${of}, ${created_at}`, store: `${rows} rows into ${engine}`, files },
+    { instance, root, of, created_at, engine, rows, files, missing },
+  )
+  if (missing.length > 0) print.warn(`left out of the backup; write them into ${root}/.env: ${missing.join(', ')}`)
+  if (!print.json) print.say(`next: svc doctor ${instance}, then svc serve ${instance}`)
+}

@@ -1,0 +1,13 @@
+// Numbers as they are typed. What a number may be is the verb's to say; here it only has to be one.
+import { refuse } from '../../lib/refusal.ts'
+
+/** Not `Number()`, which reads "", "1e3" and "0x10" too. */
+export function parseInteger(name: string, text: string): number {
+  const value = /^-?\d{1,16}$/.test(text) ? Number(text) : Number.NaN
+  if (Number.isSafeInteger(value)) return value
+  if (/^-?\d+$/.test(text)) {
+    const [side, bound] = text.startsWith('-') ? ['least', Number.MIN_SAFE_INTEGER] : ['most', Number.MAX_SAFE_INTEGER]
+    return refuse('invalid', `${name} must be at ${side} ${bound}`)
+  }
+  return refuse('invalid', `${name} must be a whole number, not ${JSON.stringify(text.slice(0, 40))}`)
+}

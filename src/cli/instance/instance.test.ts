@@ -1,0 +1,289 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { suite, test } from 'node:test'
+import { type Cli, demoCli, testCli } from '../../../test/support/cli.ts'
+import { writeAtomic } from '../../lib/files/atomic-file.ts'
+import { sourceOf } from '../../lib/settings.ts'
+import { findInstance, sourcesReader } from './instance.ts'
+
+suite('a name that is none is refused, and nothing is made', () => {
+  for (const name of ['', '..', '.', 'a/b', 'a\nb', 'ä', 'x'.repeat(300), 'a b'])
+    test(JSON.stringify(name.slice(0, 10)), async (t) => {
+      const cli = testCli(t)
+      for (const words of [
+        ['create', name],
+        ['group', name, 'list'],
+        ['doctor', name],
+      ]) {
+        const { code, stdout, stderr } = await cli.run(words)
+        assert.deepEqual([code, stdout], [1, ''])
+        assert.match(stderr, /must be 1 to 32 letters, digits, "_" or "-"/)
+      }
+      assert.deepEqual(readdirSync(cli.dir), [])
+    })
+  test('-x, which reads as a flag', async (t) => {
+    const cli = testCli(t)
+    for (const words of [
+      ['create', '-x'],
+      ['create', '--', '-x'],
+    ])
+      assert.equal((await cli.run(words)).code, 1)
+    assert.deepEqual(readdirSync(cli.dir), [])
+  })
+})
+
+suite('a data directory', () => {
+  const list = async (cli: Cli): Promise<string> => {
+    const { code, stdout, stderr } = await cli.run('group demo list')
+    assert.deepEqual([code, stdout], [1, ''])
+    return stderr
+  }
+  test('that is missing', async (t) => {
+    const cli = testCli(t)
+    assert.equal(
+      await list(cli),
+      `svc: there is no instance demo: ${cli.root} does not exist\nhint: svc create demo makes it\n`,
+    )
+    assert.deepEqual(readdirSync(cli.dir), [])
+  })
+  test('that is missing, while an instance of a similar name is there', async (t) => {
+    const cli = await demoCli(t)
+    for (const line of ['group dmeo list', 'doctor demoo', 'serve deno', 'send Demo main hi']) {
+      const { stdout, stderr } = await cli.run(line)
+      const name = line.split(' ')[1]
+      assert.ok((stdout + stderr).includes(`there is no instance ${name} in ${cli.dir}; did you mean demo?`), stderr)
+      assert.doesNotMatch(stdout + stderr, /svc create/)
+    }
+    assert.match((await cli.run('group acme list')).stderr, /hint: svc create acme makes it$/m)
+  })
+  test('that is missing where SVC_DATA_DIR is not set', async (t) => {
+    const cli = testCli(t)
+    const { code, stderr } = await cli.run('group demo list', { env: { SVC_DATA_DIR: '', PREFIX: cli.dir } })
+    assert.equal(code, 1)
+    assert.equal(
+      stderr,
+      `svc: there is no instance demo: ${cli.dir}/data/svc_demo does not exist\n` +
+        `hint: SVC_DATA_DIR is not set, so svc looked in ${cli.dir}/data; set it to where your instances are, or svc create demo makes one there\n`,
+    )
+    assert.match(
+      (await cli.run('list', { env: { SVC_DATA_DIR: '', PREFIX: cli.dir } })).stderr,
+      /^no instances in \S+\/data; .*\nSVC_DATA_DIR is not set; /,
+    )
+  })
+  test('that is a file', async (t) => {
+    const cli = testCli(t)
+    writeFileSync(cli.root, 'mine')
+    assert.match(await list(cli), /cannot use .*svc_demo: it is not a directory/)
+    assert.equal((await cli.run('create demo')).code, 1)
+    assert.equal(readFileSync(cli.root, 'utf8'), 'mine')
+  })
+  test('below a file', async (t) => {
+    const cli = testCli(t)
+    writeFileSync(join(cli.dir, 'file'), '')
+    const env = { SVC_DATA_DIR: join(cli.dir, 'file') }
+    for (const line of ['group demo list', 'create demo']) {
+      const { code, stderr } = await cli.run(line, { env })
+      assert.equal(code, 1)
+      assert.match(stderr, /a part of the path is not a directory/)
+    }
+  })
+  test('whose links form a loop', async (t) => {
+    const cli = testCli(t)
+    symlinkSync(cli.root, cli.root)
+    assert.match(await list(cli), /its symbolic links form a loop/)
+    assert.match((await cli.run('create demo')).stderr, /its symbolic links form a loop/)
+  })
+  test('that is somebody else’s', async (t) => {
+    const cli = testCli(t)
+    mkdirSync(cli.root)
+    writeFileSync(join(cli.root, 'thesis.tex'), '')
+    assert.match(await list(cli), /there is no store at .*svc\.db/)
+    assert.match((await cli.run('create demo')).stderr, /holds files, but no instance of svc: nothing was changed/)
+    assert.deepEqual(readdirSync(cli.root), ['thesis.tex'])
+  })
+  test('by PREFIX where SVC_DATA_DIR is not set', async (t) => {
+    const cli = testCli(t)
+    const env = { SVC_DATA_DIR: '', PREFIX: cli.dir }
+    await cli.ok('create demo', { env })
+    assert.ok(existsSync(join(cli.dir, 'data/svc_demo/.env')))
+  })
+})
+
+suite('a store that cannot be used is one sentence, and stays as it is', () => {
+  const damages: Record<string, [(store: string) => void, RegExp]> = {
+    'is missing': [(store) => rmSync(store), /there is no store at/],
+    'has no bytes': [(store) => truncateSync(store), /is empty, not a store of svc/],
+    'is random bytes': [(store) => writeFileSync(store, 'x'.repeat(8192)), /is not a store of svc, or it is damaged/],
+    'is cut off': [(store) => truncateSync(store, 8192), /is damaged/],
+    'is another program’s': [
+      (store) => {
+        rmSync(store)
+        const db = new DatabaseSync(store)
+        db.exec('create table notes (text)')
+        db.close()
+      },
+      /is another program's database/,
+    ],
+    'is of a newer svc': [
+      (store) => {
+        const db = new DatabaseSync(store)
+        db.exec(`insert into migrations values ('groups', 99, '2030-01-01T00:00:00.000Z')`)
+        db.close()
+      },
+      /was written by a newer svc than this one/,
+    ],
+  }
+  for (const [what, [damage, sentence]] of Object.entries(damages))
+    test(what, async (t) => {
+      const cli = await demoCli(t)
+      const store = join(cli.root, 'store/svc.db')
+      damage(store)
+      const before = fingerprint(store)
+      for (const line of ['group demo list', 'gate demo add team 5', 'export demo', 'token demo issue chat main']) {
+        const { code, stdout, stderr } = await cli.run(line)
+        assert.deepEqual([code, stdout], [1, ''], line)
+        assert.match(stderr, sentence)
+        assert.match(stderr, /^svc: .*\n(hint: .*\n)?$/, 'one sentence')
+      }
+      assert.equal(fingerprint(store), before)
+    })
+
+  test('is on a server that does not answer', async (t) => {
+    const cli = await demoCli(t)
+    const env = join(cli.root, '.env')
+    writeFileSync(env, `${readFileSync(env, 'utf8')}DATABASE_URL=postgres://u:s3cret@127.0.0.1:1/db\n`)
+    const { code, stderr } = await cli.run('group demo list')
+    assert.equal(code, 1)
+    assert.match(stderr, /^svc: PostgreSQL cannot be reached \(ECONNREFUSED\)\nhint: check DATABASE_URL/)
+    assert.doesNotMatch(stderr, /s3cret/)
+  })
+})
+
+function fingerprint(path: string): string {
+  return existsSync(path) ? createHash('sha256').update(readFileSync(path)).digest('hex') : 'none'
+}
+
+suite('the .env of an instance', () => {
+  const withEnv = async (t: Parameters<typeof demoCli>[0], change: (text: string) => string, mode = 0o600) => {
+    const cli = await demoCli(t)
+    const path = join(cli.root, '.env')
+    writeFileSync(path, change(readFileSync(path, 'utf8')))
+    chmodSync(path, mode)
+    return cli
+  }
+  const minted = /^url: (\S+)\/chat\//m
+
+  test('beats the environment, which beats the default', async (t) => {
+    const cli = await withEnv(t, (text) => text.replace(/^WEB_HOST=.*$/m, 'WEB_HOST=file.example'))
+    const env = { WEB_HOST: 'shell.example' }
+    assert.equal(minted.exec(await cli.ok('token demo issue chat main', { env }))?.[1], 'https://file.example')
+    rmSync(join(cli.root, '.env'))
+    assert.equal(minted.exec(await cli.ok('token demo issue chat main', { env }))?.[1], 'https://shell.example')
+    assert.equal(minted.exec(await cli.ok('token demo issue chat main'))?.[1], 'http://localhost:8080')
+  })
+  test('warns of a key that nobody knows, with the one that was meant', async (t) => {
+    const cli = await withEnv(
+      t,
+      (text) => `${text}WEB_HOTS=x\nANTHROPIC_API_KEY=asked for by a product\nFOO_BAR_BAZ=1\n`,
+    )
+    const { code, stdout, stderr } = await cli.run('group demo list')
+    assert.deepEqual([code, stdout], [0, 'main\tmain\n'])
+    assert.match(
+      stderr,
+      /^warning: \S+ has the unknown key WEB_HOTS; did you mean WEB_HOST\?\nwarning: \S+ has the unknown key FOO_BAR_BAZ\n$/,
+    )
+  })
+  test('stops every command by a bad value, which is named', async (t) => {
+    const cli = await withEnv(t, (text) => text.replace(/^WEB_LISTEN=.*$/m, 'WEB_LISTEN=nowhere'))
+    for (const line of ['group demo list', 'serve demo', 'create demo']) {
+      const { code, stderr } = await cli.run(line)
+      assert.equal(code, 1)
+      assert.match(stderr, /^svc: WEB_LISTEN in \S+\.env must be host:port such as .*, not "nowhere"\n$/)
+    }
+  })
+  test('names the user that owns the workspaces, who is never root', { skip: process.getuid?.() !== 0 }, async (t) => {
+    const cli = await withEnv(t, (text) => `${text}AGENT_UID=60123\n`)
+    await cli.ok('group demo add slack:1 team')
+    const ownerOf = (name: string): number => statSync(join(cli.root, 'groups', name)).uid
+    // main was made before the setting.
+    assert.deepEqual(['main', 'team', 'team/PERSONA.md'].map(ownerOf), [60_000, 60_123, 60_123])
+    writeFileSync(join(cli.root, '.env'), 'AGENT_UID=0\n')
+    const { code, stderr } = await cli.run('group demo list')
+    assert.equal(code, 1)
+    assert.match(stderr, /^svc: AGENT_UID must not be 0: agents never run as root\n/)
+  })
+  test('does not tell a secret that is wrong', async (t) => {
+    const cli = await withEnv(t, (text) => `${text}DATABASE_URL=s3cret\n`)
+    const { code, stderr } = await cli.run('group demo list')
+    assert.equal(code, 1)
+    assert.match(stderr, /^svc: DATABASE_URL in \S+ must be an absolute URL/)
+    assert.doesNotMatch(stderr, /s3cret/)
+  })
+  test('with a line that is none is named with the line, not with what it holds', async (t) => {
+    const cli = await withEnv(t, (text) => `${text}\ns3cret\n`)
+    const { code, stderr } = await cli.run('group demo list')
+    assert.equal(code, 1)
+    assert.match(stderr, /\.env line 7 must look like KEY=value\n$/)
+  })
+  test('that everybody can read warns', async (t) => {
+    const cli = await withEnv(t, (text) => text, 0o644)
+    const { code, stderr } = await cli.run('group demo list')
+    assert.equal(code, 0)
+    assert.match(
+      stderr,
+      /^warning: \S+\.env holds secrets and every user of this machine can read it: chmod 600 \S+\n$/,
+    )
+  })
+  test('that is a directory is refused', async (t) => {
+    const cli = await demoCli(t)
+    rmSync(join(cli.root, '.env'))
+    mkdirSync(join(cli.root, '.env'))
+    assert.match((await cli.run('group demo list')).stderr, /^svc: cannot read \S+\.env: it is a directory\n$/)
+  })
+  test('with a time zone that is none is refused', async (t) => {
+    const cli = await withEnv(t, (text) => `${text}TZ=Europe/Atlantis\n`)
+    assert.match((await cli.run('group demo list')).stderr, /^svc: TZ must be a time zone/)
+  })
+})
+
+test('a clock before 1970 or after 2038 works', async (t) => {
+  for (const year of [1969, 2040]) {
+    const cli = testCli(t)
+    const clock = { now: () => Date.UTC(year, 5, 1) }
+    await cli.ok('create demo', { clock })
+    await cli.ok('group demo grant github:1 team', { clock })
+    assert.match(await cli.ok('group demo grants'), new RegExp(`\t${year}-06-01T00:00:00.000Z\n`))
+  }
+})
+
+test('the sources of settings are the same list until .env has changed, was replaced or came into being', async (t) => {
+  const cli = await demoCli(t)
+  const environment = sourceOf('the environment', new Map([['SVC_DATA_DIR', cli.dir]]))
+  const read = sourcesReader(await findInstance('demo', environment), environment)
+  const env = join(cli.root, '.env')
+  const modelNow = async (): Promise<string | undefined> => (await read())[0]?.get('OPENAI_MODEL')
+  const first = await read()
+  assert.equal(await read(), first)
+  writeFileSync(env, 'OPENAI_MODEL=one\n', { flag: 'a' })
+  assert.equal(await modelNow(), 'one')
+  await writeAtomic(env, 'OPENAI_MODEL=two\n', 0o600)
+  assert.equal(await modelNow(), 'two')
+  rmSync(env)
+  assert.equal(await modelNow(), undefined)
+  writeFileSync(env, 'OPENAI_MODEL=three\n')
+  assert.equal(await modelNow(), 'three')
+})

@@ -1,0 +1,137 @@
+// The model that was asked for, by flags or by answers, held against what is set already.
+import { ANTHROPIC_VARIABLES, OPENAI_VARIABLES } from '../../core/secrets/model-variables.ts'
+import { throwUsageError } from '../../lib/command-line/program.ts'
+import { refuse } from '../../lib/refusal.ts'
+import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL, RUNTIME_NAMES, type RuntimeName } from '../../runtimes/settings.ts'
+import { listModels } from './model-api.ts'
+import { isRuntime, type ModelConfig } from './model-config.ts'
+import { isHttpUrl } from './model-faults.ts'
+import { keyVariable, type WantedEndpoint, type WantedModel } from './model-writer.ts'
+
+/** What a person said; everything else stays as it is where it can. */
+export interface ModelAnswers {
+  readonly runtime?: string | undefined
+  readonly baseUrl?: string | undefined
+  readonly model?: string | undefined
+  readonly key?: string | undefined
+  readonly command?: string | undefined
+}
+
+/** The runtime that was named, or that follows from what else was. */
+export function chooseRuntime(answers: ModelAnswers, current: ModelConfig): RuntimeName {
+  const { runtime, baseUrl, command } = answers
+  if (runtime !== undefined) {
+    if (isRuntime(runtime)) return runtime
+    throwUsageError(`--runtime must be one of ${RUNTIME_NAMES.join(', ')}`)
+  }
+  if (command !== undefined) return 'command'
+  if (baseUrl !== undefined) return 'openai'
+  if (current.runtime === 'openai' || current.runtime === 'claude') return current.runtime
+  return throwUsageError('--runtime is missing: demo, openai, claude or command')
+}
+
+const HAS_ENDPOINT: ReadonlySet<RuntimeName> = new Set(['openai', 'claude'])
+
+/** `current` is what this runtime uses now. */
+export async function resolveModel(
+  runtime: RuntimeName,
+  answers: ModelAnswers,
+  current: ModelConfig,
+): Promise<WantedModel> {
+  mustFit(runtime, answers)
+  if (runtime === 'demo') return { runtime }
+  if (runtime === 'command') {
+    const command = answers.command ?? (typeof current.command === 'string' ? current.command : undefined)
+    return {
+      runtime,
+      command: command?.trim() || throwUsageError('--command is missing: the program, as a shell would run it'),
+    }
+  }
+  const endpoint = wantedEndpoint(runtime, answers, current)
+  const isSame = endpoint === undefined || isSameEndpoint(endpoint.baseUrl, current.endpoint)
+  const model = answers.model ?? (isSame ? current.model : undefined)
+  if (runtime === 'openai' && !model) await refuseWithoutModel(endpoint, current)
+  return { runtime, endpoint, model: model || undefined }
+}
+
+function mustFit(runtime: RuntimeName, { baseUrl, model, key, command }: ModelAnswers): void {
+  if (command !== undefined && runtime !== 'command')
+    throwUsageError(`--command is for the runtime command, not for ${runtime}`)
+  if (HAS_ENDPOINT.has(runtime)) return
+  if ([baseUrl, model, key].some((value) => value !== undefined))
+    throwUsageError(`--base-url, --model and --key are for the runtimes openai and claude, not for ${runtime}`)
+}
+
+/** Absent where a folder goes on with the endpoint of a level above it. */
+function wantedEndpoint(
+  runtime: RuntimeName,
+  { baseUrl, key }: ModelAnswers,
+  current: ModelConfig,
+): WantedEndpoint | undefined {
+  const isOwn = current.folder === undefined || current.endpointOwner === current.folder
+  if (!isOwn && baseUrl === undefined && key === undefined) return undefined
+  const initial = runtime === 'openai' ? OPENAI_PUBLIC_URL : ANTHROPIC_PUBLIC_URL
+  const wanted = baseUrl === undefined ? (isOwn && current.endpoint) || initial : readBaseUrl(baseUrl)
+  const keepsKey = key === undefined && isOwn && isSameEndpoint(wanted, current.endpoint)
+  return { baseUrl: wanted, key: key === undefined ? undefined : readKey(key), keepsKey }
+}
+
+export function isSameEndpoint(one: string, other: string | undefined): boolean {
+  return one.replace(/\/+$/, '') === other?.replace(/\/+$/, '')
+}
+
+export function readBaseUrl(text: string): string {
+  const url = text
+    .trim()
+    .replace(/\/+$/, '')
+    .replace(/\/chat\/completions$/, '')
+  if (!isHttpUrl(url)) refuse('invalid', 'the base URL must look like https://host/v1')
+  const { username, password, search, hash } = new URL(url)
+  if (username || password) refuse('invalid', 'the base URL must not hold a password: a key is read by --key -')
+  if (search || hash) refuse('invalid', 'the base URL must end with its path, without ? and #')
+  return url
+}
+
+/** Never repeated, whatever is wrong with it. */
+export function readKey(text: string): string {
+  const key = text.trim()
+  if (key === '') refuse('invalid', 'the key is empty')
+  if (!/^[\x21-\x7e]{1,16384}$/.test(key)) refuse('invalid', 'the key must be one word of ASCII characters')
+  return key
+}
+
+async function refuseWithoutModel(endpoint: WantedEndpoint | undefined, current: ModelConfig): Promise<never> {
+  const baseUrl = endpoint?.baseUrl ?? current.endpoint ?? ''
+  const key = endpoint?.key ?? (endpoint && !endpoint.keepsKey ? undefined : current.key)
+  const models = await listModels({ baseUrl, key }).catch(() => [])
+  const listed = `${baseUrl} has ${models.slice(0, 10).join(', ')}${models.length > 10 ? ', …' : ''}`
+  refuse('invalid', '--model is missing: the name of a model', models.length > 0 ? listed : undefined)
+}
+
+/** What a run would have if this were written. */
+export function applyWantedModel(current: ModelConfig, wanted: WantedModel): ModelConfig {
+  const { runtime, endpoint, model, command } = wanted
+  const key = endpoint ? (endpoint.key ?? (endpoint.keepsKey ? current.key : undefined)) : current.key
+  const { model: _, command: __, ...rest } = current.config
+  return {
+    ...current,
+    runtime,
+    key,
+    model,
+    command,
+    endpoint: endpoint?.baseUrl ?? current.endpoint,
+    config: { ...rest, runtime, ...(model ? { model } : {}), ...(command === undefined ? {} : { command }) },
+    env: endpoint ? { ...withoutModel(current.env), ...variables(runtime, endpoint.baseUrl, key) } : current.env,
+  }
+}
+
+function withoutModel(env: Readonly<Record<string, string>>): Record<string, string> {
+  const names: readonly string[] = [...OPENAI_VARIABLES, ...ANTHROPIC_VARIABLES]
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !names.includes(name)))
+}
+
+/** For a program: the runtime `openai` is called without one. */
+function variables(runtime: RuntimeName, baseUrl: string, key: string | undefined): Record<string, string> {
+  if (runtime !== 'claude') return {}
+  return { ANTHROPIC_BASE_URL: baseUrl, ...(key === undefined ? {} : { [keyVariable(runtime, key)]: key }) }
+}

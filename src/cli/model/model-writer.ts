@@ -1,0 +1,142 @@
+// Writes the model that an instance or a folder shall use. For the instance, settings go into .env and the key, sealed, into the
+// store; for a folder, all of it goes into its config and its secrets, in one transaction.
+import { realpath, stat } from 'node:fs/promises'
+import { type ModelKeyName, SEALED } from '../../core/secrets/model-keys.ts'
+import { ANTHROPIC_VARIABLES, OPENAI_VARIABLES } from '../../core/secrets/model-variables.ts'
+import { readText, writeAtomic } from '../../lib/files/atomic-file.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import { readSettings, sourceOf } from '../../lib/settings.ts'
+import { editDotenv, parseDotenv } from '../../lib/text/dotenv.ts'
+import { modelKeysResource } from '../../resources/model-keys.ts'
+import { ANTHROPIC_PUBLIC_URL, RUNTIME_SETTINGS, type RuntimeName } from '../../runtimes/settings.ts'
+import type { SvcContext } from '../command.ts'
+import { ENV_MAX_BYTES } from '../instance/instance.ts'
+
+/** What to write. `undefined` leaves a member to the default of its runtime. */
+export interface WantedModel {
+  readonly runtime: RuntimeName
+  /** Of `openai` and `claude`: the endpoint is set here, with this key or the one that is kept; absent where it stays as it is. */
+  readonly endpoint?: WantedEndpoint | undefined
+  readonly model?: string | undefined
+  readonly command?: string | undefined
+}
+
+export interface WantedEndpoint {
+  readonly baseUrl: string
+  readonly key?: string | undefined
+  /** The key that is set at this place already is for this endpoint, and stays. */
+  readonly keepsKey: boolean
+}
+
+const keys = modelKeysResource.verbs
+
+/** Answers with where it was written. */
+export async function writeInstanceModel(svc: SvcContext, wanted: WantedModel): Promise<string> {
+  const { layout } = await svc.open()
+  const text = await envText(layout.env)
+  const edited = editDotenv(text, settingsOf(wanted))
+  // A value that no later start could read is refused before anything is written.
+  readSettings(RUNTIME_SETTINGS, [sourceOf(layout.env, parseDotenv(edited, layout.env))])
+  const { endpoint } = wanted
+  if (endpoint?.key !== undefined) {
+    const variable = keyVariable(wanted.runtime, endpoint.key)
+    await svc.call(keys.set, { variable, endpoint: endpoint.baseUrl, value: endpoint.key })
+  }
+  const path = await realpath(layout.env).catch(() => layout.env)
+  const mode = await stat(path).then(
+    (stats) => stats.mode & 0o777,
+    () => 0o600,
+  )
+  await writeAtomic(path, edited, mode)
+  await clearUnused(svc, wanted)
+  return endpoint?.key === undefined ? layout.env : `${layout.env}, and the key sealed in the store`
+}
+
+/** A key of an endpoint that is not used any more. */
+async function clearUnused(svc: SvcContext, { runtime, endpoint }: WantedModel): Promise<void> {
+  if (!endpoint || endpoint.keepsKey) return
+  const names = runtime === 'openai' ? (['OPENAI_API_KEY'] as const) : ANTHROPIC_KEYS
+  const used = endpoint.key === undefined ? undefined : keyVariable(runtime, endpoint.key)
+  for (const variable of names) if (variable !== used) await svc.call(keys.clear, { variable })
+}
+
+const ANTHROPIC_KEYS = ['ANTHROPIC_API_KEY', 'CLAUDE_CODE_OAUTH_TOKEN'] as const
+
+/** Claude Code takes the token of a subscription by another variable than the key of an account. */
+export function keyVariable(runtime: RuntimeName, key: string): ModelKeyName {
+  if (runtime === 'openai') return 'OPENAI_API_KEY'
+  return key.startsWith('sk-ant-oat') ? 'CLAUDE_CODE_OAUTH_TOKEN' : 'ANTHROPIC_API_KEY'
+}
+
+function settingsOf({ runtime, endpoint, model, command }: WantedModel): Map<string, string | undefined> {
+  const changes = new Map<string, string | undefined>([['AGENT_RUNTIME', runtime]])
+  if (runtime === 'openai') {
+    if (endpoint) changes.set('OPENAI_BASE_URL', endpoint.baseUrl)
+    if (model !== undefined) changes.set('OPENAI_MODEL', model)
+    // Empty and not absent: a variable of the operator's shell must not become the key of this endpoint.
+    if (endpoint && !endpoint.keepsKey) changes.set('OPENAI_API_KEY', endpoint.key === undefined ? '' : SEALED)
+  }
+  if (runtime === 'claude') {
+    changes.set('AGENT_MODEL', model)
+    if (endpoint)
+      changes.set('ANTHROPIC_BASE_URL', endpoint.baseUrl === ANTHROPIC_PUBLIC_URL ? undefined : endpoint.baseUrl)
+    if (endpoint && !endpoint.keepsKey)
+      for (const name of ANTHROPIC_KEYS)
+        changes.set(name, endpoint.key !== undefined && keyVariable(runtime, endpoint.key) === name ? SEALED : '')
+  }
+  if (runtime === 'command') changes.set('AGENT_COMMAND', command)
+  return changes
+}
+
+async function envText(path: string): Promise<string> {
+  try {
+    return await readText(path, ENV_MAX_BYTES)
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'not_found') return ''
+    throw error
+  }
+}
+
+/** `current` is the config of the group as it is, `kept` the key that stays. */
+export async function writeFolderModel(
+  svc: SvcContext,
+  folder: string,
+  wanted: WantedModel,
+  { config, kept }: { config: Readonly<Record<string, unknown>>; kept: string | undefined },
+): Promise<string> {
+  const { runtime, endpoint, model, command } = wanted
+  const { runtime: _, model: __, command: ___, ...rest } = config
+  const own = {
+    runtime,
+    // With its own endpoint a folder has the model among the secrets, for the folders below it.
+    ...(endpoint || model === undefined ? {} : { model }),
+    ...(runtime === 'command' ? { command } : {}),
+  }
+  const family = endpoint ? familyOf(runtime) : []
+  const variables = endpoint ? variablesOf(wanted, endpoint, kept) : {}
+  await svc.call(keys.set_folder, {
+    folder,
+    config: JSON.stringify({ ...own, ...rest }),
+    cleared: [...family],
+    secrets: Object.entries(variables).flatMap(([key, value]) => (value === undefined ? [] : [{ key, value }])),
+  })
+  return endpoint ? `the config and the secrets of ${folder}` : `the config of ${folder}`
+}
+
+function familyOf(runtime: RuntimeName): readonly string[] {
+  return runtime === 'openai' ? OPENAI_VARIABLES : ANTHROPIC_VARIABLES
+}
+
+function variablesOf(
+  { runtime, model }: WantedModel,
+  { baseUrl, key, keepsKey }: WantedEndpoint,
+  kept: string | undefined,
+): Record<string, string | undefined> {
+  const value = key ?? (keepsKey ? kept : undefined)
+  if (runtime === 'openai') return { OPENAI_BASE_URL: baseUrl, OPENAI_MODEL: model, OPENAI_API_KEY: value }
+  return {
+    ANTHROPIC_BASE_URL: baseUrl === ANTHROPIC_PUBLIC_URL ? undefined : baseUrl,
+    ANTHROPIC_MODEL: model,
+    ...(value === undefined ? {} : { [keyVariable(runtime, value)]: value }),
+  }
+}

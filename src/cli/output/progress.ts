@@ -1,0 +1,28 @@
+// One line on a terminal that tells how far a long command has come; nothing where no terminal is.
+import type { OutputStream } from '../../lib/command-line/print.ts'
+
+const EVERY_MS = 200
+const CLEAR_LINE = '\r\u001b[K'
+
+export interface Progress {
+  show(text: string): void
+  end(): void
+}
+
+export function openProgress(out: OutputStream): Progress {
+  let shownMs = Number.NEGATIVE_INFINITY
+  return {
+    show: (text) => {
+      if (!out.isTerminal || performance.now() - shownMs < EVERY_MS) return
+      shownMs = performance.now()
+      out.write(`${CLEAR_LINE}${text}`)
+    },
+    end: () => {
+      if (shownMs > 0) out.write(CLEAR_LINE)
+    },
+  }
+}
+
+export function formatMegabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`
+}

@@ -1,0 +1,80 @@
+// The answer to what was sent, shown as it comes: what the agent says to stdout, what it is doing to whoever watches.
+import { setTimeout as pause } from 'node:timers/promises'
+import { z } from 'zod'
+import { cell } from '../../lib/command-line/print.ts'
+import type { SvcContext } from '../command.ts'
+import { type LinkClient, LinkFrame, type LinkRound, TransportError } from '../link/link-client.ts'
+
+const POLL_MS = 1000
+
+/** How a round ended. */
+export type RoundOutcome = Pick<LinkRound, 'status' | 'error'>
+
+export interface SentMessage {
+  readonly turn_id: string
+  readonly topic: string
+}
+
+/** Asks once a second and shows what came since; with --json, all of it at the end. */
+export async function pollAndPrint(
+  svc: SvcContext,
+  client: Pick<LinkClient, 'poll'>,
+  sent: SentMessage,
+  signal: AbortSignal,
+): Promise<RoundOutcome> {
+  const frames: LinkFrame[] = []
+  for (;;) {
+    const round = await client.poll(sent.turn_id, frames.at(-1)?.seq ?? 0)
+    frames.push(...round.frames)
+    if (!svc.print.json) for (const frame of round.frames) show(svc, frame)
+    const isBehind = round.frames.length > 0 && (frames.at(-1)?.seq ?? 0) < round.last_seq
+    if (isBehind) continue
+    const { status, error } = round
+    if (status !== 'pending') {
+      const end = { status, ...(error === undefined ? {} : { error }) }
+      if (svc.print.json) svc.print.record({}, { ...sent, ...end, frames })
+      return end
+    }
+    await pause(POLL_MS, undefined, { signal })
+  }
+}
+
+const Done = z.object({ status: z.enum(['success', 'failed']), error: z.string().optional() })
+
+/** Shows each frame when it is there; with --json, each event as a line. */
+export async function streamAndPrint(
+  svc: SvcContext,
+  client: Pick<LinkClient, 'events'>,
+  { turn_id }: SentMessage,
+): Promise<RoundOutcome> {
+  for await (const { event, data } of client.events(turn_id)) {
+    const value: unknown = jsonOf(data)
+    const frame = LinkFrame.safeParse(value).data
+    const done = event === 'round_done' ? Done.safeParse(value).data : undefined
+    if (svc.print.json) svc.print.line(JSON.stringify({ event, ...frame, ...(done && { turn_id, ...done }) }))
+    else if (frame) show(svc, frame)
+    if (done) return { status: done.status, ...(done.error === undefined ? {} : { error: done.error }) }
+  }
+  throw new TransportError('the stream ended without an end of the round')
+}
+
+function show({ io, print }: SvcContext, { kind, content }: LinkFrame): void {
+  if (kind === 'message') print.line(io.stdout.isTerminal ? escapeControls(content) : content)
+  else if (io.stderr.isTerminal) print.say(`… ${cell(content)}`)
+}
+
+/** An agent repeats what strangers told it: its lines stay lines, and nothing in them repaints the terminal. */
+function escapeControls(text: string): string {
+  return text
+    .split('\n')
+    .map((line) => line.split('\t').map(cell).join('\t'))
+    .join('\n')
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

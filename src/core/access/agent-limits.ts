@@ -1,0 +1,20 @@
+// Default limits on what agents may create and call; settings override them. 0 means no limit.
+
+export interface AgentLimits {
+  readonly tasksPerFolder: number
+  readonly activeTasksPerFolder: number
+  /** Minimum interval of a task that repeats by milliseconds. */
+  readonly taskIntervalMs: number
+  /** Below one top-level folder, at any depth. */
+  readonly groupsPerFolder: number
+  /** Per tool socket, link or account. */
+  readonly toolCallsPerSecond: number
+}
+
+export const AGENT_LIMITS: AgentLimits = {
+  tasksPerFolder: 1000,
+  activeTasksPerFolder: 100,
+  taskIntervalMs: 60_000,
+  groupsPerFolder: 200,
+  toolCallsPerSecond: 100,
+}

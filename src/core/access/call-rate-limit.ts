@@ -1,0 +1,65 @@
+// Rate limits of tool calls, per tool socket, link or account.
+import type { Clock } from '../../lib/clock.ts'
+import { refuse } from '../../lib/refusal.ts'
+import { TokenBucket } from '../../lib/token-bucket.ts'
+
+/** A burst may use this many seconds' worth of calls. */
+const WINDOW_S = 10
+
+export class CallRateLimiter {
+  readonly #bucket: TokenBucket
+  readonly #clock: Clock
+
+  /** 0 means no limit. */
+  constructor(perSecond: number, clock: Clock) {
+    this.#clock = clock
+    this.#bucket = new TokenBucket({ count: perSecond * WINDOW_S, windowMs: WINDOW_S * 1000 }, clock.now())
+  }
+
+  /** Counts one call, or refuses it. */
+  take(): void {
+    const now = this.#clock.now()
+    const waitMs = this.#bucket.waitMs(now)
+    if (waitMs > 0)
+      refuse('rate_limited', 'too many tool calls', `wait ${Math.ceil(waitMs / 1000)} s before the next call`)
+    this.#bucket.take(now)
+  }
+
+  isIdle(): boolean {
+    return this.#bucket.isFull(this.#clock.now())
+  }
+}
+
+/** One limiter per key; idle ones are removed. */
+export class CallRateLimiters {
+  readonly #limiters = new Map<string, CallRateLimiter>()
+  readonly #perSecond: number
+  readonly #clock: Clock
+  #sweptAt: number
+
+  constructor(perSecond: number, clock: Clock) {
+    this.#perSecond = perSecond
+    this.#clock = clock
+    this.#sweptAt = clock.now()
+  }
+
+  get size(): number {
+    return this.#limiters.size
+  }
+
+  take(key: string): void {
+    if (this.#perSecond === 0) return
+    this.#sweep()
+    const limiter = this.#limiters.get(key) ?? new CallRateLimiter(this.#perSecond, this.#clock)
+    this.#limiters.set(key, limiter)
+    limiter.take()
+  }
+
+  /** A full bucket equals a new one. */
+  #sweep(): void {
+    const now = this.#clock.now()
+    if (Math.abs(now - this.#sweptAt) < WINDOW_S * 1000) return
+    this.#sweptAt = now
+    for (const [key, limiter] of this.#limiters) if (limiter.isIdle()) this.#limiters.delete(key)
+  }
+}

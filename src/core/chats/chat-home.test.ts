@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { isRefusal } from '../../../test/support/host.ts'
+import { needs } from '../../../test/support/needs.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import { chatDir, layout } from '../layout.ts'
+import { makeChatHome, openChatHome } from './chat-home.ts'
+
+const modeOf = (path: string): number => statSync(path).mode & 0o777
+
+test('the directory of a chat is made when it is needed, closed to other users', async (t) => {
+  const places = layout(tempDir(t))
+  assert.equal(await openChatHome(places, 'team', 'web:team'), undefined)
+  await using made = await makeChatHome(places, 'team', 'web:team')
+  await made.createFile('note', 'x', 0o600)
+  const path = chatDir(places, 'team', 'web:team')
+  assert.deepEqual([path, dirname(path), places.chats].map(modeOf), [0o700, 0o700, 0o700])
+  for (const open of [makeChatHome, openChatHome]) {
+    await using again = await open(places, 'team', 'web:team')
+    assert.deepEqual(
+      (await again?.entries())?.map(({ name }) => name),
+      ['note'],
+    )
+  }
+})
+
+test('a link in its place is refused', async (t) => {
+  const places = layout(tempDir(t))
+  const [path, outside] = [chatDir(places, 'team', 'web:team'), tempDir(t)]
+  mkdirSync(dirname(path), { recursive: true })
+  symlinkSync(outside, path)
+  for (const open of [makeChatHome, openChatHome])
+    await assert.rejects(open(places, 'team', 'web:team'), isRefusal('conflict', 'something else is there'))
+  assert.deepEqual(readdirSync(outside), [])
+})
+
+test('it belongs to the agents where svc runs as root, also one of earlier', needs('root'), async (t) => {
+  const root = tempDir(t)
+  const path = chatDir(layout(root), 'team', 'web:team')
+  await (await makeChatHome(layout(root), 'team', 'web:team')).close()
+  writeFileSync(join(path, 'note'), 'x')
+  const places = layout(root, { uid: 60_001, gid: 60_002 })
+  await (await makeChatHome(places, 'team', 'web:team')).close()
+  assert.deepEqual(
+    [path, join(path, 'note'), dirname(path)].map((each) => statSync(each).uid),
+    [60_001, 60_001, 0],
+  )
+  // The agents' user enters it by its path, and lists nothing above it.
+  assert.deepEqual([modeOf(path), modeOf(dirname(path))], [0o700, 0o711])
+})

@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { CursorTime, ceilToMillisecond, formatTimeCursor, parseTimeCursor } from './time-cursor.ts'
+
+test('a moment is read to the millisecond, in whichever zone it was written', () => {
+  for (const [text, at, fine] of [
+    ['2026-01-31T08:00:00Z', '2026-01-31T08:00:00.000Z', 0],
+    ['2026-01-31T08:00:00.5+01:00', '2026-01-31T07:00:00.500Z', 0],
+    ['2026-01-31T08:00:00.1234Z', '2026-01-31T08:00:00.123Z', 400_000],
+    ['2026-01-31T08:00:00.123000001999Z', '2026-01-31T08:00:00.123Z', 1],
+    ['9999-12-31T23:59:59-10:00', '9999-12-31T23:59:59.999Z', 0],
+    ['0001-01-01T00:00:00+10:00', '0000-12-31T14:00:00.000Z', 0],
+  ] as const)
+    assert.deepEqual(parseTimeCursor(text), { at, fine }, text)
+  assert.equal(ceilToMillisecond('2026-01-31T08:00:00.123Z'), '2026-01-31T08:00:00.123Z')
+  assert.equal(ceilToMillisecond('2026-01-31T08:00:00.1231Z'), '2026-01-31T08:00:00.124Z')
+})
+
+test('what is no RFC 3339 time is no moment', () => {
+  for (const text of ['', 'now', '2026-01-31', '2026-01-31T08:00:00', '2026-01-31 08:00:00Z', '0000-01-01T00:00:00Z'])
+    assert.ok(!CursorTime.safeParse(text).success, text)
+  for (const text of [
+    '2016-12-31T23:59:60Z',
+    '2026-02-29T00:00:00Z',
+    '2026-01-31T24:00:00Z',
+    '2026-01-31T08:00:00+24:00',
+  ])
+    assert.ok(!CursorTime.safeParse(text).success, text)
+})
+
+test('the moment of a row is its time to the millisecond, and finer than that its own', () => {
+  fc.assert(
+    fc.property(fc.date({ min: new Date(0), max: new Date(4e12), noInvalidDate: true }), fc.nat(), (date, seq) => {
+      const at = date.toISOString()
+      const text = formatTimeCursor(at, seq)
+      assert.ok(CursorTime.safeParse(text).success)
+      assert.equal(Date.parse(text), date.getTime())
+      const read = parseTimeCursor(text)
+      assert.equal(read.at, at)
+      assert.ok(read.fine >= 1 && read.fine <= 999_999)
+      assert.notEqual(parseTimeCursor(formatTimeCursor(at, seq + 1)).fine, read.fine)
+    }),
+  )
+})

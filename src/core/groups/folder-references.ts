@@ -1,0 +1,256 @@
+// Rows that refer to a group by its folder. Some are deleted with the group; the others stay, and a later group of the same
+// name inherits them. Messages, costs, logs and files are records and do not count.
+import type { z } from 'zod'
+import { isGlob } from '../../lib/text/glob.ts'
+import type { Tx } from '../../store/engine.ts'
+import type { Table } from '../../store/table.ts'
+import { acl, aclMembership } from '../access/acl.ts'
+import { networkRules } from '../access/allowlist.ts'
+import { pendingActions } from '../access/approvals.ts'
+import { chats } from '../chats/chats.ts'
+import { routeTokens } from '../links/route-tokens.ts'
+import { webHosts } from '../links/web-hosts.ts'
+import { webRoutes } from '../links/web-routes.ts'
+import { invites } from '../people/invites.ts'
+import { onboardingGates } from '../people/onboarding-gates.ts'
+import { engagements } from '../routing/engagements.ts'
+import { parseRouteTarget, routes } from '../routing/routes.ts'
+import { scheduledTasks } from '../schedule/tasks.ts'
+import { secrets } from '../secrets/secrets.ts'
+import { conversations } from '../turns/conversations.ts'
+import { groups } from './groups.ts'
+
+/** Rows of one kind that refer to one folder. */
+export interface FolderReferences {
+  readonly folder: string
+  /** Such as `web routes`; singular if there is one row. */
+  readonly kind: string
+  /** What identifies each row, such as its path or key. */
+  readonly names: readonly string[]
+}
+
+/** Reads all rows of a table, from the store or as a manifest would leave them. */
+export type ReadTable = <R extends z.ZodObject>(table: Table<R>) => Promise<z.output<R>[]>
+
+interface ReferencingRow {
+  readonly folder: string
+  readonly name: string
+  purge(tx: Tx): Promise<unknown>
+}
+
+interface ReferenceKind {
+  readonly one: string
+  readonly many: string
+  find(read: ReadTable, folders: ReadonlySet<string>): Promise<ReferencingRow[]>
+}
+
+type Row<R extends z.ZodObject> = z.output<R>
+
+interface KindDeclaration<R extends z.ZodObject> {
+  readonly table: Table<R>
+  foldersOf(row: Row<R>, folders: ReadonlySet<string>): readonly (string | undefined)[]
+  nameOf(row: Row<R>): string
+  /** Default: removes the row. */
+  purge?(tx: Tx, row: Row<R>): Promise<unknown>
+}
+
+function defineKind<R extends z.ZodObject>(one: string, many: string, declared: KindDeclaration<R>): ReferenceKind {
+  const { table, foldersOf, nameOf } = declared
+  const purge = declared.purge ?? ((tx: Tx, row: Row<R>) => table.remove(tx, keyOf(table, row)))
+  return {
+    one,
+    many,
+    find: async (read, folders) =>
+      (await read(table)).flatMap((row) =>
+        [...new Set(foldersOf(row, folders))].flatMap((folder) =>
+          folder === undefined ? [] : [{ folder, name: nameOf(row), purge: (tx) => purge(tx, row) }],
+        ),
+      ),
+  }
+}
+
+function keyOf<R extends z.ZodObject>(table: Table<R>, row: Row<R>): Partial<Row<R>> {
+  const entries = Object.entries(row).filter(([column]) => table.key.includes(column))
+  // The entries are columns of this row.
+  return Object.fromEntries(entries) as Partial<Row<R>>
+}
+
+/** Foreign keys and triggers delete these with the group. */
+const CASCADED_KINDS: readonly ReferenceKind[] = [
+  defineKind('link', 'links', {
+    table: routeTokens,
+    foldersOf: ({ owner_folder, target_folder }) => [owner_folder, target_folder],
+    nameOf: ({ jid }) => jid,
+  }),
+  defineKind('web route', 'web routes', {
+    table: webRoutes,
+    foldersOf: ({ folder }) => [folder],
+    nameOf: ({ path_prefix }) => path_prefix,
+  }),
+  defineKind('web host', 'web hosts', {
+    table: webHosts,
+    foldersOf: ({ folder }) => [folder],
+    nameOf: ({ hostname }) => hostname,
+  }),
+]
+
+const RETAINED_KINDS: readonly ReferenceKind[] = [
+  defineKind('route', 'routes', {
+    table: routes,
+    foldersOf: ({ target }) => {
+      const read = parseRouteTarget(target)
+      return read?.kind === 'folder' && !read.name.includes('{sender}') ? [read.name] : []
+    },
+    nameOf: ({ match }) => match || 'every message',
+  }),
+  defineKind('task', 'tasks', {
+    table: scheduledTasks,
+    foldersOf: ({ owner }) => [owner],
+    nameOf: ({ id }) => id,
+  }),
+  defineKind('secret', 'secrets', {
+    table: secrets,
+    foldersOf: ({ scope_kind, owner }) => (scope_kind === 'folder' ? [owner] : []),
+    nameOf: ({ key }) => key,
+  }),
+  defineKind('network rule', 'network rules', {
+    table: networkRules,
+    foldersOf: ({ folder }) => [folder || undefined],
+    nameOf: ({ target }) => target,
+  }),
+  defineKind('grant', 'grants', {
+    table: acl,
+    foldersOf: ({ principal, scope }, folders) => [folderOfPrincipal(principal), folderOfGlob(scope, folders)],
+    nameOf: ({ principal, action, scope }) => `${principal} ${action} ${scope}`,
+  }),
+  defineKind('role', 'roles', {
+    table: aclMembership,
+    foldersOf: ({ subject }) => [folderOfPrincipal(subject)],
+    nameOf: ({ role }) => role,
+  }),
+  defineKind('invite', 'invites', {
+    table: invites,
+    foldersOf: ({ target_glob, revoked_at }, folders) =>
+      revoked_at === undefined ? [folderOfGlob(target_glob, folders)] : [],
+    nameOf: ({ token_id }) => token_id,
+  }),
+  defineKind('gate', 'gates', {
+    table: onboardingGates,
+    foldersOf: ({ spec }, folders) => [folderOfGlob(spec, folders)],
+    nameOf: ({ spec }) => spec,
+  }),
+  defineKind('approval', 'approvals', {
+    table: pendingActions,
+    foldersOf: ({ folder, status }) => (status === 'held' || status === 'approved' ? [folder] : []),
+    nameOf: ({ id }) => id,
+  }),
+  defineKind('session', 'sessions', {
+    table: conversations,
+    foldersOf: ({ folder, session_id, parent_session }) => (session_id || parent_session ? [folder] : []),
+    nameOf: ({ topic }) => topic || 'main topic',
+    purge: (tx, { folder, topic }) =>
+      conversations.update(tx, { folder, topic }, { session_id: undefined, parent_session: undefined }),
+  }),
+  defineKind('engaged chat', 'engaged chats', {
+    table: engagements,
+    foldersOf: ({ engaged_folder }) => [engaged_folder],
+    nameOf: ({ jid }) => jid,
+    purge: (tx, { jid, topic }) =>
+      engagements.update(tx, { jid, topic }, { engaged_folder: undefined, engaged_until: undefined }),
+  }),
+  defineKind('chat set by @', 'chats set by @', {
+    table: chats,
+    foldersOf: ({ sticky_folder }) => [sticky_folder],
+    nameOf: ({ jid }) => jid,
+    purge: (tx, { jid }) => chats.update(tx, { jid }, { sticky_folder: undefined }),
+  }),
+]
+
+function folderOfPrincipal(principal: string): string | undefined {
+  const folder = /^folder:(.+)$/.exec(principal)?.[1]
+  return folder === undefined || isGlob(folder) ? undefined : folder
+}
+
+/** The only folder that a glob refers to. A subtree refers to its top unless it contains other groups. */
+function folderOfGlob(glob: string, folders: ReadonlySet<string>): string | undefined {
+  const top = glob.replace(/\/\*\*$/, '')
+  if (isGlob(top)) return undefined
+  const isShared = top !== glob && [...folders].some((folder) => folder.startsWith(`${top}/`))
+  return isShared ? undefined : top
+}
+
+export async function findFolderReferences(
+  read: ReadTable,
+  wanted: ReadonlySet<string>,
+): Promise<{ ends: FolderReferences[]; stays: FolderReferences[] }> {
+  const folders = await foldersOf(read)
+  const isWanted = (folder: string): boolean => wanted.has(folder)
+  return {
+    ends: await collectReferences(CASCADED_KINDS, { read, folders, isWanted }),
+    stays: await collectReferences(RETAINED_KINDS, { read, folders, isWanted }),
+  }
+}
+
+/** Rows that refer to removed groups, sorted by folder. */
+export async function findOrphanedReferences(tx: Tx): Promise<FolderReferences[]> {
+  const read = storeReader(tx)
+  const folders = await foldersOf(read)
+  const orphans = await collectReferences(RETAINED_KINDS, { read, folders, isWanted: (folder) => !folders.has(folder) })
+  return orphans.sort((a, b) => (a.folder === b.folder ? 0 : a.folder < b.folder ? -1 : 1))
+}
+
+/** Removes the retained rows that refer to a folder, and returns them. */
+export async function purgeFolderReferences(tx: Tx, folder: string): Promise<FolderReferences[]> {
+  const read = storeReader(tx)
+  const folders = await foldersOf(read)
+  const removed: FolderReferences[] = []
+  for (const kind of RETAINED_KINDS) {
+    const rows = (await kind.find(read, folders)).filter((row) => row.folder === folder)
+    for (const row of rows) await row.purge(tx)
+    if (rows.length > 0) removed.push(toReferences(kind, folder, rows))
+  }
+  return removed
+}
+
+export function storeReader(tx: Tx): ReadTable {
+  return (table) => table.list(tx)
+}
+
+/** Such as `2 links (web:a, web:b), 1 secret (API_KEY)`. */
+export function describeReferences(rows: readonly FolderReferences[]): string {
+  return rows.map(({ kind, names }) => `${names.length} ${kind} (${shortList(names)})`).join(', ')
+}
+
+const MAX_NAMES = 5
+
+function shortList(names: readonly string[]): string {
+  const more = names.length - MAX_NAMES
+  return `${names.slice(0, MAX_NAMES).join(', ')}${more > 0 ? `, and ${more} more` : ''}`
+}
+
+async function foldersOf(read: ReadTable): Promise<Set<string>> {
+  return new Set((await read(groups)).map(({ folder }) => folder))
+}
+
+interface ReferenceSearch {
+  readonly read: ReadTable
+  readonly folders: ReadonlySet<string>
+  isWanted(folder: string): boolean
+}
+
+async function collectReferences(
+  kinds: readonly ReferenceKind[],
+  { read, folders, isWanted }: ReferenceSearch,
+): Promise<FolderReferences[]> {
+  const found: FolderReferences[] = []
+  for (const kind of kinds) {
+    const rows = (await kind.find(read, folders)).filter(({ folder }) => isWanted(folder))
+    for (const [folder, ofFolder] of Map.groupBy(rows, (row) => row.folder))
+      found.push(toReferences(kind, folder, ofFolder))
+  }
+  return found
+}
+
+function toReferences({ one, many }: ReferenceKind, folder: string, rows: readonly ReferencingRow[]): FolderReferences {
+  return { folder, kind: rows.length === 1 ? one : many, names: rows.map(({ name }) => name) }
+}

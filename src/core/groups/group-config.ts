@@ -1,0 +1,89 @@
+// The `config` column of a group: settings of its runtime as JSON text.
+import { compileText } from '../../lib/text/glob.ts'
+import { findJsonError, tryParseJson } from '../../lib/text/json.ts'
+import { isPlainValue } from '../values.ts'
+
+/** Members whose texts become process arguments. */
+const LAUNCH_MEMBERS = ['command', 'model', 'runtime', 'permission_mode'] as const
+
+export type ConfigKey = (typeof LAUNCH_MEMBERS)[number]
+
+export function isConfigKey(key: string): key is ConfigKey {
+  return LAUNCH_MEMBERS.some((member) => member === key)
+}
+
+/** Sets or removes a member; returns undefined if no member is left. */
+export function withMember(text: string | undefined, key: string, value: unknown): string | undefined {
+  const { [key]: _previous, ...others } = readObject(text ?? '{}')
+  const changed = value === undefined ? others : { ...others, [key]: value }
+  return Object.keys(changed).length === 0 ? undefined : JSON.stringify(changed)
+}
+
+/** A member as a person would type it: text as is, other values as JSON. */
+export function memberText(text: string | undefined, key: string): string | undefined {
+  const value = readObject(text ?? '{}')[key]
+  return value === undefined || typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+/** Launch members that contain control characters. */
+export function unsafeMembers(text: string): string[] {
+  const config = readObject(text)
+  return LAUNCH_MEMBERS.filter((name) => Object.hasOwn(config, name) && !isPlain(config[name]))
+}
+
+const TOOLS_MAX = 200
+const TOOL_GLOB = /^[A-Za-z0-9_.*-]{1,128}$/
+
+export function toolsFault(text: string): string | undefined {
+  const { tools } = readObject(text)
+  if (tools === undefined) return undefined
+  if (!Array.isArray(tools)) return 'must be a list of tool names such as ["reply", "send*"]'
+  if (tools.length > TOOLS_MAX) return `has more than ${TOOLS_MAX} entries`
+  if (tools.every((glob) => typeof glob === 'string' && TOOL_GLOB.test(glob))) return undefined
+  return 'must be tool names of letters, digits, "_", "-" and ".", in which "*" matches any characters'
+}
+
+export interface OfferedTools {
+  readonly globs: readonly string[]
+  has(tool: string): boolean
+}
+
+/** Undefined if `config.tools` is not set: runs are offered all tools. */
+export function offeredTools({ tools }: Readonly<Record<string, unknown>>): OfferedTools | undefined {
+  if (!Array.isArray(tools)) return undefined
+  const globs = tools.filter((glob) => typeof glob === 'string')
+  const matchers = globs.flatMap((glob) => compileText(glob) ?? [])
+  return { globs, has: (tool) => matchers.some((matches) => matches(tool)) }
+}
+
+/** The config without invalid members: rows written before a check was added may fail it. */
+export function launchConfig(
+  text: string | undefined,
+  warn: (message: string) => void,
+): Readonly<Record<string, unknown>> {
+  if (text === undefined) return {}
+  const jsonError = findJsonError(text)
+  if (jsonError) warn(`config ${jsonError} and is ignored`)
+  const config = { ...readObject(text) }
+  for (const name of unsafeMembers(text)) {
+    delete config[name]
+    warn(`config.${name} contains control characters and is ignored`)
+  }
+  const fault = toolsFault(text)
+  if (fault !== undefined) {
+    delete config.tools
+    warn(`config.tools ${fault}; it is ignored`)
+  }
+  return config
+}
+
+function readObject(text: string): Readonly<Record<string, unknown>> {
+  const value = tryParseJson(text)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
+}
+
+function isPlain(value: unknown): boolean {
+  if (typeof value === 'string') return isPlainValue(value)
+  if (typeof value !== 'object' || value === null) return true
+  return Object.entries(value).every(([name, member]) => isPlainValue(name) && isPlain(member))
+}

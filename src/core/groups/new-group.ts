@@ -1,0 +1,83 @@
+// Adds a group together with its role, its default tasks and the routes of its chat.
+import type { Clock } from '../../lib/clock.ts'
+import type { Tx } from '../../store/engine.ts'
+import { aclMembership } from '../access/acl.ts'
+import { grantMemberRole, MEMBER_ROLE } from '../people/role-membership.ts'
+import { addChatRoutes, planChatRoutes, type RoutePlan } from '../routing/chat-routes.ts'
+import { roomOf, routes } from '../routing/routes.ts'
+import { defaultTasks } from '../schedule/default-tasks.ts'
+import { nextRun } from '../schedule/schedule.ts'
+import { scheduledTasks } from '../schedule/tasks.ts'
+import { Jid } from '../values.ts'
+import { type FolderReferences, findFolderReferences, storeReader } from './folder-references.ts'
+import { groups } from './groups.ts'
+
+/** The room must not contain glob characters: it becomes a glob in a route. */
+export const RoutableJid = Jid.refine((jid) => !/[\s*?[\\]/.test(roomOf(jid)), {
+  error: 'must not contain blanks, "*", "?", "[" or "\\\\": its room becomes a route\'s glob',
+})
+
+export interface NewGroup {
+  readonly folder: string
+  readonly name: string
+  readonly product: string
+  /** The chat to route to it. */
+  readonly jid?: string | undefined
+  /** Put its routes before every other route that matches this chat. */
+  readonly isFirst?: boolean | undefined
+  /** Principal that creates it. */
+  readonly by: string
+}
+
+export interface GroupCreationTime {
+  readonly now: string
+  readonly clock: Clock
+  readonly timeZone: string
+}
+
+export interface AddGroupResult {
+  readonly added: boolean
+  /** Ids of rows that did not exist before. */
+  readonly routes: readonly number[]
+  readonly tasks: readonly string[]
+  readonly routing?: RoutePlan | undefined
+  /** Rows of an earlier group of this folder, which now apply to this one. */
+  readonly inherited: readonly FolderReferences[]
+}
+
+/** Idempotent: existing rows stay as they are. */
+export async function addGroup(
+  tx: Tx,
+  { jid, isFirst, by, ...group }: NewGroup,
+  { now, clock, timeZone }: GroupCreationTime,
+): Promise<AddGroupResult> {
+  const { folder } = group
+  const inherited = (await groups.find(tx, { folder }))
+    ? []
+    : (await findFolderReferences(storeReader(tx), new Set([folder]))).stays
+  const added = await groups.insertIfMissing(tx, { ...group, open: true, added_at: now })
+  if (added) await grantMemberRole(tx, folder, by, now)
+  const addedTasks: string[] = []
+  for (const task of defaultTasks(folder)) {
+    const next_run = nextRun(task.cron, clock.now(), timeZone)
+    const row = { ...task, next_run, status: 'active' as const, created_at: now }
+    if (await scheduledTasks.insertIfMissing(tx, row)) addedTasks.push(task.id)
+    // An earlier group of this folder left the task, and it was paused while there was no group.
+    else if (added) await scheduledTasks.update(tx, { id: task.id }, { next_run, status: 'active' })
+  }
+  const routing = jid === undefined ? undefined : await planChatRoutes(tx, jid, folder, isFirst)
+  const addedRoutes = jid === undefined || !routing ? [] : await addChatRoutes(tx, jid, routing)
+  return { added, routes: addedRoutes, tasks: addedTasks, routing, inherited }
+}
+
+/** Removes a group whose setup failed, with the rows that `addGroup` added. */
+export async function undoAddGroup(
+  tx: Tx,
+  folder: string,
+  added: Pick<AddGroupResult, 'routes' | 'tasks'>,
+): Promise<void> {
+  await groups.remove(tx, { folder })
+  await aclMembership.remove(tx, { subject: `folder:${folder}`, role: MEMBER_ROLE })
+  for (const id of added.routes) await routes.remove(tx, { id })
+  for (const id of added.tasks) await scheduledTasks.remove(tx, { id })
+}

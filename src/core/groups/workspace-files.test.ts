@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import fc from 'fast-check'
+import { swapFolder } from '../../../test/support/entry-swapper.ts'
+import { isRefusal } from '../../../test/support/host.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import { FILE_BYTES_MAX } from '../delivery/staged-files.ts'
+import { layout } from '../layout.ts'
+import { FileName, openWorkspaceFile, parseVoice, personaVoice, workspacePathFault } from './workspace-files.ts'
+
+function workspace(t: TestContext) {
+  const places = layout(tempDir(t))
+  const home = join(places.groups, 'team')
+  mkdirSync(home, { recursive: true })
+  return {
+    home,
+    places,
+    read: async (path: string): Promise<string> => {
+      await using file = await openWorkspaceFile(places, 'team', path)
+      return await file.readFile('utf8')
+    },
+    voice: () => personaVoice(places, 'team'),
+  }
+}
+
+test('accepts only paths below /home/node/', () => {
+  for (const path of ['/home/node/a', '/home/node/a/b.txt', '/home/node/.env.example', '/home/node/a b'])
+    assert.equal(workspacePathFault(path), undefined, path)
+  for (const path of ['', 'a', '~/a', '/home/node', '/home/nodes/a', '/home/node/', '/home/node///', '/etc/passwd'])
+    assert.ok(workspacePathFault(path), path)
+  for (const path of ['/home/node/a\nb', '/home/node/a\u0000b', `/home/node/${'x'.repeat(5000)}`])
+    assert.ok(workspacePathFault(path), path)
+})
+
+test('rejects paths of keys in any letter case', () => {
+  for (const path of ['.env', 'x/.ssh/known_hosts', '.AWS/config', 'id_rsa', 'a/credentials', '.secret/x'])
+    assert.match(workspacePathFault(`/home/node/${path}`) ?? '', /keys/)
+})
+
+test('opens files, empty files and files in subdirectories', async (t) => {
+  const { home, read } = workspace(t)
+  mkdirSync(join(home, 'sub'))
+  for (const [path, content] of [
+    ['a.txt', 'hello'],
+    ['empty', ''],
+    ['sub/b', 'below'],
+  ] as const) {
+    writeFileSync(join(home, path), content)
+    assert.equal(await read(`/home/node/${path}`), content)
+  }
+  assert.equal(await read('/home/node/sub/../a.txt'), 'hello')
+  symlinkSync('a.txt', join(home, 'inside'))
+  assert.equal(await read('/home/node/inside'), 'hello')
+})
+
+test('refuses paths and links that lead out of the workspace', async (t) => {
+  const { home, places, read } = workspace(t)
+  writeFileSync(join(places.root, '.env'), 'SECRET=1')
+  mkdirSync(join(places.groups, 'team-2'))
+  writeFileSync(join(places.groups, 'team-2', 'x'), 'not yours')
+  symlinkSync(places.root, join(home, 'up'))
+  symlinkSync(join(places.groups, 'team-2', 'x'), join(home, 'link'))
+  symlinkSync('loop', join(home, 'loop'))
+  mkdirSync(join(home, '.ssh'))
+  writeFileSync(join(home, '.ssh', 'key'), 'k')
+  symlinkSync('.ssh', join(home, 'harmless'))
+  for (const path of ['../team-2/x', 'up/groups/team-2/x', 'link', 'up', 'loop', 'harmless/key'])
+    await assert.rejects(read(`/home/node/${path}`), isRefusal('invalid'), path)
+  await assert.rejects(read('/home/node/up/.env'), isRefusal('invalid', 'keys'))
+})
+
+test('opens only regular files and does not block on other kinds', async (t) => {
+  const { home, read } = workspace(t)
+  mkdirSync(join(home, 'folder'))
+  execFileSync('mkfifo', [join(home, 'pipe')])
+  symlinkSync('/dev/zero', join(home, 'zero'))
+  await assert.rejects(read('/home/node/folder'), isRefusal('invalid', 'not a regular file'))
+  await assert.rejects(read('/home/node/pipe'), isRefusal('invalid', 'not a regular file'))
+  await assert.rejects(read('/home/node/zero'), isRefusal('invalid', 'leads out'))
+  await assert.rejects(read('/home/node/missing'), isRefusal('not_found', 'cannot read /home/node/missing'))
+  await assert.rejects(read('/home/node/folder/missing/x'), isRefusal('not_found', '/home/node/'))
+})
+
+test('checks the size before reading', async (t) => {
+  const { home, places, read } = workspace(t)
+  writeFileSync(join(home, 'big'), '')
+  truncateSync(join(home, 'big'), 10 * 1024 ** 3)
+  await assert.rejects(read('/home/node/big'), isRefusal('too_large', '50 MiB'))
+  truncateSync(join(home, 'big'), FILE_BYTES_MAX)
+  await (await openWorkspaceFile(places, 'team', '/home/node/big')).close()
+})
+
+test('never reads a file that replaces another while it is opened', async (t) => {
+  const { home, places, read } = workspace(t)
+  await using _swapping = await swapFolder(home, places.root)
+  const seen = new Set<string>()
+  for (let n = 0; n < 6000; n++) seen.add(await read('/home/node/dir/x').catch((error) => error.code ?? 'thrown'))
+  assert.ok(!seen.has('theirs'), [...seen].join(' '))
+  assert.ok(!seen.has('thrown'))
+})
+
+test('accepts one line without directories as a file name', () => {
+  for (const name of ['a.pdf', 'Über uns.txt', '.hidden']) assert.ok(FileName.safeParse(name).success, name)
+  for (const name of ['', 'a/b', 'a\\b', 'a\nb', '.', '..', 'x'.repeat(256)])
+    assert.ok(!FileName.safeParse(name).success, JSON.stringify(name))
+})
+
+test('reads the voice from the front matter of PERSONA.md', async (t) => {
+  const { home, voice } = workspace(t)
+  assert.equal(await voice(), undefined)
+  writeFileSync(join(home, 'PERSONA.md'), '---\nsummary: x\nvoice: "nova"\n---\nvoice: body\n')
+  assert.equal(await voice(), 'nova')
+  writeFileSync(join(home, 'PERSONA.md'), 'x'.repeat(70_000))
+  assert.equal(await voice(), undefined)
+  assert.equal(parseVoice('---\nvoice: alloy # ours\n---\n'), 'alloy')
+  assert.equal(parseVoice("---\r\nvoice: 'a b'\r\n---\r\n"), 'a b')
+  for (const text of [
+    'voice: x',
+    '---\nvoice:\n---\n',
+    '---\nxvoice: a\n---\n',
+    `---\nvoice: ${'x'.repeat(65)}\n---\n`,
+  ])
+    assert.equal(parseVoice(text), undefined, text)
+})
+
+test('never throws on any path or persona', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (rest) => {
+      const fault = workspacePathFault(`/home/node/${rest}`)
+      assert.ok(fault !== undefined || !/[\u0000-\u001f]/.test(rest))
+      const voice = parseVoice(`---\nvoice: ${rest}\n---\n`)
+      assert.ok(voice === undefined || (voice !== '' && !/[\n\u0000]/.test(voice)))
+    }),
+  )
+})
+
+test('opens hard links', async (t) => {
+  const { home, read } = workspace(t)
+  writeFileSync(join(home, 'a'), 'x')
+  linkSync(join(home, 'a'), join(home, 'b'))
+  assert.equal(await read('/home/node/b'), 'x')
+})

@@ -1,0 +1,158 @@
+// Opens files that agents send: from the workspace (`/home/node/`) or a visitors' chat directory (`/home/chat/`). Agents can
+// change these at any time, so a path is resolved once and then opened relative to a descriptor without following links.
+import type { FileHandle } from 'node:fs/promises'
+import { relative, sep } from 'node:path'
+import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
+import type { Directory } from '../../lib/files/directory.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import { CHAT_HOME, openChatHome } from '../chats/chat-home.ts'
+import { FILE_BYTES_MAX, refuseSize } from '../delivery/staged-files.ts'
+import type { Layout } from '../layout.ts'
+import { line, text } from '../values.ts'
+import { splitFrontMatter } from './products.ts'
+import { openHome } from './workspace-home.ts'
+
+const HOME = '/home/node/'
+const CHAT = `${CHAT_HOME}/`
+/** Directory of the workspace whose files may be sent to visitors. */
+const PUBLIC_NAME = 'public'
+const PUBLIC = `${HOME}${PUBLIC_NAME}/`
+const PERSONA_BYTES_MAX = 65_536
+
+/** Names of files and directories that usually contain keys. */
+const BLOCKED_NAMES = new Set([
+  ...['.ssh', '.gnupg', '.gpg', '.aws', '.azure', '.gcloud', '.kube', '.docker', 'credentials', '.env'],
+  ...['.netrc', '.npmrc', '.pypirc', 'id_rsa', 'id_ed25519', 'private_key', '.secret'],
+])
+
+/** Checks the text of a path only, not the file. */
+export function workspacePathFault(path: string, bases: readonly string[] = [HOME]): string | undefined {
+  const base = bases.find((each) => path.startsWith(each))
+  if (base === undefined) return `must be below ${HOME}`
+  const rest = path.slice(base.length)
+  if (rest.replaceAll('/', '') === '') return 'must name a file'
+  if (path.length > 4096) return 'is longer than 4096 characters'
+  if (/[\u0000-\u001f\u007f]/.test(path)) return 'must not contain control characters'
+  return isBlockedPath(rest.split('/')) ? 'is a file or directory for keys, which is never sent' : undefined
+}
+
+/** Accepts both directories; `openVisitorFile` and `openWorkspaceFile` check which one the turn may use. */
+export const SendablePath = text((path) => workspacePathFault(path, [HOME, CHAT])).describe(
+  `A file of your workspace, such as ${HOME}report.pdf; in a chat with visitors one below ${CHAT} or ${PUBLIC}`,
+)
+
+/** The display name of a file. */
+export const FileName = text((value) => {
+  if (/[/\\]/.test(value) || value === '.' || value === '..') return 'must be a file name without directories'
+  const result = line(255).safeParse(value)
+  return result.success ? undefined : result.error.issues[0]?.message
+})
+
+/** The caller closes the file. */
+export async function openWorkspaceFile(
+  layout: Layout,
+  folder: string,
+  path: string,
+  maxBytes: number = FILE_BYTES_MAX,
+): Promise<FileHandle> {
+  const fault = workspacePathFault(path)
+  if (fault) refuse('invalid', `${path} ${fault}`)
+  await using home = (await openHome(layout, folder)) ?? refuse('not_found', 'this folder has no workspace')
+  return await openBelow({ directory: home, path: HOME }, path, maxBytes)
+}
+
+/** For turns of reach `chat`: from the chat's directory, or from the workspace's public directory. */
+export async function openVisitorFile(
+  layout: Layout,
+  { folder, jid }: { readonly folder: string; readonly jid: string },
+  path: string,
+): Promise<FileHandle> {
+  const fault = workspacePathFault(path, [HOME, CHAT])
+  if (fault) refuse('invalid', `${path} ${fault}`)
+  const base = [CHAT, PUBLIC].find((each) => path.startsWith(each))
+  if (base === undefined)
+    return refuse('forbidden', `${path}: in a chat with visitors, files are sent from ${CHAT} or ${PUBLIC} only`)
+  await using directory = await (base === CHAT ? openChatHome(layout, folder, jid) : openPublic(layout, folder))
+  if (!directory) return refuse('not_found', `cannot read ${path}: it does not exist`)
+  return await openBelow({ directory, path: base }, path, FILE_BYTES_MAX)
+}
+
+async function openPublic(layout: Layout, folder: string): Promise<Directory | undefined> {
+  await using home = await openHome(layout, folder)
+  return await home?.openDirectory(PUBLIC_NAME)
+}
+
+/** An open directory and its path as agents see it. */
+interface Base {
+  readonly directory: Directory
+  readonly path: string
+}
+
+async function openBelow(base: Base, path: string, maxBytes: number): Promise<FileHandle> {
+  const segments = await resolvePath(base, path)
+  const file = await openResolved(base.directory, segments, path)
+  try {
+    if ((await file.stat()).size > maxBytes) refuseSize(maxBytes)
+    return file
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+/** The path relative to the directory, with links resolved. */
+async function resolvePath({ directory, path: base }: Base, path: string): Promise<string[]> {
+  try {
+    const real = await directory.realPathOf(path.slice(base.length))
+    return segmentsInside(await directory.realPath(), real, path, base === HOME ? 'your workspace' : base)
+  } catch (error) {
+    if (errnoCode(error) === 'ELOOP') refuse('invalid', `${path} is not a regular file`)
+    // The message must use the agent's path, not the host's.
+    return refuseDisk(error, 'read', path)
+  }
+}
+
+async function openResolved(home: Directory, segments: readonly string[], path: string): Promise<FileHandle> {
+  try {
+    await using directory = await home.openPath(segments.slice(0, -1).join('/'))
+    const file = await directory?.openFile(segments.at(-1) ?? '')
+    return file ?? refuse('not_found', `cannot read ${path}: it does not exist`)
+  } catch (error) {
+    // The original message contains a host path.
+    if (error instanceof Refusal && error.code === 'invalid') refuse('invalid', `${path} is not a regular file`)
+    if (error instanceof Refusal && error.code !== 'not_found') refuse(error.code, `cannot read ${path}`)
+    throw error
+  }
+}
+
+/** Segments of `real` below `home`. Refuses paths outside `home` and blocked names. */
+export function segmentsInside(home: string, real: string, path: string, name = 'your workspace'): string[] {
+  const segments = relative(home, real).split(sep)
+  if (real === home || segments[0] === '..') refuse('invalid', `${path} leads out of ${name}`)
+  if (isBlockedPath(segments)) refuse('invalid', `${path} leads to a file or directory for keys, which is never sent`)
+  return segments
+}
+
+export function isBlockedPath(segments: readonly string[]): boolean {
+  return segments.some((segment) => BLOCKED_NAMES.has(segment.toLowerCase()))
+}
+
+/** `voice` in the front matter of the folder's PERSONA.md. */
+export async function personaVoice(layout: Layout, folder: string): Promise<string | undefined> {
+  let persona: string
+  try {
+    await using file = await openWorkspaceFile(layout, folder, `${HOME}PERSONA.md`, PERSONA_BYTES_MAX)
+    persona = await file.readFile('utf8')
+  } catch {
+    return undefined
+  }
+  return parseVoice(persona)
+}
+
+/** Parses a line `voice: name`, with or without quotes. */
+export function parseVoice(persona: string): string | undefined {
+  const { matter = '' } = splitFrontMatter(persona)
+  const [, value = ''] = /^voice:[ \t]*(.*?)[ \t\r]*$/m.exec(matter) ?? []
+  const voice = /^(["'])(.*)\1$/.exec(value)?.[2] ?? value.replace(/\s+#.*$/, '')
+  return line(64).safeParse(voice).success ? voice : undefined
+}

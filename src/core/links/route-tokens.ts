@@ -1,0 +1,47 @@
+// Route tokens: bearer links as rows. Only the hash of a token is stored.
+import { z } from 'zod'
+import { Table } from '../../store/table.ts'
+import { Reach } from '../access/reach.ts'
+import { Bytes, Folder, Jid, LabelSegment, multilineText, Timestamp, text } from '../values.ts'
+import { signatureSchemeFault } from './webhook-signatures.ts'
+
+export const RouteToken = z
+  .object({
+    token_hash: Bytes.meta({ writeOnly: true }),
+    jid: Jid,
+    owner_folder: Folder.describe('Folder of the issuer; limits who may revoke it'),
+    target_folder: Folder.optional().describe('Folder that receives its messages'),
+    source_label: LabelSegment.optional().meta({ writeOnly: true }),
+    created_at: Timestamp.meta({ readOnly: true }),
+    context: multilineText(16_384).optional().describe('Instructions for processing messages from this link'),
+    tools: Reach.optional().describe('Reach of its messages; absent: chat for web:, work for hook:'),
+    // Only the operator's command line sets these. See docs/decisions.md#signed-webhooks.
+    verify: text(signatureSchemeFault).optional().meta({ writeOnly: true }),
+    verify_secret: Bytes.optional().meta({ writeOnly: true }),
+  })
+  .meta({ id: 'RouteTokens' })
+
+export const routeTokens = new Table({
+  name: 'route_tokens',
+  row: RouteToken,
+  key: 'token_hash',
+  storage: [
+    `create table route_tokens (
+       token_hash bytea primary key, jid text not null,
+       owner_folder text not null references groups (folder) on delete cascade,
+       target_folder text references groups (folder) on delete cascade,
+       source_label text, created_at text not null, context text)`,
+    'create index route_tokens_of_jid on route_tokens (jid)',
+    'create index route_tokens_of_owner on route_tokens (owner_folder)',
+    'create index route_tokens_of_target on route_tokens (target_folder)',
+    'create index route_tokens_newest on route_tokens (created_at, token_hash)',
+    'alter table route_tokens add column verify text',
+    'alter table route_tokens add column verify_secret bytea',
+    'alter table route_tokens add column tools text',
+  ],
+})
+
+/** Binds the seal of `verify_secret` to its row, so it does not open on another link. */
+export function verifyContext(tokenHash: Uint8Array): string {
+  return `link signature ${Buffer.from(tokenHash).toString('hex')}`
+}

@@ -1,0 +1,131 @@
+// Stored bytes of received messages per chat and folder, for quotas. Filing updates the counters in the transaction that
+// moves its cursor, so every message counts exactly once, also after a crash.
+import { z } from 'zod'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import type { Tx, Value } from '../../store/engine.ts'
+import { execute, integer, placeholders, query, text } from '../../store/statement.ts'
+import { Table } from '../../store/table.ts'
+
+export const StorageScope = z.enum(['chat', 'folder'])
+export type StorageScope = z.output<typeof StorageScope>
+
+/** Estimated size of a message's rows without its content. */
+export const MESSAGE_OVERHEAD_BYTES = 512
+
+/** Sums the messages of a range. The link's context is copied into each message, so it counts for each. */
+const add = (range: string): string => `
+  with received as materialized (
+    select m.jid, m.target_folder, sum(octet_length(m.content) + coalesce(octet_length(m.link_context), 0)
+      + coalesce(octet_length(e.attachments), 0) + ${MESSAGE_OVERHEAD_BYTES}) as bytes
+    from messages m left join envelopes e on e.message_seq = m.seq
+    where ${range} and m.direction = 'in' group by m.jid, m.target_folder)
+  insert into storage_use (scope, name, bytes)
+  select 'chat', jid, cast(sum(bytes) as bigint) from received group by jid
+  union all
+  select 'folder', target_folder, cast(sum(bytes) as bigint) from received
+    where target_folder is not null group by target_folder`
+
+export const storageUse = new Table({
+  name: 'storage_use',
+  row: z.object({ scope: StorageScope, name: z.string(), bytes: z.int() }),
+  key: ['scope', 'name'],
+  storage: [
+    `create table storage_use (
+       scope text not null, name text not null, bytes bigint not null, primary key (scope, name))`,
+    // Messages that an earlier version stored; those not yet filed are counted when they are.
+    add('m.seq <= (select last_seq from filing where id = 1)'),
+  ],
+})
+
+const COUNT = `${add('m.seq > $1 and m.seq <= $2')}
+  on conflict (scope, name) do update set bytes = storage_use.bytes + excluded.bytes returning scope, name`
+
+/** Call in the transaction that files the range. Returns the chats of its messages. */
+export async function addReceivedBytes(tx: Tx, since: number, until: number): Promise<string[]> {
+  const rows = await query(tx, { scope: text, name: text }, COUNT, [since, until])
+  return rows.flatMap(({ scope, name }) => (scope === 'chat' ? [name] : []))
+}
+
+const LESS = 'storage_use.bytes - excluded.bytes'
+const LESSEN = `on conflict (scope, name) do update set bytes = case when ${LESS} > 0 then ${LESS} else 0 end`
+
+/** Call before deleting the messages. */
+export async function subtractReceivedBytes(tx: Tx, seqs: readonly number[]): Promise<void> {
+  await execute(tx, `${add(`m.seq in (${placeholders(seqs.length)})`)} ${LESSEN}`, seqs)
+}
+
+/** For bytes that were moved out of a message into a file. */
+export async function subtractMovedBytes(tx: Tx, seq: number, bytes: number): Promise<void> {
+  await execute(
+    tx,
+    `insert into storage_use (scope, name, bytes)
+     select 'chat', jid, cast($2 as bigint) from messages where seq = $1 union all
+     select 'folder', target_folder, cast($2 as bigint) from messages where seq = $1 and target_folder is not null
+     ${LESSEN}`,
+    [seq, bytes],
+  )
+}
+
+export async function storedBytes(tx: Tx, scope: StorageScope, name: string): Promise<number> {
+  return (await storageUse.find(tx, { scope, name }))?.bytes ?? 0
+}
+
+/** In bytes; 0 means no limit. */
+export interface StorageQuotas {
+  readonly chat: number
+  readonly folder: number
+}
+
+export const QUOTA_SETTINGS: Readonly<Record<StorageScope, string>> = { chat: 'LINK_QUOTA', folder: 'FOLDER_QUOTA' }
+
+/** For messages recorded one by one; links use webd's cached counters instead. */
+export async function mustHaveStorage(
+  tx: Tx,
+  quotas: StorageQuotas,
+  { jid, folder, bytes }: { readonly jid: string; readonly folder: string; readonly bytes: number },
+): Promise<void> {
+  const isFull = async (scope: StorageScope, name: string): Promise<boolean> =>
+    quotas[scope] > 0 && (await storedBytes(tx, scope, name)) + bytes + MESSAGE_OVERHEAD_BYTES > quotas[scope]
+  if ((await isFull('chat', jid)) || (await isFull('folder', folder)))
+    refuse(
+      'storage_full',
+      `${folder} accepts no more messages: its storage is full`,
+      'ask the operator to raise its quota',
+    )
+}
+
+/** For visitors; operators see it in the log and in `svc doctor`. */
+export function storageFullRefusal(): Refusal {
+  return new Refusal(
+    'storage_full',
+    'this link accepts no more messages: its storage is full',
+    'ask the person who gave you the link',
+  )
+}
+
+interface QuotaUsage {
+  readonly scope: StorageScope
+  readonly name: string
+  readonly bytes: number
+  readonly quota: number
+}
+
+/** Folders and chats of links that have used at least `share` of their quota, fullest first. */
+export async function findNearlyFull(tx: Tx, quotas: StorageQuotas, share: number): Promise<QuotaUsage[]> {
+  const found: QuotaUsage[] = []
+  for (const scope of StorageScope.options) {
+    const quota = quotas[scope]
+    if (quota === 0) continue
+    const rows = await query(
+      tx,
+      { name: text, bytes: integer },
+      `select name, bytes from storage_use where scope = $1 and bytes >= $2${scope === 'chat' ? ONLY_LINKS : ''}`,
+      [scope, Math.floor(quota * share)] satisfies Value[],
+    )
+    for (const { name, bytes } of rows) found.push({ scope, name, bytes, quota })
+  }
+  return found.sort((a, b) => b.bytes / b.quota - a.bytes / a.quota)
+}
+
+/** Chats of platforms have no quota. */
+const ONLY_LINKS = ` and name in (select jid from route_tokens)`

@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type EngineName, onEveryEngineQuickly, type TestHost, testHost } from '../../../test/support/host.ts'
+import { addLink, postOf } from '../../../test/support/rows.ts'
+import { deleteIdempotencyKeys, IDEMPOTENCY_TTL_MS, idempotencyKeys } from '../links/idempotency-keys.ts'
+import { routeTokens } from '../links/route-tokens.ts'
+import { rounds } from '../turns/rounds.ts'
+import {
+  type AppendResult,
+  type LinkPost,
+  type LinkPostKey,
+  linkPostWork,
+  notificationPayload,
+} from './link-inbound.ts'
+import { lockTurnOrder, messages } from './messages.ts'
+
+interface Opened extends TestHost {
+  link: string
+  append(...posts: Partial<LinkPost>[]): Promise<readonly AppendResult[]>
+  count(): Promise<number>
+}
+
+async function open(t: TestContext, engine: EngineName): Promise<Opened> {
+  const on = await testHost(t, engine)
+  await on.groups('main')
+  const { host } = on
+  const link = await addLink(on, 'hook:main/ci', { target_folder: 'main', source_label: 'ci', context: 'be brief' })
+  return {
+    ...on,
+    link,
+    append: (...posts) =>
+      host.engine.transaction((tx) =>
+        linkPostWork.run(
+          tx,
+          host.engine.dialect,
+          posts.map((post) => postOf(on, link, post)),
+        ),
+      ),
+    count: () => host.engine.read((tx) => messages.count(tx)),
+  }
+}
+
+const key = (text: string, body: string, isStrict = true): LinkPostKey => ({
+  text,
+  isStrict,
+  digest: Buffer.from(body.padEnd(32, '.')),
+})
+
+onEveryEngineQuickly('the append', (engine) => {
+  test('a batch by itself does not wait for a claim of turns', async (t) => {
+    const on = await open(t, engine)
+    const { host, link, count } = on
+    const { dialect } = host.engine
+    const posts = [postOf(on, link, {}), postOf(on, link, {})]
+    const alone = (): Promise<readonly AppendResult[]> =>
+      host.engine.transaction((tx) => linkPostWork.run(tx, dialect, posts, true))
+    // SQLite has one writer: there the batch comes after.
+    if (!dialect.isRemote) return void assert.deepEqual(await alone(), ['appended', 'appended'])
+    const [claiming, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const claim = host.engine.transaction(async (tx) => {
+      await lockTurnOrder(tx, dialect)
+      await routeTokens.count(tx)
+      claiming.resolve()
+      await release.promise
+    })
+    await claiming.promise
+    assert.deepEqual(await alone(), ['appended', 'appended'])
+    release.resolve()
+    await claim
+    assert.equal(await count(), 2)
+  })
+
+  test('copies what the link says onto the message, in the order of the posts', async (t) => {
+    const { append, host } = await open(t, engine)
+    const bytes = Uint8Array.from({ length: 256 }, (_, at) => at)
+    await append({ content: bytes, content_type: 'x/y', sender: 'ci' }, { topic: 't', hasRound: true })
+    const [first, second] = await host.engine.read((tx) => messages.list(tx, {}, [['seq', 'asc']]))
+    assert.deepEqual(Buffer.from(first?.content ?? []), Buffer.from(bytes))
+    assert.deepEqual(
+      [first?.jid, first?.target_folder, first?.sender, first?.link_context, first?.content_type, first?.direction],
+      ['hook:main/ci', 'main', 'ci', 'be brief', 'x/y', 'in'],
+    )
+    assert.deepEqual([second?.topic, second?.turn_id, first?.turn_id], ['t', second?.id, undefined])
+    assert.equal(await host.engine.read((tx) => rounds.count(tx)), 1)
+  })
+
+  test('of posts in one batch, those whose link is gone are unknown and the others are appended', async (t) => {
+    const { append, host, link, ...on } = await open(t, engine)
+    const other = await addLink({ host, ...on } as TestHost, 'web:main')
+    await host.engine.transaction((tx) => routeTokens.remove(tx, { jid: 'hook:main/ci' }))
+    const k = key('key a', 'x')
+    const verdicts = await append(
+      { link },
+      { link: other },
+      { link, hasRound: true },
+      { link, key: k },
+      { link: other },
+    )
+    assert.deepEqual(verdicts, ['unknown', 'appended', 'unknown', 'unknown', 'appended'])
+    assert.equal(await host.engine.read((tx) => rounds.count(tx)), 0)
+    assert.equal(await host.engine.read((tx) => idempotencyKeys.count(tx)), 0)
+  })
+
+  test('a key that came before gets the first answer, in the same batch as well as later', async (t) => {
+    const { append, count } = await open(t, engine)
+    const first = { id: 'first', key: key('key a', 'x') }
+    const [one, two] = await append(first, { id: 'second', key: key('key a', 'x') })
+    assert.equal(one, 'appended')
+    assert.deepEqual(two, { repeated: { id: 'first', created_at: '2026-01-01T00:00:00.000Z' } })
+    assert.deepEqual(await append({ id: 'third', key: key('key a', 'x') }), [two])
+    assert.equal(await count(), 1)
+  })
+
+  test('a key with another body differs, unless it is one that may', async (t) => {
+    const { append, count } = await open(t, engine)
+    await append({ key: key('key a', 'x') })
+    assert.deepEqual(await append({ key: key('key a', 'y') }), ['differs'])
+    assert.deepEqual(await append({ key: key('webhook a', 'x', false) }), ['appended'])
+    assert.deepEqual(await append({ key: key('webhook a', 'y', false) }), ['appended'])
+    assert.equal(await count(), 3)
+  })
+
+  test('keys belong to their token', async (t) => {
+    const on = await open(t, engine)
+    const other = await addLink(on, 'web:main')
+    assert.deepEqual(await on.append({ key: key('key a', 'x') }, { link: other, key: key('key a', 'y') }), [
+      'appended',
+      'appended',
+    ])
+  })
+
+  test('a key is known for 24 hours, and then is new', async (t) => {
+    const { append, clock, count } = await open(t, engine)
+    await append({ key: key('key a', 'x') })
+    clock.advance(IDEMPOTENCY_TTL_MS - 1)
+    assert.notEqual((await append({ key: key('key a', 'x') }))[0], 'appended')
+    assert.deepEqual(await append({ key: key('key a', 'y') }), ['differs'])
+    clock.advance(1)
+    assert.deepEqual(await append({ key: key('key a', 'y') }), ['appended'])
+    // From there on it is the new one’s.
+    assert.deepEqual(await append({ key: key('key a', 'x') }), ['differs'])
+    assert.equal(await count(), 2)
+  })
+
+  test('keys that are too old are swept, the others stay', async (t) => {
+    const { append, clock, host } = await open(t, engine)
+    const kept = () => host.engine.read((tx) => idempotencyKeys.list(tx)).then((rows) => rows.map(({ key }) => key))
+    // A process sweeps its store now and then; another engine's test has done so at the other's time.
+    if (engine === 'postgres') clock.advance(7 * IDEMPOTENCY_TTL_MS)
+    await append({ key: key('key old', 'x') })
+    clock.advance(IDEMPOTENCY_TTL_MS / 2)
+    await append({ key: key('key new', 'x') })
+    clock.advance(IDEMPOTENCY_TTL_MS / 2 + 60_000)
+    await append({})
+    await host.engine.transaction((tx) => linkPostWork.runDeferred(tx, host.engine.dialect))
+    assert.deepEqual(await kept(), ['key new'])
+    assert.equal(await host.engine.transaction((tx) => deleteIdempotencyKeys(tx, '9999')), 1)
+  })
+
+  test('a link that is revoked takes its keys with it', async (t) => {
+    const { append, host } = await open(t, engine)
+    await append({ key: key('key a', 'x') })
+    await host.engine.transaction((tx) => routeTokens.remove(tx, { jid: 'hook:main/ci' }))
+    assert.equal(await host.engine.read((tx) => idempotencyKeys.count(tx)), 0)
+  })
+
+  test('the same key at the same time, through two writers, is one message', async (t) => {
+    const on = await open(t, engine)
+    const lanes = [on.host.engine.openLane(linkPostWork), on.host.engine.openLane(linkPostWork)]
+    t.after(() => Promise.all(lanes.map((lane) => lane.close())))
+    const verdicts = await Promise.all(
+      Array.from({ length: 20 }, (_, at) => lanes[at % 2]?.push(postOf(on, on.link, { key: key('key a', 'x') }))),
+    )
+    assert.equal(verdicts.filter((verdict) => verdict === 'appended').length, 1)
+    assert.equal(await on.count(), 1)
+  })
+})
+
+test('a hint names up to ten chats; of more, or of none that are known, every reader is told', () => {
+  const keys = (count: number): string[] => Array.from({ length: count }, (_, at) => `web:${at}`)
+  assert.deepEqual(JSON.parse(notificationPayload({ isMore: false, keys: keys(10) })), keys(10))
+  assert.equal(notificationPayload({ isMore: false, keys: keys(11) }), 'null')
+  assert.equal(notificationPayload({ isMore: false }), 'null')
+})

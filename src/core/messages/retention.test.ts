@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type ConversationHost, openConversationHost } from '../../../test/support/conversation-host.ts'
+import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
+import { run } from '../../../test/support/sql.ts'
+import { addMessagesToChats } from '../chats/chat-events.ts'
+import { outbox } from '../delivery/outbox.ts'
+import { storedBytes } from '../links/storage-use.ts'
+import { costLog } from '../turns/costs.ts'
+import { findRound, frames } from '../turns/rounds.ts'
+import { turns } from '../turns/turns.ts'
+import { inbox } from './inbox.ts'
+import { messages } from './messages.ts'
+import { type RetentionProgress, removeMessages, removeSessions, removeTurns } from './retention.ts'
+
+const KEEP_MS = 3_600_000
+const TABLES = ['messages', 'inbox', 'rounds', 'frames', 'chat_events', 'outbox', 'envelopes'] as const
+
+interface Kept extends ConversationHost {
+  /** Everything that is said is filed and routed, as the daemons would have it. */
+  settle(): Promise<void>
+  sweep(after?: number, limit?: number): Promise<RetentionProgress<number>>
+  sweepTurns(after?: string, limit?: number): Promise<RetentionProgress<string>>
+  counts(): Promise<Record<string, number>>
+  stored(): Promise<number[]>
+}
+
+async function opened(t: TestContext, engine: EngineName): Promise<Kept> {
+  const on = await openConversationHost(t, engine)
+  const { host, clock } = on
+  return {
+    ...on,
+    settle: async () => {
+      await on.write(async (tx) => {
+        await addMessagesToChats(tx)
+        await run(tx, 'update routing set last_seq = (select last_seq from filing where id = 1) where id = 1')
+      })
+    },
+    sweep: (after = 0, limit = 100) => {
+      const now = clock.now()
+      return on.write((tx) => removeMessages(tx, host.engine.dialect, { before: now - KEEP_MS, now, after, limit }))
+    },
+    sweepTurns: (after = '', limit = 100) =>
+      on.write((tx) => removeTurns(tx, { before: clock.now() - KEEP_MS, after, limit })),
+    counts: () =>
+      on.read(async (tx) => {
+        const found: [string, number][] = []
+        for (const name of TABLES)
+          found.push([name, Number((await run(tx, `select count(*) as n from ${name}`)).rows[0]?.n)])
+        return Object.fromEntries(found)
+      }),
+    stored: () =>
+      on.read(async (tx) => [await storedBytes(tx, 'chat', 'web:main'), await storedBytes(tx, 'folder', 'main')]),
+  }
+}
+
+onEveryEngine('messages that are too old', (engine) => {
+  test('go with all that belongs to them, a millisecond after their time and not before', async (t) => {
+    const on = await opened(t, engine)
+    await on.ask('a question', { envelope: { platform_id: 'p1', attachments: '[{"filename":"a"}]' } })
+    const { turn } = await on.mustClaim()
+    await on.say(turn, 'thinking', { kind: 'status' })
+    await on.say(turn, 'an answer')
+    await on.end(turn)
+    await on.settle()
+    const before = await on.counts()
+    assert.ok(Object.values(before).every((count) => count > 0))
+    on.clock.advance(KEEP_MS)
+    assert.deepEqual(await on.sweep(), { removed: 0 })
+    assert.deepEqual(await on.counts(), before)
+    on.clock.advance(1)
+    assert.deepEqual(await on.sweep(), { removed: 3 })
+    assert.deepEqual(await on.counts(), Object.fromEntries(TABLES.map((name) => [name, 0])))
+    assert.deepEqual(await on.stored(), [0, 0])
+    assert.equal((await on.turn(turn.id)).outcome, 'answered')
+  })
+
+  test('leave the younger ones of their chat as they are', async (t) => {
+    const on = await opened(t, engine)
+    const old = await on.ask('old')
+    await on.end((await on.mustClaim()).turn)
+    on.clock.advance(KEEP_MS)
+    const young = await on.ask('young')
+    const stored = await on.stored()
+    const { turn } = await on.mustClaim()
+    await on.say(turn, 'hello')
+    await on.end(turn)
+    await on.settle()
+    on.clock.advance(1)
+    assert.equal((await on.sweep()).removed, 1)
+    assert.equal(await on.read((tx) => findRound(tx, old)), undefined)
+    assert.deepEqual([await on.frames(young), (await on.round(young)).last_seq], [['hello'], 1])
+    assert.equal((await on.counts()).chat_events, 3)
+    assert.deepEqual(
+      await on.stored(),
+      stored.map((bytes) => bytes - 512 - 3),
+    )
+  })
+
+  test('stay while they wait, run, are delegated, onboard or are not delivered', async (t) => {
+    const on = await opened(t, engine)
+    const delegating = await on.ask('ask the team', { topic: 'd' })
+    const parent = await on.mustClaim()
+    await on.delegate(parent.turn)
+    await on.end(parent.turn, { outcome: 'silent' })
+    const child = await on.mustClaim()
+    const said = await on.say(child.turn, 'soon')
+    const waiting = await on.ask('later', { topic: 'w' })
+    const gate = await on.ask('let me in', { topic: 'o' })
+    await on.write((tx) => inbox.update(tx, { id: gate }, { state: 'onboarding' }))
+    const sent = await on.say(parent.turn, 'to the room', { jid: 'telegram:group/1', turn_id: undefined })
+    await on.settle()
+    on.clock.advance(2 * KEEP_MS)
+    const before = await on.counts()
+    assert.deepEqual(await on.sweep(), { removed: 0 })
+    assert.deepEqual(await on.counts(), before)
+    const left = async () => (await on.read((tx) => messages.list(tx))).map(({ id }) => id)
+    await on.end(child.turn)
+    await on.write((tx) => outbox.update(tx, { id: sent.id }, { state: 'sent' }))
+    assert.equal((await on.sweep()).removed, 4)
+    assert.deepEqual(await left(), [waiting, gate])
+    assert.ok(!(await left()).some((id) => [delegating, said.id].includes(id)))
+  })
+
+  test('stay until they are filed and routed', async (t) => {
+    const on = await opened(t, engine)
+    await on.ask('a')
+    const { turn } = await on.mustClaim()
+    await on.say(turn, 'b')
+    await on.end(turn)
+    on.clock.advance(2 * KEEP_MS)
+    assert.equal((await on.sweep()).removed, 1)
+    await on.write((tx) => addMessagesToChats(tx))
+    assert.equal((await on.sweep()).removed, 0)
+    await on.settle()
+    assert.equal((await on.sweep()).removed, 1)
+  })
+
+  test('go in steps, which pass over what stays', async (t) => {
+    const on = await opened(t, engine)
+    const ids: string[] = []
+    for (let at = 0; at < 7; at++) ids.push(await on.ask(`${at}`, { topic: `${at}` }))
+    await on.write(async (tx) => {
+      for (const id of ids.slice(2)) await inbox.update(tx, { id }, { state: 'silent' })
+      await run(tx, `update rounds set status = 'success'`)
+    })
+    on.clock.advance(2 * KEEP_MS)
+    const steps: number[] = []
+    for (let next: number | undefined = 0; next !== undefined; ) {
+      const progress: RetentionProgress<number> = await on.sweep(next, 3)
+      steps.push(progress.removed)
+      next = progress.next
+    }
+    assert.deepEqual(steps, [1, 3, 1])
+    assert.equal((await on.counts()).chat_events, 2)
+  })
+
+  test('are not found any more, and what is changed later is', async (t) => {
+    const on = await opened(t, engine)
+    const find = async (query: string) =>
+      (await on.host.search?.search({ query, limit: 10 }))?.map(({ content }) => content.replace(/[«»]/g, ''))
+    await on.ask('ancient words')
+    await on.end((await on.mustClaim()).turn)
+    on.clock.advance(KEEP_MS + 1)
+    await on.ask('fresh words')
+    assert.deepEqual(await find('words'), ['fresh words', 'ancient words'])
+    assert.equal((await on.sweep()).removed, 1)
+    assert.deepEqual(await find('words'), ['fresh words'])
+    // So long later the index need not be told any more; one that has missed it is made anew.
+    on.clock.advance(KEEP_MS + 1)
+    await on.end((await on.mustClaim()).turn)
+    await on.ask('newest words')
+    assert.equal((await on.sweep()).removed, 1)
+    assert.equal((await on.sweep()).removed, 0)
+    assert.equal(await on.read(async (tx) => (await run(tx, 'select id from message_changes')).rows.length), 1)
+    assert.deepEqual(await find('words'), ['newest words'])
+  })
+})
+
+onEveryEngine('turns that are too old', (engine) => {
+  test('go with their frames, a millisecond after their time and not before; costs stay', async (t) => {
+    const on = await opened(t, engine)
+    const id = await on.ask()
+    const { turn } = await on.mustClaim()
+    await on.say(turn, 'an answer')
+    const models = [{ model: 'm', input_tokens: 1, output_tokens: 1, cost_cents: 7 }]
+    await on.submit('main', { turn_id: turn.id, fence: turn.fence, models })
+    on.clock.advance(1000)
+    await on.end(turn)
+    on.clock.advance(KEEP_MS)
+    assert.equal((await on.sweepTurns()).removed, 0)
+    on.clock.advance(1)
+    assert.equal((await on.sweepTurns()).removed, 1)
+    const left = await on.read(async (tx) => [
+      await turns.count(tx),
+      await frames.count(tx),
+      await costLog.count(tx),
+      await messages.count(tx),
+    ])
+    assert.deepEqual(left, [0, 0, 1, 2])
+    assert.deepEqual([(await on.round(id)).status, await on.frames(id)], ['success', []])
+  })
+
+  test('stay while they run or are to be tried again', async (t) => {
+    const on = await opened(t, engine)
+    await on.ask('a', { topic: 'a' })
+    await on.ask('b', { topic: 'b' })
+    const [first, second] = [await on.mustClaim(), await on.mustClaim()]
+    await on.write((tx) => turns.update(tx, { id: second.turn.id }, { state: 'retrying' }))
+    on.clock.advance(2 * KEEP_MS)
+    assert.equal((await on.sweepTurns()).removed, 0)
+    assert.equal(await on.end(first.turn), true)
+    on.clock.advance(KEEP_MS + 1)
+    assert.equal((await on.sweepTurns()).removed, 1)
+    assert.deepEqual(
+      (await on.read((tx) => turns.list(tx))).map(({ id }) => id),
+      [second.turn.id],
+    )
+  })
+
+  test('go in steps, and so does the log of sessions, of which the last word of each conversation stays', async (t) => {
+    const on = await opened(t, engine)
+    for (let at = 0; at < 5; at++) {
+      await on.ask(`${at}`)
+      await on.end((await on.mustClaim()).turn)
+      on.clock.advance(1)
+    }
+    on.clock.advance(2 * KEEP_MS)
+    const steps: number[] = []
+    for (let next: string | undefined = ''; next !== undefined; ) {
+      const progress: RetentionProgress<string> = await on.sweepTurns(next, 2)
+      steps.push(progress.removed)
+      next = progress.next
+    }
+    assert.deepEqual(steps, [2, 2, 1])
+    const sessions = (after: number) =>
+      on.write((tx) => removeSessions(tx, { before: on.clock.now() - KEEP_MS, after, limit: 2 }))
+    const first = await sessions(0)
+    const second = await sessions(first.next ?? assert.fail())
+    assert.deepEqual([first.removed, second.removed], [2, 2])
+    assert.deepEqual(await sessions(second.next ?? assert.fail()), { removed: 0 })
+    const { rows } = await on.read((tx) => run(tx, 'select id from session_log'))
+    assert.equal(rows.length, 1)
+  })
+})

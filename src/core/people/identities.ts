@@ -1,0 +1,26 @@
+// Identities link several subs to one person. Informational: a claim grants no rights.
+import { z } from 'zod'
+import { Table } from '../../store/table.ts'
+import { line, Sub, Timestamp } from '../values.ts'
+
+export const Identity = z.object({ id: z.string(), name: line(256), created_at: Timestamp })
+
+export const identities = new Table({
+  name: 'identities',
+  row: Identity,
+  key: 'id',
+  storage: ['create table identities (id text primary key, name text not null, created_at text not null)'],
+})
+
+export const IdentityClaim = z.object({ sub: Sub, identity_id: z.string(), claimed_at: Timestamp })
+
+export const identityClaims = new Table({
+  name: 'identity_claims',
+  row: IdentityClaim,
+  key: 'sub',
+  storage: [
+    `create table identity_claims (
+       sub text primary key, identity_id text not null references identities (id) on delete cascade,
+       claimed_at text not null)`,
+  ],
+})

@@ -1,0 +1,354 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type EngineName, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
+import { timestamp } from '../../lib/clock.ts'
+import type { Tx } from '../../store/engine.ts'
+import { upsertChat } from '../chats/chats.ts'
+import { outbox, recordOutbound } from '../delivery/outbox.ts'
+import { type Envelope, envelopes } from '../messages/envelopes.ts'
+import { type InboundMessage, recordInbound } from '../messages/inbound.ts'
+import { type InboxState, inbox } from '../messages/inbox.ts'
+import { messages } from '../messages/messages.ts'
+import { compileRoutes } from '../routing/route-table.ts'
+import { conversations, sessionLog } from '../turns/conversations.ts'
+import type { ClaimedTurn } from '../turns/turn-claim.ts'
+import { DEFAULT_TURN_RULES } from '../turns/turn-rules.ts'
+import { type Turn, turns } from '../turns/turns.ts'
+import { type GatheredPrompt, gatherPromptParts, type PromptContext } from './prompt-parts.ts'
+
+type Asked = ClaimedTurn['messages'][number]
+
+interface Opened extends TestHost {
+  write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  ask(content: string | Uint8Array, over?: Partial<InboundMessage>, envelope?: Partial<Envelope>): Promise<Asked>
+  overhear(content: string): Promise<Asked>
+  gather(asked: readonly Asked[], turn?: Partial<Turn>, world?: Partial<PromptContext>): Promise<GatheredPrompt>
+}
+
+const JID = 'telegram:42'
+
+async function open(t: TestContext, engine: EngineName): Promise<Opened> {
+  const on = await testHost(t, engine)
+  await on.groups('main', 'team', 'team/support')
+  const { host, clock } = on
+  const speaking = { dialect: host.engine.dialect, clock, random: host.random }
+  const write: Opened['write'] = (work) => host.engine.transaction(work)
+  const add = (inbound: InboundMessage, state: InboxState): Promise<Asked> =>
+    write(async (tx) => {
+      const { id, seq } = await recordInbound(tx, speaking, inbound)
+      const row = {
+        message_seq: seq,
+        id,
+        jid: inbound.jid,
+        folder: 'team',
+        topic: '',
+        chat_topic: inbound.topic ?? '',
+        sender: inbound.sender,
+        verb: 'message',
+        state,
+        updated_at: timestamp(clock.now()),
+      }
+      await inbox.insert(tx, row)
+      const message = await messages.find(tx, { seq })
+      assert.ok(message)
+      return { row, message, envelope: await envelopes.find(tx, { message_seq: seq }) }
+    })
+  return {
+    ...on,
+    write,
+    ask: (content, over = {}, envelope) =>
+      add(
+        { jid: JID, sender: 'telegram:7', content, reach: 'all', ...over, ...(envelope ? { envelope } : {}) },
+        'running',
+      ),
+    overhear: (content) => add({ jid: JID, sender: 'telegram:8', content, reach: 'all' }, 'observed'),
+    gather: (asked, over = {}, world = {}) => {
+      const last = asked.at(-1)
+      const turn: Turn = {
+        id: last?.row.id ?? 'none',
+        folder: 'team',
+        topic: '',
+        jid: last?.row.jid ?? JID,
+        chat_topic: '',
+        sender: 'telegram:7',
+        first_seq: 1,
+        last_seq: 1,
+        message_count: asked.length,
+        state: 'running',
+        attempts: 1,
+        fence: 1,
+        leased_until: 0,
+        run_after: 0,
+        replies: 0,
+        depth: 0,
+        is_isolated: false,
+        is_timed: false,
+        is_guest: false,
+        is_stopping: false,
+        started_at: timestamp(clock.now()),
+        ...over,
+      }
+      const around: PromptContext = {
+        instance: 'test',
+        now: clock.now(),
+        timeZone: 'UTC',
+        rules: DEFAULT_TURN_RULES,
+        routes: compileRoutes([]),
+        files: {},
+        ...world,
+      }
+      return host.engine.read((tx) => gatherPromptParts(tx, around, { turn, messages: asked }))
+    },
+  }
+}
+
+const shown = ({ parts }: GatheredPrompt): (string | undefined)[] =>
+  parts.rows.map(({ content }) => (typeof content === 'string' ? content : Buffer.from(content).toString()))
+
+onEveryEngine('prompt parts', (engine) => {
+  test('what was asked and what was overheard is in it, and how far that was', async (t) => {
+    const on = await open(t, engine)
+    await on.overhear('lunch?')
+    const asked = await on.ask('how much?')
+    const last = await on.overhear('soup!')
+    const gathered = await on.gather([asked])
+    assert.deepEqual(
+      gathered.parts.rows.toSorted((a, b) => a.seq - b.seq).map(({ seq, observedBy }) => [seq, observedBy]),
+      [
+        [asked.message.seq - 1, 'team'],
+        [asked.message.seq, undefined],
+        [asked.message.seq + 1, 'team'],
+      ],
+    )
+    assert.equal(gathered.observed_seq, last.message.seq)
+  })
+
+  test('what happened is told of a message whose verified sender says it', async (t) => {
+    const on = await open(t, engine)
+    const asked = await on.ask('{}', { jid: 'hook:team/github', sender: 'github' })
+    const message = { ...asked.message, event: 'push' }
+    const { parts } = await on.gather([{ ...asked, message }])
+    assert.deepEqual(
+      parts.rows.map(({ event }) => event),
+      ['push'],
+    )
+  })
+
+  test('a visitor is shown nothing that was said elsewhere, and nothing of what the agent is at', async (t) => {
+    const on = await open(t, engine)
+    await on.overhear('lunch?')
+    const asked = await on.ask('how much?', { jid: 'web:team', sender: 'anon:1', reach: 'chat' })
+    const files = {
+      persona: { name: 'Ann', summary: 'brief' },
+      work: 'the plan',
+      diary: [{ name: 'd', text: 'diary' }],
+    }
+    const turn = { jid: 'web:team', topic: 'visitor:web:team#bills', reach: 'chat' as const }
+    const gathered = await on.gather([asked], turn, { files })
+    const { parts } = gathered
+    assert.deepEqual([shown(gathered), parts.knowledge, parts.topic], [['how much?'], [], 'bills'])
+    assert.deepEqual(parts.persona, files.persona)
+    const all = await on.gather([asked], { ...turn, topic: 'bills', reach: 'all' }, { files })
+    assert.deepEqual(shown(all).sort(), ['how much?', 'lunch?'])
+    assert.deepEqual(
+      all.parts.knowledge?.map(({ layer }) => layer),
+      ['work', 'diary'],
+    )
+  })
+
+  test('a persona without a name has that of the instance', async (t) => {
+    const on = await open(t, engine)
+    const asked = await on.ask('who are you?')
+    const named = async (name: string) =>
+      (await on.gather([asked], {}, { assistantName: 'Kim', files: { persona: { name, summary: 'brief' } } })).parts
+    assert.deepEqual((await named('')).persona, { name: 'Kim', summary: 'brief' })
+    assert.deepEqual((await named('Ann')).persona, { name: 'Ann', summary: 'brief' })
+    const { parts } = await on.gather([asked], {}, { assistantName: 'Kim', files: {} })
+    assert.equal(parts.persona, undefined)
+  })
+
+  test('the context is that of the newest message, also when it has none', async (t) => {
+    const on = await open(t, engine)
+    const link = { jid: 'web:team' }
+    const one = await on.ask('one', { ...link, link_context: 'a shop' })
+    const two = await on.ask('two', { ...link, link_context: 'a bank' })
+    const three = await on.ask('three', link)
+    assert.equal((await on.gather([one, two])).parts.linkContext, 'a bank')
+    const { parts } = await on.gather([one, two, three])
+    assert.equal(parts.linkContext, undefined)
+    assert.equal(parts.surface, 'web')
+  })
+
+  test('the surface is where the answer goes', async (t) => {
+    const on = await open(t, engine)
+    const surface = async (jid: string, verb = 'message') =>
+      (await on.gather([await on.ask('x', {}, { verb })], { jid })).parts.surface
+    assert.equal(await surface('hook:team/ci'), 'hook')
+    assert.equal(await surface('discord:1/2'), 'discord')
+    assert.equal(await surface('team'), 'internal')
+    assert.equal(await surface('slack:C1', 'pane_open'), 'slack-pane')
+  })
+
+  test('a message is shown without what only steered it, and a webhook as it came', async (t) => {
+    const on = await open(t, engine)
+    const steered = [await on.ask('#bills how much?'), await on.ask('/new #bills again?')]
+    assert.deepEqual(shown(await on.gather(steered, { topic: 'bills' })), ['how much?', 'again?'])
+    const other = await on.ask('#bills how much?')
+    assert.deepEqual(shown(await on.gather([other], { topic: '' })), ['#bills how much?'])
+    const hook = await on.ask('/new #bills again?', { jid: 'hook:team/ci', sender: 'ci' })
+    assert.deepEqual(shown(await on.gather([hook], { topic: 'bills' })), ['/new #bills again?'])
+    const bytes = await on.ask(Buffer.concat([Buffer.from('#bills '), Buffer.from([0xff])]))
+    const [row] = (await on.gather([bytes], { topic: 'bills' })).parts.rows
+    assert.deepEqual(Buffer.from(row?.content ?? ''), Buffer.from([0xff]))
+  })
+
+  test('a reply has an excerpt and a sender, even where the platform tells only an id', async (t) => {
+    const on = await open(t, engine)
+    const speaking = { dialect: on.host.engine.dialect, clock: on.clock, random: on.host.random }
+    await on.write(async (tx) => {
+      const out = { jid: JID, topic: '', folder: 'team', content: 'It is 5.' }
+      const { seq } = await recordOutbound(tx, speaking, DEFAULT_TURN_RULES, out)
+      await outbox.update(tx, { message_seq: seq }, { platform_id: '100' })
+    })
+    await on.ask('x'.repeat(2000), {}, { platform_id: '101' })
+    const elsewhere = await on.ask('a secret', { jid: 'telegram:2' })
+    const replies = [
+      await on.ask('why?', {}, { reply_to_id: '100' }),
+      await on.ask('why?', {}, { reply_to_id: '101' }),
+      await on.ask('why?', {}, { reply_to_id: '102', reply_to_sender: 'Ann', reply_to_text: 'told' }),
+      await on.ask('why?', {}, { reply_to_id: '103' }),
+      await on.ask('why?', { jid: 'telegram:1' }, { reply_to_id: '100' }),
+      await on.ask('why?', {}, { reply_to_id: elsewhere.row.id }),
+    ]
+    const { parts } = await on.gather(replies)
+    assert.deepEqual(
+      parts.rows.map(({ replyTo }) => replyTo),
+      [
+        { id: '100', sender: 'team', text: 'It is 5.' },
+        { id: '101', sender: 'telegram:7', text: `${'x'.repeat(1000)}…` },
+        { id: '102', sender: 'Ann', text: 'told' },
+        { id: '103', sender: undefined, text: undefined },
+        { id: '100', sender: undefined, text: undefined },
+        { id: elsewhere.row.id, sender: undefined, text: undefined },
+      ],
+    )
+  })
+
+  test('what the platform tells of a message and its chat is told on', async (t) => {
+    const on = await open(t, engine)
+    await on.write((tx) => upsertChat(tx, JID, { name: 'Shop' }))
+    const attachments = JSON.stringify([{ path: '/home/node/media/a.png', mime: 'image/png', extra: 1 }])
+    const told = { platform_id: '7', sender_name: 'Joe', forwarded_from: 'news', verb: 'mention', attachments }
+    const asked = [await on.ask('look', { topic: 'thread' }, told), await on.ask('x', {}, { attachments: 'nonsense' })]
+    const [row, other] = (await on.gather(asked)).parts.rows
+    assert.deepEqual([row?.platformId, row?.senderName, row?.chatName, row?.thread], ['7', 'Joe', 'Shop', 'thread'])
+    assert.deepEqual([row?.forwardedFrom, row?.verb], ['news', 'mention'])
+    assert.deepEqual(row?.attachments, [{ path: '/home/node/media/a.png', mime: 'image/png' }])
+    assert.equal(other?.attachments, undefined)
+  })
+
+  test('a second try is told that it is one, and why the first broke off', async (t) => {
+    const on = await open(t, engine)
+    const asked = [await on.ask('how much?')]
+    assert.equal((await on.gather(asked)).parts.note, undefined)
+    const { parts } = await on.gather(asked, { attempts: 2, reason: 'it hung' })
+    assert.match(parts.note ?? '', /try 2 .*\(it hung\)/)
+    const visit = { jid: 'web:team', reach: 'chat' as const, attempts: 2, reason: 'no answer of model.internal' }
+    assert.match(
+      (await on.gather(asked, visit)).parts.note ?? '',
+      /try 2 of the same messages: the one before broke off\./,
+    )
+    assert.equal(parts.rows[0]?.hasFailed, true)
+  })
+
+  test('a question of another folder says who asks', async (t) => {
+    const on = await open(t, engine)
+    const asked = await on.ask('how much?')
+    const { parts } = await on.gather([asked])
+    assert.equal(parts.origin, undefined)
+    await on.write((tx) => turns.insert(tx, turnOf(asked)))
+    const envelope = { verb: 'delegate', depth: 2, from_turn: asked.row.id, return_jid: 'web:main' }
+    const delegated = await on.ask('how much?', { jid: 'team', sender: 'delegate' }, envelope)
+    const origin = (await on.gather([delegated], { jid: 'web:main' })).parts.origin
+    assert.deepEqual(origin, { kind: 'delegation', folder: 'main', jid: 'web:main', depth: 2 })
+  })
+
+  test('a new day, and a session that is not gone on with, are told once they are', async (t) => {
+    const on = await open(t, engine)
+    const asked = [await on.ask('how much?')]
+    const events = async (over?: Partial<Turn>) => (await on.gather(asked, over)).parts.events
+    assert.deepEqual(await events(), [])
+    const started_at = timestamp(on.clock.now())
+    const log = {
+      folder: 'team',
+      topic: '',
+      event: 'turn' as const,
+      message_count: 2,
+      started_at,
+      ended_at: started_at,
+    }
+    await on.write(async (tx) => {
+      await sessionLog.append(tx, { ...log, session_id: 's1', result: 'answered' })
+      await conversations.insert(tx, {
+        folder: 'team',
+        topic: '',
+        waiting: 0,
+        observed_seq: 0,
+        session_id: 's1',
+        updated_at: started_at,
+      })
+    })
+    assert.deepEqual(await events(), [])
+    on.clock.advance(24 * 3_600_000)
+    assert.deepEqual(await events(), [{ event: 'new_day', text: 'It is 2026-01-02 now.' }])
+    assert.deepEqual(await events({ is_isolated: true }), [])
+    const patch = { session_id: undefined, note: 'It could not be resumed.' }
+    await on.write((tx) => conversations.update(tx, { folder: 'team', topic: '' }, patch))
+    const [, fresh] = await events()
+    assert.deepEqual(fresh, {
+      event: 'new_session',
+      text: 'It could not be resumed.',
+      previousSession: { id: 's1', started: started_at, ended: started_at, msgs: 2, result: 'answered' },
+    })
+  })
+
+  test('files of the workspace are told where they have something to say', async (t) => {
+    const on = await open(t, engine)
+    const asked = [await on.ask('how much?')]
+    const diary = [{ name: '20260101', text: 'a quiet day' }]
+    const files = { persona: { name: 'Ann', summary: 'calm' }, work: 'the plan', diary }
+    const { parts } = await on.gather(asked, { money_cents: 5 }, { files })
+    assert.deepEqual(parts.knowledge, [
+      { layer: 'work', text: 'the plan' },
+      { layer: 'diary', text: '20260101\na quiet day' },
+    ])
+    assert.deepEqual([parts.persona, parts.moneyCents], [files.persona, 5])
+    assert.deepEqual((await on.gather(asked, {}, { files: { work: ' \n' } })).parts.knowledge, [])
+  })
+})
+
+function turnOf({ row }: Asked): Turn {
+  return {
+    id: row.id,
+    folder: 'main',
+    topic: '',
+    jid: 'web:main',
+    chat_topic: '',
+    sender: row.sender,
+    first_seq: 1,
+    last_seq: 1,
+    message_count: 1,
+    state: 'done',
+    attempts: 1,
+    fence: 1,
+    leased_until: 0,
+    run_after: 0,
+    replies: 0,
+    depth: 0,
+    is_isolated: false,
+    is_timed: false,
+    is_guest: false,
+    is_stopping: false,
+    started_at: row.updated_at,
+  }
+}

@@ -1,0 +1,78 @@
+// Engagement of a chat and topic: whose conversation it is for a while, so that what is said next reaches that folder even
+// without a route; and the message that a reply answers.
+import { z } from 'zod'
+import { timestamp } from '../../lib/clock.ts'
+import type { Tx } from '../../store/engine.ts'
+import { query, text } from '../../store/statement.ts'
+import { Table } from '../../store/table.ts'
+import { isLinkChat } from '../delivery/channel.ts'
+import { ChatName, Folder, Timestamp } from '../values.ts'
+
+export const engagements = new Table({
+  name: 'engagements',
+  row: z.object({
+    jid: ChatName,
+    topic: z.string().describe('The main one is the empty text'),
+    last_reply_id: z.string().optional(),
+    engaged_folder: Folder.optional(),
+    engaged_until: Timestamp.optional(),
+  }),
+  key: ['jid', 'topic'],
+  storage: [
+    `create table engagements (
+       jid text not null, topic text not null, last_reply_id text, engaged_folder text, engaged_until text,
+       primary key (jid, topic))`,
+  ],
+})
+
+/** The folder that is engaged there now: of this topic, else of the main one. */
+export async function engagedFolder(tx: Tx, jid: string, topic: string, now: number): Promise<string | undefined> {
+  for (const of of topic === '' ? [''] : [topic, '']) {
+    const row = await engagements.find(tx, { jid, topic: of })
+    if (row?.engaged_folder !== undefined && row.engaged_until !== undefined && row.engaged_until > timestamp(now))
+      return row.engaged_folder
+  }
+  return undefined
+}
+
+export interface Engagement {
+  readonly jid: string
+  readonly topic: string
+  readonly folder: string
+  readonly until: number
+}
+
+export async function engage(tx: Tx, { jid, topic, folder, until }: Engagement): Promise<void> {
+  const known = await engagements.find(tx, { jid, topic })
+  const engaged = { engaged_folder: folder, engaged_until: timestamp(until) }
+  if (known) await engagements.update(tx, { jid, topic }, engaged)
+  else await engagements.insert(tx, { jid, topic, ...engaged })
+}
+
+export async function disengage(tx: Tx, jid: string, topic: string): Promise<void> {
+  await engagements.update(tx, { jid, topic }, { engaged_folder: undefined, engaged_until: undefined })
+}
+
+/** What a reply without `replyToId` answers; in the chat of a link the newest message, which is not recorded again here. */
+export async function lastReplyId(tx: Tx, jid: string, topic: string): Promise<string | undefined> {
+  if (isLinkChat(jid)) return newestMessageId(tx, jid, topic)
+  return (await engagements.find(tx, { jid, topic }))?.last_reply_id
+}
+
+async function newestMessageId(tx: Tx, jid: string, topic: string): Promise<string | undefined> {
+  const inTopic = topic === '' ? 'e.topic is null' : 'e.topic = $2'
+  const [newest] = await query(
+    tx,
+    { id: text },
+    `select m.id from chat_events e join messages m on m.seq = e.message_seq
+     where e.jid = $1 and e.kind = 'message' and ${inTopic} order by e.seq desc limit 1`,
+    topic === '' ? [jid] : [jid, topic],
+  )
+  return newest?.id
+}
+
+export async function setLastReply(tx: Tx, jid: string, topic: string, last_reply_id: string): Promise<void> {
+  if (isLinkChat(jid)) return
+  const changed = await engagements.update(tx, { jid, topic }, { last_reply_id })
+  if (changed === 0) await engagements.insert(tx, { jid, topic, last_reply_id })
+}

@@ -1,0 +1,102 @@
+// Secrets in the environment of a run: those of its folder, its ancestors and the requesting person. The deepest level wins;
+// variables of a model endpoint come from one level only (see model-variables.ts). Visitors' turns get only model variables.
+import { Refusal } from '../../lib/refusal.ts'
+import type { Tx } from '../../store/engine.ts'
+import { placeholders, query } from '../../store/statement.ts'
+import type { Reach } from '../access/reach.ts'
+import { selfAndAncestors } from '../access/tiers.ts'
+import { isPlainValue } from '../values.ts'
+import type { Keyring } from './keyring.ts'
+import { MODEL_FAMILIES } from './model-variables.ts'
+import { isLoaderVariable, isServiceVariable } from './reserved-variables.ts'
+import { type Secret, secretContext, secrets } from './secrets.ts'
+
+export interface RunScope {
+  readonly folder: string
+  /** The person who requested the turn, if they have an account. */
+  readonly sub?: string | undefined
+  readonly reach: Reach
+}
+
+export interface RunSecrets {
+  readonly env: Record<string, string>
+  /** Names of variables that the requesting person set. */
+  readonly personal: ReadonlySet<string>
+}
+
+type Warn = (message: string) => void
+
+export async function readRunSecrets(tx: Tx, keyring: Keyring, scope: RunScope, warn: Warn): Promise<RunSecrets> {
+  return openSecrets(await readSecretLevels(tx, scope), keyring, scope.reach, warn)
+}
+
+export function openSecrets(levels: SecretLevels, keyring: Keyring, reach: Reach, warn: Warn): RunSecrets {
+  const env: Record<string, string> = {}
+  const personal = new Set<string>()
+  for (const { row, isModelVariable } of effectiveRows(levels)) {
+    if (reach === 'chat' && !isModelVariable) continue
+    if (isReserved(row, warn)) continue
+    if (row.scope_kind === 'user') personal.add(row.key)
+    const value = tryOpenValue(row, keyring, warn)
+    if (value !== undefined) env[row.key] = value
+    // Left out, a missing base URL would send the key elsewhere, and a missing key would be replaced by the instance's. An
+    // empty value keeps the endpoint the folder's, and the run fails.
+    else if (isModelVariable) env[row.key] = ''
+  }
+  return { env, personal }
+}
+
+/** Rows of the person, the folder and each ancestor, in this order; each level is sorted by key. */
+export type SecretLevels = readonly (readonly Secret[])[]
+
+export async function readSecretLevels(tx: Tx, { folder, sub: requester, reach }: RunScope): Promise<SecretLevels> {
+  const sub = reach === 'chat' ? undefined : requester
+  const folders = selfAndAncestors(folder).toReversed()
+  const ofPerson = sub === undefined ? '' : ` or (scope_kind = 'user' and owner = $${folders.length + 1})`
+  const read = await query(
+    tx,
+    secrets.decode,
+    `select ${secrets.columns.join(', ')} from secrets
+       where (scope_kind = 'folder' and owner in (${placeholders(folders.length)}))${ofPerson} order by key`,
+    [...folders, ...(sub === undefined ? [] : [sub])],
+  )
+  const personal = read.filter(({ scope_kind }) => scope_kind === 'user')
+  return [personal, ...folders.map((each) => read.filter((row) => row.scope_kind === 'folder' && row.owner === each))]
+}
+
+interface EffectiveRow {
+  readonly row: Secret
+  readonly isModelVariable: boolean
+}
+
+/** One row per variable. A row that cannot be opened still hides those of ancestors. */
+function effectiveRows(levels: SecretLevels): EffectiveRow[] {
+  const rows = new Map<string, EffectiveRow>()
+  for (const level of levels)
+    for (const row of level) {
+      const family = MODEL_FAMILIES.find((names) => names.includes(row.key))
+      const owner = family && levels.find((each) => each.some(({ key }) => family.includes(key)))
+      if (owner ? owner === level : !rows.has(row.key))
+        rows.set(row.key, { row, isModelVariable: family !== undefined })
+    }
+  return [...rows.values()]
+}
+
+function isReserved({ scope_kind, owner, key }: Secret, warn: Warn): boolean {
+  const isForbidden = isServiceVariable(key) || (scope_kind === 'user' && isLoaderVariable(key))
+  if (isForbidden) warn(`secret ${key} of ${scope_kind} ${owner} is not given to runs: the name is reserved`)
+  return isForbidden
+}
+
+function tryOpenValue(row: Secret, keyring: Keyring, warn: Warn): string | undefined {
+  const name = `secret ${row.key} of ${row.scope_kind} ${row.owner}`
+  try {
+    const value = keyring.open(row.value, secretContext(row)).toString()
+    if (isPlainValue(value)) return value
+    warn(`${name} contains control characters and is not given to runs: set it again`)
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    warn(`${name} is not given to runs: ${error.message}`)
+  }
+  return undefined
+}

@@ -1,0 +1,112 @@
+// What turns have cost, and the caps of people. The caps of folders stand on their groups.
+import { z } from 'zod'
+import type { Tx } from '../../store/engine.ts'
+import { integer, queryOne } from '../../store/statement.ts'
+import { Table } from '../../store/table.ts'
+import { Cents } from '../groups/groups.ts'
+import { Sub, Timestamp } from '../values.ts'
+
+/** What a cap may be set to: 0 removes it. */
+export const DailyCap = z.int().min(0).max(1_000_000_000_000).describe('Cents a day; 0 removes the cap')
+
+export const User = z.object({
+  sub: Sub,
+  cost_cap_cents_per_day: Cents.optional(),
+  warned_on: z.string().optional().describe('The day and the cap of which it was last said that it is nearly spent'),
+})
+
+export const users = new Table({
+  name: 'users',
+  row: User,
+  key: 'sub',
+  storage: [
+    'create table users (sub text primary key, cost_cap_cents_per_day bigint)',
+    'alter table users add column warned_on text',
+  ],
+})
+
+export const Cost = z.object({
+  folder: z.string(),
+  turn_id: z.string(),
+  model: z.string(),
+  user_sub: z.string().optional(),
+  chat_jid: z.string().optional(),
+  input_tokens: z.int(),
+  output_tokens: z.int(),
+  cost_cents: z.int(),
+  recorded_at: Timestamp,
+})
+
+export const costLog = new Table({
+  name: 'cost_log',
+  row: Cost,
+  key: ['folder', 'turn_id', 'model'],
+  storage: [
+    `create table cost_log (
+       folder text not null, turn_id text not null, model text not null, user_sub text, chat_jid text,
+       input_tokens bigint not null, output_tokens bigint not null, cost_cents bigint not null,
+       recorded_at text not null, primary key (folder, turn_id, model))`,
+    'create index cost_log_of_folder on cost_log (folder, recorded_at)',
+    'create index cost_log_of_user on cost_log (user_sub, recorded_at)',
+    // The sums of a day have a table of their own.
+    'drop index cost_log_of_folder',
+    'drop index cost_log_of_user',
+  ],
+})
+
+/** Whom a cost counts against. */
+const Payer = z.enum(['folder', 'user_sub'])
+
+/** Adds the cost of one row, which is called `row` there, to the sums of its day, or takes it back. */
+const count = (row: 'new' | 'old', sign: '' | '-'): string => `
+  insert into daily_costs (payer, name, day, cents)
+  select payer, name, substr(${row}.recorded_at, 1, 10), ${sign}${row}.cost_cents from
+    (select 'folder' as payer, ${row}.folder as name union all select 'user_sub', ${row}.user_sub) as paid
+  where name is not null
+  on conflict (payer, name, day) do update set cents = daily_costs.cents + excluded.cents`
+
+const sums = (payer: z.output<typeof Payer>): string => `
+  select '${payer}', ${payer}, substr(recorded_at, 1, 10), cast(sum(cost_cents) as bigint) from cost_log
+  where ${payer} is not null group by ${payer}, substr(recorded_at, 1, 10)`
+
+/** The sums of `cost_log`, written by triggers: a turn reads one row, however many came before it that day. */
+export const dailyCosts = new Table({
+  name: 'daily_costs',
+  row: z.object({ payer: Payer, name: z.string(), day: z.string(), cents: z.int() }),
+  key: ['payer', 'name', 'day'],
+  storage: [
+    ({ clustered }) => `create table daily_costs (
+       payer text not null, name text not null, day text not null, cents bigint not null,
+       primary key (payer, name, day))${clustered}`,
+    `insert into daily_costs (payer, name, day, cents) ${sums('folder')} union all ${sums('user_sub')}`,
+    ({ onInsert }) => onInsert('cost_log', 'cost_log_counted', count('new', '')),
+    ({ onDelete }) => onDelete('cost_log', 'cost_log_uncounted', count('old', '-')),
+  ],
+})
+
+/** Cents recorded since 00:00 UTC of the day that `now` lies in; also by a clock that was ahead and has been set back. */
+export async function spentToday(tx: Tx, by: z.output<typeof Payer>, who: string, now: string): Promise<number> {
+  const { cents } = await queryOne(
+    tx,
+    { cents: integer },
+    'select coalesce(sum(cents), 0) as cents from daily_costs where payer = $1 and name = $2 and day >= $3',
+    [by, who, now.slice(0, 10)],
+  )
+  return cents
+}
+
+export const BudgetStatus = z.enum(['ok', 'WARN', 'EXHAUSTED'])
+export type BudgetStatus = z.output<typeof BudgetStatus>
+
+/** How a folder or a person stands today; without a cap there is no status. */
+export const DailyBudget = z.object({ cap: z.int().optional(), spent: z.int(), status: BudgetStatus.optional() })
+
+export function budgetOf(spent: number, cap: number | undefined): z.output<typeof DailyBudget> {
+  return { spent, ...(cap === undefined ? {} : { cap, status: budgetStatus(spent, cap) }) }
+}
+
+/** A turn is refused when the day's spend exceeds the cap, and `EXHAUSTED` is said exactly then (decision T5). */
+export function budgetStatus(spent: number, cap: number): BudgetStatus {
+  if (spent > cap) return 'EXHAUSTED'
+  return spent * 100 >= cap * 80 ? 'WARN' : 'ok'
+}

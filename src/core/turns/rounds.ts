@@ -1,0 +1,220 @@
+// Rounds (decisions L12 to L14): a message that waits for an answer, what was said to it, and how it ended. A frame is stored
+// once, with its turn: the rounds of that turn refer to it, however many they are.
+import { z } from 'zod'
+import { type Clock, type Random, timestamp } from '../../lib/clock.ts'
+import type { Dialect, Engine, Tx } from '../../store/engine.ts'
+import {
+  bytes,
+  execute,
+  integer,
+  oneOf,
+  optional,
+  placeholders,
+  query,
+  queryForValues,
+  text,
+} from '../../store/statement.ts'
+import { Table } from '../../store/table.ts'
+import { appendChatEvent } from '../chats/chat-events.ts'
+import { batchLength, decodeContent } from '../messages/messages.ts'
+import { ChatName, Folder, Timestamp } from '../values.ts'
+
+export const Round = z.object({
+  id: z.string().describe('The id of the message that opened it'),
+  jid: ChatName,
+  topic: z.string().optional(),
+  target_folder: Folder.optional(),
+  message_seq: z.int(),
+  status: z.enum(['pending', 'success', 'failed']),
+  error: z.string().optional().describe('What the sender is told; the cause is with the turn'),
+  last_seq: z.int().describe('The sequence of the last frame; counted when the round ends'),
+  created_at: Timestamp,
+  ended_at: Timestamp.optional(),
+  turn_id: z.string().optional().describe('The turn whose frames it shows, where another turn has its message now'),
+})
+export type Round = z.output<typeof Round>
+
+export const rounds = new Table({
+  name: 'rounds',
+  row: Round,
+  key: 'id',
+  storage: [
+    `create table rounds (
+       id text primary key, jid text not null, topic text, target_folder text, message_seq bigint not null,
+       status text not null, error text, last_seq integer not null, attempts integer not null,
+       fence integer not null, leased_until bigint not null, created_at text not null, ended_at text)`,
+    `create index rounds_pending on rounds (message_seq) where status = 'pending'`,
+    // Who has a round is said by the turn that has its message.
+    'drop index rounds_pending',
+    'alter table rounds drop column attempts',
+    'alter table rounds drop column fence',
+    'alter table rounds drop column leased_until',
+    // Earlier versions told here what a provider or a program had printed; the turn has it still.
+    `update rounds set error = 'the agent could not answer; try again later' where error is not null`,
+    'alter table rounds add column turn_id text',
+  ],
+})
+
+/** The turn whose frames the round `r` shows, with the row `i` of its message. */
+const SHOWN_TURN = 'coalesce(r.turn_id, i.turn_id)'
+
+/** After `inbox`, which says whose a round is. */
+export const frames = new Table({
+  name: 'frames',
+  row: z.object({ turn_id: z.string(), seq: z.int(), message_seq: z.int() }),
+  key: ['turn_id', 'seq'],
+  storage: [
+    `create table frames (
+       turn_id text not null references rounds (id) on delete cascade, seq integer not null,
+       message_seq bigint not null, primary key (turn_id, seq))`,
+    // Earlier versions wrote each frame once for each round. A round keeps its own where its turn's are others.
+    `update rounds set turn_id = id where exists (select 1 from frames f where f.turn_id = rounds.id)
+       and not exists (select 1 from inbox i join rounds t on t.id = i.turn_id
+         where i.id = rounds.id and t.last_seq = rounds.last_seq and not exists (
+           select 1 from frames f where f.turn_id = rounds.id and not exists (
+             select 1 from frames g where g.turn_id = t.id and g.seq = f.seq and g.message_seq = f.message_seq)))`,
+    ({ clustered }) => `create table turn_frames (
+       turn_id text not null, seq integer not null, message_seq bigint not null,
+       primary key (turn_id, seq))${clustered}`,
+    `insert into turn_frames (turn_id, seq, message_seq) select turn_id, seq, message_seq from frames
+       where turn_id in (select ${SHOWN_TURN} from rounds r left join inbox i on i.id = r.id)`,
+    'drop table frames',
+    'alter table turn_frames rename to frames',
+  ],
+})
+
+export interface ReplyFrame {
+  readonly seq: number
+  readonly id: string
+  readonly kind: 'message' | 'status'
+  readonly content: string
+  readonly created_at: string
+}
+
+const LAST_FRAME = (turn: string): string =>
+  `coalesce((select f.seq from frames f where f.turn_id = ${turn} order by f.seq desc limit 1), 0)`
+
+const COLUMNS = rounds.columns
+  .map((name) =>
+    name === 'last_seq'
+      ? `case when r.status = 'pending' then ${LAST_FRAME(SHOWN_TURN)} else r.last_seq end as last_seq`
+      : `r.${name}`,
+  )
+  .join(', ')
+const ROUNDS = `select ${COLUMNS} from rounds r left join inbox i on i.id = r.id`
+
+/** The round as it is now; only of this chat, where one is given. */
+export async function findRound(tx: Tx, id: string, jid?: string): Promise<Round | undefined> {
+  const ofChat = jid === undefined ? '' : ' and r.jid = $2'
+  const values = [id, ...(jid === undefined ? [] : [jid])]
+  const [round] = await query(tx, rounds.decode, `${ROUNDS} where r.id = $1${ofChat}`, values)
+  return round
+}
+
+const FRAME = { seq: integer, id: text, kind: oneOf(['message', 'status']), content: bytes, created_at: text }
+
+/** The frames of a round after `after`: `limit` of them, or fewer where they are large. */
+export async function framesAfter(tx: Tx, id: string, after: number, limit: number): Promise<ReplyFrame[]> {
+  // What its turn says after the end of the round is not its own.
+  const of = `from rounds r left join inbox i on i.id = r.id join frames f on f.turn_id = ${SHOWN_TURN}
+    join messages m on m.seq = f.message_seq
+    where r.id = $1 and f.seq > $2 and (r.status = 'pending' or f.seq <= r.last_seq) order by f.seq limit $3`
+  const sizes = await query(tx, { size: integer }, `select length(m.content) as size ${of}`, [id, after, limit])
+  const count = batchLength(sizes.map(({ size }) => size))
+  if (count === 0) return []
+  const sql = `select f.seq, m.id, m.kind, m.content, m.created_at ${of}`
+  const rows = await query(tx, FRAME, sql, [id, after, count])
+  return rows.map((row) => ({ ...row, content: decodeContent(row.content) }))
+}
+
+/** What recording needs of the world. */
+export interface WriteContext {
+  readonly dialect: Dialect
+  readonly clock: Clock
+  readonly random: Random
+}
+
+/** What a host has of it. */
+export function writeContextOf({
+  engine,
+  clock,
+  random,
+}: Omit<WriteContext, 'dialect'> & { engine: Pick<Engine, 'dialect'> }): WriteContext {
+  return { dialect: engine.dialect, clock, random }
+}
+
+/** How far each of these rounds is. */
+export async function roundHeads(
+  tx: Tx,
+  ids: readonly string[],
+): Promise<Map<string, Pick<Round, 'last_seq' | 'status'>>> {
+  const rows = await query(tx, rounds.decode, `${ROUNDS} where r.id in (${placeholders(ids.length)})`, ids)
+  return new Map(rows.map(({ id, last_seq, status }) => [id, { last_seq, status }]))
+}
+
+/** Of the turn, and of the turn that handed the question on and still runs: that one's rounds are answered all the same. */
+const ANSWERED = `with asked as (select cast($1 as text) as turn_id union select e.from_turn from inbox q
+    join envelopes e on e.message_seq = q.message_seq where q.turn_id = $1 and e.return_jid = $2)
+  select r.id, ${SHOWN_TURN} as shown_turn from asked a join inbox i on i.turn_id = a.turn_id
+    join rounds r on r.id = i.id where r.status = 'pending' and r.jid = $2 order by i.message_seq`
+
+const ADD_FRAME = `insert into frames (turn_id, seq, message_seq) values ($1, 1 + ${LAST_FRAME('$1')}, $2)`
+
+/** Adds a frame for the rounds of the turn that were asked in this chat; the ids of those rounds. Behind `queueUp`. */
+export async function addFrames(
+  tx: Tx,
+  { turn_id, jid, message_seq }: { readonly turn_id: string; readonly jid: string; readonly message_seq: number },
+): Promise<string[]> {
+  const rows = await query(tx, { id: text, shown_turn: text }, ANSWERED, [turn_id, jid])
+  const shown = new Set(rows.map((row) => row.shown_turn))
+  for (const turn of shown) await execute(tx, ADD_FRAME, [turn, message_seq])
+  return rows.map(({ id }) => id)
+}
+
+/** Before another turn is given these messages: their rounds go on with the frames that they have. */
+export async function keepFrames(tx: Tx, turn_id: string): Promise<void> {
+  await execute(
+    tx,
+    `update rounds set turn_id = $1 where turn_id is null and status = 'pending'
+       and id in (select i.id from inbox i where i.turn_id = $1)`,
+    [turn_id],
+  )
+}
+
+export interface RoundResult {
+  readonly status: 'success' | 'failed'
+  readonly error?: string | undefined
+}
+
+const END = `update rounds set status = $1, error = $2, ended_at = $3, last_seq =
+    ${LAST_FRAME('coalesce(rounds.turn_id, (select i.turn_id from inbox i where i.id = rounds.id))')}
+  where status = 'pending'`
+
+/** Ends those of these rounds that are not over; their ids and chats. Behind `queueUp`. */
+export async function endRounds(
+  tx: Tx,
+  { dialect, clock }: WriteContext,
+  ids: readonly string[],
+  { status, error }: RoundResult,
+): Promise<string[]> {
+  const ended: string[] = []
+  const ended_at = timestamp(clock.now())
+  const sql = (marks: string): string => `${END} and id in (${marks}) returning id, jid, topic`
+  const schema = { id: text, jid: text, topic: optional(text) }
+  const rows = await queryForValues(tx, schema, ids, sql, [status, error ?? null, ended_at])
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  for (const id of ids) {
+    const round = byId.get(id)
+    if (!round) continue
+    const { jid, topic } = round
+    await appendChatEvent(tx, { jid, kind: 'round_done', turn_id: id, topic })
+    await notifyStreams(tx, dialect, id, jid)
+    ended.push(id, jid)
+  }
+  return ended
+}
+
+/** For the streams of other processes, once this is committed. */
+export async function notifyStreams(tx: Tx, dialect: Dialect, turnId: string, jid: string): Promise<void> {
+  if (dialect.notifySql !== undefined) await execute(tx, dialect.notifySql, [JSON.stringify([turnId, jid])])
+}

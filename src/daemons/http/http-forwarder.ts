@@ -1,0 +1,127 @@
+// Forwards a request to another server. Bodies are streamed both ways with back-pressure; only headers are changed.
+import {
+  Agent,
+  type ClientRequest,
+  type IncomingMessage,
+  request as requestPlain,
+  type ServerResponse,
+} from 'node:http'
+import { request as requestSecure, Agent as SecureAgent } from 'node:https'
+import { pipeline } from 'node:stream/promises'
+import { errnoCode } from '../../lib/files/atomic-file.ts'
+import { withoutHopByHopHeaders } from '../../lib/http/hop-by-hop-headers.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+
+export interface UpstreamRequest {
+  /** The server, for error messages. */
+  readonly name: string
+  readonly url: URL
+  readonly method: string
+  /** Raw path and query, never resolved against `url`: "//evil/" would become a host. */
+  readonly target: string
+  /** Raw headers (names and values in turn), without hop-by-hop headers. */
+  readonly headers: readonly string[]
+}
+
+export interface Forwarder {
+  /** Resolves with the status when the response headers are sent; rejects with a refusal when nothing was sent. */
+  forward(incoming: IncomingMessage, outgoing: ServerResponse, upstream: UpstreamRequest): Promise<number>
+  close(): void
+}
+
+const CONNECT_MS = 5000
+/** Timeout of the response headers; the body may take as long as it needs. */
+const HEAD_MS = 60_000
+
+export function openForwarder(): Forwarder {
+  const plain = new Agent({ keepAlive: true })
+  const secure = new SecureAgent({ keepAlive: true })
+  return {
+    forward: (incoming, outgoing, upstream) => {
+      const options = {
+        method: upstream.method,
+        path: `${upstream.url.pathname.replace(/\/$/, '')}${upstream.target}`,
+        headers: upstreamRequestHeaders(upstream, incoming),
+      }
+      const sent =
+        upstream.url.protocol === 'https:'
+          ? requestSecure(upstream.url, { ...options, agent: secure })
+          : requestPlain(upstream.url, { ...options, agent: plain })
+      return relay(incoming, outgoing, sent, upstream.name)
+    },
+    close: () => {
+      plain.destroy()
+      secure.destroy()
+    },
+  }
+}
+
+async function relay(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  sent: ClientRequest,
+  name: string,
+): Promise<number> {
+  const responded = waitForResponse(sent, name)
+  outgoing.once('close', () => {
+    if (!outgoing.writableFinished) sent.destroy()
+  })
+  // A destroyed response emits no further 'close'.
+  if (outgoing.destroyed) sent.destroy(new Error('the client has disconnected'))
+  if (hasBody(incoming)) incoming.pipe(sent)
+  else sent.end()
+  const upstreamResponse = await responded
+  const status = upstreamResponse.statusCode ?? 0
+  if (status < 200 || status > 599) {
+    sent.destroy()
+    refuse('unavailable', `${name} does not speak HTTP`)
+  }
+  outgoing.writeHead(status, withoutHopByHopHeaders(upstreamResponse.rawHeaders)).flushHeaders()
+  // If either side fails, both are destroyed: a truncated response must not look complete.
+  pipeline(upstreamResponse, outgoing).catch(() => {})
+  upstreamResponse.once('end', () => discardBody(incoming, sent))
+  return status
+}
+
+/** A response may come before the request body ends. Node then stops reading it and would block the next request. */
+function discardBody(incoming: IncomingMessage, sent: ClientRequest): void {
+  if (sent.writableEnded) return
+  incoming.unpipe(sent).resume()
+  sent.destroy()
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+}
+
+/** Keeps the framing of the body: by default Node would send the body of a DELETE without any. */
+function upstreamRequestHeaders({ url, headers }: UpstreamRequest, incoming: IncomingMessage): string[] {
+  const withoutHost = headers.filter((_, at) => headers[at - (at % 2)]?.toLowerCase() !== 'host')
+  const framing = incoming.headers['transfer-encoding'] === undefined ? [] : ['Transfer-Encoding', 'chunked']
+  return ['Host', url.host, ...withoutHost, ...framing]
+}
+
+function waitForResponse(sent: ClientRequest, name: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const headTimer = setTimeout(() => sent.destroy(new Error('timeout')), HEAD_MS)
+    let connectTimer: NodeJS.Timeout | undefined
+    sent.once('socket', (socket) => {
+      if (!socket.connecting) return
+      connectTimer = setTimeout(() => sent.destroy(new Error('timeout')), CONNECT_MS)
+      socket.once('connect', () => clearTimeout(connectTimer))
+    })
+    const clearTimers = (): void => {
+      clearTimeout(headTimer)
+      clearTimeout(connectTimer)
+    }
+    sent.once('response', (response) => {
+      clearTimers()
+      resolve(response)
+    })
+    // Not `once`: later errors reach the caller through the response, but an unhandled one would end the process.
+    sent.on('error', (error) => {
+      clearTimers()
+      reject(new Refusal('unavailable', `${name} cannot be reached (${errnoCode(error) ?? 'timeout'})`))
+    })
+  })
+}

@@ -1,0 +1,101 @@
+// Opens an instance: migrates its store and creates the host that verbs and daemons use.
+import type { AddressPolicy } from '../../channels/address-policy.ts'
+import { PolicyReader } from '../../core/access/acl.ts'
+import { AGENT_LIMITS, type AgentLimits } from '../../core/access/agent-limits.ts'
+import type { SpeechSynthesizer } from '../../core/delivery/speech.ts'
+import type { Layout } from '../../core/layout.ts'
+import { RouteTableCache } from '../../core/routing/route-table.ts'
+import { timeZoneOf } from '../../core/schedule/schedule.ts'
+import { openSearchIndex } from '../../core/search/message-search.ts'
+import { openKeyring } from '../../core/secrets/keyring.ts'
+import { DEFAULT_TURN_RULES, type TurnRules } from '../../core/turns/turn-rules.ts'
+import { type Clock, type Random, systemClock, systemRandom, timestamp } from '../../lib/clock.ts'
+import { CommitSignals } from '../../lib/commit-signals.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import type { Engine } from '../../store/engine.ts'
+import { openEngine, type StoreAddress } from '../../store/index.ts'
+import { hasSteps, migrate } from '../../store/migrate.ts'
+import { SCHEMA_STEPS } from '../schema-steps.ts'
+import { openChannelRegistry } from './channel-registry.ts'
+
+export interface HostOptions {
+  instance: string
+  store: StoreAddress
+  secretsKey?: string | undefined
+  webBase: string
+  layout?: Layout | undefined
+  timeZone?: string | undefined
+  rules?: TurnRules | undefined
+  limits?: AgentLimits | undefined
+  speech?: SpeechSynthesizer | undefined
+  /** Allowed addresses of channel adapters. */
+  adapters?: AddressPolicy | undefined
+  searchDeadlineMs?: number | undefined
+  clock?: Clock
+  random?: Random
+  onBackgroundError?(error: unknown): void
+}
+
+export interface OpenHost extends InstanceHost {
+  close(): Promise<void>
+}
+
+export async function openHost(options: HostOptions): Promise<OpenHost> {
+  const {
+    instance,
+    store,
+    secretsKey,
+    webBase,
+    layout,
+    timeZone,
+    rules = DEFAULT_TURN_RULES,
+    limits = AGENT_LIMITS,
+    speech,
+    adapters,
+    searchDeadlineMs,
+    clock = systemClock,
+    random = systemRandom,
+    onBackgroundError,
+  } = options
+  const zone = timeZoneOf(timeZone)
+  const engine = await openEngine(store)
+  try {
+    await migrateIfNeeded(engine, clock)
+  } catch (error) {
+    await engine.close()
+    throw error
+  }
+  const [signals, keyring] = [new CommitSignals(), openKeyring(secretsKey)]
+  const search = layout && openSearchIndex(engine, layout.search, { deadlineMs: searchDeadlineMs, onBackgroundError })
+  return {
+    instance,
+    engine,
+    rules,
+    limits,
+    channels: openChannelRegistry({ engine, signals, keyring, clock, random, adapters }),
+    policies: new PolicyReader(),
+    routes: new RouteTableCache(),
+    lastSocketUse: new Map(),
+    signals,
+    preCommitSignals: new CommitSignals(),
+    clock,
+    random,
+    keyring,
+    webBase,
+    timeZone: zone,
+    ...(layout && search ? { layout, search } : {}),
+    ...(speech ? { speech } : {}),
+    ...(onBackgroundError ? { onBackgroundError } : {}),
+    close: async () => {
+      await search?.close()
+      await engine.close()
+    },
+  }
+}
+
+/** Loads the table declarations only if needed: that takes as long as the rest of a short command. */
+async function migrateIfNeeded(engine: Engine, clock: Clock): Promise<void> {
+  if (await hasSteps(engine, SCHEMA_STEPS)) return
+  const { PRODUCT_TABLES } = await import('../tables.ts')
+  await migrate(engine, PRODUCT_TABLES, () => timestamp(clock.now()))
+}

@@ -1,0 +1,43 @@
+// Authorization of requests to paths of rows, and the identity headers for their backends.
+import { claimsOf } from '../../core/access/caller.ts'
+import { checkAccess, isOperator } from '../../core/access/policy.ts'
+import { identities, identityClaims } from '../../core/people/identities.ts'
+import { refuse } from '../../lib/refusal.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import type { Authentication } from '../http/request-middleware.ts'
+import type { ForwardedHeaders } from '../http/upstream-headers.ts'
+import type { RequiredAuth } from './route-table.ts'
+
+/** Checks the current policy. `folder` is the folder of the files. */
+export async function authorize(
+  host: InstanceHost,
+  { caller, fault }: Authentication,
+  auth: RequiredAuth,
+  folder = '',
+): Promise<void> {
+  if (auth === 'public') return
+  if (!caller) {
+    if (fault) throw fault
+    refuse('unauthenticated', 'sign in to open this path', 'send the header Authorization: Bearer <bearer>')
+  }
+  if (caller.kind !== 'person') refuse('forbidden', 'this path is for people, not for services')
+  if (auth === 'user') return
+  const policy = await host.engine.read((tx) => host.policies.read(tx))
+  const subject = { principal: caller.sub, claims: claimsOf(caller) }
+  if (auth === 'operator') {
+    if (!isOperator(policy, caller.sub)) refuse('forbidden', 'this path is for operators')
+  } else if (!checkAccess(policy, subject, { action: 'interact', scope: folder }).allow) {
+    refuse('forbidden', 'these pages are for people who may interact with their folder')
+  }
+}
+
+/** Identity of a signed-in person for backends; empty for all others. */
+export async function identityHeaders({ engine }: InstanceHost, { caller }: Authentication): Promise<ForwardedHeaders> {
+  if (caller?.kind !== 'person') return {}
+  const { sub } = caller
+  const name = await engine.read(async (tx) => {
+    const claim = await identityClaims.find(tx, { sub })
+    return claim && (await identities.find(tx, { id: claim.identity_id }))?.name
+  })
+  return { 'X-User-Sub': sub, 'X-User-Name': name }
+}

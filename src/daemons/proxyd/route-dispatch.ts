@@ -1,0 +1,159 @@
+// Handles a request to a path of rows: matches it once against one snapshot of the table, authorizes it, and responds.
+import type { IncomingMessage } from 'node:http'
+import type { Context } from 'hono'
+import { selfAndAncestors } from '../../core/access/tiers.ts'
+import { groups } from '../../core/groups/groups.ts'
+import { prefersHtml, problemOf, problemResponse } from '../../lib/http/http.ts'
+import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
+import type { Tx } from '../../store/engine.ts'
+import { forwardedHeaders } from '../http/forwarded-headers.ts'
+import { type Authentication, authenticate } from '../http/request-middleware.ts'
+import { encodeLocation, upstreamHeaders } from '../http/upstream-headers.ts'
+import { fileResponse } from './file-response.ts'
+import type { ProxyContext } from './link-proxy.ts'
+import { PAGE_TYPE, plainProblemPage, ROOT_DOCUMENT, ROOT_PAGE } from './pages.ts'
+import { decodeSegments, findFile } from './published-files.ts'
+import { authorize, identityHeaders } from './request-auth.ts'
+import { isUnambiguousPath, type RequestTarget } from './request-target.ts'
+import type { ProxyRouteTableReader, RouteMatch } from './route-table.ts'
+
+export interface DispatchContext extends ProxyContext {
+  readonly routeTable: ProxyRouteTableReader
+}
+
+type RouteMatchOf<Kind extends RouteMatch['kind']> = Extract<RouteMatch, { kind: Kind }>
+
+/** Sends refusals to browsers as a page, to other clients as a problem document. */
+export async function dispatchRequest(
+  context: DispatchContext,
+  c: Context,
+  incoming: IncomingMessage,
+  target: RequestTarget,
+): Promise<Response> {
+  try {
+    return await handleMatch(context, c, incoming, target)
+  } catch (error) {
+    if (!(error instanceof Refusal) || !prefersHtml(c.req.header('Accept'))) throw error
+    // The middleware logs the reason.
+    c.error = error
+    const { problem, headers } = problemOf(c.get('caller') ? error : publicRefusal(error))
+    return new Response(plainProblemPage(problem), {
+      status: problem.status,
+      headers: { 'Content-Type': PAGE_TYPE, Vary: 'Accept', ...headers },
+    })
+  }
+}
+
+async function handleMatch(
+  context: DispatchContext,
+  c: Context,
+  incoming: IncomingMessage,
+  target: RequestTarget,
+): Promise<Response> {
+  const { host, routeTable } = context
+  const { path } = target
+  if (!isUnambiguousPath(path)) nothingHere()
+  const { match, segments, folder } = await host.engine.read(async (tx) => {
+    const match = (await routeTable.read(tx)).match(hostOf(incoming), path)
+    const segments = match?.kind === 'files' ? decodeSegments(match.path) : undefined
+    return { match, segments, folder: segments && (await deepestFolder(tx, segments)) }
+  })
+  if (!match) return path === '/' ? sendRoot(c) : nothingHere()
+  if (match.kind === 'denied') return refuse('forbidden', 'this path is closed')
+  const authentication = await authenticate(host, c.req.header('Authorization'))
+  if (authentication.caller) c.set('caller', authentication.caller)
+  if (match.kind === 'files') {
+    // Authorize before the lookup: a refusal must not reveal which files exist.
+    await authorize(host, authentication, match.auth, folder ?? match.path.slice(1))
+    return segments && folder !== undefined ? sendFile(context, c, { match, segments, folder, target }) : nothingHere()
+  }
+  await authorize(host, authentication, match.kind === 'backend' ? match.route.auth : match.auth)
+  if (match.kind === 'redirect') return sendRedirect(match, target)
+  return forwardToBackend(context, c, { match, incoming, authentication, target })
+}
+
+function nothingHere(): never {
+  refuse('not_found', 'there is nothing at this path')
+}
+
+/** The Host header in lower case, without the trailing dot of an absolute name. */
+function hostOf({ headers: { host = '' } }: IncomingMessage): string {
+  return host.toLowerCase().replace(/\.(?=:\d*$|$)/, '')
+}
+
+/** The longest prefix of the path that is an existing folder. */
+async function deepestFolder(tx: Tx, segments: readonly string[]): Promise<string | undefined> {
+  for (const folder of selfAndAncestors(segments.filter(Boolean).slice(0, 8).join('/')).reverse()) {
+    if (folder !== '' && (await groups.find(tx, { folder }))) return folder
+  }
+  return undefined
+}
+
+function sendRoot(c: Context): Response {
+  if (c.req.method !== 'GET' && c.req.method !== 'HEAD') return getOnly()
+  const vary = { Vary: 'Accept' }
+  return prefersHtml(c.req.header('Accept')) ? c.html(ROOT_PAGE, 200, vary) : c.json(ROOT_DOCUMENT, 200, vary)
+}
+
+function getOnly(): Response {
+  return problemResponse(new Refusal('not_allowed', 'this path takes GET, HEAD'), { Allow: 'GET, HEAD' })
+}
+
+/** A temporary redirect, because rows change. */
+function sendRedirect({ to, keepsQuery }: RouteMatchOf<'redirect'>, { query }: RequestTarget): Response {
+  const Location = encodeLocation(keepsQuery ? `${to}${query}` : to)
+  return new Response(null, { status: 307, headers: { Location } })
+}
+
+interface FileRequest {
+  readonly match: RouteMatchOf<'files'>
+  readonly segments: readonly string[]
+  readonly folder: string
+  readonly target: RequestTarget
+}
+
+async function sendFile({ host: { layout } }: DispatchContext, c: Context, request: FileRequest): Promise<Response> {
+  const { match, segments, folder, target } = request
+  const { method } = c.req
+  if (method !== 'GET' && method !== 'HEAD') return getOnly()
+  if (!layout) return nothingHere()
+  const found = await findFile(match.slot === 'pub' ? layout.webPub : layout.webPriv, folder, segments)
+  if (!found) return nothingHere()
+  if (found === 'directory') {
+    const Location = encodeLocation(`${target.path}/${target.query}`)
+    return new Response(null, { status: 308, headers: { Location, 'Cache-Control': 'no-cache' } })
+  }
+  return fileResponse(found.file, { method, isPublic: match.auth === 'public', header: (name) => c.req.header(name) })
+}
+
+interface BackendRequest {
+  readonly match: RouteMatchOf<'backend'>
+  readonly incoming: IncomingMessage
+  readonly authentication: Authentication
+  readonly target: RequestTarget
+}
+
+const AUTHORIZATION = new Set(['authorization'])
+
+async function forwardToBackend(
+  { host, peers, isTrustedProxy }: DispatchContext,
+  c: Context,
+  request: BackendRequest,
+): Promise<Response> {
+  const { match, incoming, authentication, target } = request
+  const { route } = match
+  const added = {
+    ...forwardedHeaders(isTrustedProxy, incoming, c.get('requestId')),
+    ...(await identityHeaders(host, authentication)),
+  }
+  const headers = upstreamHeaders(incoming.rawHeaders, added, {
+    preserve: new Set(route.preserve_headers?.map((name) => name.toLowerCase())),
+    // A bearer of this instance is valid for more than this backend.
+    ...(authentication.caller ? { drop: AUTHORIZATION } : {}),
+  })
+  const name = `the backend of ${route.path}`
+  return peers.forward(
+    { name, url: new URL(match.backend), method: c.req.method, target: `${match.path}${target.query}`, headers },
+    c,
+  )
+}

@@ -1,0 +1,67 @@
+// Polls the health of registered adapters and removes those that stop responding. Processes share the work by claims.
+import type { AddressPolicy } from '../../channels/address-policy.ts'
+import { checkHealth } from '../../channels/index.ts'
+import {
+  CHANNELS_CHANGED,
+  type ChannelRegistration,
+  claimHealthChecks,
+  HEALTH_FAILS_MAX,
+  recordHealth,
+} from '../../core/delivery/channel-registrations.ts'
+import type { Log } from '../../lib/log/log.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+
+const CHECK_EVERY_MS = 30_000
+const TICK_MS = 5000
+
+export class AdapterHealthChecks {
+  readonly #host: InstanceHost
+  readonly #log: Log
+  readonly #addresses: AddressPolicy
+  readonly #stop = new AbortController()
+  readonly #timer: NodeJS.Timeout
+  #checking: Promise<void> | undefined
+
+  constructor(host: InstanceHost, log: Log, addresses: AddressPolicy) {
+    this.#host = host
+    this.#log = log
+    this.#addresses = addresses
+    this.#timer = setInterval(() => void this.check(), TICK_MS).unref()
+  }
+
+  /** Checks the adapters that are due. */
+  check(): Promise<void> {
+    this.#checking ??= this.#checkDue()
+      .catch((error) => {
+        if (!(error instanceof Refusal)) this.#host.onBackgroundError?.(error)
+      })
+      .finally(() => {
+        this.#checking = undefined
+      })
+    return this.#checking
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#stop.abort()
+    await this.#checking
+  }
+
+  async #checkDue(): Promise<void> {
+    const { engine, clock } = this.#host
+    const due = { now: clock.now(), everyMs: CHECK_EVERY_MS }
+    const claimed = await engine.transaction((tx) => claimHealthChecks(tx, due))
+    await Promise.all(claimed.map((registration) => this.#checkAdapter(registration)))
+  }
+
+  async #checkAdapter(registration: ChannelRegistration): Promise<void> {
+    const { engine, clock, signals } = this.#host
+    const isHealthy = await checkHealth(registration.url, this.#addresses, this.#stop.signal)
+    if (this.#stop.signal.aborted) return
+    const isRemoved = await engine.transaction((tx) => recordHealth(tx, registration, isHealthy, clock.now()))
+    if (!isRemoved) return
+    this.#log.warn({ adapter: registration.name }, `adapter removed: ${HEALTH_FAILS_MAX} health checks failed`)
+    signals.emit([CHANNELS_CHANGED])
+  }
+}

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { type TestContext, test } from 'node:test'
+import { openConversationHost } from '../../../test/support/conversation-host.ts'
+import { isRefusal } from '../../../test/support/host.ts'
+import { until } from '../../../test/support/until.ts'
+import { groupDirs } from '../../core/layout.ts'
+import { messages } from '../../core/messages/messages.ts'
+import { turns } from '../../core/turns/turns.ts'
+import { readSettings, sourceOf } from '../../lib/settings.ts'
+import { RETENTION_SETTINGS } from '../settings.ts'
+import { type RetentionOptions, removeExpired, startRetention } from './retention.ts'
+import { turnLogFile } from './turn-logs.ts'
+
+const KEEP_MS = 3_600_000
+const DAY_MS = 24 * KEEP_MS
+
+async function opened(t: TestContext, changes: Partial<RetentionOptions> = {}) {
+  const on = await openConversationHost(t, 'sqlite')
+  const layout = on.host.layout ?? assert.fail('it has no files')
+  const logged: object[] = []
+  const log = { info: (what: object) => void logged.push(what), warn: (what: object) => assert.fail(String(what)) }
+  const options = { host: on.host, layout, log, keepMessagesMs: KEEP_MS, keepTurnsMs: KEEP_MS, ...changes }
+  const dirs = groupDirs(layout, 'main')
+  mkdirSync(dirs.logs, { recursive: true })
+  return {
+    ...on,
+    logged,
+    // Only part of the log interface is used.
+    options: options as unknown as RetentionOptions,
+    /** Adds an ended turn with its log. */
+    turn: async () => {
+      await on.ask()
+      const { turn } = await on.mustClaim()
+      const file = turnLogFile(dirs, turn.id, on.clock.now())
+      writeFileSync(file, 'said')
+      on.clock.advance(DAY_MS)
+      await on.end(turn)
+      return file
+    },
+    left: () => on.read(async (tx) => [await messages.count(tx), await turns.count(tx)]),
+  }
+}
+
+test('old messages and turns are removed with the logs of the runs', async (t) => {
+  const on = await opened(t)
+  const old = await on.turn()
+  on.clock.advance(2 * KEEP_MS)
+  const young = await on.turn()
+  await removeExpired(on.options, new AbortController().signal)
+  assert.deepEqual(await on.left(), [0, 1])
+  assert.deepEqual([existsSync(old), existsSync(young)], [false, true])
+  assert.deepEqual(on.logged, [{ messages: 2, turns: 1 }])
+})
+
+test('runs periodically until it is stopped, and stops between two steps', async (t) => {
+  const on = await opened(t, { stepRows: 1, firstMs: 0 })
+  for (let at = 0; at < 5; at++) await on.turn()
+  on.clock.advance(2 * DAY_MS)
+  const { engine } = on.host
+  const stopping = new AbortController()
+  const transaction = engine.transaction.bind(engine)
+  let steps = 0
+  engine.transaction = async (work) => {
+    if (++steps === 2) stopping.abort()
+    return transaction(work)
+  }
+  await removeExpired(on.options, stopping.signal)
+  assert.deepEqual([steps, await on.left()], [2, [3, 5]])
+  const stop = startRetention(on.options)
+  t.after(stop)
+  await until(async () => (await on.left()).join() === '0,0')
+  await stop()
+})
+
+test('nothing is removed unless a time is set', async (t) => {
+  const on = await opened(t, { keepMessagesMs: 0, keepTurnsMs: 0, firstMs: 0 })
+  await on.turn()
+  on.clock.advance(1000 * DAY_MS)
+  await startRetention(on.options)()
+  await removeExpired(on.options, new AbortController().signal)
+  assert.deepEqual(await on.left(), [1, 1])
+})
+
+test('the time is 0 (forever) or at least an hour', () => {
+  const read = (text?: string) =>
+    readSettings(RETENTION_SETTINGS, [sourceOf('.env', new Map(text === undefined ? [] : [['KEEP_TURNS', text]]))])
+      .KEEP_TURNS
+  assert.deepEqual([undefined, '0', '1h', '8760h'].map(read), [0, 0, KEEP_MS, 8760 * KEEP_MS])
+  assert.throws(() => read('59m'), isRefusal('invalid', 'KEEP_TURNS in .env must be 0, for ever, or at least 1h'))
+})

@@ -1,0 +1,78 @@
+// Removes messages and turns that are older than KEEP_MESSAGES and KEEP_TURNS, in small steps with long pauses, so that
+// incoming messages take precedence. Several processes may run it.
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Layout } from '../../core/layout.ts'
+import { type RetentionProgress, removeMessages, removeSessions, removeTurns } from '../../core/messages/retention.ts'
+import type { Log } from '../../lib/log/log.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { startPeriodicJob } from './periodic-job.ts'
+import { removeTurnLogs } from './turn-logs.ts'
+
+export interface RetentionOptions {
+  readonly host: Pick<InstanceHost, 'engine' | 'clock'>
+  readonly layout: Layout
+  readonly log: Pick<Log, 'info' | 'warn'>
+  /** 0 is forever. */
+  readonly keepMessagesMs: number
+  readonly keepTurnsMs: number
+  /** Rows per transaction. */
+  readonly stepRows?: number
+  readonly firstMs?: number
+}
+
+const STEP_ROWS = 100
+/** Late enough not to slow down the start. */
+const FIRST_MS = 60_000
+const EVERY_MS = 600_000
+/** The pause after a step: a multiple of its duration, with a minimum. */
+const PAUSE_FACTOR = 4
+const PAUSE_MIN_MS = 20
+
+export function startRetention(options: RetentionOptions): () => Promise<void> {
+  const { keepMessagesMs, keepTurnsMs } = options
+  if (keepMessagesMs === 0 && keepTurnsMs === 0) return async () => {}
+  return startPeriodicJob({
+    firstMs: options.firstMs ?? FIRST_MS,
+    everyMs: EVERY_MS,
+    run: (signal) => removeExpired(options, signal),
+    onError: (error) => options.log.warn({ err: error }, 'cannot remove expired messages and turns'),
+  })
+}
+
+/** Removes all that is expired now; stops between two steps when aborted. */
+export async function removeExpired(options: RetentionOptions, signal: AbortSignal): Promise<void> {
+  const { host, layout, log, keepMessagesMs, keepTurnsMs, stepRows: limit = STEP_ROWS } = options
+  const { engine, clock } = host
+  const now = clock.now()
+  const messages = await inSteps(signal, keepMessagesMs, 0, (after) =>
+    engine.transaction((tx) => removeMessages(tx, engine.dialect, { before: now - keepMessagesMs, now, after, limit })),
+  )
+  const turns = await inSteps(signal, keepTurnsMs, '', async (after) => {
+    const step = await engine.transaction((tx) => removeTurns(tx, { before: now - keepTurnsMs, after, limit }))
+    await removeTurnLogs(layout, step.turns)
+    return step
+  })
+  await inSteps(signal, keepTurnsMs, 0, (after) =>
+    engine.transaction((tx) => removeSessions(tx, { before: now - keepTurnsMs, after, limit })),
+  )
+  if (messages + turns > 0)
+    log.info({ messages, turns }, 'removed messages and turns older than KEEP_MESSAGES and KEEP_TURNS')
+}
+
+async function inSteps<Cursor>(
+  signal: AbortSignal,
+  keepMs: number,
+  first: Cursor,
+  step: (after: Cursor) => Promise<RetentionProgress<Cursor>>,
+): Promise<number> {
+  let removed = 0
+  for (let next: Cursor | undefined = keepMs === 0 ? undefined : first; next !== undefined && !signal.aborted; ) {
+    const started = performance.now()
+    const progress: RetentionProgress<Cursor> = await step(next)
+    removed += progress.removed
+    next = progress.next
+    const pauseMs = Math.max(PAUSE_MIN_MS, PAUSE_FACTOR * (performance.now() - started))
+    if (next !== undefined) await pause(pauseMs, undefined, { ref: false, signal }).catch(() => undefined)
+  }
+  return removed
+}

@@ -1,0 +1,585 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { type ConversationHost, openConversationHost } from '../../../test/support/conversation-host.ts'
+import { fakeChannel, withChannel } from '../../../test/support/fake-channel.ts'
+import { type EngineName, freshStore, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
+import { until } from '../../../test/support/until.ts'
+import { outbox } from '../../core/delivery/outbox.ts'
+import { sandboxRooms } from '../../core/delivery/sandbox-rooms.ts'
+import { groups } from '../../core/groups/groups.ts'
+import { decodeContent, messages } from '../../core/messages/messages.ts'
+import { secrets } from '../../core/secrets/secrets.ts'
+import { conversations } from '../../core/turns/conversations.ts'
+import { costLog } from '../../core/turns/costs.ts'
+import type { ClaimedTurn, WorkspaceAvailability } from '../../core/turns/turn-claim.ts'
+import { FAILURE_MESSAGES } from '../../core/turns/turn-failures.ts'
+import { stopTurns, type Turn, turns } from '../../core/turns/turns.ts'
+import { openLog } from '../../lib/log/log.ts'
+import { Refusal, TransientRefusal } from '../../lib/refusal.ts'
+import { type AgentRunResult, type Job, RunFault } from '../../runtimes/runtime.ts'
+import { TurnRunner } from './turn-runner.ts'
+
+const LEASE_MS = 10_000
+
+interface Run extends Job {
+  readonly turn: Turn
+  readonly text: string
+}
+
+interface Running extends ConversationHost {
+  /** A runner with this runtime; closed after the test at the latest. */
+  start(
+    run: (job: Run) => Promise<AgentRunResult>,
+    settingsMark?: () => Promise<string>,
+    workspaces?: WorkspaceAvailability,
+  ): Promise<TurnRunner>
+  /** Advances the clock past the retries until the round ends. */
+  passing(id: string): Promise<void>
+  ended(id: string): Promise<{ status: string; error?: string | undefined; said: string[]; state: string }>
+  logged: string[]
+  /** Whether tool calls of the run met an unavailable store. */
+  outage: { is: boolean }
+}
+
+async function open(t: TestContext, engine: EngineName, on?: TestHost): Promise<Running> {
+  const here = await openConversationHost(t, engine, on)
+  const { host } = here
+  const logged: string[] = []
+  const outage = { is: false }
+  return {
+    ...here,
+    logged,
+    outage,
+    ask: async (...asked) => {
+      const id = await here.ask(...asked)
+      host.signals.emit()
+      return id
+    },
+    start: async (run, settingsMark = async () => '', workspaces) => {
+      const log = await openLog({ to: { write: (line) => logged.push(line) } })
+      const prepare = async ({ turn, messages: asked }: ClaimedTurn) => {
+        const text = asked.map(({ message }) => decodeContent(message.content)).join('\n')
+        const job = { ...jobOf(turn), turn, text }
+        const runtime = { name: 'test', run: (told: Job) => run({ ...job, ...told }), close: async () => {} }
+        return { runtime, job, hadOutage: () => outage.is, close: async () => {} }
+      }
+      const options = { host, log, prepare, settingsMark, leaseMs: LEASE_MS }
+      const runner = new TurnRunner(workspaces ? { ...options, workspaces } : options)
+      let closed: Promise<void> | undefined
+      const close = runner.close.bind(runner)
+      runner.close = () => (closed ??= close())
+      t.after(() => runner.close())
+      return runner
+    },
+    passing: (id) =>
+      until(async () => {
+        const turn = await here.read((tx) => turns.find(tx, { id }))
+        // Not while it runs: that would expire its lease.
+        if (turn?.state === 'retrying') here.clock.advance(5000)
+        host.signals.emit()
+        return (await here.round(id)).status !== 'pending'
+      }),
+    ended: async (id) => {
+      await until(async () => (await here.round(id)).status !== 'pending')
+      const { status, error } = await here.round(id)
+      return { status, error, said: await here.frames(id), state: (await here.state(id)).state }
+    },
+  }
+}
+
+function jobOf(turn: Turn): Omit<Job, 'signal'> {
+  const { id, fence, folder, topic, jid, sender } = turn
+  const place = { socket: '', home: '', logFile: '', prompt: '', messages: [], env: {} }
+  const files = { openHome: () => assert.fail('it has no files'), readText: () => undefined }
+  return {
+    turnId: id,
+    fence,
+    folder,
+    topic,
+    jid,
+    sender,
+    sentCount: turn.replies,
+    deadline: 0,
+    hangMs: 0,
+    ...place,
+    ...files,
+  }
+}
+
+test('in one process a turn is claimed in the commit that routes its message', async (t) => {
+  const { ask, start, ended, state, host } = await open(t, 'sqlite')
+  await start(async () => ({ result: 'ok' }))
+  await ended(await ask('first'))
+  const asking = ask('second')
+  host.preCommitSignals.emit([], ['turns'])
+  const id = await asking
+  assert.notEqual((await state(id)).state, 'waiting')
+  assert.deepEqual((await ended(id)).said, ['ok'])
+})
+
+onEveryEngine('the runner', (engine) => {
+  test('answers each message and ends its round', async (t) => {
+    const { ask, start, ended, say } = await open(t, engine)
+    const before = await ask('before it runs')
+    await start(async ({ turn, text }) => {
+      assert.deepEqual([turn.folder, turn.jid], ['main', 'web:main'])
+      await say(turn, 'hm', { kind: 'status' })
+      return { result: text, sessionId: 's' }
+    })
+    assert.deepEqual(await ended(before), {
+      status: 'success',
+      error: undefined,
+      said: ['hm', 'before it runs'],
+      state: 'answered',
+    })
+    const after = await ask('while it runs')
+    assert.deepEqual((await ended(after)).said, ['hm', 'while it runs'])
+  })
+
+  test('a run without output is silent, and so is one with only internal output', async (t) => {
+    const on = await open(t, engine)
+    await on.start(async ({ text }) => ({ result: text === 'filler' ? '<think>hm</think>' : undefined }))
+    for (const text of ['nothing', 'filler']) {
+      const { status, said, state } = await on.ended(await on.ask(text))
+      assert.deepEqual([status, said, state], ['success', [], 'silent'], text)
+    }
+  })
+
+  test('a failure is retried, then the round fails; only operators see the cause', async (t) => {
+    const on = await open(t, engine)
+    const runs: string[] = []
+    await on.start(async ({ text }) => {
+      runs.push(text)
+      if (text === 'fault') throw new RunFault('again', 'the model is asleep')
+      throw new Error('secret of the code')
+    })
+    for (const [text, cause] of [
+      ['fault', 'the model is asleep'],
+      ['bug', 'internal error: secret of the code'],
+    ] as const) {
+      const id = await on.ask(text)
+      await on.passing(id)
+      const end = await on.ended(id)
+      assert.deepEqual([end.status, end.error, end.state], ['failed', FAILURE_MESSAGES.failed, 'failed'])
+      assert.equal((await on.state(id)).reason, cause)
+      assert.equal(runs.filter((run) => run === text).length, 3)
+    }
+    assert.ok(on.logged.join('').includes('secret of the code'))
+  })
+
+  test('a run that cannot start is not retried, and the platform chat gets a notice', async (t) => {
+    const on = await open(t, engine)
+    let runs = 0
+    await on.start(async () => {
+      runs++
+      throw new RunFault('terminal', 'there is no such program')
+    })
+    const id = await on.ask('hi', { jid: 'sandbox:a', hasRound: false, target_folder: undefined })
+    await until(async () => (await on.state(id)).state === 'failed')
+    assert.equal(runs, 1)
+    const [notice] = await on.read((tx) => outbox.list(tx))
+    assert.equal(notice?.jid, 'sandbox:a')
+    const said = await on.read((tx) => messages.find(tx, { seq: notice?.message_seq ?? 0 }))
+    assert.equal(decodeContent(said?.content ?? new Uint8Array()), 'The agent cannot answer at the moment.')
+    const { asked } = { asked: await on.read((tx) => turns.find(tx, { id })) }
+    assert.equal(asked?.reason, 'there is no such program')
+  })
+
+  test('shows a typing indicator in a platform chat while the turn runs', async (t) => {
+    const on = await open(t, engine)
+    const isTyping = async () => (await on.read((tx) => sandboxRooms.find(tx, { jid: 'sandbox:a' })))?.is_typing
+    await on.start(async () => {
+      await until(async () => (await isTyping()) === true)
+      return { result: 'yes' }
+    })
+    const id = await on.ask('hi', { jid: 'sandbox:a', hasRound: false, target_folder: undefined })
+    await until(async () => (await on.state(id)).state === 'answered')
+    await until(async () => (await isTyping()) === false)
+  })
+
+  test('a slow platform does not keep the typing indicator', async (t) => {
+    const here = await testHost(t, engine)
+    const [over, hidden] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const shown: boolean[] = []
+    const typing = async ({ on }: { on: boolean }): Promise<void> => {
+      if (on) await over.promise
+      shown.push(on)
+      if (!on) hidden.resolve()
+    }
+    const slow = { ...fakeChannel(), actions: { typing } }
+    const host = { ...here.host, channels: withChannel(here.host.channels, slow) }
+    const on = await open(t, engine, { ...here, host })
+    await on.start(async () => ({ result: 'yes' }))
+    const id = await on.ask('hi', { jid: 'fake:a', hasRound: false, target_folder: undefined })
+    await until(async () => (await on.state(id)).state === 'answered')
+    over.resolve()
+    await hidden.promise
+    await new Promise(setImmediate)
+    assert.deepEqual(shown, [true, false])
+  })
+
+  test('a lost session is replaced by a new one, with a note', async (t) => {
+    const on = await open(t, engine)
+    const notes: (string | undefined)[] = []
+    await on.start(async ({ turn }) => {
+      const conversation = await on.read((tx) => conversations.find(tx, { folder: 'main', topic: '' }))
+      notes.push(conversation?.note)
+      if (turn.attempts === 1) throw new RunFault('session', 'no such session')
+      return { result: 'fresh' }
+    })
+    const id = await on.ask()
+    await until(async () => {
+      on.host.signals.emit()
+      return (await on.round(id)).status !== 'pending'
+    })
+    assert.deepEqual((await on.ended(id)).said, ['fresh'])
+    assert.equal(notes[0], undefined)
+    assert.match(notes[1] ?? '', /fresh/)
+  })
+
+  test('a missing prerequisite does not count as a failure of the agent', async (t) => {
+    const on = await open(t, engine)
+    let runs = 0
+    await on.start(async () => {
+      if (++runs <= 5) throw new RunFault('unavailable', 'the socket does not answer')
+      return { result: 'now' }
+    })
+    const id = await on.ask()
+    await on.passing(id)
+    const end = await on.ended(id)
+    assert.deepEqual([end.status, end.said, runs], ['success', ['now'], 6])
+  })
+
+  test('a turn whose process died is run again with its attempts left; after twenty deaths it fails', async (t) => {
+    const on = await open(t, engine)
+    const [lost, deadly] = [await on.ask('lost', { topic: 'a' }), await on.ask('deadly', { topic: 'b' })]
+    await on.mustClaim()
+    await on.mustClaim()
+    for (const [id, deaths] of [
+      [lost, 19],
+      [deadly, 20],
+    ] as const)
+      await on.write((tx) => turns.update(tx, { id }, { deaths, leased_until: 0 }))
+    let runs = 0
+    await on.start(async ({ text }) => {
+      assert.equal(text, 'lost')
+      if (++runs < 3) throw new RunFault('again', 'the model is asleep')
+      return { result: 'here I am' }
+    })
+    await on.passing(lost)
+    assert.deepEqual((await on.ended(lost)).said, ['here I am'])
+    const { status, error, said } = await on.ended(deadly)
+    assert.deepEqual([status, error, said], ['failed', FAILURE_MESSAGES.failed, []])
+    assert.match((await on.state(deadly)).reason ?? '', /ended 20 times/)
+  })
+
+  test('a folder without its workspace waits, also when it vanishes during a turn, and continues when it is back', async (t) => {
+    const here = new Set<string>()
+    const workspaces = {
+      has: (folder: string) => here.has(folder),
+      missing: () => ['main', 'team'].filter((folder) => !here.has(folder)),
+    }
+    const on = await open(t, engine)
+    let runs = 0
+    await on.start(
+      async ({ turn }) => {
+        if (turn.folder === 'other') return { result: 'other' }
+        if (++runs === 2) return { result: 'here' }
+        here.delete('main')
+        return assert.fail('there are no files')
+      },
+      undefined,
+      workspaces,
+    )
+    here.add('other')
+    const id = await on.ask()
+    const others = async () => on.ended(await on.ask('x', { folder: 'other' }))
+    await others()
+    assert.equal((await on.state(id)).state, 'waiting')
+    here.add('main')
+    on.host.signals.emit()
+    await until(async () => (await on.read((tx) => turns.find(tx, { id })))?.state === 'retrying')
+    on.clock.advance(60_000)
+    await others()
+    assert.deepEqual([(await on.turn(id)).state, runs], ['retrying', 1])
+    here.add('main')
+    on.host.signals.emit()
+    assert.deepEqual([(await on.ended(id)).said, (await on.turn(id)).attempts], [['here'], 1])
+  })
+
+  test('an outage of the store does not count as an attempt', async (t) => {
+    const on = await open(t, engine)
+    let runs = 0
+    const faults = [new TransientRefusal('the store is busy'), new RunFault('again', 'exit code 1')]
+    await on.start(async () => {
+      const fault = faults[runs++ % 2]
+      on.outage.is = fault instanceof RunFault
+      if (fault && runs < 6) throw fault
+      return { result: 'now' }
+    })
+    const id = await on.ask()
+    await on.passing(id)
+    assert.deepEqual([(await on.ended(id)).said, runs, (await on.turn(id)).attempts], [['now'], 6, 1])
+  })
+
+  test('a run continues when the clock is set forward by more than its lease', async (t) => {
+    const on = await open(t, engine)
+    const [began, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    let runs = 0
+    await on.start(async ({ signal }) => {
+      runs++
+      began.resolve()
+      await release.promise
+      signal.throwIfAborted()
+      return { result: 'once' }
+    })
+    const id = await on.ask()
+    await began.promise
+    on.clock.advance(600_000)
+    const other = on.ask('meanwhile', { folder: 'other' })
+    await until(async () => (await on.state(await other)).state === 'running')
+    release.resolve()
+    assert.deepEqual((await on.ended(id)).said, ['once'])
+    await on.ended(await other)
+    assert.deepEqual([runs, (await on.turn(id)).fence], [2, 1])
+  })
+
+  test('a submitted run is not repeated when its end was not recorded', async (t) => {
+    const on = await open(t, engine)
+    const id = await on.ask()
+    const { turn } = await on.mustClaim()
+    await on.submit('main', { turn_id: id, fence: turn.fence, result: 'done' })
+    on.clock.advance(LEASE_MS + 1)
+    let runs = 0
+    await on.start(async () => {
+      runs++
+      return {}
+    })
+    const end = await on.ended(id)
+    assert.deepEqual([end.status, end.said, runs], ['success', ['done'], 0])
+  })
+
+  test('a short outage of the store does not prevent the end of a turn', async (t) => {
+    const on = await open(t, engine)
+    const { transaction } = on.host.engine
+    t.after(() => Object.assign(on.host.engine, { transaction }))
+    await on.start(async () => {
+      let left = 3
+      Object.assign(on.host.engine, {
+        transaction: async (work: Parameters<typeof transaction>[0]) => {
+          if (left-- > 0 && left !== 2) throw new TransientRefusal('the store is busy')
+          return transaction.call(on.host.engine, work)
+        },
+      })
+      return { result: 'said' }
+    })
+    const end = await on.ended(await on.ask())
+    assert.deepEqual([end.status, end.said], ['success', ['said']])
+  })
+
+  test('a shutdown aborts the run, and the next process runs it again, once', async (t) => {
+    const on = await open(t, engine)
+    const id = await on.ask()
+    const began = Promise.withResolvers<void>()
+    const first = await on.start(async ({ turn, signal }) => {
+      await on.say(turn, 'one')
+      began.resolve()
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    })
+    await began.promise
+    await first.close()
+    const { state, attempts } = await on.turn(id)
+    assert.deepEqual([state, attempts], ['retrying', 0])
+    await on.start(async ({ turn, sentCount }) => {
+      assert.equal(sentCount, 1)
+      await on.say(turn, 'two')
+      return {}
+    })
+    assert.deepEqual((await on.ended(id)).said, ['one', 'two'])
+  })
+
+  test('the stop command stops it', async (t) => {
+    const on = await open(t, engine)
+    const began = Promise.withResolvers<void>()
+    await on.start(async ({ signal }) => {
+      began.resolve()
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    })
+    const id = await on.ask()
+    await began.promise
+    await on.write((tx) => stopTurns(tx, { folder: 'main' }))
+    on.host.signals.emit()
+    const { status, error } = await on.ended(id)
+    assert.deepEqual([status, error], ['failed', 'it was stopped'])
+  })
+
+  test('a run that lost its turn to another process records nothing', async (t) => {
+    const on = await open(t, engine)
+    const id = await on.ask()
+    const [began, taken, tried] = [
+      Promise.withResolvers<void>(),
+      Promise.withResolvers<void>(),
+      Promise.withResolvers<string>(),
+    ]
+    const runner = await on.start(async ({ turnId, fence }) => {
+      began.resolve()
+      await taken.promise
+      await on.submit('main', { turn_id: turnId, fence, result: 'late' }).then(
+        () => tried.resolve('said'),
+        (error) => tried.resolve(error instanceof Refusal ? error.code : 'bug'),
+      )
+      return { result: 'late' }
+    })
+    await began.promise
+    // As if another process had claimed it.
+    const leased_until = on.clock.now() + LEASE_MS
+    await on.write((tx) => turns.update(tx, { id }, { fence: 2, leased_until }))
+    taken.resolve()
+    assert.equal(await tried.promise, 'conflict')
+    await runner.close()
+    assert.equal((await on.round(id)).status, 'pending')
+    on.clock.advance(LEASE_MS + 1)
+    await on.start(async () => ({ result: 'mine' }))
+    assert.deepEqual((await on.ended(id)).said, ['mine'])
+  })
+
+  test('an exhausted budget refuses the turn with a notice', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    await on.write((tx) => groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: 1 }))
+    const models = [{ model: 'm', input_tokens: 0, output_tokens: 0, cost_cents: 2 }]
+    await on.start(async () => ({ result: 'ok', models }))
+    assert.equal((await on.ended(await on.ask('first'))).status, 'success')
+    const { status, error, state } = await on.ended(await on.ask('second'))
+    assert.deepEqual([status, state], ['failed', 'refused'])
+    assert.match(error ?? '', /budget is spent \(2 of 1 cents\)/)
+  })
+
+  test('the costs of a failed attempt are recorded', async (t) => {
+    const on = await open(t, engine)
+    const models = [{ model: 'm', input_tokens: 0, output_tokens: 0, cost_cents: 3 }]
+    await on.start(async ({ turn }) => {
+      if (turn.attempts === 1) throw new RunFault('again', 'it broke', models)
+      return { result: 'ok', models }
+    })
+    const id = await on.ask()
+    await on.passing(id)
+    const costs = await on.read((tx) => costLog.list(tx))
+    assert.deepEqual(
+      costs.map(({ cost_cents, folder }) => [cost_cents, folder]),
+      [
+        [3, 'main'],
+        [3, 'main'],
+      ],
+    )
+  })
+
+  test('two runners on one store run each turn once, and never two of one conversation', async (t) => {
+    const store = await freshStore(t, engine)
+    const on = await testHost(t, engine, store)
+    const also = await testHost(t, engine, store)
+    also.host.random.bytes(777)
+    const [one, other] = [await open(t, engine, on), await open(t, engine, also)]
+    const runs: string[] = []
+    const inside = new Set<string>()
+    const run = async ({ turn, text }: Run): Promise<AgentRunResult> => {
+      const place = `${turn.folder} ${turn.topic}`
+      assert.ok(!inside.has(place), 'two at once')
+      inside.add(place)
+      runs.push(...text.split('\n'))
+      await new Promise(setImmediate)
+      inside.delete(place)
+      return { result: 'x' }
+    }
+    await Promise.all([one.start(run), other.start(run)])
+    const ids = await Promise.all(
+      Array.from({ length: 10 }, (_, at) => (at % 2 ? one : other).ask(`${at}`, { folder: `f${at % 3}` })),
+    )
+    for (const id of ids) assert.equal((await one.ended(id)).status, 'success')
+    assert.deepEqual([...runs].sort(), ids.map((_, at) => `${at}`).sort())
+  })
+})
+
+onEveryEngine('a folder whose turns have failed three times in a row', (engine) => {
+  async function broken(t: TestContext) {
+    const on = await open(t, engine)
+    await on.groups('main', 'team', 'team/sub')
+    const agent = { fault: 'no such key' as string | undefined, settings: 'one', runs: 0 }
+    await on.start(
+      async ({ turn }) => {
+        if (turn.folder === 'team/sub') agent.runs++
+        if (agent.fault !== undefined && turn.folder === 'team/sub') throw new RunFault('terminal', agent.fault)
+        return { result: 'well' }
+      },
+      async () => agent.settings,
+    )
+    const ask = (folder = 'team/sub') => on.ask('hello', { folder })
+    for (let count = 0; count < 3; count++) assert.equal((await on.ended(await ask())).status, 'failed')
+    assert.equal(agent.runs, 3)
+    return { ...on, agent, ask, waiting: await ask() }
+  }
+  /** Waits until another folder is answered, after two checks of this one. */
+  async function mustWait(on: Awaited<ReturnType<typeof broken>>, id: string): Promise<void> {
+    for (let count = 0; count < 2; count++) assert.equal((await on.ended(await on.ask('main'))).status, 'success')
+    assert.equal((await on.state(id)).state, 'waiting')
+  }
+  const secret = (owner: string, key: string) => ({
+    scope_kind: 'folder' as const,
+    owner,
+    key,
+    value: Buffer.from('sealed bytes'),
+    created_at: '2026-01-01T00:00:00.000Z',
+  })
+
+  test('is paused for a minute; its messages are answered after that', async (t) => {
+    const on = await broken(t)
+    const later = await on.ask()
+    on.clock.advance(59_999)
+    await mustWait(on, on.waiting)
+    on.agent.fault = undefined
+    on.clock.advance(1)
+    on.host.signals.emit()
+    for (const id of [on.waiting, later]) assert.deepEqual((await on.ended(id)).said, ['well'])
+    assert.equal(on.agent.runs, 4)
+  })
+
+  test('is paused again when the next turn fails, and not for longer when the clock is set back', async (t) => {
+    const on = await broken(t)
+    on.clock.advance(60_000)
+    on.host.signals.emit()
+    assert.equal((await on.ended(on.waiting)).status, 'failed')
+    const next = await on.ask()
+    await mustWait(on, next)
+    on.agent.fault = undefined
+    on.clock.advance(-600_000)
+    on.host.signals.emit()
+    assert.deepEqual((await on.ended(next)).said, ['well'])
+  })
+
+  const MENDS: Record<string, (on: Awaited<ReturnType<typeof broken>>) => Promise<unknown>> = {
+    'its config': (on) => on.write((tx) => groups.update(tx, { folder: 'team/sub' }, { config: '{"model":"x"}' })),
+    'a secret of the folder above': (on) => on.write((tx) => secrets.insert(tx, secret('team', 'OPENAI_API_KEY'))),
+    'the settings of the instance': async (on) => {
+      on.agent.settings = 'two'
+    },
+  }
+  for (const [what, mend] of Object.entries(MENDS))
+    test(`is retried soon when ${what} changed`, async (t) => {
+      const on = await broken(t)
+      on.agent.fault = undefined
+      await mend(on)
+      assert.deepEqual((await on.ended(on.waiting)).said, ['well'])
+    })
+
+  test('stays paused when another folder changed, and fails three more times with a changed config', async (t) => {
+    const on = await broken(t)
+    await on.write((tx) => secrets.insert(tx, secret('main', 'OPENAI_API_KEY')))
+    await on.write((tx) => groups.update(tx, { folder: 'team' }, { config: '{"model":"x"}' }))
+    await mustWait(on, on.waiting)
+    await on.write((tx) => groups.update(tx, { folder: 'team/sub' }, { config: '{"model":"x"}' }))
+    assert.equal((await on.ended(on.waiting)).status, 'failed')
+    for (let count = 0; count < 2; count++) assert.equal((await on.ended(await on.ask())).status, 'failed')
+    assert.equal(on.agent.runs, 6)
+    await mustWait(on, await on.ask())
+  })
+})

@@ -1,0 +1,418 @@
+// Claims waiting turns, runs them with a runtime, and records how each ends. See docs/decisions.md#final-state-of-every-message.
+import { setTimeout as pause } from 'node:timers/promises'
+import { isLinkChat } from '../../core/delivery/channel.ts'
+import { filterOutput } from '../../core/delivery/output-filter.ts'
+import { readConfigFingerprint } from '../../core/groups/config-fingerprint.ts'
+import { lockTurnOrder } from '../../core/messages/messages.ts'
+import { conversations, folderTurns, resetSessions } from '../../core/turns/conversations.ts'
+import { costLog } from '../../core/turns/costs.ts'
+import { type WriteContext, writeContextOf } from '../../core/turns/rounds.ts'
+import {
+  ATTEMPTS_MAX,
+  type ClaimedTurn,
+  type ClaimOptions,
+  checkClaimable,
+  claimTurn,
+  DEATHS_MAX,
+  foldersWithOpenBreaker,
+  type WorkspaceAvailability,
+} from '../../core/turns/turn-claim.ts'
+import { FAILURE_MESSAGES, sentenceOf, type TurnFailure } from '../../core/turns/turn-failures.ts'
+import {
+  endTurn,
+  type ModelCost,
+  releaseTurn,
+  renewTurn,
+  resetFailures,
+  retryTurn,
+  runningTurns,
+  submitTurn,
+  type Turn,
+  type TurnEnd,
+  turns,
+} from '../../core/turns/turns.ts'
+import { timestamp } from '../../lib/clock.ts'
+import type { Log } from '../../lib/log/log.ts'
+import { redact } from '../../lib/log/redact.ts'
+import { Refusal, TransientRefusal } from '../../lib/refusal.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { type AgentRunResult, type Job, RunFault, type Runtime } from '../../runtimes/runtime.ts'
+import type { Tx } from '../../store/engine.ts'
+import { StoreWatcher } from '../process/store-watcher.ts'
+
+const LEASE_MS = 30_000
+/** Delay before the first retry of a turn; it doubles. */
+const RETRY_MS = 2000
+/** How long aborted turns may take when the daemon stops. */
+const STOP_MS = 4000
+/** Delay of a turn that cannot run yet; such a retry does not count as an attempt. */
+const POSTPONE_MS = 2000
+
+const WRITE_RETRY_MS = 100
+const WRITE_RETRY_MAX_MS = 2000
+/** Interval of checks whether a folder with an open breaker has a new configuration. */
+const BREAKER_CHECK_MS = 1000
+
+/** A claimed turn, ready to run. */
+export interface PreparedTurn {
+  readonly runtime: Runtime
+  readonly job: Omit<Job, 'signal'>
+  /** Fingerprint of the configuration that the run starts with. */
+  readonly configMark?: string | undefined
+  /** Whether a tool call of the run failed because the store was unavailable. */
+  hadOutage?(): boolean
+  close(): Promise<void>
+}
+
+export interface TurnRunnerOptions {
+  readonly host: InstanceHost
+  readonly log: Log
+  prepare(claimed: ClaimedTurn): Promise<PreparedTurn>
+  /** Fingerprint of the current settings of the instance; undefined where they cannot change. */
+  settingsMark?(): Promise<string>
+  /** Lease of a turn, renewed every third of this time. */
+  readonly leaseMs?: number
+  /** Undefined where every workspace is in this data directory. */
+  readonly workspaces?: WorkspaceAvailability
+}
+
+type AbortReason = 'lost' | 'stopped' | 'closing'
+
+export class TurnRunner {
+  readonly #options: TurnRunnerOptions
+  readonly #writeContext: WriteContext
+  readonly #leaseMs: number
+  readonly #running = new Map<string, { done: Promise<void>; abort: AbortController }>()
+  readonly #watcher: StoreWatcher
+  readonly #unsubscribe: () => void
+  /** A commit that routes messages is under way: claim without checking for waiting turns first. */
+  #isExpecting = false
+  #breakersCheckedAt = Number.NEGATIVE_INFINITY
+
+  constructor(options: TurnRunnerOptions) {
+    this.#options = options
+    const { host } = options
+    this.#writeContext = writeContextOf(host)
+    this.#leaseMs = options.leaseMs ?? LEASE_MS
+    this.#watcher = new StoreWatcher({ host, work: 'turns', check: () => this.#claimTurns() })
+    this.#unsubscribe = host.preCommitSignals.on((_keys, work) => {
+      if (!work.includes('turns')) return
+      this.#isExpecting = true
+      this.#watcher.checkSoon()
+    })
+  }
+
+  /** Aborts running turns; the next process runs them again. */
+  async close(): Promise<void> {
+    this.#unsubscribe()
+    const closed = this.#watcher.close()
+    for (const { abort } of this.#running.values()) abort.abort('closing' satisfies AbortReason)
+    await closed
+    // The last check may have started more.
+    for (const { abort } of this.#running.values()) abort.abort('closing' satisfies AbortReason)
+    const all = Promise.all([...this.#running.values()].map(({ done }) => done))
+    await Promise.race([all, pause(STOP_MS, undefined, { ref: false })])
+  }
+
+  async #claimTurns(): Promise<void> {
+    const { host } = this.#options
+    let isExpected = this.#isExpecting
+    this.#isExpecting = false
+    if (this.#running.size > 0) await this.#abortStopped()
+    for (; !this.#watcher.isClosed && this.#running.size < host.rules.turnsMax; isExpected = false) {
+      if (!isExpected && !(await this.#hasClaimable())) return
+      const isClaimed = await host.engine.transaction((tx) => this.#claim(tx))
+      if (!isClaimed) return
+      // The signal after the commit triggers the next claim.
+      if (isExpected) return
+    }
+  }
+
+  /** Claims a turn and starts it with the commit; its preparation reads the store after the sync to disk. */
+  async #claim(tx: Tx): Promise<boolean> {
+    const { host } = this.#options
+    await lockTurnOrder(tx, this.#writeContext.dialect)
+    // Otherwise it would claim the turns that `close` has just released.
+    if (this.#watcher.isClosed) return false
+    const claimed = await claimTurn(tx, host.rules, this.#lease())
+    if (claimed) tx.onCommit(() => this.#start(claimed))
+    return claimed !== undefined
+  }
+
+  #lease(): ClaimOptions {
+    const { host, workspaces } = this.#options
+    const active = [...this.#running].filter(([, { abort }]) => !abort.signal.aborted).map(([id]) => id)
+    const lease = { now: host.clock.now(), leaseMs: this.#leaseMs, ownTurnIds: new Set(active) }
+    return workspaces ? { ...lease, workspaces } : lease
+  }
+
+  async #hasClaimable(): Promise<boolean> {
+    const { engine } = this.#options.host
+    const { hasClaimable, hasOpenBreaker } = await engine.read((tx) => checkClaimable(tx, this.#lease()))
+    return hasClaimable || (hasOpenBreaker && (await this.#resetBreakers()))
+  }
+
+  /** Closes the breakers of folders whose configuration has changed since their turns failed; true if there were any. */
+  async #resetBreakers(): Promise<boolean> {
+    if (performance.now() - this.#breakersCheckedAt < BREAKER_CHECK_MS) return false
+    this.#breakersCheckedAt = performance.now()
+    const { engine, clock } = this.#options.host
+    let hasReset = false
+    for (const folder of await engine.read((tx) => foldersWithOpenBreaker(tx, clock.now())))
+      if (await this.#resetBreaker(folder)) hasReset = true
+    return hasReset
+  }
+
+  async #abortStopped(): Promise<void> {
+    const stopping = await this.#options.host.engine.read((tx) => runningTurns(tx, { is_stopping: true }))
+    for (const { id } of stopping) this.#running.get(id)?.abort.abort('stopped' satisfies AbortReason)
+  }
+
+  #start(claimed: ClaimedTurn): void {
+    const abort = new AbortController()
+    const { id } = claimed.turn
+    // Another process had claimed the turn meanwhile, and the earlier run in this process has not ended yet.
+    this.#running.get(id)?.abort.abort('lost' satisfies AbortReason)
+    const done = this.#run(claimed, abort)
+      .catch((error) => this.#options.host.onBackgroundError?.(error))
+      .finally(() => {
+        if (this.#running.get(id)?.abort === abort) this.#running.delete(id)
+        this.#watcher.checkSoon()
+      })
+    this.#running.set(id, { done, abort })
+  }
+
+  async #run(claimed: ClaimedTurn, abort: AbortController): Promise<void> {
+    const { turn, refusal } = claimed
+    if (refusal !== undefined)
+      return this.#end(turn, {
+        outcome: 'refused',
+        reason: refusal,
+        publicReason: refusal,
+        notice: sentenceOf(refusal),
+      })
+    if ((turn.deaths ?? 0) > DEATHS_MAX)
+      return this.#end(turn, failed(`svc ended ${DEATHS_MAX} times while this turn was running`))
+    // An earlier attempt submitted its result before it was aborted.
+    if (turn.submitted !== undefined)
+      return this.#end(turn, await this.#options.host.engine.read((tx) => submittedEnd(tx, turn.id)))
+    const renewal = setInterval(() => void this.#renew(turn, abort), this.#leaseMs / 3).unref()
+    const typing = this.#showTyping(turn)
+    let configMark: string | undefined
+    let end: TurnEnd | undefined
+    try {
+      const prepared = await this.#options.prepare(claimed)
+      configMark = prepared.configMark
+      await this.#submit(turn, await this.#runAgent(prepared, abort.signal), configMark)
+    } catch (error) {
+      end = await this.#handleFailure(turn, error, abort.signal)
+    } finally {
+      clearInterval(renewal)
+      typing.stop()
+    }
+    if (end) await this.#end(turn, { ...end, configMark })
+  }
+
+  async #configMark(folder: string): Promise<string> {
+    const settingsMark = (await this.#options.settingsMark?.()) ?? ''
+    return this.#options.host.engine.read((tx) => readConfigFingerprint(tx, folder, settingsMark))
+  }
+
+  async #resetBreaker(folder: string): Promise<boolean> {
+    const { engine } = this.#options.host
+    const [mark, row] = [await this.#configMark(folder), await engine.read((tx) => folderTurns.find(tx, { folder }))]
+    if (row?.config_mark === undefined || row.config_mark === mark) return false
+    await engine.transaction((tx) => resetFailures(tx, folder))
+    return true
+  }
+
+  async #runAgent(prepared: PreparedTurn, signal: AbortSignal): Promise<AgentRunResult> {
+    try {
+      return await prepared.runtime.run({ ...prepared.job, signal })
+    } catch (error) {
+      // An agent that fails because its tools were unavailable is retried without counting the attempt.
+      const isOutage = error instanceof RunFault && error.kind === 'again' && prepared.hadOutage?.()
+      throw isOutage ? new RunFault('unavailable', error.message, error.models) : error
+    } finally {
+      await prepared.close()
+    }
+  }
+
+  /** Records the result of a run and ends its turn in one commit. */
+  async #submit(
+    turn: Turn,
+    { result = '', sessionId, models }: AgentRunResult,
+    configMark: string | undefined,
+  ): Promise<void> {
+    const { rules } = this.#options.host
+    const { id, fence, folder } = turn
+    const { text, statuses } = filterOutput(result)
+    const submission = { turn_id: id, fence, session_id: sessionId, status: 'success' as const, result: text, models }
+    const silence = statuses.length > 0 ? 'the agent only reported its status' : undefined
+    const end = await this.#write(async (tx) => {
+      const submitted = await submitTurn(tx, this.#writeContext, rules, folder, submission)
+      const end = { ...(await submittedEnd(tx, id, silence)), configMark }
+      const ended = await endTurn(tx, this.#writeContext, rules, turn, end)
+      if (ended) this.#announce(tx, turn, [...submitted, ...ended])
+      return ended && end
+    })
+    if (end) this.#logEnd(turn, end)
+  }
+
+  /** The end of a turn whose run failed; undefined where it continues elsewhere or later. */
+  async #handleFailure(turn: Turn, error: unknown, signal: AbortSignal): Promise<TurnEnd | undefined> {
+    const { host, log } = this.#options
+    const abortReason: AbortReason | undefined = signal.aborted ? signal.reason : undefined
+    if (abortReason === 'lost') return undefined
+    if (abortReason === 'closing') {
+      await this.#write((tx) => releaseTurn(tx, turn))
+      return undefined
+    }
+    if (abortReason === 'stopped')
+      return { outcome: 'failed', reason: 'it was stopped', publicReason: FAILURE_MESSAGES.stopped }
+    const fault = error instanceof RunFault ? error : undefined
+    const isExpected = fault !== undefined || error instanceof Refusal
+    if (!isExpected) log.error({ turn: turn.id, err: error }, 'internal error')
+    const cause = error instanceof Error ? error.message : String(error)
+    const reason = redact(isExpected ? cause : `internal error: ${cause}`)
+    if (fault) await this.#recordCosts(turn, fault.models)
+    if (fault?.kind === 'session') return this.#restartSession(turn, reason)
+    const { workspaces } = this.#options
+    const isWorkspaceMissing = workspaces !== undefined && !workspaces.has(turn.folder)
+    if (fault?.kind === 'unavailable' || error instanceof TransientRefusal || isWorkspaceMissing)
+      return this.#postpone(turn, reason)
+    if (fault?.kind === 'terminal' || turn.attempts >= ATTEMPTS_MAX) return failed(reason, fault?.failure)
+    const at = host.clock.now() + RETRY_MS * 2 ** (turn.attempts - 1)
+    log.warn({ turn: turn.id, folder: turn.folder, attempt: turn.attempts, reason }, 'turn failed, it is retried')
+    await this.#write((tx) => retryTurn(tx, turn, at, reason))
+    return undefined
+  }
+
+  /** Records the costs of a failed attempt. */
+  async #recordCosts({ id, fence, folder, jid, user_sub }: Turn, models: readonly ModelCost[]): Promise<void> {
+    if (models.length === 0) return
+    const recorded_at = timestamp(this.#options.host.clock.now())
+    await this.#write(async (tx) => {
+      for (const { model, ...cost } of models)
+        await costLog.insertIfMissing(tx, {
+          folder,
+          // The plain turn id is used by the attempt that succeeds.
+          turn_id: `${id}#${fence}`,
+          model,
+          user_sub,
+          chat_jid: jid,
+          ...cost,
+          recorded_at,
+        })
+    })
+  }
+
+  /** The session cannot be resumed: retries with a new one and a note about it. */
+  async #restartSession(turn: Turn, reason: string): Promise<TurnEnd | undefined> {
+    const { host } = this.#options
+    const { folder, topic } = turn
+    await this.#write(async (tx) => {
+      await resetSessions(tx, folder, topic, timestamp(host.clock.now()))
+      const note = 'The previous session could not be resumed; this is a new one.'
+      await conversations.update(tx, { folder, topic }, { note })
+      await retryTurn(tx, turn, host.clock.now(), reason)
+    })
+    return undefined
+  }
+
+  /** Not a failure of the agent: retries later without counting the attempt. */
+  async #postpone(turn: Turn, reason: string): Promise<TurnEnd | undefined> {
+    const { host, log } = this.#options
+    log.warn({ turn: turn.id, folder: turn.folder, reason }, 'turn cannot run yet')
+    const at = host.clock.now() + POSTPONE_MS
+    await this.#write(async (tx) => {
+      await turns.update(tx, { id: turn.id, fence: turn.fence, state: 'running' }, { attempts: turn.attempts - 1 })
+      await retryTurn(tx, turn, at, reason)
+    })
+    return undefined
+  }
+
+  async #renew(turn: Turn, abort: AbortController): Promise<void> {
+    const { host } = this.#options
+    try {
+      const until = host.clock.now() + this.#leaseMs
+      const renewed = await host.engine.transaction((tx) => renewTurn(tx, turn, until))
+      if (!renewed) abort.abort('lost' satisfies AbortReason)
+      else if (renewed.is_stopping) abort.abort('stopped' satisfies AbortReason)
+    } catch (error) {
+      // The lease has not expired yet, and the next renewal may succeed.
+      if (!(error instanceof Refusal)) host.onBackgroundError?.(error)
+    }
+  }
+
+  /** Shows a typing indicator in the chat until `stop`. */
+  #showTyping({ jid, is_timed }: Turn): { stop(): void } {
+    const { host } = this.#options
+    if (isLinkChat(jid) || !jid.includes(':') || is_timed) return { stop: () => {} }
+    const show = async (on: boolean): Promise<void> => {
+      try {
+        const channel = await host.channels.resolve(jid)
+        await channel?.actions.typing?.({ jid, on })
+      } catch {
+        // A lost indicator does not matter.
+      }
+    }
+    const shown = show(true)
+    // In order, however long the first takes.
+    return { stop: () => void shown.then(() => show(false)) }
+  }
+
+  /**
+   * Retries while the store is unavailable, for as long as the lease lasts. Everything written here is fenced by the turn, so
+   * that a commit whose outcome is unknown may be repeated.
+   */
+  async #write<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    const start = performance.now()
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#options.host.engine.transaction(work)
+      } catch (error) {
+        const timeoutMs = this.#watcher.isClosed ? STOP_MS : this.#leaseMs
+        if (!(error instanceof TransientRefusal) || performance.now() - start > timeoutMs) throw error
+        await pause(Math.min(WRITE_RETRY_MS * attempt, WRITE_RETRY_MAX_MS))
+      }
+    }
+  }
+
+  async #end(turn: Turn, partial: TurnEnd): Promise<void> {
+    const { host } = this.#options
+    const configMark =
+      partial.configMark ?? (partial.outcome === 'failed' ? await this.#configMark(turn.folder) : undefined)
+    const end = { ...partial, configMark }
+    const isEnded = await this.#write(async (tx) => {
+      const keys = await endTurn(tx, this.#writeContext, host.rules, turn, end)
+      if (keys) this.#announce(tx, turn, keys)
+      return keys !== undefined
+    })
+    if (isEnded) this.#logEnd(turn, end)
+  }
+
+  /** This process claims the next turn anyway, and in a link's chat a notice needs no delivery. */
+  #announce(tx: Tx, { jid }: Turn, keys: readonly string[]): void {
+    const { signals } = this.#options.host
+    tx.onCommit(() => signals.emit(keys, isLinkChat(jid) ? [] : ['outbox']))
+  }
+
+  #logEnd({ id, folder, attempts }: Turn, end: TurnEnd): void {
+    const { host, log } = this.#options
+    host.lastSocketUse.delete(id)
+    log.info({ turn: id, folder, outcome: end.outcome, attempts, ...(end.reason ? { reason: end.reason } : {}) })
+  }
+}
+
+/** The end of a turn whose run has submitted a result. */
+async function submittedEnd(tx: Tx, id: string, silence = 'the agent sent no reply'): Promise<TurnEnd> {
+  const turn = await turns.find(tx, { id })
+  if (turn?.submitted === 'error') return failed(turn.submitted_error ?? 'the agent reported a failure')
+  return (turn?.replies ?? 0) > 0 ? { outcome: 'answered' } : { outcome: 'silent', reason: silence }
+}
+
+function failed(reason: string, failure: TurnFailure = 'failed'): TurnEnd {
+  const publicReason = FAILURE_MESSAGES[failure]
+  return { outcome: 'failed', reason: redact(reason), publicReason, notice: sentenceOf(publicReason) }
+}

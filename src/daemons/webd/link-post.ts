@@ -1,0 +1,290 @@
+// A POST at a link: checked, read, appended, and only then acknowledged. `hook-fast-path.ts` handles simple hook posts with
+// the same checks. See docs/decisions.md#token-check-and-append.
+import { hash } from 'node:crypto'
+import { principalOf } from '../../core/access/caller.ts'
+import { isTokenProof, tokenHashFromUrl } from '../../core/links/link-token.ts'
+import type { StorageQuotas } from '../../core/links/storage-use.ts'
+import { signatureFault } from '../../core/links/webhook-signatures.ts'
+import { type AppendResult, knownKey, type LinkPost, type LinkPostKey } from '../../core/messages/link-inbound.ts'
+import { decodeContent } from '../../core/messages/messages.ts'
+import { timestamp, uuidv7 } from '../../lib/clock.ts'
+import { prefersHtml } from '../../lib/http/http.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import type { Lane } from '../../store/lanes/lane.ts'
+import { authenticate } from '../http/request-middleware.ts'
+import { type MessageInput, rawMessage, readChatBody } from './chat-body.ts'
+import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
+import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
+import { type BodyBudget, mustBeWithinLimit, readBody } from './request-body.ts'
+
+export interface LinkPostContext {
+  readonly host: InstanceHost
+  readonly links: LinkCache
+  readonly lane: Lane<LinkPost, AppendResult>
+  readonly quotas: StorageQuotas
+  readonly budget: BodyBudget
+  readonly bodyMax: number
+}
+
+export class RateLimitRefusal extends Refusal {
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor({ isHook, bucket: { rate } }: CachedLink, waitMs: number) {
+    const seconds = Math.max(1, Math.ceil(waitMs / 1000))
+    super('rate_limited', 'too many messages through this link', `try again in ${seconds} s`)
+    const policy = isHook ? 'hook' : 'web'
+    this.headers = {
+      'Retry-After': String(seconds),
+      'RateLimit-Policy': `"${policy}";q=${rate.count};w=${rate.windowMs / 1000}`,
+      RateLimit: `"${policy}";r=0;t=${seconds}`,
+    }
+  }
+}
+
+/** One shared instance: capturing a stack for each guessed token would be wasted time. */
+export const NO_LINK = new LinkRefusal(
+  'This link does not work',
+  'there is no such link, or it was revoked',
+  'ask for a new one where you got it',
+)
+
+export const NO_LINK_RESPONSE = prebuiltResponse(NO_LINK)
+
+class SignatureRefusal extends LinkRefusal {}
+
+/** The hash of the token in the URL; refuses a malformed one. */
+export function mustBeLink({ keyring }: InstanceHost, request: LinkRequest): Uint8Array {
+  request.tokenHash = tokenHashFromUrl(request.path.token, keyring)
+  if (!request.tokenHash) throw NO_LINK
+  return request.tokenHash
+}
+
+/** Handles a POST to a hook URL or a chat URL. They differ in how the body is read and in the response. */
+export async function postToLink(context: LinkPostContext, request: LinkRequest): Promise<void> {
+  const link = await findLink(context, request)
+  if (!link) return request.sendPrebuilt(NO_LINK_RESPONSE)
+  const { kind, token, rest } = request.path
+  const header = request.header('content-type')
+  let reservedBytes = 0
+  try {
+    const body = await readAdmittedBody(context, request, link)
+    reservedBytes = body.byteLength
+    const message = kind === 'hook' ? rawMessage(body, header) : readChatBody(body, header, link.isHook)
+    const { id, created_at } = await append(context, request, link, { message, body, hasRound: kind === 'chat' })
+    context.links.countAccepted(link)
+    if (kind === 'hook') return request.acknowledge()
+    if (prefersHtml(request.header('accept')))
+      return request.sendEmpty(303, { Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
+    const content = decodeContent(message.content)
+    request.sendJson(200, { user: { id, content, created_at }, turn_id: id, status: 'pending' })
+  } catch (error) {
+    throw await countRefusal(context, link, error)
+  } finally {
+    context.budget.release(reservedBytes)
+  }
+}
+
+/** A cached link is not looked up: the append checks that it still exists. */
+function findLink(
+  { host, links }: LinkPostContext,
+  request: LinkRequest,
+): CachedLink | Promise<CachedLink | undefined> | undefined {
+  request.tokenHash = tokenHashFromUrl(request.path.token, host.keyring)
+  if (!request.tokenHash) return undefined
+  const key = latin1(request.tokenHash)
+  return links.cached(key) ?? links.find(key)
+}
+
+/** Runs the checks that come before the append and reads the body. */
+async function readAdmittedBody(
+  { host, budget, bodyMax }: LinkPostContext,
+  request: LinkRequest,
+  link: CachedLink,
+): Promise<Uint8Array> {
+  mustBeWithinLimit(request.incoming, bodyMax)
+  // A repeat is answered whatever the rate, and only the body can tell that it is one.
+  if (!hasKey(request, link)) mustBeInRate(link, host.clock.now())
+  const body = await readBody(request, bodyMax, budget)
+  if (!link.verify) return body
+  const { scheme, secret } = link.verify
+  const fault = signatureFault(scheme, secret, (name) => request.header(name), body, host.clock.now())
+  if (fault === undefined) return body
+  budget.release(body.byteLength)
+  throw new SignatureRefusal('Not signed as this link requires', fault)
+}
+
+/**
+ * Counts a refused post and returns the error to report: a post that was refused before the append has not checked that the
+ * link still exists. A revoked link has no counters.
+ */
+export async function countRefusal({ links }: LinkPostContext, link: CachedLink, error: unknown): Promise<unknown> {
+  if (error === NO_LINK) links.evict(link.key)
+  if (!(error instanceof Refusal) || error === NO_LINK) return error
+  const exists = error.code === 'unavailable' || (await links.find(link.key)) !== undefined
+  if (!exists) return NO_LINK
+  links.countRefused(link, error instanceof SignatureRefusal ? 'signature' : error.code)
+  return error
+}
+
+/** Appends a message from a tool call at a link: the same rate as a post, but without a key or a signature. */
+export async function postMessage(
+  context: LinkPostContext,
+  request: LinkRequest,
+  link: CachedLink,
+  message: MessageInput,
+): Promise<AppendedMessage> {
+  const { host, links } = context
+  try {
+    if (link.verify) refuse('forbidden', 'this link accepts only signed posts')
+    const id = uuidv7(host.clock, host.random)
+    const appended = await append(context, request, link, { message, id, hasRound: true })
+    links.countAccepted(link)
+    return appended
+  } catch (error) {
+    throw await countRefusal(context, link, error)
+  }
+}
+
+/** Charges a message to the rate and the storage of its link, or refuses it. */
+export function chargeLink(link: CachedLink, contentBytes: number, now: number): void {
+  mustBeInRate(link, now)
+  link.storage.reserve(contentBytes)
+  link.bucket.take(now)
+}
+
+export function refundLink(link: CachedLink, contentBytes: number): void {
+  link.bucket.refund()
+  link.storage.release(contentBytes)
+}
+
+/** A message as the hook URL stores it: no sender but the source of the link, no round, no key. */
+export function createHookPost(link: CachedLink, id: string, message: MessageInput, now: number): LinkPost {
+  return {
+    id,
+    link: link.key,
+    old_target: link.legacyTarget,
+    sender: link.source ?? '',
+    topic: message.topic,
+    content: message.content,
+    content_type: message.content_type,
+    created_at: timestamp(now),
+    hasRound: false,
+    reach: null,
+    event: null,
+    key: undefined,
+  }
+}
+
+type AppendedMessage = Pick<LinkPost, 'id' | 'created_at'>
+
+interface AppendOptions {
+  readonly message: MessageInput
+  readonly hasRound: boolean
+  /** The raw body, which the idempotency key is compared by. */
+  readonly body?: Uint8Array
+  /** Set where one request may append several messages. */
+  readonly id?: string
+}
+
+async function append(
+  { host, lane }: LinkPostContext,
+  request: LinkRequest,
+  link: CachedLink,
+  { message, hasRound, body, id = request.id }: AppendOptions,
+): Promise<AppendedMessage> {
+  const sender = link.source ?? (await senderOf(host, request, link))
+  const now = host.clock.now()
+  const post: LinkPost = {
+    ...createHookPost(link, id, message, now),
+    sender,
+    hasRound,
+    // Only the operator can make a proof; the proof of a webhook is passed on to the system that reports.
+    reach: isTokenProof(request.path.token) && !link.isHook ? 'all' : null,
+    event: body ? eventOf(request, link) : null,
+    key: body && keyOfPost(request, link, body),
+  }
+  const { byteLength } = post.content
+  try {
+    chargeLink(link, byteLength, now)
+  } catch (error) {
+    // A repeat of a stored message is answered even when the link is over its limits.
+    const repeated = await findRepeated(host, post)
+    if (!repeated) throw error
+    return repeated
+  }
+  let result: AppendResult | undefined
+  try {
+    result = await lane.push(post)
+  } finally {
+    if (result !== 'appended') refundLink(link, byteLength)
+  }
+  if (result === 'appended') return post
+  if (typeof result === 'object') return result.repeated
+  if (result === 'differs')
+    refuse('unprocessable', 'this Idempotency-Key was used with another body', 'use a new key for a new message')
+  throw NO_LINK
+}
+
+function mustBeInRate(link: CachedLink, now: number): void {
+  const waitMs = link.bucket.waitMs(now)
+  if (waitMs > 0) throw new RateLimitRefusal(link, waitMs)
+}
+
+async function findRepeated({ engine }: InstanceHost, post: LinkPost): Promise<AppendedMessage | undefined> {
+  if (!post.key) return undefined
+  const key = await engine.read((tx) => knownKey(tx, post))
+  if (!key || !Buffer.from(key.digest).equals(post.key.digest)) return undefined
+  return { id: key.message_id, created_at: key.created_at }
+}
+
+/** The signed-in person, or a pseudonym of link and address. See docs/decisions.md#sender-of-a-link. */
+export async function senderOf(host: InstanceHost, request: LinkRequest, link: CachedLink): Promise<string> {
+  const { caller } = await authenticate(host, request.incoming.headers.authorization)
+  if (caller?.kind === 'person') {
+    request.caller = principalOf(caller)
+    return caller.sub
+  }
+  return `anon:${hash('sha256', `${link.key}\n${request.client ?? ''}`, 'hex').slice(0, 12)}`
+}
+
+const KEY = /^[\x21-\x7e]{1,255}$/
+
+function hasKey(request: LinkRequest, link: CachedLink): boolean {
+  return request.incoming.headers['idempotency-key'] !== undefined || deliveryOf(request, link).id !== undefined
+}
+
+/** The sender's delivery id, which a redelivery repeats. X-GitHub-Delivery counts only where GitHub signs the posts. */
+function deliveryOf({ incoming: { headers } }: LinkRequest, { verify }: CachedLink): { kind: string; id: unknown } {
+  const github = verify?.scheme.kind === 'github' ? headers['x-github-delivery'] : undefined
+  return github === undefined ? { kind: 'webhook', id: headers['webhook-id'] } : { kind: 'github', id: github }
+}
+
+/** GitHub names the event only in a header; the prompt includes it because the body often does not. */
+function eventOf({ incoming: { headers } }: LinkRequest, { verify }: CachedLink): string | null {
+  const event = verify?.scheme.kind === 'github' ? headers['x-github-event'] : undefined
+  return typeof event === 'string' && /^[a-z0-9_.-]{1,64}$/i.test(event) ? event : null
+}
+
+function keyOfPost(request: LinkRequest, link: CachedLink, body: Uint8Array): LinkPostKey | undefined {
+  const { headers, rawHeaders } = request.incoming
+  const { kind } = request.path
+  const key = headers['idempotency-key']
+  if (key !== undefined) {
+    const isTwice = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === 'idempotency-key').length > 1
+    if (isTwice || typeof key !== 'string' || !KEY.test(key))
+      refuse('invalid', 'Idempotency-Key must be one value of 1 to 255 printable characters without spaces')
+    return { text: `key ${key}`, digest: digestOf(kind, body), isStrict: true }
+  }
+  const delivery = deliveryOf(request, link)
+  if (typeof delivery.id !== 'string' || !KEY.test(delivery.id)) return undefined
+  // The digest is part of the key: the same delivery id with another body is another message.
+  const digest = digestOf(kind, body)
+  return { text: `${delivery.kind} ${Buffer.from(digest).toString('hex')} ${delivery.id}`, digest, isStrict: false }
+}
+
+/** Chat posts are hashed twice: the same body and key at the hook URL has another response. */
+function digestOf(kind: string, body: Uint8Array): Uint8Array {
+  const digest = hash('sha256', body, 'buffer')
+  return kind === 'hook' ? digest : hash('sha256', digest, 'buffer')
+}

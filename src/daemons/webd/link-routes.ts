@@ -1,0 +1,261 @@
+// Routes of links: /chat/<token>/… and /hook/<token>.
+import type { IncomingMessage } from 'node:http'
+import { beforeLatest, lastEvents } from '../../core/chats/chat-events.ts'
+import { routeTokens } from '../../core/links/route-tokens.ts'
+import { findRound, type Round } from '../../core/turns/rounds.ts'
+import { createIdGenerator } from '../../lib/clock.ts'
+import { clientAddress, type TrustedProxyCheck } from '../../lib/http/client-address.ts'
+import { prefersHtml } from '../../lib/http/http.ts'
+import { SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import type { Tx } from '../../store/engine.ts'
+import { chatPage } from '../../web/chat/page.ts'
+import type { createWidgetScriptHandler } from '../../web/chat/widget-script.ts'
+import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
+import { readTopic } from './chat-body.ts'
+import { chatFeed, roundFeed } from './event-feeds.ts'
+import { openHookFastPath } from './hook-fast-path.ts'
+import { latin1, linkFolder, type TokenRow } from './link-cache.ts'
+import { parseLinkPath } from './link-path.ts'
+import { type LinkPostContext, mustBeLink, NO_LINK, postToLink, RateLimitRefusal } from './link-post.ts'
+import { LinkRequest, type LogResponse } from './link-request.ts'
+import type { LinkMcp } from './mcp/endpoints.ts'
+import { mustBeOwnPage } from './mcp/origin-check.ts'
+import { pollRound, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
+import type { Streams } from './streams.ts'
+
+export interface LinkRoutesOptions extends LinkPostContext {
+  readonly streams: Streams
+  readonly mcp: LinkMcp
+  readonly logResponse: LogResponse
+  /** Whether to believe X-Forwarded-For of a peer with this address. */
+  readonly isTrustedProxy: TrustedProxyCheck
+  /** Display name of the agents. */
+  readonly name: string
+  readonly widgetScript: ReturnType<typeof createWidgetScriptHandler>
+  /** Called for unexpected errors; the response contains the request id. */
+  readonly onIncident: (error: unknown, request: LinkRequest) => void
+}
+
+const STREAM_HEADERS = {
+  'Content-Type': SSE_CONTENT_TYPE,
+  'Cache-Control': 'no-store',
+  // Keeps nginx from buffering events.
+  'X-Accel-Buffering': 'no',
+}
+const RETRY_MS = 2000
+const LATEST = { initial: 100, max: 200 }
+
+export function openLinkRoutes(context: LinkRoutesOptions): RawHandler {
+  const { host, logResponse } = context
+  const nextId = createIdGenerator(host.clock, host.random)
+  const slowPath: RawHandler = (incoming, response, origin) => {
+    const path = parseLinkPath(incoming.url ?? '')
+    if (!path) return false
+    const client = clientOf(context, incoming, origin)
+    void respond(context, new LinkRequest(incoming, response, { path, client, id: nextId(), logResponse }))
+    return true
+  }
+  const refuse = (request: LinkRequest, error: unknown): void => sendError(context, request, error)
+  const fastPath = openHookFastPath({ ...context, nextId, slowPath, refuse })
+  return (incoming, response, origin) => fastPath(incoming, response, origin) || slowPath(incoming, response, origin)
+}
+
+function clientOf(
+  { isTrustedProxy }: LinkRoutesOptions,
+  { headers }: IncomingMessage,
+  { client, isSocketAddress }: ConnectionOrigin,
+): string | undefined {
+  const forwarded = isSocketAddress ? headers['x-forwarded-for'] : undefined
+  return forwarded === undefined ? client : clientAddress(isTrustedProxy, client, String(forwarded))
+}
+
+async function respond(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
+  try {
+    await dispatch(context, request)
+  } catch (error) {
+    sendError(context, request, error)
+  }
+}
+
+function sendError({ onIncident }: LinkRoutesOptions, request: LinkRequest, error: unknown): void {
+  if (error instanceof RateLimitRefusal) request.refuse(error, { ...error.headers })
+  else if (error instanceof Refusal) request.refuse(error, error.code === 'unavailable' ? { 'Retry-After': '1' } : {})
+  else {
+    onIncident(error, request)
+    request.sendInternalError()
+  }
+}
+
+function dispatch(context: LinkRoutesOptions, request: LinkRequest): Promise<void> | void {
+  const { method } = request.incoming
+  const { kind, rest = '' } = request.path
+  if (method === 'POST' && rest === '') return postToLink(context, request)
+  if (kind === 'chat') return dispatchChat(context, request)
+  if (rest !== '') throw nothingHere()
+  return method === 'OPTIONS' ? request.sendPreflight('POST, OPTIONS') : refuseMethod(context, request, 'POST, OPTIONS')
+}
+
+function nothingHere(): Refusal {
+  return new Refusal('not_found', 'there is nothing at this path')
+}
+
+/** Checks the token first: a bad one gets 401, not 405. */
+async function refuseMethod(context: LinkRoutesOptions, request: LinkRequest, allow: string): Promise<void> {
+  await withLink(context, request, async () => {})
+  request.refuse(new Refusal('not_allowed', `this path takes ${allow}`), { Allow: allow })
+}
+
+/** Looks the link up and reads from the same snapshot. */
+async function withLink<T>(
+  { host }: LinkRoutesOptions,
+  request: LinkRequest,
+  read: (tx: Tx, row: TokenRow) => Promise<T>,
+): Promise<T> {
+  const token_hash = mustBeLink(host, request)
+  return host.engine.read(async (tx) => {
+    const row = await routeTokens.find(tx, { token_hash })
+    if (!row) throw NO_LINK
+    return read(tx, row)
+  })
+}
+
+async function dispatchChat(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
+  const { rest, token, query } = request.path
+  const { allow, handle, isForOwnPages = false } = viewOf(rest ?? '')
+  const { method = '' } = request.incoming
+  if (isForOwnPages) request.allowOrigin(undefined)
+  if (method === 'OPTIONS') {
+    if (isForOwnPages) await mustBeOwnPage(context.host, request)
+    return request.sendPreflight(allow)
+  }
+  if (!allow.split(', ').includes(method)) return refuseMethod(context, request, allow)
+  if (rest === undefined) {
+    // The page's URLs are relative to its trailing slash. A relative Location cannot be turned to another host by a forged
+    // Host header, and a malformed token is never echoed.
+    mustBeLink(context.host, request)
+    return request.sendEmpty(308, { Location: `./${token}/${query === '' ? '' : `?${query}`}` })
+  }
+  return handle(context, request)
+}
+
+interface LinkView {
+  readonly allow: string
+  /** Refuses pages of other sites. */
+  readonly isForOwnPages?: boolean
+  handle(context: LinkRoutesOptions, request: LinkRequest): Promise<void>
+}
+
+const READ = 'GET, HEAD, OPTIONS'
+
+function viewOf(rest: string): LinkView {
+  switch (rest) {
+    case '':
+      return { allow: 'GET, HEAD, POST, OPTIONS', handle: sendWidgetPage }
+    case 'widget.js':
+      return { allow: READ, handle: sendScript }
+    case 'events':
+      return { allow: READ, handle: streamChat }
+    case 'mcp':
+      return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, handle: (context, request) => context.mcp(request) }
+  }
+  const [id = '', view, more] = rest.split('/')
+  if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && view !== 'sse'))
+    return {
+      allow: READ,
+      handle: (context, request) =>
+        withLink(context, request, async () => {
+          throw nothingHere()
+        }),
+    }
+  return {
+    allow: READ,
+    handle: (context, request) =>
+      view === 'sse' ? streamRound(context, request, id) : sendRound(context, request, id),
+  }
+}
+
+async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
+  const folder = await withLink(context, request, async (_, row) => linkFolder(row) ?? '')
+  request.sendPage(chatPage({ name: context.name, folder, hasStream: true }))
+}
+
+async function sendScript(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
+  await withLink(context, request, async () => {})
+  const [acceptEncoding, ifNoneMatch] = [request.header('accept-encoding'), request.header('if-none-match')]
+  const { status, headers, body } = await context.widgetScript({ acceptEncoding, ifNoneMatch })
+  request.sendBytes(status, headers, body)
+}
+
+/** Checks the folder as well: another folder may have taken over the chat of a revoked link. */
+async function mustFindRound(tx: Tx, row: TokenRow, id: string): Promise<Round> {
+  const round = await findRound(tx, id, row.jid)
+  if (round && (round.target_folder === undefined || round.target_folder === (linkFolder(row) ?? ''))) return round
+  return refuse('not_found', 'there is no such round')
+}
+
+async function sendRound(context: LinkRoutesOptions, request: LinkRequest, id: string): Promise<void> {
+  const isPage = prefersHtml(request.header('accept'))
+  const found = await withLink(context, request, async (tx, row) => {
+    const after = readSequence(readUniqueQuery(request.path.query, ['after']).after, 'after') ?? 0
+    const round = await mustFindRound(tx, row, id)
+    return isPage
+      ? { page: await renderRoundPage(tx, round, context.name) }
+      : { round: await pollRound(tx, round, after) }
+  })
+  if (found.page) request.sendPage(found.page)
+  else request.sendJson(200, found.round)
+}
+
+/** The last event that the client has: Last-Event-ID, which browsers send when they reconnect, or the query. */
+function lastSeen(request: LinkRequest, query: { readonly [name: string]: string | undefined }): number | undefined {
+  return readSequence(request.header('last-event-id'), 'Last-Event-Id') ?? readSequence(query.after, 'after')
+}
+
+async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id: string): Promise<void> {
+  const { round, token_hash, after } = await withLink(context, request, async (tx, row) => ({
+    after: lastSeen(request, readUniqueQuery(request.path.query, ['after'])) ?? 0,
+    round: await mustFindRound(tx, row, id),
+    token_hash: row.token_hash,
+  }))
+  // 204 keeps a browser from reconnecting.
+  if (round.status !== 'pending' && after > round.last_seq) return request.sendEmpty(204)
+  await stream(context, request, { feed: roundFeed(id), after: Math.min(after, round.last_seq), token_hash })
+}
+
+async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
+  const { topic, after, ...options } = await withLink(context, request, async (tx, row) => {
+    const { jid, token_hash } = row
+    const query = readUniqueQuery(request.path.query, ['after', 'topic', 'last'])
+    const topic = query.topic === undefined ? undefined : (readTopic(query.topic) ?? '')
+    const limit = Math.min(readSequence(query.last, 'last') ?? LATEST.initial, LATEST.max)
+    const seen = lastSeen(request, query) ?? (await beforeLatest(tx, { jid, topic, limit }))
+    const head = (await lastEvents(tx, [jid])).get(jid) ?? 0
+    return {
+      token_hash,
+      topic,
+      feed: chatFeed(jid),
+      folder: linkFolder(row) ?? '',
+      after: Math.min(seen ?? head, head),
+    }
+  })
+  await stream(context, request, { ...options, after, topic })
+}
+
+interface StreamOptions {
+  readonly feed: ReturnType<typeof roundFeed>
+  readonly after: number
+  readonly token_hash: Uint8Array
+  readonly topic?: string | undefined
+  readonly folder?: string
+}
+
+async function stream({ streams }: LinkRoutesOptions, request: LinkRequest, options: StreamOptions): Promise<void> {
+  const { response, incoming } = request
+  const { feed, after, token_hash, topic, folder } = options
+  const link = { key: latin1(token_hash), hash: token_hash }
+  streams.mustHaveCapacity(link.key)
+  request.startStream(STREAM_HEADERS)
+  if (incoming.method === 'HEAD') return void response.end()
+  await streams.subscribe(feed, { response, after, topic, folder, link, retryMs: RETRY_MS })
+}

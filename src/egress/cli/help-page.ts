@@ -1,0 +1,16 @@
+// The text around the commands on the help page.
+import type { HelpPage } from '../../lib/command-line/help.ts'
+
+export const EGRESS_PAGE: HelpPage = {
+  name: 'egress-proxy',
+  head: `egress-proxy lets each source address reach the hosts on its own list, and nothing else. It decides on the host name alone.
+
+usage: egress-proxy <command> [<argument>…]
+
+A list is host names with commas between: github.com stands for itself and for every name below it. Flags may stand
+anywhere; -- ends them. egress-proxy help <command>, or --help anywhere, explains one command.
+`,
+  tail: `Exit codes: 0 done; 1 refused or failed, and for check denied; 2 wrongly used; run ends with the exit code of its command,
+or with 125 when it could not start it.
+`,
+}

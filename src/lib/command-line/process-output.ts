@@ -1,0 +1,36 @@
+// stdout and stderr of the process as output streams.
+import { errnoCode, refuseDisk } from '../files/atomic-file.ts'
+import { Refusal } from '../refusal.ts'
+import type { OutputStream } from './print.ts'
+
+/** `program` prefixes the message on stderr when stdout cannot be written. */
+export function processOutput(program: string): { readonly stdout: OutputStream; readonly stderr: OutputStream } {
+  return { stdout: outOf(process.stdout, 'stdout', program), stderr: outOf(process.stderr, 'stderr', program) }
+}
+
+function outOf(stream: NodeJS.WriteStream, name: string, program: string): OutputStream {
+  stream.on('error', (error) => failed(error, name, program))
+  return { write: (text) => void stream.write(text), isTerminal: stream.isTTY === true, width: stream.columns }
+}
+
+/** A closed pipe is fine; a full disk is an error. */
+function failed(error: Error, name: string, program: string): void {
+  if (errnoCode(error) === 'EPIPE') return
+  process.exitCode = 1
+  if (name === 'stdout') process.stderr.write(`${program}: ${sentenceOf(error)}\n`)
+}
+
+function sentenceOf(error: Error): string {
+  try {
+    return refuseDisk(error, 'write to', 'stdout')
+  } catch (refusal) {
+    return refusal instanceof Refusal ? refusal.message : error.message
+  }
+}
+
+/** Exits with this code; at once if it is not 0, since after a failure nothing is worth waiting for. */
+export function exitWith(code: number): void {
+  // A failed write has already set its exit code.
+  process.exitCode ||= code
+  if (process.exitCode !== 0) process.exit()
+}

@@ -1,0 +1,167 @@
+// A program of many commands: finds the typed command, runs it and maps the outcome to an exit code.
+
+import { Refusal } from '../refusal.ts'
+import { readArguments } from './argv.ts'
+import { describeCommands, unknownCommand, usageLines } from './help.ts'
+import type { OutputStream } from './print.ts'
+import type { Args, ArgumentValues, CommandDescription } from './usage.ts'
+
+/** Resolves to the exit code if it is not 0. */
+type Ended = Promise<void> | Promise<number>
+
+/** `S` is the context of the program's commands besides their arguments. */
+export interface ProgramCommand<S> extends CommandDescription {
+  run(surroundings: S, args: ArgumentValues): Ended
+}
+
+export interface DeclaredCommand<S, U extends string> extends CommandDescription {
+  readonly usage: U
+  run(surroundings: S, args: Args<U>): Ended
+}
+
+export function declareCommand<S, const U extends string>(declared: DeclaredCommand<S, U>): ProgramCommand<S> {
+  // The argument parser fills in exactly what the usage line names, which is what Args describes.
+  return { ...declared, run: (surroundings, args) => declared.run(surroundings, args as Args<U>) }
+}
+
+/** Commands by first word, loaded on demand. */
+export type ProgramCommands<C extends CommandDescription> = Readonly<Record<string, () => Promise<readonly C[]>>>
+
+export function loadAll<C extends CommandDescription>(commands: ProgramCommands<C>): Promise<(readonly C[])[]> {
+  return Promise.all(Object.values(commands).map((load) => load()))
+}
+
+export interface CommandLineProgram<C extends CommandDescription> {
+  readonly name: string
+  readonly commands: ProgramCommands<C>
+  /** Exit code for a usage error. */
+  readonly misuse: number
+  /** Resolves to the exit code. */
+  run(command: C, args: ArgumentValues): Promise<number>
+}
+
+interface Outs {
+  readonly stdout: OutputStream
+  readonly stderr: OutputStream
+}
+
+/** A call that only the command itself can tell is wrong. */
+export class UsageError extends Refusal {}
+
+export function throwUsageError(message: string, hint?: string): never {
+  throw new UsageError('invalid', message, hint)
+}
+
+/** Turns refusals of `work` into usage errors. */
+export function withUsageErrors<T>(work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    if (error instanceof Refusal) throwUsageError(error.message, error.hint)
+    throw error
+  }
+}
+
+/** Returns the exit code: 0 done, 1 refused, the program's own for a usage error, or what a command returns. */
+export async function runProgram<C extends CommandDescription>(
+  program: CommandLineProgram<C>,
+  argv: readonly string[],
+  outs: Outs,
+): Promise<number> {
+  try {
+    return await dispatch(program, argv, outs)
+  } catch (error) {
+    return report(program, error, outs)
+  }
+}
+
+async function dispatch<C extends CommandDescription>(
+  program: CommandLineProgram<C>,
+  argv: readonly string[],
+  outs: Outs,
+) {
+  const { name, commands } = program
+  // Flags may come anywhere, so the first word that is not a flag names the command; a word after a flag may be its value.
+  const isWord = (token: string | undefined): boolean => token !== undefined && !token.startsWith('-')
+  const at = argv.findIndex(
+    (token, at) => isWord(token) && (at === 0 || isWord(argv[at - 1]) || Object.hasOwn(commands, token)),
+  )
+  const noun = argv[at]
+  if (noun === undefined) {
+    // Cut at the equals sign: the value may be a secret.
+    const [flag] = argv[0]?.split('=') ?? []
+    const fault = flag === undefined ? 'a command is missing' : `unknown flag ${JSON.stringify(flag.slice(0, 40))}`
+    return noCommand(program, fault, outs)
+  }
+  const load = Object.hasOwn(commands, noun) ? commands[noun] : undefined
+  if (!load) return noCommand(program, await unknown(program, noun), outs)
+  const reading = readArguments(await load(), argv.toSpliced(at, 1))
+  switch (reading.kind) {
+    case 'run':
+      return runCommand(program, reading.command, reading.args, outs)
+    case 'help':
+      outs.stdout.write(describeCommands(name, reading.about))
+      return 0
+    case 'wrong':
+      return wrong(program, reading, reading.about, outs)
+  }
+}
+
+async function unknown<C extends CommandDescription>(
+  { commands }: CommandLineProgram<C>,
+  noun: string,
+): Promise<string> {
+  // A user who means `proxy serve` may type only the second word.
+  const lines = (await loadAll(commands)).flat().map(({ usage }) => usage.split(' '))
+  const [meant] = lines.filter(([, second]) => second === noun)
+  if (!meant) return unknownCommand(noun, Object.keys(commands))
+  return `${unknownCommand(noun, [])}; did you mean ${meant.slice(0, 2).join(' ')}?`
+}
+
+async function runCommand<C extends CommandDescription>(
+  program: CommandLineProgram<C>,
+  command: C,
+  args: ArgumentValues,
+  outs: Outs,
+) {
+  try {
+    return await program.run(command, args)
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    return wrong(program, { fault: error.message, hint: error.hint }, [command], outs)
+  }
+}
+
+function wrong<C extends CommandDescription>(
+  { name, misuse }: CommandLineProgram<C>,
+  { fault, hint }: { readonly fault: string; readonly hint?: string | undefined },
+  about: readonly C[],
+  { stderr }: Outs,
+): number {
+  stderr.write(`${name}: ${fault}\n${hint ? `hint: ${hint}\n` : ''}`)
+  stderr.write(usageLines(name, about))
+  return misuse
+}
+
+function noCommand<C extends CommandDescription>(
+  { name, misuse }: CommandLineProgram<C>,
+  fault: string,
+  { stderr }: Outs,
+): number {
+  stderr.write(`${name}: ${fault}\nhint: ${name} help lists every command\n`)
+  return misuse
+}
+
+function report<C extends CommandDescription>(
+  { name }: CommandLineProgram<C>,
+  error: unknown,
+  { stderr }: Outs,
+): number {
+  if (error instanceof Refusal) {
+    stderr.write(`${name}: ${error.message}\n${error.hint === undefined ? '' : `hint: ${error.hint}\n`}`)
+    return 1
+  }
+  // An unexpected error is a bug, and a report needs its stack.
+  stderr.write(`${name}: internal error: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+  return 1
+}

@@ -1,0 +1,23 @@
+// Notifies subscribers in this process that something was committed. Only a hint: subscribers read the store.
+
+/** The worker that has something to do: the router, the turn runner, or the outbox sender. */
+export type WorkKind = 'arrivals' | 'turns' | 'outbox'
+
+const ALL_WORK: readonly WorkKind[] = ['arrivals', 'turns', 'outbox']
+
+/** `keys` lists what can be read now (absent: anything). `work` is empty if no worker has to act. */
+export type SignalListener = (keys: readonly string[] | undefined, work: readonly WorkKind[]) => void
+
+export class CommitSignals {
+  readonly #listeners = new Set<SignalListener>()
+
+  on(listener: SignalListener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Absent keys concern every reader, an empty list none. */
+  emit(keys?: readonly string[], work: readonly WorkKind[] = ALL_WORK): void {
+    for (const listener of this.#listeners) listener(keys, work)
+  }
+}

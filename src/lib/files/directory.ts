@@ -1,0 +1,383 @@
+// An open directory in a place where others may rename entries or plant symbolic links at any time. Entries are addressed
+// through the open descriptor (/proc/self/fd/<n>/<name>), one name at a time and never through a link, so no operation can
+// leave the directory.
+import { randomBytes } from 'node:crypto'
+import { constants, type Dirent, existsSync, type Stats } from 'node:fs'
+import {
+  type FileHandle,
+  lchown,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readlink,
+  realpath,
+  rename,
+  rmdir,
+  unlink,
+} from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { refuse } from '../refusal.ts'
+import { errnoCode, refuseDisk } from './atomic-file.ts'
+
+const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
+
+const HAS_DESCRIPTOR_PATHS = existsSync('/proc/self/fd')
+
+export interface FileOwner {
+  readonly uid: number
+  readonly gid: number
+}
+
+export interface DirectoryOptions {
+  /** Owner of everything created below; by default the user of this process. */
+  readonly owner?: FileOwner | undefined
+  /** Whether the last segment of the opened path may be a symbolic link. */
+  readonly follow?: boolean | undefined
+  /**
+   * Addresses entries by path, the only way on systems without /proc (macOS). Links are still refused, but a parent directory
+   * that is swapped between two steps goes unnoticed.
+   */
+  readonly byPath?: boolean | undefined
+}
+
+export interface FoundFile {
+  readonly data: Buffer
+  readonly mode: number
+}
+
+export type EntryKind = 'file' | 'directory' | 'link' | 'other'
+
+export class Directory implements AsyncDisposable {
+  /** The path it was opened by, for messages: the directory may have moved since. */
+  readonly path: string
+  readonly #handle: FileHandle
+  readonly #options: DirectoryOptions
+
+  private constructor(handle: FileHandle, path: string, options: DirectoryOptions) {
+    this.path = path
+    this.#handle = handle
+    this.#options = options
+  }
+
+  /** Undefined if nothing has this name. All segments but the last are trusted. */
+  static async open(path: string, options: DirectoryOptions = {}): Promise<Directory | undefined> {
+    try {
+      return await Directory.#openAt(path, path, { byPath: !HAS_DESCRIPTOR_PATHS, ...options })
+    } catch (error) {
+      if (errnoCode(error) === 'ENOENT') return undefined
+      return refuseKind(error, 'read', path)
+    }
+  }
+
+  /** Opens it; creates it and its parents if missing. */
+  static async make(path: string, mode: number, options: DirectoryOptions = {}): Promise<Directory> {
+    try {
+      // Parents get the default mode.
+      await mkdir(join(path, '..'), { recursive: true })
+      return await Directory.#makeAt(path, path, mode, { byPath: !HAS_DESCRIPTOR_PATHS, ...options })
+    } catch (error) {
+      return refuseKind(error, 'make', path)
+    }
+  }
+
+  static async #openAt(address: string, path: string, options: DirectoryOptions): Promise<Directory> {
+    const flags = O_RDONLY | O_DIRECTORY | (options.follow ? 0 : O_NOFOLLOW)
+    return new Directory(await open(address, flags), path, options)
+  }
+
+  static async #makeAt(address: string, path: string, mode: number, options: DirectoryOptions): Promise<Directory> {
+    const isNew = await isMadeAt(address, mode)
+    const directory = await Directory.#openAt(address, path, options)
+    try {
+      if (isNew && options.owner) await directory.setOwner(options.owner)
+      return directory
+    } catch (error) {
+      await directory.close()
+      throw error
+    }
+  }
+
+  get fd(): number {
+    return this.#handle.fd
+  }
+
+  async close(): Promise<void> {
+    await this.#handle.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  /** The same directory with its own descriptor. */
+  async reopen(): Promise<Directory> {
+    const self = this.#options.byPath ? this.path : `/proc/self/fd/${this.fd}/.`
+    return Directory.#openAt(self, this.path, this.#options).catch((error) => refuseDisk(error, 'read', this.path))
+  }
+
+  stat(): Promise<Stats> {
+    return this.#handle.stat()
+  }
+
+  async setMode(mode: number): Promise<void> {
+    await this.#handle.chmod(mode).catch((error) => refuseDisk(error, 'change the mode of', this.path))
+  }
+
+  async setOwner({ uid, gid }: FileOwner): Promise<void> {
+    await this.#handle.chown(uid, gid).catch((error) => refuseDisk(error, 'change the owner of', this.path))
+  }
+
+  /** Its current path according to the kernel. */
+  async realPath(): Promise<string> {
+    return this.#options.byPath ? realpath(this.path) : readlink(`/proc/self/fd/${this.fd}`)
+  }
+
+  /** Resolves all links of a path below. Only a hint, which may be outdated at once. */
+  async realPathOf(path: string): Promise<string> {
+    return realpath(this.#options.byPath ? join(this.path, path) : `/proc/self/fd/${this.fd}/${path}`)
+  }
+
+  /** The kind of the entry itself, not of a link's target; undefined if nothing has this name. */
+  async kindOf(name: string): Promise<EntryKind | undefined> {
+    try {
+      return kindOfEntry(await lstat(this.#address(name)))
+    } catch (error) {
+      return errnoCode(error) === 'ENOENT' ? undefined : refuseDisk(error, 'read', this.#named(name))
+    }
+  }
+
+  /** The target of a link as written; undefined if no link has this name. */
+  async readLink(name: string): Promise<string | undefined> {
+    try {
+      return await readlink(this.#address(name))
+    } catch (error) {
+      const code = errnoCode(error)
+      return code === 'ENOENT' || code === 'EINVAL' ? undefined : refuseDisk(error, 'read', this.#named(name))
+    }
+  }
+
+  /** Undefined if no directory has this name; symbolic links do not count. */
+  async openDirectory(name: string): Promise<Directory | undefined> {
+    try {
+      return await Directory.#openAt(this.#address(name), this.#named(name), { ...this.#options, follow: false })
+    } catch (error) {
+      if (isOtherKind(error) || errnoCode(error) === 'ENOENT') return undefined
+      return refuseDisk(error, 'read', this.#named(name))
+    }
+  }
+
+  /** Opens a directory below, by path; undefined as for `openDirectory`. */
+  async openPath(path: string): Promise<Directory | undefined> {
+    let at: Directory | undefined = await this.reopen()
+    for (const name of segmentsOf(path)) {
+      await using above: Directory | undefined = at
+      at = await above?.openDirectory(name)
+    }
+    return at
+  }
+
+  /** Like `openPath`, and creates missing directories. */
+  async makePath(path: string, mode = 0o755): Promise<Directory> {
+    let at = await this.reopen()
+    for (const name of segmentsOf(path)) {
+      await using above = at
+      at = await above.#makeChild(name, mode)
+    }
+    return at
+  }
+
+  /** Creates a file and returns true, or false if the name is taken, also by a link. */
+  async createFile(name: string, data: string | Uint8Array, mode: number): Promise<boolean> {
+    let isMade = false
+    try {
+      await using file = await open(this.#address(name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode)
+      isMade = true
+      await this.#fill(file, data)
+      return true
+    } catch (error) {
+      if (!isMade && errnoCode(error) === 'EEXIST') return false
+      // Remove it: half a file would count as existing next time.
+      if (isMade) await this.removeFile(name)
+      return refuseDisk(error, 'write', this.#named(name))
+    }
+  }
+
+  /** Replaces a file or link by a file with this content. When it returns, the file survives a power cut. */
+  async replaceFile(name: string, data: string | Uint8Array, mode: number): Promise<void> {
+    const temporary = `.tmp-${randomBytes(8).toString('hex')}`
+    try {
+      await using file = await open(this.#address(temporary), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+      await this.#fill(file, data)
+      // chmod instead of open's mode, which the umask would narrow.
+      await file.chmod(mode)
+      await file.sync()
+      await rename(this.#address(temporary), this.#address(name))
+      await this.#handle.sync()
+    } catch (error) {
+      await this.removeFile(temporary)
+      refuseDisk(error, 'write', this.#named(name))
+    }
+  }
+
+  /** Opens a file for appending. */
+  async appendFile(name: string, mode: number): Promise<FileHandle> {
+    try {
+      return await open(this.#address(name), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode)
+    } catch (error) {
+      return refuseDisk(error, 'write', this.#named(name))
+    }
+  }
+
+  /** Opens a regular file for reading. Undefined if nothing has this name; other kinds are refused without opening them. */
+  async openFile(name: string): Promise<FileHandle | undefined> {
+    const kind = await this.kindOf(name)
+    if (kind === undefined) return undefined
+    // Check the kind first: opening a device may have side effects.
+    if (kind !== 'file') return this.#refuseFile(name, kind)
+    const file = await this.#openToRead(name)
+    try {
+      const opened = await file?.stat()
+      if (opened && !opened.isFile()) this.#refuseFile(name, kindOfEntry(opened))
+      return file
+    } catch (error) {
+      await file?.close()
+      throw error
+    }
+  }
+
+  /** Bytes and mode of a regular file of at most `maxBytes`; undefined if nothing has this name. */
+  async readFile(name: string, maxBytes: number): Promise<FoundFile | undefined> {
+    await using file = await this.openFile(name)
+    if (!file) return undefined
+    const { size, mode } = await file.stat()
+    if (size > maxBytes) refuse('too_large', `cannot read ${this.#named(name)}: it is larger than ${maxBytes} bytes`)
+    // Read no more than the checked size: the file may grow meanwhile.
+    const { bytesRead, buffer } = await file.read(Buffer.alloc(size), 0, size, 0)
+    return { data: buffer.subarray(0, bytesRead), mode }
+  }
+
+  /** Sorted by name. */
+  async entries(): Promise<Dirent[]> {
+    try {
+      const entries = await readdir(this.#options.byPath ? this.path : `/proc/self/fd/${this.fd}`, {
+        withFileTypes: true,
+      })
+      return entries.sort((a, b) => (a.name < b.name ? -1 : 1))
+    } catch (error) {
+      return refuseDisk(error, 'read', this.path)
+    }
+  }
+
+  /** Removes a file or link if it exists. */
+  async removeFile(name: string): Promise<void> {
+    await unlink(this.#address(name)).catch((error) => {
+      if (errnoCode(error) !== 'ENOENT') refuseDisk(error, 'remove', this.#named(name))
+    })
+  }
+
+  /** Removes an empty directory if it exists. */
+  async removeDirectory(name: string): Promise<void> {
+    await rmdir(this.#address(name)).catch((error) => {
+      if (errnoCode(error) !== 'ENOENT') refuseDisk(error, 'remove', this.#named(name))
+    })
+  }
+
+  /** Changes the owner of the entry itself, whatever its kind, if it exists. */
+  async setOwnerOf(name: string, { uid, gid }: FileOwner): Promise<void> {
+    await lchown(this.#address(name), uid, gid).catch((error) => {
+      if (errnoCode(error) !== 'ENOENT') refuseDisk(error, 'change the owner of', this.#named(name))
+    })
+  }
+
+  /** The parent directory, if it is the expected one: this directory may have been moved. */
+  async openParent({ dev, ino }: { readonly dev: number; readonly ino: number }): Promise<Directory> {
+    const path = dirname(this.path)
+    const address = this.#options.byPath ? path : `/proc/self/fd/${this.fd}/..`
+    const parent = await Directory.#openAt(address, path, this.#options).catch((error) =>
+      refuseDisk(error, 'read', path),
+    )
+    const found = await parent.stat()
+    if (found.dev === dev && found.ino === ino) return parent
+    await parent.close()
+    return refuse('conflict', `${this.path} was moved while it was in use`)
+  }
+
+  #address(name: string): string {
+    if (name === '' || name === '.' || name === '..' || /[/\0]/.test(name))
+      refuse('invalid', `${JSON.stringify(name.slice(0, 80))} is not a file name`)
+    return this.#options.byPath ? join(this.path, name) : `/proc/self/fd/${this.fd}/${name}`
+  }
+
+  #named(name: string): string {
+    return join(this.path, name)
+  }
+
+  async #makeChild(name: string, mode: number): Promise<Directory> {
+    const path = this.#named(name)
+    try {
+      return await Directory.#makeAt(this.#address(name), path, mode, { ...this.#options, follow: false })
+    } catch (error) {
+      return refuseKind(error, 'make', path)
+    }
+  }
+
+  async #fill(file: FileHandle, data: string | Uint8Array): Promise<void> {
+    await file.writeFile(data)
+    const { owner } = this.#options
+    if (owner) await file.chown(owner.uid, owner.gid)
+  }
+
+  async #openToRead(name: string): Promise<FileHandle | undefined> {
+    try {
+      // O_NONBLOCK, because opening a FIFO would wait for a writer.
+      return await open(this.#address(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+    } catch (error) {
+      const code = errnoCode(error)
+      if (code === 'ENOENT') return undefined
+      return code === 'ELOOP' ? this.#refuseFile(name, 'link') : refuseDisk(error, 'read', this.#named(name))
+    }
+  }
+
+  #refuseFile(name: string, kind: EntryKind): never {
+    return refuse(
+      'invalid',
+      `cannot read ${this.#named(name)}: it is ${kind === 'link' ? 'a symbolic link' : 'not a regular file'}`,
+    )
+  }
+}
+
+/** "." is the directory itself, as `dirname` returns it. */
+function segmentsOf(path: string): string[] {
+  return path === '.' ? [] : path.split('/').filter(Boolean)
+}
+
+/** Returns false if the name is taken. */
+async function isMadeAt(address: string, mode: number): Promise<boolean> {
+  try {
+    await mkdir(address, mode)
+    return true
+  } catch (error) {
+    if (errnoCode(error) === 'EEXIST') return false
+    throw error
+  }
+}
+
+/** With O_NOFOLLOW and O_DIRECTORY, Linux reports ENOTDIR for a link, other systems ELOOP. */
+function isOtherKind(error: unknown): boolean {
+  const code = errnoCode(error)
+  return code === 'ENOTDIR' || code === 'ELOOP'
+}
+
+function refuseKind(error: unknown, doing: 'read' | 'make', path: string): never {
+  // mkdir sees a dangling link, open does not.
+  if (isOtherKind(error) || (doing === 'make' && errnoCode(error) === 'ENOENT'))
+    refuse('conflict', `cannot ${doing} the directory ${path}: something else is there`)
+  return refuseDisk(error, doing, path)
+}
+
+export function kindOfEntry(entry: Stats | Dirent): EntryKind {
+  if (entry.isFile()) return 'file'
+  if (entry.isDirectory()) return 'directory'
+  return entry.isSymbolicLink() ? 'link' : 'other'
+}

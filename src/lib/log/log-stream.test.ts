@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
+import { test } from 'node:test'
+
+const MODULE = JSON.stringify(new URL('./log-stream.ts', import.meta.url).href)
+const node = (script: string): string[] => [
+  ...['--input-type=module', '--eval'],
+  `const { LogStream } = await import(${MODULE})\n${script}`,
+]
+
+test('drops and counts lines beyond a limit when nothing reads them', async () => {
+  const script = `const stream = new LogStream(1000000)
+    for (let n = 0; n < 10000; n++) stream.write('x'.repeat(998) + '\\ny\\n')
+    process.stdout.write('written ' + stream.dropped)`
+  const child = spawn(process.execPath, node(script))
+  let told = ''
+  child.stdout.on('data', (chunk) => {
+    told += chunk
+  })
+  while (!told.startsWith('written')) await once(child.stdout, 'data')
+  let lines = ''
+  child.stderr.on('data', (chunk) => {
+    lines += chunk
+  })
+  await once(child, 'close')
+  const dropped = Number(told.split(' ')[1])
+  assert.ok(dropped > 10_000, told)
+  const written = lines.trimEnd().split('\n')
+  assert.equal(written.length - 1 + dropped, 20_000)
+  assert.deepEqual(JSON.parse(written.at(-1) ?? ''), {
+    level: 'warn',
+    time: JSON.parse(written.at(-1) ?? '').time,
+    lines: dropped,
+    msg: 'log lines were dropped: stderr is too slow',
+  })
+})
+
+/** How a process ends whose stderr is on a full disk. */
+function onFullDisk(script: string): { code: number | null; stdout: string } {
+  const full = openSync('/dev/full', 'w')
+  const { status, stdout } = spawnSync(process.execPath, node(script), {
+    stdio: ['ignore', 'pipe', full],
+    encoding: 'utf8',
+    timeout: 10 * 60_000,
+    killSignal: 'SIGKILL',
+  })
+  closeSync(full)
+  return { code: status, stdout }
+}
+
+test('keeps the process running when the disk of its log is full', () => {
+  const script = `const stream = new LogStream(1000)
+    for (let n = 0; n < 100; n++) {
+      stream.write('a line of twenty-one.\\n')
+      await new Promise((resolve) => setTimeout(resolve, 1))
+    }
+    process.stdout.write('dropped ' + stream.dropped)`
+  assert.deepEqual(onFullDisk(script), { code: 0, stdout: 'dropped 55' })
+})
+
+test('lets a process end at once when it cannot log why', () => {
+  const script = `new LogStream().write('the disk is full\\n')
+    process.exit(3)`
+  assert.deepEqual(onFullDisk(script), { code: 3, stdout: '' })
+})
+
+test('keeps the process running when the reader of its log is gone', async () => {
+  const script = `const stream = new LogStream()
+    process.stdin.on('data', () => stream.write('a line\\n')).on('end', () => process.stdout.write('dropped ' + stream.dropped))`
+  const child = spawn(process.execPath, node(script))
+  child.stderr.destroy()
+  let said = ''
+  child.stdout.on('data', (chunk) => {
+    said += chunk
+  })
+  child.stdin.end('now')
+  await once(child, 'close')
+  assert.match(said, /^dropped [01]$/)
+  assert.equal(child.exitCode, 0)
+})

@@ -1,0 +1,181 @@
+// Calls that wait for an operator.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Agents, agents } from '../../test/support/agents.ts'
+import { isRefusal, onEveryEngineQuickly } from '../../test/support/host.ts'
+import { pendingActions } from '../core/access/approvals.ts'
+import { groups } from '../core/groups/groups.ts'
+import { inbox } from '../core/messages/inbox.ts'
+import { decodeContent, messages } from '../core/messages/messages.ts'
+import { runChatCommand } from '../core/routing/chat-commands.ts'
+import { parseDirective } from '../core/routing/message-directive.ts'
+import { compileRoutes } from '../core/routing/route-table.ts'
+import { conversationName } from '../core/routing/routing-decision.ts'
+import { audit } from './audit.ts'
+
+const OPERATOR = 'telegram:1'
+const DAY = 24 * 3_600_000
+
+/** What an operator says in a chat, and what is answered. */
+async function command({ host }: Agents, text: string): Promise<string> {
+  return host.engine.transaction(async (tx) => {
+    const steering = parseDirective(text)
+    assert.ok(steering.kind === 'command', text)
+    const world = {
+      writeContext: { dialect: host.engine.dialect, clock: host.clock, random: host.random },
+      ...{ rules: host.rules, policy: await host.policies.read(tx), routes: compileRoutes([]), instance: 'test' },
+    }
+    const place = { topic: '', chat_topic: '', verb: 'message' }
+    const given = {
+      jid: 'telegram:9',
+      sender: OPERATOR,
+      folder: 'main',
+      placement: place,
+      conversationFor: conversationName,
+    }
+    const decision = await runChatCommand(tx, world, given, steering)
+    return decision.kind === 'end' ? (decision.say ?? '') : assert.fail(decision.kind)
+  })
+}
+
+interface Pending {
+  readonly pending: boolean
+  readonly id: string
+  readonly message: string
+}
+
+function pendingOf(answer: unknown): Pending {
+  const pending = answer as Pending
+  assert.match(pending.id, /^[0-9a-f]{8}$/)
+  assert.equal(pending.pending, true)
+  return pending
+}
+
+const isOpen = ({ host }: Agents) =>
+  host.engine.read(async (tx) => (await groups.find(tx, { folder: 'team' }))?.open ?? assert.fail())
+
+const statusOf = ({ host }: Agents, id: string) =>
+  host.engine.read(async (tx) => (await pendingActions.find(tx, { id }))?.status)
+
+onEveryEngineQuickly('held calls', (engine) => {
+  test('wait for an operator, and pass once when they are approved', async (t) => {
+    const here = await agents(t, engine, ['main', 'team', 'other'])
+    await here.at.operator(OPERATOR)
+    await here.at.grant('folder:team', 'hold:mcp:set_group_open', 'team')
+    await here.begin({ id: 'turn-1', folder: 'team', jid: 'telegram:42' })
+    const team = await here.open('team')
+    const close = () => team.call('set_group_open', { open: false })
+
+    const { id, message } = pendingOf(await close())
+    assert.equal(
+      message,
+      `set_group_open is held until an operator sends /approve ${id}. Nothing was done yet; you will be told.`,
+    )
+    assert.equal(await isOpen(here), true)
+    // The same call is the same question; another is another.
+    assert.equal(pendingOf(await close()).id, id)
+    const { id: other } = pendingOf(await team.call('set_group_open', { open: true }))
+    assert.notEqual(other, id)
+    const listed = await command(here, '/approve')
+    assert.ok(listed.includes(`${id}: set_group_open by team {"open":false}`), listed)
+
+    assert.equal(await command(here, `/approve ${id}`), 'Approved: set_group_open by team.')
+    assert.equal(await command(here, `/approve ${id}`), `Nothing is held under ${id}.`)
+    assert.equal(await command(here, `/reject ${other}`), 'Rejected: set_group_open by team.')
+    const told = await here.host.engine.read((tx) => messages.list(tx))
+    assert.deepEqual(
+      told.map(({ jid, sender, target_folder, content }) => [
+        jid,
+        sender,
+        target_folder,
+        decodeContent(content).split('.')[0],
+      ]),
+      [
+        ['telegram:42', 'system', 'team', `The held call of set_group_open (${id}) was approved`],
+        ['telegram:42', 'system', 'team', `The held call of set_group_open (${other}) was rejected`],
+      ],
+    )
+    // What was rejected is held anew, and what was approved passes once.
+    assert.notEqual(pendingOf(await team.call('set_group_open', { open: true })).id, other)
+    assert.deepEqual(await close(), { ok: true, open: false })
+    assert.deepEqual([await isOpen(here), await statusOf(here, id)], [false, 'released'])
+    assert.notEqual(pendingOf(await close()).id, id)
+    const rows = await here.host.engine.read((tx) => audit.list(tx, { surface: 'tool', outcome: 'ok' }))
+    assert.deepEqual(
+      rows.map(({ action, key }) => `${action} ${key}`.trim()),
+      [
+        ...Array.from({ length: 3 }, () => 'tools.hold set_group_open'),
+        'tools.set_group_open',
+        'tools.hold set_group_open',
+      ],
+    )
+  })
+
+  test('may be reads, and may be tools that prepare something', async (t) => {
+    const here = await agents(t, engine, ['main', 'team'])
+    await here.at.operator(OPERATOR)
+    await here.at.grant('folder:*', 'hold:mcp:*', '**')
+    const team = await here.open('team')
+    const sendFile = { chatJid: 'sandbox:1', filepath: '/home/node/PERSONA.md' }
+    await here.route('room=1', 'team')
+    for (const [tool, args] of [
+      ['get_work', {}],
+      ['refresh_groups', {}],
+      ['send_file', sendFile],
+    ] as const) {
+      const { id } = pendingOf(await team.call(tool, args))
+      await command(here, `/approve ${id}`)
+      const answer = await team.call(tool, args)
+      assert.ok(!JSON.stringify(answer).includes('pending'), `${tool}: ${JSON.stringify(answer)}`)
+      assert.equal(await statusOf(here, id), 'released')
+      pendingOf(await team.call(tool, args))
+    }
+  })
+})
+
+test('a hold grants nothing, and holds only what is permitted', async (t) => {
+  const here = await agents(t, 'sqlite', ['main', 'team', 'team/a/b/c', 'other'])
+  await here.at.grant('folder:**', 'hold:mcp:*', '**')
+  await here.at.grant('folder:**', 'hold:mcp:set_group_open', '**')
+  const stranger = await here.open('team/a/b/c')
+  await assert.rejects(stranger.call('set_group_open', { open: true }), { message: 'unknown tool: set_group_open' })
+  const team = await here.open('team')
+  assert.match(await team.refusal('reset_session', { groupFolder: 'other' }), /not permitted on other/)
+  assert.equal(await team.refusal('set_group_open', {}), 'open is required')
+  assert.equal(await here.host.engine.read((tx) => pendingActions.count(tx)), 0)
+  for (const action of ['hold:', 'hold:admin', 'hold:*', 'hold:mcp:', 'holds:mcp:x'])
+    await assert.rejects(here.at.grant('folder:team', action, '**'), isRefusal('invalid', 'the action'), action)
+  // One that denies the hold lifts it; whoever may do everything is not held by that.
+  await here.at.grant('folder:team', 'hold:mcp:set_group_open', 'team', 'deny')
+  assert.deepEqual(await team.call('set_group_open', { open: true }), { ok: true, open: true })
+  await here.at.ungrant('folder:**', 'hold:mcp:*', '**')
+  await here.at.grant('folder:team', '*', '**')
+  assert.equal(await team.call('set_work', { content: 'x' }), 'ok')
+})
+
+test('an approval is for one folder, lasts a day, and is not needed where an operator asked the root', async (t) => {
+  const here = await agents(t, 'sqlite', ['main', 'team', 'other'])
+  await here.at.operator(OPERATOR)
+  await here.at.grant('folder:**', 'hold:mcp:set_group_open', '**')
+  const [team, other] = [await here.open('team'), await here.open('other')]
+  const open = { open: true }
+  const { id } = pendingOf(await team.call('set_group_open', open))
+  await command(here, `/approve ${id}`)
+  pendingOf(await other.call('set_group_open', open))
+  here.at.clock.advance(DAY)
+  const { id: again } = pendingOf(await team.call('set_group_open', open))
+  here.at.clock.advance(DAY)
+  assert.equal(await command(here, '/approve'), 'Nothing is held.')
+  assert.equal(await command(here, `/approve ${again}`), `Nothing is held under ${again}.`)
+  assert.equal(await statusOf(here, again), 'expired')
+
+  await here.begin({ id: 'turn-1', folder: 'main' })
+  await here.host.engine.transaction((tx) =>
+    inbox.insert(tx, {
+      ...{ message_seq: 1, id: 'turn-1', jid: 'telegram:9', folder: 'main', topic: '', chat_topic: '' },
+      ...{ sender: OPERATOR, verb: 'root', state: 'running', updated_at: '2026-01-01T00:00:00.000Z' },
+    }),
+  )
+  const root = await here.open('main')
+  assert.deepEqual(await root.call('set_group_open', open), { ok: true, open: true })
+})

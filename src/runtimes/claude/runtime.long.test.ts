@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { agentDir } from '../../../test/support/agent-files.ts'
+import { needs } from '../../../test/support/needs.ts'
+import { isRunFault, openRuntime } from '../../../test/support/runtimes.ts'
+import { chatDirectory, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
+import { type AgentRunResult, type Job, RunFault } from '../runtime.ts'
+
+const STAND_IN = join(import.meta.dirname, '..', '..', '..', 'test', 'support', 'agent-cli.ts')
+
+interface Claude extends ToolSocket {
+  ask(prompt: string, given?: Partial<Job>): Promise<AgentRunResult>
+}
+
+async function open(
+  t: TestContext,
+  settings: Record<string, string> = {},
+  warn?: (sentence: string) => void,
+): Promise<Claude> {
+  const socket = await toolSocket(t)
+  const program = join(agentDir(t), 'client')
+  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${STAND_IN}' "$@"\n`, { mode: 0o755 })
+  const seen = [program, STAND_IN, process.execPath].map((path) => dirname(path)).join(':')
+  const runtime = await openRuntime(
+    t,
+    'claude',
+    { AGENT_CLI: program, SANDBOX_PATHS: seen, ...settings },
+    warn ? { warn } : {},
+  )
+  return { ...socket, ask: (prompt, given) => runtime.run(socket.job({ prompt, ...given })) }
+}
+
+suite('the runtime claude', needs('open checkout'), () => {
+  test('answers, with its session and what it has cost', async (t) => {
+    const { ask } = await open(t)
+    const { result, sessionId, models } = await ask('hello')
+    assert.equal(result, 'you said hello')
+    assert.match(sessionId ?? '', /^[0-9a-f-]{36}$/)
+    const cost = { model: 'model-of-the-client', input_tokens: 11, output_tokens: 22, cost_cents: 4 }
+    assert.deepEqual(models, [cost])
+  })
+
+  test('a client that begins before its tool server is connected is started again, and the log says so', async (t) => {
+    const warned: string[] = []
+    const { ask } = await open(t, {}, (sentence) => warned.push(sentence))
+    assert.equal((await ask('tools late 2')).result, 'you said tools late 2')
+    assert.equal(warned.length, 2)
+    assert.match(warned[0] ?? '', /its tool server was not connected when it began \(pending\); start 1 of 3$/)
+  })
+
+  test('a client whose tool server never connects fails, and may be tried again later', async (t) => {
+    const warned: string[] = []
+    const { ask } = await open(t, {}, (sentence) => warned.push(sentence))
+    await assert.rejects(ask('tools late 9'), isRunFault('again', /its tool server was not connected/))
+    assert.equal(warned.length, 3)
+  })
+
+  test('each model is counted apart, and together they are rounded up once', async (t) => {
+    const { ask } = await open(t)
+    assert.deepEqual((await ask('both')).models, [
+      { model: 'big', input_tokens: 5, output_tokens: 6, cost_cents: 3 },
+      { model: 'small', input_tokens: 1, output_tokens: 2, cost_cents: 1 },
+    ])
+  })
+
+  test('goes on with its session, and a fork leaves that of its parent alone', async (t) => {
+    const { ask } = await open(t)
+    const { sessionId } = await ask('first')
+    const again = await ask('flags', { sessionId })
+    assert.equal(again.sessionId, sessionId)
+    assert.equal(JSON.parse(again.result ?? '').before, 'first\n')
+    const fork = await ask('flags', { parentSessionId: sessionId })
+    assert.notEqual(fork.sessionId, sessionId)
+    assert.equal(JSON.parse(fork.result ?? '').before, 'first\nflags\n')
+  })
+
+  test("a session of a visitors' chat goes on in that chat, and is apart from those of the folder", async (t) => {
+    const { ask } = await open(t)
+    const [one, other] = [chatDirectory(t), chatDirectory(t)]
+    const { sessionId } = await ask('first', { chat: one })
+    assert.equal(JSON.parse((await ask('flags', { chat: one, sessionId })).result ?? '').before, 'first\n')
+    const gone = isRunFault('session', /session cannot be gone on with/)
+    await assert.rejects(ask('flags', { sessionId }), gone)
+    await assert.rejects(ask('flags', { chat: other, sessionId }), gone)
+    const { sessionId: own } = await ask('of the folder')
+    await assert.rejects(ask('flags', { chat: one, sessionId: own }), gone)
+  })
+
+  test("in a visitors' chat it is told where it can write", needs('bubblewrap'), async (t) => {
+    const chat = chatDirectory(t)
+    for (const [SANDBOX, home, guide] of [
+      ['bwrap', '/home/chat', /^Visitors write in this chat\. .* below \/home\/chat/],
+      ['none', chat.path, new RegExp(`and /home/chat is ${chat.path}\\. Visitors write in this chat\\.`)],
+    ] as const) {
+      const { ask } = await open(t, { SANDBOX })
+      const said = JSON.parse((await ask('flags', { chat })).result ?? '')
+      assert.equal(said.env.HOME, home)
+      assert.match(said['append-system-prompt'], guide)
+    }
+  })
+
+  test('a person who names the endpoint of the model gets none of the secrets of the folder', async (t) => {
+    const { ask } = await open(t)
+    const env = { ANTHROPIC_BASE_URL: 'https://model.example', ANTHROPIC_API_KEY: 'own', GITHUB_TOKEN: 'of the folder' }
+    const tokenOf = async (...personal: string[]): Promise<unknown[]> => {
+      const said = JSON.parse((await ask('flags', { env, personal: new Set(personal) })).result ?? '')
+      return [said.env.ANTHROPIC_BASE_URL, said.env.GITHUB_TOKEN]
+    }
+    const url = 'https://model.example'
+    assert.deepEqual(await tokenOf('ANTHROPIC_BASE_URL', 'ANTHROPIC_API_KEY'), [url, undefined])
+    assert.deepEqual(await tokenOf('ANTHROPIC_BASE_URL', 'GITHUB_TOKEN'), [url, 'of the folder'])
+    assert.deepEqual(await tokenOf('OPENAI_BASE_URL'), [url, 'of the folder'])
+    assert.deepEqual(await tokenOf(), [url, 'of the folder'])
+  })
+
+  test('a session that is gone is told apart from a failure', async (t) => {
+    const { ask } = await open(t)
+    await assert.rejects(ask('hello', { sessionId: 'b00b5' }), isRunFault('session', /session cannot be gone on with/))
+    await assert.rejects(ask('hello', { sessionId: 'said-1' }), isRunFault('session', /session cannot be gone on with/))
+    await assert.rejects(
+      ask('hello', { parentSessionId: 'b00b5' }),
+      isRunFault('session', /session cannot be gone on with/),
+    )
+  })
+
+  test('it is told its model, its money and where its tools are', async (t) => {
+    const { ask, path, home } = await open(t, { AGENT_MODEL: 'of-the-instance', ANTHROPIC_API_KEY: 'key' })
+    const said = JSON.parse((await ask('flags', { moneyCents: 7 })).result ?? '')
+    assert.deepEqual(
+      [said.model, said['max-budget-usd'], said['strict-mcp-config'], said.allowedTools, said['permission-mode']],
+      ['of-the-instance', '0.07', true, 'mcp__svc', 'acceptEdits'],
+    )
+    assert.match(said['append-system-prompt'], new RegExp(`/home/node .*${home}`))
+    assert.deepEqual([said.env.ANTHROPIC_API_KEY, said.env.HOME, said.env.SVC_SOCKET], ['key', home, path])
+    const own = { model: 'of-the-group', permission_mode: 'plan' }
+    const group = JSON.parse((await ask('flags', { config: own, env: { ANTHROPIC_API_KEY: 'own' } })).result ?? '')
+    assert.deepEqual(
+      [group.model, group['permission-mode'], group.env.ANTHROPIC_API_KEY, group['max-budget-usd']],
+      ['of-the-group', 'plan', 'own', undefined],
+    )
+  })
+
+  test('a key of its own goes without the endpoint, the token and the model of the instance', async (t) => {
+    const { ask } = await open(t, {
+      ANTHROPIC_BASE_URL: 'https://instance.example',
+      CLAUDE_CODE_OAUTH_TOKEN: 'of the instance',
+      AGENT_MODEL: 'of-the-instance',
+    })
+    const shared = JSON.parse((await ask('flags')).result ?? '')
+    assert.deepEqual(
+      [shared.env.ANTHROPIC_BASE_URL, shared.env.CLAUDE_CODE_OAUTH_TOKEN, shared.model],
+      ['https://instance.example', 'of the instance', 'of-the-instance'],
+    )
+    const own = JSON.parse((await ask('flags', { env: { ANTHROPIC_API_KEY: 'own' } })).result ?? '')
+    assert.deepEqual(
+      [own.env.ANTHROPIC_API_KEY, own.env.ANTHROPIC_BASE_URL, own.env.CLAUDE_CODE_OAUTH_TOKEN, own.model],
+      ['own', undefined, undefined, undefined],
+    )
+  })
+
+  test('its MCP configuration names svc bridge and the turn, and is gone afterwards', async (t) => {
+    const { ask, path } = await open(t)
+    const { mcpServers } = JSON.parse((await ask('mcp')).result ?? '')
+    const { command, args, env } = mcpServers.svc
+    assert.equal(command, process.execPath)
+    assert.ok(existsSync(args[0]))
+    assert.deepEqual(args.slice(1), ['bridge', path])
+    assert.deepEqual(env, { SVC_TURN: 't1', SVC_FENCE: '7' })
+    const said = JSON.parse((await ask('flags')).result ?? '')
+    assert.deepEqual(said.modes, ['700', '600'])
+    assert.ok(!existsSync(dirname(said['mcp-config'])))
+  })
+
+  const usesTools = async (t: TestContext, SANDBOX: string): Promise<void> => {
+    const { ask, said, turns } = await open(t, { SANDBOX })
+    assert.equal((await ask('tools')).result, 'reply')
+    assert.deepEqual([said, turns], [['by its tool'], [{ 'svc/turn': 't1', 'svc/fence': 7 }]])
+  }
+
+  test('its tools are those of the socket, by svc bridge, and its calls are those of the turn', (t) =>
+    usesTools(t, 'none'))
+
+  test('so they are in a cell', needs('bubblewrap'), (t) => usesTools(t, 'bwrap'))
+
+  test('in a cell it asks for no leave', needs('bubblewrap'), async (t) => {
+    const { ask } = await open(t, { SANDBOX: 'bwrap' })
+    const said = JSON.parse((await ask('flags')).result ?? '')
+    assert.deepEqual(
+      [said['permission-mode'], said['append-system-prompt'], said.env.HOME],
+      ['bypassPermissions', undefined, '/home/node'],
+    )
+  })
+
+  test('what fails is said in its words, with what it has cost all the same', async (t) => {
+    const { ask } = await open(t)
+    await assert.rejects(ask('error'), (error) => {
+      assert.ok(error instanceof RunFault)
+      assert.deepEqual(
+        [error.kind, error.message, error.models[0]?.cost_cents],
+        ['again', 'API Error: 529 Overloaded', 4],
+      )
+      return true
+    })
+    const { sessionId } = await ask('hello')
+    await assert.rejects(ask('long', { sessionId }), isRunFault('session', /cannot be gone on with/))
+    await assert.rejects(ask('long'), isRunFault('again', /too long/))
+    await assert.rejects(ask('login'), isRunFault('terminal', /Invalid API key/))
+    await assert.rejects(ask('xkey'), isRunFault('terminal', /invalid x-api-key/))
+    await assert.rejects(ask('budget'), isRunFault('terminal', /used up the money/))
+    await assert.rejects(ask('crash'), isRunFault('again', /^panic: something broke$/))
+  })
+
+  test('a key that the provider refuses ends the run at once', async (t) => {
+    const { ask } = await open(t)
+    await assert.rejects(
+      ask('key'),
+      isRunFault('terminal', /^the model's endpoint answers 401: authentication_failed$/),
+    )
+  })
+
+  test('lines that are no JSON say nothing; a last line without its end counts if it is whole', async (t) => {
+    const { ask } = await open(t)
+    assert.equal((await ask('garbage')).result, 'after garbage')
+    assert.equal((await ask('unended')).result, 'no newline')
+    await assert.rejects(ask('half'), isRunFault('again', /without a result/))
+  })
+
+  test('one that hangs is ended, and one that is not there is said', async (t) => {
+    const { ask } = await open(t)
+    await assert.rejects(ask('hang', { hangMs: 2000 }), isRunFault('again', /no sign of life/))
+    const { ask: without } = await open(t, { AGENT_CLI: 'no-such-client' })
+    await assert.rejects(without('hello'), isRunFault('terminal', /no-such-client could not be started/))
+  })
+})

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { toWholeCents } from '../cost.ts'
+import { StreamJsonReader } from './stream-json.ts'
+
+suite('what the client prints', () => {
+  test('the last result counts, and the session that was named last', () => {
+    const stream = new StreamJsonReader()
+    stream.push('{"type":"system","session_id":"a","model":"m"}')
+    assert.ok(!stream.isDone)
+    stream.push('{"type":"result","subtype":"success","result":"r","session_id":"b","usage":{"input_tokens":3}}')
+    assert.deepEqual([stream.isDone, stream.isError, stream.text, stream.sessionId], [true, false, 'r', 'b'])
+    assert.deepEqual(stream.models, [{ model: 'm', input_tokens: 3, output_tokens: 0, cost_cents: 0 }])
+  })
+
+  test('whatever comes, nothing breaks, and costs are whole and not below 0', () => {
+    const event = fc.record(
+      {
+        type: fc.constantFrom('system', 'result', 'other'),
+        subtype: fc.oneof(fc.constant('api_retry'), fc.anything()),
+        error_status: fc.oneof(fc.constantFrom(401, 403, 529), fc.anything()),
+        error: fc.anything(),
+        is_error: fc.anything(),
+        result: fc.anything(),
+        errors: fc.anything(),
+        session_id: fc.anything(),
+        model: fc.anything(),
+        usage: fc.anything(),
+        total_cost_usd: fc.anything(),
+        modelUsage: fc.oneof(fc.anything(), fc.dictionary(fc.string(), fc.record({ costUSD: fc.anything() }))),
+      },
+      { requiredKeys: ['type'] },
+    )
+    const line = fc.oneof(
+      fc.string(),
+      event.map((value) => JSON.stringify(value)),
+    )
+    fc.assert(
+      fc.property(fc.array(line), (lines) => {
+        const stream = new StreamJsonReader()
+        for (const each of lines) stream.push(each)
+        assert.equal(typeof stream.text, 'string')
+        for (const { cost_cents, input_tokens } of stream.models)
+          assert.ok(Number.isInteger(cost_cents) && cost_cents >= 0 && Number.isInteger(input_tokens))
+      }),
+    )
+  })
+
+  test('an absurd cost stays a number', () => {
+    const stream = new StreamJsonReader()
+    stream.push('{"type":"result","modelUsage":{"m":{"costUSD":1.7976931348623156e+300,"inputTokens":1e300}}}')
+    assert.deepEqual(stream.models, [{ model: 'm', input_tokens: 1e12, output_tokens: 0, cost_cents: 1e14 }])
+  })
+
+  test('all models together cost the sum, rounded up once', () => {
+    fc.assert(
+      fc.property(fc.array(fc.double({ min: 0, max: 1e6, noNaN: true })), (amounts) => {
+        const used = amounts.map((cents) => ({ model: 'm', input: 0, output: 0, cents }))
+        const total = toWholeCents(used).reduce((sum, { cost_cents }) => sum + cost_cents, 0)
+        const exact = amounts.reduce((sum, cents) => sum + cents, 0)
+        assert.ok(total >= exact - 1e-3 && total < exact + 1)
+      }),
+    )
+    assert.deepEqual(toWholeCents([{ model: 'm', input: 1, output: 1, cents: 0.07 * 100 }])[0]?.cost_cents, 7)
+  })
+})

@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { isRunFault, openRuntime } from '../../../test/support/runtimes.ts'
+import { chatDirectory, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
+import { until } from '../../../test/support/until.ts'
+import { refuse } from '../../lib/refusal.ts'
+import type { AgentRunResult, Job } from '../runtime.ts'
+
+interface Command extends ToolSocket {
+  run(command: string | readonly string[], given?: Partial<Job>): Promise<AgentRunResult>
+  log(): string
+}
+
+async function open(t: TestContext): Promise<Command> {
+  const socket = await toolSocket(t)
+  const runtime = await openRuntime(t, 'command')
+  return {
+    ...socket,
+    run: (command, given) => runtime.run(socket.job({ config: { command }, ...given })),
+    log: () => readFileSync(join(socket.home, 'logs', 't1.log'), 'utf8'),
+  }
+}
+
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    // A zombie is dead, but may not have been fetched yet.
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+suite('the runtime command', () => {
+  test('gives the prompt on stdin, and what is printed is the result', async (t) => {
+    const { run, log, home } = await open(t)
+    const { result } = await run('cat; echo; pwd; echo warned >&2', { prompt: 'why 😀?' })
+    assert.equal(result, `why 😀?\n${home}`)
+    assert.match(log(), /warned/)
+    assert.equal(statSync(join(home, 'logs', 't1.log')).mode & 0o777, 0o600)
+  })
+
+  test("has the directory of a visitors' chat for its HOME, and works in the workspace", async (t) => {
+    const { run, home } = await open(t)
+    const chat = chatDirectory(t)
+    assert.equal((await run('pwd; echo $HOME; echo mine > ~/note', { chat })).result, `${home}\n${chat.path}`)
+    assert.equal((await run('cat ~/note', { chat })).result, 'mine')
+    assert.equal((await run('echo $HOME', { chat: undefined })).result, home)
+    const closed = { ...chat, open: () => refuse('conflict', 'something else is there') }
+    await assert.rejects(run('true', { chat: closed }), isRunFault('terminal', /something else is there/))
+  })
+
+  test('gives a person who names an endpoint none of the secrets of the folder', async (t) => {
+    const { run } = await open(t)
+    for (const url of ['OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL']) {
+      const env = { [url]: 'https://model.example', GITHUB_TOKEN: 'of the folder' }
+      const told = (personal: readonly string[]) =>
+        run(`echo $${url} $GITHUB_TOKEN`, { env, personal: new Set(personal) })
+      assert.equal((await told([url])).result, 'https://model.example')
+      assert.equal((await told([])).result, 'https://model.example of the folder')
+    }
+  })
+
+  test('has the bare text of what it is asked in SVC_TEXT, as far as a variable can hold it', async (t) => {
+    const { run } = await open(t)
+    const told = async (...texts: string[]): Promise<string> => {
+      const messages = texts.map((text) => ({ id: 'm', sender: 'web:1', text, jid: 'web:main' }))
+      return (await run('printf %s "$SVC_TEXT"', { messages })).result ?? ''
+    }
+    assert.equal(await told('<b>why</b> & 😀?', 'two\tlines\nhere'), '<b>why</b> & 😀?\n\ntwo\tlines\nhere')
+    assert.equal(await told('a\r\nb\u001b[1mc\u0000d'), 'a\nb[1mcd')
+    assert.equal(await told(), '')
+    assert.equal(await told('x'.repeat(65_536)), 'x'.repeat(65_536))
+    assert.equal(await told(`${'x'.repeat(65_535)}ü`), 'x'.repeat(65_535))
+    assert.equal(await told(`${'x'.repeat(65_534)}ü!`), `${'x'.repeat(65_534)}ü`)
+  })
+
+  test('tells the turn in the environment, and nothing of the service', async (t) => {
+    const { run, path, home } = await open(t)
+    process.env.SECRETS_KEY = 'of the service'
+    t.after(() => delete process.env.SECRETS_KEY)
+    const { result = '' } = await run('env', {
+      env: { MY_KEY: 'mine', SVC_TURN: 'forged' },
+      moneyCents: 42,
+      deadline: Date.parse('2099-01-01T00:00:00Z'),
+      sessionId: 's1',
+      topic: 'tea',
+    })
+    const env = new Map(result.split('\n').map((line) => [line.replace(/=.*/, ''), line.replace(/^[^=]*=/, '')]))
+    const expected = {
+      SVC_SOCKET: path,
+      SVC_TURN: 't1',
+      SVC_FENCE: '7',
+      SVC_FOLDER: 'main',
+      SVC_JID: 'web:main',
+      SVC_TOPIC: 'tea',
+      SVC_SESSION: 's1',
+      SVC_TEXT: '',
+      SVC_MONEY_CENTS: '42',
+      SVC_DEADLINE: '2099-01-01T00:00:00.000Z',
+      HOME: home,
+      MY_KEY: 'mine',
+    }
+    for (const [key, value] of Object.entries(expected)) assert.equal(env.get(key), value, key)
+    const shells = ['PWD', 'OLDPWD', 'SHLVL', '_']
+    const others = [...env.keys()].filter((key) => !(key in expected) && !shells.includes(key))
+    assert.deepEqual(
+      others.filter((key) => !['PATH', 'LANG', 'TZ'].includes(key)),
+      [],
+    )
+  })
+
+  test('a list is a program with its arguments, and no shell reads them', async (t) => {
+    const { run } = await open(t)
+    assert.equal((await run(['echo', '$HOME', 'a  b'])).result, '$HOME a  b')
+  })
+
+  test('AGENT_COMMAND is for groups that name none; none at all is said', async (t) => {
+    const { job } = await open(t)
+    const runtime = await openRuntime(t, 'command', { AGENT_COMMAND: 'echo of the instance' })
+    assert.equal((await runtime.run(job())).result, 'of the instance')
+    assert.equal((await runtime.run(job({ config: { command: 'echo own' } }))).result, 'own')
+    const none = await openRuntime(t, 'command')
+    for (const config of [undefined, {}, { command: '' }, { command: [] }, { command: [1] }])
+      await assert.rejects(none.run(job({ config })), isRunFault('terminal', /no program is set/))
+  })
+
+  test('a program that fails may go better again, with what it said last', async (t) => {
+    const { run } = await open(t)
+    await assert.rejects(
+      run('echo first >&2; echo; echo "the model is asleep" >&2; exit 3'),
+      isRunFault('again', /^the model is asleep$/),
+    )
+    await assert.rejects(run('exit 3'), isRunFault('again', /exit code 3/))
+    await assert.rejects(run('kill -9 $$'), isRunFault('again', /SIGKILL/))
+  })
+
+  test('a program that cannot be started is not tried again', async (t) => {
+    const { run, home } = await open(t)
+    await assert.rejects(
+      run(['no-such-program-here']),
+      isRunFault('terminal', /no-such-program-here could not be started: there is no/),
+    )
+    await assert.rejects(run('no-such-program-here'), isRunFault('terminal', /not found/))
+    const script = join(home, 'not-executable')
+    writeFileSync(script, 'echo')
+    chmodSync(script, 0o600)
+    await assert.rejects(run([script]), isRunFault('terminal', /may not be run/))
+    await assert.rejects(run(script), isRunFault('terminal', /denied/i))
+  })
+
+  test('is not started without its workspace', async (t) => {
+    const { run, home } = await open(t)
+    await assert.rejects(run('echo', { home: join(home, 'none') }), isRunFault('terminal', /no workspace/))
+  })
+
+  test('a stop ends all of it, and asks before it kills', async (t) => {
+    const { run, home } = await open(t)
+    const stop = new AbortController()
+    const pids = join(home, 'pids')
+    const running = run(`trap 'echo bye > ${home}/bye; exit' TERM; sleep 1000 & echo $! $$ > ${pids}; wait`, {
+      signal: stop.signal,
+    })
+    await until(() => existsSync(pids) && readFileSync(pids, 'utf8').endsWith('\n'))
+    stop.abort('stopped')
+    await assert.rejects(running, isRunFault('again', /stopped/))
+    assert.equal(readFileSync(join(home, 'bye'), 'utf8'), 'bye\n')
+    const [child = 0, parent = 0] = readFileSync(pids, 'utf8').split(/\s/).map(Number)
+    await until(() => !isAlive(child) && !isAlive(parent))
+    await assert.rejects(run('echo', { signal: stop.signal }), isRunFault('again', /stopped/))
+  })
+
+  test('who does not listen is killed', async (t) => {
+    const { run, home } = await open(t)
+    const pid = join(home, 'pid')
+    // Not before it has come so far that it does not listen.
+    const seenAt = (): number => (existsSync(pid) && readFileSync(pid, 'utf8').endsWith('\n') ? 0 : Date.now())
+    const running = run(`trap '' TERM; echo $$ > ${pid}; while :; do sleep 0.2; done`, {
+      hangMs: 300,
+      lastActivityAt: seenAt,
+    })
+    await assert.rejects(running, isRunFault('again', /no sign of life for 300ms/))
+    assert.ok(!isAlive(Number(readFileSync(pid, 'utf8'))))
+  })
+
+  test('one that prints is alive until its time is over', async (t) => {
+    const { run } = await open(t)
+    const running = run('while :; do echo .; sleep 0.05; done', { hangMs: 4000, deadline: Date.now() + 6000 })
+    await assert.rejects(running, isRunFault('terminal', /time was over/))
+  })
+
+  test('what it leaves running does not outlive it, nor hold it up', async (t) => {
+    const { run } = await open(t)
+    const { result = '' } = await run('sleep 1000 & echo $!')
+    await until(() => !isAlive(Number(result)))
+    const { result: pid = '' } = await run('setsid sleep 30 & echo done')
+    assert.equal(pid, 'done')
+  })
+
+  test('a log ends at its limit, and the result with it', async (t) => {
+    const { run, log } = await open(t)
+    const { result = '' } = await run('yes 0123456789abcdef | head -c 12000000; echo end')
+    assert.equal(result.length, 1_048_576)
+    assert.equal(log().length, 10 * 1024 * 1024)
+  })
+
+  test('no link in the workspace leads its log elsewhere', async (t) => {
+    const { run, home } = await open(t)
+    const other = join(home, 'precious')
+    writeFileSync(other, 'kept')
+    await run('echo a')
+    rmSync(join(home, 'logs', 't1.log'))
+    symlinkSync(other, join(home, 'logs', 't1.log'))
+    assert.equal((await run('echo b')).result, 'b')
+    rmSync(join(home, 'logs'), { recursive: true })
+    const elsewhere = `${home}-elsewhere`
+    symlinkSync(elsewhere, join(home, 'logs'))
+    await run('echo c')
+    assert.equal(readFileSync(other, 'utf8'), 'kept')
+    assert.ok(!existsSync(join(elsewhere, 't1.log')))
+  })
+})

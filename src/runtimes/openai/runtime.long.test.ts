@@ -1,0 +1,375 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import {
+  type ChatEndpoint,
+  chatEndpoint,
+  type EndpointReply,
+  events,
+  replyCutOff,
+  replyError,
+  replyText,
+  replyToolCalls,
+} from '../../../test/support/chat-endpoint.ts'
+import { needs } from '../../../test/support/needs.ts'
+import { isRunFault, openRuntime } from '../../../test/support/runtimes.ts'
+import {
+  chatDirectory,
+  type FakeTool,
+  ToolRefusal,
+  type ToolSocket,
+  toolSocket,
+} from '../../../test/support/tool-socket.ts'
+import { until } from '../../../test/support/until.ts'
+import { type AgentRunResult, type Job, RunFault } from '../runtime.ts'
+
+interface Openai {
+  endpoint: ChatEndpoint
+  socket: ToolSocket
+  ask(prompt: string, given?: Partial<Job>): Promise<AgentRunResult>
+}
+
+async function open(
+  t: TestContext,
+  tools?: Record<string, FakeTool>,
+  settings: Record<string, string> = {},
+): Promise<Openai> {
+  const [socket, endpoint] = [await toolSocket(t, tools), await chatEndpoint(t)]
+  const runtime = await openRuntime(t, 'openai', { OPENAI_BASE_URL: endpoint.url, OPENAI_MODEL: 'small', ...settings })
+  return { endpoint, socket, ask: (prompt, given) => runtime.run(socket.job({ prompt, ...given })) }
+}
+
+const PRICES = { OPENAI_PRICE_INPUT: '1000', OPENAI_PRICE_OUTPUT: '5000' }
+
+suite('the runtime openai', needs('open checkout'), () => {
+  test('answers what the model says, with its usage', async (t) => {
+    const { ask, endpoint } = await open(t, {}, PRICES)
+    endpoint.answer(replyText('Grüße 😀, and more'))
+    const { result, sessionId, models } = await ask('hello')
+    assert.equal(result, 'Grüße 😀, and more')
+    assert.ok(sessionId)
+    assert.deepEqual(models, [{ model: 'small', input_tokens: 1000, output_tokens: 100, cost_cents: 2 }])
+    const [asked] = endpoint.asked
+    assert.equal(asked?.url, '/v1/chat/completions')
+    assert.equal(asked?.headers.authorization, undefined)
+    assert.deepEqual([asked?.body.model, asked?.body.stream], ['small', true])
+    assert.deepEqual(
+      asked?.body.messages.map(({ role }) => role),
+      ['system', 'user'],
+    )
+    assert.equal(asked?.body.messages[1]?.content, 'hello')
+  })
+
+  test('does what the model asks for by the socket, and tells it what came of it', async (t) => {
+    const { ask, endpoint, socket } = await open(t, {
+      add: ({ a, b }) => ({ sum: Number(a) + Number(b) }),
+      'groups.list': () => {
+        throw new ToolRefusal('not permitted')
+      },
+    })
+    endpoint.answer(
+      replyToolCalls({ name: 'add', args: '{"a": 1, "b": 2}' }, { name: 'groups__list', args: '{}' }),
+      replyToolCalls({ name: 'nothing', args: '' }, { name: 'add', args: '{"a": 1,' }, { name: 'add', args: '[]' }),
+      replyText('three'),
+    )
+    assert.equal((await ask('what is 1 + 2?')).result, 'three')
+    assert.deepEqual(socket.turns, [{ 'svc/turn': 't1', 'svc/fence': 7 }])
+    assert.deepEqual(socket.asked, ['add {"a":1,"b":2}', 'groups.list {}', 'nothing {}'])
+    assert.deepEqual(
+      endpoint.asked[0]?.body.tools?.map((tool) => tool.function.name),
+      ['reply', 'add', 'groups__list'],
+    )
+    const told = endpoint.asked[2]?.body.messages.filter(({ role }) => role === 'tool')
+    assert.deepEqual(
+      told?.map(({ content, tool_call_id }) => `${tool_call_id} ${content}`),
+      [
+        'call-0 {"sum":3}',
+        'call-1 error: not permitted',
+        'call-0 error: Tool nothing not found',
+        'call-1 error: the arguments are not a JSON object',
+        'call-2 error: the arguments are not a JSON object',
+      ],
+    )
+  })
+
+  test('its session goes on, in a file that only it can read; a fork starts from it', async (t) => {
+    const { ask, endpoint, socket } = await open(t)
+    endpoint.answer(replyText('noted'))
+    const { sessionId = '' } = await ask('my name is Kim')
+    const again = await ask('what is my name?', { sessionId })
+    assert.equal(again.sessionId, sessionId)
+    assert.deepEqual(
+      endpoint.asked[1]?.body.messages.slice(1).map(({ content }) => content),
+      ['my name is Kim', 'noted', 'what is my name?'],
+    )
+    const file = join(socket.home, '.svc', 'sessions', `${sessionId}.json`)
+    assert.equal(statSync(file).mode & 0o777, 0o600)
+    const before = readFileSync(file, 'utf8')
+    const fork = await ask('and here?', { parentSessionId: sessionId })
+    assert.notEqual(fork.sessionId, sessionId)
+    assert.equal(endpoint.asked[2]?.body.messages.length, 6)
+    assert.equal(readFileSync(file, 'utf8'), before)
+    assert.equal(readdirSync(join(socket.home, '.svc', 'sessions')).length, 2)
+  })
+
+  test("its session of a visitors' chat is kept there, and its guides come from the workspace", async (t) => {
+    const { ask, endpoint, socket } = await open(t)
+    const chat = chatDirectory(t)
+    writeFileSync(join(socket.home, 'PERSONA.md'), 'You are Kim.')
+    endpoint.answer(replyText('hello'), replyText('again'))
+    const { sessionId = '' } = await ask('first', { chat })
+    await ask('second', { chat, sessionId })
+    assert.match(String(endpoint.asked[1]?.body.messages[0]?.content), /You are Kim\./)
+    assert.equal(endpoint.asked[1]?.body.messages[1]?.content, 'first')
+    assert.deepEqual(readdirSync(join(chat.path, '.svc', 'sessions')), [`${sessionId}.json`])
+    await assert.rejects(ask('third', { sessionId }), isRunFault('session', /its session is gone/))
+  })
+
+  test('a session that is gone, damaged, of a strange name or too long is told apart', async (t) => {
+    const { ask, endpoint, socket } = await open(t)
+    endpoint.answer(replyText('x'))
+    const { sessionId = '' } = await ask('hello')
+    writeFileSync(join(socket.home, '.svc', 'sessions', `${sessionId}.json`), '{"messages": [')
+    for (const id of [sessionId, 'unknown', '../../etc/passwd'])
+      await assert.rejects(ask('hello', { sessionId: id }), isRunFault('session', /session is gone/))
+    const { sessionId: other } = await ask('hello')
+    endpoint.answer(replyError(400, { message: 'too many tokens', code: 'context_length_exceeded' }))
+    await assert.rejects(ask('hello', { sessionId: other }), isRunFault('session', /too long/))
+    await assert.rejects(ask('hello'), isRunFault('terminal', /too long/))
+  })
+
+  test('a session that is too long is told apart also in the words of other servers, and inside of a stream', async (t) => {
+    const { ask, endpoint } = await open(t)
+    endpoint.answer(replyText('x'))
+    const { sessionId } = await ask('hello')
+    const error = { code: 500, message: 'no', type: 'exceed_context_size_error' }
+    for (const reply of [
+      replyError(500, error),
+      replyError(400, error),
+      (r) => events(r, [{ error }]),
+    ] satisfies EndpointReply[]) {
+      const before = endpoint.asked.length
+      endpoint.answer(reply)
+      await assert.rejects(ask('hello', { sessionId }), isRunFault('session', /too long/))
+      assert.equal(endpoint.asked.length, before + 1)
+    }
+    endpoint.answer(
+      replyError(429, { message: 'context window of your plan' }, { 'retry-after': '0' }),
+      replyText('later'),
+    )
+    assert.equal((await ask('hello', { sessionId })).result, 'later')
+  })
+
+  for (const status of [400, 413, 422])
+    test(`a session that fails with ${status} is given up only if a new one does not fail`, async (t) => {
+      const { ask, endpoint } = await open(t, {}, PRICES)
+      endpoint.answer(replyText('noted'))
+      const { sessionId = '' } = await ask('my name is Kim')
+      const no = replyError(status, { message: 'no' })
+      endpoint.answer(no)
+      await assert.rejects(ask('hello', { sessionId }), isRunFault('terminal', new RegExp(`answers ${status}: no`)))
+      assert.equal(endpoint.asked.length, 3)
+      endpoint.answer(no, replyError(503, 'busy', { 'retry-after': '0' }))
+      await assert.rejects(ask('hello', { sessionId }), isRunFault('again', /answers 503/))
+      endpoint.answer(no, replyText('fine'))
+      await assert.rejects(ask('hello', { sessionId }), (error) => {
+        assert.ok(error instanceof RunFault)
+        assert.deepEqual([error.kind, error.models[0]?.output_tokens], ['session', 100])
+        assert.match(error.message, /a new one does not.*answers 4\d\d: no/)
+        return true
+      })
+      assert.deepEqual(
+        endpoint.asked.at(-1)?.body.messages.map(({ role }) => role),
+        ['system', 'user'],
+      )
+      endpoint.answer(replyText('Kim'))
+      assert.equal((await ask('what is my name?', { sessionId })).sessionId, sessionId)
+    })
+
+  test('a refusal of the model is its answer', async (t) => {
+    const { ask, endpoint } = await open(t)
+    endpoint.answer((response) => {
+      const piece = (refusal: string, finish_reason: string | null = null) => ({
+        choices: [{ delta: { content: null, refusal }, finish_reason }],
+      })
+      events(response, [piece('I cannot '), piece('help with that.'), piece('', 'stop')])
+    })
+    assert.equal((await ask('hello')).result, 'I cannot help with that.')
+  })
+
+  test('an answer that is not whole says so', async (t) => {
+    const { ask, endpoint } = await open(t)
+    const ending = (content: string, finish_reason: string): EndpointReply => {
+      return (response) => events(response, [{ choices: [{ delta: { content }, finish_reason }] }])
+    }
+    endpoint.answer(ending('Once upon', 'length'))
+    const { result, sessionId } = await ask('a story')
+    assert.equal(result, 'Once upon\n\n(The answer stops here: it reached the length limit of the model.)')
+    endpoint.answer(ending('', 'content_filter'))
+    const withheld = await ask('go on', { sessionId })
+    assert.equal(withheld.result, '(The provider of the model withheld the rest of the answer.)')
+    assert.equal(endpoint.asked[1]?.body.messages[2]?.content, 'Once upon')
+  })
+
+  test('a tool call that the length limit cut off is not made, and the model is told', async (t) => {
+    const { ask, endpoint, socket } = await open(t, { add: () => 'ok' })
+    const call = (index: number, args: string) => ({
+      choices: [{ delta: { tool_calls: [{ index, id: `c${index}`, function: { name: 'add', arguments: args } }] } }],
+    })
+    endpoint.answer(
+      (response) =>
+        events(response, [call(0, '{"a":1}'), call(1, ''), { choices: [{ delta: {}, finish_reason: 'length' }] }]),
+      replyText('done'),
+    )
+    assert.equal((await ask('add')).result, 'done')
+    assert.deepEqual(socket.asked, ['add {"a":1}'])
+    assert.match(endpoint.asked[1]?.body.messages.at(-1)?.content ?? '', /cut off/)
+  })
+
+  test('arguments that are not a JSON object do not stay in the session, where endpoints refuse them', async (t) => {
+    const { ask, endpoint } = await open(t, { add: () => 'ok' })
+    endpoint.answer(
+      replyToolCalls({ name: 'add', args: '{"a": 1,' }, { name: 'add', args: '{"a":2}' }),
+      replyText('sorry'),
+    )
+    await ask('add')
+    const { tool_calls } = endpoint.asked[1]?.body.messages[2] ?? {}
+    assert.deepEqual(
+      (tool_calls as { function: { arguments: string } }[]).map((made) => made.function.arguments),
+      ['{}', '{"a":2}'],
+    )
+  })
+
+  test('what may go better is asked again, after as long as the endpoint says', async (t) => {
+    const { ask, endpoint } = await open(t)
+    endpoint.answer(
+      replyError(429, { message: 'slow down' }, { 'retry-after': '0' }),
+      replyError(503, 'overloaded', { 'retry-after': '0' }),
+      replyCutOff,
+      replyText('at last'),
+    )
+    assert.equal((await ask('hello')).result, 'at last')
+    assert.equal(endpoint.asked.length, 4)
+  })
+
+  test('after some tries it gives up, in the words of the endpoint', async (t) => {
+    const { ask, endpoint } = await open(t)
+    endpoint.answer(replyError(500, { message: 'out of order' }, { 'retry-after': '0' }))
+    await assert.rejects(ask('hello'), isRunFault('again', /answers 500: out of order/))
+    assert.equal(endpoint.asked.length, 5)
+    endpoint.answer((response) => events(response, [{ error: { message: 'the model fell over' } }]))
+    await assert.rejects(ask('hello'), isRunFault('again', /the model fell over/))
+  })
+
+  test('what cannot go better is not asked again', async (t) => {
+    const { ask, endpoint } = await open(t)
+    for (const [status, error, words] of [
+      [401, { message: 'no such key' }, /answers 401: no such key/],
+      [404, '<html>', /answers 404: <html>/],
+      [400, '{"error":"bad request"}', /answers 400: bad request/],
+      [429, { message: 'pay first', code: 'insufficient_quota' }, /pay first/],
+    ] as const) {
+      endpoint.answer(replyError(status, error))
+      const before = endpoint.asked.length
+      await assert.rejects(ask('hello'), isRunFault('terminal', words))
+      assert.equal(endpoint.asked.length, before + 1)
+    }
+  })
+
+  test('a tool that was cut off in the middle is not used', async (t) => {
+    const { ask, endpoint, socket } = await open(t, { add: () => 'ok' })
+    const half = {
+      choices: [{ delta: { tool_calls: [{ index: 0, id: 'c', function: { name: 'add', arguments: '{}' } }] } }],
+    }
+    endpoint.answer((response) => {
+      events(response, [half], false)
+      setImmediate(() => response.destroy())
+    }, replyText('never mind'))
+    assert.equal((await ask('hello')).result, 'never mind')
+    assert.deepEqual(socket.asked, [])
+  })
+
+  test('money is counted between rounds, and what was spent is told even where it fails', async (t) => {
+    const { ask, endpoint, socket } = await open(t, { add: () => 'ok' }, PRICES)
+    endpoint.answer(replyToolCalls({ name: 'add', args: '{}' }))
+    await assert.rejects(ask('spend all', { moneyCents: 4 }), (error) => {
+      assert.ok(error instanceof RunFault)
+      assert.deepEqual([error.kind, error.models[0]?.cost_cents], ['terminal', 5])
+      assert.match(error.message, /used up the money/)
+      return true
+    })
+    assert.equal(socket.asked.length, 3)
+  })
+
+  test('one that never stops using tools must answer in the end', async (t) => {
+    const { ask, endpoint } = await open(t, { add: () => 'ok' })
+    endpoint.answer((response, asked) => {
+      const isLast = asked.body.tool_choice === 'none'
+      return isLast
+        ? replyText('enough')(response, asked)
+        : replyToolCalls({ name: 'add', args: '{}' })(response, asked)
+    })
+    assert.equal((await ask('go on')).result, 'enough')
+    assert.equal(endpoint.asked.length, 24)
+  })
+
+  test('an endpoint that does not stream, and one that counts nothing, are fine', async (t) => {
+    const { ask, endpoint } = await open(t)
+    endpoint.answer((response) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ choices: [{ message: { content: 'whole' }, finish_reason: 'stop' }] }))
+    })
+    const { result, models } = await ask('hello')
+    assert.deepEqual([result, models], ['whole', []])
+  })
+
+  test('the workspace says who it is', async (t) => {
+    const { ask, endpoint, socket } = await open(t)
+    writeFileSync(join(socket.home, 'PERSONA.md'), 'You speak in rhymes.')
+    endpoint.answer(replyText('x'))
+    await ask('hello')
+    assert.match(endpoint.asked[0]?.body.messages[0]?.content ?? '', /folder main[\s\S]*rhymes/)
+  })
+
+  test('the key of the instance goes to its own endpoint alone', async (t) => {
+    const { ask, endpoint } = await open(
+      t,
+      {},
+      { OPENAI_API_KEY: 'of the instance', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
+    )
+    endpoint.answer(replyText('x'))
+    await ask('a', { env: { OPENAI_BASE_URL: endpoint.url, OPENAI_MODEL: 'small' } })
+    await ask('b', { env: { OPENAI_BASE_URL: endpoint.url, OPENAI_API_KEY: 'own', OPENAI_MODEL: 'own-model' } })
+    await ask('c', { env: { OPENAI_BASE_URL: endpoint.url }, config: { model: 'of-the-group' } })
+    assert.deepEqual(
+      endpoint.asked.map(({ headers, body }) => [headers.authorization, body.model]),
+      [
+        [undefined, 'small'],
+        ['Bearer own', 'own-model'],
+        [undefined, 'of-the-group'],
+      ],
+    )
+  })
+
+  test('what is not set is said before anything runs', async (t) => {
+    const { job } = await toolSocket(t)
+    const bare = await openRuntime(t, 'openai')
+    await assert.rejects(bare.run(job()), isRunFault('terminal', /OPENAI_MODEL/))
+    const keyless = await openRuntime(t, 'openai', { OPENAI_MODEL: 'm' })
+    await assert.rejects(keyless.run(job()), isRunFault('terminal', /OPENAI_API_KEY is not set/))
+    await assert.rejects(keyless.run(job({ env: { OPENAI_BASE_URL: 'nowhere' } })), isRunFault('terminal', /no URL/))
+    await assert.rejects(keyless.run(job({ env: { OPENAI_API_KEY: 'own' } })), isRunFault('terminal', /OPENAI_MODEL/))
+  })
+
+  test('one that hangs is ended, and a socket that is gone is nobody’s failure', async (t) => {
+    const { ask, endpoint, socket } = await open(t, { wait: () => new Promise(() => undefined) })
+    endpoint.answer(() => undefined)
+    await assert.rejects(ask('hello', { hangMs: 1500 }), isRunFault('again', /no sign of life/))
+    endpoint.answer(replyToolCalls({ name: 'wait', args: '{}' }))
+    const running = ask('wait')
+    await until(() => socket.asked.length > 0)
+    socket.drop()
+    await assert.rejects(running, isRunFault('unavailable', /closed/))
+  })
+})

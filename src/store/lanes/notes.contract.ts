@@ -1,0 +1,39 @@
+// The work that the contract of lanes is tried on; a module of its own, because an engine's thread loads it too.
+
+import { run } from '../../../test/support/sql.ts'
+import { entries } from '../things.contract.ts'
+import type { LaneHandler } from './lane.ts'
+
+export interface Note {
+  readonly source: string
+  readonly text: string
+  readonly bytes: number
+}
+
+/** How many are tidied up in one piece. */
+const PIECE = 10
+
+/** `throw` in a text is a bug of the work, `twice` a refusal of the store; for `urgent` somebody waits. */
+export const noteHandler: LaneHandler<Note, { readonly id: number; readonly text: string }> = {
+  byteSize: ({ bytes }) => bytes,
+  source: ({ source }) => source,
+  isUrgent: ({ text }) => text.startsWith('urgent'),
+
+  run: async (tx, _, notes) => {
+    const answers = []
+    for (const { text } of notes) {
+      if (text.includes('throw')) throw new Error('a bug in the work')
+      const { id } = await entries.insertReturning(tx, { name: `new ${text}` })
+      if (text.includes('twice')) await run(tx, 'insert into entries (id, name) values ($1, $2)', [id, text])
+      answers.push({ id, text })
+    }
+    return answers
+  },
+
+  runDeferred: async (tx) => {
+    const { rows } = await run(tx, `select id, name from entries where name like 'new %' order by id limit ${PIECE}`)
+    for (const { id, name } of rows)
+      await run(tx, 'update entries set name = $1 where id = $2', [String(name).replace('new', 'old'), Number(id)])
+    return { isMore: rows.length === PIECE, keys: rows.map(({ name }) => String(name).slice(4)) }
+  },
+}

@@ -1,0 +1,109 @@
+// A PostgreSQL store at one moment: one transaction that sees what was committed when it began, read through cursors.
+import pg from 'pg'
+import { refuse } from '../../lib/refusal.ts'
+import type { AppliedStep, BackupRow, StoreSnapshot, TableShape } from '../backup-rows.ts'
+import type { Value } from '../engine.ts'
+import { clientOptions } from './engine.ts'
+import { translatePostgresError } from './errors.ts'
+
+const ROWS = 500
+
+export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> {
+  const client = await connected(url)
+  try {
+    await client.query('begin isolation level repeatable read read only')
+    const tables = await readPostgresTables(client)
+    if (!tables.some(({ name }) => name === 'migrations'))
+      refuse('not_found', 'there is no store of svc in this database')
+    const { rows } = await client.query<{ name: string; step: number }>(
+      'select name, step from migrations order by name, step',
+    )
+    const steps = rows.map(({ name, step }): AppliedStep => [name, step])
+    return new PostgresSnapshot(client, { tables, steps, counters: await countersOf(client) })
+  } catch (error) {
+    await client.end()
+    throw translatePostgresError(error)
+  }
+}
+
+export async function connected(url: string): Promise<pg.Client> {
+  const client = new pg.Client(clientOptions(url))
+  // A connection that dies fails its statement; without a listener it would end the process.
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return client
+  } catch (error) {
+    throw translatePostgresError(error)
+  }
+}
+
+/** The tables of a store with their columns. */
+export async function readPostgresTables(client: pg.Client): Promise<TableShape[]> {
+  const { rows } = await client.query<{ name: string; columns: string[] }>(
+    `select c.relname as name, array_agg(a.attname::text order by a.attnum) as columns
+       from pg_class c join pg_attribute a on a.attrelid = c.oid
+       where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
+       group by c.oid, c.relname order by c.oid`,
+  )
+  return rows
+}
+
+/** The sequences behind columns that number their rows. */
+export async function sequencesOf(client: pg.Client): Promise<{ table: string; sequence: string }[]> {
+  const { rows } = await client.query<{ table: string; sequence: string }>(
+    `select table_name as table, pg_get_serial_sequence(quote_ident(table_name), column_name) as sequence
+       from information_schema.columns where table_schema = current_schema() and is_identity = 'YES'`,
+  )
+  return rows
+}
+
+async function countersOf(client: pg.Client): Promise<Record<string, number>> {
+  const counters: Record<string, number> = {}
+  for (const { table, sequence } of await sequencesOf(client)) {
+    const { rows } = await client.query<{ last: number }>(
+      `select case when is_called then last_value else last_value - 1 end as last from ${sequence}`,
+    )
+    counters[table] = rows[0]?.last ?? 0
+  }
+  return counters
+}
+
+interface Contents {
+  readonly tables: readonly TableShape[]
+  readonly steps: readonly AppliedStep[]
+  readonly counters: Readonly<Record<string, number>>
+}
+
+class PostgresSnapshot implements StoreSnapshot {
+  readonly engine = 'postgres'
+  readonly tables: readonly TableShape[]
+  readonly steps: readonly AppliedStep[]
+  readonly counters: Readonly<Record<string, number>>
+  readonly #client: pg.Client
+
+  constructor(client: pg.Client, { tables, steps, counters }: Contents) {
+    this.#client = client
+    this.tables = tables
+    this.steps = steps
+    this.counters = counters
+  }
+
+  async *rows({ name, columns }: TableShape): AsyncGenerator<readonly BackupRow[]> {
+    try {
+      await this.#client.query(`declare reading no scroll cursor for select ${columns.join(', ')} from ${name}`)
+      for (;;) {
+        const { rows } = await this.#client.query<Value[]>({ text: `fetch ${ROWS} from reading`, rowMode: 'array' })
+        if (rows.length === 0) break
+        yield rows
+      }
+      await this.#client.query('close reading')
+    } catch (error) {
+      throw translatePostgresError(error)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#client.end()
+  }
+}

@@ -1,0 +1,292 @@
+// What a run that visitors of a chat ask for can read and write, in a real cell.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { chownSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { chatDir, layout } from '../../src/core/layout.ts'
+import {
+  type AttackHost,
+  agentUidOf,
+  attackHost,
+  ENV_SECRET,
+  FailedAttack,
+  forEachUser,
+  openFifoGate,
+  type SvcUser,
+} from '../support/attack.ts'
+import { type AttackInstance, attackInstance, type ServedInstance } from '../support/attack-instance.ts'
+import { numberOf, perl } from '../support/attack-programs.ts'
+
+const EXCHANGES_MIN = 10_000
+const STARTS = 60
+const AT_FDCWD = -100
+const RENAME_EXCHANGE = 2
+
+const VISITOR = { reach: 'chat', jid: 'web:team' } as const
+const OTHER_VISITOR = { reach: 'chat', jid: 'web:team-2' } as const
+
+/** Writes files of the workspace of `team` by their paths, as its agent would. */
+function writeFiles(user: SvcUser, { home }: AttackHost, files: Readonly<Record<string, string>>): void {
+  const give = (path: string): void => {
+    if (process.getuid?.() === 0) chownSync(path, agentUidOf(user), agentUidOf(user))
+  }
+  for (const [path, text] of Object.entries(files)) {
+    const parts = path.split('/')
+    for (const [index] of parts.slice(1).entries()) {
+      const directory = join(home(), ...parts.slice(0, index + 1))
+      if (existsSync(directory)) continue
+      mkdirSync(directory)
+      give(directory)
+    }
+    writeFileSync(join(home(), path), text, { mode: path.endsWith('.sh') ? 0o755 : 0o644 })
+    give(join(home(), path))
+  }
+}
+
+forEachUser("files of a visitors' chat", [], (user) => {
+  const host = attackHost(user)
+
+  test('lie in its HOME, outside of the workspace, and are found again by the next turn of that chat alone', async () => {
+    const { attack, home, root } = host()
+    const first =
+      'pwd; echo $HOME; getent passwd agent | cut -d: -f6; echo mine > ~/note; mkdir -p ~/.claude; echo s > ~/.claude/1'
+    assert.equal(await attack(first, VISITOR), '/home/node\n/home/chat\n/home/chat')
+    assert.equal(await attack('cat ~/note ~/.claude/1; ls -A ~', VISITOR), 'mine\ns\n.claude\nnote')
+    assert.equal(await attack('ls -A ~', OTHER_VISITOR), '')
+    assert.equal(await attack('ls -A ~', { ...VISITOR, folder: 'other' }), '')
+    // A run of the same folder that others ask for.
+    assert.equal(
+      await attack('echo $HOME; ls -d /home/* ~/note; cat ~/.claude/1', { reach: 'all', silent: true }),
+      '/home/node\n/home/node',
+    )
+    const kept = chatDir(layout(root), 'team', 'web:team')
+    assert.equal(readFileSync(join(kept, 'note'), 'utf8'), 'mine\n')
+    assert.ok(!existsSync(join(home(), 'note')))
+  })
+
+  test('are all that it can write, besides the temporary directories', async () => {
+    writeFiles(user, host(), { 'facts/a.md': 'a fact', 'notes.txt': 'a note', 'deep/er/x': 'x' })
+    const { attack } = host()
+    const places =
+      '/ /home /home/node /home/node/facts /home/node/deep/er /home/node/.claude /home/node/.claude/skills /run'
+    const touching = `for at in ${places}; do touch $at/x-new && echo $at; done; echo x >> facts/a.md && echo facts; echo x > notes.txt && echo notes; rm -f deep/er/x && echo removed; mv notes.txt n && echo moved; chmod 777 facts && echo chmod; ln -s / link && echo link`
+    assert.equal(await attack(`${touching}; true`, { ...VISITOR, silent: true }), '')
+    assert.equal(
+      await attack('for at in ~ /tmp /var/tmp /dev/shm; do touch $at/x && echo $at; done', VISITOR),
+      '/home/chat\n/tmp\n/var/tmp\n/dev/shm',
+    )
+    const found = await attack(
+      'find / -xdev \\( -path /proc -o -path /tmp -o -path /dev \\) -prune -o -type d -writable -print',
+      {
+        ...VISITOR,
+        silent: true,
+      },
+    )
+    assert.equal(found, '/home/chat')
+    assert.equal(readFileSync(join(host().home(), 'facts/a.md'), 'utf8'), 'a fact')
+  })
+
+  test('the workspace shows instructions and facts, and no traces of other conversations', async (t) => {
+    const secret = 'of somebody else'
+    const hidden = [
+      ...[
+        '.claude/projects/-home-node/1.jsonl',
+        '.claude/settings.json',
+        '.claude/history.jsonl',
+        '.svc/sessions/1.json',
+      ],
+      ...['.bash_history', 'media/20260101/1-0-a.pdf', 'work.md', 'MEMORY.md', 'users/1.md', 'diary/2026-01-01.md'],
+      ...[
+        'episodes/1.md',
+        'logs/turns/1.log',
+        'credentials/key',
+        'id_rsa',
+        'child/facts/x',
+        'gone/.claude/CLAUDE.md',
+        'gone/x',
+      ],
+    ]
+    const shown = [
+      ...['PERSONA.md', 'CLAUDE.md', 'facts/a.md', 'public/form.pdf', 'tool.sh', '.claude/CLAUDE.md'],
+      ...['.claude/skills/triage/SKILL.md', '.claude/commands/x.md', 'share/x'],
+    ]
+    const { attack, home } = host()
+    writeFiles(
+      user,
+      host(),
+      Object.fromEntries([...hidden.map((path) => [path, secret]), ...shown.map((path) => [path, `text of ${path}`])]),
+    )
+    t.after(() => {
+      for (const name of ['gone', 'credentials']) rmSync(join(home(), name), { recursive: true })
+    })
+    assert.equal(await attack(`cat ${shown.join(' ')}`, VISITOR), shown.map((path) => `text of ${path}`).join(''))
+    const every = hidden.map((path) => `cat ${path}`).join('; ')
+    assert.equal(await attack(`${every}; grep -r "${secret}" /home`, { ...VISITOR, silent: true }), '')
+    assert.equal(await attack('ls -A .claude', VISITOR), 'CLAUDE.md\ncommands\nskills')
+    // The control: the folder's own runs see all of it.
+    const all = await attack(`${every}; ls -A .claude`, { reach: 'work' })
+    assert.equal(all.split(secret).length - 1, hidden.length)
+  })
+
+  test('programs of the workspace run, and its links lead to nothing that is not shown', async (t) => {
+    const { attack, home, root } = host()
+    writeFiles(user, host(), {
+      'work.md': 'at work',
+      'facts/a.md': 'a fact',
+      'agent.sh': '#!/bin/sh\necho ran in $PWD\n',
+    })
+    const links: Record<string, string> = {
+      'to-fact': 'facts/a.md',
+      'to-work': 'work.md',
+      'facts/to-work': '../work.md',
+      'to-client': '.claude',
+      'to-data': root,
+      'to-child': join(home(), 'child'),
+      'to-shadow': '/etc/shadow',
+      dangling: 'nowhere',
+    }
+    for (const [name, target] of Object.entries(links)) {
+      symlinkSync(target, join(home(), name))
+      t.after(() => rmSync(join(home(), name)))
+    }
+    assert.equal(await attack('cat to-fact', VISITOR), 'a fact')
+    const reading =
+      'cat to-work facts/to-work to-shadow dangling; ls to-data/ to-child/; ls -A to-client/ | grep -v -e CLAUDE -e skills -e commands'
+    assert.equal(await attack(`${reading}; true`, { ...VISITOR, silent: true }), '')
+    assert.equal(await attack(['./agent.sh'], VISITOR), 'ran in /home/node')
+  })
+
+  test('no device, socket or FIFO at the top of the workspace is shown, and none keeps the run from starting', async (t) => {
+    const { attack, home } = host()
+    assert.equal(spawnSync('mkfifo', ['-m', '666', join(home(), 'fifo')]).status, 0)
+    t.after(() => rmSync(join(home(), 'fifo')))
+    await attack(
+      perl(`use Socket; socket my $s, AF_UNIX, SOCK_STREAM, 0; bind $s, pack_sockaddr_un 'a.sock' or die $!`),
+      {
+        reach: 'all',
+      },
+    )
+    t.after(() => rmSync(join(home(), 'a.sock')))
+    assert.equal(await attack('ls -d fifo a.sock; true', { ...VISITOR, silent: true }), '')
+  })
+
+  test('a file that only another user may read stays closed', async (t) => {
+    const { attack, home } = host()
+    if (user !== 'root') return
+    writeFileSync(join(home(), 'operator.txt'), ENV_SECRET, { mode: 0o600 })
+    t.after(() => rmSync(join(home(), 'operator.txt')))
+    assert.equal(await attack('cat operator.txt', { ...VISITOR, silent: true }), '')
+  })
+
+  test('of a workspace with very many entries the instructions are shown, and the run starts', async (t) => {
+    const { attack, home } = host()
+    const names = Array.from({ length: 400 }, (_, at) => `A${String(at).padStart(3, '0')}`)
+    writeFiles(user, host(), {
+      'facts/a.md': 'a fact',
+      'PERSONA.md': 'who',
+      ...Object.fromEntries(names.map((name) => [name, name])),
+    })
+    t.after(() => {
+      for (const name of names) rmSync(join(home(), name))
+    })
+    const [facts, count = ''] = (await attack('cat facts/a.md; echo; ls A* | wc -l', VISITOR)).split('\n')
+    assert.equal(facts, 'a fact')
+    assert.ok(Number(count) > 200 && Number(count) < 256, count)
+  })
+
+  test('the descriptors of what is shown are not open in the run', async () => {
+    const list = `print join ' ', grep { -e "/proc/self/fd/$_" } 0 .. 511`
+    assert.equal(await host().attack(['/usr/bin/perl', '-e', list], VISITOR), '0 1 2')
+  })
+})
+
+/**
+ * Perl that exchanges, in the workspace, what visitors are shown for what they are not, until there is a file `stop`; it prints
+ * how often. It opens the FIFO `gate` once it is at work.
+ */
+const EXCHANGING = `
+  my @pairs = (['facts', 'trap'], ['facts', 'media'], ['note.txt', 'work.md'], ['.claude/skills', '.claude/projects'], ['public', 'child']);
+  my $count = 0;
+  until ($count >= ${EXCHANGES_MIN} && $count % 1000 == 0 && -e 'stop') {
+    for my $pair (@pairs, reverse @pairs) {
+      my ($a, $b) = @$pair;
+      syscall(${numberOf('renameat2')}, ${AT_FDCWD}, $a, ${AT_FDCWD}, $b, ${RENAME_EXCHANGE}) == 0 or die "exchange: $!";
+      if (++$count == 1000) { open my $gate, '<', 'gate'; <$gate> }
+    }
+  }
+  print $count`
+
+forEachUser('a workspace whose entries are exchanged while a visitor asks', [], (user) => {
+  const host = attackHost(user)
+
+  test(`shows nothing outside of itself and stays unwritten, in ${STARTS} starts`, async () => {
+    const { attack, home, root } = host()
+    writeFiles(user, host(), {
+      ...{
+        'facts/x': 'shown',
+        'media/x': 'exchanged',
+        'note.txt': 'shown',
+        'work.md': 'exchanged',
+        'public/x': 'shown',
+      },
+      ...{ '.claude/skills/x': 'shown', '.claude/projects/x': 'exchanged', 'child/x': 'exchanged' },
+    })
+    symlinkSync(root, join(home(), 'trap'))
+    const gate = openFifoGate(join(home(), 'gate'))
+    const exchanging = attack(perl(EXCHANGING), { reach: 'all' })
+    await Promise.race([gate.reached(), exchanging])
+    await gate.open()
+    const seen = new Map<string, number>()
+    for (let start = 0; start < STARTS; start++) {
+      const script = `cat facts/.env facts/groups/other/secret /home/node/*/.env /home/node/*/groups/other/secret .env 2>/dev/null
+        for at in . facts public .claude .claude/skills; do touch $at/written 2>/dev/null && echo wrote $at; done
+        touch ~/x && echo home`
+      const outcome = await attack(['/bin/sh', '-c', script], VISITOR).catch((error) => {
+        assert.ok(error instanceof FailedAttack, String(error))
+        return error.message
+      })
+      seen.set(outcome, (seen.get(outcome) ?? 0) + 1)
+    }
+    writeFileSync(join(home(), 'stop'), '')
+    assert.ok(Number(await exchanging) >= EXCHANGES_MIN)
+    const others = [...seen.keys()].filter((outcome) => !outcome.startsWith('its cell could not be set up'))
+    assert.deepEqual(others, ['home'])
+    const written = spawnSync('find', ['-P', root, '-name', 'written'], { encoding: 'utf8' }).stdout
+    assert.equal(written, '')
+  })
+})
+
+forEachUser('a visitor of a chat link', [], (user) => {
+  const endings: (() => void | Promise<void>)[] = []
+  let instance: AttackInstance
+  let served: ServedInstance
+  before(async () => {
+    instance = await attackInstance({ after: (work) => void endings.unshift(work) }, user)
+    for (const key of ['GITHUB_TOKEN', 'ANTHROPIC_API_KEY'])
+      await instance.svc('secret', 'demo', 'set', 'team', key, '--value', 'secret-of-team')
+    served = await instance.serve()
+  })
+  after(async () => {
+    await served?.stop()
+    for (const work of endings) await work()
+  })
+
+  const ENVIRONMENT = 'env | grep secret-of-team | cut -d= -f1 | sort; echo $HOME'
+
+  test("gets turns without secrets, whose files lie apart from the folder's", async () => {
+    const { askAsVisitor, ask } = served
+    assert.equal((await askAsVisitor('team', ENVIRONMENT)).text, 'ANTHROPIC_API_KEY\n/home/chat')
+    assert.equal((await ask('team', ENVIRONMENT)).text, 'ANTHROPIC_API_KEY\nGITHUB_TOKEN\n/home/node')
+    assert.equal(
+      (await askAsVisitor('team', 'echo mine > ~/note; touch x 2>/dev/null || echo read-only')).text,
+      'read-only',
+    )
+    assert.equal(
+      (await askAsVisitor('team', 'cat ~/note; ls -d child 2>/dev/null || echo hidden', 'other topic')).text,
+      'mine\nhidden',
+    )
+    assert.equal((await ask('team', 'ls -d ~/note /home/chat 2>/dev/null; ls -d child')).text, 'child')
+    assert.equal((await askAsVisitor('other', 'ls -A ~; echo nothing')).text, 'nothing')
+  })
+})

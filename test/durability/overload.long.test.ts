@@ -1,0 +1,79 @@
+// More than the store can take is refused, and never kept in memory without a bound (P17).
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { suite, test } from 'node:test'
+import { startFaultyServer } from '../support/faulty-server.ts'
+import { openLinkedInstance } from '../support/linked-instance.ts'
+import { compare, isAcknowledged, load, post, statuses } from '../support/load.ts'
+import { measureMachineLoad } from '../support/machine-load.ts'
+import { until } from '../support/until.ts'
+
+const CLIENTS = 500
+const BODY_BYTES = 1_048_576 - 64
+/** Longer than anybody is left waiting. */
+const HELD_MS = 6000
+/** All bodies together are 500 MiB, and the clients send more than once. */
+const GROWTH_MIB = 430
+const RECOVERY_MS = 2000
+
+/** What a process has had in memory at most. */
+function peakMib(pid: number | undefined): number {
+  const kib = /^VmHWM:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+  return Number(kib) / 1024
+}
+
+const options = process.platform === 'linux' ? {} : { skip: 'only Linux says what a process has had in memory' }
+
+suite('more than the store can take', options, () => {
+  test('is refused with 503 and Retry-After, in bounded memory, and soon taken again', async (t) => {
+    const demo = await openLinkedInstance(t)
+    const link = await demo.mintHook('load')
+    const served = await demo.start()
+    const url = served.hook(link)
+    assert.equal((await post(url, { body: 'first' })).statusCode, 204)
+    const before = peakMib(served.child.pid)
+    const lock = new DatabaseSync(join(demo.root, 'store', 'svc.db'), { timeout: 5000 })
+    lock.exec('begin immediate')
+    const heldAt = performance.now()
+    const running = load(url, { clients: CLIENTS, padding: () => BODY_BYTES, messages: CLIENTS * 2 })
+    // Also those that are not refused at once, but after having waited too long.
+    await until(() => performance.now() - heldAt > HELD_MS && running.sent.length > CLIENTS / 2)
+    const whileHeld = statuses(running)
+    lock.exec('rollback')
+    const releasedAt = performance.now()
+    lock.close()
+    // One more, in case all of them have given up.
+    const probe = load(url, { clients: 1 })
+    const busy = await measureMachineLoad()
+    await Promise.all([running.ended, probe.begun])
+    await probe.stop()
+    const growth = peakMib(served.child.pid) - before
+    const taken = [...running.sent, ...probe.sent].filter(({ status }) => isAcknowledged(status))
+    const recovery = (Math.min(...taken.map(({ endedAt = 0 }) => endedAt)) - releasedAt) / busy
+    t.diagnostic(`${JSON.stringify(whileHeld)}, then ${JSON.stringify(statuses(running))}`)
+    t.diagnostic(`grew by ${Math.round(growth)} MiB from ${Math.round(before)}; back after ${Math.round(recovery)} ms`)
+    await served.stop()
+
+    assert.deepEqual(Object.keys(whileHeld), ['503'])
+    assert.deepEqual(
+      running.sent.filter(({ status, retryAfter }) => status === 503 && !(Number(retryAfter) > 0)),
+      [],
+    )
+    assert.ok(growth < GROWTH_MIB, `it grew by ${growth} MiB`)
+    assert.ok(recovery < RECOVERY_MS, `${recovery} ms`)
+    const stored = (await demo.inbound(link)).map(({ content }) => content)
+    const { lost, doubled } = compare([running, probe], stored)
+    assert.deepEqual([lost, doubled], [[], []])
+  })
+
+  test('makes a server grow that keeps it all, so this test can tell', async (t) => {
+    const { child, url } = await startFaultyServer(t)
+    const before = peakMib(child.pid)
+    const running = load(url, { clients: CLIENTS, padding: () => BODY_BYTES })
+    await until(() => peakMib(child.pid) - before > GROWTH_MIB)
+    child.kill('SIGKILL')
+    await running.ended
+  })
+})

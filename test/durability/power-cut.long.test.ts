@@ -1,0 +1,82 @@
+// What is acknowledged survives that the power goes, and what the disk was not told to keep with it (P2).
+import assert from 'node:assert/strict'
+import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Link, type LinkedInstance, openLinkedInstance } from '../support/linked-instance.ts'
+import { type Comparison, compare, load, post } from '../support/load.ts'
+import { needs } from '../support/needs.ts'
+import { buildShim, type DiskFaults, UNSYNCED, type Unsynced, watchDisk } from '../support/power-cut/shim.ts'
+import { type RepeatableRandom, repeatableRandom } from '../support/repeatable-random.ts'
+
+const CLIENTS = 16
+const ROUNDS = 6
+const CONTROL_ROUNDS = 5
+const [LEAST_MS, MOST_MS] = [50, 1200]
+/** Small bodies, so that many share a commit; large ones, so that the log is carried over into the file meanwhile. */
+const PADDINGS = [2000, 60_000]
+
+interface Cut extends Comparison {
+  /** What the disk has. */
+  readonly root: string
+}
+
+interface Cutting {
+  readonly demo: LinkedInstance
+  readonly link: Link
+  readonly shim: string
+  readonly by: RepeatableRandom
+}
+
+async function cutThePower(
+  t: TestContext,
+  { demo, link, shim, by }: Cutting,
+  unsynced: Unsynced,
+  weakness: DiskFaults = {},
+): Promise<Cut> {
+  const root = demo.copy()
+  const disk = watchDisk(t, shim, root, weakness)
+  const served = await demo.start({ root, env: disk.env })
+  const most = PADDINGS[by.below(PADDINGS.length)] ?? 0
+  const running = load(served.hook(link), { clients: CLIENTS, padding: () => by.below(most) })
+  await running.begun
+  await pause(by.between(LEAST_MS, MOST_MS))
+  await served.kill()
+  await running.ended
+  const left = disk.cut(unsynced, by)
+  const stored = await demo.inbound(link, left)
+  const outcome = compare(
+    [running],
+    stored.map(({ content }) => content),
+  )
+  t.diagnostic(
+    `${unsynced} of the rest kept: ${outcome.lost.length} of ${outcome.acknowledged} lost, bodies up to ${most}`,
+  )
+  return { ...outcome, root: left }
+}
+
+suite('a machine that loses its power', needs('compiler'), () => {
+  test('has every message that it acknowledged on its disk, and serves again', async (t) => {
+    const demo = await openLinkedInstance(t)
+    const link = await demo.mintHook('load')
+    const cutting = { demo, link, shim: buildShim(t), by: repeatableRandom(t) }
+    for (let round = 0; round < ROUNDS; round++) {
+      const cut = await cutThePower(t, cutting, UNSYNCED[round % UNSYNCED.length] ?? 'none')
+      assert.deepEqual([cut.lost, cut.doubled, cut.foreign, cut.refused], [[], [], [], []])
+      assert.ok(cut.acknowledged > 0)
+      if (round < ROUNDS - 1) continue
+      const served = await demo.start({ root: cut.root })
+      assert.equal((await post(served.hook(link), { body: 'again' })).statusCode, 204)
+      await served.stop()
+    }
+  })
+
+  test('would lose messages if the log were not synced at each commit, so this test can tell', async (t) => {
+    const demo = await openLinkedInstance(t)
+    const link = await demo.mintHook('load')
+    const cutting = { demo, link, shim: buildShim(t), by: repeatableRandom(t) }
+    let lost = 0
+    for (let round = 0; round < CONTROL_ROUNDS && lost === 0; round++)
+      lost += (await cutThePower(t, cutting, 'none', { lazy: '-wal' })).lost.length
+    assert.ok(lost > 0)
+  })
+})

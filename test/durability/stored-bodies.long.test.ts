@@ -1,0 +1,62 @@
+// One message for each acknowledged post, and its body byte for byte (P3).
+import assert from 'node:assert/strict'
+import { hash } from 'node:crypto'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { onEveryEngine } from '../support/host.ts'
+import { openLinkedInstance } from '../support/linked-instance.ts'
+import { post } from '../support/load.ts'
+import { repeatableRandom } from '../support/repeatable-random.ts'
+
+const MIB = 1_048_576
+
+const KINDS: Readonly<Record<string, Uint8Array>> = {
+  nothing: Buffer.alloc(0),
+  'one byte': Buffer.from([0x80]),
+  'all 256 bytes': Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)),
+  'text that is no UTF-8': Buffer.from([0xc3, 0x28, 0xa0, 0xa1, 0xed, 0xa0, 0x80, 0xf8]),
+  'NUL alone': Buffer.from([0]),
+  'NUL within': Buffer.from('a\0b'),
+  'a byte order mark': Buffer.from([0xef, 0xbb, 0xbf, 0x41]),
+  'the other byte order mark': Buffer.from([0xff, 0xfe, 0x41, 0x00]),
+  'line ends': Buffer.from('a\r\nb\rc\n'),
+  JSON: Buffer.from('{"content": 1, "a": "\\u0000"}  '),
+  'as much as is allowed': Buffer.alloc(MIB, 0xfe),
+}
+
+const TYPES = ['application/octet-stream', 'application/json', 'text/plain; charset=latin1', 'multipart/form-data']
+
+const digests = (bodies: readonly Uint8Array[]): string[] => bodies.map((body) => hash('sha256', body))
+
+onEveryEngine('bodies that a hook takes', (engine) => {
+  test('are stored once each, as they were sent, in the order of their answers', async (t) => {
+    const by = repeatableRandom(t)
+    const demo = await openLinkedInstance(t, engine)
+    const [hook, chat] = [await demo.mintHook('bodies'), await demo.mintChat('bodies')]
+    const served = await demo.start()
+    const generated = fc.sample(fc.uint8Array({ maxLength: 5000 }), { numRuns: 100, seed: by.below(2 ** 31) })
+    const bodies = [...Object.values(KINDS), ...generated]
+    for (const [index, body] of bodies.entries()) {
+      const headers = { 'Content-Type': TYPES[index % TYPES.length] ?? '' }
+      assert.equal((await post(served.hook(hook), { body, headers })).statusCode, 204)
+    }
+    assert.equal((await post(served.hook(hook), { body: Buffer.alloc(MIB + 1) })).statusCode, 413)
+    // What is no JSON and no form is opaque at a chat too; only an empty one says nothing there.
+    const opaque = bodies.slice(0, 40).filter((body) => body.length > 0)
+    for (const body of opaque) assert.equal((await post(served.chat(chat), { body })).statusCode, 200)
+    await served.kill()
+
+    const stored = async (link: typeof hook) => (await demo.inbound(link)).map(({ content }) => content)
+    assert.deepEqual(digests(await stored(hook)), digests(bodies))
+    assert.deepEqual(digests(await stored(chat)), digests(opaque))
+  })
+})
+
+suite('the test of bodies itself', () => {
+  test('tells a body that went through text', () => {
+    for (const kind of ['one byte', 'all 256 bytes', 'text that is no UTF-8', 'as much as is allowed']) {
+      const body = KINDS[kind] ?? assert.fail(kind)
+      assert.notDeepEqual(digests([Buffer.from(Buffer.from(body).toString('utf8'))]), digests([body]))
+    }
+  })
+})

@@ -1,0 +1,96 @@
+// What a reader of a stream has seen is recorded, whatever happens in the next moment (P7).
+import assert from 'node:assert/strict'
+import { suite, type TestContext, test } from 'node:test'
+import { readEvents } from '../support/event-reader.ts'
+import { onEveryEngine } from '../support/host.ts'
+import { type Link, type LinkedInstance, openLinkedInstance } from '../support/linked-instance.ts'
+import { post } from '../support/load.ts'
+import { needs } from '../support/needs.ts'
+import { buildShim, watchDisk } from '../support/power-cut/shim.ts'
+import { type RepeatableRandom, repeatableRandom } from '../support/repeatable-random.ts'
+
+const QUESTIONS = 20
+
+interface Killing {
+  readonly root?: string
+  readonly env?: Record<string, string>
+}
+
+/** Asks much at once, reads the link's stream, and kills the server in the moment in which so many events are seen. */
+async function killWhileReading(
+  demo: LinkedInstance,
+  link: Link,
+  by: RepeatableRandom,
+  killing: Killing,
+): Promise<string[]> {
+  const enough = by.between(1, QUESTIONS * 2)
+  const served = await demo.start(killing)
+  const seen: string[] = []
+  const reading = readEvents(served.chat(link, 'events'), {
+    onEvent: ({ data, event }) => {
+      if (event !== 'round_done') seen.push(JSON.parse(data).id)
+      if (seen.length < enough) return false
+      served.child.kill('SIGKILL')
+      return true
+    },
+  })
+  const asked = Array.from({ length: QUESTIONS }, (_, index) =>
+    post(served.chat(link), { body: `question ${index}` }).catch(() => undefined),
+  )
+  await reading
+  await Promise.all(asked)
+  await served.ended
+  return seen
+}
+
+async function notRecorded(demo: LinkedInstance, seen: readonly string[], root?: string): Promise<string[]> {
+  const rows = await demo.query('select id from messages', root)
+  const recorded = new Set(rows.map(({ id }) => String(id)))
+  return seen.filter((id) => !recorded.has(id))
+}
+
+onEveryEngine('what a reader has seen', (engine) => {
+  test('is in the store when the process is killed in the same moment', async (t) => {
+    const by = repeatableRandom(t)
+    const demo = await openLinkedInstance(t, engine)
+    for (let round = 0; round < 3; round++) {
+      const seen = await killWhileReading(demo, await demo.mintChat(`round${round}`), by, {})
+      t.diagnostic(`${seen.length} seen`)
+      assert.ok(seen.length > 0)
+      assert.deepEqual(await notRecorded(demo, seen), [])
+    }
+  })
+})
+
+suite('what a reader has seen', needs('compiler'), () => {
+  const cut = async (
+    t: TestContext,
+    demo: LinkedInstance,
+    link: Link,
+    shim: string,
+    by: RepeatableRandom,
+    lazy?: string,
+  ) => {
+    const root = demo.copy()
+    const disk = watchDisk(t, shim, root, lazy ? { lazy } : {})
+    const seen = await killWhileReading(demo, link, by, { root, env: disk.env })
+    assert.ok(seen.length > 0)
+    const lost = await notRecorded(demo, seen, disk.cut('none', by))
+    t.diagnostic(`${lost.length} of ${seen.length} lost`)
+    return lost
+  }
+
+  test('is on the disk when the power goes in the same moment', async (t) => {
+    const [by, shim, demo] = [repeatableRandom(t), buildShim(t), await openLinkedInstance(t)]
+    const link = await demo.mintChat('seen')
+    for (let round = 0; round < 4; round++) assert.deepEqual(await cut(t, demo, link, shim, by), [])
+  })
+
+  test('would be lost if the log were not synced at each commit, so this test can tell', async (t) => {
+    const [by, shim, demo] = [repeatableRandom(t), buildShim(t), await openLinkedInstance(t)]
+    const link = await demo.mintChat('seen')
+    let lost = 0
+    for (let round = 0; round < 4 && lost === 0; round++) lost += (await cut(t, demo, link, shim, by, '-wal')).length
+    assert.ok(lost > 0)
+  })
+})

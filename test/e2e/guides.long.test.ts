@@ -1,0 +1,85 @@
+// What the README and the guides print is typed as it stands.
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { svcCommands } from '../../src/cli/commands/index.ts'
+import { ALL_SETTINGS } from '../../src/daemons/settings.ts'
+import { egressCommands as proxyCommands } from '../../src/egress/commands/index.ts'
+import { readSettings, sourceOf, unknownKeys } from '../../src/lib/settings.ts'
+import { parseDotenv } from '../../src/lib/text/dotenv.ts'
+import { commandsOf, type GuideOptions, runGuide, settingsOf } from '../support/guide.ts'
+import { needs } from '../support/needs.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const GUIDES = [
+  'README.md',
+  ...readdirSync(join(ROOT, 'docs')).flatMap((name) => (name.endsWith('.md') ? `docs/${name}` : [])),
+]
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+
+/** What a test cannot type, and why. */
+const LEFT_OUT: Readonly<Record<string, string>> = {
+  'svc model demo': 'it asks at a terminal',
+  'svc model demo team': 'it asks at a terminal',
+  'svc model demo --base-url https://api.openai.com/v1 --model gpt-5-mini --key - < key.txt':
+    'it leads to the Internet',
+  'svc model demo --runtime claude --key - < key.txt': 'it leads to the Internet',
+  'npm ci && npm test': 'it is what runs this',
+  'curl -x http://127.0.0.1:3128 https://example.com': 'it leads to the Internet',
+  'curl -x http://127.0.0.1:3128 https://example.org': 'it fails, as the guide says',
+  'egress-proxy run --allow example.com -- curl https://example.com': 'it leads to the Internet',
+  'npm pack && docker build -f docker/egress-proxy.Dockerfile -t egress-proxy:latest .':
+    'its base image is in a registry',
+}
+
+/** Without the comment behind it. */
+const bare = (command: string): string => command.replace(/\s+# .*$/, '')
+
+const TEAM = 'svc group demo add sandbox:lobby team > /dev/null'
+const SERVED = ['export SVC_DATA_DIR=$PWD/data', 'svc create demo > /dev/null', 'svc serve demo']
+const MODEL_SERVER = `${process.execPath} ${join(ROOT, 'test/support/model-server.ts')} > /dev/null & others+=($!)
+until curl -s localhost:11434 > /dev/null; do sleep 0.1; done`
+const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
+  'README.md': { before: [] },
+  'docs/egress.md': { before: ['export EGRESS_ADMIN_SECRET='] },
+  'docs/security.md': { before: [...SERVED, TEAM] },
+  'docs/runtimes.md': {
+    before: [...SERVED, TEAM, 'install -m 755 agent.py data/svc_demo/groups/team/', MODEL_SERVER],
+    files: { 'agent.py': '#!/bin/sh\necho hello\n' },
+  },
+  'docs/links.md': {
+    before: [...SERVED, TEAM],
+    files: { 'log.txt': 'a line\n', 'secret.txt': 'a secret that is long enough\n' },
+  },
+}
+
+suite('the commands', needs('root', 'ip', 'curl', 'npm', 'bubblewrap'), () => {
+  for (const path of GUIDES)
+    if (commandsOf(read(path)).length > 0)
+      test(`of ${path} work as printed`, async (t) => {
+        await runGuide(t, path, { before: SERVED, leftOut: (command) => bare(command) in LEFT_OUT, ...OPTIONS[path] })
+      })
+})
+
+test('each command that is left out is still in a guide', () => {
+  const all = new Set(GUIDES.flatMap((path) => commandsOf(read(path)).map(bare)))
+  for (const command of Object.keys(LEFT_OUT)) assert.ok(all.has(command), command)
+})
+
+test('settings of the guides are settings of an instance, with values that it takes', () => {
+  const blocks = GUIDES.flatMap((path) => settingsOf(read(path)))
+  assert.ok(blocks.length > 0)
+  for (const block of blocks) {
+    const values = parseDotenv(block, 'a guide')
+    assert.deepEqual(unknownKeys(ALL_SETTINGS, values), [])
+    assert.doesNotThrow(() => readSettings(ALL_SETTINGS, [sourceOf('a guide', values)]))
+  }
+})
+
+test('a command that a guide names exists', () => {
+  const known = { svc: svcCommands, 'egress-proxy': proxyCommands }
+  for (const path of GUIDES)
+    for (const [, program, noun = ''] of read(path).matchAll(/`(svc|egress-proxy) ([a-z][a-z-]*)/g))
+      assert.ok(noun in known[program as keyof typeof known], `${path}: ${program} ${noun}`)
+})

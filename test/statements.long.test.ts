@@ -1,0 +1,157 @@
+// Every statement in src/ is run on both engines: most by a busy instance, the others by the command line and by direct calls.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { handleSubmitStatus } from '../src/agent-socket/submit-status.ts'
+import { readStoreContents } from '../src/cli/doctor/store-checks.ts'
+import { followAnswer } from '../src/cli/output/sandbox-room.ts'
+import { recordDenials } from '../src/core/access/network-denials.ts'
+import { readChatPage } from '../src/core/chats/chat-page.ts'
+import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
+import { bumpConfigVersion } from '../src/core/config-version.ts'
+import { claimOutbox, hasOutboundInTopic } from '../src/core/delivery/outbox.ts'
+import { postInRoom } from '../src/core/delivery/sandbox-rooms.ts'
+import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
+import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
+import { findNearlyFull, subtractMovedBytes } from '../src/core/links/storage-use.ts'
+import { storeFetchedMessages } from '../src/core/messages/fetched-messages.ts'
+import { idsBeginning, messageStates, readMessageDetails } from '../src/core/messages/message-states.ts'
+import { viewMessages } from '../src/core/messages/message-view.ts'
+import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
+import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
+import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
+import { engage, lastReplyId } from '../src/core/routing/engagements.ts'
+import { dueTasks, recordTaskTurn } from '../src/core/schedule/task-firing.ts'
+import { expireLeases, leaseDueTasks } from '../src/core/schedule/task-leases.ts'
+import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedule/tasks.ts'
+import { budgetNotice } from '../src/core/turns/budget.ts'
+import { forceNewSession } from '../src/core/turns/conversations.ts'
+import { writeContextOf } from '../src/core/turns/rounds.ts'
+import { claimTurn, foldersWithOpenBreaker } from '../src/core/turns/turn-claim.ts'
+import { releaseTurn, stopTurns } from '../src/core/turns/turns.ts'
+import { routeBatch } from '../src/daemons/routd/router.ts'
+import { timestamp } from '../src/lib/clock.ts'
+import { runBusyInstance } from './support/busy-instance.ts'
+import { demoCliOn } from './support/cli.ts'
+import { type ConversationHost, LEASE_MS, openConversationHost } from './support/conversation-host.ts'
+import { type EngineName, onEveryEngine, type TestHost, testHost } from './support/host.ts'
+import { findStatementSites, recordStatementSites } from './support/statement-sites.ts'
+
+const DAY_MS = 24 * 3_600_000
+const ROOM = 'telegram:group/1'
+
+/** Statements that only one engine has. */
+const ONLY_ON: Readonly<Record<EngineName, RegExp>> = { sqlite: /'pragma /, postgres: /notifySql|lockSql/ }
+
+async function useCommandLine(t: TestContext, engine: EngineName): Promise<void> {
+  const cli = await demoCliOn(t, engine)
+  await cli.ok('sandbox demo say lobby mia hello')
+  await cli.ok('sandbox demo rooms')
+  await cli.ok('export demo -')
+  await cli.run('doctor demo')
+  await cli.run('send demo main hello')
+}
+
+async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): Promise<void> {
+  const { host, clock } = on
+  const talk = await openConversationHost(t, engine, on)
+  const { write, read } = talk
+  const speaking = writeContextOf(host)
+  const now = clock.now()
+  const at = timestamp(now)
+
+  await write(bumpConfigVersion)
+  await read((tx) => readStoreContents(tx, { chat: 1, folder: 1 }))
+  await write((tx) => recordDenials(tx, [{ folder: 'main', host: 'a.example', reason: 'denied', count: 1, at }]))
+  await read((tx) => readChatPage(tx, { jid: 'web:main', limit: 5, before: { at, fine: 0 }, topic: 'a' }))
+  await read((tx) => resolveChatJid(tx, 'main'))
+  await read((tx) => countDescendants(tx, 'main'))
+  await read((tx) => childNames(tx, 'main'))
+  await write((tx) => deleteIdempotencyKeys(tx, at))
+  await read((tx) => findNearlyFull(tx, { chat: 1, folder: 1 }, 0.5))
+  await write((tx) => subtractMovedBytes(tx, 1, 1))
+  await read((tx) => idsBeginning(tx, '0', 5))
+  await read((tx) => messageStates(tx, { limit: 5 }))
+  await read((tx) => viewMessages(tx, [1, 2]))
+  await read((tx) => planChatRoutes(tx, 'telegram:group/2', 'main'))
+  await read((tx) => lastReplyId(tx, 'web:main', ''))
+  await read((tx) => hasOutboundInTopic(tx, ROOM, 'a'))
+  await read((tx) => foldersWithOpenBreaker(tx, now))
+  const fetched = { id: 'f1', sender: 'telegram:user/1', content: 'earlier', timestamp: at }
+  await write((tx) =>
+    storeFetchedMessages(tx, speaking, { jid: ROOM, folder: 'main', source: 'teled', messages: [fetched] }),
+  )
+
+  await write((tx) => recordTaskTurn(tx, { id: 'none', task_id: 'none', started_at: at }, { outcome: 'answered' }))
+  await read((tx) => lastRuns(tx, 'none', 5))
+  await read((tx) => countTasks(tx, 'main', ['active']))
+  await write((tx) => removeOldestCompleted(tx, 'main', 1))
+  await read((tx) => dueTasks(tx, now + DAY_MS, 5))
+  await write((tx) => leaseDueTasks(tx, { now: now + DAY_MS, forMs: 1, limit: 5 }))
+  await write((tx) => expireLeases(tx, now + 2 * DAY_MS))
+
+  await write((tx) => engage(tx, { jid: ROOM, topic: '', folder: 'main', until: now + DAY_MS }))
+  await read((tx) => findEngagedFolder(tx, { jid: ROOM, chat_topic: '', now, home: 'main/child' }))
+  const said = {
+    jid: ROOM,
+    sender: 'telegram:user/1',
+    source: 'teled',
+    content: '/ping',
+    platform_id: 'new',
+    reply_to_id: 'unknown',
+  }
+  await on.operator('telegram:user/1')
+  await write((tx) => receiveFromPlatform(tx, speaking, said))
+  await write((tx) => routeBatch(tx, { host, assistantName: 'svc' }))
+
+  await callTurns(talk)
+  const receipt = await write((tx) => postInRoom(tx, speaking, { room: 'lobby', person: 'mia', content: 'hello' }))
+  await followAnswer(host, receipt, { signal: AbortSignal.timeout(300), show: () => {} })
+}
+
+async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<void> {
+  const { write, read } = talk
+  const at = timestamp(clock.now())
+  const claim = (shiftMs: number, workspaces = { has: () => true, missing: (): string[] => [] }) =>
+    write((tx) => claimTurn(tx, host.rules, { now: clock.now() + shiftMs, leaseMs: LEASE_MS, workspaces }))
+
+  await talk.groups('team')
+  await talk.ask()
+  await claim(0, { has: () => false, missing: () => ['elsewhere'] })
+  const { turn } = await talk.mustClaim()
+  await claim(-DAY_MS)
+  await write((tx) => releaseTurn(tx, turn))
+  const again = await talk.mustClaim()
+  assert.equal(again.turn.id, turn.id)
+  await write((tx) => stopTurns(tx, { folder: 'main' }))
+  await write((tx) => groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: 1 }))
+  await write((tx) => budgetNotice(tx, again.turn, at))
+  await write((tx) => groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: undefined }))
+  await talk.delegate(again.turn)
+  await talk.end(again.turn, { outcome: 'silent' })
+  await write((tx) => forceNewSession(tx, 'main', 'a', at))
+
+  await talk.ask('how far?', { jid: ROOM, hasRound: false, conversation: 'b' })
+  let inRoom = await talk.mustClaim()
+  while (inRoom.turn.jid !== ROOM) inRoom = await talk.mustClaim()
+  await handleSubmitStatus(host, inRoom.turn.folder, inRoom.turn, { turn_id: inRoom.turn.id, text: 'half' })
+  await talk.say(inRoom.turn, 'hello', { jid: ROOM })
+  for (const id of [inRoom.turn.id, 'unknown']) await read((tx) => readMessageDetails(tx, id))
+  for (const shiftMs of [-DAY_MS, DAY_MS])
+    await write((tx) => claimOutbox(tx, { now: clock.now() + shiftMs, forMs: 1, limit: 5 }))
+}
+
+onEveryEngine('the SQL of src/', (engine) => {
+  test('every statement is valid', async (t) => {
+    const reached = recordStatementSites(t)
+    const { store } = await runBusyInstance(t, engine, 2000)
+    await useCommandLine(t, engine)
+    await callDirectly(t, engine, await testHost(t, engine, store))
+    const other = ONLY_ON[engine === 'sqlite' ? 'postgres' : 'sqlite']
+    const sites = (await findStatementSites()).filter(({ code }) => !other.test(code))
+    assert.ok(sites.length > 100, `${sites.length} calls were found`)
+    assert.deepEqual(
+      sites.filter(({ at }) => !reached.has(at)),
+      [],
+    )
+  })
+})

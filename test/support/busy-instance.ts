@@ -1,0 +1,93 @@
+// An instance with all daemons that does everything it does often, and the statements that this ran.
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import { groups } from '../../src/core/groups/groups.ts'
+import { removeMessages, removeSessions, removeTurns } from '../../src/core/messages/retention.ts'
+import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
+import { timestamp } from '../../src/lib/clock.ts'
+import { routeTokensResource } from '../../src/resources/route-tokens.ts'
+import { routesResource } from '../../src/resources/routes.ts'
+import { CHANNEL_SECRET } from './channel-api.ts'
+import { EVERY_CAPABILITY, fakeAdapter } from './fake-adapter.ts'
+import { type EngineName, freshStore, testHost } from './host.ts'
+import { json, openLinkHost, openStream } from './link-host.ts'
+import { fillOldStore } from './old-store.ts'
+import { recordStatements } from './statements.ts'
+import { openHttpTools } from './tools.ts'
+import { until } from './until.ts'
+
+const FOLDER = 'main'
+const ROOM = 'telegram:group/1'
+
+/** An instance does everything that it does often, over a store with `turns` old turns; returns the statements that it ran. */
+export async function runBusyInstance(t: TestContext, engine: EngineName, turns: number) {
+  const store = await freshStore(t, engine)
+  const on = await testHost(t, engine, store)
+  const { host } = on
+  await on.groups(FOLDER, 'main/child')
+  await fillOldStore(host.engine, {
+    turns,
+    folder: FOLDER,
+    jids: ['web:main', ROOM],
+    at: timestamp(host.clock.now()),
+  })
+  const cap = { cost_cap_cents_per_day: 1_000_000_000 }
+  await host.engine.transaction((tx) => groups.update(tx, { folder: FOLDER }, cap))
+  await on.cli.call(routesResource.verbs.create, { seq: 1, match: 'room=group/1', target: FOLDER })
+  const adapter = await fakeAdapter(t, { isKeyed: true })
+  const statements = recordStatements(host.engine)
+  const s = await openLinkHost(t, { on, engine, daemons: DAEMON_NAMES, settings: { CHANNEL_SECRET } })
+  const tell = async (path: string, body: object, bearer: string): Promise<{ token: string }> => {
+    const answer = await fetch(`${s.url('routd')}${path}`, {
+      method: 'POST',
+      ...json(body, { Authorization: `Bearer ${bearer}` }),
+    })
+    assert.equal(answer.status, 200, await answer.clone().text())
+    return (await answer.json()) as { token: string }
+  }
+  const wanted = { name: 'teled', url: adapter.url, jid_prefixes: ['telegram:'], capabilities: EVERY_CAPABILITY }
+  const { token } = await tell('/v1/channels/register', wanted, CHANNEL_SECRET)
+  const chat = await s.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: FOLDER, tools: 'all' })
+  const link = { ...chat, chat: `/chat/${chat.token}/`, hook: `/hook/${chat.token}` }
+  const hook = await s.mintHook()
+  for (const key of ['a', 'a', 'b']) await s.to(`POST ${hook.hook}`, json({ n: key }, { 'Idempotency-Key': key }))
+  for (let n = 0; n < 5; n++) await s.to(`POST ${hook.hook}`, json({ n }))
+  const all = await openStream(t, `${s.url('webd')}${link.chat}events`)
+  const turn = await s.speak(link, '/status on it\n/say hello\n/wait 200ms\n/say again')
+  const frames = await openStream(t, `${s.url('webd')}${link.chat}${turn}/sse`)
+  await s.ended(link, turn)
+  await frames.over()
+  const tools = [
+    'fetch_history {"chatJid":"web:main"}',
+    'inspect_messages {}',
+    'find_messages {"query":"hello","scope":"web:main"}',
+    'inspect_session {}',
+    'inspect_routing {}',
+    'list_tasks {}',
+    'refresh_groups {}',
+    'send {"chatJid":"telegram:group/1","text":"a word"}',
+    'log_external_cost {"provider":"other","model":"x","cost_usd":0.01}',
+    'delegate_group {"group":"main/child","prompt":"/say hm","chatJid":"web:main"}',
+  ]
+  for (const tool of tools) await s.ended(link, await s.speak(link, `/tool ${tool}`))
+  await Promise.all(['a', 'b'].map(async (topic) => s.ended(link, await s.speak(link, '/say of a topic', topic))))
+  await s.ended(link, await s.speak(link, '/fail no'))
+  await s.ended(link, await s.speak(link, '/ping'))
+  const mcp = await openHttpTools(t, `${s.url('webd')}${link.chat}mcp`)
+  await mcp.call('get_history', {})
+  const inbound = { chat_jid: ROOM, content: '/say to the room', sender: 'telegram:user/1', id: 'm1' }
+  await tell('/v1/messages', inbound, token)
+  await until(() => adapter.delivered.some(({ content }) => content === 'to the room'))
+  await s.to('GET /metrics')
+  await s.to('GET /health')
+  await until(() => all.events.length > 20)
+  const old = { before: host.clock.now() + 1, now: host.clock.now(), limit: 100 }
+  const { removed } = await host.engine.transaction((tx) =>
+    removeMessages(tx, host.engine.dialect, { ...old, after: 0 }),
+  )
+  const removedTurns = await host.engine.transaction((tx) => removeTurns(tx, { ...old, after: '' }))
+  const sessions = await host.engine.transaction((tx) => removeSessions(tx, { ...old, after: 0 }))
+  assert.deepEqual([removed, removedTurns.removed, sessions.removed], [100, 100, 100])
+  await s.close()
+  return { store, statements }
+}

@@ -1,0 +1,37 @@
+// An engine that counts what it is given: statements, and transactions that write.
+import type { Engine, Tx } from '../../src/store/engine.ts'
+
+export interface EngineCounts {
+  statements: number
+  transactions: number
+}
+
+export function countedEngine(engine: Engine, counts: EngineCounts): Engine {
+  const counted = (tx: Tx): Tx => ({
+    executeQuery: (query) => {
+      counts.statements++
+      return tx.executeQuery(query)
+    },
+    ...(tx.executeEach
+      ? {
+          executeEach: (sql, rows) => {
+            counts.statements += rows.length
+            return tx.executeEach?.(sql, rows) ?? []
+          },
+        }
+      : {}),
+    onCommit: (then) => tx.onCommit(then),
+  })
+  return {
+    dialect: engine.dialect,
+    read: (work) => engine.read((tx) => work(counted(tx))),
+    transaction: (work) => {
+      counts.transactions++
+      return engine.transaction((tx) => work(counted(tx)))
+    },
+    openLane: (work, options) => engine.openLane(work, options),
+    listen: (listener) => engine.listen(listener),
+    failed: engine.failed,
+    close: () => engine.close(),
+  }
+}

@@ -1,0 +1,16 @@
+// An engine that does one thing differently.
+import type { Engine } from '../../src/store/engine.ts'
+
+export function overrideEngine(engine: Engine, changes: Partial<Engine>): Engine {
+  return {
+    dialect: engine.dialect,
+    failed: engine.failed,
+    read: (work) => engine.read(work),
+    transaction: (work) => engine.transaction(work),
+    openLane: (work, options) => engine.openLane(work, options),
+    listen: (listener) => engine.listen(listener),
+    ...(engine.copy ? { copy: engine.copy.bind(engine) } : {}),
+    close: () => engine.close(),
+    ...changes,
+  }
+}

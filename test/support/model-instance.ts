@@ -1,0 +1,184 @@
+// The real instance that the model is held against: one store for all runs, a clock in the hand, and what links, rooms,
+// schedulers and holders of turns do to it.
+import type { TestContext } from 'node:test'
+import type { z } from 'zod'
+import { handleSubmitStatus } from '../../src/agent-socket/submit-status.ts'
+import { handleSubmitTurn } from '../../src/agent-socket/submit-turn.ts'
+import { type InboundMessage, type RecordedInbound, recordInbound } from '../../src/core/messages/inbound.ts'
+import { linkPostWork } from '../../src/core/messages/link-inbound.ts'
+import { lockMessageOrder } from '../../src/core/messages/messages.ts'
+import { fireDueTasks } from '../../src/core/schedule/task-firing.ts'
+import type { WriteContext } from '../../src/core/turns/rounds.ts'
+import { type ClaimedTurn, claimTurn } from '../../src/core/turns/turn-claim.ts'
+import { DEFAULT_TURN_RULES, type TurnRules } from '../../src/core/turns/turn-rules.ts'
+import { endTurn, releaseTurn, renewTurn, retryTurn, type TurnEnd } from '../../src/core/turns/turns.ts'
+import { type OpenHost, openHost } from '../../src/daemons/process/host.ts'
+import { routeBatch } from '../../src/daemons/routd/router.ts'
+import { callVerb } from '../../src/registry/call.ts'
+import type { NamedVerb } from '../../src/registry/resource.ts'
+import type { Tx } from '../../src/store/engine.ts'
+import type { StoreAddress } from '../../src/store/index.ts'
+import { tools } from '../../src/tools/index.ts'
+import { fakeClock, seededRandom } from './clock.ts'
+import { agent, type EngineName, freshStore } from './host.ts'
+import { LEASE_MS, type TurnLease } from './model.ts'
+import { addLink, postOf } from './rows.ts'
+import { run } from './sql.ts'
+
+export const RULES: TurnRules = { ...DEFAULT_TURN_RULES, turnsMax: 3 }
+const START = Date.UTC(2026, 0, 1, 12)
+
+/** All that a run leaves behind; those that others refer to come last. */
+const LEFT_BEHIND = [
+  ...['frames', 'rounds', 'envelopes', 'inbox', 'conversations', 'folder_turns', 'session_log', 'engagements'],
+  ...['chats', 'outbox', 'turns', 'chat_events', 'messages', 'task_leases', 'task_run_logs', 'scheduled_tasks'],
+  ...['cost_log', 'users', 'onboarding', 'routes', 'route_tokens', 'groups'],
+]
+
+export class ModelInstance {
+  readonly clock = fakeClock(START)
+  readonly #random = seededRandom()
+  readonly #links = new Map<string, string>()
+  readonly #store: StoreAddress
+  #host: OpenHost | undefined
+
+  constructor(store: StoreAddress) {
+    this.#store = store
+  }
+
+  static async open(t: TestContext, engine: EngineName): Promise<ModelInstance> {
+    const stage = new ModelInstance(await freshStore(t, engine))
+    t.after(() => stage.#host?.close())
+    await stage.restart()
+    return stage
+  }
+
+  get host(): OpenHost {
+    if (!this.#host) throw new Error('it is not open')
+    return this.#host
+  }
+
+  get speaking(): WriteContext {
+    const { engine, clock, random } = this.host
+    return { dialect: engine.dialect, clock, random }
+  }
+
+  /** Another process on the same store. */
+  async restart(): Promise<void> {
+    await this.#host?.close()
+    this.#host = undefined
+    const { clock } = this
+    const of = { instance: 'test', webBase: 'http://localhost:8080', secretsKey: 'a key of the tests', rules: RULES }
+    this.#host = await openHost({ ...of, store: this.#store, clock, random: this.#random })
+  }
+
+  /** As if nothing had ever been said. */
+  async reset(): Promise<void> {
+    this.clock.advance(START - this.clock.now())
+    await this.write(async (tx) => {
+      for (const table of LEFT_BEHIND) await run(tx, `delete from ${table}`)
+    })
+  }
+
+  /** A link of this folder, into it. It goes when the folder's group does. */
+  async link(jid: string, folder: string): Promise<void> {
+    this.#links.set(jid, await addLink(this, jid, { owner_folder: folder, target_folder: folder }))
+  }
+
+  write<T>(of: (tx: Tx) => Promise<T>): Promise<T> {
+    return this.host.engine.transaction(of)
+  }
+
+  read<T>(of: (tx: Tx) => Promise<T>): Promise<T> {
+    return this.host.engine.read(of)
+  }
+
+  /** On the command line. */
+  do<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: z.input<I>): Promise<O> {
+    return callVerb({ host: this.host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, verb, input)
+  }
+
+  /** As whoever holds, or thinks that it holds, this turn. */
+  async use({ id, fence, folder }: TurnLease, tool: string, input: object): Promise<void> {
+    const verb = tools.find(({ toolName }) => toolName === tool)
+    if (!verb) throw new Error(`there is no tool ${tool}`)
+    await callVerb({ host: this.host, caller: agent(folder), face: 'tool', turn: { id, fence } }, verb, input)
+  }
+
+  /** By a link; the id. */
+  async post(
+    jid: string,
+    rest: { readonly sender: string; readonly topic: string; readonly text: string },
+  ): Promise<string> {
+    const post = postOf({ host: this.host }, this.#links.get(jid) ?? '', {
+      sender: rest.sender,
+      topic: rest.topic === '' ? null : rest.topic,
+      content: Buffer.from(rest.text),
+      hasRound: jid.startsWith('web:'),
+    })
+    const { dialect } = this.host.engine
+    const [verdict] = await this.write((tx) => linkPostWork.run(tx, dialect, [post]))
+    if (verdict !== 'appended') throw new Error(`the post was not taken: ${JSON.stringify(verdict)}`)
+    return post.id
+  }
+
+  async file(): Promise<void> {
+    await this.write((tx) => linkPostWork.runDeferred(tx, this.host.engine.dialect))
+  }
+
+  receive(inbound: InboundMessage): Promise<RecordedInbound> {
+    return this.write((tx) => recordInbound(tx, this.speaking, inbound))
+  }
+
+  async route(): Promise<void> {
+    const { host } = this
+    for (let isMore = true; isMore; )
+      ({ isMore } = await this.write((tx) => routeBatch(tx, { host, assistantName: 'svc' })))
+  }
+
+  /** By two schedulers at once. */
+  async fire(): Promise<void> {
+    const firing = { ...this.speaking, timeZone: this.host.timeZone }
+    const fireAll = async (): Promise<void> => {
+      for (let count = 1; count > 0; ) ({ count } = await this.write((tx) => fireDueTasks(tx, firing, 2)))
+    }
+    await Promise.all([fireAll(), fireAll()])
+  }
+
+  /** So many ask at once: what each was given, in the order in which they had their turn in the store. */
+  async claim(askers: number): Promise<(ClaimedTurn | undefined)[]> {
+    let asked = 0
+    const claimOne = async (tx: Tx) => {
+      await lockMessageOrder(tx, this.speaking.dialect)
+      const claimed = await claimTurn(tx, RULES, { now: this.clock.now(), leaseMs: LEASE_MS })
+      // Behind the line: nobody else is here before this one has committed.
+      return { at: asked++, claimed }
+    }
+    const all = await Promise.all(Array.from({ length: askers }, () => this.write(claimOne)))
+    return all.toSorted((one, other) => one.at - other.at).map(({ claimed }) => claimed)
+  }
+
+  async end(held: TurnLease, end: TurnEnd): Promise<boolean> {
+    return (await this.write((tx) => endTurn(tx, this.speaking, RULES, held, end))) !== undefined
+  }
+
+  retry(held: TurnLease, at: number): Promise<boolean> {
+    return this.write((tx) => retryTurn(tx, held, at, 'it did not work'))
+  }
+
+  release(held: TurnLease): Promise<void> {
+    return this.write((tx) => releaseTurn(tx, held))
+  }
+
+  async renew(held: TurnLease): Promise<boolean> {
+    return (await this.write((tx) => renewTurn(tx, held, this.clock.now() + LEASE_MS))) !== undefined
+  }
+
+  submit(held: TurnLease, params: Readonly<Record<string, unknown>>): Promise<void> {
+    return handleSubmitTurn(this.host, held.folder, held, { turn_id: held.id, ...params })
+  }
+
+  status(held: TurnLease, text: string): Promise<void> {
+    return handleSubmitStatus(this.host, held.folder, held, { turn_id: held.id, text })
+  }
+}

@@ -1,0 +1,81 @@
+// A served instance for one test, and a client that says exactly what it is told to say.
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import type { TestContext } from 'node:test'
+import { type BearerRequest, issueBearer } from '../../src/core/access/bearers.ts'
+import { type ServeOptions, serve } from '../../src/daemons/serve.ts'
+import type { DaemonName } from '../../src/daemons/settings.ts'
+import { openLog } from '../../src/lib/log/log.ts'
+import { sourceOf } from '../../src/lib/settings.ts'
+import { type TestHost, testHost } from './host.ts'
+
+export interface ServedHostOptions {
+  readonly on?: TestHost
+  readonly daemons?: readonly string[]
+  readonly settings?: Record<string, string>
+  readonly limits?: ServeOptions['limits']
+}
+
+export interface ServedHost extends TestHost {
+  url(daemon?: DaemonName): string
+  readonly printed: readonly string[]
+  /** What was logged so far, as objects. */
+  logged(): Record<string, unknown>[]
+  bearer(request: BearerRequest): Promise<string>
+  /** A request with a bearer. */
+  ask(path: string, bearer: string, init?: RequestInit): Promise<Response>
+  close(): Promise<void>
+}
+
+export async function serveHost(t: TestContext, options: ServedHostOptions = {}): Promise<ServedHost> {
+  const { on = await testHost(t), daemons, settings, limits } = options
+  const [printed, lines]: [string[], string[]] = [[], []]
+  const served = await serve({
+    host: on.host,
+    sources: [sourceOf('the test', new Map(Object.entries({ WEB_LISTEN: '127.0.0.1:0', ...settings })))],
+    print: (line) => printed.push(line),
+    log: await openLog({ to: { write: (line) => lines.push(line) } }),
+    ...(daemons ? { daemons } : {}),
+    ...(limits ? { limits } : {}),
+  })
+  t.after(() => served.close())
+  const url = (daemon: DaemonName = 'proxyd'): string => served.urls[daemon] ?? `no ${daemon} here`
+  return {
+    ...on,
+    url,
+    printed,
+    // What is logged in one turn may be written in one go.
+    logged: () =>
+      lines.flatMap((text) =>
+        text
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line)),
+      ),
+    bearer: (request) => issueBearer(on.host, request),
+    ask: (path, bearer, init = {}) =>
+      fetch(url() + path, { ...init, headers: { Authorization: `Bearer ${bearer}`, ...init.headers } }),
+    close: () => served.close(),
+  }
+}
+
+/** Sends these bytes on a connection of its own and answers with all that comes back. */
+export async function sendRaw(url: string, ...parts: (string | Uint8Array)[]): Promise<string> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  await once(socket, 'connect')
+  let answer = ''
+  socket.on('data', (chunk) => {
+    answer += chunk
+  })
+  // The server may cut the connection while we are still sending.
+  socket.on('error', () => {})
+  for (const part of parts) socket.write(part)
+  await once(socket, 'close')
+  return answer
+}
+
+/** The status of the first answer in such a text. */
+export function statusOf(answer: string): number {
+  return Number(/^HTTP\/1\.1 (\d{3}) /.exec(answer)?.[1] ?? 0)
+}

@@ -1,0 +1,6 @@
+// SQL of tests: raw rows, as the engine returns them.
+import type { QueryResult, Tx, Value } from '../../src/store/engine.ts'
+
+export function run(tx: Tx, sql: string, parameters: readonly Value[] = []): Promise<QueryResult> {
+  return tx.executeQuery({ sql, parameters })
+}
