@@ -84,7 +84,7 @@ suite('the archive of a backup', () => {
     for (const path of ['../x', '/x', 'd/../../x', 'd/./x'])
       await assert.rejects(
         packed(directoryEntry('d', 0), textEntry(path, '', 0)).then(unpacked),
-        isRefusal('invalid', 'not allowed'),
+        isRefusal('invalid', 'forbidden path'),
       )
     for (const parts of [
       [link('l', '/etc'), textEntry('l/x', '', 0)],

@@ -49,6 +49,13 @@ async function open(t: TestContext, engine: EngineName): Promise<Arriving> {
 }
 
 onEveryEngine('what became of messages', (engine) => {
+  test('lists messages without content, routed or not', async (t) => {
+    const { arrive, listed } = await open(t, engine)
+    await arrive('', { state: 'answered' })
+    await arrive('')
+    assert.deepEqual(await listed(), [' answered', ' waiting'])
+  })
+
   test('is listed newest last, the last ones first of all, and what is not routed waits', async (t) => {
     const { arrive, listed } = await open(t, engine)
     await arrive('a', { state: 'answered' })

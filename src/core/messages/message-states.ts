@@ -7,7 +7,7 @@ import { findRound } from '../turns/rounds.ts'
 import { turns } from '../turns/turns.ts'
 import { envelopes } from './envelopes.ts'
 import { InboxState, inbox } from './inbox.ts'
-import { decodeContent, messages } from './messages.ts'
+import { contentStart, decodeContent, messages } from './messages.ts'
 
 export const MessageState = z.object({
   seq: z.int(),
@@ -82,7 +82,7 @@ function sharedLength(one: string, other: string): number {
 const NEIGHBOURS = `(select max(o.id) from inbox o where o.id < m.id) as id_before,
   (select min(o.id) from inbox o where o.id > m.id) as id_after`
 
-const TEXT = `substr(m.content, 1, ${TEXT_BYTES}) as content`
+const TEXT = `${contentStart(TEXT_BYTES)} as content`
 
 async function routed(tx: Tx, { folder, state, limit, after, seqs }: StatesRequest, way: string) {
   const { where, values } = conditions({

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, type DecodedRow, integer, optional, placeholders, query, text } from '../../store/statement.ts'
-import { decodeContent } from './messages.ts'
+import { contentStart, decodeContent } from './messages.ts'
 
 export interface MessageView {
   readonly id: string
@@ -52,7 +52,7 @@ const viewSql = (
   share: number,
   seqs: string,
 ): string => `select m.seq, m.id, m.jid, m.direction, m.sender, m.topic, m.turn_id, m.created_at,
-    substr(m.content, 1, cast($${share} as integer)) as head, length(m.content) as size,
+    ${contentStart(`cast($${share} as integer)`)} as head, length(m.content) as size,
     e.platform_id, e.sender_name, e.reply_to_id, coalesce(i.verb, e.verb) as verb,
     i.state as inbox_state, i.reason, i.turn_id as inbox_turn, o.state as outbox_state, o.error, o.platform_id as sent_id,
     (select max(c.id) from message_changes c where c.message_seq = m.seq and c.kind = 'deleted') as deleted

@@ -92,6 +92,11 @@ export function decodeContent(content: Uint8Array): string {
   return decoder.decode(content)
 }
 
+/** SQL of the first bytes of a content. Of an empty one, SQLite's `substr` returns NULL. */
+export function contentStart(bytes: number | string): string {
+  return `coalesce(substr(m.content, 1, ${bytes}), m.content)`
+}
+
 /** What is read at once of contents that may each be large. */
 const PIECE_BYTES = 512 * 1024
 

@@ -7,7 +7,7 @@ import { bytes, optional, query, queryOne, text } from '../../store/statement.ts
 import type { Patch } from '../../store/table.ts'
 import { groups } from '../groups/groups.ts'
 import { type RecordedInbound, recordInbound } from '../messages/inbound.ts'
-import { decodeContent, lockMessageOrder } from '../messages/messages.ts'
+import { contentStart, decodeContent, lockMessageOrder } from '../messages/messages.ts'
 import type { WriteContext } from '../turns/rounds.ts'
 import type { Turn, TurnEnd } from '../turns/turns.ts'
 import { nextRun } from './schedule.ts'
@@ -187,7 +187,7 @@ async function lastMessageOf(tx: Tx, turn_id: string): Promise<string | undefine
   const [last] = await query(
     tx,
     { content: bytes },
-    `select substr(m.content, 1, ${RESULT_BYTES}) as content from outbox o join messages m on m.seq = o.message_seq
+    `select ${contentStart(RESULT_BYTES)} as content from outbox o join messages m on m.seq = o.message_seq
      where o.turn_id = $1 and m.kind = 'message' order by o.message_seq desc limit 1`,
     [turn_id],
   )

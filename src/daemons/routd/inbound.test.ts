@@ -223,7 +223,7 @@ suite('an invalid message is refused without a change', () => {
       /^the sender "system" is reserved for svc \(sender_scheme_mismatch\)$/,
     ],
     'from a task': [{ sender: 'timed' }, 400, /is reserved for svc/],
-    'that says it is one of /root': [{ verb: 'root' }, 400, /^verb must not be root, which only svc gives/],
+    'that says it is one of /root': [{ verb: 'root' }, 400, /^verb must not be root, which is reserved/],
     'that says it is delegated': [{ verb: 'delegate' }, 400, /^verb must not be delegate/],
     'with a verb that is none': [{ verb: 'Do It' }, 400, /verb must be a word/],
     'with an attachment that is none': [{ attachments: [{ url: 'file:///etc/passwd' }] }, 400, /http or https URL/],

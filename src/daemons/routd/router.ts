@@ -8,7 +8,7 @@ import { groups } from '../../core/groups/groups.ts'
 import { type Envelope, envelopes } from '../../core/messages/envelopes.ts'
 import { inbox } from '../../core/messages/inbox.ts'
 import { isVisitorMessage, reachOfMessage } from '../../core/messages/message-reach.ts'
-import { lockMessageOrder, type Message, messages } from '../../core/messages/messages.ts'
+import { contentStart, lockMessageOrder, type Message, messages } from '../../core/messages/messages.ts'
 import { type RoutingContext, type RoutingDecision, routeMessage } from '../../core/routing/route-message.ts'
 import { conversationName, visitorConversation } from '../../core/routing/routing-decision.ts'
 import { conversations } from '../../core/turns/conversations.ts'
@@ -136,7 +136,7 @@ export async function routeBatch(tx: Tx, { host, assistantName }: RouterOptions)
 /** Routing needs only the beginning of a content, which may have a megabyte. */
 const CONTENT_BYTES = 16_384
 const COLUMNS = messages.columns
-  .map((name) => (name === 'content' ? `substr(m.content, 1, ${CONTENT_BYTES}) as content` : `m.${name}`))
+  .map((name) => (name === 'content' ? `${contentStart(CONTENT_BYTES)} as content` : `m.${name}`))
   .join(', ')
 
 /** Messages that already have an inbox row are fetched history and need no turn. */
