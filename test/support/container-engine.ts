@@ -101,6 +101,8 @@ export async function buildImage(engine: ContainerEngine, folder: string, name: 
     mkdirSync(join(root, path), { recursive: true })
   const found = PROGRAMS.map(locate)
   for (const path of found) await copyProgram(root, path, path)
+  // As on Debian, where `/bin/sh` of the first line of scripts is `/usr/bin/sh`.
+  if (!existsSync(join(root, 'bin'))) symlinkSync('usr/bin', join(root, 'bin'))
   await copyProgram(root, realpathSync(process.execPath), '/usr/local/bin/node')
   copyTree(join(root, 'opt/egress-proxy'))
   symlinkSync('/opt/egress-proxy/bin/egress-proxy.js', join(root, 'usr/local/bin/egress-proxy'))
