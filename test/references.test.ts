@@ -8,8 +8,8 @@ const ROOT = dirname(import.meta.dirname)
 
 /** A file name with an extension of ours; a name that is part of a URL or of a longer path is matched as a whole. */
 const FILE_NAME = /(?<![\w./:@<>*$-])[\w.-]*[\w-](?:\/[\w.-]+)*\.(?:ts|js|md)\b(#[\w-]+)?/g
-/** Files that users and agents write, or that a browser asks for. */
-const FOREIGN = new Set(['AGENTS.md', 'CLAUDE.md', 'MEMORY.md', 'SYSTEM.md', 'work.md', 'widget.js'])
+/** Files that users and agents write or a browser requests, and a library that is called like a file. */
+const FOREIGN = new Set(['AGENTS.md', 'CLAUDE.md', 'MEMORY.md', 'SYSTEM.md', 'work.md', 'widget.js', 'ipaddr.js'])
 /** What was true of an older version, what agents read, and this file. */
 const NOT_READ = /^(CHANGELOG\.md|products\/.*|test\/references\.test\.ts)$/
 const COMMENT = /^[ \t]*(?:\/\/|\/?\*).*$|\s\/\/ .*$/gm

@@ -1,4 +1,4 @@
-// Parses the heads of requests and responses, each as a found.
+// Parses the heads of requests and responses. Anything that two parsers could read differently is rejected.
 
 import { type HttpMessageFraming, hasBody, NO_BODY, readFraming, UNTIL_CLOSE } from './framing.ts'
 import {
