@@ -1,4 +1,4 @@
-// A room of the sandbox in a fresh instance, with real processes: somebody asks at the command line, and the agent answers.
+// Sandbox rooms and channel adapters in a fresh instance with real processes.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { EVERY_CAPABILITY, fakeAdapter } from '../support/fake-adapter.ts'
 import { instance } from '../support/svc.ts'
 import { until } from '../support/until.ts'
 
-test('a room is routed, somebody asks in it, and the answer is shown', async (t) => {
+test('the agent of a routed sandbox room answers a question', async (t) => {
   const demo = await instance(t)
   await demo.serve()
   const svc = async (...args: string[]): Promise<string> => {
@@ -23,7 +23,7 @@ test('a room is routed, somebody asks in it, and the answer is shown', async (t)
   assert.deepEqual([asked.author, asked.is_from_me, answer.is_from_me], ['mia', false, true])
 })
 
-test('an adapter tells of a message, and the answer goes out by it', async (t) => {
+test('an adapter posts a message and delivers the answer', async (t) => {
   const demo = await instance(t)
   const { code, stderr } = await demo.run('group', 'demo', 'add', 'telegram:group/1', 'team')
   assert.equal(code, 0, stderr)
@@ -51,7 +51,7 @@ test('an adapter tells of a message, and the answer goes out by it', async (t) =
   assert.equal((await fetch(`${urls.get('proxyd')}/v1/channels`)).status, 404)
 })
 
-/** As `create` has made it. */
+/** The secret that `create` generated. */
 function secretOf(root: string): string {
   return /^CHANNEL_SECRET=(.+)$/m.exec(readFileSync(join(root, '.env'), 'utf8'))?.[1] ?? assert.fail('no secret')
 }
