@@ -1,3 +1,4 @@
+// The test runner of test/run.ts: selecting files, skips, and stalled runs.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'

@@ -35,11 +35,11 @@ onEveryEngine('a backup under load', (name) => {
     const [hook, chat] = [await demo.mintHook('load'), await demo.mintChat('wait')]
     // Without routd and runed the message stays unanswered.
     const front = await demo.start({ daemons: ['proxyd', 'webd'] })
-    const asked = await post(front.chat(chat), {
+    const posted = await post(front.chat(chat), {
       body: JSON.stringify({ content: 'are you there?' }),
       headers: JSON_TYPE,
     })
-    assert.ok(isAcknowledged(asked.statusCode), String(asked.statusCode))
+    assert.ok(isAcknowledged(posted.statusCode), String(posted.statusCode))
     const running = load(front.hook(hook), { clients: 8, padding: () => 4000 })
     await until(() => running.sent.length > 300)
     const before = { sent: [...running.sent] }

@@ -51,12 +51,12 @@ suite('two machines on one PostgreSQL', needs('postgres'), () => {
     const waiting = await ask('lost', 'x')
     for (let round = 0; round < ROUNDS; round++) {
       // Some of them concurrently, some one after the other.
-      const asked = await Promise.all(['first', 'second'].map((folder) => ask(folder, `${round % 5}`)))
+      const rounds = await Promise.all(['first', 'second'].map((folder) => ask(folder, `${round % 5}`)))
       if (round % 4 === 3 || round > 15)
         assert.deepEqual(
           [
-            await waitForResult('first', asked[0] ?? assert.fail()),
-            await waitForResult('second', asked[1] ?? assert.fail()),
+            await waitForResult('first', rounds[0] ?? assert.fail()),
+            await waitForResult('second', rounds[1] ?? assert.fail()),
           ],
           [
             ['success', 'one'],

@@ -19,7 +19,7 @@ suite('a process on PostgreSQL paused while it holds a lock', needs('postgres'),
   test('does not block other processes, and loses and duplicates nothing', async (t) => {
     const demo = await openLinkedInstance(t, 'postgres')
     const [paused, other] = [await demo.start(), await demo.start({ daemons: ['proxyd', 'webd', 'routd', 'runed'] })]
-    const [loaded, asked] = [await demo.mintHook('load'), await demo.mintChat('asked')]
+    const [loaded, chat] = [await demo.mintHook('load'), await demo.mintChat('chat')]
     const running = load(paused.hook(loaded), { clients: 8 })
     await running.begun
     await until(async () => {
@@ -31,11 +31,11 @@ suite('a process on PostgreSQL paused while it holds a lock', needs('postgres'),
       return false
     })
     const pausedAt = performance.now()
-    const round = await postUntilAccepted(other.chat(asked))
+    const round = await postUntilAccepted(other.chat(chat))
     const backAfter = performance.now() - pausedAt
     t.diagnostic(`the other process accepted a message ${Math.round(backAfter)} ms after the pause`)
     assert.ok(backAfter < BACK_MS, `${backAfter} ms`)
-    const roundStatus = async () => (await readJson(await fetch(other.chat(asked, round)))).status
+    const roundStatus = async () => (await readJson(await fetch(other.chat(chat, round)))).status
     await until(async () => (await roundStatus()) !== 'pending')
     assert.equal(await roundStatus(), 'success')
 

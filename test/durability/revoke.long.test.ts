@@ -38,13 +38,13 @@ async function sendHalf(url: string): Promise<Socket> {
   return socket
 }
 
-interface HeldStream {
+interface OpenStream {
   /** When the server ended it. */
   readonly endedAt: Promise<number>
 }
 
 /** Returns the promise in an object, so that `await` does not wait for it. */
-async function holdStream(url: string): Promise<HeldStream> {
+async function openStream(url: string): Promise<OpenStream> {
   const answer = await fetch(url, { headers: { Accept: 'text/event-stream' } })
   assert.equal(answer.status, 200)
   const drain = async (): Promise<number> => {
@@ -59,7 +59,7 @@ onEveryEngine('a revoked link', (engine) => {
     const demo = await openLinkedInstance(t, engine)
     const [hook, chat] = [await demo.mintHook('a'), await demo.mintChat('b')]
     const both = [await demo.start(), await demo.start()]
-    const streams = await Promise.all(both.map((served) => holdStream(served.chat(chat, 'events'))))
+    const streams = await Promise.all(both.map((served) => openStream(served.chat(chat, 'events'))))
     const halves = await Promise.all(both.map((served) => sendHalf(served.hook(hook))))
     const loads = both.map((served) => load(served.hook(hook), { clients: 4 }))
     await Promise.all(loads.map(({ begun }) => begun))

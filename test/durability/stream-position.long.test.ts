@@ -34,11 +34,11 @@ async function killWhileReading(
       return true
     },
   })
-  const asked = Array.from({ length: QUESTIONS }, (_, index) =>
+  const posts = Array.from({ length: QUESTIONS }, (_, index) =>
     post(served.chat(link), { body: `question ${index}` }).catch(() => undefined),
   )
   await reading
-  await Promise.all(asked)
+  await Promise.all(posts)
   await served.ended
   return seen
 }

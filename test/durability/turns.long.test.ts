@@ -105,8 +105,8 @@ onEveryEngine('turns in killed processes', (engine) => {
     }
     const open = await demo.query(`select count(*) as n from turns where state <> 'done'`)
     assert.equal(Number(open[0]?.n), 0)
-    const held = await demo.query('select count(*) as n from conversations where waiting <> 0 or turn_id is not null')
-    assert.equal(Number(held[0]?.n), 0)
+    const busy = await demo.query('select count(*) as n from conversations where waiting <> 0 or turn_id is not null')
+    assert.equal(Number(busy[0]?.n), 0)
   })
 })
 

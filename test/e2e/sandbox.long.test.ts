@@ -19,8 +19,8 @@ test('the agent of a routed sandbox room answers a question', async (t) => {
   const answered = JSON.parse(await svc('sandbox', 'demo', 'say', 'lobby', 'mia', 'What is new?', '--wait', '--json'))
   assert.deepEqual([answered.state, answered.id], ['answered', 's1'])
   assert.match(answered.answers[0].content, /What is new\?/)
-  const [asked, answer] = JSON.parse(await svc('sandbox', 'demo', 'show', 'lobby', '--json'))
-  assert.deepEqual([asked.author, asked.is_from_me, answer.is_from_me], ['mia', false, true])
+  const [question, answer] = JSON.parse(await svc('sandbox', 'demo', 'show', 'lobby', '--json'))
+  assert.deepEqual([question.author, question.is_from_me, answer.is_from_me], ['mia', false, true])
 })
 
 test('an adapter posts a message and delivers the answer', async (t) => {
@@ -41,8 +41,8 @@ test('an adapter posts a message and delivers the answer', async (t) => {
     jid_prefixes: ['telegram:'],
     capabilities: { ...EVERY_CAPABILITY, dedupe: true },
   })
-  const asked = { chat_jid: 'telegram:group/1', id: '900', sender: 'telegram:user/7', content: 'What is new?' }
-  await post('/v1/messages', String(token), asked)
+  const question = { chat_jid: 'telegram:group/1', id: '900', sender: 'telegram:user/7', content: 'What is new?' }
+  await post('/v1/messages', String(token), question)
   await until(() => adapter.delivered.length === 1)
   assert.match(adapter.delivered[0]?.content ?? '', /What is new\?/)
   const sent = adapter.requests.find(({ path }) => path === '/send')

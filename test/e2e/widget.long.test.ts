@@ -315,8 +315,8 @@ suite('the chat on a bad connection', needs('browser'), () => {
     await page.locator('.status', { hasText: 'at work' }).waitFor()
     await waitForAnswers(page, 2)
     assert.deepEqual(await answers(page), ['one', 'two'])
-    const asked = who.asked.slice(before)
-    assert.ok(asked.includes(link.url) && !asked.some((url) => url.includes('/events')), asked.join('\n'))
+    const requests = who.asked.slice(before)
+    assert.ok(requests.includes(link.url) && !requests.some((url) => url.includes('/events')), requests.join('\n'))
   })
 })
 

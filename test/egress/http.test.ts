@@ -86,15 +86,15 @@ suiteOnBoth(
       const [block, blocks] = [noise(1_000_000), 400]
       const origin = await openHttpOrigin(t, (_, response) => {
         let count = 0
-        const pour = (): void => {
+        const writeBlocks = (): void => {
           while (count < blocks) {
             count++
             if (!response.write(block)) return
           }
           response.end()
         }
-        response.on('drain', pour)
-        pour()
+        response.on('drain', writeBlocks)
+        writeBlocks()
       })
       const answer = await send(stage, origin.port, {})
       let [received, before, most] = [0, 0, 0]

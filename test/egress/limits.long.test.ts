@@ -96,11 +96,11 @@ function testSlowPeers(io: IoMode): void {
     const lab = await openLab(t, { io })
     const block = noise(1_048_576)
     const blocks = 64
-    let poured = 0
+    let sentBlocks = 0
     const port = await openTcpServer(t, (socket) => {
       const more = (): void => {
-        while (poured < blocks) {
-          poured++
+        while (sentBlocks < blocks) {
+          sentBlocks++
           if (!socket.write(block)) return
         }
         socket.end()
@@ -116,9 +116,9 @@ function testSlowPeers(io: IoMode): void {
     client.socket.pause()
     const before = process.memoryUsage().rss
     client.send(getRequest(port))
-    await until(() => poured > 0)
-    await untilStill(() => poured)
-    assert.ok(poured < blocks, 'the origin was not slowed down')
+    await until(() => sentBlocks > 0)
+    await untilStill(() => sentBlocks)
+    assert.ok(sentBlocks < blocks, 'the origin was not slowed down')
     assert.ok(process.memoryUsage().rss - before < 32 * 1024 * 1024)
     client.socket.resume()
     await client.over()

@@ -106,7 +106,7 @@ suite('transparent mode', needs('root', 'ip', 'iptables', 'openssl', 'curl'), ()
     const end = socket instanceof Error ? socket : (await once(socket.resume(), 'error'))[0]
     assert.match(`${end}`, /ECONNRESET/)
   }
-  const hasAsked = (end: Peer, host: string): boolean => end.text.includes(`Host: ${host}\r\n`)
+  const hasRequested = (end: Peer, host: string): boolean => end.text.includes(`Host: ${host}\r\n`)
 
   suite('with HTTP', () => {
     test('X2: a request for an allowed Host goes to that host, not to the address of the attacker', async () => {
@@ -155,7 +155,7 @@ suite('transparent mode', needs('root', 'ip', 'iptables', 'openssl', 'curl'), ()
         else client.send(requests.join(''))
         const statuses = [...(await client.over()).matchAll(/HTTP\/1.1 (\d+) /g)].map(([, status]) => status)
         assert.deepEqual(statuses, ['200', '403', '200'])
-        const seen = web.filter((end) => hasAsked(end, name)).map(({ text }) => text)
+        const seen = web.filter((end) => hasRequested(end, name)).map(({ text }) => text)
         assert.match(seen.join(''), /GET \/first .*GET \/third /s)
         assert.doesNotMatch(seen.join(''), /denied|second/)
       })
@@ -163,7 +163,7 @@ suite('transparent mode', needs('root', 'ip', 'iptables', 'openssl', 'curl'), ()
     test('X4: an absolute target must match the Host; CONNECT is refused', async () => {
       const name = nameOf('x4')
       assert.match(await sendTo(80, getAndClose(name, `http://${name}/whole`)), /^HTTP\/1.1 200 /)
-      assert.match(web.find((end) => hasAsked(end, name))?.text ?? '', /^GET \/whole HTTP\/1.1\r\n/)
+      assert.match(web.find((end) => hasRequested(end, name))?.text ?? '', /^GET \/whole HTTP\/1.1\r\n/)
       for (const [host, target] of [
         [name, 'http://denied.test/'],
         ['denied.test', `http://${name}/`],
@@ -190,7 +190,7 @@ suite('transparent mode', needs('root', 'ip', 'iptables', 'openssl', 'curl'), ()
       }
       for (const [what, request] of Object.entries(refused))
         assert.match(await sendTo(80, request), /^HTTP\/1.1 400 .*Connection: close/s, what)
-      assert.equal(web.filter((end) => hasAsked(end, name)).length, 0)
+      assert.equal(web.filter((end) => hasRequested(end, name)).length, 0)
       for (const host of [`${name}:80`, `${name.toUpperCase()}`, `${name}.`])
         assert.match(await sendTo(80, getAndClose(host)), /^HTTP\/1.1 200 /, host)
       assert.match(await sendTo(80, `GET / HTTP/1.0\r\nHost: ${name}\r\n\r\n`), /^HTTP\/1.[01] 200 /)
@@ -294,23 +294,23 @@ suite('transparent mode', needs('root', 'ip', 'iptables', 'openssl', 'curl'), ()
     }
     for (const [what, { hello, reason, from }] of Object.entries(denied))
       test(`${what} is denied with the alert access_denied, without a lookup or dial`, async () => {
-        const [asked, came] = [network.dns.asked.length, tls.length]
+        const [lookups, connections] = [network.dns.asked.length, tls.length]
         const line = { mode: 'transparent-tls', reason, verdict: 'deny', source: from ?? WORKLOAD.v4 }
         const before = find(line).length
         assert.equal(await sendTo(443, hello, ATTACKER.v4, from), ALERT)
         await until(() => find(line).length > before)
-        assert.deepEqual([network.dns.asked.length, tls.length], [asked, came])
+        assert.deepEqual([network.dns.asked.length, tls.length], [lookups, connections])
       })
 
     test('X14: other protocols on port 443 are closed without a response', async () => {
       const sslv2 = Buffer.from([0x80, 0x2e, 1, 0, 2, 0, 0x15, 0, 0, 0, 0x10])
-      const came = tls.length
+      const connections = tls.length
       for (const bytes of ['SSH-2.0-client\r\n', getAndClose(ALLOWED), sslv2])
         assert.equal(await sendTo(443, bytes), '')
       assert.equal((await waitForLine({ reason: 'not-tls' })).port, 443)
       await until(() => proxy.logged().filter(({ reason }) => reason === 'not-tls').length === 3)
       assert.equal(await sendTo(443, record(Buffer.from('alert'), { type: 21 })), ALERT)
-      assert.equal(tls.length, came)
+      assert.equal(tls.length, connections)
     })
 
     test('an allowed name that cannot be resolved or reached closes the connection without an alert', async () => {
@@ -368,14 +368,14 @@ suite('transparent mode', needs('root', 'ip', 'iptables', 'openssl', 'curl'), ()
     })
 
     test('X15, E14: other ports are closed before reading, and the log contains the port', async () => {
-      const [asked, came] = [network.dns.asked.length, web.length + tls.length]
+      const [lookups, connections] = [network.dns.asked.length, web.length + tls.length]
       for (const host of [ATTACKER.v4, ATTACKER.v6])
         for (const port of [22, 8080, 8443, 3128]) {
           await checkReset(network.workload, host, port)
           const source = host === ATTACKER.v4 ? WORKLOAD.v4 : WORKLOAD.v6
           await waitForLine({ verdict: 'deny', reason: 'port-not-allowed', port, source, id: 'job' })
         }
-      assert.deepEqual([network.dns.asked.length, web.length + tls.length], [asked, came])
+      assert.deepEqual([network.dns.asked.length, web.length + tls.length], [lookups, connections])
     })
 
     test('X16: direct connections to the listener are reset', async () => {
@@ -420,16 +420,16 @@ suite('transparent mode', needs('root', 'ip', 'iptables', 'openssl', 'curl'), ()
     })
 
     test('T14: a connection beyond the limit is refused with the reason, and others continue', async () => {
-      const held = await Promise.all([1, 2].map(() => network.client(TO, 443)))
-      const hellos = held.map((_, at) => clientHello({ sni: nameOf(`t14-${at}`) }))
-      for (const [at, client] of held.entries()) client.send(hellos[at] ?? '')
-      await until(() => held.every((client, at) => client.received === hellos[at]?.length))
+      const clients = await Promise.all([1, 2].map(() => network.client(TO, 443)))
+      const hellos = clients.map((_, at) => clientHello({ sni: nameOf(`t14-${at}`) }))
+      for (const [at, client] of clients.entries()) client.send(hellos[at] ?? '')
+      await until(() => clients.every((client, at) => client.received === hellos[at]?.length))
       assert.equal(await sendTo(443, clientHello({ sni: ALLOWED }), TO), ALERT)
       assert.match(await sendTo(80, getAndClose(ALLOWED), TO), /^HTTP\/1.1 503 .*X-Proxy-Error: limit-reached/s)
       for (const mode of ['transparent-tls', 'transparent-http'])
         await until(() => limited.logged().some((line) => line.reason === 'limit-reached' && line.mode === mode))
-      for (const client of held) client.socket.end('more')
-      for (const client of held) assert.match(await client.over(), /more$/)
+      for (const client of clients) client.socket.end('more')
+      for (const client of clients) assert.match(await client.over(), /more$/)
     })
 
     for (const port of [443, 80])

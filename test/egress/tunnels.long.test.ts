@@ -202,11 +202,11 @@ function testTransfers(io: IoMode): void {
     const lab = await openLab(t, { io })
     const block = noise(1_048_576)
     const [tunnels, blocks] = [8, 32]
-    let poured = 0
+    let sentBlocks = 0
     const port = await openTcpServer(t, (socket) => {
       const more = (): void => {
-        while (poured < tunnels * blocks && !socket.destroyed) {
-          poured++
+        while (sentBlocks < tunnels * blocks && !socket.destroyed) {
+          sentBlocks++
           if (!socket.write(block)) return
         }
         socket.end()
@@ -222,8 +222,8 @@ function testTransfers(io: IoMode): void {
       client.socket.pause()
       clients.push(client)
     }
-    await untilStill(() => poured)
-    assert.ok(poured < tunnels * blocks, 'the servers were not slowed down')
+    await untilStill(() => sentBlocks)
+    assert.ok(sentBlocks < tunnels * blocks, 'the servers were not slowed down')
     const grown = (process.memoryUsage().rss - before) / tunnels
     assert.ok(grown < 4_194_304, `each tunnel costs ${Math.round(grown / 1024)} KiB`)
     for (const { socket } of clients) socket.resume()
