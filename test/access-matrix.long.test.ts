@@ -1,4 +1,4 @@
-// Who may do what over REST: every operation against every kind of caller. An operation without a row here fails.
+// REST access rules: every operation against every kind of caller. An operation without a row fails the first test.
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import type { Hono } from 'hono'
@@ -8,7 +8,7 @@ import { resources } from '../src/resources/index.ts'
 import { testHost } from './support/host.ts'
 import { ask, restApp } from './support/rest.ts'
 
-/** The bearers, in the order of the columns below. */
+/** Bearer subjects, in the order of the columns below. */
 const CALLERS: Record<string, string | undefined> = {
   anonymous: undefined,
   stranger: 'github:stranger',
@@ -17,8 +17,8 @@ const CALLERS: Record<string, string | undefined> = {
   'an operator': 'github:op',
 }
 
-/** Statuses in the order of CALLERS; of a list also how many rows are seen: `200/1`. */
-type Row = readonly [request: string, answers: string, body?: object]
+/** Statuses in the order of CALLERS; for a list with the number of visible rows: `200/1`. */
+type Row = readonly [request: string, responses: string, body?: object]
 
 const key = (...parts: string[]): string => encodeURIComponent(encodeKey(parts))
 
@@ -41,7 +41,7 @@ const MATRIX: Record<string, Row> = {
     { path_prefix: '/pub/team/new/', access: 'public', folder: 'team' },
   ],
   update_web_routes: [`PATCH /v1/web_routes/${key('/pub/team/')}`, FOLDER, { access: 'deny' }],
-  // Whose a path is, is told to nobody else.
+  // 404 instead of 403: the owner of a path is not disclosed.
   delete_web_routes: [`DELETE /v1/web_routes/${key('/pub/team/')}`, '401 404 404 204 204'],
 
   list_acl: ['GET /v1/acl?scope=team', '401 200/0 200/0 200/1 200/1'],
@@ -96,7 +96,7 @@ const MATRIX: Record<string, Row> = {
 
   list_invites: ['GET /v1/invites', EVERY],
   create_invites: ['POST /v1/invites', '401 403 403 201 201', { target_glob: 'team' }],
-  // That there is such an invite is told to nobody else; nor of a session.
+  // 404 instead of 403: the existence of an invite or a session is not disclosed.
   revoke_invites: ['DELETE /v1/invites/AAAAAAAAAAAA', '401 404 404 204 204'],
 
   list_signing_keys: ['GET /v1/signing_keys', '401 403 403 403 200/1'],
@@ -120,7 +120,7 @@ const recorded = {
   instance: 'test',
 }
 
-/** What the requests are about: a row of `team` or of its admin, and one of `other`. */
+/** Rows that the requests refer to: one of `team` or its admin, and one of `other`. */
 const SEEDS: Record<string, readonly Record<string, unknown>[]> = {
   routes: [
     { id: 1, seq: 0, match: 'room=1', target: 'team' },
@@ -167,7 +167,7 @@ const SEEDS: Record<string, readonly Record<string, unknown>[]> = {
   ],
 }
 
-async function seeded(t: TestContext): Promise<Hono> {
+async function seededApp(t: TestContext): Promise<Hono> {
   const { host, groups, grant, operator } = await testHost(t)
   await groups('main', 'team', 'sibling', 'other')
   await grant('github:admin', 'admin', 'team')
@@ -179,29 +179,29 @@ async function seeded(t: TestContext): Promise<Hono> {
   return restApp(host, resources)
 }
 
-/** `201`, or of a list `200/<rows>`. */
-function said(status: number, body: unknown, isList: boolean): string {
+/** `201`, or for a list `200/<rows>`. */
+function describeResponse(status: number, body: unknown, isList: boolean): string {
   const [rows] = isList && status === 200 ? Object.values(body as object) : []
   return Array.isArray(rows) ? `${status}/${rows.length}` : String(status)
 }
 
-suite('who may do what over REST', () => {
-  test('every operation has a row, and every row an operation', () => {
+suite('access over REST', () => {
+  test('every operation has a row and every row an operation', () => {
     const ids = resources.flatMap(httpOperations).map(({ id }) => id)
     assert.deepEqual(Object.keys(MATRIX).sort(), ids.sort(), 'a new operation needs a row in this file')
   })
 
-  for (const [id, [request, answers, body]] of Object.entries(MATRIX)) {
-    test(`${id}: ${answers}`, async (t) => {
+  for (const [id, [request, responses, body]] of Object.entries(MATRIX)) {
+    test(`${id}: ${responses}`, async (t) => {
       const got: string[] = []
-      let app = await seeded(t)
+      let app = await seededApp(t)
       for (const as of Object.values(CALLERS)) {
-        const answer = await ask(app, request, { ...(as ? { as } : {}), ...(body ? { body } : {}) })
-        got.push(said(answer.status, answer.body, id.startsWith('list_')))
-        // What one has made or deleted must be no matter to the next.
-        if (answer.status < 300 && !request.startsWith('GET')) app = await seeded(t)
+        const response = await ask(app, request, { ...(as ? { as } : {}), ...(body ? { body } : {}) })
+        got.push(describeResponse(response.status, response.body, id.startsWith('list_')))
+        // Each caller starts from the same rows.
+        if (response.status < 300 && !request.startsWith('GET')) app = await seededApp(t)
       }
-      assert.equal(got.join(' '), answers, Object.keys(CALLERS).join(', '))
+      assert.equal(got.join(' '), responses, Object.keys(CALLERS).join(', '))
     })
   }
 })

@@ -1,4 +1,4 @@
-// A client that strangers generate from our documents compiles, refuses wrong types, and works on a socket.
+// A client generated from the OpenAPI documents compiles, rejects wrong types, and works against a served app.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -33,7 +33,7 @@ const TSCONFIG = {
   include: ['*.ts'],
 }
 
-/** What somebody would write over the generated types; the lines marked as errors must be errors. */
+/** Example client code over the generated types; the lines marked as errors must be errors. */
 const CLIENT = `
 import createClient from 'openapi-fetch'
 import type { paths } from './routd.ts'
@@ -79,11 +79,11 @@ export function never() {
     () => POST('/v1/route_tokens/chat', { body: { jid_suffix: ['a'] } }),
     // @ts-expect-error: there is no such path
     () => GET('/v1/network_rules'),
-    // @ts-expect-error: nor such a method there
+    // @ts-expect-error: this path has no such method
     () => PATCH('/v1/groups', {}),
     // @ts-expect-error: an id is a number
     () => DELETE('/v1/routes/{id}', { params: { path: { id: 'one' } } }),
-    // @ts-expect-error: a state that no caller sets
+    // @ts-expect-error: callers cannot set this state
     () => PATCH('/v1/tasks/{id}', { params: { path: { id: 'a' } }, body: { status: 'firing' } }),
     // @ts-expect-error: there is no such action
     () => onbod.PATCH('/v1/onboarding/{jid}', { params: { path: { jid: 'a:b' } }, body: { action: 'greet' } }),
@@ -126,7 +126,7 @@ suite('a generated client', { timeout: TIMEOUT_MS }, () => {
 
   const load = (): Promise<Client> => import(pathToFileURL(join(folder, 'client.ts')).href)
 
-  test('of every daemon compiles, and wrong types do not', () => {
+  test('compiles for every daemon and rejects wrong types', () => {
     const tsc = join(ROOT, 'node_modules/typescript/bin/tsc')
     const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' })
     assert.equal(status, 0, stdout)
@@ -143,7 +143,7 @@ suite('a generated client', { timeout: TIMEOUT_MS }, () => {
     assert.deepEqual([deleted, code], [1, 'not_found'])
   })
 
-  test('makes, changes, lists and deletes a route', async (t) => {
+  test('creates, changes, lists and deletes a route', async (t) => {
     const client = await load()
     const { made, changed, list, gone, left } = await client.routes(await serveRoutd(t), 'github:op')
     const route = { id: 1, seq: 0, match: 'room=1', target: 'team' }

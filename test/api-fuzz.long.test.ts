@@ -1,5 +1,5 @@
-// Every operation of every daemon's description against the served instance, with input made from the description alone.
-// What fits what is declared is never 400: the description would lack a rule. What does not fit is 400. Nothing is 5xx.
+// Fuzzes every operation of every daemon on a served instance, with input generated from its OpenAPI document alone.
+// Input that matches the document is never 400 (else the document lacks a rule), other input is 400, and nothing is 5xx.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
@@ -27,7 +27,7 @@ const FUTURE = { min: new Date('2100-01-01'), max: new Date('9998-12-31'), noInv
 const glob = fc.constantFrom('*', '**', 'team', 'team/*', 'team/**', '[a-c]?', 'a\\*b', '*/x', 't*m')
 const folder = fc.constantFrom('main', 'team', 'team/a', 'nowhere', 'a/b/c/d/e/f/g/h', 'a.b_c-d')
 
-/** Values for what a format names; its rule is in the words of the field. */
+/** Values for formats whose rule JSON Schema cannot express. */
 const FORMATS: Formats = {
   'date-time': fc.date(FUTURE).map((date) => date.toISOString()),
   'folder-glob': glob,
@@ -106,7 +106,7 @@ async function send(
   return { status: answer.status, detail: text.slice(0, 500) }
 }
 
-/** Cursors are not made up: the first page is always there. */
+/** Generates no cursors: every request is for the first page. */
 function inputsOf({ parameters, body }: Operation): fc.Arbitrary<Input> {
   const of = (place: 'path' | 'query') => {
     const here = parameters.filter((parameter) => parameter.in === place && parameter.schema.format !== 'cursor')
@@ -116,14 +116,14 @@ function inputsOf({ parameters, body }: Operation): fc.Arbitrary<Input> {
   }
   const members = body ? valuesOf(body, FORMATS, KNOWN) : fc.constant(undefined)
   return fc.record({
-    // A URL takes these for steps in the path.
+    // URL parsing removes these segments from a path.
     path: of('path').filter((keys) => Object.values(keys).every((key) => !['', '.', '..'].includes(String(key)))),
     query: of('query'),
     body: members as fc.Arbitrary<Input['body']>,
   })
 }
 
-test('input that fits the description is never invalid, and no answer is an incident', async (t) => {
+test('input that matches the document is never rejected as invalid and never causes a 5xx', async (t) => {
   const { operations, send } = await instance(t)
   assert.ok(operations.length >= 38)
   const reached = new Set<string>()
@@ -137,16 +137,16 @@ test('input that fits the description is never invalid, and no answer is an inci
       { numRuns: RUNS },
     )
   }
-  // Lists and creations at least: otherwise everything was refused before it was read.
+  // At least lists and creations must succeed; otherwise everything was refused before its input was checked.
   assert.ok(reached.size >= operations.length / 2, [...reached].join(', '))
 })
 
-test('input just outside of what is declared is 400', async (t) => {
+test('input just outside the declared bounds is 400', async (t) => {
   const { operations, send } = await instance(t)
   for (const operation of operations) {
     const [drawn] = fc.sample(inputsOf(operation), { numRuns: 1, seed: 1 })
     if (!drawn) continue
-    // A composite key is one text to the description, and what is none is 404.
+    // The document declares a composite key as one string; a malformed one is 404, not 400.
     const path = operation.path.includes('{pk}') ? { pk: 'folder/team/API_KEY' } : drawn.path
     for (const [what, input] of outsideOf(operation, { ...drawn, path })) {
       const { status, detail } = await send(operation, input)
@@ -159,7 +159,7 @@ function outsideOf({ parameters, body }: Operation, sample: Input): [what: strin
   const inQuery = parameters.filter((parameter) => parameter.in === 'query')
   const query = inQuery.flatMap(({ name, schema }) =>
     badValues(schema, sample.query[name])
-      // In a query everything is text, and page sizes are clamped, as their description says.
+      // Query values are strings, and page sizes are clamped instead of rejected.
       .filter((value) => (name === 'limit' ? !Number.isInteger(value) : !fits(schema, String(value))))
       .map((value): [string, Input] => [`${name}=${value}`, { ...sample, query: { ...sample.query, [name]: value } }]),
   )

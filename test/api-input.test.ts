@@ -1,4 +1,4 @@
-// Bad input at the real API: refused with a sentence, and nothing changed. Row numbers are those of the catalogue (H43 …).
+// Invalid input to the REST API is refused with a message and changes nothing. H and S numbers are rows of the catalogue.
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import type { Hono } from 'hono'
@@ -33,7 +33,7 @@ async function api(t: TestContext): Promise<Api> {
   }
 }
 
-suite('a mint', () => {
+suite('minting a link', () => {
   const SUFFIXES = [
     '',
     '..',
@@ -50,7 +50,7 @@ suite('a mint', () => {
     'ä',
     'a\n',
   ]
-  test('H43 with a suffix that is none is 400', async (t) => {
+  test('H43 with an invalid suffix is 400', async (t) => {
     const { ask, tokens } = await api(t)
     for (const jid_suffix of SUFFIXES) {
       const answer = await ask('POST /v1/route_tokens/chat', { jid_suffix })
@@ -60,7 +60,7 @@ suite('a mint', () => {
     assert.deepEqual(await tokens(), [])
   })
 
-  test('H44 as a hook without a label, or with one that is none, is 400', async (t) => {
+  test('H44 of a hook without a label or with an invalid one is 400', async (t) => {
     const { ask, tokens } = await api(t)
     for (const body of [
       {},
@@ -76,7 +76,7 @@ suite('a mint', () => {
     assert.deepEqual(await tokens(), [])
   })
 
-  test('H45 of a JID that another folder minted is 409, and of fifty at once one folder wins', async (t) => {
+  test('H45 for a JID of another folder is 409, and one folder wins fifty concurrent requests', async (t) => {
     const { ask, tokens } = await api(t)
     const body = { target_folder: 'team', jid_suffix: 'x' }
     const answers = await Promise.all(
@@ -88,7 +88,7 @@ suite('a mint', () => {
     assert.equal(new Set((await tokens()).map(({ owner_folder }) => owner_folder)).size, 1)
   })
 
-  test('H46 beyond the subtree is 403, also behind a like name, and for no folder 404', async (t) => {
+  test('H46 outside the subtree is 403, also for a folder with the same name prefix, and 404 for a missing folder', async (t) => {
     const { ask } = await api(t)
     const mint = (target_folder: string, as: string) => ask('POST /v1/route_tokens/chat', { target_folder }, as)
     assert.equal((await mint('main', ADMIN)).status, 403)
@@ -97,7 +97,7 @@ suite('a mint', () => {
     assert.equal((await mint('../team', OPERATOR)).status, 400)
   })
 
-  test('H47 with a context that is too long or holds NUL is 400', async (t) => {
+  test('H47 with a context that is too long or contains NUL is 400', async (t) => {
     const { ask } = await api(t)
     const mint = (context: string) => ask('POST /v1/route_tokens/chat', { context })
     assert.match((await mint('x'.repeat(16_385))).detail, /^context is longer than 16384 characters$/)
@@ -106,7 +106,7 @@ suite('a mint', () => {
     assert.equal((await mint('😀'.repeat(16_384))).status, 201)
   })
 
-  test('S15 never takes its owner from the request', async (t) => {
+  test('S15 never takes the owner from the request', async (t) => {
     const { app, ask, tokens } = await api(t)
     for (const name of ['owner_folder', 'token_hash', 'created_at', 'isAdmin']) {
       assert.equal((await ask('POST /v1/route_tokens/chat', { [name]: 'team' })).detail, `unknown field "${name}"`)
@@ -121,26 +121,26 @@ suite('a mint', () => {
   })
 })
 
-suite('a revoke', () => {
+suite('revoking a link', () => {
   const JID = 'hook:team/ci/main'
 
-  async function minted(t: TestContext): Promise<Api> {
+  async function mintTwice(t: TestContext): Promise<Api> {
     const opened = await api(t)
     const body = { source_label: 'ci', jid_suffix: 'main', target_folder: 'team' }
     for (let count = 0; count < 2; count++) await opened.ask('POST /v1/route_tokens/hook', body)
     return opened
   }
 
-  test('H48 takes one encoded segment: raw slashes are 404, and so is what is encoded twice', async (t) => {
-    const { ask, tokens } = await minted(t)
+  test('H48 takes one encoded segment: raw slashes and double encoding are 404', async (t) => {
+    const { ask, tokens } = await mintTwice(t)
     assert.equal((await ask(`DELETE /v1/route_tokens/${JID}`)).status, 404)
     assert.equal((await ask(`DELETE /v1/route_tokens/${encodeURIComponent(encodeURIComponent(JID))}`)).status, 404)
     assert.equal((await ask('DELETE /v1/route_tokens/hook:team%252Fci%252Fmain')).status, 404)
     assert.equal((await tokens()).length, 2)
   })
 
-  test('H49 removes every token of the JID, and the second finds none', async (t) => {
-    const { ask, tokens } = await minted(t)
+  test('H49 deletes every token of the JID, and a second call is 404', async (t) => {
+    const { ask, tokens } = await mintTwice(t)
     const path = `DELETE /v1/route_tokens/${encodeURIComponent(JID)}`
     assert.deepEqual((await ask(path)).body, { deleted: 2 })
     assert.deepEqual(await tokens(), [])
@@ -148,45 +148,45 @@ suite('a revoke', () => {
   })
 })
 
-suite('a change', () => {
+suite('updating a route', () => {
   const ROUTE = { id: 1, seq: 0, match: 'room=1', target: 'team' }
   const REFUSED: Record<string, [body: unknown, detail: RegExp]> = {
-    'of a wrong type': [{ seq: '1' }, /^seq must be a number$/],
-    'of an unknown column': [{ colour: 1 }, /^unknown field "colour"$/],
-    'of the key': [{ id: 2, seq: 1 }, /^id is given twice, with different values$/],
-    'of nothing': [{}, /^there is nothing to change/],
-    'to nothing': [{ match: null }, /^match must be text$/],
-    'to what could never match': [{ match: 'rooms=1' }, /^match has the unknown key "rooms"/],
-    'that is no object': [[], /^the body must be a JSON object$/],
-    'with a prototype': ['{"__proto__":{"seq":9}}', /^unknown field "__proto__"$/],
-    'with endless depth': [
+    'with a wrong type': [{ seq: '1' }, /^seq must be a number$/],
+    'with an unknown column': [{ colour: 1 }, /^unknown field "colour"$/],
+    'with another key': [{ id: 2, seq: 1 }, /^id is given twice, with different values$/],
+    'without a field': [{}, /^there is nothing to change/],
+    'with null': [{ match: null }, /^match must be text$/],
+    'with a match that can never apply': [{ match: 'rooms=1' }, /^match has the unknown key "rooms"/],
+    'with an array': [[], /^the body must be a JSON object$/],
+    'with __proto__': ['{"__proto__":{"seq":9}}', /^unknown field "__proto__"$/],
+    'with deep nesting': [
       `{"match":${'['.repeat(100_000)}${']'.repeat(100_000)}}`,
       /^the body is nested deeper than 64 levels$/,
     ],
-    'with a number beyond all': ['{"seq":1e400}', /^seq must be/],
+    'with a number beyond the float range': ['{"seq":1e400}', /^seq must be/],
     'with a number of ten thousand digits': [`{"seq":${'9'.repeat(10_000)}}`, /^seq must be/],
   }
-  test('H50 that cannot be is 400 and changes nothing', async (t) => {
+  test('H50 with an invalid body is 400 and changes nothing', async (t) => {
     const { host, ask } = await api(t)
     await host.engine.transaction((tx) => routes.insert(tx, ROUTE))
-    for (const [sentence, [body, detail]] of Object.entries(REFUSED)) {
+    for (const [name, [body, detail]] of Object.entries(REFUSED)) {
       const answer = await ask('PATCH /v1/routes/1', body)
-      assert.equal(answer.status, 400, sentence)
+      assert.equal(answer.status, 400, name)
       assert.match(answer.detail, detail)
     }
     assert.deepEqual(await host.engine.read((tx) => routes.list(tx)), [ROUTE])
   })
 
-  test('of what cannot be an id is 404: nothing is there', async (t) => {
+  test('with a malformed id is 404', async (t) => {
     const { ask } = await api(t)
     for (const id of ['one', '1.5', '01', '0x1', '1e999', '9007199254740993', '%201', '-'])
       assert.equal((await ask(`PATCH /v1/routes/${id}`, { seq: 1 })).status, 404, id)
   })
 })
 
-suite('a list', () => {
+suite('listing', () => {
   const LISTS = ['groups', 'routes', 'web_routes', 'acl', 'route_tokens', 'installed_packages', 'tasks', 'audit']
-  test('H51 holds a limit within its bounds, and takes only its own cursors', async (t) => {
+  test('H51 clamps a limit to its bounds and accepts only its own cursors', async (t) => {
     const { ask } = await api(t)
     const cursors = ['[]', '[1]', '[null,null]', '["a","b","c","d","e","f"]', '{}', '[{"bytes":1}]', '[[]]']
     for (const name of LISTS) {
@@ -194,13 +194,13 @@ suite('a list', () => {
         assert.equal((await ask(`GET /v1/${name}?limit=${limit}`)).status, 200, limit)
       for (const query of ['limit=', 'limit=ten', 'limit=1&limit=2', 'page=2', 'after=', 'after=%00', 'after=x'])
         assert.equal((await ask(`GET /v1/${name}?${query}`)).status, 400, query)
-      // Some of these could be a place in some list; none may be a bug in any.
+      // Some of these are valid cursors of some list; none may cause a 5xx.
       for (const cursor of cursors.map((text) => Buffer.from(text).toString('base64url')))
         assert.match(String((await ask(`GET /v1/${name}?after=${cursor}`)).status), /^(200|400)$/)
     }
   })
 
-  test('in pages is the same as at once', async (t) => {
+  test('page by page returns the same rows as one request', async (t) => {
     const { ask } = await api(t)
     const whole = (await ask('GET /v1/tasks?limit=1000')).body as { scheduled_tasks: { id: string }[] }
     const ids: string[] = []
@@ -220,7 +220,7 @@ suite('a list', () => {
 })
 
 suite('a secret', () => {
-  test('goes in by the body alone and never comes out', async (t) => {
+  test('is accepted only in the body and is never returned', async (t) => {
     const { ask } = await api(t)
     const row = { scope_kind: 'folder', owner: 'team', key: 'API_KEY' }
     assert.equal((await ask('POST /v1/secrets?value=hush', row)).detail, 'value must stand in the body')
@@ -236,7 +236,7 @@ suite('a secret', () => {
   })
 })
 
-test('S16 no request changed what every object has', async (t) => {
+test('S16 a request cannot change Object.prototype', async (t) => {
   const { ask } = await api(t)
   await ask('POST /v1/routes', '{"target":"team","__proto__":{"isAdmin":true},"constructor":{"prototype":{"x":1}}}')
   assert.equal('isAdmin' in {} || 'x' in {}, false)

@@ -1,4 +1,4 @@
-// The API of each daemon as it is described, and as it is mounted.
+// The REST API of each daemon: its OpenAPI document and its mounted routes.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -13,7 +13,7 @@ import { createErrorHandler, createNotFoundHandler } from '../src/lib/http/http.
 import { refuse } from '../src/lib/refusal.ts'
 import { resources } from '../src/resources/index.ts'
 
-/** Of the specification's tools, those that are rows with a REST face. */
+/** Tools of the specification that are also REST operations. */
 const SPECIFIED_TOOLS = new Set([
   ...['issue_chat_link', 'issue_webhook', 'list_route_tokens', 'revoke_route_token'],
   ...['add_route', 'delete_route', 'list_routes', 'list_acl', 'invite_create'],
@@ -74,9 +74,9 @@ const LISTED: Record<DaemonName, readonly string[]> = {
 
 function appOf(daemon: DaemonName): Hono {
   const app = new Hono()
-  app.onError(createErrorHandler((_, error) => assert.fail(`an incident: ${error}`)))
+  app.onError(createErrorHandler((_, error) => assert.fail(`internal error: ${error}`)))
   app.notFound(createNotFoundHandler(app))
-  mountRest(app, resourcesServedBy(daemon, resources), () => refuse('unauthenticated', 'nobody is known here'))
+  mountRest(app, resourcesServedBy(daemon, resources), () => refuse('unauthenticated', 'no caller is known'))
   return app
 }
 
@@ -100,9 +100,9 @@ for (const daemon of DAEMON_NAMES) {
       assert.equal(validator.version, '3.1')
     })
 
-    test('lists what was decided', () => assert.deepEqual(listedBy(daemon).sort(), LISTED[daemon]))
+    test('lists the decided operations', () => assert.deepEqual(listedBy(daemon).sort(), LISTED[daemon]))
 
-    test('lists exactly what is mounted', () => {
+    test('lists exactly the mounted routes', () => {
       const mounted = appOf(daemon).routes.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, '{$1}')}`)
       assert.deepEqual(mounted.sort(), listedBy(daemon).sort())
     })
@@ -115,7 +115,7 @@ for (const daemon of DAEMON_NAMES) {
       }
     })
 
-    test('OPTIONS names exactly the methods that are described', async () => {
+    test('OPTIONS lists exactly the documented methods', async () => {
       const app = appOf(daemon)
       for (const [path, item] of Object.entries(documentOf(daemon).paths)) {
         const answer = await app.request(path.replace(/\{\w+\}/g, 'x'), { method: 'OPTIONS' })
@@ -124,20 +124,20 @@ for (const daemon of DAEMON_NAMES) {
       }
     })
 
-    test('says where everything else is described', () => {
+    test('says where its other paths are documented', () => {
       const { description = '' } = documentOf(daemon).info
       assert.match(description, /\.$/)
       if (LISTED[daemon].length === 0) assert.match(description, /no paths.*docs\/|documents of the other daemons/)
     })
 
-    test('gives every operation a name of its own', () => {
+    test('gives every operation a unique operationId', () => {
       const ids = Object.values(documentOf(daemon).paths).flatMap((item) =>
         Object.values(item).map(({ operationId }) => operationId),
       )
       assert.equal(new Set(ids).size, ids.length)
     })
 
-    test('says of every member what it is', () => {
+    test('gives every member a type', () => {
       for (const [name, { properties = {} }] of Object.entries(documentOf(daemon).components.schemas)) {
         const types = Object.entries(properties as Record<string, { type?: string }>)
         for (const [member, { type }] of types)
@@ -154,7 +154,7 @@ test('routd lists nine resources in sixteen paths', () => {
   assert.deepEqual(Object.keys(components.schemas).sort(), [...nine, 'WebRoutes'])
 })
 
-test('a row’s schema is named after its resource, and so are the names of its operations', () => {
+test('schemas and operations are named after their resource', () => {
   for (const resource of resources) {
     const words = resource.name.split('_').map((word) => word.charAt(0).toUpperCase() + word.slice(1))
     assert.equal(resource.title, words.join(''))
@@ -162,7 +162,7 @@ test('a row’s schema is named after its resource, and so are the names of its 
   }
 })
 
-test('an operation has x-mcp-when exactly when it is a tool, equal to its description', () => {
+test('x-mcp-when equals the description and is present only on operations that are tools', () => {
   for (const daemon of DAEMON_NAMES) {
     const { paths } = documentOf(daemon)
     for (const { method, path, verb } of resourcesServedBy(daemon, resources).flatMap(httpOperations)) {
@@ -173,7 +173,7 @@ test('an operation has x-mcp-when exactly when it is a tool, equal to its descri
   }
 })
 
-test('an operation names its tool: as the specification does, else <resource>.<action>', () => {
+test('x-mcp-tool is the name in the specification, otherwise <resource>.<action>', () => {
   for (const { verb } of resources.flatMap(httpOperations)) {
     const isNamed = SPECIFIED_TOOLS.has(verb.toolName)
     if (verb.when !== undefined && !isNamed) assert.equal(verb.toolName, verb.id)
@@ -184,7 +184,7 @@ test('an operation names its tool: as the specification does, else <resource>.<a
   assert.equal('x-mcp-tool' in (paths['/v1/secrets']?.post ?? {}), false)
 })
 
-test('what is write-only stands in no document as something to read', () => {
+test('no document lists a write-only field in a response', () => {
   for (const daemon of DAEMON_NAMES) {
     const { paths, components } = documentOf(daemon)
     const answers = Object.values(paths).flatMap((item) => Object.values(item).map(({ responses }) => responses))
@@ -192,14 +192,14 @@ test('what is write-only stands in no document as something to read', () => {
   }
 })
 
-test('no verb even promises what is write-only', () => {
+test('no verb declares a write-only field in its output', () => {
   for (const { id, verb } of resources.flatMap(httpOperations)) {
-    const promised = verb.output && z.toJSONSchema(verb.output, { unrepresentable: 'any' })
-    assert.doesNotMatch(JSON.stringify(promised ?? {}), /writeOnly/, id)
+    const output = verb.output && z.toJSONSchema(verb.output, { unrepresentable: 'any' })
+    assert.doesNotMatch(JSON.stringify(output ?? {}), /writeOnly/, id)
   }
 })
 
-test('the mint takes and gives what the specification says', () => {
+test('the mint has the parameters and the result of the specification', () => {
   const { paths } = documentOf('routd')
   const hook = paths['/v1/route_tokens/hook']?.post as {
     requestBody: { content: Record<string, { schema: { properties: object; required: string[] } }> }

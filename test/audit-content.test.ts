@@ -1,4 +1,4 @@
-// Audit rows tell what was done, not what was said: every verb and every tool, with content in each field that takes it.
+// Audit rows contain no message content: calls every verb and tool with content in each field that accepts it.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
@@ -12,74 +12,74 @@ import { agent, onEveryEngine, testHost } from './support/host.ts'
 import { run } from './support/sql.ts'
 
 const SENTENCE = 'the visitor said a secret'
-/** No name, folder, chat or time has two lines. */
+/** Two lines, so that fields for names, folders, chats and times reject it. */
 const CONTENT = `${SENTENCE}\nand more of it`
 const TOKEN = 'Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmE'
 
 const VERBS: readonly NamedVerb[] = [...resources.flatMap(({ verbs }) => Object.values(verbs)), ...tools]
 
-/** A value of this schema with `said` wherever text of any lines is taken; nothing where it takes none. */
-function filled(schema: unknown, said: string): unknown {
+/** A value of this schema with `content` in every field that accepts multi-line text; undefined without such a field. */
+function fill(schema: unknown, content: string): unknown {
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault)
-    return filled(schema.unwrap(), said)
+    return fill(schema.unwrap(), content)
   if (schema instanceof z.ZodArray) {
-    const element = filled(schema.element, said)
+    const element = fill(schema.element, content)
     return element === undefined ? undefined : [element]
   }
   if (schema instanceof z.ZodObject) {
-    const fields = Object.entries(schema.shape).map(([name, field]) => [name, filled(field, said)])
+    const fields = Object.entries(schema.shape).map(([name, field]) => [name, fill(field, content)])
     const given = fields.filter(([, value]) => value !== undefined)
     return given.length === 0 ? undefined : Object.fromEntries(given)
   }
-  return schema instanceof z.ZodType && schema.safeParse(said).success ? said : undefined
+  return schema instanceof z.ZodType && schema.safeParse(content).success ? content : undefined
 }
 
-/** Texts of one line that are content all the same. */
+/** Single-line fields that are content nevertheless. */
 const TITLES = { 'tools.pane_set_title': { title: SENTENCE } }
 
-/** Fields whose schema takes any text, and that are no content: they are kept, and their rules are checked elsewhere. */
+/** Fields whose schema accepts any text but that are not content: audit rows keep them. */
 const KEPT = new Set([
   ...['acl.grant params', 'acl.grant predicate', 'acl.ungrant params', 'acl.ungrant predicate'],
   ...['scheduled_tasks.schedule cron', 'identities.link id', 'signing_keys.issue_bearer sub'],
 ])
 
 onEveryEngine('audit rows', (engine) => {
-  test('hold no content, whichever verb or tool it was given to', async (t) => {
+  test('contain no content, for every verb and tool', async (t) => {
     const { host } = await testHost(t, engine)
-    const asking = { host, caller: agent('main'), face: 'tool' as const }
-    const told: string[] = []
+    const context = { host, caller: agent('main'), face: 'tool' as const }
+    const filledFields: string[] = []
     await host.engine.transaction(async (tx) => {
       for (const verb of VERBS) {
         const input: Record<string, unknown> = Object.assign(
           {},
-          filled(verb.input, CONTENT),
+          fill(verb.input, CONTENT),
           TITLES[verb.id as keyof typeof TITLES],
         )
         for (const name of Object.keys(input)) {
           if (KEPT.has(`${verb.id} ${name}`)) delete input[name]
-          else told.push(`${verb.toolName} ${name}`)
+          else filledFields.push(`${verb.toolName} ${name}`)
         }
         for (const result of ['ok', 'denied'] as const)
-          await writeAudit(tx, asking, verb, { input }, { result, durationMs: 0 })
+          await writeAudit(tx, context, verb, { input }, { result, durationMs: 0 })
       }
     })
     for (const name of ['send text', 'reply text', 'schedule_task prompt', 'set_work content', 'pane_set_title title'])
-      assert.ok(told.includes(name), `${name} is not among ${told.join(', ')}`)
+      assert.ok(filledFields.includes(name), `${name} is not in ${filledFields.join(', ')}`)
     for (const row of await host.engine.read((tx) => audit.list(tx)))
       assert.ok(!JSON.stringify(row).includes(SENTENCE), JSON.stringify(row))
   })
 
-  test('hold no credential, whichever field it was written to', async (t) => {
+  test('contain no credential, for every field', async (t) => {
     const { host } = await testHost(t, engine)
-    const asking = { host, caller: agent('main'), face: 'tool' as const }
+    const context = { host, caller: agent('main'), face: 'tool' as const }
     const padding = 'x '.repeat(90)
     await host.engine.transaction(async (tx) => {
       for (const verb of VERBS)
-        for (const said of [TOKEN, `/chat/${TOKEN}/`, `${padding}${TOKEN}`]) {
+        for (const text of [TOKEN, `/chat/${TOKEN}/`, `${padding}${TOKEN}`]) {
           const names = Object.keys(verb.input.shape)
-          const input = Object.fromEntries(names.map((name) => [name, [{ said }, said][names.indexOf(name) % 2]]))
-          const outcome = { result: 'denied' as const, durationMs: 0, error: `not permitted on ${said}` }
-          await writeAudit(tx, asking, verb, { input }, outcome)
+          const input = Object.fromEntries(names.map((name) => [name, [{ text }, text][names.indexOf(name) % 2]]))
+          const outcome = { result: 'denied' as const, durationMs: 0, error: `not permitted on ${text}` }
+          await writeAudit(tx, context, verb, { input }, outcome)
         }
     })
     const rows = await host.engine.read((tx) => audit.list(tx))
@@ -87,7 +87,7 @@ onEveryEngine('audit rows', (engine) => {
     assert.equal(rows[0]?.error_msg, `not permitted on ${digestOf(TOKEN)}`)
   })
 
-  test('of what an agent says and is refused hold its length', async (t) => {
+  test('contain the length of the text of a refused or sent message', async (t) => {
     const here = await agents(t, engine, ['main', 'team'])
     await here.begin({ id: 'turn-1', folder: 'team', jid: 'web:team' })
     const team = await here.open('team')
@@ -104,7 +104,7 @@ onEveryEngine('audit rows', (engine) => {
     )
   })
 
-  test('of an earlier version lose what was said in them', async (t) => {
+  test('of an earlier version lose their content in the migration', async (t) => {
     const { host } = await testHost(t, engine)
     const old = {
       ...{ created_at: '2026-01-01T00:00:00.000Z', category: 'mutation' as const, actor: 'folder:team', key: '' },

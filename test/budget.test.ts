@@ -1,4 +1,4 @@
-// The budget gate (decision T5): what it lets start, what `svc budget show` says of it, and what the chat is told (P24).
+// The budget gate (decision T5): which turns may start, what `svc budget show` prints, and the notices in the chat (P24).
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -24,10 +24,10 @@ const PERSON = 'github:42'
 const RULES = { ...DEFAULT_TURN_RULES, turnsMax: 100, turnsPerFolder: 100 }
 const LEASE_MS = 60_000
 
-interface Spending extends TestHost {
+interface BudgetHost extends TestHost {
   cap(cents: number, who?: { folder?: string; sub?: string }): Promise<void>
   spend(cents: number, row?: { folder?: string; user_sub?: string; turn_id?: string }): Promise<void>
-  /** A message that waits for a turn, in a conversation of its own. */
+  /** Stores a message that waits for a turn, in its own conversation. */
   ask(topic: string, sender?: string, folder?: string): Promise<void>
   claim(): Promise<ClaimedTurn | undefined>
   end({ turn }: ClaimedTurn): Promise<void>
@@ -35,13 +35,13 @@ interface Spending extends TestHost {
 
 let number = 0
 
-async function open(t: TestContext, engine: EngineName = 'sqlite'): Promise<Spending> {
+async function open(t: TestContext, engine: EngineName = 'sqlite'): Promise<BudgetHost> {
   const here = await testHost(t, engine)
   await here.groups('main', 'other')
-  return { ...here, ...spendingOn(here) }
+  return { ...here, ...budgetCalls(here) }
 }
 
-function spendingOn({ host, cli }: TestHost): Omit<Spending, keyof TestHost> {
+function budgetCalls({ host, cli }: TestHost): Omit<BudgetHost, keyof TestHost> {
   const now = () => timestamp(host.clock.now())
   return {
     cap: async (daily, { folder = 'main', sub } = {}) => {
@@ -53,9 +53,9 @@ function spendingOn({ host, cli }: TestHost): Omit<Spending, keyof TestHost> {
       host.engine.transaction((tx) => addWaiting(tx, host, { folder, topic, sender })),
     claim: () => host.engine.transaction((tx) => claimTurn(tx, RULES, { now: host.clock.now(), leaseMs: LEASE_MS })),
     end: async ({ turn, refusal }) => {
-      const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+      const context = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
       const outcome = refusal === undefined ? ('answered' as const) : ('refused' as const)
-      await host.engine.transaction((tx) => endTurn(tx, speaking, RULES, turn, { outcome, reason: refusal }))
+      await host.engine.transaction((tx) => endTurn(tx, context, RULES, turn, { outcome, reason: refusal }))
     },
   }
 }
@@ -74,16 +74,16 @@ async function addCost(
   await costLog.insert(tx, { folder, turn_id, model: 'm', user_sub, ...tokens, cost_cents, recorded_at })
 }
 
-interface Asked {
+interface WaitingMessage {
   readonly folder: string
   readonly topic: string
   readonly sender: string
 }
 
-async function addWaiting(tx: Tx, host: InstanceHost, { folder, topic, sender }: Asked): Promise<void> {
-  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+async function addWaiting(tx: Tx, host: InstanceHost, { folder, topic, sender }: WaitingMessage): Promise<void> {
+  const context = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
   const updated_at = timestamp(host.clock.now())
-  const { id, seq } = await recordInbound(tx, speaking, { jid: 'telegram:1', sender, content: 'hello', reach: 'all' })
+  const { id, seq } = await recordInbound(tx, context, { jid: 'telegram:1', sender, content: 'hello', reach: 'all' })
   const chat = { jid: 'telegram:1', chat_topic: '', verb: 'message', state: 'waiting' as const }
   await inbox.insert(tx, { message_seq: seq, id, folder, topic, sender, ...chat, updated_at })
   await conversations.insertIfMissing(tx, { folder, topic, waiting: 0, observed_seq: 0, updated_at })
@@ -91,7 +91,7 @@ async function addWaiting(tx: Tx, host: InstanceHost, { folder, topic, sender }:
 }
 
 onEveryEngine('the budget gate', (engine) => {
-  test('gives a turn all that is left of the lower cap; another one under the same cap waits for it', async (t) => {
+  test('reserves the rest of the lower cap for one turn, and the next turn under that cap waits', async (t) => {
     const { cap, spend, ask, claim, end } = await open(t, engine)
     await cap(100)
     await cap(30, { sub: PERSON })
@@ -106,14 +106,14 @@ onEveryEngine('the budget gate', (engine) => {
     assert.deepEqual([second.refusal, second.turn.money_cents, second.turn.user_sub], [undefined, 80, undefined])
   })
 
-  test('lets folders without a cap run side by side', async (t) => {
+  test('runs turns of folders without a cap concurrently', async (t) => {
     const { ask, claim } = await open(t, engine)
     for (const topic of ['a', 'b', 'c']) await ask(topic)
     for (let at = 0; at < 3; at++) assert.equal((await claim())?.turn.money_cents, undefined)
     assert.equal(await claim(), undefined)
   })
 
-  test("holds a person's money across folders, and nobody else's", async (t) => {
+  test("reserves a person's budget in all folders and leaves other persons alone", async (t) => {
     const { cap, ask, claim } = await open(t, engine)
     await cap(30, { sub: PERSON })
     await ask('a', PERSON)
@@ -123,7 +123,7 @@ onEveryEngine('the budget gate', (engine) => {
     assert.equal(await claim(), undefined)
   })
 
-  test('refuses when more than the cap is spent, with the sentence that the chat is told', async (t) => {
+  test('refuses a turn when more than the cap is spent, with the text for the chat', async (t) => {
     const { cap, spend, ask, claim } = await open(t, engine)
     await cap(100)
     await spend(101)
@@ -151,7 +151,7 @@ onEveryEngine('the budget gate', (engine) => {
     assert.equal((await claim())?.turn.money_cents, 100)
   })
 
-  test('is asked again when a turn is tried again: what the first try cost counts', async (t) => {
+  test('is checked again on a retry, with the cost of the first attempt', async (t) => {
     const { cap, spend, ask, claim, host } = await open(t, engine)
     await cap(100)
     await ask('a')
@@ -165,7 +165,7 @@ onEveryEngine('the budget gate', (engine) => {
     assert.match((await claim())?.refusal ?? '', /is spent \(110 of 100 cents\)/)
   })
 
-  test('starts nothing when it cannot read what was spent', async (t) => {
+  test('starts no turn when it cannot read the costs', async (t) => {
     const { cap, ask, claim, host } = await open(t, engine)
     await cap(100)
     await ask('a')
@@ -174,7 +174,7 @@ onEveryEngine('the budget gate', (engine) => {
     assert.deepEqual(await host.engine.read((tx) => turns.list(tx)), [])
   })
 
-  test('knows no cap of a person without an account, nor of one that it has never heard of', async (t) => {
+  test('applies no cap to senders without an account or without a row', async (t) => {
     const { host, clock } = await open(t, engine)
     // Stored before such caps were refused.
     await host.engine.transaction((tx) => users.insert(tx, { sub: 'telegram:7', cost_cap_cents_per_day: 1 }))
@@ -185,7 +185,7 @@ onEveryEngine('the budget gate', (engine) => {
     }
   })
 
-  test('tells the chat that a cap is nearly spent, once for each day and cap', async (t) => {
+  test('reports a nearly spent cap to the chat once per day and cap', async (t) => {
     const { cap, spend, ask, claim, end, host, clock } = await open(t, engine)
     await cap(100)
     await cap(200, { sub: PERSON })
@@ -213,7 +213,7 @@ onEveryEngine('the budget gate', (engine) => {
   })
 })
 
-test('EXHAUSTED is shown exactly when a turn is refused, whatever is spent and capped', async (t) => {
+test('EXHAUSTED is shown exactly when a turn is refused, for any costs and caps', async (t) => {
   const { cap, spend, cli, ask, claim, end, host } = await open(t)
   const cents = fc.integer({ min: 0, max: 50 })
   const capped = fc.option(fc.integer({ min: 1, max: 50 }), { nil: 0 })
@@ -242,19 +242,19 @@ const COST = 10
 const TURNS = 12
 const CLAIMERS = 4
 
-onEveryEngine('turns that ask at the same time with one cent left', (engine) => {
-  test('P24: overrun the cap by one turn at most; the next is refused, and the status says so', async (t) => {
+onEveryEngine('concurrent turns with one cent left', (engine) => {
+  test('P24: exceed the cap by one turn at most; later turns are refused and the status is EXHAUSTED', async (t) => {
     const store = await freshStore(t, engine)
     const first = await testHost(t, engine, store)
     await first.groups('main')
-    const { cap, spend, ask } = spendingOn(first)
+    const { cap, spend, ask } = budgetCalls(first)
     await cap(CAP)
     await spend(CAP - 1)
     for (let at = 0; at < TURNS; at++) await ask(`topic ${at}`)
     const others = await Promise.all(Array.from({ length: CLAIMERS - 1 }, () => testHost(t, engine, store)))
     const outcomes: string[] = []
     const work = async (here: TestHost): Promise<void> => {
-      const { claim, end } = spendingOn(here)
+      const { claim, end } = budgetCalls(here)
       while (outcomes.length < TURNS) {
         const claimed = await claim()
         if (!claimed) {
@@ -272,17 +272,17 @@ onEveryEngine('turns that ask at the same time with one cent left', (engine) => 
       }
     }
     await Promise.all([first, ...others].map(work))
-    // Whoever ran may hear of its end later than another hears of its refusal.
+    // Sorted, because a refused turn can finish before the turn that ran.
     assert.deepEqual(outcomes.sort(), ['ran', ...Array(TURNS - 1).fill('refused')])
     const { spent, status } = await first.cli.call(groupsResource.verbs.budget, { folder: 'main' })
     assert.deepEqual([spent, status], [CAP - 1 + COST, 'EXHAUSTED'])
   })
 })
 
-suite('the test of the gate itself', () => {
+suite('the race test itself', () => {
   for (const engine of ['sqlite', 'postgres'] as const) {
     const wants = engine === 'postgres' ? needs('postgres') : {}
-    test(`finds a gate that reserves nothing, on ${engine}`, wants, async (t) => {
+    test(`detects a gate that reserves nothing, on ${engine}`, wants, async (t) => {
       const { host, spend } = await open(t, engine)
       await spend(CAP - 1)
       const now = timestamp(host.clock.now())

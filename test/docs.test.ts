@@ -1,4 +1,4 @@
-// The documents are held against the program where a machine can.
+// Checks the documents against the program: settings, defaults, commands, metrics and examples.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { demoCli } from './support/cli.ts'
 const root = join(import.meta.dirname, '..')
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
 
-test('every setting and its default stand in the operating guide', () => {
+test('the operating guide lists every setting with its default', () => {
   const guide = read('docs/operating.md')
   const perDaemon = new Set(
     DAEMON_NAMES.flatMap((name) => [`${name.toUpperCase()}_LISTEN`, `${name.toUpperCase()}_URL`]),
@@ -23,25 +23,25 @@ test('every setting and its default stand in the operating guide', () => {
     if (perDaemon.has(key)) continue
     const row = guide.split('\n').find((line) => line.startsWith(`| \`${key}\` |`))
     assert.ok(row, `${key} is missing`)
-    if (initial) assert.ok(row.includes(`\`${initial}\``), `${key} has another default there`)
+    if (initial) assert.ok(row.includes(`\`${initial}\``), `${key} has another default in the guide`)
   }
   for (const name of DAEMON_NAMES) assert.ok(guide.includes(`\`${name}\``), name)
 })
 
 suite('the guide to egress-proxy', () => {
   const guide = read('docs/egress.md')
-  test('has every setting with its default', () => {
+  test('lists every setting with its default', () => {
     for (const [key, { initial }] of Object.entries({ ...SERVE_SETTINGS, ...RUN_SETTINGS })) {
       const row = guide.split('\n').find((line) => line.startsWith(`| \`${key}\` |`))
       assert.ok(row, `${key} is missing`)
-      if (initial) assert.ok(row.includes(`\`${initial}\``), `${key} has another default there`)
+      if (initial) assert.ok(row.includes(`\`${initial}\``), `${key} has another default in the guide`)
     }
   })
-  test('has an example of a file in which every key is known', () => {
-    const toml = /```toml\n([^`]*)```/.exec(guide)?.[1] ?? assert.fail('there is none')
+  test('has an example settings file without unknown keys', () => {
+    const toml = /```toml\n([^`]*)```/.exec(guide)?.[1] ?? assert.fail('no example found')
     assert.deepEqual(readToml(toml, 'the example', SERVE_SETTINGS).warnings, [])
   })
-  test('has every command, and every metric', () => {
+  test('lists every command and every metric', () => {
     for (const noun of Object.keys(egressCommands))
       assert.ok(guide.includes(`\`${noun}`) || guide.includes(` ${noun}`), noun)
     const dial = { counts: [], sumS: 0 }
@@ -51,14 +51,14 @@ suite('the guide to egress-proxy', () => {
   })
 })
 
-test('the manifest of the guide to runtimes can be applied to a new instance, and removes nothing there', async (t) => {
-  const stdin = /```yaml\n([^`]*)```/.exec(read('docs/runtimes.md'))?.[1] ?? assert.fail('there is none')
+test('the manifest in the guide to runtimes applies to a new instance and removes nothing', async (t) => {
+  const stdin = /```yaml\n([^`]*)```/.exec(read('docs/runtimes.md'))?.[1] ?? assert.fail('no example found')
   const cli = await demoCli(t)
   assert.equal(await cli.ok('apply demo -', { stdin }), '+ groups team\napplied -; config_version: 1 -> 2\n')
   assert.match(await cli.ok('export demo'), /folder: team\n(?: {4}.*\n)* {4}config: .*command/)
 })
 
-test('the README gives the two commands that a newcomer needs', () => {
+test('the README has the commands to start and to test', () => {
   const readme = read('README.md')
   assert.ok(readme.includes('npm ci && npm start'))
   assert.ok(readme.includes('npm ci && npm test'))

@@ -1,5 +1,5 @@
-// The host of a network rule and the host that the egress proxy matches have two parsers, because neither layer may import
-// the other. This holds them together.
+// Network rules and the egress proxy parse host names separately, because neither layer may import the other. These tests
+// keep the two parsers consistent.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -13,7 +13,7 @@ const hostText = fc.oneof(
   fc.array(fc.string({ unit: 'binary' }), { maxLength: 2 }),
 )
 
-test('a network rule accepts exactly what the proxy takes for a name, but for dashes at the edge of a label', () => {
+test('a network rule accepts exactly the names that the proxy does, except for dashes at the edge of a label', () => {
   fc.assert(
     fc.property(hostText, (pieces) => {
       const text = pieces.join('')
@@ -26,7 +26,7 @@ test('a network rule accepts exactly what the proxy takes for a name, but for da
   )
 })
 
-test('an address in any spelling is refused as an address', () => {
+test('an IP address is rejected in any notation', () => {
   const spelling = fc.oneof(
     fc.ipV4Extended(),
     fc.ipV6(),

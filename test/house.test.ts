@@ -1,5 +1,5 @@
-// The rules of the house that a machine can hold. Each rule reads a tree of files and answers its offences, so that it
-// can be tried on a made-up tree as well as on ours.
+// Rules for the source tree: layers, lists, imports, names. Each rule is a function from a tree of files to its
+// violations, so that it is tested with made-up trees as well as applied to the repository.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
@@ -7,7 +7,7 @@ import { suite, test } from 'node:test'
 
 const ROOT = dirname(import.meta.dirname)
 
-/** Which folder of src may import which other. Never back, never sideways. */
+/** The folders that each folder of src may import. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   lib: [],
   store: ['lib'],
@@ -30,7 +30,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'cell', 'runtimes', 'daemons'],
 }
 
-/** Each list and what must stand in it. */
+/** Each list and the files that it must import. */
 const LISTS: Record<string, RegExp> = {
   'src/store/index.ts': /^src\/store\/[^/]+\/engine\.ts$/,
   'src/resources/index.ts': /^src\/resources\/[^/]+\.ts$/,
@@ -40,18 +40,18 @@ const LISTS: Record<string, RegExp> = {
   'src/egress/commands/index.ts': /^src\/egress\/commands\/[^/]+\.ts$/,
 }
 
-/** Lists that name the folder of a plug, which is loaded by that name. `channels/http` is the channel of every adapter. */
+/** Lists of folder names, from which plugins are loaded. `channels/http` is the channel of every adapter. */
 const FOLDER_LISTS: Record<string, RegExp> = {
   'src/core/delivery/platforms.ts': /^src\/channels\/(?!http\/)([^/]+)\/adapter\.ts$/,
   'src/runtimes/settings.ts': /^src\/runtimes\/([^/]+)\/runtime\.ts$/,
 }
 
 const MAY_IMPORT_LISTS = ['daemons', 'cli', 'egress']
-/** The entry file of a plug; everything in its folder belongs to it. */
-const PLUG = /^(src\/(?:store|channels|runtimes|daemons)\/[^/]+\/)(?:engine|adapter|runtime|daemon)\.ts$/
+/** The entry file of a plugin; everything in its folder belongs to it. */
+const PLUGIN = /^(src\/(?:store|channels|runtimes|daemons)\/[^/]+\/)(?:engine|adapter|runtime|daemon)\.ts$/
 const ONLY_IN_STORE = ['pg']
 const ENVIRONMENT_READER = 'src/lib/settings.ts'
-/** The last word of a name is its noun; these refuse nothing, so everything ends up in them. */
+/** Last words of file names that exclude nothing, so that such files collect unrelated code. */
 const EMPTY_NOUN = /^(utils?|helpers?|common|misc|managers?|services?|handlers?|base|impl|data|info)$/
 
 /** Functions of node:fs that can create, change or delete a file by its path; `open` can create one. */
@@ -64,80 +64,80 @@ const FILE_WRITERS = new Set(
     .concat('createWriteStream', 'WriteStream', 'promises', 'default'),
 )
 
-/** The module that writes to workspaces, and files that write only where no agent does. */
+/** The module that writes to workspaces, and files that write only where agents cannot. */
 const MAY_WRITE_FILES: Record<string, string> = {
-  'src/lib/files/directory.ts': 'the one module that workspaces are written through',
+  'src/lib/files/directory.ts': 'the only module that writes to workspaces',
   'src/lib/files/directory-sync.ts': 'reads below a workspace, with openSync',
   'src/lib/files/process-directory.ts': 'temporary directories of this process',
   'src/lib/files/atomic-file.ts': '.env, manifests and egress state',
-  'src/core/delivery/staged-files.ts': 'copies of files that are being sent, in <data>/outbox',
+  'src/core/delivery/staged-files.ts': 'copies of files to send, in <data>/outbox',
   'src/store/sqlite/store-file.ts': 'the store',
-  'src/store/sqlite/wal-sync.ts': 'the log of the store, which it syncs',
-  'src/store/sqlite/snapshot.ts': 'the private copy of the store that a backup reads',
-  'src/store/sqlite/load.ts': 'the store that a backup is restored to',
-  'src/cli/backup/archive-file.ts': 'the file of a backup',
-  'src/cli/backup/restore-directory.ts': 'a new data directory that no process uses yet',
+  'src/store/sqlite/wal-sync.ts': 'syncs the log of the store',
+  'src/store/sqlite/snapshot.ts': 'the private copy of the store for a backup',
+  'src/store/sqlite/load.ts': 'the store that a restore writes',
+  'src/cli/backup/archive-file.ts': 'the backup file',
+  'src/cli/backup/restore-directory.ts': 'a new data directory without processes',
   'src/store/search/full-text-file.ts': 'the search index',
   'src/store/migrate.ts': 'the copy of the store before a migration',
   'src/egress/policy/state-file.ts': 'the state of the egress proxy',
   'src/egress/container/seccomp.ts': 'the seccomp profile of one run, in a temporary directory',
   'src/cell/bubblewrap/mount-view.ts': 'a temporary directory to mount on',
-  'src/cell/bubblewrap/anonymous-file.ts': 'a temporary file without a name',
-  'src/daemons/process/presence.ts': 'the socket of a process that serves, in <data>/ipc',
+  'src/cell/bubblewrap/anonymous-file.ts': 'an unnamed temporary file',
+  'src/daemons/process/presence.ts': 'the socket of a serving process, in <data>/ipc',
   'src/agent-socket/run-socket.ts': 'the sockets of runs, in a temporary directory',
   'src/runtimes/mcp-config.ts': 'a temporary directory of one run',
   'src/runtimes/openai/transcript.ts': 'runs inside the cell, as the agent',
-  'src/daemons/process/speech-synthesis.ts': 'spoken texts, in <data>/speech',
+  'src/daemons/process/speech-synthesis.ts': 'synthesized speech, in <data>/speech',
   'src/daemons/gated/folder-sockets.ts': 'the sockets, in <data>/ipc',
   'src/daemons/gated/folder-socket.ts': 'the sockets, in <data>/ipc',
   'src/daemons/proxyd/published-files.ts': 'reads published pages, with open',
   'src/cli/instance/create-instance.ts': 'the data directory and its .env',
 }
 
-/** Files that parse JSON by themselves: it is ours, or it is parsed in a process that serves nobody else. */
+/** Files that call JSON.parse: the JSON is our own, or the process serves no other clients. */
 const MAY_PARSE_JSON: Record<string, string> = {
-  'src/registry/audit.ts': 'the summary that it has written itself',
-  'src/egress/container/command-check.ts': 'the answer of the container engine of this machine',
-  'src/lib/text/json.ts': 'the one module that JSON from outside is parsed through',
+  'src/registry/audit.ts': 'its own summaries',
+  'src/egress/container/command-check.ts': 'output of the container engine',
+  'src/lib/text/json.ts': 'the only module that parses untrusted JSON',
   'src/store/table.ts': 'columns of the store',
-  'src/store/backup-rows.ts': 'rows of a backup whose checksums were verified, in the command line',
+  'src/store/backup-rows.ts': 'rows of a backup with verified checksums, in the command line',
   'src/core/access/bearers.ts': 'signing keys in the store',
   'src/core/delivery/delivery.ts': 'rows of the outbox',
   'src/core/secrets/signing-key-cache.ts': 'signing keys in the store',
-  'src/core/prompt/prompt-rows.ts': 'attachments in the store, which were checked when they came',
-  'src/core/search/search-feed.ts': 'the mark in the search index',
-  'src/tools/register-group.ts': 'the config of a group, which was checked when it was set',
-  'src/daemons/runed/attachments.ts': 'attachments in the store, which were checked when they came',
-  'src/daemons/webd/streams.ts': 'notices between processes of svc',
-  'src/faces/rest-client.ts': 'answers of svc, in the command line',
-  'src/cli/output/round-output.ts': 'answers of svc, in the command line',
-  'src/cli/link/link-client.ts': 'answers of svc, in the command line',
-  'src/cli/commands/bridge.ts': 'lines of the agent client that started it, in a process of its own',
-  'src/runtimes/socket-client.ts': 'answers of svc, in the process of an agent',
-  'src/runtimes/demo/agent.ts': 'the task, in the process of the demo',
-  'src/runtimes/demo/actions.ts': 'answers of tools, in the process of the demo',
-  'src/runtimes/demo/turn.ts': 'text that it has made itself, in the process of the demo',
-  'src/runtimes/openai/agent.ts': 'the task, in the process of an agent',
-  'src/runtimes/openai/completion-assembler.ts': 'answers of a model, in the process of an agent',
-  'src/runtimes/openai/provider-error.ts': 'answers of a model, in the process of an agent',
-  'src/runtimes/openai/transcript.ts': 'its own file, in the process of an agent',
-  'src/runtimes/openai/turn.ts': 'answers of a model, in the process of an agent',
-  'src/egress/admin/client.ts': 'answers of egress-proxy, in the command line',
-  'src/egress/admin/duplicate-key.ts': 'one string of a body that was parsed',
+  'src/core/prompt/prompt-rows.ts': 'attachments in the store, validated on arrival',
+  'src/core/search/search-feed.ts': 'the position in the search index',
+  'src/tools/register-group.ts': 'the config of a group, validated when set',
+  'src/daemons/runed/attachments.ts': 'attachments in the store, validated on arrival',
+  'src/daemons/webd/streams.ts': 'notifications between svc processes',
+  'src/faces/rest-client.ts': 'responses of svc, in the command line',
+  'src/cli/output/round-output.ts': 'responses of svc, in the command line',
+  'src/cli/link/link-client.ts': 'responses of svc, in the command line',
+  'src/cli/commands/bridge.ts': 'lines of the agent client that started it, in its own process',
+  'src/runtimes/socket-client.ts': 'responses of svc, in the agent process',
+  'src/runtimes/demo/agent.ts': 'the task, in the demo process',
+  'src/runtimes/demo/actions.ts': 'tool results, in the demo process',
+  'src/runtimes/demo/turn.ts': 'its own text, in the demo process',
+  'src/runtimes/openai/agent.ts': 'the task, in the agent process',
+  'src/runtimes/openai/completion-assembler.ts': 'responses of a model, in the agent process',
+  'src/runtimes/openai/provider-error.ts': 'responses of a model, in the agent process',
+  'src/runtimes/openai/transcript.ts': 'its own file, in the agent process',
+  'src/runtimes/openai/turn.ts': 'responses of a model, in the agent process',
+  'src/egress/admin/client.ts': 'responses of egress-proxy, in the command line',
+  'src/egress/admin/duplicate-key.ts': 'one string of a parsed body',
   'src/egress/policy/state-file.ts': 'the state of the egress proxy',
   'src/egress/run/denials.ts': 'log lines of egress-proxy',
   'src/egress/run/proxy-container.ts': 'log lines of egress-proxy',
-  'src/web/browser/link.ts': 'answers of svc, in a browser',
+  'src/web/browser/link.ts': 'responses of svc, in a browser',
   'src/web/browser/outbox.ts': "the page's own storage, in a browser",
   'src/web/browser/topics.ts': "the page's own storage, in a browser",
 }
 
-/** Path to text. Paths start at the root and have forward slashes. */
+/** Text by path. Paths are relative to the root, with forward slashes. */
 type Tree = Record<string, string>
 
 interface Import {
   readonly from: string
-  /** A path of the tree, or what a package is asked for. */
+  /** A path of the tree, or a package specifier. */
   readonly to: string
   readonly local: boolean
   readonly typeOnly: boolean
@@ -152,7 +152,7 @@ const layerOf = (path: string): string => /^src\/([^/]+)\//.exec(path)?.[1] ?? '
 const IMPORT = /^[ \t]*(import|export)\s+(type\s+(?!from\b))?(?:[\w$\s{},*]*?\bfrom\s*)?['"]([^'"]+)['"]/gm
 const LAZY_IMPORT = /(typeof\s+)?\bimport\(\s*['"]([^'"]+)['"]/g
 
-/** `import { type A }` counts as run-time: what is left of it when the types are stripped still loads the module. */
+/** `import { type A }` counts as run-time: with the types stripped it still loads the module. */
 function importsOf(path: string, text: string): Import[] {
   const code = withoutComments(text)
   const found = (name: string, typeOnly: boolean, reExport: boolean): Import => {
@@ -165,7 +165,7 @@ function importsOf(path: string, text: string): Import[] {
   ]
 }
 
-/** Only comments that start a line or follow a blank: a glob or an address in a string is none. */
+/** Only comments at the start of a line or after a space, not globs or URLs in strings. */
 function withoutComments(text: string): string {
   return text.replace(/^[ \t]*\/\*[\s\S]*?\*\//gm, '').replace(/(^|\s)\/\/.*$/gm, '$1')
 }
@@ -178,57 +178,58 @@ function packageOf({ to, local }: Import): string | undefined {
   return local || to.startsWith('node:') ? undefined : /^(@[^/]+\/)?[^/]+/.exec(to)?.[0]
 }
 
-const say = ({ from, to }: Import, why: string): string => `${from} imports ${to}: ${why}`
+const describeImport = ({ from, to }: Import, why: string): string => `${from} imports ${to}: ${why}`
 
-function layerOffences(tree: Tree): string[] {
-  const homeless = Object.keys(tree)
+function layerViolations(tree: Tree): string[] {
+  const unlistedLayers = Object.keys(tree)
     .filter((path) => isSource(path) && !MAY_IMPORT[layerOf(path)])
     .map((path) => `${path}: no row in MAY_IMPORT`)
-  const crossing = importsIn(tree, (path) => path.startsWith('src/') && path.endsWith('.ts')).flatMap((found) => {
-    const why = crossingFault(found)
-    return why ? [say(found, why)] : []
+  const crossings = importsIn(tree, (path) => path.startsWith('src/') && path.endsWith('.ts')).flatMap((found) => {
+    const why = crossingReason(found)
+    return why ? [describeImport(found, why)] : []
   })
-  return [...homeless, ...crossing]
+  return [...unlistedLayers, ...crossings]
 }
 
-function crossingFault({ from, to, local }: Import): string | undefined {
+function crossingReason({ from, to, local }: Import): string | undefined {
   if (!local || (isTest(from) && to.startsWith('test/support/'))) return undefined
-  if (!to.startsWith('src/')) return 'it is outside src'
+  if (!to.startsWith('src/')) return 'it is outside of src'
   if (isTest(to) && !isTest(from)) return 'it is a test'
   const [layer, other] = [layerOf(from), layerOf(to)]
   if (layer === other || MAY_IMPORT[layer]?.includes(other)) return undefined
-  return `${layer} may not import ${other || 'it'}`
+  return `${layer} must not import ${other || 'it'}`
 }
 
-function plugOffences(tree: Tree): string[] {
-  const plugs = Object.keys(tree).flatMap((path) => PLUG.exec(path)?.[1] ?? [])
+function pluginViolations(tree: Tree): string[] {
+  const plugins = Object.keys(tree).flatMap((path) => PLUGIN.exec(path)?.[1] ?? [])
   return importsIn(tree, isSource).flatMap((found) => {
     const { from, to } = found
-    const plug = plugs.find((folder) => to.startsWith(folder))
-    if (plug && !from.startsWith(plug) && from !== `src/${layerOf(to)}/index.ts`)
-      return [say(found, 'a plug is imported only by its list')]
+    const plugin = plugins.find((folder) => to.startsWith(folder))
+    if (plugin && !from.startsWith(plugin) && from !== `src/${layerOf(to)}/index.ts`)
+      return [describeImport(found, 'only its list imports a plugin')]
     if (isList(to) && !MAY_IMPORT_LISTS.includes(layerOf(from)))
-      return [say(found, `a list is imported only by ${MAY_IMPORT_LISTS.join(', ')} and tests`)]
-    if (isList(from) && found.reExport) return [say(found, 'a list re-exports nothing')]
+      return [describeImport(found, `only ${MAY_IMPORT_LISTS.join(', ')} and tests import a list`)]
+    if (isList(from) && found.reExport) return [describeImport(found, 'a list re-exports nothing')]
     return []
   })
 }
 
-function resourceOffences(tree: Tree): string[] {
+function resourceViolations(tree: Tree): string[] {
   const inResources = (path: string): boolean => isSource(path) && layerOf(path) === 'resources' && !isList(path)
   return importsIn(tree, inResources)
     .filter(({ to }) => layerOf(to) === 'resources')
-    .map((found) => say(found, 'what two resources share is a rule, and rules live in core'))
+    .map((found) => describeImport(found, 'code shared by two resources belongs in core'))
 }
 
-function packageOffences(tree: Tree): string[] {
+function packageViolations(tree: Tree): string[] {
   const manifest: { dependencies?: Record<string, string> } = JSON.parse(tree['package.json'] ?? '{}')
   return importsIn(tree, isSource).flatMap((found) => {
     const name = packageOf(found)
     if (!name) return []
-    if (!manifest.dependencies?.[name]) return [say(found, 'it is no dependency, so the package would not bring it')]
+    if (!manifest.dependencies?.[name])
+      return [describeImport(found, 'not a dependency, so the installed package would lack it')]
     if (ONLY_IN_STORE.includes(name) && !found.typeOnly && layerOf(found.from) !== 'store')
-      return [say(found, 'only store loads it; elsewhere, import type')]
+      return [describeImport(found, 'only store loads it; use import type elsewhere')]
     return []
   })
 }
@@ -250,7 +251,7 @@ function cycles(tree: Tree): string[] {
   return found
 }
 
-function unlisted(tree: Tree): string[] {
+function missingFromLists(tree: Tree): string[] {
   const folders = Object.entries(FOLDER_LISTS).flatMap(([list, member]) => {
     const text = tree[list]
     return text === undefined
@@ -289,12 +290,12 @@ function fileWriters(tree: Tree): string[] {
       const code = withoutComments(text)
       const names = [...code.matchAll(FILE_IMPORT)].flatMap(([, clause = '']) => namesIn(clause))
       const found = names.filter((name) => FILE_WRITERS.has(name))
-      if (LAZY_FILE_IMPORT.test(code)) found.push('all of it')
-      return found.map((name) => `${path} takes ${name} from node:fs; write files through src/lib/files/directory.ts`)
+      if (LAZY_FILE_IMPORT.test(code)) found.push('everything')
+      return found.map((name) => `${path} imports ${name} from node:fs; write files through src/lib/files/directory.ts`)
     })
 }
 
-/** What an import takes, by its name there: `{ rm as remove }` is rm, and `* as fs` is everything. */
+/** The imported names as the module exports them: `{ rm as remove }` is rm, and `* as fs` is default. */
 function namesIn(clause: string): string[] {
   const [, listed] = /\{([^}]*)\}/.exec(clause) ?? []
   const rest = clause.replace(/\{[^}]*\}/, '').replace(/[\s,]/g, '')
@@ -315,10 +316,10 @@ function jsonParsers(tree: Tree): string[] {
   const parses = (path: string): boolean => JSON_PARSER.test(withoutComments(tree[path] ?? ''))
   const parsing = Object.keys(tree)
     .filter((path) => isSource(path) && MAY_PARSE_JSON[path] === undefined && parses(path))
-    .map((path) => `${path} parses JSON; JSON from outside is parsed through src/lib/text/json.ts`)
+    .map((path) => `${path} parses JSON; parse untrusted JSON with src/lib/text/json.ts`)
   const stale = Object.keys(MAY_PARSE_JSON)
     .filter((path) => tree['package.json'] !== undefined && !parses(path))
-    .map((path) => `${path} parses no JSON; remove it from MAY_PARSE_JSON`)
+    .map((path) => `${path} does not parse JSON; remove it from MAY_PARSE_JSON`)
   return [...parsing, ...stale]
 }
 
@@ -351,11 +352,11 @@ function badNames(tree: Tree): string[] {
         return !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(name) || EMPTY_NOUN.test(name.split('-').at(-1) ?? '')
       }),
     )
-    .map((path) => `${path} is no kebab-case noun that means something`)
+    .map((path) => `${path} is not a specific noun in kebab-case`)
 }
 
 const EXPORT = /^export (?:async )?(?:abstract )?(?:interface|type|class|function\*?|const) (\w+)/gm
-/** Both programs have it: `bin/front.js` calls it. */
+/** Exported by both programs, because `bin/front.js` calls it. */
 const ENTRY_FUNCTION = 'runProcess'
 
 function repeatedExports(tree: Tree): string[] {
@@ -369,7 +370,7 @@ function repeatedExports(tree: Tree): string[] {
     .map(([name, places]) => `${name} is exported by ${places.map(({ path }) => path).join(' and ')}`)
 }
 
-/** Names that say nothing to a newcomer, and what to call the file instead. */
+/** Unclear names that were replaced, and their replacements. */
 const RETIRED_NAMES: Record<string, string> = {
   'channel-book': 'channel-registry',
   deeds: 'actions',
@@ -393,27 +394,27 @@ function retiredNames(tree: Tree): string[] {
 }
 
 interface Rule {
-  readonly offences: (tree: Tree) => string[]
-  /** Made-up trees, each with exactly one offence. */
-  readonly refuses: Record<string, Tree>
+  readonly violations: (tree: Tree) => string[]
+  /** Made-up trees, each with exactly one violation. */
+  readonly rejects: Record<string, Tree>
   readonly allows?: Tree
 }
 
 const RULES: Record<string, Rule> = {
   'imports point down only': {
-    offences: layerOffences,
-    refuses: {
+    violations: layerViolations,
+    rejects: {
       'a layer above': { 'src/lib/a.ts': `import { b } from '../core/b.ts'` },
-      'a layer above, for its types': { 'src/lib/a.ts': `import type { B } from '../core/b.ts'` },
-      'a layer above, over several lines': { 'src/store/a.ts': `import {\n  b,\n  type C,\n} from "../core/b.ts"` },
+      'a layer above, type only': { 'src/lib/a.ts': `import type { B } from '../core/b.ts'` },
+      'a layer above, on several lines': { 'src/store/a.ts': `import {\n  b,\n  type C,\n} from "../core/b.ts"` },
       'a layer above, lazily': { 'src/core/a.ts': `const { b } = await import('../faces/b.ts')` },
       'a layer above, by re-export': { 'src/core/a.ts': `export * from '../faces/b.ts'` },
-      'a neighbour': { 'src/faces/a.ts': `import { b } from '../resources/b.ts'` },
+      'a layer beside it': { 'src/faces/a.ts': `import { b } from '../resources/b.ts'` },
       'a test': { 'src/lib/a.ts': `import { b } from './b.contract.ts'` },
       'the manifest': { 'src/lib/a.ts': `import manifest from '../../package.json' with { type: 'json' }` },
       'the test support': { 'src/lib/a.ts': `import { b } from '../../test/support/b.ts'` },
       'a layer above, in a test': { 'src/lib/a.test.ts': `import { b } from '../cli/b.ts'` },
-      'a folder that has no row': { 'src/other/a.ts': '' },
+      'a folder without a row': { 'src/other/a.ts': '' },
     },
     allows: {
       'src/core/a.ts': `import { z } from 'zod'\nimport { b } from '../lib/b.ts'\nimport { c } from './c.ts'`,
@@ -421,18 +422,18 @@ const RULES: Record<string, Rule> = {
       'src/core/a.test.ts': `import { a } from './a.ts'\nimport { t } from '../../test/support/t.ts'`,
     },
   },
-  'a plug is imported by its list, a list by daemons, cli, egress and tests': {
-    offences: plugOffences,
-    refuses: {
-      'a plug beside its list': {
+  'plugins are imported only by their list, lists only by daemons, cli, egress and tests': {
+    violations: pluginViolations,
+    rejects: {
+      'a plugin, by another file of the layer': {
         'src/store/table.ts': `import { open } from './sqlite/engine.ts'`,
         'src/store/sqlite/engine.ts': '',
       },
-      'a plug of a plug': {
+      'a plugin, by another plugin': {
         'src/daemons/webd/daemon.ts': `import { s } from '../gated/socket.ts'`,
         'src/daemons/gated/daemon.ts': '',
       },
-      'a list below': { 'src/registry/call.ts': `import { tables } from '../core/index.ts'` },
+      'a list, by a lower layer': { 'src/registry/call.ts': `import { tables } from '../core/index.ts'` },
       'a list as a barrel': { 'src/core/index.ts': `export { a } from './a.ts'` },
     },
     allows: {
@@ -442,19 +443,19 @@ const RULES: Record<string, Rule> = {
       'src/cli/main.ts': `const { commands } = await import('./commands/index.ts')`,
     },
   },
-  'one resource does not import another': {
-    offences: resourceOffences,
-    refuses: { 'a resource': { 'src/resources/a.ts': `import type { B } from './b.ts'` } },
+  'resources do not import each other': {
+    violations: resourceViolations,
+    rejects: { 'a resource': { 'src/resources/a.ts': `import type { B } from './b.ts'` } },
     allows: { 'src/resources/index.ts': `import { a } from './a.ts'` },
   },
-  'a package is a dependency, and the database is loaded by store alone': {
-    offences: packageOffences,
-    refuses: {
+  'imported packages are dependencies, and only store loads the database driver': {
+    violations: packageViolations,
+    rejects: {
       pg: {
         'package.json': '{"dependencies": {"pg": "1"}}',
         'src/core/a.ts': `import { type Pool } from 'pg'`,
       },
-      'what only development has': {
+      'a development dependency': {
         'package.json': '{"devDependencies": {"@x/y": "1"}}',
         'src/lib/a.ts': `import { y } from '@x/y/z'`,
       },
@@ -465,10 +466,10 @@ const RULES: Record<string, Rule> = {
       'src/store/a.ts': `import { Pool } from 'pg'`,
     },
   },
-  'no file imports itself in a circle': {
-    offences: cycles,
-    refuses: {
-      'a circle of three': {
+  'there are no import cycles': {
+    violations: cycles,
+    rejects: {
+      'a cycle of three files': {
         'src/lib/a.ts': `import { b } from './b.ts'`,
         'src/lib/b.ts': `import { c } from './c.ts'`,
         'src/lib/c.ts': `import { a } from './a.ts'`,
@@ -477,8 +478,8 @@ const RULES: Record<string, Rule> = {
     allows: { 'src/lib/a.ts': `import { b } from './b.ts'`, 'src/lib/b.ts': `import type { A } from './a.ts'` },
   },
   'every file of a listed folder is in its list': {
-    offences: unlisted,
-    refuses: {
+    violations: missingFromLists,
+    rejects: {
       'a resource': { 'src/resources/index.ts': '', 'src/resources/a.ts': '' },
       'a daemon': { 'src/daemons/index.ts': '', 'src/daemons/webd/daemon.ts': '' },
       'a runtime': { 'src/runtimes/settings.ts': `['demo']`, 'src/runtimes/echo/runtime.ts': '' },
@@ -493,24 +494,26 @@ const RULES: Record<string, Rule> = {
       'src/daemons/serve.ts': '',
     },
   },
-  'the environment is read in one file': {
-    offences: environmentReaders,
-    refuses: {
+  'only one file reads the environment': {
+    violations: environmentReaders,
+    rejects: {
       'process.env': { 'src/cli/a.ts': 'const home = process.env.HOME' },
-      'a destructured one': { 'src/cli/a.ts': `import { env } from 'node:process'` },
+      'the env export of node:process': { 'src/cli/a.ts': `import { env } from 'node:process'` },
     },
     allows: { [ENVIRONMENT_READER]: 'process.env', 'src/lib/a.ts': '// process.env is elsewhere' },
   },
-  'files are written by one module, so that no agent can lead the host out of its workspace': {
-    offences: (tree) => [...fileWriters(tree), ...staleWriters(tree)],
-    refuses: {
-      'a function that writes': { 'src/core/a.ts': `import { mkdir, stat } from 'node:fs/promises'` },
-      'its synchronous twin': { 'src/core/a.ts': `import { statSync, unlinkSync } from 'node:fs'` },
-      'one of several lines': { 'src/core/a.ts': `import {\n  stat,\n  type Stats,\n  rm,\n} from 'node:fs/promises'` },
-      'another name for it': { 'src/core/a.ts': `import { rename as move } from "fs/promises"` },
+  'only one module writes files, so that no agent can redirect a write out of its workspace': {
+    violations: (tree) => [...fileWriters(tree), ...staleWriters(tree)],
+    rejects: {
+      'a write function': { 'src/core/a.ts': `import { mkdir, stat } from 'node:fs/promises'` },
+      'a synchronous write function': { 'src/core/a.ts': `import { statSync, unlinkSync } from 'node:fs'` },
+      'an import on several lines': {
+        'src/core/a.ts': `import {\n  stat,\n  type Stats,\n  rm,\n} from 'node:fs/promises'`,
+      },
+      'a renamed import': { 'src/core/a.ts': `import { rename as move } from "fs/promises"` },
       'the whole module': { 'src/core/a.ts': `import * as fs from 'node:fs'` },
       'the default export': { 'src/core/a.ts': `import fs, { constants } from 'node:fs'` },
-      'the promises of it': { 'src/core/a.ts': `import { promises } from 'node:fs'` },
+      'fs.promises': { 'src/core/a.ts': `import { promises } from 'node:fs'` },
       'a lazy import': { 'src/core/a.ts': `const { rm } = await import('node:fs/promises')` },
       'a re-export': { 'src/core/a.ts': `export { writeFile } from 'node:fs/promises'` },
     },
@@ -521,14 +524,14 @@ const RULES: Record<string, Rule> = {
       'src/core/a.test.ts': `import { rmSync } from 'node:fs'`,
     },
   },
-  'JSON from outside is parsed by one module, which looks at its depth first': {
-    offences: jsonParsers,
-    refuses: {
+  'only one module parses untrusted JSON, after checking its depth': {
+    violations: jsonParsers,
+    rejects: {
       'the parser': { 'src/core/a.ts': 'const value: unknown = JSON.parse(text)' },
       'the parser as a value': { 'src/core/a.ts': 'texts.map(JSON.parse)' },
-      'its name in brackets': { 'src/core/a.ts': `JSON['parse'](text)` },
-      'a part of JSON': { 'src/core/a.ts': 'const { parse } = JSON' },
-      'a body': { 'src/core/a.ts': 'const body: unknown = await request.json()' },
+      'bracket notation': { 'src/core/a.ts': `JSON['parse'](text)` },
+      'a destructured JSON': { 'src/core/a.ts': 'const { parse } = JSON' },
+      'a request body': { 'src/core/a.ts': 'const body: unknown = await request.json()' },
     },
     allows: {
       'src/lib/text/json.ts': 'JSON.parse(text)',
@@ -536,9 +539,9 @@ const RULES: Record<string, Rule> = {
       'src/core/a.test.ts': 'JSON.parse(text)',
     },
   },
-  'an exported name means one thing': {
-    offences: repeatedExports,
-    refuses: {
+  'exported names are unique': {
+    violations: repeatedExports,
+    rejects: {
       'a type and a function': {
         'src/lib/a.ts': 'export interface Place {}',
         'src/core/b.ts': 'export function Place() {}',
@@ -552,23 +555,23 @@ const RULES: Record<string, Rule> = {
       'src/lib/a.test.ts': 'export const Thing = 2',
     },
   },
-  'retired file names do not come back': {
-    offences: retiredNames,
-    refuses: { 'a source': { 'src/daemons/lookout.ts': '' }, 'a test': { 'src/egress/patience.test.ts': '' } },
+  'replaced file names are not used again': {
+    violations: retiredNames,
+    rejects: { 'a source': { 'src/daemons/lookout.ts': '' }, 'a test': { 'src/egress/patience.test.ts': '' } },
     allows: { 'src/core/links/link-token.ts': '', 'src/lib/visitor.ts': '' },
   },
-  'exports have names': {
-    offences: defaultExports,
-    refuses: { 'a default': { 'bench/a.ts': 'export default 1' } },
+  'there are no default exports': {
+    violations: defaultExports,
+    rejects: { 'a default': { 'bench/a.ts': 'export default 1' } },
   },
-  'no module holds a variable': {
-    offences: moduleVariables,
-    refuses: {
+  'modules have no variables': {
+    violations: moduleVariables,
+    rejects: {
       'a variable': { 'src/lib/a.ts': 'let count = 0' },
       'an exported variable': { 'src/lib/a.ts': `import { b } from './b.ts'\n\nexport let count = b` },
-      'several at once': { 'src/lib/a.ts': 'let [a, b] = [0, 1]' },
+      'a destructured variable': { 'src/lib/a.ts': 'let [a, b] = [0, 1]' },
       'a variable of a test': { 'src/lib/a.test.ts': 'let count = 0' },
-      'an old kind of variable': { 'src/lib/a.ts': 'var count = 0' },
+      var: { 'src/lib/a.ts': 'var count = 0' },
     },
     allows: {
       'src/lib/a.ts': `export function counter() {\n  let count = 0\n  return () => count++\n}\n// let it be`,
@@ -576,12 +579,12 @@ const RULES: Record<string, Rule> = {
       'test/a.test.ts': 'let count = 0',
     },
   },
-  'files are named after what they hold': {
-    offences: badNames,
-    refuses: {
-      'an empty noun': { 'src/lib/string-utils.ts': '' },
-      'an empty folder name': { 'src/lib/helpers/a.ts': '' },
-      'a capital': { 'src/lib/Table.ts': '' },
+  'file names are specific nouns in kebab-case': {
+    violations: badNames,
+    rejects: {
+      'an unspecific noun': { 'src/lib/string-utils.ts': '' },
+      'an unspecific folder name': { 'src/lib/helpers/a.ts': '' },
+      'a capital letter': { 'src/lib/Table.ts': '' },
     },
     allows: { 'src/lib/data-dir.ts': '', 'src/lib/base64url.test.ts': '' },
   },
@@ -593,11 +596,11 @@ function ourTree(): Tree {
 }
 
 const ours = ourTree()
-for (const [sentence, { offences, refuses, allows }] of Object.entries(RULES)) {
-  suite(sentence, () => {
-    test('here', () => assert.deepEqual(offences(ours), []))
-    for (const [what, tree] of Object.entries(refuses))
-      test(`refuses ${what}`, () => assert.equal(offences(tree).length, 1, offences(tree).join('\n')))
-    if (allows) test('allows the rest', () => assert.deepEqual(offences(allows), []))
+for (const [name, { violations, rejects, allows }] of Object.entries(RULES)) {
+  suite(name, () => {
+    test('holds in this repository', () => assert.deepEqual(violations(ours), []))
+    for (const [what, tree] of Object.entries(rejects))
+      test(`rejects ${what}`, () => assert.equal(violations(tree).length, 1, violations(tree).join('\n')))
+    if (allows) test('allows the rest of the cases', () => assert.deepEqual(violations(allows), []))
   })
 }

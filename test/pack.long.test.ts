@@ -1,5 +1,5 @@
-// What others install: the package is built, packed and installed as npm would do it, away from the checkout. A dist/
-// in the checkout would make every other test run yesterday's code.
+// Builds, packs and installs the package as npm does, in a copy of the checkout: a dist/ in the checkout itself would
+// make every other test run outdated code.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -29,10 +29,10 @@ interface Manifest {
   readonly optionalDependencies: Record<string, string>
 }
 
-/** What npm and the test runner tell their children about themselves is nothing the inner npm should hear. */
+/** Without the variables that npm and the test runner set for their children: they would confuse the inner npm. */
 function cleanEnvironment(): NodeJS.ProcessEnv {
-  const told = /^(npm_(package|lifecycle)_|npm_config_local_prefix$|npm_command$|INIT_CWD$|NODE_TEST_CONTEXT$)/
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !told.test(name)))
+  const inherited = /^(npm_(package|lifecycle)_|npm_config_local_prefix$|npm_command$|INIT_CWD$|NODE_TEST_CONTEXT$)/
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !inherited.test(name)))
 }
 
 function run(cwd: string, command: 'npm' | 'npx', ...args: string[]): string {
@@ -41,12 +41,12 @@ function run(cwd: string, command: 'npm' | 'npx', ...args: string[]): string {
   return stdout
 }
 
-/** All that a commit of the checkout would hold, with its node_modules beside it. */
+/** Copies all files that a commit would contain, and links node_modules. */
 function copyCheckout(to: string): void {
-  // A clone that another user made is not ours to git, but it is this very checkout.
+  // git refuses a clone of another user unless it is listed as safe.
   const list = ['-c', `safe.directory=${ROOT}`, 'ls-files', '-z', '--cached', '--others', '--exclude-standard']
   const paths = execFileSync('git', list, { cwd: ROOT, encoding: 'utf8' }).split('\0')
-  // A file that was deleted and not yet committed is still listed.
+  // git still lists files whose deletion is not committed.
   const isFile = (path: string): boolean => statSync(join(ROOT, path), { throwIfNoEntry: false })?.isFile() ?? false
   for (const path of paths.filter(isFile)) cpSync(join(ROOT, path), join(to, path))
   symlinkSync(join(ROOT, 'node_modules'), join(to, 'node_modules'))
@@ -76,8 +76,8 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
     { timeout: TIMEOUT_MS },
   )
 
-  test('its commands print their usage on its own Node', () => {
-    // A platform without a Node among the optional dependencies uses the machine's.
+  test('its commands print their usage on the bundled Node', () => {
+    // Platforms without a Node in the optional dependencies use the installed one.
     if (existsSync(join(target, 'node_modules/.bin/node'))) {
       const version = run(target, 'npx', '--no-install', 'node', '--version').trim()
       assert.ok(Object.values(manifest.optionalDependencies).includes(version.slice(1)), version)
@@ -86,36 +86,36 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
       assert.match(run(target, 'npx', '--no-install', command, '--help'), /usage/i, command)
   })
 
-  test('its proxy serves from the installed files, in threads and all', async (t) => {
+  test('its proxy serves from the installed files, including worker threads', async (t) => {
     const none = ['--admin', '', '--transparent', '']
     const args = ['proxy', 'serve', '--listen', '127.0.0.1:0', ...none]
     const front = join(installed, manifest.bin['egress-proxy'] ?? 'none')
     const child = spawn(process.execPath, [front, ...args], { env: { ...cleanEnvironment(), HOME: temp } })
     t.after(() => void child.kill('SIGKILL'))
-    let said = ''
+    let output = ''
     for (const stream of [child.stdout, child.stderr])
       stream.on('data', (chunk) => {
-        said += chunk
-        if (said.includes('\nready\n') && !child.killed) child.kill('SIGTERM')
+        output += chunk
+        if (output.includes('\nready\n') && !child.killed) child.kill('SIGTERM')
       })
     await once(child, 'close')
-    assert.equal(child.exitCode, 0, said)
-    assert.match(said, /^forward 127\.0\.0\.1:[1-9]\d*$/m)
+    assert.equal(child.exitCode, 0, output)
+    assert.match(output, /^forward 127\.0\.0\.1:[1-9]\d*$/m)
   })
 
-  test('its proxy starts inside another program', () => {
+  test('its proxy starts as a library in another program', () => {
     const program = `import { startProxy } from '${manifest.name}/egress'
       const proxy = await startProxy({ listen: { host: '127.0.0.1', port: 0 }, log: () => {} })
       console.log(proxy.forward.port > 0)
       await proxy.close()`
-    const said = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
+    const output = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
       cwd: target,
       encoding: 'utf8',
     })
-    assert.equal(said, 'true\n')
+    assert.equal(output, 'true\n')
   })
 
-  test('it holds every module as JavaScript with its types', () => {
+  test('it contains every module as JavaScript with types', () => {
     const modules = globSync('src/**/*.ts', { cwd: checkout }).filter((path) => !/\.(test|contract)\.ts$/.test(path))
     const built = modules.map((path) => path.replace(/^src/, 'dist').replace(/\.ts$/, ''))
     assert.ok(built.length > 0)
@@ -125,7 +125,7 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
     )
   })
 
-  test('it holds whatever else lies beside the modules', () => {
+  test('it contains all other files of src', () => {
     const assets = globSync('src/**/*.*', { cwd: checkout }).filter((path) => !path.endsWith('.ts'))
     assert.deepEqual(
       assets.filter((path) => !files.includes(path.replace(/^src/, 'dist'))),
@@ -133,7 +133,7 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
     )
   })
 
-  test('the chat that it serves is whole', async () => {
+  test('its chat page is complete', async () => {
     const { chatPage } = await import(join(installed, 'dist/web/chat/page.js'))
     const { body } = chatPage({ name: 'svc', folder: 'main', hasStream: true })
     const code = /<script>([\s\S]*)<\/script>/.exec(body)?.[1] ?? ''
@@ -141,21 +141,21 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
     assert.doesNotThrow(() => new Script(code))
   })
 
-  test('it holds no source, no test, no secret and nothing unasked for', () => {
-    const asked = new RegExp(`^(${manifest.files.join('|')}|package\\.json|README.*|LICENSE.*)(/|$)`)
+  test('it contains no sources, tests, secrets or unlisted files', () => {
+    const listed = new RegExp(`^(${manifest.files.join('|')}|package\\.json|README.*|LICENSE.*)(/|$)`)
     const unwanted = /(^|\/)(\.env|\.npmrc|\.svc|test)(\/|$)|\.(test|contract)\.|\.(pem|key|db|tgz)$|(?<!\.d)\.ts$/
     assert.deepEqual(
-      files.filter((path) => !asked.test(path) || unwanted.test(path)),
+      files.filter((path) => !listed.test(path) || unwanted.test(path)),
       [],
     )
   })
 
-  test('no file names a folder of the machine it was packed on, or holds a private key', () => {
-    const telling = [ROOT, temp, '-----BEGIN PRIVATE KEY-----\nM']
-    const told = files.filter((path) => {
+  test('no file contains a path of the build machine or a private key', () => {
+    const forbidden = [ROOT, temp, '-----BEGIN PRIVATE KEY-----\nM']
+    const leaking = files.filter((path) => {
       const text = readFileSync(join(installed, path), 'utf8')
-      return telling.some((words) => text.includes(words))
+      return forbidden.some((part) => text.includes(part))
     })
-    assert.deepEqual(told, [])
+    assert.deepEqual(leaking, [])
   })
 })

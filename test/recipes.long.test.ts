@@ -23,7 +23,7 @@ interface Recipe {
   /** The new line goes before this text. */
   readonly before: string
   readonly line: string
-  /** Where the list names the file itself: the import that goes on top. */
+  /** The import of the file, for lists that import it. */
   readonly imported?: string
 }
 
@@ -163,14 +163,14 @@ function follow(scratch: string, { file, text, list, before, line, imported = ''
   writeFileSync(join(scratch, file), text)
   const listed = readFileSync(join(scratch, list), 'utf8')
   const at = before.startsWith(']') && imported !== '' ? listed.lastIndexOf(before) : listed.indexOf(before)
-  assert.ok(at > 0, `${list} has the place for a new line`)
+  assert.ok(at > 0, `${list} does not contain ${before}`)
   const [head, ...rest] = [listed.slice(0, at), line, listed.slice(at)]
-  // The first line is the comment of the file.
+  // The import goes below the first line, which is the file comment.
   const below = head.indexOf('\n') + 1
   writeFileSync(join(scratch, list), [head.slice(0, below), imported, head.slice(below), ...rest].join(''))
 }
 
-test('each recipe takes one new file and one line', async (t) => {
+test('each recipe needs one new file and one line', async (t) => {
   const scratch = tempDir(t)
   for (const path of COPIED) cpSync(join(ROOT, path), join(scratch, path), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(scratch, 'node_modules'))
@@ -219,7 +219,7 @@ test('each recipe takes one new file and one line', async (t) => {
     assert.match(readFileSync(join(scratch, 'test/golden/openapi/routd.json'), 'utf8'), /\/v1\/notes/)
   })
 
-  await t.test('a tool is listed and callable in the tiers that it declares', async () => {
+  await t.test('a tool is listed and callable only in its declared tiers', async () => {
     const [inner, guest] = [await toolsOf('team'), await toolsOf('team/a/b')]
     assert.deepEqual((await inner.call('count_words', { text: 'one two' })).json, { words: 2 })
     const isListed = async (tools: typeof inner) => (await tools.list()).some(({ name }) => name === 'count_words')
@@ -227,7 +227,7 @@ test('each recipe takes one new file and one line', async (t) => {
     await assert.rejects(guest.call('count_words', { text: 'one two' }), /unknown tool/)
   })
 
-  await t.test('a command runs and is in help', async () => {
+  await t.test('a command runs and is listed in help', async () => {
     assert.equal(await svc('hello', 'demo'), 'hello demo\n')
     assert.match(await svc('help'), /hello +<instance>/)
     assert.match(await svc('help', 'hello'), /greet an instance/)

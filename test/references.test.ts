@@ -1,4 +1,4 @@
-// Links between documents, and file names in documents and comments: each one leads to a file or a heading that exists.
+// Checks that links in documents and file names in documents and comments refer to existing files and headings.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
@@ -6,19 +6,19 @@ import { suite, test } from 'node:test'
 
 const ROOT = dirname(import.meta.dirname)
 
-/** A file name with an extension of ours; a name that is part of a URL or of a longer path is matched as a whole. */
+/** A file name with one of our extensions. URLs and longer paths are matched as a whole. */
 const FILE_NAME = /(?<![\w./:@<>*$-])[\w.-]*[\w-](?:\/[\w.-]+)*\.(?:ts|js|md)\b(#[\w-]+)?/g
-/** Files that users and agents write or a browser requests, and a library that is called like a file. */
+/** Files that users or agents write or that exist only as a URL, and a library whose name ends in `.js`. */
 const FOREIGN = new Set(['AGENTS.md', 'CLAUDE.md', 'MEMORY.md', 'SYSTEM.md', 'work.md', 'widget.js', 'ipaddr.js'])
-/** What was true of an older version, what agents read, and this file. */
+/** The history of older versions, files for agents, and this file. */
 const NOT_READ = /^(CHANGELOG\.md|products\/.*|test\/references\.test\.ts)$/
 const COMMENT = /^[ \t]*(?:\/\/|\/?\*).*$|\s\/\/ .*$/gm
 const LINK = /\]\((?!https?:|mailto:)([^)\s]+)\)/g
 
-/** Paths of the repository to their texts; texts of documents and code only. */
+/** Text by path of the repository; empty for files other than documents and code. */
 type Files = ReadonlyMap<string, string>
 
-/** As GitHub makes an anchor of a heading. */
+/** The anchor that GitHub generates for a heading. */
 function anchorOf(heading: string): string {
   return heading
     .trim()
@@ -32,7 +32,7 @@ function hasAnchor(files: Files, path: string, anchor: string): boolean {
   return [...headings].some(([, heading = '']) => anchorOf(heading) === anchor)
 }
 
-/** A link is relative to its document. */
+/** Links are relative to their document. */
 function deadLinks(files: Files): string[] {
   return [...files].flatMap(([path, text]) => {
     if (!path.endsWith('.md')) return []
@@ -46,7 +46,7 @@ function deadLinks(files: Files): string[] {
   })
 }
 
-/** A file may be named from the root, from its folder, or by the end of its path. */
+/** A name may be relative to the root or to its folder, or be the end of a path. */
 function deadNames(files: Files): string[] {
   const ends = new Set(
     [...files.keys()].flatMap((path) => path.split('/').map((_, at, parts) => parts.slice(at).join('/'))),
@@ -81,15 +81,15 @@ function ourFiles(): Files {
 
 const files = ourFiles()
 
-test('every link of a document leads to a file or heading of the repository', () => {
+test('every link in a document leads to an existing file or heading', () => {
   assert.deepEqual(deadLinks(files), [])
 })
 
-test('every file that a document or a comment names exists', () => {
+test('every file named in a document or a comment exists', () => {
   assert.deepEqual(deadNames(files), [])
 })
 
-suite('a dead reference is found', () => {
+suite('dead references', () => {
   const docs = (text: string): Files =>
     new Map([
       ['docs/a.md', text],
@@ -107,8 +107,9 @@ suite('a dead reference is found', () => {
     'a name in a comment': deadNames(code('// see gone.ts')),
     'a heading in a comment': deadNames(code('/** See docs/a.md#gone */')),
   }
-  for (const [what, found] of Object.entries(dead)) test(what, () => assert.equal(found.length, 1, found.join('\n')))
-  test('and what exists is not', () => {
+  for (const [what, found] of Object.entries(dead))
+    test(`finds ${what}`, () => assert.equal(found.length, 1, found.join('\n')))
+  test('accepts references that exist', () => {
     assert.deepEqual(
       deadLinks(docs('# Two words\n[b](../src/core/b.ts) [c](#two-words) [d](https://example.org/x.md)')),
       [],

@@ -1,3 +1,4 @@
+// The test runner of test/run.ts: selecting files, skips, and stalled runs.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -11,7 +12,7 @@ const RUN = join(import.meta.dirname, 'run.ts')
 const PART = JSON.stringify(join(import.meta.dirname, 'support/part.ts'))
 const NEEDS = JSON.stringify(join(import.meta.dirname, 'support/needs.ts'))
 
-/** A tree with one test that passes and one that wants a part which no machine has: a path without any command. */
+/** A tree with a passing test and one that needs a browser but has an empty PATH. */
 function smallTree(t: TestContext): string {
   const root = tempDir(t)
   mkdirSync(join(root, 'src'))
@@ -29,39 +30,39 @@ test('picky', needs('browser'), () => {})
 }
 
 function run(cwd: string, args: string[], more: Record<string, string> = {}) {
-  // A runner inside a runner would report to the outer one instead of printing. The server is not asked for: this is
-  // about the runner, and a shared address that nobody dials spares starting one.
+  // With NODE_TEST_CONTEXT the inner runner would report to the outer one instead of printing. The unused PostgreSQL
+  // address keeps the runner from starting a server.
   const { NODE_TEST_CONTEXT: _context, CI: _ci, SVC_TEST_PART: _part, ...env } = process.env
   const { status, stdout, stderr } = spawnSync(process.execPath, [RUN, ...args], {
     cwd,
     encoding: 'utf8',
-    // Only a runner that hangs takes so long.
+    // Reached only if the runner hangs.
     timeout: 120_000,
     env: { SVC_TEST_POSTGRES: 'postgres://nobody@127.0.0.1:1/none', ...env, ...more },
   })
   return { status, stdout, stderr }
 }
 
-test('a missing part is skipped on a desk, and said at the end', (t) => {
+test('skips a test with a missing requirement and lists it at the end', (t) => {
   const { status, stdout } = run(smallTree(t), [])
   assert.equal(status, 0, stdout)
   assert.match(stdout, /^ℹ tests 2$/m)
   assert.match(stdout, /NOT TESTED: 1 skipped\n\nneeds browser: there is no chromium .*\n {2}- picky\n/)
 })
 
-test('a missing part fails on CI, and says what to install', (t) => {
+test('fails on CI when a requirement is missing and says what to install', (t) => {
   const { status, stdout, stderr } = run(smallTree(t), [], { CI: 'true' })
   assert.equal(status, 1)
   assert.match(stdout + stderr, /needs browser: .*apt-get install chromium/)
 })
 
-test('words narrow the files, flags go to the runner', (t) => {
+test('words select files and flags are passed to the Node runner', (t) => {
   const { status, stdout } = run(smallTree(t), ['good', '--test-name-pattern=nothing is called so'])
   assert.equal(status, 0, stdout)
   assert.doesNotMatch(stdout, /picky|NOT TESTED|✔ good/)
 })
 
-/** A tree with a quick file, a long one, and one that has both: each names the times that its loop is tried. */
+/** A tree with a quick file, a long file, and a file with both parts, whose test name shows its number of runs. */
 function twoParts(t: TestContext): string {
   const root = tempDir(t)
   mkdirSync(join(root, 'src'))
@@ -83,7 +84,7 @@ function passed(stdout: string): string[] {
   return [...stdout.matchAll(/^✔ (.*) \(/gm)].map(([, name = '']) => name)
 }
 
-test('the quick and the long part are two commands, and a file that is named runs whole', (t) => {
+test('runs the quick part by default, the long part with --long, and both parts of a named file', (t) => {
   const root = twoParts(t)
   assert.deepEqual(passed(run(root, []).stdout), ['quick alone', 'both, 2 times: truefalse'])
   assert.deepEqual(passed(run(root, ['--long']).stdout), ['long alone: truetrue', 'both, 2000 times: falsetrue'])
@@ -91,7 +92,7 @@ test('the quick and the long part are two commands, and a file that is named run
   assert.deepEqual(passed(run(root, ['src/b', '--long']).stdout), ['long alone: truetrue'])
 })
 
-test('every test file belongs to one of the two commands, and to both only where it says what the long one adds', () => {
+test('every test file belongs to a part, and to both only with a marked long part', () => {
   const [quick, long] = [findTests('quick'), findTests('long')]
   assert.deepEqual([...new Set([...quick, ...long])].sort(), findTests())
   for (const file of long) {
@@ -101,13 +102,13 @@ test('every test file belongs to one of the two commands, and to both only where
   assert.ok(quick.length > long.length && long.length > 0)
 })
 
-test('a word that no file has is an error', (t) => {
+test('fails when no file matches a word', (t) => {
   const { status, stderr } = run(smallTree(t), ['elsewhere'])
   assert.equal(status, 1)
   assert.match(stderr, /no test file matches: elsewhere/)
 })
 
-test('a run in which nothing ends any more is ended, and names the file that hangs', (t) => {
+test('interrupts a run that makes no progress and names the hanging file', (t) => {
   const root = smallTree(t)
   const hangs = `import { test } from 'node:test'\ntest('done', () => {})\nsetInterval(() => {}, 1000)\n`
   writeFileSync(join(root, 'src/hangs.test.ts'), hangs)
@@ -116,9 +117,9 @@ test('a run in which nothing ends any more is ended, and names the file that han
   assert.match(stdout, /Interrupted while running:\s+⚠ src\/hangs\.test\.ts/)
 })
 
-test('only a report that has not grown for longer than the limit is stalled', () => {
+test('a run is stalled when its report has not grown for longer than the limit', () => {
   const isStalled = stallDetector(1000)
-  const told = [
+  const results = [
     [0, 0],
     [0, 1000],
     [5, 1001],
@@ -128,10 +129,10 @@ test('only a report that has not grown for longer than the limit is stalled', ()
     [6, 3003],
     [7, 9000],
   ].map(([size = 0, now = 0]) => isStalled(size, now))
-  assert.deepEqual(told, [false, false, false, false, false, false, true, false])
+  assert.deepEqual(results, [false, false, false, false, false, false, true, false])
 })
 
-test('skips are read with their marks undone, and grouped by reason', () => {
+test('reads skips without TAP escapes and groups them by reason', () => {
   const skips = readSkips(
     'ok 1 - a \\# sign # SKIP why\n    ok 2 - inner # SKIP why\nok 3 - fine\nok 4 - bare # SKIP\n',
   )

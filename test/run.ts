@@ -1,6 +1,6 @@
-// `npm test [-- <part of a path>… --flag=value…]`: Node's own test runner over the quick part of the tests, or over all that
-// is in the named files, with one PostgreSQL for all of them, and at the end in plain sight what was not tested.
-// `npm run test:long` (`--long`) is the other part: together they are everything.
+// `npm test [-- <part of a path>… --flag=value…]`: runs the quick part of the tests, or both parts of the selected files,
+// with Node's test runner and one shared PostgreSQL, and lists all skipped tests at the end. `npm run test:long`
+// (`--long`) runs the long part.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
@@ -11,20 +11,20 @@ import { hasLongPart, LONG_FILE, PART, type Part } from './support/part.ts'
 import { openPostgres, postgresMissing, SHARED_POSTGRES } from './support/postgres.ts'
 import { SHARED_FOLDER } from './support/temp.ts'
 
-// For what hangs. The longest takes half a minute on an idle machine, and much longer on one that does ten things at once.
+// Only for tests that hang. The longest takes half a minute on an idle machine, but much longer on a busy one.
 const TEST_TIMEOUT_MS = 15 * 60_000
-// A file that leaves a handle open never ends, and no timeout of a test covers that. Interrupted, the runner names it.
+// A file that leaves a handle open never ends, and no test timeout covers that. The interrupted runner names the file.
 const SILENCE_MS = 20 * 60_000
-/** Another limit for that, in milliseconds. */
-const SILENCE = 'SVC_TEST_SILENCE_MS'
-const LOOK_MS = 10_000
+/** Overrides SILENCE_MS. */
+const SILENCE_VARIABLE = 'SVC_TEST_SILENCE_MS'
+const POLL_MS = 10_000
 
 export interface Skip {
   readonly name: string
   readonly reason: string
 }
 
-/** The test files of the working directory that have something of a part; without a part, all. */
+/** The test files of the working directory with tests of this part; all without one. */
 export function findTests(part?: Part): string[] {
   const isPart = (file: string): boolean => {
     if (!part) return true
@@ -34,7 +34,7 @@ export function findTests(part?: Part): string[] {
   return globSync(['src/**/*.test.ts', 'test/**/*.test.ts']).filter(isPart).sort()
 }
 
-/** What TAP output reports as skipped. */
+/** The skipped tests in TAP output. */
 export function readSkips(tap: string): Skip[] {
   const plain = (text = ''): string => text.replace(/\\(.)/g, '$1')
   return [...tap.matchAll(/^ *ok \d+ - (.*?) # SKIP(?: (.*))?$/gm)].map(([, name, reason]) => ({
@@ -43,7 +43,7 @@ export function readSkips(tap: string): Skip[] {
   }))
 }
 
-/** A block that nobody overlooks; nothing when nothing was skipped. */
+/** A conspicuous block with the skipped tests; empty without any. */
 export function describeSkips(skips: readonly Skip[]): string {
   if (skips.length === 0) return ''
   const rule = '='.repeat(80)
@@ -68,7 +68,7 @@ async function runTests({ files, flags, part, address }: Run) {
     [
       '--test',
       '--disable-warning=ExperimentalWarning',
-      // One more than there are processors: many tests wait for others, such as a disk or a browser.
+      // One more than the number of processors, because many tests wait for the disk or a browser.
       `--test-concurrency=${availableParallelism() + 1}`,
       `--test-timeout=${TEST_TIMEOUT_MS}`,
       ...Object.entries(reporters).flatMap(([name, to]) => [
@@ -83,14 +83,14 @@ async function runTests({ files, flags, part, address }: Run) {
       env: {
         ...process.env,
         [SHARED_FOLDER]: folder,
-        // Hundreds of processes load the same files: the first one compiles them.
+        // Hundreds of processes load the same files: compile them once.
         NODE_COMPILE_CACHE: join(folder, 'compiled'),
         ...(address && { [SHARED_POSTGRES]: address }),
         ...(part && { [PART]: part }),
       },
     },
   )
-  // Ctrl-C reaches the runner by itself; this process waits for it, so that the server is stopped after the tests.
+  // The terminal sends Ctrl-C to the runner as well; this process waits for it and then stops PostgreSQL.
   process.on('SIGINT', () => {})
   process.on('SIGTERM', () => runner.kill('SIGTERM'))
   const watch = watchGrowth(tap, () => runner.kill('SIGINT'))
@@ -101,20 +101,20 @@ async function runTests({ files, flags, part, address }: Run) {
   return { code: typeof code === 'number' ? code : 1, skips }
 }
 
-/** Calls when the report has not grown for long. A run that goes on is never ended, however slow the machine is. */
-function watchGrowth(report: string, stalled: () => void): NodeJS.Timeout {
-  const silenceMs = Number(process.env[SILENCE] || SILENCE_MS)
+/** Calls `onStall` when the report has not grown for too long; a slow run that makes progress is never interrupted. */
+function watchGrowth(report: string, onStall: () => void): NodeJS.Timeout {
+  const silenceMs = Number(process.env[SILENCE_VARIABLE] || SILENCE_MS)
   const isStalled = stallDetector(silenceMs)
   const sizeOf = (): number => (existsSync(report) ? statSync(report).size : 0)
   return setInterval(
     () => {
-      if (isStalled(sizeOf(), performance.now())) stalled()
+      if (isStalled(sizeOf(), performance.now())) onStall()
     },
-    Math.min(LOOK_MS, silenceMs / 2),
+    Math.min(POLL_MS, silenceMs / 2),
   )
 }
 
-/** Told a size and the time again and again: whether the size has been the same for longer than this. */
+/** Returns a function to call with the size and the time, which reports a size that is unchanged for too long. */
 export function stallDetector(silenceMs: number): (size: number, now: number) => boolean {
   let last: { size: number; since: number } | undefined
   return (size, now) => {
@@ -125,7 +125,7 @@ export function stallDetector(silenceMs: number): (size: number, now: number) =>
 
 async function main(args: readonly string[]): Promise<number> {
   const words = args.filter((arg) => !arg.startsWith('-'))
-  // Who names files wants all that is in them.
+  // Named files run with both parts.
   const part = args.includes('--long') ? 'long' : words.length > 0 ? undefined : 'quick'
   const files = findTests(part).filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
   if (files.length === 0) {
@@ -137,8 +137,8 @@ async function main(args: readonly string[]): Promise<number> {
     const flags = args.filter((arg) => arg.startsWith('-') && arg !== '--long')
     const { code, skips } = await runTests({ files, flags, part, address: postgres?.url() })
     process.stdout.write(describeSkips(skips))
-    const lacking = process.env.CI === 'true' && skips.some(({ reason }) => reason.startsWith(NEEDS))
-    return code || (lacking ? 1 : 0)
+    const isIncomplete = process.env.CI === 'true' && skips.some(({ reason }) => reason.startsWith(NEEDS))
+    return code || (isIncomplete ? 1 : 0)
   } finally {
     await postgres?.stop()
   }

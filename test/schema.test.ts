@@ -1,4 +1,4 @@
-// Every table's columns are what its row schema says, on every engine.
+// The columns and keys of every table match its row schema, on every engine.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
@@ -18,8 +18,8 @@ interface Column {
   readonly isOptional: boolean
 }
 
-/** Tables that are no resource and have no row schema: what the machinery keeps for itself. */
-const ITS_OWN = ['migrations', 'access_stamp', 'front_stamp', 'group_stamp', 'route_stamp', 'network_stamp']
+/** Internal tables, which are not resources and have no row schema. */
+const INTERNAL_TABLES = ['migrations', 'access_stamp', 'front_stamp', 'group_stamp', 'route_stamp', 'network_stamp']
 
 const KINDS: Record<string, Kind> = {
   text: 'text',
@@ -29,37 +29,37 @@ const KINDS: Record<string, Kind> = {
   bytea: 'bytes',
 }
 
-/** What a column must be for values of this schema; maps and lists are JSON text. */
+/** The column type for values of this schema; maps and lists are JSON text. */
 function kindOf(schema: z.core.$ZodType): Kind {
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault) return kindOf(schema.unwrap())
-  // What a transform gives is not written down; here none changes the kind.
+  // zod does not declare the output of a transform; here no transform changes the kind.
   if (schema instanceof z.ZodPipe) return kindOf(schema.out instanceof z.ZodTransform ? schema.in : schema.out)
   if (schema instanceof z.ZodNumber) return 'integer'
   if (schema instanceof z.ZodBoolean) return 'boolean'
   if (schema instanceof z.ZodCustom) return 'bytes'
   const { type } = schema._zod.def
   const isText = ['string', 'enum', 'literal', 'array', 'object', 'record'].includes(type)
-  return isText ? 'text' : assert.fail(`no column is known for ${type}`)
+  return isText ? 'text' : assert.fail(`no column type for ${type}`)
 }
 
-function declared(table: Table<z.ZodObject>): Record<string, Column> {
+function declaredColumns(table: Table<z.ZodObject>): Record<string, Column> {
   const fields = Object.entries(table.row.shape)
   return Object.fromEntries(
     fields.map(([name, schema]) => [name, { kind: kindOf(schema), isOptional: schema._zod.optin === 'optional' }]),
   )
 }
 
-interface Found {
+interface TableLayout {
   columns: Record<string, Column>
   key: string[]
 }
 
-const ask: Record<EngineName, (tx: Tx, table: string) => Promise<Found>> = {
+const readLayout: Record<EngineName, (tx: Tx, table: string) => Promise<TableLayout>> = {
   sqlite: async (tx, table) => {
     const { rows } = await run(tx, 'select name, type, "notnull" as strict, pk from pragma_table_info($1)', [table])
     return {
       columns: Object.fromEntries(
-        // A key is never absent, though SQLite would let a text key be.
+        // SQLite allows null in a text key, but keys are never null here.
         rows.map(({ name, type, strict, pk }) => [
           name,
           { kind: KINDS[String(type).toLowerCase()] ?? `${type}`, isOptional: !strict && !pk },
@@ -109,24 +109,24 @@ const tables = PRODUCT_TABLES.map((table) =>
 )
 
 onEveryEngineQuickly('the schema', (engine) => {
-  test('has for every table the columns and the key of its row', async (t) => {
+  test('has the columns and the key of every row schema', async (t) => {
     const store = await openEngine(await emptyStore(t, engine))
     t.after(() => store.close())
     await migrate(store, PRODUCT_TABLES, () => '2026-01-01T00:00:00.000Z')
     await store.read(async (tx) => {
       for (const table of tables) {
-        const { columns, key } = await ask[engine](tx, table.name)
-        assert.deepEqual(columns, declared(table), table.name)
+        const { columns, key } = await readLayout[engine](tx, table.name)
+        assert.deepEqual(columns, declaredColumns(table), table.name)
         assert.deepEqual(key, table.key, `the key of ${table.name}`)
       }
       const { rows } = await run(tx, ALL_TABLES[engine])
       const names = rows.map(({ name }) => String(name))
-      assert.deepEqual(names.sort(), [...tables.map(({ name }) => name), ...ITS_OWN].sort())
+      assert.deepEqual(names.sort(), [...tables.map(({ name }) => name), ...INTERNAL_TABLES].sort())
     })
   })
 })
 
-test('names of tables and resources are unique, and each resource is named after its table', () => {
+test('tables and resources have unique names, and each resource has the name of its table', () => {
   const isUnique = (names: readonly string[]): void => assert.equal(new Set(names).size, names.length, names.join(' '))
   isUnique(PRODUCT_TABLES.map(({ name }) => name))
   isUnique(resources.map(({ name }) => name))

@@ -1,4 +1,4 @@
-// What is loaded before a command answers and before `svc serve` is ready: modules are most of the time that a start takes.
+// Modules that a command and `svc serve` load at startup: loading modules takes most of the startup time.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -7,16 +7,16 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { instance } from './support/svc.ts'
 import { tempDir } from './support/temp.ts'
 
-/** Of `svc group list`. */
+/** Modules of src loaded by `svc group list`. */
 const OWN_MODULES_MAX = 128
 
 const ROOT = dirname(import.meta.dirname)
 const RECORD = pathToFileURL(join(import.meta.dirname, 'support/module-record.ts')).href
 
-async function recorded(t: TestContext) {
+async function recordModules(t: TestContext) {
   const file = join(tempDir(t), 'modules')
   const svc = await instance(t, { NODE_OPTIONS: `--import ${RECORD}`, SVC_TEST_MODULES: file })
-  /** What was loaded since it was asked the last time, from the root of the checkout. */
+  /** The modules loaded since the last call, relative to the root of the checkout. */
   const loaded = (): string[] => {
     const urls = readFileSync(file, 'utf8').split('\n')
     writeFileSync(file, '')
@@ -34,8 +34,8 @@ function packagesIn(modules: readonly string[]): string[] {
 const below = (modules: readonly string[], folder: string): string[] =>
   modules.filter((path) => path.startsWith(folder))
 
-test('svc group list of a current store loads one part of the tables and no package but zod and croner', async (t) => {
-  const { svc, loaded } = await recorded(t)
+test('svc group list on a current store loads only its own tables and the packages zod and croner', async (t) => {
+  const { svc, loaded } = await recordModules(t)
   loaded()
   assert.deepEqual(await svc.run('group', 'demo', 'list'), { code: 0, stdout: 'main\tmain\n', stderr: '' })
   const modules = loaded()
@@ -46,11 +46,11 @@ test('svc group list of a current store loads one part of the tables and no pack
     'src/resources/groups.ts',
   ])
   const own = below(modules, 'src')
-  assert.ok(own.length <= OWN_MODULES_MAX, `${own.length} modules of src, which is more than ${OWN_MODULES_MAX}`)
+  assert.ok(own.length <= OWN_MODULES_MAX, `${own.length} modules of src are more than ${OWN_MODULES_MAX}`)
 })
 
-test('svc serve is ready without the agent protocol and the egress proxy', async (t) => {
-  const { svc, loaded } = await recorded(t)
+test('svc serve becomes ready without loading the agent protocol and the egress proxy', async (t) => {
+  const { svc, loaded } = await recordModules(t)
   loaded()
   const served = await svc.serve()
   const modules = loaded()
@@ -60,7 +60,7 @@ test('svc serve is ready without the agent protocol and the egress proxy', async
     'atomic-sleep',
     'croner',
     'hono',
-    // For the signing key, which the first start makes.
+    // For the signing key, which the first start creates.
     'jose',
     'on-exit-leak-free',
     'pino',

@@ -1,4 +1,4 @@
-// Every statement in src/ is run on both engines: most by a busy instance, the others by the command line and by direct calls.
+// Runs every SQL statement of src/ on both engines: most in a busy instance, the rest by the command line and direct calls.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { handleSubmitStatus } from '../src/agent-socket/submit-status.ts'
@@ -39,7 +39,7 @@ import { findStatementSites, recordStatementSites } from './support/statement-si
 const DAY_MS = 24 * 3_600_000
 const ROOM = 'telegram:group/1'
 
-/** Statements that only one engine has. */
+/** Statements for only one engine. */
 const ONLY_ON: Readonly<Record<EngineName, RegExp>> = { sqlite: /'pragma /, postgres: /notifySql|lockSql/ }
 
 async function useCommandLine(t: TestContext, engine: EngineName): Promise<void> {
@@ -55,7 +55,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   const { host, clock } = on
   const talk = await openConversationHost(t, engine, on)
   const { write, read } = talk
-  const speaking = writeContextOf(host)
+  const context = writeContextOf(host)
   const now = clock.now()
   const at = timestamp(now)
 
@@ -78,7 +78,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await read((tx) => foldersWithOpenBreaker(tx, now))
   const fetched = { id: 'f1', sender: 'telegram:user/1', content: 'earlier', timestamp: at }
   await write((tx) =>
-    storeFetchedMessages(tx, speaking, { jid: ROOM, folder: 'main', source: 'teled', messages: [fetched] }),
+    storeFetchedMessages(tx, context, { jid: ROOM, folder: 'main', source: 'teled', messages: [fetched] }),
   )
 
   await write((tx) => recordTaskTurn(tx, { id: 'none', task_id: 'none', started_at: at }, { outcome: 'answered' }))
@@ -91,7 +91,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
 
   await write((tx) => engage(tx, { jid: ROOM, topic: '', folder: 'main', until: now + DAY_MS }))
   await read((tx) => findEngagedFolder(tx, { jid: ROOM, chat_topic: '', now, home: 'main/child' }))
-  const said = {
+  const message = {
     jid: ROOM,
     sender: 'telegram:user/1',
     source: 'teled',
@@ -100,11 +100,11 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
     reply_to_id: 'unknown',
   }
   await on.operator('telegram:user/1')
-  await write((tx) => receiveFromPlatform(tx, speaking, said))
+  await write((tx) => receiveFromPlatform(tx, context, message))
   await write((tx) => routeBatch(tx, { host, assistantName: 'svc' }))
 
   await callTurns(talk)
-  const receipt = await write((tx) => postInRoom(tx, speaking, { room: 'lobby', person: 'mia', content: 'hello' }))
+  const receipt = await write((tx) => postInRoom(tx, context, { room: 'lobby', person: 'mia', content: 'hello' }))
   await followAnswer(host, receipt, { signal: AbortSignal.timeout(300), show: () => {} })
 }
 
@@ -141,7 +141,7 @@ async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<vo
 }
 
 onEveryEngine('the SQL of src/', (engine) => {
-  test('every statement is valid', async (t) => {
+  test('every statement is executed without an error', async (t) => {
     const reached = recordStatementSites(t)
     const { store } = await runBusyInstance(t, engine, 2000)
     await useCommandLine(t, engine)

@@ -1,5 +1,5 @@
-// The whole surface of the agents' tools, held against the specification's tables by the official client at real sockets:
-// who is shown which tool, what each takes, and what each refuses.
+// All tools of agents, checked against the tables of the specification with the official client over real sockets: which
+// tools each tier sees, their parameters, and their refusals.
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,8 +17,8 @@ import { tempDir } from './support/temp.ts'
 
 type Args = Record<string, unknown>
 
-/** The tier column's highest, the highest tier that has it by default, and what it takes; `?` may be left out. */
-type Row = readonly [highest: 0 | 1 | 2 | 3, byDefault: 0 | 1 | 2 | 3, takes: string]
+/** The highest tier that may have it, the highest tier that has it by default, and its parameters; `?` is optional. */
+type Row = readonly [highest: 0 | 1 | 2 | 3, byDefault: 0 | 1 | 2 | 3, parameters: string]
 
 const TARGET = 'chatJid:chat targetId:text'
 const HISTORY = 'chat_jid:chat limit?:number before?:text'
@@ -92,14 +92,13 @@ const SURFACE: Record<string, Row> = {
   revoke_route_token: [3, 0, 'jid:text'],
 }
 
-interface Taken {
+interface Parameter {
   readonly name: string
   readonly kind: string
   readonly isOptional: boolean
 }
 
-/** What a tool takes, from its row. */
-function takes([, , text]: Row): Taken[] {
+function parametersOf([, , text]: Row): Parameter[] {
   return text.split(' ').flatMap((part) => {
     const [, name = '', mark, kind = ''] = /^(\w+)(\??):(\w+)$/.exec(part) ?? []
     return name === '' ? [] : [{ name, kind, isOptional: mark === '?' }]
@@ -110,7 +109,7 @@ const FOLDERS = ['main', 'team', 'team/a/b', 'team/a/b/c'] as const
 const OURS = 'sandbox:ours'
 const THEIRS = 'sandbox:theirs'
 
-/** With these the agent of `team` would be let to do it. */
+/** Arguments with which the agent of `team` may call each tool. */
 const SAMPLES: Args = {
   ...{ chatJid: OURS, chat_jid: OURS, targetJid: OURS, jid: OURS, targetId: 'sb-1', sourceMsgId: 'sb-1' },
   ...{ group: 'team/a', groupFolder: 'team', folder: 'team', target_glob: 'team/a', filepath: '/home/node/a.txt' },
@@ -131,15 +130,15 @@ const OWN_SAMPLES: Record<string, Args> = {
 
 function sampleOf(tool: string): Args {
   const row = SURFACE[tool] ?? assert.fail(tool)
-  const needed = takes(row).filter(({ isOptional }) => !isOptional)
+  const needed = parametersOf(row).filter(({ isOptional }) => !isOptional)
   return { ...Object.fromEntries(needed.map(({ name }) => [name, SAMPLES[name] ?? 'x'])), ...OWN_SAMPLES[tool] }
 }
 
-interface Place extends GatedHost {
+interface ToolHost extends GatedHost {
   readonly root: string
 }
 
-async function place(t: TestContext, engine: EngineName = 'sqlite'): Promise<Place> {
+async function openToolHost(t: TestContext, engine: EngineName = 'sqlite'): Promise<ToolHost> {
   const root = tempDir(t)
   const gate = await openGatedHost(t, {
     engine,
@@ -155,57 +154,57 @@ async function place(t: TestContext, engine: EngineName = 'sqlite'): Promise<Pla
         await on.cli.call(routesResource.verbs.create, { seq: 1, match: `room=${room}`, target })
       const search = openSearchIndex(on.host.engine, layout(root).search)
       t.after(() => search.close())
-      const spoken = { path: join(root, 'groups/team/a.txt'), mime: 'audio/ogg' }
-      // What a process with files and a voice has.
-      Object.assign(on.host, { search, speech: { synthesize: async () => spoken } })
+      const audio = { path: join(root, 'groups/team/a.txt'), mime: 'audio/ogg' }
+      // Services of a process with files and speech synthesis.
+      Object.assign(on.host, { search, speech: { synthesize: async () => audio } })
     },
   })
   return { ...gate, root }
 }
 
-/** What the audit log says was done. */
-const deeds = (here: GatedHost) =>
+/** Successful tool calls in the audit log. */
+const successfulCalls = (here: GatedHost) =>
   here.read(async (tx) =>
     (await audit.list(tx)).filter(({ outcome, surface }) => outcome === 'ok' && surface === 'tool'),
   )
 
-const listedOf = (tier: number, by: (row: Row) => number) =>
+const namesForTier = (tier: number, by: (row: Row) => number) =>
   Object.entries(SURFACE)
     .filter(([, row]) => tier <= by(row))
     .map(([name]) => name)
     .toSorted()
 
-/** The tools of the specification: the others have a dot in their names. */
-async function namesAt(session: SocketSession): Promise<string[]> {
+/** The listed tools of the specification; other tools have a dot in their name. */
+async function listSpecified(session: SocketSession): Promise<string[]> {
   const names = (await session.list()).map(({ name }) => name)
   return names.filter((name) => !name.includes('.'))
 }
 
-suite('who is shown which tool', () => {
-  test('by the defaults of each tier', async (t) => {
-    const here = await place(t)
+suite('the tool list', () => {
+  test('contains the default tools of each tier', async (t) => {
+    const here = await openToolHost(t)
     for (const [tier, folder] of FOLDERS.entries()) {
       const session = await here.open(folder)
       assert.deepEqual(
-        await namesAt(session),
-        listedOf(tier, ([, byDefault]) => byDefault),
+        await listSpecified(session),
+        namesForTier(tier, ([, byDefault]) => byDefault),
         folder,
       )
       const tools = await session.list()
       const others = tools.filter(({ name }) => name.includes('.'))
-      assert.equal(others.length > 0, tier === 0, 'what the specification does not name is the root’s')
+      assert.equal(others.length > 0, tier === 0, 'only the root has tools that the specification does not name')
       for (const { name, description } of tools) assert.match(description ?? '', /.\ngrants: \[".+"\]$/, name)
     }
   })
 
-  test('by a grant of everything, which the brackets beat', async (t) => {
-    const here = await place(t)
+  test('contains, after a grant of all tools, those that the tier may have', async (t) => {
+    const here = await openToolHost(t)
     for (const [tier, folder] of FOLDERS.entries()) {
       await here.grant(`folder:${folder}`, 'mcp:*', '**')
       const session = await here.open(folder)
       assert.deepEqual(
-        await namesAt(session),
-        listedOf(tier, ([highest]) => highest),
+        await listSpecified(session),
+        namesForTier(tier, ([highest]) => highest),
         folder,
       )
       for (const [tool, [highest]] of Object.entries(SURFACE))
@@ -219,14 +218,14 @@ const SCHEMA_TYPES: Record<string, RegExp> = {
   ...{ text: /"type":"string"/, chat: /"type":"string"/, folder: /"type":"string"/ },
   ...{ number: /"type":"(number|integer)"/, flag: /"type":"boolean"/, list: /"type":"array"/ },
 }
-/** Of another type, and of none that could be read as the right one. */
-const WRONG: Record<string, readonly unknown[]> = {
+/** Values of another type that cannot be converted. */
+const WRONG_VALUES: Record<string, readonly unknown[]> = {
   ...{ text: [7, true, {}, null], chat: [7, ['web:team'], null], folder: [7, {}, null] },
   ...{ number: ['1', true, null], flag: ['true', 1, null], list: ['x', {}, null] },
 }
 
-test('each tool takes what its row says and nothing else', async (t) => {
-  const here = await place(t)
+test('each tool has exactly the parameters of its row', async (t) => {
+  const here = await openToolHost(t)
   const tools = new Map((await (await here.open('main')).list()).map((tool) => [tool.name, tool]))
   for (const [name, row] of Object.entries(SURFACE)) {
     const { inputSchema } = tools.get(name) ?? assert.fail(`${name} is missing`)
@@ -234,23 +233,27 @@ test('each tool takes what its row says and nothing else', async (t) => {
     assert.equal(inputSchema.additionalProperties, false, name)
     assert.deepEqual(
       Object.keys(properties).toSorted(),
-      takes(row)
-        .map((taken) => taken.name)
+      parametersOf(row)
+        .map((parameter) => parameter.name)
         .toSorted(),
       name,
     )
-    const needed = takes(row).filter(({ isOptional }) => !isOptional)
-    assert.deepEqual((inputSchema.required ?? []).toSorted(), needed.map((taken) => taken.name).toSorted(), name)
-    for (const { name: member, kind } of takes(row))
+    const needed = parametersOf(row).filter(({ isOptional }) => !isOptional)
+    assert.deepEqual(
+      (inputSchema.required ?? []).toSorted(),
+      needed.map((parameter) => parameter.name).toSorted(),
+      name,
+    )
+    for (const { name: member, kind } of parametersOf(row))
       assert.match(JSON.stringify(properties[member]), SCHEMA_TYPES[kind] ?? assert.fail(kind), `${name}.${member}`)
   }
 })
 
-test('arguments that are missing, unknown or of a wrong type are named, and nothing is done', async (t) => {
-  const here = await place(t)
+test('missing, unknown and mistyped arguments are named in the refusal, and nothing is done', async (t) => {
+  const here = await openToolHost(t)
   await here.grant('folder:team', 'mcp:*', 'team/**')
   const [root, team] = [await here.open('main'), await here.open('team')]
-  const before = (await deeds(here)).length
+  const before = (await successfulCalls(here)).length
   for (const [tool, row] of Object.entries(SURFACE)) {
     const session = row[0] === 0 ? root : team
     const refusal = async (args: Args) => {
@@ -260,29 +263,29 @@ test('arguments that are missing, unknown or of a wrong type are named, and noth
     }
     const sample = sampleOf(tool)
     assert.deepEqual(await refusal({ ...sample, nonsense: 1 }), ['unknown field "nonsense"'], tool)
-    for (const { name, kind, isOptional } of takes(row)) {
+    for (const { name, kind, isOptional } of parametersOf(row)) {
       const { [name]: _, ...rest } = sample
       if (!isOptional) assert.ok((await refusal(rest)).includes(`${name} is required`), `${tool}.${name}`)
-      for (const wrong of WRONG[kind] ?? assert.fail(kind)) {
-        const said = (await refusal({ ...sample, [name]: wrong })).join('; ')
-        assert.match(said, new RegExp(`^${name} (must be|has none of)`), `${tool}.${name} ${JSON.stringify(wrong)}`)
+      for (const wrong of WRONG_VALUES[kind] ?? assert.fail(kind)) {
+        const text = (await refusal({ ...sample, [name]: wrong })).join('; ')
+        assert.match(text, new RegExp(`^${name} (must be|has none of)`), `${tool}.${name} ${JSON.stringify(wrong)}`)
       }
     }
   }
-  assert.equal((await deeds(here)).length, before)
+  assert.equal((await successfulCalls(here)).length, before)
 })
 
-/** What is out of the reach of `team`, by kind. */
+/** Values that `team` has no access to, by kind. */
 const OUTSIDE: Record<string, readonly string[]> = { chat: [THEIRS, 'web:other'], folder: ['other', 'main'] }
 
-test('chats and folders of others are out of reach', async (t) => {
-  const here = await place(t)
+test('tools refuse chats and folders of others', async (t) => {
+  const here = await openToolHost(t)
   await here.grant('folder:team', 'mcp:*', 'team/**')
   const team = await here.open('team')
-  const before = (await deeds(here)).length
+  const before = (await successfulCalls(here)).length
   for (const [tool, row] of Object.entries(SURFACE)) {
     if (row[0] === 0) continue
-    for (const { name, kind } of takes(row))
+    for (const { name, kind } of parametersOf(row))
       for (const outside of OUTSIDE[kind] ?? []) {
         const { isError, text } = await team.call(tool, { ...sampleOf(tool), [name]: outside })
         assert.ok(isError, `${tool}.${name} ${outside} was not refused: ${text}`)
@@ -293,11 +296,11 @@ test('chats and folders of others are out of reach', async (t) => {
         )
       }
   }
-  assert.equal((await deeds(here)).length, before)
+  assert.equal((await successfulCalls(here)).length, before)
 })
 
-test('a route to oneself gives no say in the link of another', async (t) => {
-  const here = await place(t)
+test('a route to the own folder gives no access to the link of another folder', async (t) => {
+  const here = await openToolHost(t)
   const team = await here.open('team')
   for (const match of ['chat_jid=web:other', 'room=other']) {
     const { isError } = await team.call('add_route', { route: JSON.stringify({ match, target: 'team', seq: 5 }) })
@@ -313,34 +316,34 @@ test('a route to oneself gives no say in the link of another', async (t) => {
   }
 })
 
-test('a folder does not route the chats of another to itself', async (t) => {
-  const here = await place(t)
+test('a folder cannot route the chats of another folder to itself', async (t) => {
+  const here = await openToolHost(t)
   const [root, team] = [await here.open('main'), await here.open('team')]
   for (const match of ['', 'room=theirs', 'room=th*', 'chat_jid=sandbox:theirs', 'platform=sandbox verb=mention']) {
-    const said = `not permitted: "${match}" takes a chat of another folder`
+    const text = `not permitted: "${match}" takes a chat of another folder`
     const route = { match, target: 'team', seq: -5 }
-    assert.equal((await team.call('add_route', { route: JSON.stringify(route) })).text, `add_route: ${said}`)
-    assert.equal((await team.call('set_routes', { routes: JSON.stringify([route]) })).text, `set_routes: ${said}`)
+    assert.equal((await team.call('add_route', { route: JSON.stringify(route) })).text, `add_route: ${text}`)
+    assert.equal((await team.call('set_routes', { routes: JSON.stringify([route]) })).text, `set_routes: ${text}`)
   }
   assert.ok((await team.call('send', { chatJid: THEIRS, text: 'x' })).isError)
-  // What was there before the other had its route gives no say where that takes all.
+  // An earlier catch-all route gives no access to a chat with a more specific route of another folder.
   const rest = await root.call('add_route', { route: '{"match": "", "target": "team", "seq": 9}' })
   assert.equal(rest.isError, false)
   assert.ok((await team.call('inspect_messages', { chat_jid: THEIRS })).isError)
   assert.equal((await team.call('inspect_messages', { chat_jid: 'sandbox:nobodys' })).isError, false)
 })
 
-onEveryEngine('a chat that a glob leads to another folder', (engine) => {
-  test('is neither routed nor read by a folder that names it', async (t) => {
-    const here = await place(t, engine)
+onEveryEngine('a chat that a glob routes to another folder', (engine) => {
+  test('cannot be routed or read by a folder that names it exactly', async (t) => {
+    const here = await openToolHost(t, engine)
     const [root, team] = [await here.open('main'), await here.open('team')]
     const glob = { match: 'platform=sandbox room=sales-*', target: 'other' }
     assert.equal((await root.call('add_route', { route: JSON.stringify(glob) })).isError, false)
     const jid = 'sandbox:sales-9'
     const route = JSON.stringify({ match: 'room=sales-9', target: 'team', seq: -9 })
-    const said = 'not permitted: "room=sales-9" takes a chat of another folder'
-    assert.equal((await team.call('add_route', { route })).text, `add_route: ${said}`)
-    assert.equal((await team.call('set_routes', { routes: `[${route}]` })).text, `set_routes: ${said}`)
+    const text = 'not permitted: "room=sales-9" takes a chat of another folder'
+    assert.equal((await team.call('add_route', { route })).text, `add_route: ${text}`)
+    assert.equal((await team.call('set_routes', { routes: `[${route}]` })).text, `set_routes: ${text}`)
     const group = { jid, folder: 'team/sales' }
     for (const [tool, args] of [
       ['register_group', group],
@@ -352,8 +355,8 @@ onEveryEngine('a chat that a glob leads to another folder', (engine) => {
   })
 })
 
-test('a row that denies a tool takes it away in the middle of a session', async (t) => {
-  const here = await place(t)
+test('a deny row removes a tool during a session', async (t) => {
+  const here = await openToolHost(t)
   for (const folder of ['main', 'team']) await here.grant(`folder:${folder}`, 'mcp:*', '**')
   await here.write((tx) =>
     scheduledTasks.insert(tx, {
@@ -365,16 +368,16 @@ test('a row that denies a tool takes it away in the middle of a session', async 
   for (const [tool, [highest]] of Object.entries(SURFACE)) {
     const folder = highest === 0 ? 'main' : 'team'
     await here.grant(`folder:${folder}`, `mcp:${tool}`, '**', 'deny')
-    const before = (await deeds(here)).length
+    const before = (await successfulCalls(here)).length
     const { isError, text } = await sessions[folder].call(tool, sampleOf(tool))
     assert.ok(isError && /not permitted/.test(text), `${tool}: ${text}`)
-    assert.equal((await deeds(here)).length, before, tool)
+    assert.equal((await successfulCalls(here)).length, before, tool)
   }
 })
 
-onEveryEngine('each tool once', (engine) => {
-  test('allowed, at a real socket', async (t) => {
-    const here = await place(t, engine)
+onEveryEngine('each tool', (engine) => {
+  test('succeeds once over a real socket', async (t) => {
+    const here = await openToolHost(t, engine)
     await here.grant('folder:team', 'mcp:*', 'team/**')
     const sessions = { main: await here.open('main'), team: await here.open('team') }
     const done = new Set<string>()

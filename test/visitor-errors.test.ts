@@ -1,4 +1,4 @@
-// What a visitor of a link learns of a failure, whatever its cause says: one of a few plain sentences.
+// The errors that a link shows to visitors: one of a few fixed messages, never the text of the cause.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
@@ -19,38 +19,38 @@ import { type EngineName, onEveryEngine } from './support/host.ts'
 import { run } from './support/sql.ts'
 import { until } from './support/until.ts'
 
-interface Failing extends ConversationHost {
-  /** What the runtime does from now on. */
-  fail(how: () => never): void
+interface FailingHost extends ConversationHost {
+  /** Sets how the runtime fails from now on. */
+  failWith(how: () => never): void
   logged(): string
 }
 
-async function failing(t: TestContext, engine: EngineName): Promise<Failing> {
+async function openFailingHost(t: TestContext, engine: EngineName): Promise<FailingHost> {
   const here = await openConversationHost(t, engine)
   const lines: string[] = []
-  let how: () => never = () => assert.fail('it is not said how to fail')
+  let how: () => never = () => assert.fail('failWith was not called')
   const log = await openLog({ to: { write: (line) => lines.push(line) } })
   const runner = new TurnRunner({
     host: here.host,
     log,
     prepare: async () => {
       const runtime = { name: 'test', run: async () => how(), close: async () => {} }
-      // Nothing of it is looked at: the runtime fails.
+      // The runtime fails before it reads the job.
       return { runtime, job: {} as never, close: async () => {} }
     },
   })
   t.after(() => runner.close())
   return {
     ...here,
-    fail: (next) => {
+    failWith: (next) => {
       how = next
     },
     logged: () => lines.join(''),
   }
 }
 
-/** Everything that a link shows of a round. */
-async function seenAtLink({ read }: ConversationHost, id: string): Promise<string> {
+/** Everything that a link shows about a round. */
+async function readPublicView({ read }: ConversationHost, id: string): Promise<string> {
   return read(async (tx) => {
     const round = (await rounds.find(tx, { id })) ?? assert.fail()
     const { jid } = round
@@ -89,12 +89,12 @@ const FAULTS: Record<string, (cause: string) => never> = {
 }
 
 onEveryEngine('a failed round', (engine) => {
-  test('tells nothing of its cause at the link, and all of it to operators', async (t) => {
-    const on = await failing(t, engine)
+  test('hides its cause at the link and shows it to operators', async (t) => {
+    const on = await openFailingHost(t, engine)
     await fc.assert(
       fc.asyncProperty(CAUSES, fc.constantFrom(...Object.values(FAULTS)), async (cause, fault) => {
-        on.fail(() => fault(cause))
-        // Failures in a row close the folder for a minute.
+        on.failWith(() => fault(cause))
+        // Consecutive failures block the folder for a minute.
         on.clock.advance(120_000)
         const id = await on.ask('why?')
         await until(async () => {
@@ -105,18 +105,18 @@ onEveryEngine('a failed round', (engine) => {
         })
         const { error = '' } = await on.round(id)
         assert.ok(Object.values<string>(FAILURE_MESSAGES).includes(error), error)
-        const seen = await seenAtLink(on, id)
+        const seen = await readPublicView(on, id)
         assert.ok(!seen.includes(JSON.stringify(cause).slice(1, -1)), seen)
         assert.ok(seen.includes(error))
-        const story = await on.read((tx) => readMessageDetails(tx, id))
-        assert.ok(story?.reason?.includes(cause), String(story?.reason))
+        const details = await on.read((tx) => readMessageDetails(tx, id))
+        assert.ok(details?.reason?.includes(cause), String(details?.reason))
         await until(() => on.logged().includes(JSON.stringify(cause).slice(1, -1)))
       }),
       { numRuns: 15 },
     )
   })
 
-  test('of an earlier version loses its cause', async (t) => {
+  test('of an earlier version loses its cause in the migration', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask()
     await on.end((await on.mustClaim()).turn, { outcome: 'failed', reason: 'the cause', publicReason: 'the cause' })
@@ -127,7 +127,7 @@ onEveryEngine('a failed round', (engine) => {
   })
 })
 
-test('a program can name one of the known failures and no other', () => {
+test('a program can report only known failures', () => {
   assert.equal(parseFailure('late'), 'late')
   fc.assert(
     fc.property(fc.anything(), (name) => {

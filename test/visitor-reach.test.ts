@@ -1,5 +1,5 @@
-// What a visitor can bring about through an agent: whatever tools are called in a turn of reach `chat`, with whatever
-// arguments, nothing outside its chat is shown or changed, and nothing follows that may do more.
+// What visitors can cause through an agent: tools called with any arguments in a turn of reach `chat` show and change
+// nothing outside of its chat, and start no turn with more reach.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -39,14 +39,14 @@ const TOOLS: Readonly<Record<Exclude<Reach, 'all'>, readonly string[]>> = {
 }
 
 suite('the reach of tools', () => {
-  test('each tool that a smaller reach may use is declared with it', () => {
+  test('is declared for exactly the tools of this list', () => {
     const declared = Object.groupBy(PRODUCT_TOOLS.tools.values(), ({ reach = 'all' }) => reach)
     for (const reach of ['chat', 'work'] as const)
       assert.deepEqual(declared[reach]?.map(({ name }) => name).sort(), [...TOOLS[reach]].sort())
     assert.ok((declared.all?.length ?? 0) > 20)
   })
 
-  test('a tool beyond the reach of the turn is not listed, and refused with the reason', async (t) => {
+  test('a tool beyond the reach of the turn is not listed and is refused with the reason', async (t) => {
     const on = await testHost(t)
     await on.groups('main')
     for (const reach of ['chat', 'work', 'all'] as const) {
@@ -66,7 +66,7 @@ suite('the reach of tools', () => {
     }
   })
 
-  test('what was refused is in the audit log with the reach of the turn', async (t) => {
+  test('a refused call is in the audit log with the reach of the turn', async (t) => {
     const on = await testHost(t)
     await on.groups('main')
     const session = await openTools(t, on.host, agent('main'), { reach: 'chat' })
@@ -85,13 +85,13 @@ suite('the reach of tools', () => {
 const OWN = 'web:team/site'
 const MARK = 'xyzzy'
 
-interface World extends SearchHost {
+interface VisitorHost extends SearchHost {
   readonly turn: Turn
   readonly ids: readonly string[]
 }
 
-/** A folder with much that a visitor must not learn, each with the mark. */
-async function world(t: TestContext, engine: EngineName): Promise<World> {
+/** A folder with private content everywhere, all of it containing MARK. */
+async function openVisitorHost(t: TestContext, engine: EngineName): Promise<VisitorHost> {
   const on = await openSearchHost(t, engine, { channel: fakeChannel() })
   const { host, cli } = on
   const ids: string[] = []
@@ -101,7 +101,7 @@ async function world(t: TestContext, engine: EngineName): Promise<World> {
   ids.push((await on.say(`${MARK} said`)).id)
   ids.push((await on.receive('hello', { jid: OWN, folder: 'team', reach: 'chat', sender: 'anon:1' })).id)
   ids.push((await on.say('hello to you', { jid: OWN })).id)
-  // Why something failed in its own chat is for operators, too.
+  // The reason of a failure is private even in the visitor's own chat.
   const failed = { state: 'failed', reason: `${MARK} refused the key` } as const
   ids.push((await on.receive('and now?', { jid: OWN, folder: 'team', reach: 'chat', sender: 'anon:1', ...failed })).id)
   await addLink(on, OWN, { owner_folder: 'team', target_folder: 'team' })
@@ -114,19 +114,19 @@ async function world(t: TestContext, engine: EngineName): Promise<World> {
   const turn = await host.engine.transaction(async (tx) => {
     const idle = { first_seq: 1, last_seq: 1, message_count: 1, attempts: 1, fence: 1, replies: 0, depth: 0 }
     const plain = { is_isolated: false, is_timed: false, is_guest: false, is_stopping: false, run_after: 0 }
-    const visit: Turn = {
+    const visitorTurn: Turn = {
       ...{ ...idle, ...plain, id: 'visit', folder: 'team', topic: visitorConversation(OWN, ''), jid: OWN },
       ...{ chat_topic: '', sender: 'anon:1', state: 'running', leased_until: Number.MAX_SAFE_INTEGER },
       ...{ started_at: '2026-01-01T00:00:00.000Z', reach: 'chat' },
     }
-    await turns.insert(tx, visit)
-    return visit
+    await turns.insert(tx, visitorTurn)
+    return visitorTurn
   })
   return { ...on, turn, ids: [...ids, 'visit', 'nothing'] }
 }
 
-/** Values that mean something here, for any argument. */
-function textsOf({ ids }: World): fc.Arbitrary<string> {
+/** Meaningful values for any argument. */
+function textsOf({ ids }: VisitorHost): fc.Arbitrary<string> {
   return fc.constantFrom(
     ...ids,
     ...[OWN, 'web:team', 'web:team/other', 'fake:room/1', 'fake:room/2', 'hook:team/ci', 'web:other'],
@@ -146,7 +146,7 @@ function textsOf({ ids }: World): fc.Arbitrary<string> {
 
 type Schema = Record<string, unknown>
 
-function argumentOf(on: World, schema: Schema): fc.Arbitrary<unknown> {
+function argumentOf(on: VisitorHost, schema: Schema): fc.Arbitrary<unknown> {
   if (Array.isArray(schema.enum)) return fc.constantFrom(...schema.enum)
   if (schema.type === 'boolean') return fc.boolean()
   if (schema.type === 'integer' || schema.type === 'number') return fc.constantFrom(0, 1, 2, 50, -1)
@@ -157,10 +157,10 @@ function argumentOf(on: World, schema: Schema): fc.Arbitrary<unknown> {
   return schema.type === 'object' ? objectOf(on, schema) : textsOf(on)
 }
 
-/** Of other texts nearly none is a schedule. */
+/** Random texts are almost never a valid schedule. */
 const CRON = fc.constantFrom('1000', '60000', '* * * * *', '2030-01-01T00:00:00Z', 'never')
 
-function objectOf(on: World, { properties = {}, required = [] }: Schema): fc.Arbitrary<Record<string, unknown>> {
+function objectOf(on: VisitorHost, { properties = {}, required = [] }: Schema): fc.Arbitrary<Record<string, unknown>> {
   const fields = Object.entries(properties as Record<string, Schema>).map(([name, part]) => [
     name,
     name === 'cron' ? CRON : argumentOf(on, part),
@@ -173,8 +173,8 @@ interface Call {
   readonly args: Record<string, unknown>
 }
 
-/** Mostly tools that the turn has, and in its own chat as often as elsewhere: else nothing would ever happen. */
-function calls(on: World): fc.Arbitrary<Call[]> {
+/** Mostly tools that the turn has, half of the time in its own chat: otherwise nearly every call would be refused. */
+function calls(on: VisitorHost): fc.Arbitrary<Call[]> {
   const tool = (shown: Pick<Tool, 'name' | 'inputSchema'>): fc.Arbitrary<Call> =>
     fc
       .tuple(objectOf(on, shown.inputSchema as Schema), fc.boolean())
@@ -190,11 +190,11 @@ function inOwnChat(args: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, chats.includes(name) ? OWN : value]))
 }
 
-/** What a turn may leave behind: in its own chat, of itself, and counters that say nothing. */
-function isOwn(table: string, row: Record<string, unknown>, seqs: ReadonlySet<unknown>): boolean {
+/** Whether the turn may change this row: rows of its chat, its own row, and harmless counters. */
+function mayChange(table: string, row: Record<string, unknown>, seqs: ReadonlySet<unknown>): boolean {
   if (['audit', 'filing', 'routing', 'link_stats', 'task_leases', 'config_version'].includes(table)) return true
   if (table === 'cost_log') return row.folder === 'team' && row.chat_jid === OWN
-  // Sums of what is in `cost_log`.
+  // Sums of `cost_log`.
   if (table === 'daily_costs') return row.payer === 'folder' ? row.name === 'team' : true
   if (table === 'turns') return row.id === 'visit'
   if (table === 'scheduled_tasks') return row.chat_jid === OWN && row.reach === 'chat'
@@ -204,7 +204,7 @@ function isOwn(table: string, row: Record<string, unknown>, seqs: ReadonlySet<un
 
 type Snapshot = ReadonlyMap<string, ReadonlyMap<string, Record<string, unknown>>>
 
-async function snapshot({ host }: World): Promise<Snapshot> {
+async function snapshot({ host }: VisitorHost): Promise<Snapshot> {
   const tables = new Map<string, ReadonlyMap<string, Record<string, unknown>>>()
   await host.engine.read(async (tx) => {
     for (const { name } of PRODUCT_TABLES) {
@@ -227,28 +227,28 @@ function filesOf(path: string): string[] {
     .sort()
 }
 
-/** Calls them as a run of this turn would; what was answered. */
-async function play(t: TestContext, on: World, all: readonly Call[]): Promise<string> {
+/** Calls the tools as a run of this turn does and returns the results. */
+async function callAll(t: TestContext, on: VisitorHost, all: readonly Call[]): Promise<string> {
   const session = await openTools(t, on.host, agent('team'), { reach: 'chat', turn: { id: 'visit', fence: 1 } })
   const answers: string[] = []
   for (const { name, args } of all) {
     const answer = await session.client
       .callTool({ name, arguments: args })
       .catch((error) => ({ content: String(error) }))
-    // What the caller has written itself tells it nothing.
+    // Arguments that are echoed back reveal nothing.
     answers.push(JSON.stringify(answer.content).replaceAll(JSON.stringify(args).slice(1, -1), ''))
   }
   return answers.join('\n')
 }
 
 onEveryEngine('a turn of reach chat', (engine) => {
-  test('shows and changes nothing outside of its chat, whatever its tools are called with', async (t) => {
-    const on = await world(t, engine)
+  test('shows and changes nothing outside of its chat, for any tool calls', async (t) => {
+    const on = await openVisitorHost(t, engine)
     const home = on.host.layout?.groups ?? assert.fail('no files')
     await fc.assert(
       fc.asyncProperty(calls(on), async (all) => {
         const [before, files] = [await snapshot(on), filesOf(home)]
-        const answers = await play(t, on, all)
+        const answers = await callAll(t, on, all)
         assert.ok(!answers.includes(MARK), answers)
         const after = await snapshot(on)
         const seqs = new Set((await on.host.engine.read((tx) => messages.list(tx, { jid: OWN }))).map(({ seq }) => seq))
@@ -258,7 +258,7 @@ onEveryEngine('a turn of reach chat', (engine) => {
             ...[...rows].filter(([key]) => !known.has(key)),
             ...[...known].filter(([key]) => !rows.has(key)),
           ]
-          for (const [key, row] of changed) assert.ok(isOwn(table, row, seqs), `${table} changed: ${key}`)
+          for (const [key, row] of changed) assert.ok(mayChange(table, row, seqs), `${table} changed: ${key}`)
         }
         assert.deepEqual(filesOf(home), files)
       }),
@@ -266,8 +266,8 @@ onEveryEngine('a turn of reach chat', (engine) => {
     )
   })
 
-  test('leads to no later turn that may do more', async (t) => {
-    const on = await world(t, engine)
+  test('starts no later turn with more reach', async (t) => {
+    const on = await openVisitorHost(t, engine)
     const { host, clock } = on
     let later = 0
     const firing = { dialect: host.engine.dialect, clock, random: host.random, timeZone: 'UTC' }
@@ -275,8 +275,8 @@ onEveryEngine('a turn of reach chat', (engine) => {
       fc.asyncProperty(calls(on), async (all) => {
         const { rows: last } = await host.engine.read((tx) => run(tx, 'select max(seq) as seq from messages'))
         const scheduled = { targetJid: OWN, prompt: 'again', cron: '60000' }
-        await play(t, on, [{ name: 'schedule_task', args: scheduled }, ...all])
-        // All that was scheduled comes due, except what the operator had scheduled before.
+        await callAll(t, on, [{ name: 'schedule_task', args: scheduled }, ...all])
+        // Makes all tasks due, except those that the operator scheduled before.
         clock.advance(60_000)
         await host.engine.transaction(async (tx) => {
           await run(tx, `update scheduled_tasks set next_run = '2099-01-01T00:00:00.000Z' where reach <> 'chat'`)
@@ -308,6 +308,6 @@ onEveryEngine('a turn of reach chat', (engine) => {
       }),
       { numRuns: engine === 'sqlite' ? 60 : 8 },
     )
-    assert.ok(later > 0, 'nothing followed')
+    assert.ok(later > 0, 'no later turn was claimed')
   })
 })

@@ -1,3 +1,4 @@
+// The cell of an agent: what its processes see, may write and may use, and how a cell that cannot start is reported.
 import assert from 'node:assert/strict'
 import {
   chmodSync,
@@ -26,13 +27,13 @@ import { tempDir } from '../support/temp.ts'
 import { messagesOf, type ToolSocket, toolSocket } from '../support/tool-socket.ts'
 import { until } from '../support/until.ts'
 
-interface Sealed extends ToolSocket {
-  /** What this line of shell prints inside. */
+interface CellFixture extends ToolSocket {
+  /** Runs a shell line in the cell and returns its output. */
   shell(command: string, given?: Partial<Job>): Promise<string>
 }
 
-/** A workspace as an instance has it: beside others. */
-async function sealed(t: TestContext, settings: Record<string, string> = {}): Promise<Sealed> {
+/** A workspace beside others, as in an instance. */
+async function openCellFixture(t: TestContext, settings: Record<string, string> = {}): Promise<CellFixture> {
   const socket = await toolSocket(t)
   const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap', ...settings })
   const groups = makeAgentDir(join(socket.home, 'groups'))
@@ -54,7 +55,7 @@ function settingsOf(settings: Record<string, string> = {}): CellSettings {
 
 suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
   test('has its workspace at /home/node, can write there, and is never root', async (t) => {
-    const { shell, home } = await sealed(t)
+    const { shell, home } = await openCellFixture(t)
     const uid = process.getuid?.() === 0 ? 60_000 : process.getuid?.()
     assert.equal(
       await shell('pwd; echo $HOME; echo $SVC_SOCKET; echo text > note; id -u; id -un'),
@@ -63,8 +64,8 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     assert.equal(readFileSync(join(home, 'note'), 'utf8'), 'text\n')
   })
 
-  test('sees no other workspace, no other file of anybody, and no other process', async (t) => {
-    const { shell, home } = await sealed(t)
+  test('sees no other workspace, no files of users, and no other process', async (t) => {
+    const { shell, home } = await openCellFixture(t)
     const other = join(dirname(home), 'other', 'secret')
     assert.equal(await shell(`cat ${other} 2>/dev/null || echo none`), 'none')
     assert.equal(await shell('ls /home /tmp /run /var'), '/home:\nnode\n\n/run:\nipc\n\n/tmp:\n\n/var:\nrun\ntmp')
@@ -73,8 +74,8 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     assert.equal(await shell('(echo x > /usr/bin/svc-test) 2>/dev/null || echo no'), 'no')
   })
 
-  test('has only its workspace and its temporary directories to write in', async (t) => {
-    const { shell } = await sealed(t)
+  test('can write only to its workspace and its temporary directories', async (t) => {
+    const { shell } = await openCellFixture(t)
     const places = '/ /dev /run /run/ipc /etc /home /svc /var /proc /usr /opt'
     assert.equal(await shell(`for at in ${places}; do touch $at/x 2>/dev/null && echo $at; done; true`), '')
     assert.equal(
@@ -84,20 +85,20 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
   })
 
   test('has a bounded /tmp', async (t) => {
-    const { shell } = await sealed(t, { AGENT_MAX_MEMORY: '256MiB' })
+    const { shell } = await openCellFixture(t, { AGENT_MAX_MEMORY: '256MiB' })
     assert.match(await shell('dd if=/dev/zero of=/tmp/x bs=1M count=65 2>&1; true'), /No space left/)
     assert.match(await shell('dd if=/dev/zero of=/tmp/x bs=1M count=63 2>&1'), /63\+0 records out/)
   })
 
-  test('is told its secrets, which no list of processes shows, and nothing can act before the cell', async (t) => {
-    const { shell, home } = await sealed(t)
+  test('gets its secrets, which no process list shows, and they cannot affect the setup of the cell', async (t) => {
+    const { shell, home } = await openCellFixture(t)
     writeFileSync(join(home, 'evil.so'), 'not even a library')
     const env = { MY_KEY: 'mine', LD_PRELOAD: join(home, 'evil.so') }
     assert.match(await shell('echo $MY_KEY; tr "\\0" " " < /proc/1/cmdline', { env }), /^mine\n(?!.*mine)/)
   })
 
-  test('gets no variable that holds a control character', async (t) => {
-    const { shell } = await sealed(t)
+  test('gets no variable that contains a control character', async (t) => {
+    const { shell } = await openCellFixture(t)
     const env = { GOOD: 'a\tb\nc', BAD: 'x\u0000--bind\u0000/\u0000/mnt', ALSO: 'x\u001b[2J', SVC_TURN: 'forged' }
     assert.equal(
       await shell('env | grep -aE "^(BAD|ALSO)" || echo none; ls /mnt 2>&1 | head -1', { env }),
@@ -106,35 +107,39 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     assert.equal(await shell('printf %s "$GOOD" | od -An -c; echo $SVC_TURN', { env }), 'a  \\t   b  \\n   c\nt1')
   })
 
-  test('may read what SANDBOX_PATHS names, at its place', async (t) => {
+  test('can read the paths of SANDBOX_PATHS at their original place', async (t) => {
     const shown = agentDir(t)
     writeFileSync(join(shown, 'text'), 'hello')
-    const { shell } = await sealed(t, { SANDBOX_PATHS: `${shown}/nothing:${shown}` })
+    const { shell } = await openCellFixture(t, { SANDBOX_PATHS: `${shown}/nothing:${shown}` })
     assert.equal(await shell(`cat ${shown}/text; touch ${shown}/x 2>/dev/null || echo no`), 'hellono')
   })
 
-  test('inherits no descriptor and leaves no core', async (t) => {
-    const { shell } = await sealed(t)
-    // Not with `ls`, which opens the directory, nor in a pipeline, for which the shell opens descriptors.
+  test('inherits no descriptor and writes no core dump', async (t) => {
+    const { shell } = await openCellFixture(t)
+    // Without `ls` and pipelines, because both open descriptors themselves.
     const list = `perl -e 'print grep { -e "/proc/self/fd/$_" } 0 .. 255'`
     assert.equal(await shell(`ulimit -c; ulimit -Hc; exec ${list}`), '0\n0\n012')
   })
 
-  test('has its limits, and cannot raise them', async (t) => {
-    const { shell } = await sealed(t, { AGENT_MAX_PROCESSES: '20', AGENT_MAX_FILES: '64', AGENT_MAX_CPU: '90s' })
+  test('has resource limits and cannot raise them', async (t) => {
+    const { shell } = await openCellFixture(t, {
+      AGENT_MAX_PROCESSES: '20',
+      AGENT_MAX_FILES: '64',
+      AGENT_MAX_CPU: '90s',
+    })
     assert.equal(
       await shell('ulimit -Hn; ulimit -Ht; ulimit -Hp; ulimit -n 65 2>/dev/null || echo no'),
       '64\n90\n20\nno',
     )
     const forks = 'for (1 .. 30) { my $pid = fork; if (!defined $pid) { print $_; last } if (!$pid) { sleep 9; exit } }'
-    // Besides those: bubblewrap's own process, the shell and Perl.
+    // The limit also counts the processes of bubblewrap, the shell and Perl.
     assert.equal(await shell(`perl -e '${forks}'`), '18')
   })
 
-  test('is ended when it uses more memory than it may', async (t) => {
-    const { shell } = await sealed(t, { AGENT_MAX_MEMORY: '300MiB' })
+  test('is ended when it uses more memory than allowed', async (t) => {
+    const { shell } = await openCellFixture(t, { AGENT_MAX_MEMORY: '300MiB' })
     const hold = (mebibytes: number): string => `perl -e 'vec($held, (${mebibytes} << 20) - 1, 8) = 1; sleep 100'`
-    // Each of them stays below the limit of a process.
+    // Each of them stays below the limit for one process.
     await assert.rejects(
       shell(`${hold(200)} & ${hold(200)} & wait`),
       isRunFault('terminal', /more than 300 MiB of memory/),
@@ -142,8 +147,8 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     await assert.rejects(shell(hold(400)), isRunFault('again', /Out of memory/))
   })
 
-  test('has a program that is not there told apart from one that fails', async (t) => {
-    const { job } = await sealed(t)
+  test('reports a missing program differently from a failing one', async (t) => {
+    const { job } = await openCellFixture(t)
     const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap' })
     const start = (command: string[]): Promise<unknown> => runtime.run(job({ config: { command } }))
     await assert.rejects(
@@ -158,14 +163,14 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     await assert.rejects(start(['/bin/true', 'a\0b']), isRunFault('terminal', /contains a NUL/))
   })
 
-  test('does not start where its workspace is a link or is gone', async (t) => {
-    const { shell, home } = await sealed(t)
+  test('does not start without its workspace', async (t) => {
+    const { shell, home } = await openCellFixture(t)
     renameSync(home, `${home}-moved`)
     await assert.rejects(shell('ls'), isRunFault('terminal', /no workspace/))
   })
 
-  test('that cannot be set up tells the operator why, and visitors nothing', async (t) => {
-    const { shell } = await sealed(t)
+  test('reports a failed setup to the operator but not to visitors', async (t) => {
+    const { shell } = await openCellFixture(t)
     await assert.rejects(shell('ls', { socket: '/no/such/socket' }), (error) => {
       assert.ok(isRunFault('again', /^its cell could not be set up: .*\/no\/such\/socket/)(error))
       assert.equal(Reflect.get(Object(error), 'failure'), 'failed')
@@ -173,16 +178,16 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     })
   })
 
-  test('ends with all that it has started', async (t) => {
-    const { shell } = await sealed(t)
+  test('ends together with all its child processes', async (t) => {
+    const { shell } = await openCellFixture(t)
     await assert.rejects(
       shell("trap '' TERM; setsid sleep 1000 & sleep 1000", { hangMs: 300 }),
       isRunFault('again', /no sign of life/),
     )
   })
 
-  test('is asked to end before it is killed', async (t) => {
-    const { shell, home } = await sealed(t)
+  test('gets SIGTERM before it is killed', async (t) => {
+    const { shell, home } = await openCellFixture(t)
     const stop = new AbortController()
     const running = shell("trap 'echo bye > bye; exit' TERM; echo ready > ready; while :; do sleep 0.1; done", {
       signal: stop.signal,
@@ -193,14 +198,14 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     assert.equal(readFileSync(join(home, 'bye'), 'utf8'), 'bye\n')
   })
 
-  test('runs what comes with svc, wherever that lies on the machine', async (t) => {
-    const { shell } = await sealed(t)
+  test('can run the programs that come with svc, wherever svc is installed', async (t) => {
+    const { shell } = await openCellFixture(t)
     assert.equal(await shell('/svc/node_modules/.bin/node -p process.version'), process.version)
   })
 })
 
-suite('a cell below a directory that is closed to others', needs('root', 'bubblewrap', 'kernel'), () => {
-  const inClosed = (t: TestContext): string => {
+suite('a cell below a directory that other users cannot enter', needs('root', 'bubblewrap', 'kernel'), () => {
+  const makeClosedGroups = (t: TestContext): string => {
     const closed = tempDir(t)
     chmodSync(closed, 0o700)
     const groups = join(closed, 'groups')
@@ -209,8 +214,8 @@ suite('a cell below a directory that is closed to others', needs('root', 'bubble
     return groups
   }
 
-  test('shows the workspace all the same, and nothing beside it', async (t) => {
-    const groups = inClosed(t)
+  test('shows the workspace and nothing beside it', async (t) => {
+    const groups = makeClosedGroups(t)
     writeFileSync(join(groups, '..', 'secret'), 'not yours')
     const home = makeAgentDir(join(groups, 'team'))
     const { job } = await toolSocket(t)
@@ -222,8 +227,8 @@ suite('a cell below a directory that is closed to others', needs('root', 'bubble
     assert.equal(readFileSync(join(home, 'note'), 'utf8'), 'text\n')
   })
 
-  test("shows a part of the workspace and the directory of a visitors' chat all the same", async (t) => {
-    const groups = inClosed(t)
+  test("shows the public part of the workspace and the directory of a visitors' chat", async (t) => {
+    const groups = makeClosedGroups(t)
     const home = makeAgentDir(join(groups, 'team'))
     for (const [path, text] of [
       ['PERSONA.md', 'who'],
@@ -245,7 +250,7 @@ suite('a cell below a directory that is closed to others', needs('root', 'bubble
   test('leaves no mount behind', async (t) => {
     const mounts = (): string[] => readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
     const before = mounts().length
-    const cell = await openCell({ settings: settingsOf(), groups: inClosed(t), chats: '/nowhere' })
+    const cell = await openCell({ settings: settingsOf(), groups: makeClosedGroups(t), chats: '/nowhere' })
     assert.equal(mounts().length, before)
     const [view = ''] = readdirSync(tmpdir()).filter((name) => name.startsWith(`svc-view-${process.pid}-`))
     assert.deepEqual(readdirSync(join(tmpdir(), view)), [])
@@ -255,7 +260,7 @@ suite('a cell below a directory that is closed to others', needs('root', 'bubble
 })
 
 suite('the demo', needs('root'), () => {
-  test('gives up being root before its first turn', async (t) => {
+  test('drops root before its first turn', async (t) => {
     const { job } = await toolSocket(t)
     const runtime = await openRuntime(t, 'demo')
     await runtime.run(job(messagesOf('/say hello')))
@@ -268,7 +273,7 @@ suite('the demo', needs('root'), () => {
   })
 })
 
-suite('where cells do not work', () => {
+suite('without working cells', () => {
   const { PATH } = process.env
   const withPath = (t: TestContext, path: string): void => {
     process.env.PATH = path
@@ -277,7 +282,7 @@ suite('where cells do not work', () => {
     })
   }
 
-  test('bubblewrap and perl are named with the command that installs them', async (t) => {
+  test('the error names bubblewrap or perl and how to install them', async (t) => {
     const programs = tempDir(t)
     withPath(t, programs)
     const open = () => openCell({ settings: settingsOf(), groups: programs, chats: '/nowhere' })
@@ -288,7 +293,7 @@ suite('where cells do not work', () => {
     await assert.rejects(open(), isRefusal('unavailable', '(why not)'))
   })
 
-  test('runs do not start, and the next try may find them working', async (t) => {
+  test('runs fail and the warning says how to fix it', async (t) => {
     const socket = await toolSocket(t)
     withPath(t, '/nowhere')
     const warnings: string[] = []
@@ -306,7 +311,7 @@ suite('where cells do not work', () => {
   })
 })
 
-test('no argument with a NUL enters any cell', async (t) => {
+test('a cell rejects arguments and variables with a NUL', async (t) => {
   const home = agentDir(t)
   symlinkSync('nowhere', join(home, 'socket'))
   const cell = await openCell({ settings: settingsOf({ SANDBOX: 'none' }), groups: home, chats: '/nowhere' })
@@ -314,13 +319,13 @@ test('no argument with a NUL enters any cell', async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.string()), fc.dictionary(fc.string(), fc.string()), async (argv, env) => {
       const hasNul = [...argv, ...Object.entries(env).flat()].some((text) => text.includes('\0'))
-      const entering = cell.prepareSpawn(place, argv, env)
+      const preparing = cell.prepareSpawn(place, argv, env)
       if (hasNul)
         await assert.rejects(
-          entering,
+          preparing,
           isRefusal('invalid', 'an argument or environment variable of a run contains a NUL character'),
         )
-      else await entering
+      else await preparing
     }),
   )
 })

@@ -1,4 +1,4 @@
-// Attacks by paths: files of the host, of other folders and of the kernel, sockets, devices, setuid programs and links.
+// Attacks with paths: files of the host, of other folders and of the kernel, sockets, devices, setuid programs and links.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,7 +12,7 @@ import { contentsOf } from '../support/entry-swapper.ts'
 import { needs } from '../support/needs.ts'
 import { tempDir } from '../support/temp.ts'
 
-/** Prints every file below /proc, other than those of processes, that can be opened for writing. */
+/** Prints every file below /proc, except those of processes, that can be opened for writing. */
 const WRITABLE_PROC = `
 use Fcntl;
 my @pending = grep { !m{^/proc/(\\d+|self|thread-self)$} } glob '/proc/*';
@@ -22,7 +22,7 @@ while (defined(my $path = shift @pending)) {
   elsif (sysopen my $file, $path, O_WRONLY | O_NONBLOCK) { print "$path\\n" }
 }`
 
-/** Prints what each path leads to by way of every process of the cell, where it can be opened. */
+/** Prints the content of each path that can be opened through the /proc entries of the processes in the cell. */
 const THROUGH_PROCESSES = (paths: readonly string[]): string => `
 for my $process (glob '/proc/[0-9]* /proc/self /proc/thread-self') {
   my @ways = ("$process/root", "$process/cwd", "$process/cwd/../../../..", glob("$process/fd/*"), glob("$process/map_files/*"));
@@ -34,59 +34,59 @@ for my $process (glob '/proc/[0-9]* /proc/self /proc/thread-self') {
 forEachUser('files', ['python'], (user) => {
   const host = attackHost(user)
 
-  /** Files of the host that hold a secret, by each path that is known outside. */
+  /** Files of the host that contain a secret. */
   const secrets = (): string[] => {
     const { root, home } = host()
     return [join(root, '.env'), join(home('other'), 'secret'), '/etc/shadow', '/etc/ssh/sshd_config']
   }
 
-  test('the kernel cannot be told to start a program of the agent', async () => {
+  test('an agent cannot make the kernel start a program through core_pattern', async () => {
     const pattern = '/proc/sys/kernel/core_pattern'
     const before = readFileSync(pattern, 'utf8')
     const writing = `my $path = '${pattern}'; open my $in, '<', $path; my $value = <$in>;
       if (open my $out, '>', $path) { print $out $value; print 'written' } else { print "refused: $!" }`
-    const said = await host().attack(perl(writing))
-    assert.match(said, /^refused: (Read-only file system|Permission denied)/)
+    const output = await host().attack(perl(writing))
+    assert.match(output, /^refused: (Read-only file system|Permission denied)/)
     assert.equal(readFileSync(pattern, 'utf8'), before)
   })
 
   test('no setting of the kernel can be opened for writing', async () => {
     const { attack } = host()
     const found = (await attack(perl(WRITABLE_PROC))).split('\n').filter((path) => path !== '')
-    // Every user may watch how busy the machine is there; a write sets up a notification for the writer alone.
+    // Every user may write there; it only sets up a notification for the writer about the load of the machine.
     assert.deepEqual(
       found.filter((path) => !path.startsWith('/proc/pressure/')),
       [],
     )
     assert.equal(await attack('echo h > /proc/sysrq-trigger && echo written', { silent: true }), '')
-    // The control: the settings are there to be read.
+    // Control: the settings can be read.
     assert.equal(await attack('cat /proc/sys/kernel/ostype'), 'Linux')
   })
 
-  test('files of the host and of other folders are at none of their paths', async () => {
-    const said = await host().attack(`cat ${secrets().join(' ')}`, { silent: true })
-    assert.equal(said, '')
+  test('files of the host and of other folders cannot be read by their path', async () => {
+    const output = await host().attack(`cat ${secrets().join(' ')}`, { silent: true })
+    assert.equal(output, '')
     const links = secrets().map((path, index) => `ln -s ${path} link-${index}; cat link-${index}; rm link-${index}`)
     assert.equal(await host().attack(links.join('; '), { silent: true }), '')
   })
 
-  test('no process leads to files outside: by its root, its directory, its descriptors or its maps', async () => {
-    const said = await host().attack(perl(THROUGH_PROCESSES([...secrets(), '/.env', '/other/secret'])))
-    assert.doesNotMatch(said, new RegExp(`${ENV_SECRET}|${OTHER_SECRET}|root:`))
+  test('/proc/<pid> gives no access to outside files through root, cwd, fd or map_files', async () => {
+    const output = await host().attack(perl(THROUGH_PROCESSES([...secrets(), '/.env', '/other/secret'])))
+    assert.doesNotMatch(output, new RegExp(`${ENV_SECRET}|${OTHER_SECRET}|root:`))
     const first = `ls /proc/1/root/; ls -di / /proc/1/root/ | awk '{ print $1 }' | sort -u | wc -l`
     assert.match(await host().attack(first), /\n1$/)
   })
 
-  test('the list of mounts leads nowhere', async () => {
-    // Sources of the mounts are named there by their path on the host.
+  test('the paths in the list of mounts cannot be opened', async () => {
+    // The list contains the paths of mount sources on the host.
     const sources = "awk '{ print $4 }' /proc/self/mountinfo | sort -u | grep /svc-test-"
-    const said = await host().attack(`for at in $(${sources}); do ls "$at" "$at/.." "$(dirname $at)/../.env"; done`, {
+    const output = await host().attack(`for at in $(${sources}); do ls "$at" "$at/.." "$(dirname $at)/../.env"; done`, {
       silent: true,
     })
-    assert.equal(said, '')
+    assert.equal(output, '')
   })
 
-  test('nothing but the workspace and the temporary directories can be written', async () => {
+  test('only the workspace and the temporary directories are writable', async () => {
     const script = `
 find / -xdev \\( -path /proc -o -path /home/node \\) -prune -o \\( -type d -o -type f \\) -writable -print
 find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writable -print`
@@ -96,7 +96,7 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     assert.deepEqual([...new Set(found)].sort(), expected)
   })
 
-  test('there are no devices of the machine', async () => {
+  test('devices of the machine are neither visible nor can they be created', async () => {
     const devices =
       '/dev/mem /dev/kmem /dev/kmsg /dev/port /dev/fuse /dev/kvm /dev/loop0 /dev/loop-control /dev/vda /dev/sda /dev/net/tun /dev/vsock /dev/userfaultfd /dev/console /dev/vhost-net /dev/dri /dev/snd'
     assert.equal(await host().attack(`ls -d ${devices}`, { silent: true }), '')
@@ -106,7 +106,7 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     )
   })
 
-  test('a device that somebody else has put into the workspace does not open', needs('root'), async (t) => {
+  test('a device file in the workspace cannot be opened', needs('root'), async (t) => {
     const device = join(host().home(), 'device')
     t.after(() => rmSync(device))
     // The major and minor number of /dev/zero.
@@ -114,7 +114,7 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     assert.match(await host().attack('head -c 1 device'), /Permission denied/)
   })
 
-  test('there is neither /sys nor a control group, nor a bus or another service to talk to', async () => {
+  test('/sys, control groups, D-Bus and other services are not visible', async () => {
     const paths =
       '/sys /sys/fs/cgroup /run/dbus /run/systemd /run/user /var/run/docker.sock /run/containerd /var/lib /var/log /root /srv'
     assert.equal(await host().attack(`ls -d ${paths}`, { silent: true }), '')
@@ -122,7 +122,7 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     assert.equal(await host().attack('env | grep -iE "dbus|xdg|ssh_auth|display|sudo"', { silent: true }), '')
   })
 
-  test('a setuid program gives no other user, in the cell or in the workspace', async (t) => {
+  test('a setuid program does not change the user', async (t) => {
     const { attack, home } = host()
     const copy = join(home(), 'shell')
     t.after(() => rmSync(copy, { force: true }))
@@ -130,12 +130,12 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     assert.equal(await attack('cp /bin/sh shell; chmod 6755 shell; ./shell -p -c "id -u; id -ru"'), `${uid}\n${uid}`)
     assert.equal(await attack('su -c id root < /dev/null; mount /tmp; newgrp root', { silent: true }), '')
     if (process.getuid?.() !== 0) return
-    // Set by root on the host, it would give root.
+    // On the host this file would give root.
     assert.equal(spawnSync('sh', ['-c', `cp /bin/sh ${copy} && chown 0:0 ${copy} && chmod 6755 ${copy}`]).status, 0)
     assert.equal(await attack('./shell -p -c "id -u; id -ru"'), `${uid}\n${uid}`)
   })
 
-  test('a setuid program of the workspace is out of reach of other users', needs('root'), async (t) => {
+  test('other users of the machine cannot start a setuid program in the workspace', needs('root'), async (t) => {
     const { attack, home } = host()
     const copy = join(home(), 'shell')
     t.after(() => rmSync(copy, { force: true }))
@@ -145,7 +145,7 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     assert.match(String(spawnSync(copy, ['-p', '-c', 'id -u'], other).error), /EACCES/)
   })
 
-  test('no hard link crosses from one mount to another', async () => {
+  test('hard links across mounts are refused', async () => {
     const command = [
       'ln /usr/bin/env env',
       'ln /run/ipc/gated.sock socket',
@@ -157,7 +157,7 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     for (const line of lines) assert.match(line, /Invalid cross-device link|Operation not permitted/)
   })
 
-  test('a directory that is moved out of the workspace leads no further up', async (t) => {
+  test('a directory moved out of the workspace gives no access to its new parents', async (t) => {
     const { attack, home, root } = host()
     const sub = join(home('team/child'), 'sub')
     mkdirSync(sub)
@@ -176,7 +176,7 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     assert.ok(existsSync(join(root, '.env')))
   })
 
-  test('a workspace that is moved away leads no further up', async (t) => {
+  test('a moved workspace gives no access to its new parents', async (t) => {
     const { attack, home } = host()
     const [child, moved] = [home('team/child'), join(dirname(home('team')), 'moved')]
     t.after(() => renameSync(moved, child))
@@ -192,7 +192,7 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     rmSync(join(moved, 'gate'))
   })
 
-  test('a workspace that is a link, or lies behind one, does not start', async (t) => {
+  test('a run does not start if its workspace is a symbolic link', async (t) => {
     const { attack, home, root } = host()
     const [child, aside] = [home('team/child'), join(home('team'), 'aside')]
     renameSync(child, aside)
@@ -207,7 +207,7 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     }
   })
 
-  test('mount points of the cell cannot be led outside by links in the workspace', async (t) => {
+  test('links in the workspace cannot redirect mount points of the cell', async (t) => {
     const { attack, home, root } = host()
     const outside = tempDir(t)
     chmodSync(outside, 0o777)
@@ -221,11 +221,11 @@ find /usr /etc/ssl /opt /svc/src /svc/node_modules /run /dev -not -type l -writa
     assert.deepEqual([contentsOf(outside), statSync(root).mtimeMs], before)
   })
 
-  test('no socket of the host answers: by an abstract name or by its path', async (t) => {
+  test('sockets of the host cannot be reached, neither by abstract name nor by path', async (t) => {
     const { attack, root, home } = host()
     let connections = 0
     const listenAt = async (path: string): Promise<void> => {
-      const server = await listening(t, path, () => connections++)
+      const server = await listenOn(t, path, () => connections++)
       if (!path.startsWith('\0')) chmodSync(path, 0o777)
       t.after(() => void server.close())
     }
@@ -243,12 +243,12 @@ for path in ${JSON.stringify([...all, '\0svc-test-abstract'])}:
         print('connected', path)
     except OSError as error:
         print(error.strerror)`
-    const said = await attack(python(program))
-    assert.deepEqual(new Set(said.split('\n')), new Set(['No such file or directory', 'Connection refused']))
+    const output = await attack(python(program))
+    assert.deepEqual(new Set(output.split('\n')), new Set(['No such file or directory', 'Connection refused']))
     assert.equal(connections, 0)
   })
 
-  test('its own workspace is the only one that an agent can change', async () => {
+  test('an agent can change only its own workspace', async () => {
     const { attack, home } = host()
     const before = contentsOf(home('other'))
     const other = home('other')
@@ -259,7 +259,7 @@ for path in ${JSON.stringify([...all, '\0svc-test-abstract'])}:
   })
 })
 
-async function listening(t: TestContext, path: string, onConnection: () => void): Promise<Server> {
+async function listenOn(t: TestContext, path: string, onConnection: () => void): Promise<Server> {
   const server = createServer((socket) => {
     onConnection()
     socket.destroy()

@@ -1,4 +1,4 @@
-// Attacks through a served instance, in which several folders, their sockets and their runs exist side by side.
+// Attacks in a served instance with several folders, their sockets and their runs.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import {
@@ -23,7 +23,7 @@ import { needs } from '../support/needs.ts'
 import { tempDir } from '../support/temp.ts'
 
 const INJECTED = 'x\0--bind\0/\0/tmp/host\0--setenv\0INJECTED\0yes'
-/** The store takes no NUL from svc itself, so that no version can have stored one here. */
+/** Without NUL: the store rejects NUL, so that no version can have stored one here. */
 const STORED_SESSION = 'x\u0001--bind\u0001/'
 const DESCRIPTOR_SECRET = 'svc-secret-of-a-descriptor'
 
@@ -32,7 +32,7 @@ forEachUser('an instance', ['python'], (user) => {
   const cleanup = { after: (work: () => void | Promise<void>) => void endings.unshift(work) }
   let instance: AttackInstance
   let served: ServedInstance
-  /** A directory that every run may read, until a test removes it. */
+  /** A directory that every run can read, until a test removes it. */
   let shown = ''
 
   before(async () => {
@@ -52,7 +52,7 @@ forEachUser('an instance', ['python'], (user) => {
     for (const work of endings) await work()
   })
 
-  test('does not make arguments of what an older version has stored', async (t) => {
+  test('does not turn stored values of an older version into arguments', async (t) => {
     const { store, setting } = instance
     const keyring = openKeyring(setting('SECRETS_KEY'))
     const now = new Date().toISOString()
@@ -87,7 +87,7 @@ forEachUser('an instance', ['python'], (user) => {
     assert.equal(text, '[][][plain][]')
   })
 
-  test('passes no descriptor that it has inherited to an agent', async () => {
+  test('passes no inherited descriptor to an agent', async () => {
     assert.ok(existsSync(`/proc/${served.pid}/fd/${INHERITED_FD}`))
     const program = `exec perl -e '
       for my $fd (3 .. 255) { print "own $fd\n" if -e "/proc/self/fd/$fd" }
@@ -96,13 +96,13 @@ forEachUser('an instance', ['python'], (user) => {
     assert.equal((await served.ask('team', program)).text, 'end')
   })
 
-  test('shows an agent no socket but that of its own run', async (t) => {
+  test('shows an agent only the socket of its own run', async (t) => {
     const gate = openFifoGate(join(instance.home('other'), 'gate'))
     t.after(() => rmSync(join(instance.home('other'), 'gate')))
     const other = served.ask('other', 'cat gate > /dev/null; echo $SVC_TURN')
     await gate.reached()
     const findSockets = (): string[] => globSync(join(tmpdir(), `svc-run-${served.pid}-*`, '*'))
-    // That of the other run, and perhaps the one that is made ahead for the next.
+    // The socket of the other run, and possibly the one prepared for the next run.
     const runSockets = findSockets()
     assert.ok([1, 2].includes(runSockets.length), runSockets.join())
     const folderSockets = ['team', 'team/child', 'other', 'main'].map((name) =>
@@ -128,7 +128,7 @@ print("own")'`
     assert.ok(!runSockets.every((path) => left.includes(path)))
   })
 
-  test('lets an agent speak for no turn but its own', async (t) => {
+  test('lets an agent act only for its own turn', async (t) => {
     const gate = openFifoGate(join(instance.home('other'), 'gate'))
     t.after(() => rmSync(join(instance.home('other'), 'gate')))
     const other = served.ask('other', 'echo $SVC_TURN $SVC_FENCE > turn; cat gate > /dev/null; echo finished')
@@ -153,7 +153,7 @@ print(said["error"]["message"])`
     assert.match(text, /^this socket belongs to the turn /)
   })
 
-  test('tells a visitor nothing of what bubblewrap says', async () => {
+  test('does not show the errors of bubblewrap to a visitor', async () => {
     rmSync(shown, { recursive: true })
     const { status, raw } = await served.ask('team', 'echo started')
     mkdirSync(shown, { mode: 0o755 })
@@ -163,7 +163,7 @@ print(said["error"]["message"])`
     assert.match(served.log.join(''), new RegExp(shown))
   })
 
-  test('closes its files to other users of the machine', needs('root'), async (t) => {
+  test('hides its files from other users of the machine', needs('root'), async (t) => {
     const { root, home } = instance
     writeFileSync(join(home('team'), 'note'), 'of the team', { mode: 0o644 })
     assert.equal((await served.ask('team', 'echo logged')).text, 'logged')
@@ -175,15 +175,15 @@ print(said["error"]["message"])`
     ]
     for (const path of files) {
       assert.ok(existsSync(path), path)
-      const { stdout, stderr } = asStranger(t, 'cat', path)
+      const { stdout, stderr } = runAsOtherUser(t, 'cat', path)
       assert.deepEqual([stdout, /Permission denied/.test(stderr)], ['', true], path)
     }
     for (const name of ['groups', 'logs', 'store', 'ipc', 'web/priv', 'groups/team', 'ipc/team'])
-      assert.equal(asStranger(t, 'ls', join(root, name)).stdout, '', name)
+      assert.equal(runAsOtherUser(t, 'ls', join(root, name)).stdout, '', name)
   })
 })
 
-/** A program as a user who is neither svc's nor the agents'. */
-function asStranger(t: TestContext, program: string, ...args: string[]): { stdout: string; stderr: string } {
+/** Runs a program as a user other than those of svc and of the agents. */
+function runAsOtherUser(t: TestContext, program: string, ...args: string[]): { stdout: string; stderr: string } {
   return spawnSync(program, args, { uid: 65_532, gid: 65_532, cwd: tempDir(t), encoding: 'utf8' })
 }

@@ -1,4 +1,4 @@
-// Attacks by system calls: mounts, namespaces, other processes, sockets, devices and interfaces of the kernel.
+// Attacks with system calls: mounts, namespaces, other processes, sockets, devices and kernel interfaces.
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { suite, test } from 'node:test'
@@ -12,14 +12,14 @@ const [CLONE_NEWTIME, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET] = 
   0x80, 0x2_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000,
 ]
 const AT_FDCWD = -100
-/** Unlike PTRACE_ATTACH it stops no process. */
+/** Does not stop the process, unlike PTRACE_ATTACH. */
 const PTRACE_SEIZE = 0x4206
 const [TIOCSTI, TIOCLINUX] = [0x5412, 0x541c]
-/** The bit of the x32 mode in a number of x64. */
+/** The bit that marks an x64 call number as x32. */
 const X32 = 0x4000_0000
 
 interface CallAttack {
-  /** Perl, which prints one line. */
+  /** A Perl program that prints one line. */
   readonly program: string
   readonly refusal: string
 }
@@ -32,7 +32,7 @@ const unknown = (name: SystemCall, ...args: (string | number)[]): CallAttack => 
   program: perlCall(name, ...args),
   refusal: ENOSYS,
 })
-/** A new process ends at once: it is only looked whether it could be made. */
+/** The new process exits at once; only whether clone succeeds matters. */
 const cloned = (flags: number): CallAttack => ({
   program: `my $pid = syscall(${numberOf('clone')}, ${flags | constants.signals.SIGCHLD}, 0, 0, 0, 0); exit 0 if $pid == 0; print $pid == -1 ? "$!\\n" : "done\\n";`,
   refusal: EPERM,
@@ -60,13 +60,13 @@ const CALLS: Readonly<Record<string, CallAttack>> = {
   'remounts /proc read-only': refused('mount', '"none"', '"/proc"', '""', MS_REMOUNT | MS_RDONLY, 0),
   'unmounts /proc/sys': refused('umount2', '"/proc/sys"', 2),
   'unmounts the root': refused('umount2', '"/"', 2),
-  'changes its root by chroot': refused('chroot', '"/home/node"'),
-  'changes its root by pivot_root': refused('pivot_root', '"/home/node"', '"/home/node"'),
+  'changes its root with chroot': refused('chroot', '"/home/node"'),
+  'changes its root with pivot_root': refused('pivot_root', '"/home/node"', '"/home/node"'),
   'opens a file system': refused('fsopen', '"proc"', 0),
   'configures a file system': refused('fsconfig', 0, 6, 0, 0, 0),
   'mounts an opened file system': refused('fsmount', 0, 0, 0),
-  'picks a mount to change it': refused('fspick', AT_FDCWD, '"/"', 0),
-  'copies a tree of mounts': refused('open_tree', AT_FDCWD, '"/"', 1),
+  'opens a mount to change it': refused('fspick', AT_FDCWD, '"/"', 0),
+  'copies a mount tree': refused('open_tree', AT_FDCWD, '"/"', 1),
   'moves a mount': refused('move_mount', AT_FDCWD, '"/tmp"', AT_FDCWD, '"/home"', 0),
   'changes the flags of a mount': refused('mount_setattr', AT_FDCWD, '"/"', 0, '"\\0" x 32', 32),
   'opens a file by its handle': refused('open_by_handle_at', AT_FDCWD, '"\\0" x 128', 0),
@@ -74,17 +74,17 @@ const CALLS: Readonly<Record<string, CallAttack>> = {
     program: `open my $ns, '<', '/proc/1/ns/user'; ${perlCall('setns', 'fileno $ns', 0)}`,
     refusal: EPERM,
   },
-  'makes a user namespace by unshare': refused('unshare', CLONE_NEWUSER),
-  'makes a mount namespace by unshare': refused('unshare', CLONE_NEWNS),
-  'makes user and mount namespaces by unshare': refused('unshare', CLONE_NEWUSER | CLONE_NEWNS),
-  'makes a process namespace by unshare': refused('unshare', CLONE_NEWPID),
-  'makes a network namespace by unshare': refused('unshare', CLONE_NEWNET),
-  'makes a time namespace by unshare': refused('unshare', CLONE_NEWTIME),
-  'makes a user namespace by clone': cloned(CLONE_NEWUSER),
-  'makes user and mount namespaces by clone': cloned(CLONE_NEWUSER | CLONE_NEWNS),
-  'makes a user namespace by clone3': unknown('clone3', `pack("Q8", ${CLONE_NEWUSER}, 0, 0, 0, 17, 0, 0, 0)`, 64),
+  'creates a user namespace with unshare': refused('unshare', CLONE_NEWUSER),
+  'creates a mount namespace with unshare': refused('unshare', CLONE_NEWNS),
+  'creates user and mount namespaces with unshare': refused('unshare', CLONE_NEWUSER | CLONE_NEWNS),
+  'creates a process namespace with unshare': refused('unshare', CLONE_NEWPID),
+  'creates a network namespace with unshare': refused('unshare', CLONE_NEWNET),
+  'creates a time namespace with unshare': refused('unshare', CLONE_NEWTIME),
+  'creates a user namespace with clone': cloned(CLONE_NEWUSER),
+  'creates user and mount namespaces with clone': cloned(CLONE_NEWUSER | CLONE_NEWNS),
+  'creates a user namespace with clone3': unknown('clone3', `pack("Q8", ${CLONE_NEWUSER}, 0, 0, 0, 17, 0, 0, 0)`, 64),
   'traces the first process of the cell': refused('ptrace', PTRACE_SEIZE, 1, 0, 0),
-  'lets itself be traced': refused('ptrace', 0, 0, 0, 0),
+  'requests to be traced': refused('ptrace', 0, 0, 0, 0),
   'reads the memory of another process': refused('process_vm_readv', 1, '"\\0" x 16', 1, '"\\0" x 16', 1, 0),
   'writes the memory of another process': refused('process_vm_writev', 1, '"\\0" x 16', 1, '"\\0" x 16', 1, 0),
   'takes a descriptor of another process': {
@@ -100,12 +100,12 @@ const CALLS: Readonly<Record<string, CallAttack>> = {
   'counts events of the kernel': refused('perf_event_open', '"\\0" x 128', 0, -1, -1, 0),
   'handles page faults': refused('userfaultfd', 1),
   'watches a whole file system': refused('fanotify_init', 0, 0),
-  'makes an I/O ring': unknown('io_uring_setup', 8, '"\\0" x 120'),
+  'creates an I/O ring': unknown('io_uring_setup', 8, '"\\0" x 120'),
   'enters an I/O ring': unknown('io_uring_enter', 0, 1, 1, 0, 0, 0),
   'registers with an I/O ring': unknown('io_uring_register', 0, 0, 0, 0),
   'sets the clock': refused('clock_settime', 0, 'pack("QQ", 0, 0)'),
   'sets the time of day': refused('settimeofday', 'pack("QQ", 0, 0)', 0),
-  // ADJ_OFFSET without a capability; the kernel refuses it, not the filter.
+  // ADJ_OFFSET without the capability is refused by the kernel, not by the filter.
   'adjusts the clock': refused('clock_adjtime', 0, 'pack("L", 1) . "\\0" x 204'),
   'renames the host': refused('sethostname', '"x"', 1),
   'renames the domain': refused('setdomainname', '"x"', 1),
@@ -113,11 +113,11 @@ const CALLS: Readonly<Record<string, CallAttack>> = {
   'restarts the machine': refused('reboot', 0xfee1_dead, 672_274_793, 0, 0),
   'loads another kernel': refused('kexec_load', 0, 0, 0, 0),
   'loads a module': refused('init_module', '"x"', 1, '""'),
-  'swaps to a file of its own': refused('swapon', '"/home/node/x"', 0),
-  'records the processes of the machine': refused('acct', '"/home/node/x"'),
+  'swaps to its own file': refused('swapon', '"/home/node/x"', 0),
+  'turns on process accounting': refused('acct', '"/home/node/x"'),
   'changes quotas': refused('quotactl', 0, 0, 0, 0),
-  'makes a device': refused('mknodat', AT_FDCWD, '"/home/node/device"', 0o60_666, 0xfe00),
-  'makes a device in /tmp': refused('mknodat', AT_FDCWD, '"/tmp/device"', 0o20_666, 0x101),
+  'creates a device': refused('mknodat', AT_FDCWD, '"/home/node/device"', 0o60_666, 0xfe00),
+  'creates a device in /tmp': refused('mknodat', AT_FDCWD, '"/tmp/device"', 0o20_666, 0x101),
   'becomes root': { program: perlCall('setuid', 0), refusal: 'Invalid argument' },
   'joins a group': refused('setgroups', 1, 'pack("L", 0)'),
   'gives itself capabilities': refused('capset', 'pack("LL", 0x20080522, 0)', 'pack("L6", -1, -1, 0, -1, -1, 0)'),
@@ -125,15 +125,15 @@ const CALLS: Readonly<Record<string, CallAttack>> = {
   'allows itself a core dump': refused('prlimit64', 0, 4, 'pack("QQ", -1, -1)', 0),
   'allows the first process a core dump': refused('prlimit64', 1, 4, 'pack("QQ", -1, -1)', 0),
   'types into a terminal': onTerminal(TIOCSTI, '"x"'),
-  'types into a terminal by a request with more bits': onTerminal(`${TIOCSTI} + (1 << 32)`, '"x"'),
+  'types into a terminal with a request number of more than 32 bits': onTerminal(`${TIOCSTI} + (1 << 32)`, '"x"'),
   'pastes into a console': onTerminal(TIOCLINUX, '"\\x03"'),
   ...(process.arch === 'x64'
     ? {
-        'traces by a number of the x32 mode': {
+        'traces with an x32 call number': {
           program: perlCallNumber(X32 | 521, PTRACE_SEIZE, 1, 0, 0),
           refusal: ENOSYS,
         },
-        'mounts by a number of the x32 mode': {
+        'mounts with an x32 call number': {
           program: perlCallNumber(X32 | 165, '"none"', '"/tmp"', '"tmpfs"', 0, 0),
           refusal: ENOSYS,
         },
@@ -141,40 +141,40 @@ const CALLS: Readonly<Record<string, CallAttack>> = {
     : {}),
 }
 
-/** Families of sockets that reach past the network namespace or into rarely used parts of the kernel. */
+/** Socket families that bypass the network namespace or reach rarely used parts of the kernel. */
 const FAMILIES = { AF_PACKET: 17, AF_VSOCK: 40, AF_ALG: 38, AF_BLUETOOTH: 31, AF_KEY: 15, AF_CAN: 29, AF_XDP: 44 }
 
 forEachUser('system calls', ['python'], (user) => {
   const host = attackHost(user)
-  const lines = lazily(() => callLines(host()))
+  const lines = once(() => runAllCalls(host()))
 
   suite('refuse an agent that', () => {
     for (const [index, [title, { refusal }]] of Object.entries(CALLS).entries())
       test(title, async () => assert.equal((await lines())[index], refusal))
   })
 
-  test('give an agent no socket of a family other than unix, IP and routing', async () => {
+  test('give an agent only unix, IP and routing sockets', async () => {
     const program = Object.values(FAMILIES)
       .flatMap((family) => [perlCall('socket', family, 3, 0), perlCall('socketpair', family, 1, 0, '"\\0" x 8')])
       .join('\n')
-    const said = await host().attack(perl(program))
-    assert.deepEqual(new Set(said.split('\n')), new Set(['Address family not supported by protocol']))
+    const output = await host().attack(perl(program))
+    assert.deepEqual(new Set(output.split('\n')), new Set(['Address family not supported by protocol']))
   })
 
-  test('give an agent no raw socket and no other part of netlink', async () => {
+  test('give an agent no raw sockets and no other netlink protocols', async () => {
     const program = [
       perlCall('socket', 2, 3, 1),
       perlCall('socket', 10, 3, 58),
       perlCall('socket', 2, 3 | 0o4000 | 0o2_000_000, 255),
-      // Audit, netfilter and the events of devices.
+      // Audit, netfilter and device events.
       ...[9, 12, 15].map((protocol) => perlCall('socket', 16, 3, protocol)),
     ].join('\n')
     const family = 'Address family not supported by protocol'
     assert.equal(await host().attack(perl(program)), [EPERM, EPERM, EPERM, family, family, family].join('\n'))
   })
 
-  test('act on a program of 32 bits as on every other', async () => {
-    // Machine code of `mov eax, 26 (ptrace); xor ebx, ebx; int 0x80; ret`: the old entry has other numbers.
+  test('are filtered in 32-bit programs too', async () => {
+    // Machine code of `mov eax, 26 (ptrace); xor ebx, ebx; int 0x80; ret`: the 32-bit entry has other call numbers.
     const program = `
 import ctypes, mmap
 page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -185,7 +185,7 @@ print(entry())`
     assert.equal(await host().attack(python(program)), `-${constants.errno.ENOSYS}`)
   })
 
-  test('are refused to programs that mount, enter and share', async () => {
+  test('are refused to mount, unshare, nsenter, chroot and bwrap', async () => {
     const programs = [
       'mount -t tmpfs none /tmp',
       'mount --bind /home/node /usr',
@@ -206,22 +206,19 @@ print(entry())`
   })
 })
 
-/**
- * Every attack in one run, one line of output for each. Each has a process of its own, so that one that succeeds changes
- * nothing for the others.
- */
-async function callLines({ attack }: AttackHost): Promise<readonly string[]> {
+/** Runs all attacks in one run, each in its own process so that a successful one does not affect the others. */
+async function runAllCalls({ attack }: AttackHost): Promise<readonly string[]> {
   const programs = Object.values(CALLS).map(
     ({ program }) => `print "\\0"; if (my $pid = fork) { waitpid $pid, 0 } else { alarm 10; ${program} exit }`,
   )
-  const said = await attack(perl(`$| = 1; ${programs.join('\n')}`))
-  return said
+  const output = await attack(perl(`$| = 1; ${programs.join('\n')}`))
+  return output
     .split('\0')
     .slice(1)
     .map((line) => line.trim())
 }
 
-function lazily<T>(start: () => Promise<T>): () => Promise<T> {
+function once<T>(start: () => Promise<T>): () => Promise<T> {
   let started: Promise<T> | undefined
   return () => {
     started ??= start()

@@ -1,4 +1,4 @@
-// Attacks on other processes, and by processes: signals, priorities, memory, descendants that stay, and use without measure.
+// Attacks on and with processes: signals, priorities, memory, daemonized children and excessive use of resources.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,20 +11,20 @@ import { agentUidOf, attackHost, FailedAttack, forEachUser, openFifoGate, type S
 import { perl, perlCall, python } from '../support/attack-programs.ts'
 import { until } from '../support/until.ts'
 
-/** Signals that do nothing to a process without a handler: a cell that leaks them ends no process of the machine. */
+/** Signals that are ignored without a handler, so that a leaking cell would not end processes of the machine. */
 const HARMLESS = ['URG', 'WINCH', 'CONT']
 
-/** Counts signals until its input ends, then prints the count. */
+/** Counts signals until stdin ends, then prints the count. */
 const VICTIM = `$| = 1; my $count = 0; $SIG{$_} = sub { $count++ } for qw(${HARMLESS.join(' ')});
 my $secret = 'secret' . ' of the victim'; print "ready\\n"; 1 until !defined sysread(STDIN, my $text, 1) ? 0 : 1; print "$count\\n";`
 
 interface Victim {
   readonly child: ChildProcess & { readonly pid: number }
-  /** Ends it; how many signals it has received. */
+  /** Ends the process and returns the number of received signals. */
   signals(): Promise<number>
 }
 
-/** A process on the host that has the user of the agents. */
+/** A process on the host with the user of the agents. */
 async function startVictim(t: TestContext, user: SvcUser): Promise<Victim> {
   const uid = agentUidOf(user)
   const identity = process.getuid?.() === 0 ? { uid, gid: uid } : {}
@@ -64,13 +64,13 @@ forEachUser('processes', ['python'], (user) => {
     ...{ AGENT_MAX_PROCESSES: '60', AGENT_MAX_FILES: '256', AGENT_MAX_MEMORY: '256MiB', AGENT_MAX_CPU: '30s' },
   })
 
-  test('of a cell are never root and have no capability, as seen from the host', async (t) => {
+  test('of a cell are never root and have no capabilities, as seen from the host', async (t) => {
     const { attack, home, pid } = host()
     const gate = openFifoGate(join(home(), 'gate'))
     t.after(() => rmSync(join(home(), 'gate')))
     const attacking = attack('sleep 1000 & cat gate > /dev/null; kill $!')
     await gate.reached()
-    // Without the `cat` of svc itself that holds its view of mounts, if it has one.
+    // Without the `cat` process with which svc keeps its mount view, if there is one.
     const isOfSvc = ({ Name, NSpid }: Record<string, string>): boolean => Name === 'cat' && !NSpid?.includes('\t')
     const inside = (await processTree(pid))
       .slice(1)
@@ -90,7 +90,7 @@ forEachUser('processes', ['python'], (user) => {
     }
   })
 
-  test('all have the filter of system calls and the limits of the run', async () => {
+  test('all have the system call filter and the limits of the run', async () => {
     const { attack } = host()
     assert.equal(await attack(`grep -h ^Seccomp: /proc/[0-9]*/status | sort -u`), 'Seccomp:\t2')
     const limits = `grep -hE "core file|processes|open files|cpu time|data size" /proc/[0-9]*/limits | tr -s " " | sort -u`
@@ -106,7 +106,7 @@ forEachUser('processes', ['python'], (user) => {
     )
   })
 
-  test('of the host receive no signal, whatever number is tried', async (t) => {
+  test('of the host receive no signals for any process id', async (t) => {
     const victim = await startVictim(t, user)
     const max = Number(readFileSync('/proc/sys/kernel/pid_max', 'utf8'))
     const program = `$SIG{$_} = 'IGNORE' for qw(${HARMLESS.join(' ')}); my $hits = 0;
@@ -131,7 +131,7 @@ forEachUser('processes', ['python'], (user) => {
           perlCall('setpriority', 0, pid, 19),
           perlCall('ioprio_set', 1, pid, 3 << 13),
           perlCall('prlimit64', pid, 7, 'pack("QQ", 1, 1)', 0),
-          // For every process of the user: it succeeds for those in the cell.
+          // For all processes of the user: this succeeds for those in the cell.
           perlCall('setpriority', 2, uid, 19),
           perlCall('ioprio_set', 3, uid, 3 << 13),
           `print -e '/proc/${pid}/mem' ? "there\\n" : "absent\\n";`,
@@ -148,8 +148,8 @@ forEachUser('processes', ['python'], (user) => {
     assert.equal(await victim.signals(), 0)
   })
 
-  test('that take over the first process of the cell gain nothing', async () => {
-    // Its memory can be written, so what counts is that it may do no more than any other.
+  test('gain nothing by taking over the first process of the cell', async () => {
+    // Its memory can be written, so it must not have more privileges than any other process.
     const program = `
 status = open('/proc/1/status').read()
 fields = dict(line.split(':', 1) for line in status.splitlines() if ':' in line)
@@ -166,7 +166,7 @@ print(open('/proc/1/environ').read().replace(chr(0), ' ').split('=')[0])`
     ])
   })
 
-  test('that leave their session and parents behind end with the run', async () => {
+  test('that daemonize end with the run', async () => {
     const mark = `svc-test-${process.pid}-${Math.trunc(performance.now())}`
     const daemon = `setsid sh -c '(trap "" TERM HUP INT; exec perl -e "sleep 1000" ${mark}) > /dev/null 2>&1 &' < /dev/null`
     const running = `until pgrep -f "sleep 1000 ${mark}|perl -e sleep" > /dev/null || grep -laq ${mark} /proc/[0-9]*/cmdline; do :; done`
@@ -174,22 +174,22 @@ print(open('/proc/1/environ').read().replace(chr(0), ' ').split('=')[0])`
     await until(() => processesWith(mark).length === 0)
   })
 
-  test('cannot be more than the limit', async () => {
+  test('cannot exceed the process limit', async () => {
     const program = `open my $births, '>>', '/tmp/births'; my $first = $$;
       while (defined(my $pid = fork)) { syswrite $births, 'x' if !$pid }
       if ($$ != $first) { sleep 1000; exit }
       print -s '/tmp/births'`
     const births = Number(await host().attack(perl(program)))
     assert.ok(births > 0 && births < 60, String(births))
-    // Alone, a parent gets as many as the limit leaves beside bubblewrap's process, the shell and itself.
+    // The limit also counts the process of bubblewrap, the shell and the parent itself.
     const alone = 'my $n = 0; while (defined(my $pid = fork)) { if (!$pid) { sleep 1000; exit } $n++ } print $n'
     const count = Number(await host().attack(perl(alone)))
     assert.ok(count > 50 && count < 60, String(count))
-    // The next run has all of its own.
+    // The next run has its own limit.
     assert.equal(await host().attack('echo alive'), 'alive')
   })
 
-  test('cannot open more files than the limit, nor keep svc from its own', async () => {
+  test('cannot open more files than the limit or exhaust the files of svc', async () => {
     const program = `my @open; while (open my $file, '<', '/dev/null') { push @open, $file } print scalar(@open), " $!"`
     assert.equal(await host().attack(perl(program)), '253 Too many open files')
     const connect = `import socket
@@ -204,7 +204,7 @@ except OSError as error:
     assert.equal(await host().attack('echo alive'), 'alive')
   })
 
-  test('fill no more than the temporary directories, which are empty in the next run', async () => {
+  test('can fill only the temporary directories, which are empty in the next run', async () => {
     const { attack } = host()
     const fill = ['/tmp', '/var/tmp', '/dev/shm'].map((at) => `head -c 100M /dev/zero > ${at}/x; stat -c %s ${at}/x`)
     const bounded = String(64 << 20)
@@ -214,15 +214,15 @@ except OSError as error:
       assert.match(await attack(`head -c 1M /dev/zero > ${place}/x`), /Read-only file system|Permission denied/)
   })
 
-  test('print as much as they like, and svc keeps a bounded part', async () => {
+  test('can print any amount, of which svc keeps a bounded part', async () => {
     const { attack, root } = host()
-    const said = await attack(`exec perl -e 'print "x" x 1048576 for 1 .. 12'`)
-    assert.equal(said.length, 1_048_576)
+    const output = await attack(`exec perl -e 'print "x" x 1048576 for 1 .. 12'`)
+    assert.equal(output.length, 1_048_576)
     assert.ok(statSync(join(root, 'turn.log')).size <= 11 * 1024 * 1024)
     assert.equal(await attack('echo alive'), 'alive')
   })
 
-  test('that use too much memory together are ended', async () => {
+  test('that together use too much memory are ended', async () => {
     const hold = `perl -e 'vec($held, (120 << 20) - 1, 8) = 1; sleep 100' &`
     await assert.rejects(host().attack(`${hold.repeat(4)} wait`), (error) => {
       assert.ok(error instanceof FailedAttack)
@@ -230,7 +230,7 @@ except OSError as error:
     })
   })
 
-  test('leave no core file and tell no program of the host', async () => {
+  test('leave no core dump and start no crash handler on the host', async () => {
     const { attack, home } = host()
     const crash = 'ulimit -c unlimited || echo refused; sh -c "kill -SEGV \\$\\$"; ulimit -c; ls -A /tmp'
     assert.match(await attack(crash), /refused\n(?:Segmentation fault\n)?0$/)
@@ -239,7 +239,7 @@ except OSError as error:
     assert.deepEqual(globSync('*core*', { cwd: home() }), [])
   })
 
-  test('change neither the clock nor the name of the machine', async () => {
+  test('cannot change the clock or the host name', async () => {
     const name = readFileSync('/proc/sys/kernel/hostname', 'utf8')
     assert.equal(
       await host().attack('date -s 2001-01-01 >/dev/null && echo set; hostname x && echo set; uname -n', {
@@ -251,8 +251,8 @@ except OSError as error:
     assert.ok(new Date().getFullYear() > 2001)
   })
 
-  test('share no memory, queue or semaphore with the host', async (t) => {
-    // A segment on the host under a key that the attacker knows.
+  test('share no System V memory, queues or semaphores with the host', async (t) => {
+    // A segment on the host with a key that the attacker knows.
     const key = 0x5345_0000 + (process.pid & 0xffff)
     const segment = spawn('perl', [
       '-e',

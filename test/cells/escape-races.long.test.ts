@@ -1,4 +1,4 @@
-// Attacks by exchange: while the host works in a workspace, an agent exchanges directories there for links that lead outside.
+// Race attacks: while the host works in a workspace, an agent exchanges directories with links to the outside.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,10 +15,7 @@ const TOOL_CALLS = 500
 const AT_FDCWD = -100
 const RENAME_EXCHANGE = 2
 
-/**
- * Perl that exchanges `child` and `trap` of the workspace until there is a file `stop`, and prints how often. It opens the
- * FIFO `gate` once it is at work.
- */
+/** Perl that exchanges `child` and `trap` until a file `stop` exists and prints the count; opens the FIFO `gate` when running. */
 const EXCHANGING = `
   my ($a, $b, $count) = ('child', 'trap', 0);
   until ($count >= ${EXCHANGES_MIN} && $count % 1000 == 0 && -e 'stop') {
@@ -28,10 +25,10 @@ const EXCHANGING = `
   rename 'trap', 'child' if -l 'child' && unlink 'child';
   print $count`
 
-forEachUser('a workspace that is exchanged for a link', [], (user) => {
+forEachUser('a workspace exchanged with a link', [], (user) => {
   const host = attackHost(user)
 
-  test(`is mounted itself or not at all, in ${STARTS} starts`, async () => {
+  test(`is mounted correctly or not at all in ${STARTS} starts`, async () => {
     const { attack, home, root } = host()
     writeFileSync(join(home('team/child'), 'marker'), 'of the child')
     symlinkSync(root, join(home('team'), 'trap'))
@@ -55,7 +52,7 @@ forEachUser('a workspace that is exchanged for a link', [], (user) => {
     writeFileSync(join(home('team'), 'stop'), '')
     const exchanges = Number(await exchanging)
     rmSync(join(home('team'), 'stop'))
-    // Refused by svc where it opens a link, and by bubblewrap where it finds another directory than the open one.
+    // svc refuses to open a link, and bubblewrap fails when the path is another directory than the open one.
     const refusals = [
       'the workspace of team/child is a symbolic link or not a directory',
       'its cell could not be set up',
@@ -68,7 +65,7 @@ forEachUser('a workspace that is exchanged for a link', [], (user) => {
   })
 })
 
-/** Python that sets and reads the work file of its folder through its tools, and prints what came of it. */
+/** Python that sets and reads the work file of its folder with its tools and prints the number of each outcome. */
 const WORKING = `
 import collections, json, socket
 link = socket.socket(socket.AF_UNIX)
@@ -90,7 +87,7 @@ for id in range(1, ${TOOL_CALLS + 1}):
 print(json.dumps(seen))
 `
 
-forEachUser('the work file of a workspace that is exchanged for a link', ['python'], (user) => {
+forEachUser('the work file of a workspace exchanged with a link', ['python'], (user) => {
   const endings: (() => void | Promise<void>)[] = []
   let instance: AttackInstance
   let served: ServedInstance
@@ -103,9 +100,9 @@ forEachUser('the work file of a workspace that is exchanged for a link', ['pytho
     for (const work of endings) await work()
   })
 
-  test('is written and read nowhere else by the tools of an agent', async () => {
+  test('is never written or read outside of the workspace by tools', async () => {
     const { home, root } = instance
-    // The agent of `other` has a work file. Through a link, the host would write to it and show it to `team/child`.
+    // Through a link the host would write to the work file of `other` and show it to `team/child`.
     const outside = home('other')
     writeFileSync(join(outside, 'work.md'), 'theirs')
     const before = contentsOf(outside)
@@ -113,7 +110,7 @@ forEachUser('the work file of a workspace that is exchanged for a link', ['pytho
     writeFileSync(join(home('team/child'), 'working.py'), WORKING)
     writeFileSync(join(home('team'), 'exchanging.pl'), EXCHANGING)
     const gate = openFifoGate(join(home('team'), 'gate'))
-    // The child's run starts first, and waits: its own workspace must not be away at that moment.
+    // The run of the child starts first and waits, because its workspace must be in place at its start.
     const childGate = openFifoGate(join(home('team/child'), 'gate'))
     const working = served.ask('team/child', 'cat gate > /dev/null; exec python3 working.py')
     await childGate.reached()

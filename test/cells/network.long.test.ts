@@ -1,4 +1,4 @@
-// The network of a cell: ordinary programs reach what is allowed and are told of what is not; nothing else leads anywhere.
+// The network of a cell: programs reach allowed hosts through the proxy and get a reason for denied ones; nothing else works.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
@@ -29,7 +29,7 @@ const NODE = '/svc/node_modules/.bin/node'
 interface Client {
   readonly parts: readonly PartName[]
   readonly path?: string
-  /** A line of shell. */
+  /** A shell line. */
   command(url: string, certificate: string): string
   readonly got?: RegExp
   readonly denied: { readonly http: RegExp; readonly https: RegExp }
@@ -104,7 +104,7 @@ suite('ordinary programs in a cell', needs('bubblewrap', 'kernel', 'openssl', 'g
   }
 
   for (const [name, { parts, path, command, got, denied }] of Object.entries(CLIENTS))
-    test(`${name} reaches an allowed host, and is told of a denied one`, needs(...parts), async (t) => {
+    test(`${name} reaches an allowed host and shows the reason for a denied one`, needs(...parts), async (t) => {
       const shell = await open(t)
       for (const scheme of ['http', 'https'] as const) {
         assert.match(
@@ -115,12 +115,12 @@ suite('ordinary programs in a cell', needs('bubblewrap', 'kernel', 'openssl', 'g
       }
     })
 
-  test('Java reaches an allowed host, and is told of a denied one', needs('java'), async (t) => {
+  test('Java reaches an allowed host and shows the reason for a denied one', needs('java'), async (t) => {
     writeFileSync(join(stage.folder, 'Ask.java'), JAVA_CLIENT)
     const shell = await open(t)
     const urls = [ALLOWED, DENIED].flatMap((host) => [stage.url('http', host), stage.url('https', host)])
-    const said = await shell(`java ${stage.folder}/Ask.java ${stage.certificate} ${urls.join(' ')}`)
-    const [plain, secure, plainDenied = '', secureDenied = ''] = said
+    const output = await shell(`java ${stage.folder}/Ask.java ${stage.certificate} ${urls.join(' ')}`)
+    const [plain, secure, plainDenied = '', secureDenied = ''] = output
       .split('\n')
       .filter((line) => !line.startsWith('Picked up JAVA_TOOL_OPTIONS'))
     assert.deepEqual([plain, secure], ['200 OK', '200 OK'])
@@ -144,7 +144,7 @@ suite('ordinary programs in a cell', needs('bubblewrap', 'kernel', 'openssl', 'g
   })
 })
 
-/** The smallest package that pip takes, and the page that lists it. */
+/** Publishes a minimal package for pip and its index page. */
 function publishWheel({ files }: ClientFixture): void {
   const script = `
 import os, sys, zipfile
@@ -161,7 +161,7 @@ with open(root + '/simple/a-package/index.html', 'w') as page:
   execFileSync('python3', ['-c', script, files])
 }
 
-suite('everything else in a cell', needs('bubblewrap', 'kernel', 'python'), () => {
+suite('the network of a cell', needs('bubblewrap', 'kernel', 'python'), () => {
   const open = async (t: TestContext): Promise<(command: string) => Promise<string>> => {
     const socket = await toolSocket(t)
     const runtime = await openRuntime(
@@ -175,12 +175,12 @@ suite('everything else in a cell', needs('bubblewrap', 'kernel', 'python'), () =
   }
   const python = (lines: string): string => `python3 -c '${lines.replaceAll("'", '"')}'`
 
-  test('has loopback alone', async (t) => {
+  test('has only the loopback interface', async (t) => {
     const shell = await open(t)
     assert.equal(await shell("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"), 'lo')
   })
 
-  test("does not reach the machine's ports, by TCP or by UDP", async (t) => {
+  test('reaches no TCP or UDP port of the machine', async (t) => {
     const shell = await open(t)
     const tcp = createServer((socket) => socket.end('inside'))
     tcp.listen(0, '0.0.0.0')
@@ -195,11 +195,11 @@ suite('everything else in a cell', needs('bubblewrap', 'kernel', 'python'), () =
     const connect = (host: string): string =>
       python(`import socket; print(socket.create_connection(("${host}", ${port}), 3).recv(9))`)
     assert.match(await shell(connect('127.0.0.1')), /Connection refused/)
-    for (const address of addressesOfMachine()) assert.match(await shell(connect(address)), /Network is unreachable/)
+    for (const address of machineAddresses()) assert.match(await shell(connect(address)), /Network is unreachable/)
     await shell(python(`import socket; socket.socket(2, 2).sendto(b"x", ("127.0.0.1", ${udp.address().port}))`))
   })
 
-  test('gets no address instead of a name from the proxy', async (t) => {
+  test('gets no access to IP addresses from the proxy', async (t) => {
     const shell = await open(t)
     for (const target of [
       '127.0.0.1:80',
@@ -244,13 +244,13 @@ suite('everything else in a cell', needs('bubblewrap', 'kernel', 'python'), () =
       assert.match(await shell(python(`import socket; socket.socket(${family}, 3)`)), /not supported/)
   })
 
-  test('looks no name up by itself', async (t) => {
+  test('cannot resolve names itself', async (t) => {
     const shell = await open(t)
     assert.match(await shell(python(`import socket; print(socket.getaddrinfo("${ALLOWED}", 80))`)), /gaierror/)
     assert.match(await shell(python('import socket; print(socket.gethostbyname("localhost"))')), /^127\.0\.0\.1$/)
   })
 
-  test('keeps its own loopback to itself', async (t) => {
+  test('has a private loopback network', async (t) => {
     const shell = await open(t)
     const serve = `import http.server; http.server.HTTPServer(("127.0.0.1", 8000), http.server.SimpleHTTPRequestHandler).serve_forever()`
     assert.match(
@@ -262,7 +262,7 @@ suite('everything else in a cell', needs('bubblewrap', 'kernel', 'python'), () =
   })
 })
 
-function addressesOfMachine(): string[] {
+function machineAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((all) =>
     (all ?? []).flatMap(({ address, family, internal }) => (family === 'IPv4' && !internal ? [address] : [])),
   )

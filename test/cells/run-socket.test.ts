@@ -1,3 +1,4 @@
+// The socket through which the agent of one run calls its tools.
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -33,7 +34,7 @@ async function open(t: TestContext, user?: AgentUser) {
 }
 
 suite('the socket of a run', () => {
-  test('speaks for its turn, whether a connection names it or not', async (t) => {
+  test('acts for its turn even if a connection does not name it', async (t) => {
     const { on, turn, socket } = await open(t)
     const session = await openTools(t, socket.path)
     assert.equal((await session.call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
@@ -46,25 +47,25 @@ suite('the socket of a run', () => {
 
   test('refuses a connection that names another turn or another fence', async (t) => {
     const { turn, socket, initialize } = await open(t)
-    const named = async (meta: object): Promise<string | undefined> => {
+    const initializeWith = async (meta: object): Promise<string | undefined> => {
       const wire = await openRpcConnection(t, socket.path)
       initialize(wire, meta)
       const answer = await wire.next()
       return answer?.error?.message ?? (answer?.result ? 'welcome' : undefined)
     }
-    assert.equal(await named({ 'svc/turn': turn.id, 'svc/fence': turn.fence }), 'welcome')
-    assert.equal(await named({ 'svc/turn': turn.id }), 'welcome')
+    assert.equal(await initializeWith({ 'svc/turn': turn.id, 'svc/fence': turn.fence }), 'welcome')
+    assert.equal(await initializeWith({ 'svc/turn': turn.id }), 'welcome')
     assert.equal(
-      await named({ 'svc/turn': 'another', 'svc/fence': turn.fence }),
+      await initializeWith({ 'svc/turn': 'another', 'svc/fence': turn.fence }),
       `this socket belongs to the turn ${turn.id}`,
     )
     assert.equal(
-      await named({ 'svc/turn': turn.id, 'svc/fence': turn.fence + 1 }),
+      await initializeWith({ 'svc/turn': turn.id, 'svc/fence': turn.fence + 1 }),
       `this socket belongs to the turn ${turn.id}`,
     )
   })
 
-  test('says nothing of another turn of its folder, neither how it went nor how far it is', async (t) => {
+  test('refuses results and status messages for another turn of its folder', async (t) => {
     const { on, turn, socket } = await open(t)
     const other = await startTurn(t, on, { folder: 'team', conversation: 'plans', content: 'mine', jid: 'web:team/x' })
     for (const method of ['submit_turn', 'submit_status']) {
@@ -78,7 +79,7 @@ suite('the socket of a run', () => {
     assert.equal(await on.host.engine.read((tx) => outbox.count(tx)), 0)
   })
 
-  test('gives a turn of a smaller reach the tools of that reach', async (t) => {
+  test('offers only the tools of the reach of the turn', async (t) => {
     const { turn, sockets } = await open(t)
     const socket = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'chat' })
     t.after(() => socket.close())
@@ -96,7 +97,7 @@ suite('the socket of a run', () => {
     assert.equal((await session.call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
   })
 
-  test('ends its connections and its file with the run', async (t) => {
+  test('closes its connections and deletes its file with the run', async (t) => {
     const { socket, initialize } = await open(t)
     const wire = await openRpcConnection(t, socket.path)
     initialize(wire)
@@ -106,7 +107,7 @@ suite('the socket of a run', () => {
     assert.ok(!existsSync(socket.path))
   })
 
-  test('lies in a directory that only its owner can list, which goes with the process', async (t) => {
+  test('is in a directory that only its owner can list and that is deleted with the process', async (t) => {
     const { socket, sockets } = await open(t)
     const directory = dirname(socket.path)
     assert.equal(statSync(directory).mode & 0o777, 0o700)
@@ -115,14 +116,14 @@ suite('the socket of a run', () => {
     assert.ok(!existsSync(directory))
   })
 
-  test('belongs to the agents where they have a user of their own', needs('root'), async (t) => {
+  test('belongs to the user of the agents if they have one', needs('root'), async (t) => {
     const { socket } = await open(t, { uid: 60_000, gid: 60_000 })
     const { uid, gid, mode } = statSync(socket.path)
     assert.deepEqual([uid, gid, mode & 0o777], [60_000, 60_000, 0o600])
     assert.equal(statSync(dirname(socket.path)).mode & 0o777, 0o711)
   })
 
-  test('is made again where the temporary directory was cleaned', async (t) => {
+  test('is created even if the temporary directory was cleaned', async (t) => {
     const { sockets, socket, turn } = await open(t)
     rmSync(dirname(socket.path), { recursive: true })
     const again = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' })
@@ -130,7 +131,7 @@ suite('the socket of a run', () => {
     assert.ok(existsSync(again.path))
   })
 
-  test('is made ahead, and refuses connections before it belongs to a run', async (t) => {
+  test('is prepared in advance and refuses connections until a run uses it', async (t) => {
     const { sockets, socket, turn } = await open(t)
     const directory = dirname(socket.path)
     sockets.prepare()
@@ -143,7 +144,7 @@ suite('the socket of a run', () => {
     assert.equal((await (await openTools(t, ahead)).call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
   })
 
-  test('is made again where the one made ahead was removed', async (t) => {
+  test('is created again if the prepared one was deleted', async (t) => {
     const { sockets, socket, turn } = await open(t)
     const directory = dirname(socket.path)
     sockets.prepare()
@@ -154,8 +155,8 @@ suite('the socket of a run', () => {
     assert.equal((await (await openTools(t, next.path)).call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
   })
 
-  test('of a process that was killed is removed by the next one', async (t) => {
-    // No process has a number beyond the kernel's largest.
+  test('of a killed process is deleted by the next process', async (t) => {
+    // Larger than any process id of the kernel.
     const left = join(tmpdir(), `svc-run-${2 ** 22 + 1}-abcdef`)
     mkdirSync(left)
     t.after(() => rmSync(left, { recursive: true, force: true }))

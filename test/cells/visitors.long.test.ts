@@ -1,4 +1,4 @@
-// What a run that visitors of a chat ask for can read and write, in a real cell.
+// What a run for visitors of a chat can read and write, in a real cell.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ const RENAME_EXCHANGE = 2
 const VISITOR = { reach: 'chat', jid: 'web:team' } as const
 const OTHER_VISITOR = { reach: 'chat', jid: 'web:team-2' } as const
 
-/** Writes files of the workspace of `team` by their paths, as its agent would. */
+/** Writes files to the workspace of `team`, owned by its agent. */
 function writeFiles(user: SvcUser, { home }: AttackHost, files: Readonly<Record<string, string>>): void {
   const give = (path: string): void => {
     if (process.getuid?.() === 0) chownSync(path, agentUidOf(user), agentUidOf(user))
@@ -47,7 +47,7 @@ function writeFiles(user: SvcUser, { home }: AttackHost, files: Readonly<Record<
 forEachUser("files of a visitors' chat", [], (user) => {
   const host = attackHost(user)
 
-  test('lie in its HOME, outside of the workspace, and are found again by the next turn of that chat alone', async () => {
+  test('are in its HOME outside of the workspace, visible only to later turns of that chat', async () => {
     const { attack, home, root } = host()
     const first =
       'pwd; echo $HOME; getent passwd agent | cut -d: -f6; echo mine > ~/note; mkdir -p ~/.claude; echo s > ~/.claude/1'
@@ -55,7 +55,7 @@ forEachUser("files of a visitors' chat", [], (user) => {
     assert.equal(await attack('cat ~/note ~/.claude/1; ls -A ~', VISITOR), 'mine\ns\n.claude\nnote')
     assert.equal(await attack('ls -A ~', OTHER_VISITOR), '')
     assert.equal(await attack('ls -A ~', { ...VISITOR, folder: 'other' }), '')
-    // A run of the same folder that others ask for.
+    // A run of the same folder for other senders.
     assert.equal(
       await attack('echo $HOME; ls -d /home/* ~/note; cat ~/.claude/1', { reach: 'all', silent: true }),
       '/home/node\n/home/node',
@@ -65,7 +65,7 @@ forEachUser("files of a visitors' chat", [], (user) => {
     assert.ok(!existsSync(join(home(), 'note')))
   })
 
-  test('are all that it can write, besides the temporary directories', async () => {
+  test('are the only writable files besides the temporary directories', async () => {
     writeFiles(user, host(), { 'facts/a.md': 'a fact', 'notes.txt': 'a note', 'deep/er/x': 'x' })
     const { attack } = host()
     const places =
@@ -87,8 +87,8 @@ forEachUser("files of a visitors' chat", [], (user) => {
     assert.equal(readFileSync(join(host().home(), 'facts/a.md'), 'utf8'), 'a fact')
   })
 
-  test('the workspace shows instructions and facts, and no traces of other conversations', async (t) => {
-    const secret = 'of somebody else'
+  test('are shown beside instructions and facts of the workspace, but no traces of other conversations', async (t) => {
+    const secret = 'of another visitor'
     const hidden = [
       ...[
         '.claude/projects/-home-node/1.jsonl',
@@ -124,12 +124,12 @@ forEachUser("files of a visitors' chat", [], (user) => {
     const every = hidden.map((path) => `cat ${path}`).join('; ')
     assert.equal(await attack(`${every}; grep -r "${secret}" /home`, { ...VISITOR, silent: true }), '')
     assert.equal(await attack('ls -A .claude', VISITOR), 'CLAUDE.md\ncommands\nskills')
-    // The control: the folder's own runs see all of it.
+    // Control: other runs of the folder see all files.
     const all = await attack(`${every}; ls -A .claude`, { reach: 'work' })
     assert.equal(all.split(secret).length - 1, hidden.length)
   })
 
-  test('programs of the workspace run, and its links lead to nothing that is not shown', async (t) => {
+  test('programs of the workspace run, and its links give no access to hidden files', async (t) => {
     const { attack, home, root } = host()
     writeFiles(user, host(), {
       'work.md': 'at work',
@@ -157,7 +157,7 @@ forEachUser("files of a visitors' chat", [], (user) => {
     assert.equal(await attack(['./agent.sh'], VISITOR), 'ran in /home/node')
   })
 
-  test('no device, socket or FIFO at the top of the workspace is shown, and none keeps the run from starting', async (t) => {
+  test('devices, sockets and FIFOs at the top of the workspace are hidden and do not prevent the start', async (t) => {
     const { attack, home } = host()
     assert.equal(spawnSync('mkfifo', ['-m', '666', join(home(), 'fifo')]).status, 0)
     t.after(() => rmSync(join(home(), 'fifo')))
@@ -171,7 +171,7 @@ forEachUser("files of a visitors' chat", [], (user) => {
     assert.equal(await attack('ls -d fifo a.sock; true', { ...VISITOR, silent: true }), '')
   })
 
-  test('a file that only another user may read stays closed', async (t) => {
+  test('a file that only another user can read stays unreadable', async (t) => {
     const { attack, home } = host()
     if (user !== 'root') return
     writeFileSync(join(home(), 'operator.txt'), ENV_SECRET, { mode: 0o600 })
@@ -179,7 +179,7 @@ forEachUser("files of a visitors' chat", [], (user) => {
     assert.equal(await attack('cat operator.txt', { ...VISITOR, silent: true }), '')
   })
 
-  test('of a workspace with very many entries the instructions are shown, and the run starts', async (t) => {
+  test('a workspace with very many entries shows its instructions, and the run starts', async (t) => {
     const { attack, home } = host()
     const names = Array.from({ length: 400 }, (_, at) => `A${String(at).padStart(3, '0')}`)
     writeFiles(user, host(), {
@@ -195,16 +195,13 @@ forEachUser("files of a visitors' chat", [], (user) => {
     assert.ok(Number(count) > 200 && Number(count) < 256, count)
   })
 
-  test('the descriptors of what is shown are not open in the run', async () => {
+  test('the descriptors of mounted files are not open in the run', async () => {
     const list = `print join ' ', grep { -e "/proc/self/fd/$_" } 0 .. 511`
     assert.equal(await host().attack(['/usr/bin/perl', '-e', list], VISITOR), '0 1 2')
   })
 })
 
-/**
- * Perl that exchanges, in the workspace, what visitors are shown for what they are not, until there is a file `stop`; it prints
- * how often. It opens the FIFO `gate` once it is at work.
- */
+/** Perl that exchanges visible with hidden entries until a file `stop` exists and prints the count; opens `gate` when running. */
 const EXCHANGING = `
   my @pairs = (['facts', 'trap'], ['facts', 'media'], ['note.txt', 'work.md'], ['.claude/skills', '.claude/projects'], ['public', 'child']);
   my $count = 0;
@@ -217,10 +214,10 @@ const EXCHANGING = `
   }
   print $count`
 
-forEachUser('a workspace whose entries are exchanged while a visitor asks', [], (user) => {
+forEachUser('a workspace whose entries are exchanged during visitor runs', [], (user) => {
   const host = attackHost(user)
 
-  test(`shows nothing outside of itself and stays unwritten, in ${STARTS} starts`, async () => {
+  test(`shows nothing outside of itself and is not written in ${STARTS} starts`, async () => {
     const { attack, home, root } = host()
     writeFiles(user, host(), {
       ...{
@@ -274,7 +271,7 @@ forEachUser('a visitor of a chat link', [], (user) => {
 
   const ENVIRONMENT = 'env | grep secret-of-team | cut -d= -f1 | sort; echo $HOME'
 
-  test("gets turns without secrets, whose files lie apart from the folder's", async () => {
+  test('gets turns without secrets and with separate files', async () => {
     const { askAsVisitor, ask } = served
     assert.equal((await askAsVisitor('team', ENVIRONMENT)).text, 'ANTHROPIC_API_KEY\n/home/chat')
     assert.equal((await ask('team', ENVIRONMENT)).text, 'ANTHROPIC_API_KEY\nGITHUB_TOKEN\n/home/node')

@@ -1,4 +1,4 @@
-// A backup is taken while messages arrive, and may be killed at any moment.
+// A backup during load contains every message acknowledged before it, and a killed backup or restore leaves no broken file.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -30,16 +30,16 @@ async function rowsOf(address: StoreAddress, sql: string): Promise<readonly Stor
 }
 
 onEveryEngine('a backup under load', (name) => {
-  test('has all that was acknowledged before, and the restored instance answers what was waiting', async (t) => {
+  test('contains all messages acknowledged before it, and the restored instance answers waiting messages', async (t) => {
     const demo = await openLinkedInstance(t, name)
     const [hook, chat] = [await demo.mintHook('load'), await demo.mintChat('wait')]
-    // Without routd and runed nothing is answered here.
+    // Without routd and runed the message stays unanswered.
     const front = await demo.start({ daemons: ['proxyd', 'webd'] })
-    const asked = await post(front.chat(chat), {
+    const posted = await post(front.chat(chat), {
       body: JSON.stringify({ content: 'are you there?' }),
       headers: JSON_TYPE,
     })
-    assert.ok(isAcknowledged(asked.statusCode), String(asked.statusCode))
+    assert.ok(isAcknowledged(posted.statusCode), String(posted.statusCode))
     const running = load(front.hook(hook), { clients: 8, padding: () => 4000 })
     await until(() => running.sent.length > 300)
     const before = { sent: [...running.sent] }
@@ -75,13 +75,13 @@ onEveryEngine('a backup under load', (name) => {
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-suite('a process that is killed', () => {
-  test('while it backs up or restores leaves nothing under a name that looks whole', async (t) => {
+suite('a killed process', () => {
+  test('leaves no incomplete backup or instance under its final name', async (t) => {
     const by = repeatableRandom(t)
     const demo = await openLinkedInstance(t)
     const [dir, file] = [tempDir(t), join(tempDir(t), 'whole')]
     assert.equal((await demo.run('backup', 'demo', file)).code, 0)
-    const killed = async (args: string[], folder: string): Promise<void> => {
+    const runAndKill = async (args: string[], folder: string): Promise<void> => {
       const env = { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: folder }
       const child = spawn(process.execPath, [BIN, ...args], { env, stdio: 'ignore' })
       const ended = once(child, 'close')
@@ -91,8 +91,8 @@ suite('a process that is killed', () => {
     }
     for (let time = 0; time < 5; time++) {
       const [target, data] = [join(dir, `b${time}`), tempDir(t)]
-      await killed(['backup', 'demo', target], dirname(demo.root))
-      await killed(['restore', file, 'demo'], data)
+      await runAndKill(['backup', 'demo', target], dirname(demo.root))
+      await runAndKill(['restore', file, 'demo'], data)
       const cli = testCli(t)
       if (existsSync(target)) await cli.ok(['restore', target, 'demo'])
       for (const left of readdirSync(data)) assert.match(left, /^(svc_demo|\.svc_demo\.restoring-[0-9a-f]{16})$/)

@@ -1,4 +1,4 @@
-// A disk that is full, or that fails, never makes an acknowledgement false (P18).
+// An acknowledged message is stored even if the disk is full or fails (P18).
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { cpSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -14,16 +14,16 @@ import { until } from '../support/until.ts'
 
 const CLIENTS = 8
 const DISK_MIB = 136
-/** Gone, it leaves room for the turns of what was stored until then: they write several times its size. */
+/** Deleting it makes room for the turns of the stored messages, which write several times their size. */
 const BALLAST_MIB = 120
 
-suite('a disk that is full', needs('root'), () => {
-  test('is a 503, every acknowledged message stays, and it goes on when there is room', async (t) => {
+suite('a full disk', needs('root'), () => {
+  test('causes 503 responses, loses no acknowledged message, and the server recovers when there is room', async (t) => {
     const demo = await openLinkedInstance(t)
     const link = await demo.mintHook('load')
     const disk = tempDir(t)
     execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_MIB}m`, 'tmpfs', disk])
-    // Not in a hook: the folder's own removal would come first.
+    // Not in t.after(): the folder would be deleted before the unmount.
     try {
       const root = join(disk, 'svc_demo')
       cpSync(demo.root, root, { recursive: true })
@@ -37,8 +37,8 @@ suite('a disk that is full', needs('root'), () => {
       await until(async () => (await health()) === 503)
       const refusal = await fetch(served.hook(link), { method: 'POST', body: Buffer.alloc(512 * 1024) })
       assert.equal(refusal.status, 503)
-      const told = (await refusal.text()) + (await (await fetch(`${door}/health`)).text())
-      assert.doesNotMatch(told, /svc_demo|svc\.db|\/tmp/)
+      const bodies = (await refusal.text()) + (await (await fetch(`${door}/health`)).text())
+      assert.doesNotMatch(bodies, /svc_demo|svc\.db|\/tmp/)
       await running.stop()
       assert.deepEqual(Object.keys(statuses(running)).sort(), ['204', '503'])
       assert.equal(
@@ -66,7 +66,7 @@ suite('a disk that is full', needs('root'), () => {
 })
 
 suite('a disk that becomes read-only', needs('root'), () => {
-  test('ends the process with one sentence and no stack', async (t) => {
+  test('ends the process with one message and no stack trace', async (t) => {
     const demo = await openLinkedInstance(t)
     const link = await demo.mintHook('load')
     const [image, disk] = [join(tempDir(t), 'image'), tempDir(t)]
@@ -78,7 +78,7 @@ suite('a disk that becomes read-only', needs('root'), () => {
       cpSync(demo.root, root, { recursive: true })
       const served = await demo.start({ root })
       assert.equal((await post(served.hook(link), { body: 'x' })).statusCode, 204)
-      // As the kernel does with a file system that it finds damaged.
+      // What the kernel does on a damaged file system.
       execFileSync('mount', ['-o', 'remount,abort', disk])
       await post(served.hook(link), { body: 'x' }).catch(() => undefined)
       const { code, stderr } = await served.ended
@@ -92,20 +92,20 @@ suite('a disk that becomes read-only', needs('root'), () => {
   })
 })
 
-suite('a store that is taken away under the program', () => {
-  for (const [how, take] of Object.entries({
+suite('a store file that disappears while the server runs', () => {
+  for (const [how, remove] of Object.entries({
     removed: (path: string) => rmSync(path),
     replaced: (path: string) => {
       cpSync(path, `${path}.other`)
       renameSync(`${path}.other`, path)
     },
   }))
-    test(`and ${how} gets no acknowledgement any more, and the process ends with a sentence`, async (t) => {
+    test(`because it was ${how}: nothing more is acknowledged and the process ends with a message`, async (t) => {
       const demo = await openLinkedInstance(t)
       const link = await demo.mintHook('load')
       const served = await demo.start()
       assert.equal((await post(served.hook(link), { body: 'x' })).statusCode, 204)
-      take(join(demo.root, 'store', 'svc.db'))
+      remove(join(demo.root, 'store', 'svc.db'))
       const answer = await post(served.hook(link), { body: 'x' }).catch(() => undefined)
       assert.notEqual(answer?.statusCode, 204)
       const { code, stderr } = await served.ended
@@ -114,13 +114,13 @@ suite('a store that is taken away under the program', () => {
     })
 })
 
-suite('a disk that fails', needs('compiler'), () => {
-  test('to sync the log ends the process, and nothing is acknowledged that is not kept', async (t) => {
+suite('a failing disk', needs('compiler'), () => {
+  test('ends the process when the log cannot be synced, without losing acknowledged messages', async (t) => {
     const [by, shim] = [repeatableRandom(t), buildShim(t)]
     const demo = await openLinkedInstance(t)
     const [hook, chat] = [await demo.mintHook('load'), await demo.mintChat('load')]
     for (let round = 0; round < 4; round++) {
-      // At a chat it may be the sync of whoever writes the answers.
+      // At a chat the failed sync may be that of an answer.
       const link = round % 2 === 0 ? hook : chat
       const root = demo.copy()
       const at = by.between(20, 100)
@@ -130,7 +130,7 @@ suite('a disk that fails', needs('compiler'), () => {
       const running = load(url, { clients: CLIENTS, padding: () => by.below(500) })
       const { code, stderr } = await served.ended
       await running.ended
-      assert.ok(code !== null && code > 0, `it ended with ${code}: ${stderr}`)
+      assert.ok(code !== null && code > 0, `exit code ${code}: ${stderr}`)
       assert.match(stderr, /the disk under .* answered with an error/)
       assert.equal(stderr.includes(link.token), false)
       for (const left of [disk.cut('none', by), root]) {
@@ -145,7 +145,7 @@ suite('a disk that fails', needs('compiler'), () => {
     }
   })
 
-  test('to sync the file behind the log ends the process, and what was acknowledged is still in the log', async (t) => {
+  test('ends the process when the database file cannot be synced, with acknowledged messages still in the log', async (t) => {
     const [by, shim] = [repeatableRandom(t), buildShim(t)]
     const demo = await openLinkedInstance(t)
     const link = await demo.mintHook('load')
@@ -158,10 +158,10 @@ suite('a disk that fails', needs('compiler'), () => {
     })
     const { code, stderr } = await served.ended
     await running.ended
-    assert.ok(code !== null && code > 0, `it ended with ${code}: ${stderr}`)
+    assert.ok(code !== null && code > 0, `exit code ${code}: ${stderr}`)
     assert.match(stderr, /the disk under .* answered with an error/)
-    // What the disk has forgotten is still in the memory of the machine, and in the log. That a power cut in this very
-    // moment loses nothing either is not promised: of pages that were brought over before, nobody is told.
+    // Pages that the disk lost are still in the page cache and in the log. A power cut at this moment may lose messages:
+    // the kernel does not report which of the earlier checkpointed pages it failed to write.
     const stored = (await demo.inbound(link, root)).map(({ content }) => content)
     const { lost, doubled, foreign, acknowledged } = compare([running], stored)
     assert.deepEqual([lost, doubled, foreign], [[], [], []])

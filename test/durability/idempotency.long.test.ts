@@ -1,4 +1,4 @@
-// A message that is sent again under the same key is recorded once, and answered as the first time (P4).
+// A message sent repeatedly with the same key is stored once, and every response equals the first (P4).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { onEveryEngine } from '../support/host.ts'
@@ -16,7 +16,7 @@ async function send(url: string, body: string, headers: Record<string, string> =
   return { status: answer.status, body: await answer.text() }
 }
 
-/** At the same moment, in turns to each process. */
+/** Sends concurrently, alternating between the processes. */
 function sendMany(urls: readonly string[], body: string, headers: Record<string, string>): Promise<Answer[]> {
   return Promise.all(Array.from({ length: TIMES }, (_, index) => send(urls[index % urls.length] ?? '', body, headers)))
 }
@@ -25,8 +25,8 @@ const distinct = (answers: readonly Answer[]): Answer[] => [
   ...new Map(answers.map((answer) => [JSON.stringify(answer), answer])).values(),
 ]
 
-onEveryEngine('a message that is sent again', (engine) => {
-  test('under its Idempotency-Key is one message, at once, on two processes, and after a restart', async (t) => {
+onEveryEngine('a repeated message', (engine) => {
+  test('with the same Idempotency-Key is stored once: concurrently, in two processes, and after a restart', async (t) => {
     const demo = await openLinkedInstance(t, engine)
     const [hook, chat, other] = [await demo.mintHook('a'), await demo.mintChat('b'), await demo.mintHook('c')]
     const count = async (link: Link): Promise<number> => (await demo.inbound(link)).length
@@ -62,7 +62,7 @@ onEveryEngine('a message that is sent again', (engine) => {
     await again.stop()
   })
 
-  test('under its webhook-id is one message too, but another body is another message; without a key each is one', async (t) => {
+  test('with the same webhook-id and body is stored once; with another body or without a key it is a new message', async (t) => {
     const demo = await openLinkedInstance(t, engine)
     const link = await demo.mintHook('a')
     const both = [await demo.start(), await demo.start()]

@@ -1,4 +1,4 @@
-// What is acknowledged survives that the process is killed, at whatever moment (P1).
+// Acknowledged messages survive a kill of the process at any moment (P1).
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -14,12 +14,12 @@ import { tempDir } from '../support/temp.ts'
 
 const CLIENTS = 16
 const ROUNDS = { sqlite: 6, postgres: 3 }
-/** Before a process is killed, after the first message was acknowledged. */
+/** Delay of the kill after the first acknowledged message. */
 const [LEAST_MS, MOST_MS] = [50, 1200]
 const RESTART_MS = 2000
 
-onEveryEngine('a process that is killed', (engine) => {
-  test('loses no message that it acknowledged, doubles none, and is soon back', async (t) => {
+onEveryEngine('a killed process', (engine) => {
+  test('neither loses nor duplicates acknowledged messages, and restarts quickly', async (t) => {
     const by = repeatableRandom(t)
     const demo = await openLinkedInstance(t, engine)
     const link = await demo.mintHook('load')
@@ -48,14 +48,14 @@ onEveryEngine('a process that is killed', (engine) => {
       assert.ok(acknowledged > 0)
     }
     t.diagnostic(
-      `from a start to the first 204, less what others slow it down: ${restarts.map(Math.round).join(', ')} ms`,
+      `from start to the first 204, corrected for the load of the machine: ${restarts.map(Math.round).join(', ')} ms`,
     )
     assert.ok(Math.min(...restarts.slice(1)) < RESTART_MS)
   })
 })
 
-suite('the test of a kill itself', () => {
-  test('finds what a server loses that answers before its commit', async (t) => {
+suite('the kill test itself', () => {
+  test('detects messages lost by a server that responds before its commit', async (t) => {
     const by = repeatableRandom(t)
     let lost = 0
     for (let round = 0; round < 10 && lost === 0; round++) {
@@ -79,7 +79,7 @@ suite('the test of a kill itself', () => {
     assert.ok(lost > 0)
   })
 
-  test('finds what is doubled, and what nobody sent or what was refused', async () => {
+  test('detects duplicated, foreign and refused messages', async () => {
     const sent = [
       { name: 'a', startedAt: 0, status: 204 },
       { name: 'b', startedAt: 0, status: 503 },

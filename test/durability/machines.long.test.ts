@@ -1,4 +1,4 @@
-// Two machines on one PostgreSQL, each with a data directory of its own: a turn is run where the workspace of its folder is.
+// Two machines with one PostgreSQL and separate data directories: a turn runs on the machine with the workspace.
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,9 +18,9 @@ interface Round {
 }
 
 suite('two machines on one PostgreSQL', needs('postgres'), () => {
-  test('answer each round where the workspace is; what is on neither waits until it appears', async (t) => {
+  test('run each turn where its workspace is; without a workspace it waits until one appears', async (t) => {
     const one = await openLinkedInstance(t, 'postgres', { ...SETTINGS, AGENT_COMMAND: 'echo one' })
-    const url = 'url' in one.address ? one.address.url : assert.fail('it is on PostgreSQL')
+    const url = 'url' in one.address ? one.address.url : assert.fail('not on PostgreSQL')
     const two = await instance(t, { ...SETTINGS, AGENT_COMMAND: 'echo two', DATABASE_URL: url })
     for (const [machine, folder] of [
       [one, 'first'],
@@ -41,20 +41,23 @@ suite('two machines on one PostgreSQL', needs('postgres'), () => {
       const body = JSON.stringify({ content: 'hello', topic })
       return roundOf(await fetch(chat(folder), { method: 'POST', headers, body }))
     }
-    const look = async (folder: string, { turn_id }: Round) => roundOf(await fetch(chat(folder, turn_id)))
-    const ended = async (folder: string, round: Round): Promise<readonly unknown[]> => {
-      await until(async () => (await look(folder, round)).status !== 'pending')
-      const { status, frames = [] } = await look(folder, round)
+    const readRound = async (folder: string, { turn_id }: Round) => roundOf(await fetch(chat(folder, turn_id)))
+    const waitForResult = async (folder: string, round: Round): Promise<readonly unknown[]> => {
+      await until(async () => (await readRound(folder, round)).status !== 'pending')
+      const { status, frames = [] } = await readRound(folder, round)
       return [status, ...frames.map(({ content }) => content)]
     }
 
     const waiting = await ask('lost', 'x')
     for (let round = 0; round < ROUNDS; round++) {
-      // Some of them together, some one after the other.
-      const asked = await Promise.all(['first', 'second'].map((folder) => ask(folder, `${round % 5}`)))
+      // Some of them concurrently, some one after the other.
+      const rounds = await Promise.all(['first', 'second'].map((folder) => ask(folder, `${round % 5}`)))
       if (round % 4 === 3 || round > 15)
         assert.deepEqual(
-          [await ended('first', asked[0] ?? assert.fail()), await ended('second', asked[1] ?? assert.fail())],
+          [
+            await waitForResult('first', rounds[0] ?? assert.fail()),
+            await waitForResult('second', rounds[1] ?? assert.fail()),
+          ],
           [
             ['success', 'one'],
             ['success', 'two'],
@@ -65,9 +68,9 @@ suite('two machines on one PostgreSQL', needs('postgres'), () => {
       `select folder, state from inbox where state not in ('answered', 'waiting', 'running')`,
     )
     assert.deepEqual(failed, [])
-    assert.equal((await look('lost', waiting)).status, 'pending')
+    assert.equal((await readRound('lost', waiting)).status, 'pending')
     mkdirSync(join(two.root, 'groups/lost'))
-    assert.deepEqual(await ended('lost', waiting), ['success', 'two'])
+    assert.deepEqual(await waitForResult('lost', waiting), ['success', 'two'])
     const by = await one.query(`select folder, count(*) as n from inbox where state = 'answered' group by folder`)
     assert.deepEqual(by.map(({ folder, n }) => [folder, Number(n)]).sort(), [
       ['first', ROUNDS],
@@ -76,8 +79,10 @@ suite('two machines on one PostgreSQL', needs('postgres'), () => {
     ])
     for (const { stop } of [served, other]) {
       const { stderr } = await stop()
-      const said = stderr.split('\n').filter((line) => line.includes('"lost"') && line.includes('its messages wait'))
-      assert.equal(said.length, 1, 'each names it once')
+      const warnings = stderr
+        .split('\n')
+        .filter((line) => line.includes('"lost"') && line.includes('its messages wait'))
+      assert.equal(warnings.length, 1, 'each machine warns once')
     }
   })
 })

@@ -1,4 +1,4 @@
-// What is acknowledged survives that the power goes, and what the disk was not told to keep with it (P2).
+// Acknowledged messages survive a power cut that loses all unsynced writes (P2).
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -12,15 +12,15 @@ const CLIENTS = 16
 const ROUNDS = 6
 const CONTROL_ROUNDS = 5
 const [LEAST_MS, MOST_MS] = [50, 1200]
-/** Small bodies, so that many share a commit; large ones, so that the log is carried over into the file meanwhile. */
+/** Small bodies, so that many share a commit, and large ones, so that checkpoints happen. */
 const PADDINGS = [2000, 60_000]
 
-interface Cut extends Comparison {
-  /** What the disk has. */
+interface PowerCut extends Comparison {
+  /** The data directory as it is on the disk. */
   readonly root: string
 }
 
-interface Cutting {
+interface PowerCutSetup {
   readonly demo: LinkedInstance
   readonly link: Link
   readonly shim: string
@@ -29,12 +29,12 @@ interface Cutting {
 
 async function cutThePower(
   t: TestContext,
-  { demo, link, shim, by }: Cutting,
+  { demo, link, shim, by }: PowerCutSetup,
   unsynced: Unsynced,
-  weakness: DiskFaults = {},
-): Promise<Cut> {
+  faults: DiskFaults = {},
+): Promise<PowerCut> {
   const root = demo.copy()
-  const disk = watchDisk(t, shim, root, weakness)
+  const disk = watchDisk(t, shim, root, faults)
   const served = await demo.start({ root, env: disk.env })
   const most = PADDINGS[by.below(PADDINGS.length)] ?? 0
   const running = load(served.hook(link), { clients: CLIENTS, padding: () => by.below(most) })
@@ -49,18 +49,18 @@ async function cutThePower(
     stored.map(({ content }) => content),
   )
   t.diagnostic(
-    `${unsynced} of the rest kept: ${outcome.lost.length} of ${outcome.acknowledged} lost, bodies up to ${most}`,
+    `${unsynced} of the unsynced writes kept: ${outcome.lost.length} of ${outcome.acknowledged} lost, bodies up to ${most}`,
   )
   return { ...outcome, root: left }
 }
 
-suite('a machine that loses its power', needs('compiler'), () => {
-  test('has every message that it acknowledged on its disk, and serves again', async (t) => {
+suite('a power cut', needs('compiler'), () => {
+  test('loses no acknowledged message, and the server starts again', async (t) => {
     const demo = await openLinkedInstance(t)
     const link = await demo.mintHook('load')
-    const cutting = { demo, link, shim: buildShim(t), by: repeatableRandom(t) }
+    const setup = { demo, link, shim: buildShim(t), by: repeatableRandom(t) }
     for (let round = 0; round < ROUNDS; round++) {
-      const cut = await cutThePower(t, cutting, UNSYNCED[round % UNSYNCED.length] ?? 'none')
+      const cut = await cutThePower(t, setup, UNSYNCED[round % UNSYNCED.length] ?? 'none')
       assert.deepEqual([cut.lost, cut.doubled, cut.foreign, cut.refused], [[], [], [], []])
       assert.ok(cut.acknowledged > 0)
       if (round < ROUNDS - 1) continue
@@ -70,13 +70,13 @@ suite('a machine that loses its power', needs('compiler'), () => {
     }
   })
 
-  test('would lose messages if the log were not synced at each commit, so this test can tell', async (t) => {
+  test('control: loses messages when the log is not synced at each commit', async (t) => {
     const demo = await openLinkedInstance(t)
     const link = await demo.mintHook('load')
-    const cutting = { demo, link, shim: buildShim(t), by: repeatableRandom(t) }
+    const setup = { demo, link, shim: buildShim(t), by: repeatableRandom(t) }
     let lost = 0
     for (let round = 0; round < CONTROL_ROUNDS && lost === 0; round++)
-      lost += (await cutThePower(t, cutting, 'none', { lazy: '-wal' })).lost.length
+      lost += (await cutThePower(t, setup, 'none', { lazy: '-wal' })).lost.length
     assert.ok(lost > 0)
   })
 })

@@ -1,4 +1,4 @@
-// A flood on one link slows no other, and its own bucket fills again at its rate (P16).
+// A flood on one link does not slow down other links, and its bucket refills at its rate (P16).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -14,32 +14,32 @@ const POSTS = 25
 const EVERY_MS = 80
 const SLOWEST_MS = 500
 
-/** One post after the other, at its ease; the milliseconds of each. */
-async function atEase(url: string, statusesSeen: Set<number | undefined>): Promise<number[]> {
-  const took: number[] = []
+/** Posts one after the other with pauses and returns the sorted durations in milliseconds. */
+async function postSlowly(url: string, statusesSeen: Set<number | undefined>): Promise<number[]> {
+  const durations: number[] = []
   for (let count = 0; count < POSTS; count++) {
     const startedAt = performance.now()
     statusesSeen.add((await post(url, { body: 'calm' })).statusCode)
-    took.push(performance.now() - startedAt)
+    durations.push(performance.now() - startedAt)
     await pause(EVERY_MS)
   }
-  return took.sort((a, b) => a - b)
+  return durations.sort((a, b) => a - b)
 }
 
-test('a flood on one link is refused with 429, and posts on another are all taken, without delay', async (t) => {
+test('a flood on one link is refused with 429, and all posts on another link are accepted without delay', async (t) => {
   const demo = await openLinkedInstance(t, 'sqlite', { WEBHOOK_RATE_HOOK: String(RATE) })
   const [flooded, calm] = [await demo.mintHook('flooded'), await demo.mintHook('calm')]
   const served = await demo.start()
   const seen = new Set<number | undefined>()
-  const idle = await atEase(served.hook(calm), seen)
+  const idle = await postSlowly(served.hook(calm), seen)
   const startedAt = performance.now()
   const flood = load(served.hook(flooded), { clients: 32 })
   await until(() => statuses(flood)['429'] !== undefined)
   const busy = await measureMachineLoad()
-  const meanwhile = await atEase(served.hook(calm), seen)
-  // The control: on the flooded link itself the same posts are not all taken.
+  const meanwhile = await postSlowly(served.hook(calm), seen)
+  // Control: on the flooded link some of the same posts are refused.
   const refused = new Set<number | undefined>()
-  await atEase(served.hook(flooded), refused)
+  await postSlowly(served.hook(flooded), refused)
   await flood.stop()
   const seconds = (performance.now() - startedAt) / 1000
   await served.stop()
@@ -51,17 +51,17 @@ test('a flood on one link is refused with 429, and posts on another are all take
   assert.deepEqual([...seen], [204])
   assert.ok(slowest(meanwhile) < Math.max(3 * slowest(idle), SLOWEST_MS * busy))
   assert.ok(refused.has(429))
-  const { 204: taken = 0, 429: turnedAway = 0, ...others } = statuses(flood)
+  const { 204: accepted = 0, 429: limited = 0, ...others } = statuses(flood)
   assert.deepEqual(others, {})
-  assert.ok(turnedAway > taken)
-  assert.ok(taken <= RATE + Math.ceil((seconds * RATE) / 60) + 1, `${taken} were taken in ${seconds} s`)
+  assert.ok(limited > accepted)
+  assert.ok(accepted <= RATE + Math.ceil((seconds * RATE) / 60) + 1, `${accepted} were accepted in ${seconds} s`)
   assert.equal(
     flood.sent.every(({ status, retryAfter }) => status !== 429 || Number(retryAfter) > 0),
     true,
   )
 })
 
-test('a bucket fills again at its rate, up to a minute of it', async (t) => {
+test('a bucket refills at its rate, up to the amount of one minute', async (t) => {
   const served = await serveHost(t, { settings: { WEBHOOK_RATE_HOOK: String(RATE) } })
   await served.groups('main')
   const { token } = await served.cli.call(routeTokensResource.verbs.issue_hook, {
@@ -69,17 +69,17 @@ test('a bucket fills again at its rate, up to a minute of it', async (t) => {
     source_label: 'load',
   })
   const url = `${served.url('webd')}/hook/${token}`
-  /** How many are taken now. */
-  const taken = async (): Promise<number> => {
+  /** The number of posts that the bucket allows now. */
+  const countAccepted = async (): Promise<number> => {
     const running = load(url, { clients: 8, messages: RATE + 100 })
     await running.ended
     return statuses(running)['204'] ?? 0
   }
-  const nearly = (count: number, expected: number): void =>
+  const isNearly = (count: number, expected: number): void =>
     assert.ok(Math.abs(count - expected) <= Math.max(1, expected * 0.05), `${count} instead of ${expected}`)
-  nearly(await taken(), RATE)
+  isNearly(await countAccepted(), RATE)
   for (const seconds of [1, 10, 30, 3600]) {
     served.clock.advance(seconds * 1000)
-    nearly(await taken(), Math.min(RATE, (seconds * RATE) / 60))
+    isNearly(await countAccepted(), Math.min(RATE, (seconds * RATE) / 60))
   }
 })

@@ -1,4 +1,4 @@
-// A revoke holds from the next request on, in every process (P14), and has an order with each append (P15).
+// A revoke applies from the next request on, in every process (P14), and is ordered with respect to each append (P15).
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -14,37 +14,37 @@ import { until } from '../support/until.ts'
 
 const STREAM_MS = 1000
 
-/** By the command line, which is a process of its own. Answers when it was done, by this process's clock. */
+/** Revokes with the command line, in another process, and returns the time when it finished. */
 async function revoke({ run }: LinkedInstance, { jid }: Link): Promise<number> {
   const { code, stderr } = await run('token', 'demo', 'revoke', jid)
   assert.equal(code, 0, stderr)
   return performance.now()
 }
 
-/** Taken although they were sent after the revoke had returned. */
-function tooLate(sent: readonly Sent[], revokedAt: number): Sent[] {
+/** Messages accepted although they were sent after the revoke had returned. */
+function acceptedAfterRevoke(sent: readonly Sent[], revokedAt: number): Sent[] {
   return sent.filter(({ startedAt, status }) => startedAt > revokedAt && isAcknowledged(status))
 }
 
-/** A post whose body is sent up to the half, when the server has read its head. */
-async function halfSent(url: string): Promise<Socket> {
+/** Starts a post, waits until the server has read its headers, and sends half of the body. */
+async function sendHalf(url: string): Promise<Socket> {
   const { hostname, port, pathname } = new URL(url)
   const socket = connect(Number(port), hostname)
   await once(socket, 'connect')
   socket.write(`POST ${pathname} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n`)
-  const [asked] = await once(socket, 'data')
-  assert.match(String(asked), /^HTTP\/1\.1 100 /)
+  const [interim] = await once(socket, 'data')
+  assert.match(String(interim), /^HTTP\/1\.1 100 /)
   socket.write('12345')
   return socket
 }
 
-interface HeldStream {
+interface OpenStream {
   /** When the server ended it. */
   readonly endedAt: Promise<number>
 }
 
-/** The promise in an object, so that it is not waited for. */
-async function holdStream(url: string): Promise<HeldStream> {
+/** Returns the promise in an object, so that `await` does not wait for it. */
+async function openStream(url: string): Promise<OpenStream> {
   const answer = await fetch(url, { headers: { Accept: 'text/event-stream' } })
   assert.equal(answer.status, 200)
   const drain = async (): Promise<number> => {
@@ -54,13 +54,13 @@ async function holdStream(url: string): Promise<HeldStream> {
   return { endedAt: drain() }
 }
 
-onEveryEngine('a link that is revoked', (engine) => {
-  test('takes nothing from the next request on, in every process; its streams end within a second', async (t) => {
+onEveryEngine('a revoked link', (engine) => {
+  test('accepts no later request in any process, and its streams end within a second', async (t) => {
     const demo = await openLinkedInstance(t, engine)
     const [hook, chat] = [await demo.mintHook('a'), await demo.mintChat('b')]
     const both = [await demo.start(), await demo.start()]
-    const streams = await Promise.all(both.map((served) => holdStream(served.chat(chat, 'events'))))
-    const halves = await Promise.all(both.map((served) => halfSent(served.hook(hook))))
+    const streams = await Promise.all(both.map((served) => openStream(served.chat(chat, 'events'))))
+    const halves = await Promise.all(both.map((served) => sendHalf(served.hook(hook))))
     const loads = both.map((served) => load(served.hook(hook), { clients: 4 }))
     await Promise.all(loads.map(({ begun }) => begun))
 
@@ -74,7 +74,7 @@ onEveryEngine('a link that is revoked', (engine) => {
     }
     await until(() => loads.every(({ sent }) => sent.filter(({ startedAt }) => startedAt > revokedAt).length > 20))
     await Promise.all(loads.map((running) => running.stop()))
-    for (const { sent } of loads) assert.deepEqual(tooLate(sent, revokedAt), [])
+    for (const { sent } of loads) assert.deepEqual(acceptedAfterRevoke(sent, revokedAt), [])
     const busy = await measureMachineLoad()
     for (const { endedAt } of streams) assert.ok((await endedAt) - chatRevokedAt < STREAM_MS * busy)
     for (const served of both) {
@@ -83,7 +83,7 @@ onEveryEngine('a link that is revoked', (engine) => {
     }
   })
 
-  test('has as many messages as were acknowledged, however the posts and the revoke met', async (t) => {
+  test('has exactly the acknowledged messages after a race of posts and revoke', async (t) => {
     const by = repeatableRandom(t)
     const demo = await openLinkedInstance(t, engine)
     const both = [await demo.start(), await demo.start()]
@@ -106,14 +106,14 @@ onEveryEngine('a link that is revoked', (engine) => {
   })
 })
 
-suite('the tests of a revoke themselves', () => {
-  test('find a server that keeps a token for a while', () => {
+suite('the revoke tests themselves', () => {
+  test('detect a server that caches a revoked token', () => {
     const sent = (startedAt: number, status: number): Sent => ({ name: `${startedAt}`, startedAt, status })
     const cached = [sent(1, 204), sent(9, 204), sent(11, 204), sent(12, 401)]
-    assert.deepEqual(tooLate(cached, 10), [cached[2]])
+    assert.deepEqual(acceptedAfterRevoke(cached, 10), [cached[2]])
   })
 
-  test('find a row that nobody acknowledged', () => {
+  test('detect a stored message that was refused', () => {
     const record: Pick<Load, 'sent'> = { sent: [{ name: 'a', startedAt: 1, status: 401 }] }
     assert.deepEqual(compare([record], [Buffer.from('a x')]).refused, ['a'])
   })

@@ -1,5 +1,5 @@
-// A scheduler as a process of its own: `node schedule-child.ts <mode> <address> <began>`, address as JSON. It runs until it is
-// killed. Mode `careless` is what must not be: it looks at what is due, and takes it afterwards.
+// A scheduler in its own process: `node schedule-child.ts <mode> <address> <began>`, with the address as JSON. It runs until
+// it is killed. Mode `careless` is deliberately wrong: it reads due tasks and claims them in a later transaction.
 import { setTimeout as pause } from 'node:timers/promises'
 import { recordInbound } from '../../src/core/messages/inbound.ts'
 import { dueTasks, nextTaskState } from '../../src/core/schedule/task-firing.ts'
@@ -11,7 +11,7 @@ import { openLog } from '../../src/lib/log/log.ts'
 import { Refusal } from '../../src/lib/refusal.ts'
 
 const HOUR_MS = 3_600_000
-/** How the clock of the machine is set, for three seconds each. */
+/** Offsets of the clock in hours, for three seconds each. */
 const STEPS = [0, 1, 0, -1]
 const STEP_MS = 3000
 
@@ -31,19 +31,19 @@ const host = await openHost({
 process.stdout.write('ready\n')
 if (mode === 'careless') await fireCarelessly()
 else new Scheduler({ host, log: await openLog() })
-// Its timers keep nothing alive.
+// The scheduler's timers do not keep the process alive.
 process.stdin.resume()
 
 async function fireCarelessly(): Promise<never> {
   const { engine, clock, random } = host
-  const speaking = { dialect: engine.dialect, clock, random }
+  const context = { dialect: engine.dialect, clock, random }
   for (;;) {
     const due = await engine.read((tx) => dueTasks(tx, clock.now(), 100))
     for (const task of due) {
       const next = nextTaskState(task, clock.now(), 'UTC')
       if (next instanceof Refusal) throw next
       await engine.transaction(async (tx) => {
-        await recordInbound(tx, speaking, {
+        await recordInbound(tx, context, {
           jid: task.chat_jid,
           sender: 'timed',
           content: task.next_run ?? '',

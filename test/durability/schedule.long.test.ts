@@ -1,4 +1,4 @@
-// A scheduled slot fires exactly once, across any number of schedulers, kills and clock jumps (P8).
+// A scheduled slot fires exactly once, with any number of schedulers, kills and clock jumps (P8).
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -32,7 +32,7 @@ interface Slot {
 
 interface Schedulers {
   readonly host: OpenHost
-  /** Kills one and starts another. */
+  /** Kills a scheduler and starts another one. */
   replace(at: number): Promise<void>
   stop(): Promise<void>
 }
@@ -61,8 +61,8 @@ async function startOne(t: TestContext, mode: string, store: StoreAddress, began
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   t.after(() => void child.kill('SIGKILL'))
-  const [said] = await Promise.race([once(child.stdout, 'data'), once(child, 'exit')])
-  assert.equal(String(said), 'ready\n')
+  const [output] = await Promise.race([once(child.stdout, 'data'), once(child, 'exit')])
+  assert.equal(String(output), 'ready\n')
   return child
 }
 
@@ -92,19 +92,19 @@ async function addTasks({ engine }: OpenHost): Promise<void> {
   })
 }
 
-/** The slots of each task that were fired, in the order of their messages. */
+/** The fired slots of each task, in the order of their messages. */
 function firedSlots({ engine }: OpenHost): Promise<Map<string, Slot[]>> {
   return engine.read(async (tx) => {
     const logs = new Map((await taskRunLogs.list(tx)).map((log) => [log.id, log]))
     const slots = new Map<string, Slot[]>()
-    const said = await messages.list(tx)
-    for (const { seq, id } of said) {
+    const stored = await messages.list(tx)
+    for (const { seq, id } of stored) {
       const { task_id = '', platform_id = '' } = (await envelopes.find(tx, { message_seq: seq })) ?? {}
       const log = logs.get(id) ?? assert.fail(`${platform_id} has no run log`)
       const slot = { slot: Number(platform_id.split('-').at(-1)), firedAt: Date.parse(log.run_at) }
       slots.set(task_id, [...(slots.get(task_id) ?? []), slot])
     }
-    assert.equal(logs.size, said.length)
+    assert.equal(logs.size, stored.length)
     return slots
   })
 }
@@ -114,7 +114,7 @@ function spanOf(fired: readonly Slot[]): number {
   return Math.max(...times) - Math.min(...times)
 }
 
-function killEach(schedulers: Schedulers, by: RepeatableRandom) {
+function killRepeatedly(schedulers: Schedulers, by: RepeatableRandom) {
   return async (untilAt: number): Promise<number> => {
     let kills = 0
     while (Date.now() < untilAt) {
@@ -126,11 +126,11 @@ function killEach(schedulers: Schedulers, by: RepeatableRandom) {
   }
 }
 
-onEveryEngine('three schedulers, of which one is killed again and again', (engine) => {
-  test('fire every slot once, and leave out only what was missed', async (t) => {
+onEveryEngine('three schedulers with repeated kills', (engine) => {
+  test('fire every slot once and skip only missed slots', async (t) => {
     const schedulers = await start(t, engine, 'real')
-    const kills = await killEach(schedulers, repeatableRandom(t))(Date.now() + LONG_MS)
-    // A machine that has much else to do has come less far by now.
+    const kills = await killRepeatedly(schedulers, repeatableRandom(t))(Date.now() + LONG_MS)
+    // A busy machine may have fired fewer slots by now.
     const { engine: store } = schedulers.host
     await until(async () => (await store.read((tx) => messages.count(tx))) > TASKS * 3)
     await schedulers.stop()
@@ -143,7 +143,7 @@ onEveryEngine('three schedulers, of which one is killed again and again', (engin
         assert.ok(firedAt >= slot)
         const next = fired[at + 1]?.slot
         if (next === undefined) continue
-        // Slots that went by while nobody fired collapse into one (decision T4).
+        // Missed slots collapse into one (decision T4).
         assert.equal(timestamp(next), nextRun(String(EVERY_MS), firedAt, 'UTC', slot))
         missed += (next - slot) / EVERY_MS - 1
       }
@@ -153,15 +153,15 @@ onEveryEngine('three schedulers, of which one is killed again and again', (engin
     assert.deepEqual([...new Set(left.map(({ status }) => status))], ['active'])
   })
 
-  test('fire no slot twice and none backwards when the clock is set by an hour', async (t) => {
+  test('fire no slot twice and none backwards when the clock jumps by an hour', async (t) => {
     const schedulers = await start(t, engine, 'jumping')
-    await killEach(schedulers, repeatableRandom(t))(Date.now() + LONG_MS)
+    await killRepeatedly(schedulers, repeatableRandom(t))(Date.now() + LONG_MS)
     const spans = async (): Promise<number[]> =>
       [...(await firedSlots(schedulers.host)).values()].map((fired) => spanOf(fired))
-    // How much of the hour ahead they have met by now depends on how soon they have started.
+    // How many slots of the hour ahead have fired depends on when the schedulers started.
     await until(async () => {
-      const met = await spans()
-      return met.length === TASKS && met.every((span) => span >= 3_500_000)
+      const fired = await spans()
+      return fired.length === TASKS && fired.every((span) => span >= 3_500_000)
     })
     await schedulers.stop()
     const slots = await firedSlots(schedulers.host)
@@ -175,10 +175,10 @@ onEveryEngine('three schedulers, of which one is killed again and again', (engin
   })
 })
 
-suite('the test of schedulers itself', () => {
+suite('the scheduler test itself', () => {
   for (const engine of ['sqlite', 'postgres'] as const) {
     test(
-      `finds those that look first and take afterwards, on ${engine}`,
+      `detects schedulers that read and claim in separate transactions, on ${engine}`,
       engine === 'postgres' ? needs('postgres') : {},
       async (t) => {
         const schedulers = await start(t, engine, 'careless')

@@ -1,4 +1,4 @@
-// One message for each acknowledged post, and its body byte for byte (P3).
+// Each acknowledged post is stored as one message with an identical body (P3).
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { suite, test } from 'node:test'
@@ -14,22 +14,22 @@ const KINDS: Readonly<Record<string, Uint8Array>> = {
   nothing: Buffer.alloc(0),
   'one byte': Buffer.from([0x80]),
   'all 256 bytes': Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)),
-  'text that is no UTF-8': Buffer.from([0xc3, 0x28, 0xa0, 0xa1, 0xed, 0xa0, 0x80, 0xf8]),
+  'invalid UTF-8': Buffer.from([0xc3, 0x28, 0xa0, 0xa1, 0xed, 0xa0, 0x80, 0xf8]),
   'NUL alone': Buffer.from([0]),
-  'NUL within': Buffer.from('a\0b'),
+  'NUL inside': Buffer.from('a\0b'),
   'a byte order mark': Buffer.from([0xef, 0xbb, 0xbf, 0x41]),
-  'the other byte order mark': Buffer.from([0xff, 0xfe, 0x41, 0x00]),
+  'a UTF-16 byte order mark': Buffer.from([0xff, 0xfe, 0x41, 0x00]),
   'line ends': Buffer.from('a\r\nb\rc\n'),
   JSON: Buffer.from('{"content": 1, "a": "\\u0000"}  '),
-  'as much as is allowed': Buffer.alloc(MIB, 0xfe),
+  'the maximum size': Buffer.alloc(MIB, 0xfe),
 }
 
 const TYPES = ['application/octet-stream', 'application/json', 'text/plain; charset=latin1', 'multipart/form-data']
 
 const digests = (bodies: readonly Uint8Array[]): string[] => bodies.map((body) => hash('sha256', body))
 
-onEveryEngine('bodies that a hook takes', (engine) => {
-  test('are stored once each, as they were sent, in the order of their answers', async (t) => {
+onEveryEngine('bodies posted to a link', (engine) => {
+  test('are stored once each, unchanged and in order', async (t) => {
     const by = repeatableRandom(t)
     const demo = await openLinkedInstance(t, engine)
     const [hook, chat] = [await demo.mintHook('bodies'), await demo.mintChat('bodies')]
@@ -41,7 +41,7 @@ onEveryEngine('bodies that a hook takes', (engine) => {
       assert.equal((await post(served.hook(hook), { body, headers })).statusCode, 204)
     }
     assert.equal((await post(served.hook(hook), { body: Buffer.alloc(MIB + 1) })).statusCode, 413)
-    // What is no JSON and no form is opaque at a chat too; only an empty one says nothing there.
+    // A chat stores bodies other than JSON and forms unchanged too, but rejects an empty body.
     const opaque = bodies.slice(0, 40).filter((body) => body.length > 0)
     for (const body of opaque) assert.equal((await post(served.chat(chat), { body })).statusCode, 200)
     await served.kill()
@@ -52,9 +52,9 @@ onEveryEngine('bodies that a hook takes', (engine) => {
   })
 })
 
-suite('the test of bodies itself', () => {
-  test('tells a body that went through text', () => {
-    for (const kind of ['one byte', 'all 256 bytes', 'text that is no UTF-8', 'as much as is allowed']) {
+suite('the test for bodies itself', () => {
+  test('detects a body that was decoded and encoded as text', () => {
+    for (const kind of ['one byte', 'all 256 bytes', 'invalid UTF-8', 'the maximum size']) {
       const body = KINDS[kind] ?? assert.fail(kind)
       assert.notDeepEqual(digests([Buffer.from(Buffer.from(body).toString('utf8'))]), digests([body]))
     }

@@ -1,4 +1,4 @@
-// What a reader of a stream has seen is recorded, whatever happens in the next moment (P7).
+// An event that a stream has delivered is already stored durably (P7).
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { readEvents } from '../support/event-reader.ts'
@@ -11,20 +11,20 @@ import { type RepeatableRandom, repeatableRandom } from '../support/repeatable-r
 
 const QUESTIONS = 20
 
-interface Killing {
+interface ServerOptions {
   readonly root?: string
   readonly env?: Record<string, string>
 }
 
-/** Asks much at once, reads the link's stream, and kills the server in the moment in which so many events are seen. */
+/** Posts many questions, reads the stream of the link, and kills the server as soon as `enough` events have arrived. */
 async function killWhileReading(
   demo: LinkedInstance,
   link: Link,
   by: RepeatableRandom,
-  killing: Killing,
+  options: ServerOptions,
 ): Promise<string[]> {
   const enough = by.between(1, QUESTIONS * 2)
-  const served = await demo.start(killing)
+  const served = await demo.start(options)
   const seen: string[] = []
   const reading = readEvents(served.chat(link, 'events'), {
     onEvent: ({ data, event }) => {
@@ -34,35 +34,35 @@ async function killWhileReading(
       return true
     },
   })
-  const asked = Array.from({ length: QUESTIONS }, (_, index) =>
+  const posts = Array.from({ length: QUESTIONS }, (_, index) =>
     post(served.chat(link), { body: `question ${index}` }).catch(() => undefined),
   )
   await reading
-  await Promise.all(asked)
+  await Promise.all(posts)
   await served.ended
   return seen
 }
 
-async function notRecorded(demo: LinkedInstance, seen: readonly string[], root?: string): Promise<string[]> {
+async function findUnstored(demo: LinkedInstance, seen: readonly string[], root?: string): Promise<string[]> {
   const rows = await demo.query('select id from messages', root)
   const recorded = new Set(rows.map(({ id }) => String(id)))
   return seen.filter((id) => !recorded.has(id))
 }
 
-onEveryEngine('what a reader has seen', (engine) => {
-  test('is in the store when the process is killed in the same moment', async (t) => {
+onEveryEngine('a delivered event', (engine) => {
+  test('is in the store when the process is killed at that moment', async (t) => {
     const by = repeatableRandom(t)
     const demo = await openLinkedInstance(t, engine)
     for (let round = 0; round < 3; round++) {
       const seen = await killWhileReading(demo, await demo.mintChat(`round${round}`), by, {})
       t.diagnostic(`${seen.length} seen`)
       assert.ok(seen.length > 0)
-      assert.deepEqual(await notRecorded(demo, seen), [])
+      assert.deepEqual(await findUnstored(demo, seen), [])
     }
   })
 })
 
-suite('what a reader has seen', needs('compiler'), () => {
+suite('a delivered event', needs('compiler'), () => {
   const cut = async (
     t: TestContext,
     demo: LinkedInstance,
@@ -75,18 +75,18 @@ suite('what a reader has seen', needs('compiler'), () => {
     const disk = watchDisk(t, shim, root, lazy ? { lazy } : {})
     const seen = await killWhileReading(demo, link, by, { root, env: disk.env })
     assert.ok(seen.length > 0)
-    const lost = await notRecorded(demo, seen, disk.cut('none', by))
+    const lost = await findUnstored(demo, seen, disk.cut('none', by))
     t.diagnostic(`${lost.length} of ${seen.length} lost`)
     return lost
   }
 
-  test('is on the disk when the power goes in the same moment', async (t) => {
+  test('is on the disk when the power is cut at that moment', async (t) => {
     const [by, shim, demo] = [repeatableRandom(t), buildShim(t), await openLinkedInstance(t)]
     const link = await demo.mintChat('seen')
     for (let round = 0; round < 4; round++) assert.deepEqual(await cut(t, demo, link, shim, by), [])
   })
 
-  test('would be lost if the log were not synced at each commit, so this test can tell', async (t) => {
+  test('control: is lost when the log is not synced at each commit', async (t) => {
     const [by, shim, demo] = [repeatableRandom(t), buildShim(t), await openLinkedInstance(t)]
     const link = await demo.mintChat('seen')
     let lost = 0

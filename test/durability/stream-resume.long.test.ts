@@ -1,7 +1,7 @@
-// A stream that is broken off anywhere and taken up again has no gap and nothing twice (P6).
+// A stream that is interrupted anywhere and resumed has no gaps and no duplicates (P6).
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
-import { setImmediate as turn } from 'node:timers/promises'
+import { setImmediate as nextTick } from 'node:timers/promises'
 import { recordOutbound } from '../../src/core/delivery/outbox.ts'
 import { lockMessageOrder } from '../../src/core/messages/messages.ts'
 import { claimTurn } from '../../src/core/turns/turn-claim.ts'
@@ -17,7 +17,7 @@ import { slicing } from '../support/slicing-proxy.ts'
 const FRAMES = 500
 const CUTS = 30
 const CONTENT_MOST = 700
-/** Of a stream of all frames; so that the cuts are spread over it. */
+/** Chosen so that the cuts are spread over the whole stream. */
 const CUT_MOST = (FRAMES * (CONTENT_MOST / 2 + 200) * 1.2) / CUTS
 const ODD = ['\n', '\r', '\n\n', 'data: ', 'é', '€', '👩‍🚀', '\u2028', '"', '\\', 'id: 7\n\n', '\0']
 
@@ -28,12 +28,12 @@ function randomText(by: RepeatableRandom): string {
   return text
 }
 
-/** Speaks in a round from this process, which is none of those that serve it. */
-async function openSpeaker(t: TestContext, demo: LinkedInstance) {
+/** Writes the answers of a round from this process, which serves no requests. */
+async function openAnswerer(t: TestContext, demo: LinkedInstance) {
   const host = await openHost({ instance: 'demo', store: demo.address, webBase: 'http://localhost' })
   t.after(() => host.close())
   const { engine, rules } = host
-  const speaking = { ...host, dialect: engine.dialect }
+  const context = { ...host, dialect: engine.dialect }
   return {
     claim: async (): Promise<Turn> => {
       for (;;) {
@@ -43,65 +43,65 @@ async function openSpeaker(t: TestContext, demo: LinkedInstance) {
           return claimTurn(tx, rules, { now: Date.now(), leaseMs: 600_000 })
         })
         if (claimed) return claimed.turn
-        await turn()
+        await nextTick()
       }
     },
-    say: ({ id: turn_id, jid, folder }: Turn, content: string, kind: 'message' | 'status') =>
+    write: ({ id: turn_id, jid, folder }: Turn, content: string, kind: 'message' | 'status') =>
       engine.transaction((tx) =>
-        recordOutbound(tx, speaking, rules, { jid, topic: '', folder, turn_id, content, kind }),
+        recordOutbound(tx, context, rules, { jid, topic: '', folder, turn_id, content, kind }),
       ),
-    end: (held: Turn) => engine.transaction((tx) => endTurn(tx, speaking, rules, held, { outcome: 'answered' })),
+    end: (turn: Turn) => engine.transaction((tx) => endTurn(tx, context, rules, turn, { outcome: 'answered' })),
   }
 }
 
-interface Seen {
+interface Frame {
   readonly seq: number
   readonly kind: string
   readonly content: string
 }
 
-function frameOf({ data }: StreamEvent): Seen {
+function frameOf({ data }: StreamEvent): Frame {
   const { seq, kind, content } = JSON.parse(data)
   return { seq, kind, content }
 }
 
-/** What is wrong with a list of frames, held against what was said. */
-function faults(seen: readonly Seen[], said: readonly Omit<Seen, 'seq'>[]): string[] {
-  const ids = seen.map(({ seq }) => seq)
-  const missing = said.map((_, index) => index + 1).filter((seq) => !ids.includes(seq))
+/** Compares the received frames with those that were written. */
+function findFaults(received: readonly Frame[], written: readonly Omit<Frame, 'seq'>[]): string[] {
+  const ids = received.map(({ seq }) => seq)
+  const missing = written.map((_, index) => index + 1).filter((seq) => !ids.includes(seq))
   const doubled = ids.filter((seq, index) => ids.indexOf(seq) !== index)
   const disordered = ids.filter((seq, index) => index > 0 && seq < (ids[index - 1] ?? 0))
-  const changed = seen
-    .filter(({ seq, kind, content }) => said[seq - 1]?.kind !== kind || said[seq - 1]?.content !== content)
+  const changed = received
+    .filter(({ seq, kind, content }) => written[seq - 1]?.kind !== kind || written[seq - 1]?.content !== content)
     .map(({ seq }) => seq)
   return Object.entries({ missing, doubled, disordered, changed }).flatMap(([name, all]) =>
     all.map((seq) => `${seq} is ${name}`),
   )
 }
 
-onEveryEngine('a stream of a round', (engine) => {
-  test('cut at random bytes, sliced, across a restart and on another process, gives every frame once', async (t) => {
+onEveryEngine('the stream of a round', (engine) => {
+  test('delivers every frame once when cut at random bytes, sliced, and resumed after a restart or in another process', async (t) => {
     const by = repeatableRandom(t)
     const demo = await openLinkedInstance(t, engine)
     const link = await demo.mintChat('stream')
-    // Without whoever would answer: that is this process.
+    // Without routd and runed: this process writes the answers.
     const daemons = ['proxyd', 'webd']
     const servers = [await demo.start({ daemons }), await demo.start({ daemons })]
-    const speaker = await openSpeaker(t, demo)
+    const answerer = await openAnswerer(t, demo)
     const answer = await fetch(servers[0]?.chat(link) ?? '', { method: 'POST', body: 'go on' })
     const { turn_id } = JSON.parse(await answer.text())
-    const held = await speaker.claim()
-    assert.equal(held.id, turn_id)
+    const turn = await answerer.claim()
+    assert.equal(turn.id, turn_id)
 
-    const said = Array.from({ length: FRAMES }, () => ({
+    const written = Array.from({ length: FRAMES }, () => ({
       kind: by.below(3) === 0 ? ('status' as const) : ('message' as const),
       content: randomText(by),
     }))
-    const speak = async (): Promise<void> => {
-      for (const { content, kind } of said) await speaker.say(held, content, kind)
-      await speaker.end(held)
+    const writeAll = async (): Promise<void> => {
+      for (const { content, kind } of written) await answerer.write(turn, content, kind)
+      await answerer.end(turn)
     }
-    const speech = speak()
+    const writing = writeAll()
 
     const events: StreamEvent[] = []
     const ends: Record<Reading['end'], number> = { closed: 0, cut: 0, broken: 0 }
@@ -128,13 +128,13 @@ onEveryEngine('a stream of a round', (engine) => {
       if (reading.status === 204) break
       assert.equal(reading.status, 200)
     }
-    await speech
+    await writing
     t.diagnostic(`${events.length} events over ${JSON.stringify(ends)}`)
 
     const last = events.pop()
     assert.deepEqual([last?.event, last?.id], ['round_done', String(FRAMES + 1)])
     assert.deepEqual(JSON.parse(last?.data ?? ''), { turn_id, status: 'success' })
-    assert.deepEqual(faults(events.map(frameOf), said), [])
+    assert.deepEqual(findFaults(events.map(frameOf), written), [])
     for (const { id, data, event } of events)
       assert.deepEqual([id, event], [String(JSON.parse(data).seq), JSON.parse(data).kind])
     for (const served of servers) {
@@ -159,18 +159,19 @@ async function poll(url: string): Promise<unknown[]> {
   }
 }
 
-suite('the test of streams itself', () => {
-  test('finds a gap, a repeat, a wrong order and another content', () => {
-    const said = ['a', 'b', 'c'].map((content) => ({ kind: 'message', content }))
-    const seen = (...seqs: number[]): Seen[] =>
+suite('the stream test itself', () => {
+  test('detects a gap, a repetition, a wrong order and changed content', () => {
+    const written = ['a', 'b', 'c'].map((content) => ({ kind: 'message', content }))
+    const frames = (...seqs: number[]): Frame[] =>
       seqs.map((seq) => ({ seq, kind: 'message', content: 'xabc'[seq] ?? '' }))
-    assert.deepEqual(faults(seen(1, 2, 3), said), [])
-    assert.deepEqual(faults(seen(1, 3), said), ['2 is missing'])
-    assert.deepEqual(faults(seen(1, 2, 2, 3), said), ['2 is doubled'])
-    assert.deepEqual(faults(seen(2, 1, 3), said), ['1 is disordered'])
-    const [first] = seen(1)
-    assert.deepEqual(faults([{ seq: 1, kind: 'status', content: first?.content ?? '' }, ...seen(2, 3)], said), [
-      '1 is changed',
-    ])
+    assert.deepEqual(findFaults(frames(1, 2, 3), written), [])
+    assert.deepEqual(findFaults(frames(1, 3), written), ['2 is missing'])
+    assert.deepEqual(findFaults(frames(1, 2, 2, 3), written), ['2 is doubled'])
+    assert.deepEqual(findFaults(frames(2, 1, 3), written), ['1 is disordered'])
+    const [first] = frames(1)
+    assert.deepEqual(
+      findFaults([{ seq: 1, kind: 'status', content: first?.content ?? '' }, ...frames(2, 3)], written),
+      ['1 is changed'],
+    )
   })
 })

@@ -1,5 +1,5 @@
-// Turns across processes that are killed at any moment: each message comes to its end (P9), in the order of its arrival
-// (P5), and no two turns of one conversation run at once.
+// Turns in processes that are killed at any moment: each message reaches a final state (P9), in the order of arrival (P5),
+// and the turns of a conversation never overlap.
 import assert from 'node:assert/strict'
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ const MESSAGES = 15
 const WORKERS = 3
 const KILLS = 5
 
-/** Writes down when it starts and stops and which numbers it was told, and takes its time. */
+/** Logs its start, its end and the numbers in its messages, and runs for a while. */
 const AGENT = `#!/bin/sh
 seen=$(grep -o 'n=[0-9]*' | tr '\\n' ',')
 echo "start $$-$SVC_TURN-$SVC_FENCE $SVC_JID $seen" >> "$HOME/runs.log"
@@ -24,8 +24,8 @@ echo "stop $$-$SVC_TURN-$SVC_FENCE" >> "$HOME/runs.log"
 echo done
 `
 
-/** What is wrong with what the agent of one folder has seen; all of it is one conversation. */
-function faults(log: string): string[] {
+/** Overlaps and gaps in the log of one folder, which is one conversation. */
+function findFaults(log: string): string[] {
   const found: string[] = []
   const ended = new Set<string>()
   let last: string | undefined
@@ -33,7 +33,7 @@ function faults(log: string): string[] {
   for (const line of log.split('\n').filter(Boolean)) {
     const [what, id = '', jid = '', numbers = ''] = line.split(' ')
     if (what === 'stop') {
-      if (id !== last) found.push(`${id} went on beside ${last}`)
+      if (id !== last) found.push(`${id} ran at the same time as ${last}`)
       ended.add(id)
       continue
     }
@@ -41,7 +41,7 @@ function faults(log: string): string[] {
     for (const text of numbers.split(',').filter(Boolean)) {
       const number = Number(text.slice(2))
       const before = seen.get(jid) ?? -1
-      // A turn that is tried again is told the same once more; what it skips or brings late is wrong.
+      // A retried turn gets the same messages again; only gaps are wrong.
       if (number > before + 1) found.push(`${jid}: ${number} came after ${before}`)
       seen.set(jid, Math.max(before, number))
     }
@@ -49,13 +49,13 @@ function faults(log: string): string[] {
   return found
 }
 
-onEveryEngine('turns of processes that are killed', (engine) => {
-  test('P5, P9: each message is told in its order and comes to an end, one turn at a time', async (t) => {
+onEveryEngine('turns in killed processes', (engine) => {
+  test('P5, P9: handle every message in order, one turn at a time', async (t) => {
     const by = repeatableRandom(t)
     const settings = {
       AGENT_RUNTIME: 'command',
       AGENT_COMMAND: 'sh "$HOME/agent.sh"',
-      // Far above what a process is kept waiting for on a busy machine: whoever does not renew is taken for dead.
+      // Much longer than the delays of a busy machine, on which a process could fail to renew its lease in time.
       TURN_LEASE: '3s',
       MAX_CONCURRENT_TURNS: '8',
     }
@@ -101,29 +101,21 @@ onEveryEngine('turns of processes that are killed', (engine) => {
     for (const folder of folders) {
       const log = join(demo.root, 'groups', folder, 'runs.log')
       assert.ok(existsSync(log), `${folder} has never run`)
-      assert.deepEqual(faults(readFileSync(log, 'utf8')), [], folder)
+      assert.deepEqual(findFaults(readFileSync(log, 'utf8')), [], folder)
     }
     const open = await demo.query(`select count(*) as n from turns where state <> 'done'`)
     assert.equal(Number(open[0]?.n), 0)
-    const held = await demo.query('select count(*) as n from conversations where waiting <> 0 or turn_id is not null')
-    assert.equal(Number(held[0]?.n), 0)
+    const busy = await demo.query('select count(*) as n from conversations where waiting <> 0 or turn_id is not null')
+    assert.equal(Number(busy[0]?.n), 0)
   })
 })
 
-suite('the test of turns itself', () => {
+suite('the turn test itself', () => {
   const cases: [string, string[], number][] = [
-    [
-      'finds nothing wrong with turns in order',
-      ['start a hook:x n=0,n=1,', 'stop a', 'start b hook:x n=2,', 'stop b'],
-      0,
-    ],
-    [
-      'finds nothing wrong with a turn that was killed and tried again',
-      ['start a hook:x n=0,', 'start b hook:x n=0,', 'stop b'],
-      0,
-    ],
-    ['finds two at once', ['start a hook:x n=0,', 'start b hook:x n=1,', 'stop a', 'stop b'], 1],
-    ['finds a message that was passed over', ['start a hook:x n=0,', 'stop a', 'start b hook:x n=2,', 'stop b'], 1],
+    ['accepts turns in order', ['start a hook:x n=0,n=1,', 'stop a', 'start b hook:x n=2,', 'stop b'], 0],
+    ['accepts a killed and retried turn', ['start a hook:x n=0,', 'start b hook:x n=0,', 'stop b'], 0],
+    ['detects overlapping turns', ['start a hook:x n=0,', 'start b hook:x n=1,', 'stop a', 'stop b'], 1],
+    ['detects a skipped message', ['start a hook:x n=0,', 'stop a', 'start b hook:x n=2,', 'stop b'], 1],
   ]
-  for (const [title, lines, count] of cases) test(title, () => assert.equal(faults(lines.join('\n')).length, count))
+  for (const [title, lines, count] of cases) test(title, () => assert.equal(findFaults(lines.join('\n')).length, count))
 })

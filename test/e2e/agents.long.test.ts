@@ -1,5 +1,5 @@
-// A fresh instance without any key: agents answer, remind, delegate, search and keep to their budgets, and each message has
-// an end that can be seen.
+// A fresh instance without API keys: the demo agent answers, reminds, delegates, searches and respects budgets, and every
+// message reaches a visible final state.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { SseDecoder } from '../../src/lib/http/sse-reader.ts'
@@ -24,7 +24,7 @@ async function open(t: TestContext) {
     const issued = await svc('token', 'demo', 'issue', 'chat', folder, '--tools', 'all')
     return `${urls.get('proxyd')}${new URL(/^url: (\S+)$/m.exec(issued)?.[1] ?? '').pathname}`
   }
-  const ask = async (chat: string, content: string): Promise<Round & { said: string }> => {
+  const ask = async (chat: string, content: string): Promise<Round & { text: string }> => {
     const headers = { 'Content-Type': 'application/json' }
     const answer = await fetch(chat, { method: 'POST', headers, body: JSON.stringify({ content }) })
     const { turn_id } = JSON.parse(await answer.text())
@@ -33,49 +33,49 @@ async function open(t: TestContext) {
       round = JSON.parse(await (await fetch(`${chat}${turn_id}`)).text())
       return round.status !== 'pending'
     })
-    return { ...round, said: round.frames.map(({ content }) => content).join('\n') }
+    return { ...round, text: round.frames.map(({ content }) => content).join('\n') }
   }
   return { svc, link, ask, demo }
 }
 
-/** Until the agent says something like it in the chat. */
-async function heard(chat: string, text: RegExp): Promise<void> {
+/** Resolves when the agent writes a matching message in the chat. */
+async function waitForMessage(chat: string, text: RegExp): Promise<void> {
   const { body } = await fetch(`${chat}events`)
   const reader = new SseDecoder()
-  const isIt = (event: string, data: string): boolean => {
+  const isMatch = (event: string, data: string): boolean => {
     if (event !== 'message') return false
     const { role, content } = JSON.parse(data)
-    assert.ok(!/^timed/.test(JSON.parse(data).sender), 'what a schedule tells the agent is shown')
+    assert.ok(!/^timed/.test(JSON.parse(data).sender), 'the prompt of a task is shown in the chat')
     return role === 'assistant' && text.test(content)
   }
-  for await (const piece of body ?? []) if (reader.push(piece).some(({ event, data }) => isIt(event, data))) return
+  for await (const piece of body ?? []) if (reader.push(piece).some(({ event, data }) => isMatch(event, data))) return
   assert.fail('the stream ended')
 }
 
-test('without any key a chat link answers, tasks fire, questions are delegated, budgets refuse, and all ends are seen', async (t) => {
+test('without API keys a chat link answers, tasks fire, questions are delegated, and budgets refuse', async (t) => {
   const { svc, link, ask } = await open(t)
   const chat = await link('main')
 
   const hello = await ask(chat, 'hello there')
   assert.equal(hello.status, 'success')
-  assert.match(hello.said, /hello there/)
+  assert.match(hello.text, /hello there/)
 
   const remind = await ask(chat, 'remind me in 2s to drink water')
   assert.equal(remind.status, 'success')
-  await heard(chat, /^(?!I will).*drink water/i)
+  await waitForMessage(chat, /^(?!I will).*drink water/i)
 
   await svc('group', 'demo', 'add', 'sandbox:lobby', 'team')
   const delegated = await ask(chat, 'ask team what is the weather like')
   assert.equal(delegated.status, 'success')
-  assert.match(delegated.said, /the demo of `team`[\s\S]*what is the weather like/)
+  assert.match(delegated.text, /the demo of `team`[\s\S]*what is the weather like/)
 
-  await heard(chat, /the demo of `team`/)
+  await waitForMessage(chat, /the demo of `team`/)
 
   const found = await ask(chat, 'find weather')
-  assert.match(found.said, /«weather»/)
+  assert.match(found.text, /«weather»/)
 
   const ping = await ask(chat, '/ping')
-  assert.match(ping.said, /pong/)
+  assert.match(ping.text, /pong/)
 
   await ask(chat, 'spend 5 cents')
   await svc('budget', 'demo', 'set', 'folder', 'main', '--daily', '4')
@@ -92,11 +92,11 @@ test('without any key a chat link answers, tasks fire, questions are delegated, 
   assert.ok(list.some(({ state }) => state === 'refused'))
 })
 
-test('in a room of the sandbox people talk, and the agent answers whoever asks it', async (t) => {
+test('the agent answers a person in a sandbox room', async (t) => {
   const { svc, demo } = await open(t)
   await svc('group', 'demo', 'add', 'sandbox:lobby', 'team')
-  const said = await svc('sandbox', 'demo', 'say', 'lobby', 'ann', 'hello team', '--wait')
-  assert.match(said, /hello team/)
+  const answer = await svc('sandbox', 'demo', 'say', 'lobby', 'ann', 'hello team', '--wait')
+  assert.match(answer, /hello team/)
   const shown = await svc('sandbox', 'demo', 'show', 'lobby')
   assert.match(shown, /ann/)
   const wrong = await demo.run('sandbox', 'demo', 'react', 'lobby', 'ann', 'no-such-message', '👍')

@@ -1,5 +1,5 @@
-// Programs that people have, through the proxy: what is allowed works, and of what is denied the user sees why. What each
-// shows is pinned, since the manual says it.
+// Common client programs through the proxy: allowed hosts work, and for denied hosts the user sees the reason. The shown
+// texts are pinned, because the manual quotes them.
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,11 +27,11 @@ interface Denial {
 
 interface Client {
   readonly part?: PartName
-  /** Where the origin has what the client asks for; else the greeting. */
+  /** The path on the origin; by default that of the greeting. */
   readonly path?: string
-  ask(stage: ClientFixture, url: string): Promise<Ran>
-  /** What comes of it when it is allowed; else the greeting is printed. */
-  got?(stage: ClientFixture, url: string, ran: Ran): void
+  request(stage: ClientFixture, url: string): Promise<Ran>
+  /** Checks an allowed request; by default that the greeting is printed. */
+  check?(stage: ClientFixture, url: string, ran: Ran): void
   readonly denied: Record<Scheme, Denial>
 }
 
@@ -44,7 +44,7 @@ const URLLIB = 'import sys, urllib.request; print(urllib.request.urlopen(sys.arg
 const CLIENTS: Record<string, Client> = {
   curl: {
     part: 'curl',
-    ask: (stage, url) => run(stage, 'curl', ['-sS', '--cacert', stage.certificate, url]),
+    request: (stage, url) => run(stage, 'curl', ['-sS', '--cacert', stage.certificate, url]),
     denied: {
       http: { code: 0, shows: SENTENCE },
       https: { code: 56, shows: /curl: \(56\) CONNECT tunnel failed, response 403/ },
@@ -52,7 +52,7 @@ const CLIENTS: Record<string, Client> = {
   },
   'curl that fails on errors': {
     part: 'curl',
-    ask: (stage, url) => run(stage, 'curl', ['-sSv', '--fail-with-body', '--cacert', stage.certificate, url]),
+    request: (stage, url) => run(stage, 'curl', ['-sSv', '--fail-with-body', '--cacert', stage.certificate, url]),
     denied: {
       http: { code: 22, shows: SENTENCE },
       https: { code: 56, shows: /^< X-Proxy-Error: blocked-by-allowlist/m },
@@ -60,7 +60,7 @@ const CLIENTS: Record<string, Client> = {
   },
   wget: {
     part: 'wget',
-    ask: (stage, url) =>
+    request: (stage, url) =>
       run(stage, 'wget', ['-nv', '-O', '-', '-t', '1', `--ca-certificate=${stage.certificate}`, url]),
     denied: {
       http: { code: 8, shows: new RegExp(`ERROR 403: ${PHRASE.source}`) },
@@ -70,8 +70,9 @@ const CLIENTS: Record<string, Client> = {
   git: {
     part: 'git',
     path: '/repository.git',
-    ask: (stage, url) => run(stage, 'git', ['-c', `http.sslCAInfo=${stage.certificate}`, 'ls-remote', '--heads', url]),
-    got: (_, __, { stdout }) => assert.match(stdout, /^[0-9a-f]{40}\trefs\/heads\/main\n$/),
+    request: (stage, url) =>
+      run(stage, 'git', ['-c', `http.sslCAInfo=${stage.certificate}`, 'ls-remote', '--heads', url]),
+    check: (_, __, { stdout }) => assert.match(stdout, /^[0-9a-f]{40}\trefs\/heads\/main\n$/),
     denied: {
       http: { code: 128, shows: new RegExp(`remote: ${SENTENCE.source}`) },
       https: { code: 128, shows: /unable to access 'https:.*CONNECT tunnel failed, response 403/ },
@@ -80,7 +81,7 @@ const CLIENTS: Record<string, Client> = {
   npm: {
     part: 'npm',
     path: '/',
-    ask: (stage, url) =>
+    request: (stage, url) =>
       run(stage, 'npm', [
         'view',
         'a-package',
@@ -89,19 +90,19 @@ const CLIENTS: Record<string, Client> = {
         `--cafile=${stage.certificate}`,
         '--fetch-retries=0',
       ]),
-    got: (_, __, { stdout }) => assert.equal(stdout.trim(), '1.2.3'),
+    check: (_, __, { stdout }) => assert.equal(stdout.trim(), '1.2.3'),
     denied: {
       http: { code: 1, shows: new RegExp(`E403[\\s\\S]*403 ${PHRASE.source}`) },
       https: { code: 1, shows: new RegExp(`E403[\\s\\S]*403 ${PHRASE.source}`) },
     },
   },
   "Node's fetch": {
-    ask: (stage, url) =>
+    request: (stage, url) =>
       run(stage, process.execPath, ['-e', FETCH, url], {
         NODE_USE_ENV_PROXY: '1',
         NODE_EXTRA_CA_CERTS: stage.certificate,
       }),
-    got: (_, __, { stdout }) => assert.equal(stdout, `200 OK ${GREETING}\n`),
+    check: (_, __, { stdout }) => assert.equal(stdout, `200 OK ${GREETING}\n`),
     denied: {
       http: { code: 0, shows: new RegExp(`^403 ${PHRASE.source} ${SENTENCE.source}`) },
       https: { code: 1, shows: /fetch failed[\s\S]*Proxy response \(403\) !== 200 when HTTP Tunneling/ },
@@ -109,7 +110,7 @@ const CLIENTS: Record<string, Client> = {
   },
   "Python's urllib": {
     part: 'python',
-    ask: (stage, url) => run(stage, 'python3', ['-c', URLLIB, url], { SSL_CERT_FILE: stage.certificate }),
+    request: (stage, url) => run(stage, 'python3', ['-c', URLLIB, url], { SSL_CERT_FILE: stage.certificate }),
     denied: {
       http: { code: 1, shows: new RegExp(`HTTP Error 403: ${PHRASE.source}`) },
       https: { code: 1, shows: new RegExp(`<urlopen error Tunnel connection failed: 403 ${PHRASE.source}>`) },
@@ -117,8 +118,8 @@ const CLIENTS: Record<string, Client> = {
   },
   apt: {
     part: 'apt',
-    ask: (stage, url) => run(stage, '/usr/lib/apt/apt-helper', aptArgs(stage, url)),
-    got: (stage, url) => assert.equal(readFileSync(aptFile(stage, url), 'utf8'), GREETING),
+    request: (stage, url) => run(stage, '/usr/lib/apt/apt-helper', aptArgs(stage, url)),
+    check: (stage, url) => assert.equal(readFileSync(aptFile(stage, url), 'utf8'), GREETING),
     denied: {
       http: { code: 100, shows: new RegExp(`403 +${PHRASE.source}`) },
       https: { code: 100, shows: new RegExp(`Invalid response from proxy: HTTP/1\\.1 403 ${PHRASE.source}`) },
@@ -128,13 +129,13 @@ const CLIENTS: Record<string, Client> = {
 
 const aptFile = (stage: ClientFixture, url: string): string => join(stage.folder, encodeURIComponent(url))
 
-/** The part of apt that fetches, alone: without the lists and the database of the machine. */
+/** Uses only the downloader of apt, without the package lists and database of the machine. */
 function aptArgs(stage: ClientFixture, url: string): string[] {
   const options = [
-    // Its own user could not enter the folder.
+    // The user _apt cannot enter the folder.
     'APT::Sandbox::User=root',
     'Acquire::Retries=0',
-    // The machine's own settings may name another.
+    // Overrides the settings of the machine.
     `Acquire::http::Proxy=http://127.0.0.1:${stage.proxyPort}`,
     `Acquire::https::Proxy=http://127.0.0.1:${stage.proxyPort}`,
     `Acquire::https::CAInfo=${stage.certificate}`,
@@ -153,34 +154,34 @@ suite('clients through the proxy', needs('openssl', 'git'), () => {
     for (const work of ending) await work()
   })
 
-  for (const [name, { part, path, ask, got, denied }] of Object.entries(CLIENTS)) {
+  for (const [name, { part, path, request, check, denied }] of Object.entries(CLIENTS)) {
     const options = part ? needs(part) : {}
 
-    test(`${name} gets what is allowed, by HTTP and by HTTPS`, options, async () => {
+    test(`${name} reaches an allowed host over HTTP and HTTPS`, options, async () => {
       for (const scheme of ['http', 'https'] as const) {
         const url = stage.url(scheme, ALLOWED, path)
-        const ran = await ask(stage, url)
+        const ran = await request(stage, url)
         assert.equal(ran.code, 0, ran.stderr)
-        if (got) got(stage, url, ran)
+        if (check) check(stage, url, ran)
         else assert.equal(ran.stdout, GREETING)
       }
     })
 
-    test(`the user of ${name} sees that the proxy denied a host`, options, async () => {
+    test(`${name} shows that the proxy denied a host`, options, async () => {
       for (const scheme of ['http', 'https'] as const) {
-        const { code, stdout, stderr } = await ask(stage, stage.url(scheme, DENIED, path))
+        const { code, stdout, stderr } = await request(stage, stage.url(scheme, DENIED, path))
         assert.match(`${stdout}${stderr}`, denied[scheme].shows)
         assert.equal(code, denied[scheme].code)
       }
     })
   }
 
-  test('a script asks curl for the status that the proxy answered', needs('curl'), async () => {
+  test('curl can print the status of the proxy for scripts', needs('curl'), async () => {
     const args = ['-s', '-o', 'nothing', '-w', '%{http_connect} %{http_code}', stage.url('https', DENIED)]
     assert.equal((await run(stage, 'curl', args)).stdout, '403 000')
   })
 
-  test('what a client was denied is one line of the log, with the reason', needs('curl'), async () => {
+  test('a denied request is one log line with the reason', needs('curl'), async () => {
     const { length } = stage.log
     await run(stage, 'curl', ['-s', stage.url('https', `only-here.${DENIED}`)])
     const lines = (): string[] => stage.log.slice(length).filter((line) => line.includes('only-here'))
@@ -193,16 +194,22 @@ suite('clients through the proxy', needs('openssl', 'git'), () => {
     assert.deepEqual(others, [])
   })
 
-  test('the users of Java see that the proxy denied a host, and get what is allowed', needs('java'), async () => {
+  test('Java reaches allowed hosts and shows that the proxy denied others', needs('java'), async () => {
     const program = join(stage.folder, 'Ask.java')
     writeFileSync(program, JAVA_CLIENT)
-    const told = ['http', 'https'].flatMap((name) => [
+    const proxyFlags = ['http', 'https'].flatMap((name) => [
       `-D${name}.proxyHost=127.0.0.1`,
       `-D${name}.proxyPort=${stage.proxyPort}`,
     ])
     const hosts = [ALLOWED, DENIED]
     const urls = hosts.flatMap((host) => (['http', 'https'] as const).map((scheme) => stage.url(scheme, host)))
-    const { stdout, stderr } = await run(stage, 'java', ['-Xshare:auto', ...told, program, stage.certificate, ...urls])
+    const { stdout, stderr } = await run(stage, 'java', [
+      '-Xshare:auto',
+      ...proxyFlags,
+      program,
+      stage.certificate,
+      ...urls,
+    ])
     const [plain, secure, plainDenied = '', secureDenied = ''] = stdout.split('\n')
     assert.deepEqual([plain, secure], ['200 OK', '200 OK'], stderr)
     assert.match(plainDenied, new RegExp(`^403 ${PHRASE.source}$`))

@@ -1,4 +1,4 @@
-// `egress-proxy run` with a real engine: what gets out of a workload, and what is left when it is over.
+// `egress-proxy run` with a real container engine: what a workload can reach, and that nothing remains afterwards.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,14 +17,14 @@ const BIN = join(import.meta.dirname, '..', '..', 'bin', 'egress-proxy.js')
 const SUPPORT = join(import.meta.dirname, '..', 'support')
 const WORLD = '192.0.2.80'
 
-/** Read as the workload's input, so that its image needs nothing of this tree. */
+/** Passed on stdin, so that the image needs no files of this repository. */
 const PROBE = readFileSync(join(SUPPORT, 'egress-probe.ts'), 'utf8')
 
 suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
   const reached: Reached[] = []
   let engine: ContainerEngine
   let world: ChildProcess
-  // Before the folder goes that the engine lives in.
+  // Registered first, so that the engine stops before its folder is deleted.
   after(async () => {
     world?.stdin?.end()
     await engine?.stop()
@@ -46,15 +46,15 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
     })
   const end = async (child: ChildProcess, input = '') => {
     const { stdin, stdout, stderr } = child
-    if (!stdin || !stdout || !stderr) return assert.fail('it has no pipes')
+    if (!stdin || !stdout || !stderr) return assert.fail('the process has no pipes')
     stdin.on('error', () => undefined).end(input)
     const [[code], out, err] = await Promise.all([once(child, 'exit'), text(stdout), text(stderr)])
     return { code, stdout: out, stderr: err }
   }
   const run = (args: readonly string[], settings?: Record<string, string>, input?: string) =>
     end(start(args, settings), input)
-  /** Containers and networks of runs. */
-  const left = async (): Promise<string> => {
+  /** Remaining containers and networks of runs. */
+  const listLeftovers = async (): Promise<string> => {
     const label = ['--filter', 'label=egress-proxy.run']
     const containers = await engine.docker('ps', '--all', '--quiet', ...label)
     return `${containers}${await engine.docker('network', 'ls', '--quiet', ...label)}`
@@ -63,7 +63,7 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
   const names = (): string[] => reached.flatMap((each) => (each.kind === 'name' ? [each.name] : []))
   const packets = (): number => reached.filter(({ kind }) => kind === 'packet').length
 
-  suite('a workload that tries everything', () => {
+  suite('a workload that tries to escape', () => {
     const outcome = new Map<string, string>()
     before(async () => {
       reached.length = 0
@@ -74,10 +74,10 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
     })
     const is = (name: string, expected: string | RegExp): void =>
       assert.match(
-        outcome.get(name) ?? 'it was not tried',
+        outcome.get(name) ?? 'not tried',
         expected instanceof RegExp ? expected : new RegExp(`^${expected}$`),
       )
-    /** Not connected, no route, no answer in time, no such name. */
+    /** curl exit codes: name not resolved, connection failed, timeout, interface error. */
     const failed = /^fault (6|7|28|45)$/
 
     test('reaches an allowed host through the proxy', () => {
@@ -86,7 +86,7 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
         reached.some((each) => each.kind === 'web' && each.path === '/through' && each.via.includes('egress-proxy')),
       )
     })
-    test('is denied any other host, which is not even looked up', () => {
+    test('is denied any other host, without a DNS lookup', () => {
       is('denied', /not allowed for "run".* 403$/)
       is('denied tunnel', /^fault 56|403/)
       assert.deepEqual(
@@ -94,7 +94,7 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
         [],
       )
     })
-    test('E28: reaches nothing without the proxy, by name or by address', () => {
+    test('E28: reaches nothing without the proxy, neither by name nor by address', () => {
       is('allowed without the proxy', failed)
       is('address without the proxy', failed)
       is('address by the interface', failed)
@@ -105,7 +105,7 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
       is('metadata', failed)
       is('metadata through the proxy', / 403$/)
     })
-    test('A18: reaches no service of the host at the gateway, or at another address of the host', () => {
+    test('A18: reaches no service of the host at the gateway or any other address', () => {
       is('gateway', failed)
       is('bridge of the engine', failed)
     })
@@ -114,12 +114,12 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
       is('admin through the proxy', / 403$|^fault 7$/)
       is('admin by its name', / 403$/)
     })
-    test('E28: no packet of UDP arrives', () => assert.equal(packets(), 0))
+    test('E28: sends no UDP packet out', () => assert.equal(packets(), 0))
     test('A20: has no IPv6', () => {
       is('IPv6', failed)
       is('addresses of IPv6', '')
     })
-    test('A17: the engine’s server for names answers nothing, and asks nobody', () => {
+    test('A17: the DNS server of the engine neither answers nor forwards queries', () => {
       is('name', 'nothing')
       assert.ok(!names().includes('leak.test'))
     })
@@ -127,7 +127,7 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
       is('route', /Operation not permitted/)
       is('address of its own choice', /Operation not permitted/)
     })
-    test('makes no AF_VSOCK socket, which would reach the host of a virtual machine', () => {
+    test('cannot create an AF_VSOCK socket, which would reach the host of a virtual machine', () => {
       is('local socket', 'made refused')
       is('vsock socket', 'refused refused')
     })
@@ -135,15 +135,16 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
       assert.doesNotMatch(outcome.get('hosts file') ?? 'private-name', /private-name/)
       is('hosts file', /^127\.0\.0\.1\s+localhost$/m)
     })
-    test('E30: cannot speak for another address', () => {
+    test('E30: cannot use another source address', () => {
       is('source of its own choice', failed)
       const bits = BigInt(`0x${outcome.get('privileges it could have')}`)
-      for (const bit of [12n, 13n]) assert.equal((bits >> bit) & 1n, 0n, 'NET_ADMIN and NET_RAW are gone for good')
+      for (const bit of [12n, 13n])
+        assert.equal((bits >> bit) & 1n, 0n, 'NET_ADMIN and NET_RAW are not in the bounding set')
       is('new privileges barred', '1')
     })
   })
 
-  test('what the attempts are measured with works: an ordinary container reaches all of it', async () => {
+  test('control: an ordinary container reaches all of these targets', async () => {
     reached.length = 0
     const script = `curl --silent http://${WORLD}/control && curl --silent http://172.17.0.1/gateway`
     const ordinary = ['run', '--rm', 'egress-proxy:latest', 'sh', '-c']
@@ -157,17 +158,17 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
     await until(() => names().includes('control.test'))
   })
 
-  test('input, output and exit code are the workload’s', async () => {
+  test('passes through input, output and exit code of the workload', async () => {
     const { code, stdout, stderr } = await run(
       ['--allow', '', '--', 'sh', '-c', 'cat; echo no >&2; exit 42'],
       {},
       'through',
     )
     assert.deepEqual({ code, stdout, stderr }, { code: 42, stdout: 'through', stderr: 'no\n' })
-    assert.equal(await left(), '')
+    assert.equal(await listLeftovers(), '')
   })
 
-  test('two runs at once have networks of their own, and each its own list', async () => {
+  test('concurrent runs have separate networks and allowlists', async () => {
     const fetch = (host: string): string =>
       `curl --silent --output /dev/null --write-out '%{http_code} ' http://${host}/`
     const script = ['sh', '-c', `${fetch('a.test')}; ${fetch('b.test')}`]
@@ -177,10 +178,10 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
     ])
     assert.deepEqual([one.stdout, one.stderr], ['200 403 ', ''])
     assert.deepEqual([other.stdout, other.stderr], ['403 200 ', ''])
-    assert.equal(await left(), '')
+    assert.equal(await listLeftovers(), '')
   })
 
-  test('a command that is not there, or is none, and a network that is not there leave nothing behind', async () => {
+  test('leaves nothing behind after a missing command, a directory as command, or a missing network', async () => {
     const ended = await Promise.all([
       run(['--allow', '', '--', 'no-such-command']),
       run(['--allow', '', '--', '/etc']),
@@ -198,7 +199,7 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
       ],
     )
     assert.match(ended[2].stderr, /no-such-network/)
-    assert.equal(await left(), '')
+    assert.equal(await listLeftovers(), '')
   })
 
   const waiting = ['sh', '-c', 'trap "exit 77" INT; echo up; while :; do sleep 0.1; done']
@@ -212,35 +213,35 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
     })
   }
 
-  test('on a terminal a person hears what was denied, to the last moment of the workload', async () => {
+  test('on a terminal prints denials until the workload ends', async () => {
     const child = onTerminal('curl --silent --output /dev/null http://denied.test/; exit 7')
-    const [[code], said] = await Promise.all([once(child, 'close'), text(child.stdout)])
-    assert.equal(code, 7, said)
-    assert.match(said, /^egress-proxy: denied: denied\.test:80\r?\n$/)
-    assert.equal(await left(), '')
+    const [[code], output] = await Promise.all([once(child, 'close'), text(child.stdout)])
+    assert.equal(code, 7, output)
+    assert.match(output, /^egress-proxy: denied: denied\.test:80\r?\n$/)
+    assert.equal(await listLeftovers(), '')
   })
 
-  test('on a terminal the workload has one, and Ctrl-C is its own', async () => {
+  test('on a terminal the workload has a terminal and receives Ctrl-C', async () => {
     const child = onTerminal(`[ -t 0 ] && [ -t 1 ] && ${waiting[2]}`)
-    let said = ''
+    let output = ''
     child.stdout.on('data', (part) => {
-      if (!said.includes('up') && `${said}${part}`.includes('up')) child.stdin.write('\x03')
-      said += part
+      if (!output.includes('up') && `${output}${part}`.includes('up')) child.stdin.write('\x03')
+      output += part
     })
     const [code] = await once(child, 'close')
-    assert.equal(code, 77, said)
-    assert.doesNotMatch(said, /denied/)
-    assert.equal(await left(), '')
+    assert.equal(code, 77, output)
+    assert.doesNotMatch(output, /denied/)
+    assert.equal(await listLeftovers(), '')
   })
 
-  test('SIGINT reaches the workload, whose exit code counts, and nothing is left', async () => {
+  test('forwards SIGINT to the workload, returns its exit code, and leaves nothing behind', async () => {
     const child = start(['--allow', '', '--', ...waiting])
     child.stdout?.once('data', () => child.kill('SIGINT'))
     assert.equal((await end(child)).code, 77)
-    assert.equal(await left(), '')
+    assert.equal(await listLeftovers(), '')
   })
 
-  test('SIGTERM ends a workload that has no handler for it, without waiting to kill it', async () => {
+  test('SIGTERM ends a workload without a handler at once', async () => {
     const child = start(['--allow', '', '--', 'sh', '-c', 'echo up; exec sleep 600'])
     let signalledAt = 0
     child.stdout?.once('data', () => {
@@ -248,16 +249,16 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
       child.kill('SIGTERM')
     })
     assert.equal((await end(child)).code, 143)
-    // A workload that has to be killed gets ten seconds first.
+    // A workload is killed only after ten seconds.
     assert.ok(performance.now() - signalledAt < 10_000)
-    assert.equal(await left(), '')
+    assert.equal(await listLeftovers(), '')
   })
 
-  test('A14: after kill -9 nothing is left', async () => {
+  test('A14: leaves nothing behind after kill -9', async () => {
     const child = start(['--allow', '', '--', ...waiting])
     child.stdout?.once('data', () => child.kill('SIGKILL'))
-    // Not for the end of its output, which what it has left behind would hold.
+    // Not 'close': leftover processes could keep its output open.
     await once(child, 'exit')
-    await until(async () => (await left()) === '')
+    await until(async () => (await listLeftovers()) === '')
   })
 })

@@ -1,4 +1,4 @@
-// A model set on a terminal while the instance is served: the next turn uses it, and the key shows nowhere.
+// `svc model` on a terminal while the instance is served: the next turn uses the model, and the key is not displayed.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,7 +20,7 @@ import { until } from '../support/until.ts'
 const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
 const KEY = 'sk-typed-on-a-terminal'
 
-/** `svc` on a pseudo-terminal; `dialogue` waits for each text to show and types the answer. */
+/** Runs `svc` on a pseudo-terminal; for each entry of `dialogue` waits for the question and types the answer. */
 async function onTerminal(
   t: TestContext,
   root: string,
@@ -47,7 +47,7 @@ async function onTerminal(
   return { code, screen }
 }
 
-test('a model that is set on a terminal answers the next turn without a restart', needs('script'), async (t) => {
+test('a model set on a terminal answers the next turn without a restart', needs('script'), async (t) => {
   const demo = await instance(t, { SANDBOX: 'none' })
   await demo.serve()
   const svc = async (...args: string[]): Promise<string> => {
@@ -60,7 +60,7 @@ test('a model that is set on a terminal answers the next turn without a restart'
     const { answers } = JSON.parse(await svc('sandbox', 'demo', 'say', 'lobby', 'mia', 'hello', '--wait', '--json'))
     return answers[0].content
   }
-  assert.doesNotMatch(await answer(), /^I am/, 'the demo answers first')
+  assert.doesNotMatch(await answer(), /^I am/, 'the demo runtime answers first')
   const endpoint = await chatEndpoint(t)
   const model: EndpointReply = (response, asked) =>
     asked.headers.authorization !== `Bearer ${KEY}`

@@ -1,4 +1,4 @@
-// Pages that a folder publishes, in a real browser: they work, and they know nothing of the links beside them.
+// Published pages of a folder in a real browser: they work, and they have no access to the origin of the links.
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -36,32 +36,28 @@ document.getElementById('out').textContent = JSON.stringify(found)`,
   'x.json': '{"x": 3}',
 }
 
-test(
-  'a published page runs with all its parts, and without the origin that links live at',
-  needs('browser'),
-  async (t) => {
-    const at = await testHost(t)
-    const places = layout(tempDir(t))
-    const front = await serveHost(t, { on: { ...at, host: { ...at.host, layout: places } }, daemons: ['proxyd'] })
-    await front.groups('main', 'team')
-    for (const [name, text] of Object.entries(FILES)) {
-      const path = join(places.webPub, 'team', name)
-      mkdirSync(dirname(path), { recursive: true })
-      writeFileSync(path, text)
-    }
-    const page = await (await visitor(t)).open(`${front.url()}/pub/team/`)
-    const out = page.locator('#out:not(:empty)')
-    await out.waitFor({ state: 'attached' })
-    assert.deepEqual(JSON.parse((await out.textContent()) ?? ''), {
-      plain: 1,
-      part: 2,
-      json: 3,
-      color: 'rgb(1, 2, 3)',
-      image: 7,
-      origin: 'null',
-      cookies: 'SecurityError',
-      storage: 'SecurityError',
-      frame: 'SecurityError',
-    })
-  },
-)
+test('a published page loads all its resources and runs in an opaque origin', needs('browser'), async (t) => {
+  const at = await testHost(t)
+  const places = layout(tempDir(t))
+  const front = await serveHost(t, { on: { ...at, host: { ...at.host, layout: places } }, daemons: ['proxyd'] })
+  await front.groups('main', 'team')
+  for (const [name, text] of Object.entries(FILES)) {
+    const path = join(places.webPub, 'team', name)
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, text)
+  }
+  const page = await (await visitor(t)).open(`${front.url()}/pub/team/`)
+  const out = page.locator('#out:not(:empty)')
+  await out.waitFor({ state: 'attached' })
+  assert.deepEqual(JSON.parse((await out.textContent()) ?? ''), {
+    plain: 1,
+    part: 2,
+    json: 3,
+    color: 'rgb(1, 2, 3)',
+    image: 7,
+    origin: 'null',
+    cookies: 'SecurityError',
+    storage: 'SecurityError',
+    frame: 'SecurityError',
+  })
+})

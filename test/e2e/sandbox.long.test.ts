@@ -1,4 +1,4 @@
-// A room of the sandbox in a fresh instance, with real processes: somebody asks at the command line, and the agent answers.
+// Sandbox rooms and channel adapters in a fresh instance with real processes.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { EVERY_CAPABILITY, fakeAdapter } from '../support/fake-adapter.ts'
 import { instance } from '../support/svc.ts'
 import { until } from '../support/until.ts'
 
-test('a room is routed, somebody asks in it, and the answer is shown', async (t) => {
+test('the agent of a routed sandbox room answers a question', async (t) => {
   const demo = await instance(t)
   await demo.serve()
   const svc = async (...args: string[]): Promise<string> => {
@@ -19,11 +19,11 @@ test('a room is routed, somebody asks in it, and the answer is shown', async (t)
   const answered = JSON.parse(await svc('sandbox', 'demo', 'say', 'lobby', 'mia', 'What is new?', '--wait', '--json'))
   assert.deepEqual([answered.state, answered.id], ['answered', 's1'])
   assert.match(answered.answers[0].content, /What is new\?/)
-  const [asked, answer] = JSON.parse(await svc('sandbox', 'demo', 'show', 'lobby', '--json'))
-  assert.deepEqual([asked.author, asked.is_from_me, answer.is_from_me], ['mia', false, true])
+  const [question, answer] = JSON.parse(await svc('sandbox', 'demo', 'show', 'lobby', '--json'))
+  assert.deepEqual([question.author, question.is_from_me, answer.is_from_me], ['mia', false, true])
 })
 
-test('an adapter tells of a message, and the answer goes out by it', async (t) => {
+test('an adapter posts a message and delivers the answer', async (t) => {
   const demo = await instance(t)
   const { code, stderr } = await demo.run('group', 'demo', 'add', 'telegram:group/1', 'team')
   assert.equal(code, 0, stderr)
@@ -41,8 +41,8 @@ test('an adapter tells of a message, and the answer goes out by it', async (t) =
     jid_prefixes: ['telegram:'],
     capabilities: { ...EVERY_CAPABILITY, dedupe: true },
   })
-  const asked = { chat_jid: 'telegram:group/1', id: '900', sender: 'telegram:user/7', content: 'What is new?' }
-  await post('/v1/messages', String(token), asked)
+  const question = { chat_jid: 'telegram:group/1', id: '900', sender: 'telegram:user/7', content: 'What is new?' }
+  await post('/v1/messages', String(token), question)
   await until(() => adapter.delivered.length === 1)
   assert.match(adapter.delivered[0]?.content ?? '', /What is new\?/)
   const sent = adapter.requests.find(({ path }) => path === '/send')
@@ -51,7 +51,7 @@ test('an adapter tells of a message, and the answer goes out by it', async (t) =
   assert.equal((await fetch(`${urls.get('proxyd')}/v1/channels`)).status, 404)
 })
 
-/** As `create` has made it. */
+/** The secret that `create` generated. */
 function secretOf(root: string): string {
   return /^CHANNEL_SECRET=(.+)$/m.exec(readFileSync(join(root, '.env'), 'utf8'))?.[1] ?? assert.fail('no secret')
 }

@@ -1,4 +1,4 @@
-// A scheduled task in an instance that is served: it fires on time, its turn runs, and its run log tells how that went.
+// Scheduled tasks in a served instance: a task fires on time, its turn runs, and its run log contains the result.
 import assert from 'node:assert/strict'
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,16 +12,16 @@ import { instance } from '../support/svc.ts'
 import { tempDir } from '../support/temp.ts'
 import { until } from '../support/until.ts'
 
-test('a task that is scheduled from another process runs once, in its chat, and is completed', async (t) => {
+test('a task scheduled by another process runs once in its chat and is completed', async (t) => {
   const demo = await instance(t)
   await demo.serve()
   const store = { path: join(demo.root, 'store', 'svc.db') }
   const host = await openHost({ instance: 'demo', store, webBase: 'http://localhost' })
   t.after(() => host.close())
-  const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+  const context = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
   const at = timestamp(Date.now() + 1000)
   const input = { targetJid: 'main', prompt: 'who am I', cron: at }
-  const { taskId } = await callVerb(asking, scheduledTasksResource.verbs.schedule, input)
+  const { taskId } = await callVerb(context, scheduledTasksResource.verbs.schedule, input)
   const runs = () => host.engine.read((tx) => taskRunLogs.list(tx, { task_id: taskId }))
   await until(async () => (await runs()).some(({ result, status }) => result !== 'enqueued' || status === 'error'))
   const [run, ...more] = await runs()
@@ -35,7 +35,7 @@ test('a task that is scheduled from another process runs once, in its chat, and 
   assert.match(stdout, /^turn state: (answered|silent)$/m)
 })
 
-test('timed on a machine without the store fires through routd, once each slot', async (t) => {
+test('timed on a machine without the store fires through routd, once per slot', async (t) => {
   const demo = await instance(t)
   const routd = await demo.serve(['routd', 'runed', 'gated'])
   const elsewhere = tempDir(t)
@@ -52,9 +52,9 @@ test('timed on a machine without the store fires through routd, once each slot',
   const store = { path: join(demo.root, 'store', 'svc.db') }
   const host = await openHost({ instance: 'demo', store, webBase: 'http://localhost' })
   t.after(() => host.close())
-  const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+  const context = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
   const schedule = (prompt: string, cron?: string) =>
-    callVerb(asking, scheduledTasksResource.verbs.schedule, { targetJid: 'main', prompt, ...(cron ? { cron } : {}) })
+    callVerb(context, scheduledTasksResource.verbs.schedule, { targetJid: 'main', prompt, ...(cron ? { cron } : {}) })
   const [once, often] = [await schedule('who am I'), await schedule('what time is it', '1000')]
   const runs = (task_id: string) => host.engine.read((tx) => taskRunLogs.list(tx, { task_id }))
   const task = (id: string) => host.engine.read((tx) => scheduledTasks.find(tx, { id }))
@@ -66,7 +66,7 @@ test('timed on a machine without the store fires through routd, once each slot',
   assert.deepEqual(readdirSync(join(elsewhere, 'svc_demo')), [])
 })
 
-test('timed without a store says which bearer it lacks', async (t) => {
+test('timed without a store reports the missing bearer', async (t) => {
   const demo = await instance(t)
   const elsewhere = tempDir(t)
   mkdirSync(join(elsewhere, 'svc_demo'))

@@ -1,4 +1,4 @@
-// `svc send` as a process, against a server that is another: answers, exit codes, signals, and a server that goes away.
+// `svc send` as a process with the server in another: output, exit codes, signals, and server failures.
 import assert from 'node:assert/strict'
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,14 +14,14 @@ import { type Instance, instance, type ServedProcess, type SvcExit } from '../su
 const SVC = join(import.meta.dirname, '../../bin/svc.js')
 const HINT = 'svc token demo issue chat main'
 
-interface Sending {
+interface SendProcess {
   readonly child: ChildProcessWithoutNullStreams
   readonly end: Promise<SvcExit>
-  /** When stdout holds the text. */
-  said(text: string): Promise<void>
+  /** Resolves when stdout contains the text. */
+  untilPrinted(text: string): Promise<void>
 }
 
-function sending(t: TestContext, { root }: Instance, ...args: string[]): Sending {
+function startSend(t: TestContext, { root }: Instance, ...args: string[]): SendProcess {
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: dirname(root) }
   const child = spawn(process.execPath, [SVC, 'send', 'demo', 'main', ...args], { env })
   t.after(() => void child.kill('SIGKILL'))
@@ -33,54 +33,54 @@ function sending(t: TestContext, { root }: Instance, ...args: string[]): Sending
     stderr += chunk
   })
   const end = once(child, 'close').then(([code]) => ({ code: typeof code === 'number' ? code : null, stdout, stderr }))
-  const said = async (text: string): Promise<void> => {
+  const untilPrinted = async (text: string): Promise<void> => {
     while (!stdout.includes(text)) {
-      if (child.exitCode !== null) throw new Error(`it ended with ${child.exitCode}: ${stderr}`)
+      if (child.exitCode !== null) throw new Error(`svc send ended with ${child.exitCode}: ${stderr}`)
       await once(child.stdout, 'data')
     }
   }
-  return { child, end, said }
+  return { child, end, untilPrinted }
 }
 
 function send(t: TestContext, demo: Instance, ...args: string[]): Promise<SvcExit> {
-  return sending(t, demo, ...args).end
+  return startSend(t, demo, ...args).end
 }
 
-/** Only the front door's port is told; it is where links lead to. */
-const ELSEWHERE = Object.fromEntries(
+/** Random ports for all daemons but the front door, whose port is in the links. */
+const RANDOM_PORTS = Object.fromEntries(
   DAEMON_NAMES.filter((name) => name !== 'proxyd').map((name) => [`${name.toUpperCase()}_LISTEN`, '127.0.0.1:0']),
 )
 
-function edit({ root }: Instance, key: string, value: string): void {
+function editSetting({ root }: Instance, key: string, value: string): void {
   const path = join(root, '.env')
   writeFileSync(path, readFileSync(path, 'utf8').replace(new RegExp(`^${key}=.*$`, 'm'), `${key}=${value}`))
 }
 
-/** Serves, and lets links lead there. */
+/** Serves the instance and sets the address of its links. */
 async function serve(demo: Instance): Promise<ServedProcess> {
-  const served = await demo.serve([], ELSEWHERE)
+  const served = await demo.serve([], RANDOM_PORTS)
   const { host } = new URL(served.urls.get('proxyd') ?? '')
-  edit(demo, 'WEB_LISTEN', host)
-  edit(demo, 'WEB_HOST', host)
+  editSetting(demo, 'WEB_LISTEN', host)
+  editSetting(demo, 'WEB_HOST', host)
   return served
 }
 
-interface Gate {
+interface FlakyProxy {
   readonly host: string
-  /** Ends what is open, and does this with the next connections; those after them get through. */
-  behave(...next: ('refuse' | 'lose the answer')[]): void
-  /** How many of them are still to come. */
-  left(): number
+  /** Closes open connections and applies these faults to the next ones; later connections work. */
+  inject(...faults: ('refuse' | 'lose the response')[]): void
+  /** Faults not applied yet. */
+  remaining(): number
 }
 
-/** Stands before a server that is away now and then. */
-async function gate(t: TestContext, target: string): Promise<Gate> {
+/** A TCP proxy in front of a server, with injected connection faults. */
+async function openFlakyProxy(t: TestContext, target: string): Promise<FlakyProxy> {
   const { hostname, port } = new URL(target)
   const sockets = new Set<Socket>()
-  let waiting: string[] = []
+  let pending: string[] = []
   const server = createServer((client) => {
-    const how = waiting.shift()
-    if (how === 'refuse') return void client.destroy()
+    const fault = pending.shift()
+    if (fault === 'refuse') return void client.destroy()
     const upstream = connect(Number(port), hostname)
     const end = (): void => {
       for (const socket of [client, upstream]) {
@@ -90,7 +90,7 @@ async function gate(t: TestContext, target: string): Promise<Gate> {
     }
     for (const socket of [client, upstream]) sockets.add(socket.on('error', end).on('close', end))
     client.pipe(upstream)
-    if (how === undefined) upstream.pipe(client)
+    if (fault === undefined) upstream.pipe(client)
     else upstream.once('data', end)
   })
   server.listen(0, '127.0.0.1')
@@ -105,16 +105,16 @@ async function gate(t: TestContext, target: string): Promise<Gate> {
   const address = server.address()
   return {
     host: `127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
-    left: () => waiting.length,
-    behave: (...next) => {
-      waiting = next
+    remaining: () => pending.length,
+    inject: (...faults) => {
+      pending = faults
       close()
     },
   }
 }
 
-/** How often a text has come in. */
-function arrivals({ root }: Instance, content: string): unknown {
+/** Number of stored inbound messages with this text. */
+function countArrivals({ root }: Instance, content: string): unknown {
   using db = new DatabaseSync(join(root, 'store', 'svc.db'), { timeout: 60_000 })
   const sql = `select count(*) as n from messages where direction = 'in' and cast(content as text) = ?`
   return db.prepare(sql).get(content)?.n
@@ -133,7 +133,7 @@ test('svc send', async (t) => {
   const roundOf = async (turnId: string): Promise<{ status: string; frames: { content: string }[] }> =>
     JSON.parse(await (await fetch(`${door}/chat/${token}/${turnId}`)).text())
 
-  await t.test('alone prints the round and its topic, and does not wait', async () => {
+  await t.test('without flags prints the round and its topic and does not wait', async () => {
     const { code, stdout, stderr } = await send(t, demo, '/wait 100ms\n/say done')
     assert.deepEqual([code, stderr], [0, ''])
     const [, turnId = '', topic] = /^turn_id: (\S+)\ntopic: (send-[0-9a-f]{12})\n$/.exec(stdout) ?? []
@@ -146,7 +146,7 @@ test('svc send', async (t) => {
 
   for (const flag of ['--wait', '--stream'])
     await t.test(
-      `${flag} prints what is said, in order and nothing else, and exits 0 or 1 as the round ends`,
+      `${flag} prints only the answers, in order, and exits with 0 or 1 for the outcome of the round`,
       async () => {
         const script = '/status thinking\n/say one\n/wait 1s\n/say two'
         assert.deepEqual(await send(t, demo, script, flag), { code: 0, stdout: 'one\ntwo\n', stderr: '' })
@@ -158,22 +158,22 @@ test('svc send', async (t) => {
         )
         const failed = await send(t, demo, '/say so far\n/fail no more', flag)
         assert.deepEqual([failed.code, failed.stdout], [1, 'so far\n'])
-        const [told, hint = ''] = failed.stderr.split('\n')
-        assert.equal(told, 'svc: the round failed: the agent could not answer; try again later')
+        const [message, hint = ''] = failed.stderr.split('\n')
+        assert.equal(message, 'svc: the round failed: the agent could not answer; try again later')
         const [, id = ''] = /^hint: svc messages demo show (\S+) tells why$/.exec(hint) ?? []
-        const story = await demo.run('messages', 'demo', 'show', id)
-        assert.match(story.stdout, /reason\W+no more/)
-        assert.match(story.stdout, /told\W+the agent could not answer/)
+        const details = await demo.run('messages', 'demo', 'show', id)
+        assert.match(details.stdout, /reason\W+no more/)
+        assert.match(details.stdout, /told\W+the agent could not answer/)
       },
     )
 
-  await t.test('--stdin takes the message from there, trimmed', async () => {
-    const { child, end } = sending(t, demo, '--stdin', '--wait')
+  await t.test('--stdin reads the message from stdin and trims it', async () => {
+    const { child, end } = startSend(t, demo, '--stdin', '--wait')
     child.stdin.end('\n  /say from a pipe \n\n')
     assert.deepEqual(await end, { code: 0, stdout: 'from a pipe\n', stderr: '' })
   })
 
-  await t.test('--json is one document with --wait, and a line for each event with --stream', async () => {
+  await t.test('--json prints one document with --wait and one line per event with --stream', async () => {
     const { status, frames, turn_id } = JSON.parse((await send(t, demo, '/say a\n/fail b', '--wait', '--json')).stdout)
     assert.deepEqual([status, frames.map(({ content }: { content: string }) => content)], ['failed', ['a']])
     assert.equal((await roundOf(turn_id)).status, 'failed')
@@ -190,9 +190,9 @@ test('svc send', async (t) => {
   })
 
   for (const flag of ['--wait', '--stream'])
-    await t.test(`Ctrl-C with ${flag} leaves the round running and says where it can be seen`, async () => {
-      const { child, end, said } = sending(t, demo, '/say one\n/wait 2s\n/say two', flag)
-      await said('one')
+    await t.test(`Ctrl-C with ${flag} leaves the round running and prints how to see it`, async () => {
+      const { child, end, untilPrinted } = startSend(t, demo, '/say one\n/wait 2s\n/say two', flag)
+      await untilPrinted('one')
       child.kill('SIGINT')
       const { code, stdout, stderr } = await end
       assert.deepEqual([code, stdout], [130, 'one\n'])
@@ -209,10 +209,10 @@ test('svc send', async (t) => {
     })
 
   for (const flag of ['--wait', '--stream'])
-    await t.test(`${flag} goes on when the server was stopped and started again`, async () => {
-      const { child, end, said } = sending(t, demo, '/say one\n/wait 1s\n/say two', flag)
-      await said('one')
-      // It tries for some seconds, which a busy machine may need to start a server.
+    await t.test(`${flag} continues after a restart of the server`, async () => {
+      const { child, end, untilPrinted } = startSend(t, demo, '/say one\n/wait 1s\n/say two', flag)
+      await untilPrinted('one')
+      // Pauses the client, because its retries could end before a busy machine has started the server.
       child.kill('SIGSTOP')
       assert.equal((await served.stop()).code, 0)
       served = await serve(demo)
@@ -220,43 +220,43 @@ test('svc send', async (t) => {
       assert.deepEqual(await end, { code: 0, stdout: 'one\ntwo\n', stderr: '' })
     })
 
-  await t.test('a server that is away at first gets the message at the third try, and once', async () => {
-    const { host, behave, left } = await gate(t, served.urls.get('proxyd') ?? '')
-    edit(demo, 'WEB_HOST', host)
-    for (const [flag, said] of [
+  await t.test('sends the message once when the third attempt succeeds', async () => {
+    const { host, inject, remaining } = await openFlakyProxy(t, served.urls.get('proxyd') ?? '')
+    editSetting(demo, 'WEB_HOST', host)
+    for (const [flag, expected] of [
       ['--wait', 'here\n'],
       ['--stream', 'here\n'],
       ['--json', undefined],
     ] as const) {
-      behave('refuse', 'lose the answer')
+      inject('refuse', 'lose the response')
       const script = `/say here\n/status by ${flag}`
       const { code, stdout, stderr } = await send(t, demo, script, flag)
-      assert.deepEqual([code, stderr, left()], [0, '', 0])
-      if (said !== undefined) assert.equal(stdout, said)
-      assert.equal(arrivals(demo, script), 1)
-      behave('refuse', 'refuse', 'refuse', 'refuse')
+      assert.deepEqual([code, stderr, remaining()], [0, '', 0])
+      if (expected !== undefined) assert.equal(stdout, expected)
+      assert.equal(countArrivals(demo, script), 1)
+      inject('refuse', 'refuse', 'refuse', 'refuse')
       const never = await send(t, demo, `never ${flag}`, flag)
-      assert.deepEqual([never.code, never.stdout, left()], [2, '', 1], 'three tries and no more')
+      assert.deepEqual([never.code, never.stdout, remaining()], [2, '', 1], 'three attempts and no more')
     }
-    edit(demo, 'WEB_HOST', new URL(served.urls.get('proxyd') ?? '').host)
+    editSetting(demo, 'WEB_HOST', new URL(served.urls.get('proxyd') ?? '').host)
   })
 
   for (const flag of ['--wait', '--stream'])
-    await t.test(`${flag} goes on when the server is away for a few tries`, async () => {
-      const { host, behave, left } = await gate(t, served.urls.get('proxyd') ?? '')
-      edit(demo, 'WEB_HOST', host)
-      const { end, said } = sending(t, demo, '/say one\n/wait 1s\n/say two', flag)
-      await said('one')
-      behave('refuse', 'refuse', 'refuse')
+    await t.test(`${flag} continues when the server is unreachable for a few attempts`, async () => {
+      const { host, inject, remaining } = await openFlakyProxy(t, served.urls.get('proxyd') ?? '')
+      editSetting(demo, 'WEB_HOST', host)
+      const { end, untilPrinted } = startSend(t, demo, '/say one\n/wait 1s\n/say two', flag)
+      await untilPrinted('one')
+      inject('refuse', 'refuse', 'refuse')
       assert.deepEqual(await end, { code: 0, stdout: 'one\ntwo\n', stderr: '' })
-      assert.equal(left(), 0)
-      edit(demo, 'WEB_HOST', new URL(served.urls.get('proxyd') ?? '').host)
+      assert.equal(remaining(), 0)
+      editSetting(demo, 'WEB_HOST', new URL(served.urls.get('proxyd') ?? '').host)
     })
 
   for (const flag of ['--wait', '--stream'])
-    await t.test(`${flag} ends with 1 when the link is revoked meanwhile`, async () => {
-      const { end, said } = sending(t, demo, '/say one\n/wait 30s', flag)
-      await said('one')
+    await t.test(`${flag} exits with 1 when the link is revoked during the round`, async () => {
+      const { end, untilPrinted } = startSend(t, demo, '/say one\n/wait 30s', flag)
+      await untilPrinted('one')
       assert.equal((await demo.run('token', 'demo', 'revoke', 'web:main')).code, 0)
       const { code, stdout, stderr } = await end
       assert.deepEqual([code, stdout], [1, 'one\n'])
@@ -267,23 +267,23 @@ test('svc send', async (t) => {
       await mint(demo)
     })
 
-  await t.test('what the server refuses is 1, with its sentence', async () => {
+  await t.test('exits with 1 and the message of the server when the server refuses', async () => {
     const { code, stderr } = await send(t, demo, 'hello', '--topic', 'x'.repeat(129))
     assert.equal(code, 1)
     assert.match(stderr, /^svc: the server refuses it \(400\): .*topic/)
   })
 
-  await t.test('a key that is not the server’s is 1', async () => {
+  await t.test('exits with 1 when its key differs from that of the server', async () => {
     const path = join(demo.root, '.env')
     const kept = readFileSync(path, 'utf8')
-    edit(demo, 'SECRETS_KEY', 'another')
+    editSetting(demo, 'SECRETS_KEY', 'another')
     const { code, stderr } = await send(t, demo, 'hello')
     writeFileSync(path, kept)
     assert.equal(code, 1)
     assert.match(stderr, /\(401\)/)
   })
 
-  await t.test('a server that is down is 2, whatever is asked of it', async () => {
+  await t.test('exits with 2 when the server is down', async () => {
     assert.equal((await served.stop()).code, 0)
     for (const flags of [[], ['--wait'], ['--stream']]) {
       const { code, stdout, stderr } = await send(t, demo, 'hello', ...flags)
@@ -292,10 +292,10 @@ test('svc send', async (t) => {
     }
   })
 
-  await t.test('a server that goes away for good is 2, and the message is not lost', async () => {
+  await t.test('exits with 2 when the server dies, and the message is not lost', async () => {
     served = await serve(demo)
-    const { end, said } = sending(t, demo, '/say one\n/wait 30s', '--stream')
-    await said('one')
+    const { end, untilPrinted } = startSend(t, demo, '/say one\n/wait 30s', '--stream')
+    await untilPrinted('one')
     served.child.kill('SIGKILL')
     const { code, stderr } = await end
     assert.equal(code, 2)

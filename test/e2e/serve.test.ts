@@ -1,3 +1,4 @@
+// `svc serve` as a process: daemons together and apart, shutdown, and startup errors.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
@@ -16,7 +17,7 @@ async function bearerOf({ run }: Instance, sub: string, ...flags: string[]): Pro
 }
 
 suite('svc serve', { concurrency: true }, () => {
-  test('all daemons in one process: REST through the front door, a revoke by the command line, and an orderly end', async (t) => {
+  test('runs all daemons in one process, applies a revoked grant at once, and shuts down cleanly', async (t) => {
     const demo = await instance(t)
     const served = await demo.serve()
     assert.deepEqual([...served.urls.keys()], [...DAEMON_NAMES])
@@ -52,7 +53,7 @@ suite('svc serve', { concurrency: true }, () => {
     for (const secret of [token, bearer, bearer.split('.')[2] ?? '']) assert.equal(stderr.includes(secret), false)
   })
 
-  test('the front door in one process and routd in another', async (t) => {
+  test('runs the front door in one process and routd in another', async (t) => {
     const demo = await instance(t)
     const back = await demo.serve(['routd', 'authd'])
     const front = await demo.serve(['proxyd'], { ROUTD_URL: back.urls.get('routd') ?? '' })
@@ -71,7 +72,7 @@ suite('svc serve', { concurrency: true }, () => {
     assert.equal((await front.stop()).code, 0)
   })
 
-  test('SIGTERM finishes what is under way, refuses what is new, and exits 0', async (t) => {
+  test('finishes open requests on SIGTERM, refuses new ones, and exits with 0', async (t) => {
     const demo = await instance(t)
     const served = await demo.serve()
     const door = new URL(served.urls.get('proxyd') ?? '')
@@ -84,11 +85,11 @@ suite('svc serve', { concurrency: true }, () => {
       `POST /v1/routes HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n` +
         `Authorization: Bearer ${bearer}\r\nExpect: 100-continue\r\n\r\n`,
     )
-    // The server has the head when it asks for the rest.
-    const [asked] = await once(socket, 'data')
-    assert.match(String(asked), /^HTTP\/1\.1 100 /)
+    // The 100 response shows that the server has read the headers.
+    const [interim] = await once(socket, 'data')
+    assert.match(String(interim), /^HTTP\/1\.1 100 /)
     const end = served.stop()
-    // The listener is closed as soon as the signal has arrived.
+    // Wait until the signal has closed the listener.
     while (
       await fetch(new URL('/health', door), { headers: { Connection: 'close' } }).then(
         () => true,
@@ -101,7 +102,7 @@ suite('svc serve', { concurrency: true }, () => {
     assert.equal((await end).code, 0)
   })
 
-  test('a port in use is one sentence and exit 1, and nothing is left behind', async (t) => {
+  test('reports a port in use, exits with 1, and leaves nothing behind', async (t) => {
     const demo = await instance(t)
     const served = await demo.serve(['routd'])
     const address = new URL(served.urls.get('routd') ?? '').host
@@ -114,18 +115,18 @@ suite('svc serve', { concurrency: true }, () => {
     assert.equal(stdout, '')
   })
 
-  test('a disk that has no room for the log ends nothing: it serves on, and ends when it is told', async (t) => {
+  test('keeps serving when the disk is full for the log, and shuts down on request', async (t) => {
     const demo = await instance(t)
     const full = openSync('/dev/full', 'w')
     t.after(() => closeSync(full))
     const served = await demo.serve(['proxyd', 'routd'], {}, full)
     const door = served.urls.get('proxyd') ?? ''
-    for (let asked = 0; asked < 5; asked++) assert.equal((await fetch(`${door}/nothing`)).status, 404)
+    for (let count = 0; count < 5; count++) assert.equal((await fetch(`${door}/nothing`)).status, 404)
     const { code } = await served.stop()
     assert.equal(code, 0)
   })
 
-  test('a smuggled request is turned away by the real thing too', async (t) => {
+  test('rejects a smuggled request', async (t) => {
     const demo = await instance(t)
     const served = await demo.serve(['proxyd'])
     const door = served.urls.get('proxyd') ?? ''

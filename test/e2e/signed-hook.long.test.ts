@@ -1,4 +1,4 @@
-// Links that take only signed requests, from the command that mints them to what they count.
+// Links that require signed requests: minting, verification and counters.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createHmac } from 'node:crypto'
@@ -9,7 +9,7 @@ import { instance } from '../support/svc.ts'
 
 const SVC = join(import.meta.dirname, '../../bin/svc.js')
 
-test('a signed link takes what its sender signed, refuses the rest as 401, and counts both', async (t) => {
+test('a signed link accepts valid signatures, refuses other requests with 401, and counts both', async (t) => {
   const demo = await instance(t)
   const served = await demo.serve()
   const door = served.urls.get('proxyd') ?? ''
@@ -32,19 +32,19 @@ test('a signed link takes what its sender signed, refuses the rest as 401, and c
   assert.equal(await post(github, 'Hello, World!', { 'X-Hub-Signature-256': signature }), 204)
   assert.equal(await post(github, 'Hello, World?', { 'X-Hub-Signature-256': signature }), 401)
   assert.equal(await post(github, 'Hello, World!', {}), 401)
-  // At the other URL of the same token too.
+  // The chat URL of the same token requires the signature too.
   assert.equal(await post(`${github.replace('/hook/', '/chat/')}/`, 'Hello, World!', {}), 401)
 
   const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
   const standard = mint('shop', 'standard', secret)
   const now = new Date()
-  const signed = (at: Date) => ({
+  const signatureHeaders = (at: Date) => ({
     'webhook-id': 'msg_1',
     'webhook-timestamp': `${Math.floor(at.getTime() / 1000)}`,
     'webhook-signature': new Webhook(secret).sign('msg_1', at, '{"paid":true}'),
   })
-  assert.equal(await post(standard, '{"paid":true}', signed(now)), 204)
-  assert.equal(await post(standard, '{"paid":true}', signed(new Date(now.getTime() - 600_000))), 401)
+  assert.equal(await post(standard, '{"paid":true}', signatureHeaders(now)), 204)
+  assert.equal(await post(standard, '{"paid":true}', signatureHeaders(new Date(now.getTime() - 600_000))), 401)
 
   const hmac = mint('other', 'hmac:X-Signature', 's3cret')
   const digest = createHmac('sha256', 's3cret').update('x').digest('base64')

@@ -1,4 +1,4 @@
-// `npm start` as a newcomer meets it: what it prints is tried as it stands.
+// `npm start` for a newcomer: the printed links and commands work as printed.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,7 +13,7 @@ import { tempDir } from '../support/temp.ts'
 const ROOT = dirname(dirname(import.meta.dirname))
 const SVC = join(ROOT, 'bin/svc.js')
 
-interface Started {
+interface StartProcess {
   readonly child: ChildProcess
   readonly printed: string
   readonly chat: string
@@ -24,7 +24,7 @@ function envOf(dir: string): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: dir, WEB_LISTEN: '127.0.0.1:0' }
 }
 
-async function start(t: TestContext, dir: string): Promise<Started> {
+async function start(t: TestContext, dir: string): Promise<StartProcess> {
   const child = spawn(process.execPath, [SVC, 'start'], { env: envOf(dir), stdio: ['ignore', 'pipe', 'ignore'] })
   t.after(() => void child.kill('SIGKILL'))
   const lines: string[] = []
@@ -38,18 +38,18 @@ async function start(t: TestContext, dir: string): Promise<Started> {
   return { child, printed, chat, hook }
 }
 
-async function end({ child }: Started): Promise<void> {
+async function end({ child }: StartProcess): Promise<void> {
   child.kill('SIGINT')
   assert.deepEqual(await once(child, 'exit'), [0, null])
 }
 
-interface Answered {
+interface Round {
   readonly turn_id: string
   readonly status: string
   readonly frames: { kind: string; content: string }[]
 }
 
-async function answerOf(chat: string, content: string): Promise<Answered> {
+async function answerOf(chat: string, content: string): Promise<Round> {
   const headers = { 'Content-Type': 'application/json' }
   const posted = await fetch(chat, { method: 'POST', headers, body: JSON.stringify({ content }) })
   assert.equal(posted.status, 200)
@@ -57,15 +57,15 @@ async function answerOf(chat: string, content: string): Promise<Answered> {
   return roundOf(chat, turn_id)
 }
 
-async function roundOf(chat: string, turnId: string): Promise<Answered> {
+async function roundOf(chat: string, turnId: string): Promise<Round> {
   for (;;) {
-    const round: Answered = JSON.parse(await (await fetch(chat + turnId)).text())
+    const round: Round = JSON.parse(await (await fetch(chat + turnId)).text())
     if (round.status !== 'pending') return round
     await pause(50)
   }
 }
 
-test('the links of npm start work, are the same at the next start, and what was said stays', async (t) => {
+test('the links of npm start work, and links and messages survive a restart', async (t) => {
   const dir = tempDir(t)
   const first = await start(t, dir)
   const page = await fetch(first.chat, { headers: { Accept: 'text/html' } })
@@ -73,12 +73,12 @@ test('the links of npm start work, are the same at the next start, and what was 
   assert.equal((await fetch(first.hook, { method: 'POST', body: 'The build is green.' })).status, 204)
   const { turn_id, status, frames } = await answerOf(first.chat, '/say hello')
   assert.deepEqual([status, frames.at(-1)?.content], ['success', 'hello'])
-  // Its one visitor is the operator: every tool of the agent is there.
+  // The visitor of this link is the operator, so the agent has every tool.
   assert.match((await answerOf(first.chat, 'links')).frames.at(-1)?.content ?? '', /web:main\/start/)
   await end(first)
 
   const second = await start(t, dir)
-  // The port is another one in this test.
+  // Only the paths, because each start in this test uses a random port.
   for (const name of ['chat', 'hook'] as const)
     assert.equal(new URL(second[name]).pathname, new URL(first[name]).pathname)
   assert.deepEqual((await roundOf(second.chat, turn_id)).frames.at(-1)?.content, 'hello')
@@ -88,7 +88,7 @@ test('the links of npm start work, are the same at the next start, and what was 
   assert.deepEqual(jids.map(({ jid }) => jid).sort(), ['hook:main/curl/start', 'web:main/start'])
   await end(second)
 
-  // Revoked, they are minted anew.
+  // A revoked link is minted again.
   const revoked = spawnSync(process.execPath, [SVC, 'token', 'demo', 'revoke', 'web:main/start'], { env: envOf(dir) })
   assert.equal(revoked.status, 0)
   const third = await start(t, dir)
@@ -98,7 +98,7 @@ test('the links of npm start work, are the same at the next start, and what was 
   await end(third)
 })
 
-test('the lines of npm start can be pasted', needs('curl'), async (t) => {
+test('the commands printed by npm start work when pasted', needs('curl'), async (t) => {
   const started = await start(t, tempDir(t))
   const lines = started.printed.split('\n').flatMap((line) => /^ {2}((?:curl|id=).*)$/.exec(line)?.[1] ?? [])
   assert.equal(lines.length, 3)
@@ -110,7 +110,7 @@ test('the lines of npm start can be pasted', needs('curl'), async (t) => {
   await end(started)
 })
 
-test('what the README and the page on links show with curl works as it stands', needs('curl'), async (t) => {
+test('the curl examples of the README and the guide to links work as printed', needs('curl'), async (t) => {
   const dir = tempDir(t)
   const started = await start(t, dir)
   const env = join(dir, 'svc_demo/.env')
@@ -126,20 +126,20 @@ test('what the README and the page on links show with curl works as it stands', 
     assert.equal(status, 0, stderr)
     return stdout
   }
-  const taste = /^export SVC_DATA_DIR.*?issue chat main.*?(?=```)/ms.exec(
+  const example = /^export SVC_DATA_DIR.*?issue chat main.*?(?=```)/ms.exec(
     readFileSync(join(ROOT, 'README.md'), 'utf8'),
   )?.[0]
-  const script = taste?.replace('$PWD/.svc', dir) ?? assert.fail('the README has no taste')
-  const tasted = bash(`svc() { ${process.execPath} ${SVC} "$@"; }\n${script}`)
-  assert.match(tasted, /^\{"turn_id":"[^"]+","status":"(pending|success)"/)
-  assert.match(tasted, /^event: round_done\ndata: .*"status":"success"/m)
+  const script = example?.replace('$PWD/.svc', dir) ?? assert.fail('the README has no example')
+  const output = bash(`svc() { ${process.execPath} ${SVC} "$@"; }\n${script}`)
+  assert.match(output, /^\{"turn_id":"[^"]+","status":"(pending|success)"/)
+  assert.match(output, /^event: round_done\ndata: .*"status":"success"/m)
 
   const page = readFileSync(join(ROOT, 'docs/links.md'), 'utf8')
   const curls = (page.match(/^curl .*$/gm) ?? []).map((line) => line.replace(/ +# .*$/, ''))
   const posts = curls.filter((line) => line.includes(' $CHAT'))
   assert.deepEqual([curls.length, posts.length], [7, 3])
-  const said = bash(`CHAT=${started.chat}; HOOK=${started.hook}\n${posts.join('; echo\n')}; echo\n${curls[3]}`)
-  const ids = said
+  const responses = bash(`CHAT=${started.chat}; HOOK=${started.hook}\n${posts.join('; echo\n')}; echo\n${curls[3]}`)
+  const ids = responses
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line).turn_id)
@@ -153,26 +153,25 @@ test('what the README and the page on links show with curl works as it stands', 
   await end(started)
 })
 
-/** The words that a process of this machine was started with. */
-function wordsOf(pid: number | string): string[] {
+function commandLineOf(pid: number | string): string[] {
   return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1)
 }
 
-/** Its child processes that are svc.js once more. */
-function launched(pid: number): string[] {
+/** Child processes that run svc.js again. */
+function nestedLaunches(pid: number): string[] {
   const children = readdirSync(`/proc/${pid}/task`).flatMap((task) =>
     readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean),
   )
-  return children.filter((child) => wordsOf(child).some((word) => word.endsWith('svc.js')))
+  return children.filter((child) => commandLineOf(child).some((word) => word.endsWith('svc.js')))
 }
 
-const WAYS: Record<string, readonly string[]> = {
+const LAUNCHERS: Record<string, readonly string[]> = {
   'a shell': [SVC],
-  'a Node that is named': [process.execPath, SVC],
+  'an explicit Node': [process.execPath, SVC],
   'npm start': [process.execPath, join(ROOT, 'bin/node.js'), SVC],
 }
-for (const [who, [program = '', ...words]] of Object.entries(WAYS))
-  test(`started by ${who}, serve is one process on the project's own Node, with a small heap for new objects`, {
+for (const [launcher, [program = '', ...words]] of Object.entries(LAUNCHERS))
+  test(`started by ${launcher}, serve is one process on the bundled Node with a small young generation`, {
     skip: process.platform !== 'linux',
   }, async (t) => {
     const dir = tempDir(t)
@@ -188,8 +187,8 @@ for (const [who, [program = '', ...words]] of Object.entries(WAYS))
     assert.equal(lines.at(-1), 'ready')
     const pid = child.pid ?? assert.fail()
     assert.equal(readlinkSync(`/proc/${pid}/exe`), realpathSync(process.execPath))
-    assert.ok(wordsOf(pid).includes('--max-semi-space-size=4'), wordsOf(pid).join(' '))
-    assert.deepEqual(launched(pid), [])
+    assert.ok(commandLineOf(pid).includes('--max-semi-space-size=4'), commandLineOf(pid).join(' '))
+    assert.deepEqual(nestedLaunches(pid), [])
     child.kill('SIGTERM')
     assert.deepEqual(await once(child, 'exit'), [0, null])
   })

@@ -1,4 +1,4 @@
-// Visitors of a chat link, with each runtime: what they can have the agent do, and what only an operator can.
+// Visitors of a chat link with each runtime: tools that the agent may call for them, and tools only for operators.
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -9,7 +9,7 @@ import { needs } from '../support/needs.ts'
 import { instance } from '../support/svc.ts'
 import { until } from '../support/until.ts'
 
-const LINES: readonly (readonly [tool: string, args: object])[] = [
+const OPERATOR_CALLS: readonly (readonly [tool: string, args: object])[] = [
   ['invite_create', { target_glob: '**' }],
   ['proxyd_routes.create', { path: '/x', backend: 'http://127.0.0.1:1', auth: 'public' }],
   ['audit.list', {}],
@@ -36,7 +36,7 @@ async function open(t: TestContext, settings: Record<string, string>) {
   }
 }
 
-async function ask(chat: string, content: string): Promise<{ id: string; said: string }> {
+async function ask(chat: string, content: string): Promise<{ id: string; text: string }> {
   const headers = { 'Content-Type': 'application/json' }
   const answer = await fetch(chat, { method: 'POST', headers, body: JSON.stringify({ content }) })
   const { turn_id: id } = JSON.parse(await answer.text())
@@ -45,10 +45,10 @@ async function ask(chat: string, content: string): Promise<{ id: string; said: s
     round = JSON.parse(await (await fetch(`${chat}${id}`)).text())
     return round.status !== 'pending'
   })
-  return { id, said: round.frames.map((frame) => frame.content).join('\n') }
+  return { id, text: round.frames.map((frame) => frame.content).join('\n') }
 }
 
-/** A program that calls the tools that it is told to, for the runtimes that start one. */
+/** A program for the runtimes that start one: it calls the tools given in the message. */
 function toolUser(t: TestContext): { program: string; paths: string } {
   const script = join(import.meta.dirname, '..', 'support', 'tool-user.ts')
   const program = join(agentDir(t), 'agent')
@@ -56,15 +56,15 @@ function toolUser(t: TestContext): { program: string; paths: string } {
   return { program, paths: [program, script, process.execPath].map((path) => dirname(path)).join(':') }
 }
 
-test('the demo refuses a visitor what only the operator may ask for, and does it for a link that was minted with all tools', async (t) => {
+test('the demo refuses operator tools to visitors and allows them on a link minted with all tools', async (t) => {
   const { svc, link } = await open(t, {})
   const [visitor, operator] = [await link('site'), await link('desk', '--tools', 'all')]
-  for (const [tool, args] of LINES) {
-    const { said } = await ask(visitor, `/tool ${tool} ${JSON.stringify(args)}`)
-    assert.equal(said, `refused: ${refusal(tool)}`)
+  for (const [tool, args] of OPERATOR_CALLS) {
+    const { text } = await ask(visitor, `/tool ${tool} ${JSON.stringify(args)}`)
+    assert.equal(text, `refused: ${refusal(tool)}`)
   }
-  const { said } = await ask(operator, '/tool invite_create {"target_glob":"main/**"}')
-  assert.match(said, /"target_glob":"main\/\*\*"/)
+  const { text } = await ask(operator, '/tool invite_create {"target_glob":"main/**"}')
+  assert.match(text, /"target_glob":"main\/\*\*"/)
 
   const { id } = await ask(visitor, 'remind me in 1h to drink water')
   assert.match(await svc('messages', 'demo', 'show', id), /^reach: +chat$/m)
@@ -77,36 +77,40 @@ test('the demo refuses a visitor what only the operator may ask for, and does it
     tasks.filter(({ prompt }) => /drink water/.test(prompt)).map(({ reach }) => reach),
     ['chat'],
   )
-  // The reminder of one visitor is no business of another chat.
+  // Other chats do not see the reminder of this visitor.
   const other = await link('other')
-  assert.match((await ask(visitor, 'tasks')).said, /drink water/)
-  assert.match((await ask(other, 'tasks')).said, /^No task is scheduled\.$/m)
+  assert.match((await ask(visitor, 'tasks')).text, /drink water/)
+  assert.match((await ask(other, 'tasks')).text, /^No task is scheduled\.$/m)
 })
 
-test('a model that was talked into it is refused the same way', async (t) => {
+test('a model that calls operator tools for a visitor is refused', async (t) => {
   const endpoint = await chatEndpoint(t)
   const { link } = await open(t, { AGENT_RUNTIME: 'openai', OPENAI_BASE_URL: endpoint.url, OPENAI_MODEL: 'm' })
   const chat = await link()
-  for (const [name, args] of LINES) {
+  for (const [name, args] of OPERATOR_CALLS) {
     endpoint.answer(replyToolCalls({ name, args: JSON.stringify(args) }), (response, { body }) =>
       replyText(String(body.messages.at(-1)?.content))(response, { body, url: '', headers: {} }),
     )
-    assert.equal((await ask(chat, 'please')).said, `error: ${refusal(name)}`)
+    assert.equal((await ask(chat, 'please')).text, `error: ${refusal(name)}`)
   }
   const offered = endpoint.asked[0]?.body.tools?.map((tool) => tool.function.name) ?? []
-  assert.ok(offered.includes('reply') && !LINES.some(([name]) => offered.includes(name)), offered.join())
+  assert.ok(offered.includes('reply') && !OPERATOR_CALLS.some(([name]) => offered.includes(name)), offered.join())
 })
 
 for (const runtime of ['command', 'claude'])
-  test(`so is a program of the runtime ${runtime}`, needs('open checkout'), async (t) => {
-    const { program, paths } = toolUser(t)
-    const { link } = await open(t, {
-      AGENT_RUNTIME: runtime,
-      AGENT_COMMAND: program,
-      AGENT_CLI: program,
-      SANDBOX_PATHS: paths,
-    })
-    const chat = await link()
-    for (const [tool, args] of LINES)
-      assert.equal((await ask(chat, `/tool ${tool} ${JSON.stringify(args)}`)).said, refusal(tool))
-  })
+  test(
+    `a program of the runtime ${runtime} is refused operator tools for a visitor`,
+    needs('open checkout'),
+    async (t) => {
+      const { program, paths } = toolUser(t)
+      const { link } = await open(t, {
+        AGENT_RUNTIME: runtime,
+        AGENT_COMMAND: program,
+        AGENT_CLI: program,
+        SANDBOX_PATHS: paths,
+      })
+      const chat = await link()
+      for (const [tool, args] of OPERATOR_CALLS)
+        assert.equal((await ask(chat, `/tool ${tool} ${JSON.stringify(args)}`)).text, refusal(tool))
+    },
+  )

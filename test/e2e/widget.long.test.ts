@@ -1,4 +1,4 @@
-// The chat of a link in a real browser, against a served instance: what a visitor sees and does.
+// The chat page and the widget of a link in a real browser, with a served instance.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -23,7 +23,7 @@ interface Link {
   readonly jid: string
 }
 
-async function served(t: TestContext, options: ServedHostOptions = {}): Promise<ServedHost> {
+async function serveMain(t: TestContext, options: ServedHostOptions = {}): Promise<ServedHost> {
   const at = await serveHost(t, options)
   await at.groups('main')
   return at
@@ -41,8 +41,8 @@ async function say(page: Page, text: string): Promise<void> {
   await page.locator('.composer textarea').press('Enter')
 }
 
-/** Waits until there are so many answers and nothing is going on. */
-async function answered(page: Page, count: number): Promise<void> {
+/** Waits until there are `count` answers and no round is pending. */
+async function waitForAnswers(page: Page, count: number): Promise<void> {
   await page
     .locator('.message.agent')
     .nth(count - 1)
@@ -50,7 +50,7 @@ async function answered(page: Page, count: number): Promise<void> {
   await page.locator('.status').waitFor({ state: 'detached' })
 }
 
-/** Those that a screen reader tells of in the column of the messages. */
+/** The headings in the column of messages, as a screen reader lists them. */
 function headingsOf(page: Page): Promise<string[]> {
   return page
     .locator('.column :is(h1, h2, h3, h4, h5, h6)')
@@ -58,11 +58,11 @@ function headingsOf(page: Page): Promise<string[]> {
 }
 
 const textsOf = (found: Locator): Promise<string[]> => found.allInnerTexts()
-const said = (page: Page): Promise<string[]> => textsOf(page.locator('.message.user .text'))
+const questions = (page: Page): Promise<string[]> => textsOf(page.locator('.message.user .text'))
 const answers = (page: Page): Promise<string[]> => textsOf(page.locator('.message.agent .prose'))
 const inputOf = (page: Page): Promise<string> => page.locator('.composer textarea').inputValue()
 
-/** The topic that a visitor is in, as the browser keeps it. */
+/** The current topic of the visitor, from the storage of the browser. */
 function topicOf(page: Page): Promise<string> {
   return page.evaluate(() => Object.entries(sessionStorage).find(([key]) => /^svc-chat:\w+$/.test(key))?.[1] ?? '')
 }
@@ -82,34 +82,34 @@ async function scrollsSideways(page: Page): Promise<boolean> {
   })
 }
 
-interface Opened {
+interface ChatVisit {
   readonly at: ServedHost
   readonly link: Link
   readonly who: Visitor
   readonly page: Page
 }
 
-/** A visitor at a link of an instance of its own. */
+/** Opens a link of a new instance as a new visitor. */
 async function open(
   t: TestContext,
   browser: BrowserContextOptions = {},
   serve: ServedHostOptions = {},
-): Promise<Opened> {
-  const [at, who] = await Promise.all([served(t, serve), visitor(t, browser)])
+): Promise<ChatVisit> {
+  const [at, who] = await Promise.all([serveMain(t, serve), visitor(t, browser)])
   const link = await mint(at)
   return { at, link, who, page: await who.open(link.url) }
 }
 
 suite('the chat of a link', needs('browser'), () => {
-  test('a visitor writes, sees what the agent does, and reads the answer', async (t) => {
+  test('shows the status of the agent and then its answer', async (t) => {
     const { link, who, page } = await open(t)
     await say(page, '/status thinking hard\n/wait 1s\n/say It is **42**.')
     await page.locator('.status', { hasText: 'thinking hard' }).waitFor()
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     assert.deepEqual(await answers(page), ['It is 42.'])
     assert.equal(await page.locator('.prose strong').innerText(), '42')
     assert.equal(await inputOf(page), '')
-    assert.ok(!(await page.content()).includes(link.token), 'the token is in the address only')
+    assert.ok(!(await page.content()).includes(link.token), 'the page contains the token')
     assert.deepEqual(
       who.asked.filter((url) => !url.startsWith(link.url) && !url.startsWith('data:')),
       [],
@@ -117,7 +117,7 @@ suite('the chat of a link', needs('browser'), () => {
     assert.deepEqual(await who.context.cookies(), [])
   })
 
-  test('a round that fails says so, and one without an answer says so', async (t) => {
+  test('reports a failed round and a round without an answer', async (t) => {
     const { page } = await open(t)
     await say(page, '/fail the budget is spent')
     await page.locator('.fault', { hasText: 'There is no answer: the agent could not answer' }).waitFor()
@@ -126,55 +126,55 @@ suite('the chat of a link', needs('browser'), () => {
     assert.equal(await page.locator('.status').count(), 0)
   })
 
-  test('a reminder comes to the topic that asked for it, while the page is open and after a reload', async (t) => {
+  test('shows a reminder in the topic that asked for it, at once and after a reload', async (t) => {
     const { at, link, who, page } = await open(t)
     await say(page, 'remind me in 2m to drink water')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     const other = await who.open(link.url)
     await other.getByRole('navigation', { name: 'Topics' }).getByRole('button', { name: 'New topic' }).click()
     at.clock.advance(2 * 60_000)
-    await answered(page, 2)
+    await waitForAnswers(page, 2)
     const [promise = '', reminder] = await answers(page)
     assert.match(promise, /^I will remind you in 2m/)
     assert.equal(reminder, '⏰ drink water')
-    // The page shows neither the task's prompt nor a wait for its end.
-    assert.deepEqual(await said(page), ['remind me in 2m to drink water'])
+    // The page shows neither the prompt of the task nor a pending round for it.
+    assert.deepEqual(await questions(page), ['remind me in 2m to drink water'])
     await page.reload()
-    await answered(page, 2)
+    await waitForAnswers(page, 2)
     assert.deepEqual(await answers(page), [promise, reminder])
     assert.deepEqual(await answers(other), [])
   })
 
-  test('two tabs show the same, each message once', async (t) => {
+  test('shows the same in two tabs, each message once', async (t) => {
     const { link, who, page } = await open(t)
     await say(page, '/say one')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     const other = await who.open(link.url)
-    await answered(other, 1)
+    await waitForAnswers(other, 1)
     await say(other, '/say two')
     await say(page, '/say three')
     for (const tab of [page, other]) {
-      await answered(tab, 3)
+      await waitForAnswers(tab, 3)
       assert.deepEqual((await answers(tab)).sort(), ['one', 'three', 'two'])
     }
-    assert.deepEqual(await said(page), await said(other))
+    assert.deepEqual(await questions(page), await questions(other))
   })
 
-  test('another visitor of the same link sees none of it', async (t) => {
+  test('does not show the messages of another visitor of the same link', async (t) => {
     const { link, page } = await open(t)
     await say(page, '/say private')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     const stranger = await (await visitor(t)).open(link.url)
     await say(stranger, '/say mine')
-    await answered(stranger, 1)
+    await waitForAnswers(stranger, 1)
     assert.deepEqual(await answers(stranger), ['mine'])
     assert.deepEqual(await answers(page), ['private'])
   })
 
-  test('a page that is loaded again shows the same, also while a round goes on', async (t) => {
+  test('shows the same after a reload, also during a round', async (t) => {
     const { page } = await open(t)
     await say(page, '/say one')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     await page.locator('.composer textarea').fill('/status at work\n/wait 3s\n/say two')
     await page.locator('.composer textarea').press('Enter')
     await page.locator('.status', { hasText: 'at work' }).waitFor()
@@ -182,27 +182,27 @@ suite('the chat of a link', needs('browser'), () => {
     await page.reload()
     await page.locator('.status', { hasText: 'at work' }).waitFor()
     assert.equal(await inputOf(page), 'a draft')
-    await answered(page, 2)
+    await waitForAnswers(page, 2)
     assert.deepEqual(await answers(page), ['one', 'two'])
-    assert.equal((await said(page)).length, 2)
+    assert.equal((await questions(page)).length, 2)
   })
 
-  test('topics are kept apart, listed, and come back', async (t) => {
+  test('separates topics, lists them, and reopens them', async (t) => {
     const { link, page } = await open(t)
     await say(page, 'The first topic')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     const first = await topicOf(page)
     await page.getByRole('navigation', { name: 'Topics' }).getByRole('button', { name: 'New topic' }).click()
     await page.locator('.welcome').waitFor()
     await say(page, 'The second topic')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     assert.deepEqual(await textsOf(page.locator('.topic')), ['The second topic', 'The first topic'])
     await page.locator('.topic', { hasText: 'first' }).click()
-    await answered(page, 1)
-    assert.deepEqual(await said(page), ['The first topic'])
+    await waitForAnswers(page, 1)
+    assert.deepEqual(await questions(page), ['The first topic'])
     await page.reload()
-    await answered(page, 1)
-    assert.deepEqual(await said(page), ['The first topic'], 'the tab stays where it was')
+    await waitForAnswers(page, 1)
+    assert.deepEqual(await questions(page), ['The first topic'], 'the tab stays in its topic')
     assert.match(first, /^[0-9a-f]{32}$/)
     const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]))
     assert.ok(!kept.includes(link.token))
@@ -211,8 +211,8 @@ suite('the chat of a link', needs('browser'), () => {
   })
 })
 
-suite('the chat on a bad line', needs('browser'), () => {
-  test('on a slow network the message is seen to be on its way, and arrives once', async (t) => {
+suite('the chat on a bad connection', needs('browser'), () => {
+  test('shows a message as sending on a slow network and sends it once', async (t) => {
     const { who, page } = await open(t)
     await page.locator('.composer').waitFor()
     const cdp = await who.context.newCDPSession(page)
@@ -224,13 +224,13 @@ suite('the chat on a bad line', needs('browser'), () => {
     })
     await say(page, '/status slowly\n/say arrived')
     await page.locator('.unsent', { hasText: 'Sending' }).waitFor()
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     assert.equal(await page.locator('.unsent').count(), 0)
-    assert.equal((await said(page)).length, 1)
+    assert.equal((await questions(page)).length, 1)
     assert.deepEqual(await answers(page), ['arrived'])
   })
 
-  test('an answer to a post that is lost does not double the message', async (t) => {
+  test('does not duplicate a message when the response to a post is lost', async (t) => {
     const { link, page } = await open(t)
     let posts = 0
     await page.route(link.url, async (route) => {
@@ -241,16 +241,16 @@ suite('the chat on a bad line', needs('browser'), () => {
       return posts === 1 ? route.abort('connectionreset') : route.fulfill({ status: 502, body: 'a proxy lost it' })
     })
     await say(page, '/say once')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     await page.waitForFunction(() => !Object.keys(sessionStorage).some((key) => key.endsWith(':unsent')))
     assert.equal(posts, 3)
-    assert.equal((await said(page)).length, 1)
+    assert.equal((await questions(page)).length, 1)
     await page.reload()
-    await answered(page, 1)
-    assert.equal((await said(page)).length, 1)
+    await waitForAnswers(page, 1)
+    assert.equal((await questions(page)).length, 1)
   })
 
-  test('a message that comes back by the stream before it is acknowledged is shown once', async (t) => {
+  test('shows a message once when the stream delivers it before the post is acknowledged', async (t) => {
     const { link, page } = await open(t)
     const acknowledged = Promise.withResolvers<void>()
     await page.route(link.url, async (route) => {
@@ -259,29 +259,29 @@ suite('the chat on a bad line', needs('browser'), () => {
       return route.fulfill({ response })
     })
     await say(page, '/say early')
-    await answered(page, 1)
-    assert.equal((await said(page)).length, 1)
+    await waitForAnswers(page, 1)
+    assert.equal((await questions(page)).length, 1)
     acknowledged.resolve()
     await page.waitForFunction(() => !Object.keys(sessionStorage).some((key) => key.endsWith(':unsent')))
-    assert.equal((await said(page)).length, 1)
+    assert.equal((await questions(page)).length, 1)
     assert.equal(await page.locator('.unsent').count(), 0)
   })
 
-  test('offline is told, and what is written there is sent when the network is back', async (t) => {
+  test('reports that it is offline and sends pending messages when it is online again', async (t) => {
     const { who, page } = await open(t)
     await say(page, '/say one')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     await who.context.setOffline(true)
     await page.locator('.notice', { hasText: 'You are offline' }).waitFor()
     await say(page, '/say two')
     await page.locator('.unsent', { hasText: 'Not sent yet' }).waitFor()
     await who.context.setOffline(false)
-    await answered(page, 2)
+    await waitForAnswers(page, 2)
     await page.locator('.notice').waitFor({ state: 'hidden' })
     assert.deepEqual(await answers(page), ['one', 'two'])
   })
 
-  test('a busy server is told with a countdown, and the draft stays', async (t) => {
+  test('shows a countdown when the server is busy and keeps the draft', async (t) => {
     const { link, page } = await open(t)
     let isBusy = true
     await page.route(link.url, (route) => {
@@ -295,11 +295,11 @@ suite('the chat on a bad line', needs('browser'), () => {
     isBusy = false
     await page.locator('.notice').waitFor({ state: 'hidden' })
     await page.locator('.send').click()
-    await answered(page, 1)
-    assert.equal((await said(page)).length, 1)
+    await waitForAnswers(page, 1)
+    assert.equal((await questions(page)).length, 1)
   })
 
-  test('where there is no stream, each round is asked for until it is over', async (t) => {
+  test('polls each round when there is no stream', async (t) => {
     const { link, who, page } = await open(t)
     await page.route(link.url, async (route) => {
       if (route.request().method() === 'POST') return route.continue()
@@ -307,50 +307,50 @@ suite('the chat on a bad line', needs('browser'), () => {
       return route.fulfill({ response, body: (await response.text()).replace('data-stream="yes"', 'data-stream="no"') })
     })
     await page.locator('.composer').waitFor()
-    // The page before has a stream, and must be gone before this one is counted.
+    // Leave the first page, which has a stream, before counting requests.
     await page.goto('about:blank')
     const before = who.asked.length
     await page.goto(link.url)
     await say(page, '/status at work\n/wait 2s\n/say one\n/say two')
     await page.locator('.status', { hasText: 'at work' }).waitFor()
-    await answered(page, 2)
+    await waitForAnswers(page, 2)
     assert.deepEqual(await answers(page), ['one', 'two'])
-    const asked = who.asked.slice(before)
-    assert.ok(asked.includes(link.url) && !asked.some((url) => url.includes('/events')), asked.join('\n'))
+    const requests = who.asked.slice(before)
+    assert.ok(requests.includes(link.url) && !requests.some((url) => url.includes('/events')), requests.join('\n'))
   })
 })
 
 suite('what the chat shows', needs('browser'), () => {
-  test('a long message shows its beginning until it is asked for, and a long word is broken', async (t) => {
+  test('shortens a long message until it is expanded, and breaks long words', async (t) => {
     const { page } = await open(t)
     const long = Array.from({ length: 3_000 }, (_, at) => `word${at}`).join(' ')
     await say(page, `/say ${long}\n/say ${'x'.repeat(2_000)}`)
-    await answered(page, 2)
+    await waitForAnswers(page, 2)
     const [first = ''] = await answers(page)
     assert.ok(first.length > 1_000 && first.length < 4_000)
     await page.locator('.message.agent').first().getByRole('button', { name: 'Show all' }).click()
     assert.equal((await answers(page))[0], long)
     assert.ok(!(await scrollsSideways(page)))
-    assert.equal(await page.locator('.message.user .more').count(), 1, 'what the visitor wrote is long too')
+    assert.equal(await page.locator('.message.user .more').count(), 1, 'the message of the visitor is shortened too')
   })
 
-  test('whoever reads above is not pulled down, and finds the way back', async (t) => {
+  test('keeps the scroll position of a reader and offers a button to the latest message', async (t) => {
     const { page } = await open(t)
     await say(page, '/count 40')
-    await answered(page, 40)
+    await waitForAnswers(page, 40)
     await page.locator('.latest').waitFor({ state: 'hidden' })
     await page.locator('.log').evaluate((log) => {
       log.scrollTop = 0
     })
     await page.locator('.latest').waitFor()
     await post(await linkOf(page), '/say late', await topicOf(page))
-    await answered(page, 41)
+    await waitForAnswers(page, 41)
     assert.equal(await page.locator('.log').evaluate((log) => log.scrollTop), 0)
     await page.locator('.latest').click()
     await page.locator('.latest').waitFor({ state: 'hidden' })
   })
 
-  test('what a message holds is shown and never run, and nothing is fetched for it', async (t) => {
+  test('shows markup in messages as text, runs no script, and fetches nothing', async (t) => {
     const { link, who, page } = await open(t)
     const elsewhere = 'http://127.0.0.1:9'
     const hostile = [
@@ -364,11 +364,11 @@ suite('what the chat shows', needs('browser'), () => {
       `[ref](${elsewhere}/f "x\\" onmouseover=window.ran=6")`,
     ]
     await say(page, hostile[1] ?? '')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     await say(page, hostile.map((line) => `/say ${line}`).join('\n'))
-    await answered(page, 1 + hostile.length)
+    await waitForAnswers(page, 1 + hostile.length)
     for (const { frame } of [{ frame: page }, { frame: await who.open(link.url) }]) {
-      await answered(frame, 1 + hostile.length)
+      await waitForAnswers(frame, 1 + hostile.length)
       const shown = await frame.evaluate(() => ({
         ran: 'ran' in window,
         strange: document.querySelectorAll(
@@ -396,7 +396,7 @@ suite('what the chat shows', needs('browser'), () => {
     )
   })
 
-  test('any text at all becomes nodes that do nothing', async (t) => {
+  test('renders any text as inert nodes', async (t) => {
     const { page } = await open(t)
     const pieces = [
       '<',
@@ -430,7 +430,7 @@ suite('what the chat shows', needs('browser'), () => {
       500,
     )
     const code = joinModules(['text/markdown', 'browser/nodes', 'browser/prose'])
-    // Through the debugger: the page's own policy would not let it.
+    // Evaluated through the debugger, because the content security policy of the page forbids it.
     const faults = await page.evaluate(
       `(() => { ${code}
         const known = /^(P|H[3-6]|DIV|SPAN|BUTTON|PRE|CODE|BLOCKQUOTE|UL|OL|LI|TABLE|THEAD|TBODY|TR|TH|TD|HR|BR|STRONG|EM|S|A|svg|path)$/
@@ -448,8 +448,8 @@ suite('what the chat shows', needs('browser'), () => {
   })
 })
 
-suite('the chat for everyone', needs('browser'), () => {
-  test('without JavaScript a question is asked and its answer read', async (t) => {
+suite('accessibility of the chat', needs('browser'), () => {
+  test('works without JavaScript', async (t) => {
     const { link, page } = await open(t, { javaScriptEnabled: false })
     await page.getByLabel('Your message').fill('Is anyone <b>there</b>?')
     await page.getByRole('button', { name: 'Send' }).click()
@@ -462,7 +462,7 @@ suite('the chat for everyone', needs('browser'), () => {
     await page.locator('.message.agent strong', { hasText: 'yes' }).waitFor()
   })
 
-  test('everything can be done with the keyboard', async (t) => {
+  test('can be used with the keyboard alone', async (t) => {
     const { page } = await open(t)
     const focused = (): Promise<string> =>
       page.evaluate(
@@ -474,14 +474,14 @@ suite('the chat for everyone', needs('browser'), () => {
     await page.keyboard.type('/say two')
     assert.equal(await inputOf(page), '/say one\n/say two')
     await page.keyboard.press('Enter')
-    await answered(page, 2)
+    await waitForAnswers(page, 2)
     const seen: string[] = []
     for (let steps = 0; steps < 12; steps++) {
       await page.keyboard.press('Shift+Tab')
       seen.push(await focused())
       if (seen.at(-1) === 'New topic') break
       const outline = await page.evaluate(() => getComputedStyle(document.activeElement ?? document.body).outlineStyle)
-      assert.notEqual(outline, 'none', `${seen.at(-1)} shows that it has the focus`)
+      assert.notEqual(outline, 'none', `${seen.at(-1)} has no visible focus`)
     }
     assert.ok(
       seen.includes('Copy this message') && seen.includes('Messages') && seen.includes('New topic'),
@@ -492,7 +492,7 @@ suite('the chat for everyone', needs('browser'), () => {
     assert.equal(await page.evaluate(() => document.activeElement?.tagName), 'TEXTAREA')
   })
 
-  test('Enter that ends the composing of a word does not send', async (t) => {
+  test('does not send on Enter during IME composition', async (t) => {
     const { page } = await open(t)
     const input = page.locator('.composer textarea')
     await input.fill('にほん')
@@ -505,11 +505,11 @@ suite('the chat for everyone', needs('browser'), () => {
     assert.equal(await page.locator('.message').count(), 0)
   })
 
-  test('copy buttons copy the code and the message as they were written', async (t) => {
+  test('copies code and messages as written', async (t) => {
     const { who, page } = await open(t)
     await who.context.grantPermissions(['clipboard-read', 'clipboard-write'])
     await post(await linkOf(page), 'Look:\n```sh\necho <hi>\n```', await topicOf(page))
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     const clipboard = (): Promise<string> => page.evaluate(() => navigator.clipboard.readText())
     await page.getByRole('button', { name: 'Copy this message' }).click()
     await page.locator('.foot', { hasText: 'Copied' }).waitFor()
@@ -519,7 +519,7 @@ suite('the chat for everyone', needs('browser'), () => {
     assert.equal(await clipboard(), 'echo <hi>')
   })
 
-  test('every control has a name, the log is a log, and words can be read on their ground', async (t) => {
+  test('names every control, marks up the log, and has enough contrast', async (t) => {
     for (const colorScheme of ['light', 'dark'] as const) {
       const { page } = await open(t, { colorScheme })
       await say(page, '/say # A\n/say ## B\n/say Some `code`, a [link](https://example.org)\n/fail at the end')
@@ -538,14 +538,14 @@ suite('the chat for everyone', needs('browser'), () => {
       await page.locator('.log[aria-busy]').waitFor({ state: 'detached' })
       assert.deepEqual(await headingsOf(page), ['H1 svc', 'H2 Messages', 'H3 A', 'H4 B'])
       assert.equal(await page.locator('html').getAttribute('lang'), 'en')
-      const poor = await page.evaluate(poorContrasts)
+      const poor = await page.evaluate(findPoorContrasts)
       assert.deepEqual(poor, [], colorScheme)
-      const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor)
-      assert.equal(ground === 'rgb(255, 255, 255)', colorScheme === 'light')
+      const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+      assert.equal(background === 'rgb(255, 255, 255)', colorScheme === 'light')
     }
   })
 
-  test('on a phone nothing scrolls sideways and nothing zooms', async (t) => {
+  test('neither scrolls sideways nor zooms on a phone', async (t) => {
     const phone = { viewport: { width: 360, height: 640 }, isMobile: true, hasTouch: true }
     const { page } = await open(t, phone)
     const wide = `| ${'column | '.repeat(20)}`
@@ -555,7 +555,7 @@ suite('the chat for everyone', needs('browser'), () => {
       `\`\`\`\n${'code '.repeat(100)}\n\`\`\`\n\n${wide}\n${'|---'.repeat(20)}|\n${wide}\n\n${'w'.repeat(500)}`,
       topic,
     )
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     assert.ok(!(await scrollsSideways(page)))
     const size = await page.locator('.composer textarea').evaluate((node) => getComputedStyle(node).fontSize)
     assert.ok(Number.parseFloat(size) >= 16)
@@ -568,10 +568,10 @@ suite('the chat for everyone', needs('browser'), () => {
     assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'Topics')
   })
 
-  test('text from right to left stands at the right, marks and all', async (t) => {
+  test('aligns right-to-left text and its list markers to the right', async (t) => {
     const { page } = await open(t)
     await post(await linkOf(page), 'مرحبا\n\n- نقطة أولى\n- نقطة ثانية', await topicOf(page))
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     const directions = await page.evaluate(() =>
       ['.message.user .text', '.prose blockquote', '.prose > p'].map((path) => {
         const node = document.querySelector(path)
@@ -583,32 +583,32 @@ suite('the chat for everyone', needs('browser'), () => {
       const [item, prose] = [document.querySelector('.prose li'), document.querySelector('.prose')]
       return (item?.getBoundingClientRect().right ?? 0) < (prose?.getBoundingClientRect().right ?? 0) - 10
     })
-    assert.ok(inside, 'there is room for the marks of the list')
+    assert.ok(inside, 'there is no room for the list markers')
     await page.locator('.composer textarea').fill('مرحبا')
     assert.equal(await page.locator('.composer textarea').evaluate((node) => getComputedStyle(node).direction), 'rtl')
   })
 
-  test('a link that is revoked says so at once, and what was being written stays', async (t) => {
+  test('reports a revoked link at once and keeps the draft', async (t) => {
     const { at, link, page } = await open(t)
     await say(page, '/say one')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     await page.locator('.composer textarea').fill('a draft')
     await at.as(agent('main')).call(revoke, { jid: link.jid })
     await page.locator('.notice', { hasText: 'This link does not work any more' }).waitFor()
     assert.equal(await inputOf(page), 'a draft')
     assert.equal(await page.locator('.composer textarea').isEditable(), false)
     assert.ok(await page.locator('.send').isDisabled())
-    assert.deepEqual(await answers(page), ['one'], 'what was there can still be read')
+    assert.deepEqual(await answers(page), ['one'], 'the messages are still visible')
     await page.reload()
     await page.locator('.problem').waitFor()
   })
 })
 
-suite('the chat elsewhere', needs('browser'), () => {
-  test('another site has the chat as a button with a panel', async (t) => {
-    const [at, who] = [await served(t), await visitor(t)]
+suite('the widget on another site', needs('browser'), () => {
+  test('shows the chat as a button with a panel', async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t)]
     const [one, two] = [await mint(at), await mint(at)]
-    const site = await anotherSite(t, at, [
+    const site = await serveOtherSite(t, at, [
       `<script src="${one.url}widget.js" async data-label="Ask us" data-colour="#ffcc00"></script>`,
       `<script src="${one.url}widget.js" async data-label="Ask us" data-colour="#ffcc00"></script>`,
       `<script src="${two.url}widget.js" async data-title="Help"></script>`,
@@ -617,8 +617,8 @@ suite('the chat elsewhere', needs('browser'), () => {
     await page.locator('.launcher').nth(1).waitFor()
     assert.equal(await page.locator('svc-chat').count(), 2, 'the same link twice is one button')
     const boxes = await Promise.all([0, 1].map((at) => page.locator('.launcher').nth(at).boundingBox()))
-    assert.ok(Math.abs((boxes[0]?.y ?? 0) - (boxes[1]?.y ?? 0)) > 50, 'two links stand one above the other')
-    assert.ok(!who.asked.some((url) => url.includes('/events')), 'nobody who does not open it opens a stream')
+    assert.ok(Math.abs((boxes[0]?.y ?? 0) - (boxes[1]?.y ?? 0)) > 50, 'the buttons of two links overlap')
+    assert.ok(!who.asked.some((url) => url.includes('/events')), 'a closed panel opened a stream')
     const launcher = page.getByRole('button', { name: 'Ask us' })
     assert.equal(await launcher.evaluate((node) => getComputedStyle(node).fontFamily.includes('fantasy')), false)
     assert.equal(await launcher.evaluate((node) => getComputedStyle(node).color), 'rgb(0, 0, 0)')
@@ -632,11 +632,11 @@ suite('the chat elsewhere', needs('browser'), () => {
     assert.equal(await panel.locator('.message.agent').count(), 1)
     for (let steps = 0; steps < 12; steps++) {
       await page.keyboard.press('Tab')
-      assert.ok(await panel.evaluate((node) => node.matches(':focus-within')), 'the focus stays in the open panel')
+      assert.ok(await panel.evaluate((node) => node.matches(':focus-within')), 'the focus left the open panel')
     }
     await page.keyboard.press('Escape')
     await panel.waitFor({ state: 'hidden' })
-    assert.ok(await launcher.evaluate((node) => node.matches(':focus')), 'and goes back to the button')
+    assert.ok(await launcher.evaluate((node) => node.matches(':focus')), 'the focus did not return to the button')
     await page.reload()
     await page.getByRole('button', { name: 'Ask us' }).click()
     await page.locator('.prose strong', { hasText: 'elsewhere' }).waitFor()
@@ -648,24 +648,24 @@ suite('the chat elsewhere', needs('browser'), () => {
     assert.ok(!kept.includes(one.token))
   })
 
-  test('a site sets the theme, or each visitor’s own is taken', async (t) => {
-    const [at, who] = [await served(t), await visitor(t, { colorScheme: 'dark' })]
+  test('uses the theme of the site or else that of the visitor', async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t, { colorScheme: 'dark' })]
     const page = await who.context.newPage()
-    const grounds: Record<string, string> = {}
+    const backgrounds: Record<string, string> = {}
     for (const theme of ['light', 'dark', 'auto', 'nonsense']) {
       const link = await mint(at)
       await page.goto(
-        await anotherSite(t, at, [`<script src="${link.url}widget.js" async data-theme="${theme}"></script>`]),
+        await serveOtherSite(t, at, [`<script src="${link.url}widget.js" async data-theme="${theme}"></script>`]),
       )
       await page.getByRole('button', { name: 'Chat' }).click()
       const panel = page.getByRole('dialog', { name: 'Chat' })
-      grounds[theme] = await panel.evaluate((node) => {
+      backgrounds[theme] = await panel.evaluate((node) => {
         const { backgroundColor, colorScheme } = getComputedStyle(node)
         return `${backgroundColor} ${colorScheme}`
       })
     }
     const [light, dark] = ['rgb(255, 255, 255)', 'rgb(21, 23, 29)']
-    assert.deepEqual(grounds, {
+    assert.deepEqual(backgrounds, {
       light: `${light} light`,
       dark: `${dark} dark`,
       auto: `${dark} light dark`,
@@ -673,24 +673,24 @@ suite('the chat elsewhere', needs('browser'), () => {
     })
   })
 
-  test('on a phone a long label keeps its distance, and its words are all read out', async (t) => {
-    const [at, who] = [await served(t), await visitor(t, { viewport: { width: 360, height: 640 } })]
+  test('keeps a long label inside a phone screen, with its full accessible name', async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t, { viewport: { width: 360, height: 640 } })]
     const link = await mint(at)
     const label = 'Ask our friendly support team about your order'
     const page = await who.open(
-      await anotherSite(t, at, [`<script src="${link.url}widget.js" async data-label="${label}"></script>`]),
+      await serveOtherSite(t, at, [`<script src="${link.url}widget.js" async data-label="${label}"></script>`]),
     )
     const box = await page.getByRole('button', { name: label, exact: true }).boundingBox()
     assert.ok(box && box.x >= 20 && box.x + box.width <= 340, JSON.stringify(box))
     assert.ok(!(await scrollsSideways(page)))
   })
 
-  test('with a bright colour the focus and links are seen', async (t) => {
+  test('keeps focus and links visible with a bright colour', async (t) => {
     for (const colorScheme of ['light', 'dark'] as const) {
-      const [at, who] = [await served(t), await visitor(t, { colorScheme })]
+      const [at, who] = [await serveMain(t), await visitor(t, { colorScheme })]
       const link = await mint(at)
       const page = await who.open(
-        await anotherSite(t, at, [`<script src="${link.url}widget.js" async data-colour="#ffee00"></script>`]),
+        await serveOtherSite(t, at, [`<script src="${link.url}widget.js" async data-colour="#ffee00"></script>`]),
       )
       await page.getByRole('button', { name: 'Chat' }).click()
       await page.keyboard.type('/say a [link](https://example.org)')
@@ -711,14 +711,14 @@ suite('the chat elsewhere', needs('browser'), () => {
     }
   })
 
-  test('when the link is revoked the input is closed, and the panel says why', async (t) => {
-    const [at, who] = [await served(t), await visitor(t)]
+  test('closes the input and shows the reason when the link is revoked', async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t)]
     const link = await mint(at)
-    const page = await who.open(await anotherSite(t, at, [`<script src="${link.url}widget.js" async></script>`]))
+    const page = await who.open(await serveOtherSite(t, at, [`<script src="${link.url}widget.js" async></script>`]))
     await page.getByRole('button', { name: 'Chat' }).click()
     await page.keyboard.type('/say one')
     await page.keyboard.press('Enter')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     await at.as(agent('main')).call(revoke, { jid: link.jid })
     await page.locator('.notice', { hasText: 'This link does not work any more.' }).waitFor()
     const input = page.locator('.composer textarea')
@@ -727,40 +727,36 @@ suite('the chat elsewhere', needs('browser'), () => {
     await page.keyboard.press('Escape')
     await page.getByRole('button', { name: 'Chat' }).click()
     const panel = page.getByRole('dialog', { name: 'Chat' })
-    assert.ok(await panel.evaluate((node) => node.matches(':focus-within')), 'the focus is in the panel all the same')
+    assert.ok(await panel.evaluate((node) => node.matches(':focus-within')), 'the focus is not in the panel')
   })
 })
 
-test(
-  'the chat of a server that is killed and comes back misses nothing and doubles nothing',
-  needs('browser'),
-  async (t) => {
-    const at = await openLinkedInstance(t)
-    const minted = await at.mintChat('visitor')
-    const first = await at.start()
-    const link = { ...minted, url: first.chat(minted) }
-    const page = await (await visitor(t)).open(link.url)
-    await say(page, '/say one')
-    await answered(page, 1)
-    await first.kill()
-    await page.locator('.notice', { hasText: 'cannot be reached' }).waitFor()
-    await say(page, '/say two')
-    await page.locator('.unsent', { hasText: 'Not sent yet' }).waitFor()
-    await at.start({ env: { PROXYD_LISTEN: new URL(link.url).host } })
-    const topic = await topicOf(page)
-    for (let count = 3; count < 8; count++) assert.equal((await post(link, `/say number ${count}`, topic)).status, 200)
-    await answered(page, 7)
-    await page.locator('.notice').waitFor({ state: 'hidden' })
-    const shown = await answers(page)
-    assert.deepEqual([...shown].sort(), ['number 3', 'number 4', 'number 5', 'number 6', 'number 7', 'one', 'two'])
-    assert.equal((await said(page)).length, 7)
-    await page.reload()
-    await answered(page, 7)
-    assert.deepEqual(await answers(page), shown, 'in the order of the link')
-  },
-)
+test('the chat loses and duplicates nothing when the server is killed and restarted', needs('browser'), async (t) => {
+  const at = await openLinkedInstance(t)
+  const minted = await at.mintChat('visitor')
+  const first = await at.start()
+  const link = { ...minted, url: first.chat(minted) }
+  const page = await (await visitor(t)).open(link.url)
+  await say(page, '/say one')
+  await waitForAnswers(page, 1)
+  await first.kill()
+  await page.locator('.notice', { hasText: 'cannot be reached' }).waitFor()
+  await say(page, '/say two')
+  await page.locator('.unsent', { hasText: 'Not sent yet' }).waitFor()
+  await at.start({ env: { PROXYD_LISTEN: new URL(link.url).host } })
+  const topic = await topicOf(page)
+  for (let count = 3; count < 8; count++) assert.equal((await post(link, `/say number ${count}`, topic)).status, 200)
+  await waitForAnswers(page, 7)
+  await page.locator('.notice').waitFor({ state: 'hidden' })
+  const shown = await answers(page)
+  assert.deepEqual([...shown].sort(), ['number 3', 'number 4', 'number 5', 'number 6', 'number 7', 'one', 'two'])
+  assert.equal((await questions(page)).length, 7)
+  await page.reload()
+  await waitForAnswers(page, 7)
+  assert.deepEqual(await answers(page), shown, 'the order changed after a reload')
+})
 
-suite('the chat says in a sentence why a message is not taken', needs('browser'), () => {
+suite('the chat reports why a message is refused', needs('browser'), () => {
   test('when it is too long', async (t) => {
     const { page } = await open(t, {}, { settings: { TOKEN_BODY_MAX: '2000' } })
     const long = 'too long '.repeat(500)
@@ -769,11 +765,11 @@ suite('the chat says in a sentence why a message is not taken', needs('browser')
     assert.equal(await inputOf(page), long)
     assert.equal(await page.locator('.message').count(), 0)
     await say(page, '/say short')
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     await page.locator('.notice').waitFor({ state: 'hidden' })
   })
 
-  test('when there are too many, with a countdown', async (t) => {
+  test('when there are too many messages, with a countdown', async (t) => {
     const { at, link, page } = await open(t, {}, { settings: { WEBHOOK_RATE_WEB: '60' } })
     await page.locator('.composer').waitFor()
     for (let count = 0; count < 60; count++) assert.equal((await post(link, '/silent', 'other')).status, 200)
@@ -784,11 +780,11 @@ suite('the chat says in a sentence why a message is not taken', needs('browser')
     at.clock.advance(HOUR_MS)
     await page.locator('.notice').waitFor({ state: 'hidden' })
     await page.locator('.send').click()
-    await answered(page, 1)
+    await waitForAnswers(page, 1)
     assert.deepEqual(await answers(page), ['again'])
   })
 
-  test('when the link is not there any more', async (t) => {
+  test('when the link does not exist', async (t) => {
     const { link, who } = await open(t)
     const page = await who.open(link.url.replace(/.\/$/, link.token.endsWith('A') ? 'E/' : 'A/'))
     assert.ok((await page.locator('.problem').innerText()).includes('401'))
@@ -796,16 +792,16 @@ suite('the chat says in a sentence why a message is not taken', needs('browser')
   })
 })
 
-test('a closed panel gives its connection back, and catches up when it is opened', needs('browser'), async (t) => {
-  const [at, who] = [await served(t), await visitor(t)]
+test('a closed panel closes its stream and catches up when it is opened', needs('browser'), async (t) => {
+  const [at, who] = [await serveMain(t), await visitor(t)]
   const link = await mint(at)
   const page = await who.context.newPage()
   await page.clock.install()
-  await page.goto(await anotherSite(t, at, [`<script src="${link.url}widget.js" async></script>`]))
+  await page.goto(await serveOtherSite(t, at, [`<script src="${link.url}widget.js" async></script>`]))
   await page.getByRole('button', { name: 'Chat' }).click()
   await page.keyboard.type('/say one')
   await page.keyboard.press('Enter')
-  await answered(page, 1)
+  await waitForAnswers(page, 1)
   await page.keyboard.press('Escape')
   const isStream = (request: Request): boolean => request.url().includes('/events')
   const closed = page.waitForEvent('requestfailed', isStream)
@@ -815,13 +811,13 @@ test('a closed panel gives its connection back, and catches up when it is opened
   await post(link, '/say two', topic)
   const again = page.waitForRequest(isStream)
   await page.getByRole('button', { name: 'Chat' }).click()
-  assert.ok((await again).headers()['last-event-id'], 'it goes on where it was')
-  await answered(page, 2)
+  assert.ok((await again).headers()['last-event-id'], 'the stream does not resume from the last event')
+  await waitForAnswers(page, 2)
   assert.deepEqual(await answers(page), ['one', 'two'])
 })
 
-/** The address of a page of its own, on another origin, with a policy and styles that would be in the way of a guest. */
-async function anotherSite(t: TestContext, at: ServedHost, scripts: readonly string[]): Promise<string> {
+/** Serves a page on another origin, with a strict policy and with styles that could break an embedded widget. */
+async function serveOtherSite(t: TestContext, at: ServedHost, scripts: readonly string[]): Promise<string> {
   const style = '* { font-family: fantasy !important } button { font-size: 40px; position: static !important }'
   const site = createServer((_, response) => {
     response.writeHead(200, {
@@ -845,10 +841,10 @@ async function linkOf(page: Page): Promise<Link> {
   return { url: page.url(), token: '', jid: '' }
 }
 
-/** Runs in the browser: texts that have less than 4.5 : 1 against what they stand on (WCAG 2.2, 1.4.3). */
-function poorContrasts(): string[] {
+/** Runs in the browser: texts with a contrast below 4.5 : 1 to their background (WCAG 2.2, 1.4.3). */
+function findPoorContrasts(): string[] {
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true })
-  const light = (colour: string): number => {
+  const luminance = (colour: string): number => {
     if (!canvas) return 0
     canvas.fillStyle = colour
     canvas.fillRect(0, 0, 1, 1)
@@ -858,16 +854,16 @@ function poorContrasts(): string[] {
     })
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
   }
-  const groundOf = (node: Element | null): string => {
+  const backgroundOf = (node: Element | null): string => {
     if (!node) return 'white'
     const { backgroundColor } = getComputedStyle(node)
-    return /^rgba\(.*, 0\)$/.test(backgroundColor) ? groundOf(node.parentElement) : backgroundColor
+    return /^rgba\(.*, 0\)$/.test(backgroundColor) ? backgroundOf(node.parentElement) : backgroundColor
   }
   return [...document.querySelectorAll('.chat *')]
     .filter((node) => [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent?.trim()))
     .filter((node) => node.getClientRects().length > 0 && !node.closest('.hidden, :disabled'))
     .filter((node) => {
-      const [a, b] = [light(getComputedStyle(node).color), light(groundOf(node))]
+      const [a, b] = [luminance(getComputedStyle(node).color), luminance(backgroundOf(node))]
       return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5
     })
     .map((node) => `${node.className}: ${node.textContent?.slice(0, 40)}`)

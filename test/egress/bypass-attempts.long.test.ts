@@ -1,4 +1,4 @@
-// Ways around the rules, and levers on the proxy, that were once there: each is tried as a workload would.
+// Regression tests for bypasses of the rules and for attacks on the proxy, each tried as a workload would.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -16,7 +16,7 @@ import {
   connectRequest,
   DENIED,
   getRequest,
-  IOS,
+  IO_MODES,
   OTHER,
   openHttpOrigin,
   openLab,
@@ -28,9 +28,9 @@ const serverHello = (random: Uint8Array): Buffer =>
 const RETRY = serverHello(RETRY_RANDOM)
 const ACCEPTED = serverHello(Buffer.alloc(32, 7))
 
-for (const io of IOS) {
+for (const io of IO_MODES) {
   suite(`with ${io}`, () => {
-    test('a tunnel that was asked for behind a denied request is ended with the others when its source goes', async (t) => {
+    test('a tunnel requested after a denied request ends when its source is removed', async (t) => {
       const { proxy, client } = await openLab(t, { io })
       const { port, peer } = await openPeerServer(t)
       const workload = await client()
@@ -46,15 +46,15 @@ for (const io of IOS) {
       await origin.closed()
     })
 
-    test('connections beyond what one source may have leave room for the others', async (t) => {
+    test('connections beyond the limit of one source leave room for other sources', async (t) => {
       const { client, ask } = await openLab(t, { io, limits: { maxPerSource: 4, maxConnections: 8 } })
       const origin = await openHttpOrigin(t)
-      // They say nothing, and are waited for.
+      // Silent connections, for which the proxy waits.
       for (let count = 0; count < 20; count++) await client({ from: '127.0.0.2' })
       assert.match(await ask(getRequest(origin.port)), /^HTTP\/1\.1 200 /)
     })
 
-    test('a client that resets while it is being connected leaves nothing behind', async (t) => {
+    test('a client that resets during the dial leaves nothing behind', async (t) => {
       const { port: proxyPort, client } = await openLab(t, { io })
       const open = new Set<Socket>()
       const port = await openTcpServer(t, (socket) => {
@@ -73,7 +73,7 @@ for (const io of IOS) {
       await until(() => open.size === 0)
     })
 
-    test('an answer that goes on behind its end adds nothing to what the client reads', async (t) => {
+    test('bytes after the end of a response do not reach the client', async (t) => {
       const { client } = await openLab(t, { io })
       const { port, peer } = await openPeerServer(t)
       const workload = await client()
@@ -107,7 +107,7 @@ for (const io of IOS) {
       return { ...lab, workload, origin }
     }
 
-    test('a name in the hello behind an upgrade must be allowed, too', async (t) => {
+    test('the name in a hello after an upgrade must be allowed', async (t) => {
       const { workload, origin, line } = await openUpgraded(t)
       const { received } = origin
       workload.send(clientHello({ sni: DENIED }))
@@ -116,7 +116,7 @@ for (const io of IOS) {
       await line({ verdict: 'deny', reason: 'sni-denied' })
     })
 
-    test('a connection behind an upgrade ends with the others when the name in its hello is no longer allowed', async (t) => {
+    test('an upgraded connection ends when the name in its hello is no longer allowed', async (t) => {
       const { workload, origin, proxy, line } = await openUpgraded(t)
       const hello = clientHello({ sni: OTHER })
       workload.send(hello)
@@ -126,7 +126,7 @@ for (const io of IOS) {
       await line({ verdict: 'deny', reason: 'revoked' })
     })
 
-    test('the name in a second hello must be allowed, too: servers follow it after they asked for another', async (t) => {
+    test('the name in a second hello must be allowed: after HelloRetryRequest, servers use it', async (t) => {
       const { tunnel, line } = await openLab(t, { io })
       for (const between of ['', record(Buffer.of(1), { type: 20 }).toString('latin1')]) {
         const { port, peer } = await openPeerServer(t)
@@ -144,7 +144,7 @@ for (const io of IOS) {
       await line({ verdict: 'deny', reason: 'sni-denied' })
     })
 
-    test('any amount of early data before a second hello leaves the name in it judged', async (t) => {
+    test('a second hello is checked after any amount of early data', async (t) => {
       const { tunnel, line } = await openLab(t, { io })
       const data = record(Buffer.alloc(16_000, 7), { type: 23 })
       for (const count of [5, 200]) {
@@ -166,7 +166,7 @@ for (const io of IOS) {
       await line({ verdict: 'deny', reason: 'sni-denied' })
     })
 
-    test('a second hello is judged where the server sends the answer to the first one late', async (t) => {
+    test('a second hello is checked when the server answers the first one late', async (t) => {
       const { tunnel } = await openLab(t, { io })
       const { port, peer } = await openPeerServer(t)
       const workload = await tunnel(port)
@@ -182,7 +182,7 @@ for (const io of IOS) {
       assert.equal(origin.bytes.includes(DENIED), false)
     })
 
-    test('once the server has accepted a hello, what looks like another one passes', async (t) => {
+    test('after the server has accepted a hello, bytes that look like another one pass', async (t) => {
       const { tunnel } = await openLab(t, { io })
       const { port, peer } = await openPeerServer(t)
       const workload = await tunnel(port)
@@ -196,7 +196,7 @@ for (const io of IOS) {
       await until(() => origin.bytes.includes(encrypted))
     })
 
-    test('what a server does not read while a second hello is looked for stays with the client', async (t) => {
+    test('while the proxy looks for a second hello, a server that does not read slows down the client', async (t) => {
       const { tunnel, proxy } = await openLab(t, { io })
       const { port, peer } = await openPeerServer(t, { serve: ({ socket }) => void socket.pause() })
       const workload = await tunnel(port)
@@ -212,7 +212,7 @@ for (const io of IOS) {
       assert.equal(workload.isClosed, false)
     })
 
-    test('what a client does not read while a second hello is looked for stays with the server', async (t) => {
+    test('while the proxy looks for a second hello, a client that does not read slows down the server', async (t) => {
       const { tunnel, proxy } = await openLab(t, { io })
       const { port, peer } = await openPeerServer(t)
       const workload = await tunnel(port)
@@ -229,22 +229,22 @@ for (const io of IOS) {
       assert.equal(workload.received, warnings.length)
     })
 
-    test('what is encrypted behind a hello passes, also where it begins like another hello', async (t) => {
+    test('encrypted bytes after a hello pass, even if they begin like another hello', async (t) => {
       const { tunnel } = await openLab(t, { io })
       const { port, peer } = await openPeerServer(t)
       const workload = await tunnel(port)
-      // As a client of TLS 1.2 ends a handshake that takes up an earlier session.
+      // The end of an abbreviated TLS 1.2 handshake.
       const finished = Buffer.concat([Buffer.of(1, 0x7e, 2, 3), Buffer.alloc(36, 9)])
-      const said = [clientHello({ sni: ALLOWED }), record(Buffer.of(1), { type: 20 }), record(finished)]
-      const { length } = Buffer.concat(said)
-      workload.send(Buffer.concat(said))
+      const records = [clientHello({ sni: ALLOWED }), record(Buffer.of(1), { type: 20 }), record(finished)]
+      const { length } = Buffer.concat(records)
+      workload.send(Buffer.concat(records))
       const origin = await peer()
       await origin.has(length)
       assert.equal(origin.received, length)
     })
 
-    test('lookups of a source that does not wait for them count until they are answered', async (t) => {
-      const lab = await openLab(t, { io, asksDns: true, allowlist: [ALLOWED], limits: { dnsMs: 3000 } })
+    test('abandoned lookups count against their source until they are answered', async (t) => {
+      const lab = await openLab(t, { io, usesDns: true, allowlist: [ALLOWED], limits: { dnsMs: 3000 } })
       await lab.proxy.sources.set({ ip: '127.0.0.2', id: 'other', allowlist: [OTHER] })
       const origin = await openHttpOrigin(t)
       lab.dns.tell(OTHER, { addresses: ['127.0.0.1'] })
@@ -265,12 +265,12 @@ for (const io of IOS) {
       assert.match(await lab.ask(getRequest(origin.port, OTHER), { from: '127.0.0.2' }), /^HTTP\/1\.1 200 /)
     })
 
-    test('what was sent is in the log, however many refusals are left out of it', async (t) => {
+    test('forwarded requests are logged even if refusals are dropped from the log', async (t) => {
       const { lines, port: proxyPort } = await openLab(t, { io })
-      let asked = 0
+      let received = 0
       const port = await openTcpServer(t, (socket) => {
         socket.on('data', () => {
-          asked++
+          received++
           socket.resetAndDestroy()
         })
       })
@@ -281,26 +281,26 @@ for (const io of IOS) {
       }
       for (let round = 0; round < 25; round++) await Promise.all(Array.from({ length: 16 }, () => post('/', DENIED)))
       for (let round = 0; round < 25; round++) await Promise.all(Array.from({ length: 16 }, () => post('/', ALLOWED)))
-      await until(() => lines.filter(({ host }) => host === ALLOWED).length >= asked)
-      assert.equal(asked, 400)
+      await until(() => lines.filter(({ host }) => host === ALLOWED).length >= received)
+      assert.equal(received, 400)
     })
 
-    test('a head that names thousands of fields in Connection is refused before it is work', async (t) => {
+    test('a Connection header with thousands of names is refused early', async (t) => {
       const { ask } = await openLab(t, { io })
       const origin = await openHttpOrigin(t)
-      const naming = (count: number): string => {
+      const requestNaming = (count: number): string => {
         const names = Array.from({ length: count }, (_, at) => `x${at}`)
         return getRequest(origin.port).replace('close', ['close', ...names].join(','))
       }
-      assert.match(await ask(naming(60)), /^HTTP\/1\.1 200 /)
-      for (const request of [naming(65), naming(9000), naming(1).replace('x0', ','.repeat(9000))])
+      assert.match(await ask(requestNaming(60)), /^HTTP\/1\.1 200 /)
+      for (const request of [requestNaming(65), requestNaming(9000), requestNaming(1).replace('x0', ','.repeat(9000))])
         assert.match(await ask(request), /^HTTP\/1\.1 400 /)
       const spread = Array.from({ length: 40 }, (_, at) => `Connection: y${at},z${at}\r\n`).join('')
-      assert.match(await ask(naming(1).replace('\r\n\r\n', `\r\n${spread}\r\n`)), /^HTTP\/1\.1 400 /)
+      assert.match(await ask(requestNaming(1).replace('\r\n\r\n', `\r\n${spread}\r\n`)), /^HTTP\/1\.1 400 /)
       assert.equal(origin.requests.length, 1)
     })
 
-    test('long lists of protocols on both sides of an upgrade are compared at once', async (t) => {
+    test('long protocol lists on both sides of an upgrade are compared efficiently', async (t) => {
       const { client, ask } = await openLab(t, { io })
       const names = Array.from({ length: 9000 }, (_, at) => `p/${at}`)
       const upgrade = `Connection: upgrade\r\nUpgrade: ${names.toReversed().join(',')}\r\n\r\n`
@@ -313,7 +313,7 @@ for (const io of IOS) {
       for (const each of clients) each.send(request)
       await Promise.all(clients.map((each) => each.says('101 OK')))
       await ask(getRequest(port, DENIED))
-      // One by one that would be forty million comparisons for each client.
+      // A naive comparison would take forty million steps per client.
       const { user, system } = process.cpuUsage(from)
       const ms = (user + system) / 1000
       t.diagnostic(`${ms.toFixed(0)} ms of work`)
@@ -322,14 +322,14 @@ for (const io of IOS) {
   })
 }
 
-/** As if packets had been turned around: what the kernel would say of them is said here. */
+/** Simulates redirected packets: reports this original destination instead of asking the kernel. */
 function redirectTo(transport: TcpTransport, to: SocketAddress): TcpTransport {
   const listen: TcpTransport['listen'] = (at, accepted) =>
     transport.listen(at, (connection) => accepted(Object.assign(connection, { originalDestination: () => to })))
   return { ...transport, listen }
 }
 
-test('a transparent client that connected in time is judged by the list as it is when it speaks', async (t) => {
+test('a transparent client is checked against the list at the time of its hello, not of its connection', async (t) => {
   const names: string[] = []
   const lines: string[] = []
   const outside = {

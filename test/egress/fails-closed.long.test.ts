@@ -1,5 +1,5 @@
-// P21: whatever goes wrong, nothing gets out. Every way to be denied is tried against a sink that records all that reaches
-// it; a proxy that lets everything through shows that the same tries would be seen.
+// P21: egress fails closed. Every kind of denial is tried with a sink that records all received bytes; a proxy that allows
+// everything proves that the sink would notice.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -28,22 +28,22 @@ import { connectPeer } from '../support/raw-socket.ts'
 import { type CleanupScope, tempDir } from '../support/temp.ts'
 import { until } from '../support/until.ts'
 
-const SECRET = 'what must not get out'
+const SECRET = 'must not get out'
 const NAME = 'allowed.test'
 
-/** One way to be denied. */
-interface Case {
-  /** Which host is asked for. */
+/** One kind of denial. */
+interface DenialCase {
+  /** The requested host. */
   readonly host?: string
-  /** What is on the list of the source; nothing: it is not registered. */
+  /** The allowlist of the source; without one it is not registered. */
   readonly allowlist?: readonly string[]
-  /** What the state file says, where there is one. */
+  /** The content of the state file, if there is one. */
   readonly state?: string
   readonly denyPrivate?: boolean
   readonly dnsMs?: number
-  /** Sent into the tunnel, instead of the secret. */
+  /** Sent into the tunnel instead of the secret. */
   readonly hello?: Buffer
-  /** What happens before the first connection. */
+  /** Runs before the first connection. */
   prepare?(proxy: EgressProxy): Promise<unknown>
   readonly reason: string
 }
@@ -51,8 +51,8 @@ interface Case {
 const LISTED = { allowlist: [NAME] }
 const REGISTRY = JSON.stringify([{ ip: '127.0.0.1', id: 'job', allowlist: [NAME] }])
 
-const CASES: Record<string, Case> = {
-  'a source that nobody registered': { reason: 'unregistered-source' },
+const CASES: Record<string, DenialCase> = {
+  'an unregistered source': { reason: 'unregistered-source' },
   'a source that is no longer registered': {
     ...LISTED,
     prepare: ({ sources }) => sources.remove('127.0.0.1'),
@@ -60,32 +60,32 @@ const CASES: Record<string, Case> = {
   },
   'an empty list': { allowlist: [], reason: 'blocked-by-allowlist' },
   'a host that is not listed': { ...LISTED, host: 'denied.test', reason: 'blocked-by-allowlist' },
-  'a host whose name ends in a listed one': { ...LISTED, host: `not${NAME}`, reason: 'blocked-by-allowlist' },
+  'a host whose name ends with a listed one': { ...LISTED, host: `not${NAME}`, reason: 'blocked-by-allowlist' },
   'a host whose name starts with a listed one': {
     ...LISTED,
     host: `${NAME}.evil.test`,
     reason: 'blocked-by-allowlist',
   },
-  'a state file that is no JSON': { state: 'not { JSON', reason: 'unregistered-source' },
-  'a state file that was cut': { state: REGISTRY.slice(0, -4), reason: 'unregistered-source' },
-  'a state file that is empty': { state: '', reason: 'unregistered-source' },
+  'a state file that is not JSON': { state: 'not { JSON', reason: 'unregistered-source' },
+  'a truncated state file': { state: REGISTRY.slice(0, -4), reason: 'unregistered-source' },
+  'an empty state file': { state: '', reason: 'unregistered-source' },
   'a state file of another shape': { state: `{"entries":${REGISTRY}}`, reason: 'unregistered-source' },
-  // None of these proxies has an admin listener: that it is down opens nothing.
-  'a host that the state file does not list, while the admin listener is down': {
+  // None of these proxies has an admin listener: its absence must not allow anything.
+  'a host that is not in the state file, without an admin listener': {
     ...{ state: REGISTRY, host: 'denied.test' },
     reason: 'blocked-by-allowlist',
   },
   'a name that does not exist': { ...LISTED, host: `gone.${NAME}`, reason: 'dns-error' },
-  'a name server that fails': { ...LISTED, host: `failing.${NAME}`, reason: 'dns-error' },
-  'a name server that does not answer': { ...LISTED, host: `silent.${NAME}`, dnsMs: 300, reason: 'dns-timeout' },
+  'a failing name server': { ...LISTED, host: `failing.${NAME}`, reason: 'dns-error' },
+  'a silent name server': { ...LISTED, host: `silent.${NAME}`, dnsMs: 300, reason: 'dns-timeout' },
   'a name without addresses': { ...LISTED, host: `bare.${NAME}`, reason: 'dns-error' },
-  'an address': { ...LISTED, host: '127.0.0.1', reason: 'ip-literal' },
-  'an address as one number': { ...LISTED, host: '2130706433', reason: 'ip-literal' },
-  'an address in hexadecimal': { ...LISTED, host: '0x7f.1', reason: 'ip-literal' },
-  'an address of IPv6 that is one of IPv4': { ...LISTED, host: '[::ffff:127.0.0.1]', reason: 'ip-literal' },
-  'a private address behind a listed name': { ...LISTED, denyPrivate: true, reason: 'destination-ip-prohibited' },
+  'an IP address': { ...LISTED, host: '127.0.0.1', reason: 'ip-literal' },
+  'an IP address as one number': { ...LISTED, host: '2130706433', reason: 'ip-literal' },
+  'an IP address in hexadecimal': { ...LISTED, host: '0x7f.1', reason: 'ip-literal' },
+  'an IPv4-mapped IPv6 address': { ...LISTED, host: '[::ffff:127.0.0.1]', reason: 'ip-literal' },
+  'a private address of a listed name': { ...LISTED, denyPrivate: true, reason: 'destination-ip-prohibited' },
   'another name in the TLS hello': { ...LISTED, hello: clientHello({ sni: 'denied.test' }), reason: 'sni-denied' },
-  'a TLS hello that cannot be read': {
+  'an unreadable TLS hello': {
     ...LISTED,
     hello: clientHello({ sni: NAME, messageType: 2 }),
     reason: 'sni-unreadable',
@@ -94,18 +94,18 @@ const CASES: Record<string, Case> = {
 
 type Form = 'CONNECT' | 'GET'
 
-function formsOf({ hello }: Case): readonly Form[] {
+function formsOf({ hello }: DenialCase): readonly Form[] {
   return hello ? ['CONNECT'] : ['CONNECT', 'GET']
 }
 
-interface Tried {
-  /** What reached the sink. */
+/** What reached the sink. */
+interface Leak {
   readonly connections: number
   readonly bytes: number
 }
 
-/** Asks the proxy on this port for the host, and says right away what must not get out. */
-async function attempt(t: TestContext, port: number, form: Form, tried: Case): Promise<Tried> {
+/** Requests the host from the proxy on this port and sends the secret at once. */
+async function attempt(t: TestContext, port: number, form: Form, tried: DenialCase): Promise<Leak> {
   const sink = await rawOrigin(t, ({ socket }) => {
     socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\n\r\n'))
     socket.once('end', () => socket.end())
@@ -131,13 +131,13 @@ async function openNames(t: CleanupScope): Promise<FakeDns> {
   return dns
 }
 
-interface Opened {
+interface RunningProxy {
   readonly port: number
   logged(): Record<string, unknown>[]
   close(): Promise<void>
 }
 
-async function open(t: TestContext, dns: FakeDns, io: 'epoll' | 'net', tried: Case): Promise<Opened> {
+async function open(t: TestContext, dns: FakeDns, io: 'epoll' | 'net', tried: DenialCase): Promise<RunningProxy> {
   const statePath = join(tempDir(t), 'state.json')
   if (tried.state !== undefined) writeFileSync(statePath, tried.state)
   let log = ''
@@ -159,7 +159,7 @@ async function open(t: TestContext, dns: FakeDns, io: 'epoll' | 'net', tried: Ca
   return { port: proxy.forward?.port ?? 0, logged, close: () => proxy.close() }
 }
 
-/** A proxy that asks nobody: everything goes to where the port says, on this machine. */
+/** A proxy without rules: forwards everything to the requested port of this machine. */
 async function openRelay(t: TestContext): Promise<number> {
   const sockets: Socket[] = []
   const relay = createServer({ allowHalfOpen: true }, (client) => {
@@ -184,33 +184,33 @@ async function openRelay(t: TestContext): Promise<number> {
   return at.port
 }
 
-const MAKES = openKernel() ? (['epoll', 'net'] as const) : (['net'] as const)
+const IO_MODES = openKernel() ? (['epoll', 'net'] as const) : (['net'] as const)
 
-// Most of the time of each is spent waiting for the log.
+// Concurrent, because each test mostly waits for the log.
 suite('P21: egress fails closed', { concurrency: 4 }, () => {
-  for (const io of MAKES)
+  for (const io of IO_MODES)
     for (const [what, tried] of Object.entries(CASES))
-      test(`${what}: nothing reaches the host, and the log says why (${io})`, async (t) => {
+      test(`${what}: nothing reaches the host, and the log has the reason (${io})`, async (t) => {
         const dns = await openNames(t)
         const proxy = await open(t, dns, io, tried)
         const forms = formsOf(tried)
         for (const form of forms) {
           const { connections, bytes } = await attempt(t, proxy.port, form, tried)
-          // To be judged by its hello, a client must be connected; not a byte of it goes on.
+          // A hello is checked after the dial; none of its bytes is forwarded.
           assert.deepEqual({ connections, bytes }, { connections: tried.hello ? 1 : 0, bytes: 0 }, form)
         }
-        const isTold = (form: Form): boolean =>
+        const isLogged = (form: Form): boolean =>
           proxy.logged().some(({ mode, reason, verdict, bytes_up }) => {
-            const isOfIt = mode === (form === 'CONNECT' ? 'connect' : 'http') && reason === tried.reason
-            return isOfIt && verdict !== 'allow' && bytes_up === 0
+            const isSameRequest = mode === (form === 'CONNECT' ? 'connect' : 'http') && reason === tried.reason
+            return isSameRequest && verdict !== 'allow' && bytes_up === 0
           })
-        await until(() => forms.every(isTold))
+        await until(() => forms.every(isLogged))
         if (tried.state !== undefined && tried.state !== REGISTRY)
           assert.ok(proxy.logged().some(({ level, msg }) => level === 'warn' && `${msg}`.includes('state')))
       })
 
-  for (const io of MAKES)
-    test(`control: what is allowed does reach the host (${io})`, async (t) => {
+  for (const io of IO_MODES)
+    test(`control: allowed requests reach the host (${io})`, async (t) => {
       const dns = await openNames(t)
       for (const tried of [
         { ...LISTED, reason: '' },
@@ -223,24 +223,24 @@ suite('P21: egress fails closed', { concurrency: 4 }, () => {
         }
     })
 
-  test('control: a proxy that lets everything through is caught by every one of these cases', async (t) => {
+  test('control: every case detects a proxy that allows everything', async (t) => {
     const port = await openRelay(t)
     for (const [what, tried] of Object.entries(CASES))
       for (const form of formsOf(tried)) assert.ok((await attempt(t, port, form, tried)).bytes > 0, `${what}, ${form}`)
   })
 
-  test('a proxy that has stopped is no way out', async (t) => {
+  test('a stopped proxy forwards nothing', async (t) => {
     const proxy = await open(t, await openNames(t), 'net', { ...LISTED, reason: '' })
     await proxy.close()
     await assert.rejects(attempt(t, proxy.port, 'CONNECT', { reason: '' }), { code: 'ECONNREFUSED' })
   })
 })
 
-suite('P21: a workload with no other neighbour than the proxy', needs('root', 'ip', 'iptables'), () => {
+suite('P21: a workload whose only neighbour is the proxy', needs('root', 'ip', 'iptables'), () => {
   const whole = suiteCleanup()
   let network: EgressNetwork
   let proxy: EgressProcess
-  /** Connections and datagrams that reached the world. */
+  /** Connections and datagrams that reached the outside. */
   const reached: string[] = []
 
   before(async () => {
@@ -263,8 +263,8 @@ suite('P21: a workload with no other neighbour than the proxy', needs('root', 'i
     proxy = await serveWorkloads(whole, gateway, entries)
   })
 
-  /** What comes back for these bytes, or the system's name of what went wrong. */
-  const say = async (host: string, port: number, bytes: string | Buffer): Promise<string> => {
+  /** Sends these bytes and returns the response, or the error code of the system. */
+  const sendTo = async (host: string, port: number, bytes: string | Buffer): Promise<string> => {
     try {
       const client = await network.client(host, port)
       client.send(bytes)
@@ -274,11 +274,11 @@ suite('P21: a workload with no other neighbour than the proxy', needs('root', 'i
       return error instanceof Error ? error.message : assert.fail()
     }
   }
-  /** Every way past the proxy that a workload has. */
+  /** Tries every way past the proxy. */
   const tryAll = async (): Promise<void> => {
     const { workload } = network
     for (const host of [ATTACKER.v4, ATTACKER.v6]) {
-      for (const port of [22, 53, 80, 443, 8443]) await say(host, port, SECRET)
+      for (const port of [22, 53, 80, 443, 8443]) await sendTo(host, port, SECRET)
       const from = await workload.datagrams(host.includes(':') ? '::' : '0.0.0.0', 0)
       for (const port of [53, 443]) await new Promise((sent) => from.send(SECRET, port, host, sent))
       from.close()
@@ -286,42 +286,42 @@ suite('P21: a workload with no other neighbour than the proxy', needs('root', 'i
   }
   const request = `GET / HTTP/1.1\r\nHost: ${NAME}\r\nConnection: close\r\n\r\n`
 
-  test('control: what is allowed does reach the host', async () => {
-    assert.match(await say(ATTACKER.v4, 80, request), /^HTTP\/1.1 200 /)
+  test('control: allowed requests reach the host', async () => {
+    assert.match(await sendTo(ATTACKER.v4, 80, request), /^HTTP\/1.1 200 /)
     assert.deepEqual(reached.splice(0), [`tcp ${ORIGIN.v4} 80`])
   })
 
-  test('E14: a port that is not served is denied, whatever is said to it', async () => {
-    assert.match(await say(ORIGIN.v4, 8443, clientHello({ sni: NAME })), /nothing|ECONNRESET|EPIPE/)
+  test('E14: other ports are denied', async () => {
+    assert.match(await sendTo(ORIGIN.v4, 8443, clientHello({ sni: NAME })), /nothing|ECONNRESET|EPIPE/)
     await until(() => proxy.logged().some(({ reason, port }) => reason === 'port-not-allowed' && port === 8443))
     assert.deepEqual(reached, [])
   })
 
-  test('E28: by address, by UDP, by DNS and by IPv6 no packet gets out', async () => {
+  test('E28: no packet gets out by IP address, UDP, DNS or IPv6', async () => {
     await tryAll()
     assert.equal(await network.packets('workload'), 0)
     assert.equal(await network.packets('attacker'), 0)
     assert.deepEqual(reached, [])
   })
 
-  test('E29: the admin listener is not where the workload is', async () => {
+  test('E29: the workload cannot reach the admin listener', async () => {
     const port = Number(proxy.listeners.get('admin')?.split(':').at(-1))
-    for (const host of [GATEWAY.v4, GATEWAY.v6]) assert.equal(await say(host, port, request), 'ECONNREFUSED')
+    for (const host of [GATEWAY.v4, GATEWAY.v6]) assert.equal(await sendTo(host, port, request), 'ECONNREFUSED')
   })
 
-  test('E27: when the proxy is killed every connection is refused, and no packet gets out', async () => {
+  test('E27: after the proxy is killed every connection is refused and no packet gets out', async () => {
     proxy.child.kill('SIGKILL')
     await proxy.ended()
     for (const host of [ORIGIN.v4, ATTACKER.v4, ATTACKER.v6])
-      for (const port of [80, 443]) assert.equal(await say(host, port, request), 'ECONNREFUSED')
+      for (const port of [80, 443]) assert.equal(await sendTo(host, port, request), 'ECONNREFUSED')
     const connect = `CONNECT ${NAME}:443 HTTP/1.1\r\nHost: ${NAME}:443\r\n\r\n`
-    assert.equal(await say(GATEWAY.v4, 3128, connect), 'ECONNREFUSED')
+    assert.equal(await sendTo(GATEWAY.v4, 3128, connect), 'ECONNREFUSED')
     await tryAll()
     assert.equal(await network.packets('workload'), 0)
     assert.deepEqual(reached, [])
   })
 
-  test('control: a gateway that sends packets on by itself is caught', async () => {
+  test('control: packets forwarded by the gateway are detected', async () => {
     const { gateway, world } = network
     await gateway.run('iptables', '-t', 'nat', '-F')
     await gateway.run('ip6tables', '-t', 'nat', '-F')

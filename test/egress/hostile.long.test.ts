@@ -1,5 +1,5 @@
-// What a hostile workload tries in bulk: heads and hellos of which nobody knows what they mean. Whatever they are taken
-// for, nothing reaches a host that is not allowed.
+// Fuzzing by a hostile workload: many ambiguous request heads and TLS hellos. However the proxy reads them, nothing
+// reaches a host that is not allowed.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
@@ -15,33 +15,33 @@ import {
   ALLOWED,
   connectRequest,
   getRequest,
-  IOS,
-  type IoMake,
+  IO_MODES,
+  type IoMode,
   type Lab,
-  type Line,
+  type LogLine,
   makeCertificate,
   openLab,
 } from './lab.ts'
 
-/** For what hangs: beside a few busy neighbours the heads alone take five minutes. */
+/** Only for hangs: on a busy machine the request heads alone take five minutes. */
 const LONG = { timeout: 15 * 60_000 }
 const TLS = { ...LONG, ...needs('openssl') }
-/** Where everything leads that is not allowed. */
+/** The address of all names that are not allowed. */
 const FORBIDDEN = '127.0.0.66'
 const HOME = '127.0.0.1'
 const EVIL = 'denied.test'
-/** Of each make: the faster one bears the number. */
-const HEADS: Record<IoMake, number> = { epoll: 100_000, net: 10_000 }
-const HELLOS: Record<IoMake, number> = { epoll: 6000, net: 2000 }
+/** Epoll is faster. */
+const HEADS: Record<IoMode, number> = { epoll: 100_000, net: 10_000 }
+const HELLOS: Record<IoMode, number> = { epoll: 6000, net: 2000 }
 const AT_ONCE = 64
-/** Nobody here is slow on purpose. */
-const IMPATIENT = { headMs: 2000, responseMs: 500, keepAliveMs: 500, lingerMs: 500, idleMs: 2000 }
+/** No client here is slow on purpose. */
+const SHORT_LIMITS = { headMs: 2000, responseMs: 500, keepAliveMs: 500, lingerMs: 500, idleMs: 2000 }
 
-for (const io of IOS) {
+for (const io of IO_MODES) {
   suite(`with ${io}`, () => {
-    test(`of ${HEADS[io]} request heads that were tampered with, none reaches what is not allowed`, LONG, async (t) => {
-      const dice = repeatableRandom(t)
-      const lab = await openLab(t, { io, asksDns: true, limits: IMPATIENT })
+    test(`none of ${HEADS[io]} mutated request heads reaches a host that is not allowed`, LONG, async (t) => {
+      const random = repeatableRandom(t)
+      const lab = await openLab(t, { io, usesDns: true, limits: SHORT_LIMITS })
       lab.dns.tell(ALLOWED, { addresses: [HOME] })
       lab.dns.tell(`*.${ALLOWED}`, { addresses: [HOME] })
       lab.dns.tell('*', { addresses: [FORBIDDEN] })
@@ -49,17 +49,17 @@ for (const io of IOS) {
       const good = await openRecorder(t, HOME)
       const bad = await openRecorder(t, FORBIDDEN, good.port)
       const heads = headsFor(good.port)
-      const quiet = await settled(lab)
+      const idleFiles = await countIdleFiles(lab)
       let [tried, accepted] = [0, 0]
       let early = 0
-      const kept: Line[] = []
+      const kept: LogLine[] = []
       const attack = async (): Promise<void> => {
         for (;;) {
           const count = ++tried
           if (count > HEADS[io]) return
-          if (count % 1000 === 0) kept.push(...lab.lines.splice(0).filter(isTelling))
+          if (count % 1000 === 0) kept.push(...lab.lines.splice(0).filter(isRelevant))
           if (count === Math.floor(HEADS[io] / 4)) early = process.memoryUsage.rss()
-          const answer = await say(lab.port, tamper(dice, heads), dice)
+          const answer = await send(lab.port, mutateHead(random, heads), random)
           if (/^HTTP\/1\.1 200 /.test(answer)) accepted++
         }
       }
@@ -68,61 +68,57 @@ for (const io of IOS) {
       assert.deepEqual(bad.texts, [])
       assert.match(await lab.ask(getRequest(good.port)), /^HTTP\/1\.1 200 /)
       await until(async () => (await lab.proxy.snapshot()).connections === 0)
-      await until(() => openFileCount() <= quiet)
-      const said = (): Line[] => [...kept, ...lab.lines]
-      await checkLines(said, accepted, good)
+      await until(() => openFileCount() <= idleFiles)
+      const allLines = (): LogLine[] => [...kept, ...lab.lines]
+      await checkLines(allLines, accepted, good)
       checkRequests(good.texts)
       for (const { name } of lab.dns.asked) assert.ok(isAllowed(name), name)
-      // Or else nothing was tried that could have gone wrong, or all of it.
+      // Otherwise the mutations were too strong or too weak.
       assert.ok(accepted > HEADS[io] / 100 && accepted < HEADS[io] / 2, `${accepted} were accepted`)
       const grownMiB = (process.memoryUsage.rss() - early) / 1_048_576
       t.diagnostic(`${accepted} accepted, ${grownMiB.toFixed(0)} MiB grown`)
       assert.ok(grownMiB < 100, `${grownMiB} MiB`)
     })
 
-    test(
-      'of thousands of hellos that were tampered with, no server reads a name that is not allowed',
-      TLS,
-      async (t) => {
-        const dice = repeatableRandom(t)
-        const lab = await openLab(t, { io, limits: IMPATIENT })
-        const seen: string[] = []
-        // It likes no key that is offered at first, and asks every client for another hello.
-        const ways = { ...makeCertificate(t), ecdhCurve: 'P-384', minVersion: 'TLSv1.3' } as const
-        const origin = await openTlsServer(t, ways, (name) => seen.push(name))
-        const names = [ALLOWED, `www.${ALLOWED}`, EVIL, `x${ALLOWED}`, `${ALLOWED}x`]
-        const hellos = [
-          ...(await Promise.all(names.map(captureHello))),
-          ...names.map((sni) => clientHello({ sni, keyShare: 'x25519' })),
-          ...names.map((sni) => clientHello({ sni, recordBytes: 40 })),
-        ]
-        let tried = 0
-        const attack = async (): Promise<void> => {
-          while (++tried <= HELLOS[io]) await speakTls(lab.port, origin, tamperHello(dice, hellos), dice)
-        }
-        await Promise.all(Array.from({ length: 32 }, attack))
-        for (const name of seen) assert.ok(isAllowed(name.toLowerCase()), name)
-        // Or else the server has read none of them.
-        assert.ok(seen.length > HELLOS[io] / 50, `${seen.length} were read`)
-        await until(async () => (await lab.proxy.snapshot()).connections === 0)
-        const denied = lab.lines.filter(({ reason }) => reason === 'sni-denied' || reason === 'sni-unreadable')
-        assert.ok(denied.length > HELLOS[io] / 50, `${denied.length} were denied`)
-      },
-    )
+    test('no server reads a name that is not allowed from thousands of mutated hellos', TLS, async (t) => {
+      const random = repeatableRandom(t)
+      const lab = await openLab(t, { io, limits: SHORT_LIMITS })
+      const seen: string[] = []
+      // It accepts none of the first key shares, so that it requests a second hello from every client.
+      const tlsOptions = { ...makeCertificate(t), ecdhCurve: 'P-384', minVersion: 'TLSv1.3' } as const
+      const origin = await openTlsServer(t, tlsOptions, (name) => seen.push(name))
+      const names = [ALLOWED, `www.${ALLOWED}`, EVIL, `x${ALLOWED}`, `${ALLOWED}x`]
+      const hellos = [
+        ...(await Promise.all(names.map(captureHello))),
+        ...names.map((sni) => clientHello({ sni, keyShare: 'x25519' })),
+        ...names.map((sni) => clientHello({ sni, recordBytes: 40 })),
+      ]
+      let tried = 0
+      const attack = async (): Promise<void> => {
+        while (++tried <= HELLOS[io]) await sendHello(lab.port, origin, mutateHello(random, hellos), random)
+      }
+      await Promise.all(Array.from({ length: 32 }, attack))
+      for (const name of seen) assert.ok(isAllowed(name.toLowerCase()), name)
+      // Otherwise the server has read too few of them.
+      assert.ok(seen.length > HELLOS[io] / 50, `${seen.length} were read`)
+      await until(async () => (await lab.proxy.snapshot()).connections === 0)
+      const denied = lab.lines.filter(({ reason }) => reason === 'sni-denied' || reason === 'sni-unreadable')
+      assert.ok(denied.length > HELLOS[io] / 50, `${denied.length} were denied`)
+    })
   })
 }
 
-/** Many, or the machine runs out of ports. */
+/** Many sources, because the machine would run out of ports with one. */
 const SOURCES = Array.from({ length: 60 }, (_, at) => `127.0.0.${at + 1}`)
 
 interface Recorder {
   readonly port: number
   connections: number
-  /** What each connection sent, as far as it sent anything. */
+  /** The bytes of each connection that sent any. */
   readonly texts: string[]
 }
 
-/** Answers the first that it is sent, and remembers all of it. */
+/** Responds to all data and records it. */
 async function openRecorder(t: TestContext, host: string, port = 0): Promise<Recorder> {
   const texts: string[] = []
   const recorder = { port, connections: 0, texts }
@@ -150,7 +146,7 @@ async function openRecorder(t: TestContext, host: string, port = 0): Promise<Rec
   return recorder
 }
 
-/** Requests as clients send them, to what is allowed and to what is not. */
+/** Requests as clients send them, to allowed and other hosts. */
 function headsFor(port: number): readonly string[] {
   const hosts = [ALLOWED, `www.${ALLOWED}`, EVIL, `${ALLOWED}.${EVIL}`, FORBIDDEN, `[::ffff:${FORBIDDEN}]`, 'localhost']
   const fields = ['', 'Connection: close\r\n', 'Connection: keep-alive\r\nUser-Agent: x\r\nAccept: */*\r\n']
@@ -171,7 +167,7 @@ function headsFor(port: number): readonly string[] {
   return heads
 }
 
-/** What has opened a gate somewhere before. */
+/** Fragments that have bypassed filters elsewhere. */
 const WORDS = [
   ...[
     '\r\n',
@@ -230,16 +226,16 @@ const WORDS = [
   ],
 ] as const
 
-/** One of the heads, or two behind each other, changed in a few places. */
-function tamper(dice: RepeatableRandom, heads: readonly string[]): Buffer {
-  const pick = <T>(all: readonly T[]): T => all[dice.below(all.length)] as T
+/** One or two of the heads, changed in a few places. */
+function mutateHead(random: RepeatableRandom, heads: readonly string[]): Buffer {
+  const pick = <T>(all: readonly T[]): T => all[random.below(all.length)] as T
   let text = pick(heads)
-  if (dice.below(4) === 0) text += pick(heads)
-  for (let left = dice.below(4); left > 0; left--) {
-    const at = dice.below(Math.min(text.length, 120))
-    const end = at + dice.below(12)
-    const act = dice.below(6)
-    if (act === 0) text = text.slice(0, at) + String.fromCharCode(dice.below(256)) + text.slice(at + 1)
+  if (random.below(4) === 0) text += pick(heads)
+  for (let left = random.below(4); left > 0; left--) {
+    const at = random.below(Math.min(text.length, 120))
+    const end = at + random.below(12)
+    const act = random.below(6)
+    if (act === 0) text = text.slice(0, at) + String.fromCharCode(random.below(256)) + text.slice(at + 1)
     else if (act === 1) text = text.slice(0, at) + text.slice(end)
     else if (act === 2) text = text.slice(0, end) + text.slice(at)
     else if (act === 3) text = text.slice(0, at) + pick(WORDS) + text.slice(end)
@@ -248,27 +244,27 @@ function tamper(dice: RepeatableRandom, heads: readonly string[]): Buffer {
   return Buffer.from(text, 'latin1')
 }
 
-/** What a client is answered that sends this, in one piece or two, and then ends or breaks off. */
-async function say(port: number, bytes: Buffer, dice: RepeatableRandom): Promise<string> {
-  const localAddress = SOURCES[dice.below(SOURCES.length)] ?? HOME
+/** Sends the bytes in one or two pieces, ends or resets the connection, and returns the response. */
+async function send(port: number, bytes: Buffer, random: RepeatableRandom): Promise<string> {
+  const localAddress = SOURCES[random.below(SOURCES.length)] ?? HOME
   const socket = connect({ port, host: HOME, localAddress, noDelay: true })
   let text = ''
   socket.on('data', (piece: Buffer) => {
     text += piece.toString('latin1')
   })
-  const cut = dice.below(8) === 0 ? dice.below(bytes.length) : 0
+  const cut = random.below(8) === 0 ? random.below(bytes.length) : 0
   if (cut > 0) {
     socket.write(bytes.subarray(0, cut))
     await new Promise((go) => setImmediate(go))
   }
-  if (dice.below(16) === 0) socket.write(bytes.subarray(cut), () => socket.resetAndDestroy())
+  if (random.below(16) === 0) socket.write(bytes.subarray(cut), () => socket.resetAndDestroy())
   else socket.end(bytes.subarray(cut))
   await new Promise((done) => socket.on('close', done).on('error', () => {}))
   return text
 }
 
-/** So many files are open when nobody is connected. */
-async function settled({ proxy, ask, port }: Lab): Promise<number> {
+/** Number of open files without connections, plus a margin. */
+async function countIdleFiles({ proxy, ask, port }: Lab): Promise<number> {
   await ask(getRequest(port, EVIL))
   await until(async () => (await proxy.snapshot()).connections === 0)
   return openFileCount() + 8
@@ -278,16 +274,18 @@ function isAllowed(name: unknown): boolean {
   return name === ALLOWED || `${name}`.endsWith(`.${ALLOWED}`)
 }
 
-/** All but plain refusals, of which there are too many to keep. */
-function isTelling({ verdict, address, bytes_up, msg }: Line): boolean {
+/** All lines but plain refusals, which are too many to keep. */
+function isRelevant({ verdict, address, bytes_up, msg }: LogLine): boolean {
   return verdict === 'allow' || address !== undefined || Number(bytes_up) > 0 || msg !== undefined
 }
 
-/** No allowed line for another host; and every yes, and everything that was sent anywhere, has its line. */
-async function checkLines(said: () => readonly Line[], accepted: number, { texts }: Recorder): Promise<void> {
-  await until(() => said().filter(({ verdict, status }) => verdict === 'allow' && status === 200).length >= accepted)
-  await until(() => said().filter(({ bytes_up }) => Number(bytes_up) > 0).length >= texts.length)
-  const lines = said()
+/** Checks that no line allows another host, and that every accepted or forwarded request has a line. */
+async function checkLines(allLines: () => readonly LogLine[], accepted: number, { texts }: Recorder): Promise<void> {
+  await until(
+    () => allLines().filter(({ verdict, status }) => verdict === 'allow' && status === 200).length >= accepted,
+  )
+  await until(() => allLines().filter(({ bytes_up }) => Number(bytes_up) > 0).length >= texts.length)
+  const lines = allLines()
   for (const line of lines.filter(({ verdict, address }) => verdict === 'allow' || address !== undefined)) {
     assert.ok(isAllowed(line.host), JSON.stringify(line))
     assert.ok(line.address === undefined || line.address === HOME, JSON.stringify(line))
@@ -298,7 +296,7 @@ async function checkLines(said: () => readonly Line[], accepted: number, { texts
   )
 }
 
-/** What was fetched by the proxy itself names the host that was judged, once, and nothing else. */
+/** Checks that a request rewritten by the proxy has exactly one Host, the checked one. */
 function checkRequests(texts: readonly string[]): void {
   for (const text of texts.filter((all) => all.includes('\r\nVia: 1.'))) {
     const head = text.slice(0, text.indexOf('\r\n\r\n'))
@@ -309,24 +307,24 @@ function checkRequests(texts: readonly string[]): void {
   }
 }
 
-/** Told each name that a hello was read for, by the library that most servers have. */
-async function openTlsServer(t: TestContext, ways: TlsOptions, told: (name: string) => void): Promise<number> {
-  const tell = (name: unknown): void => {
-    if (typeof name === 'string' && name !== '') told(name)
+/** Reports each name that OpenSSL reads from a hello. */
+async function openTlsServer(t: TestContext, tlsOptions: TlsOptions, onName: (name: string) => void): Promise<number> {
+  const report = (name: unknown): void => {
+    if (typeof name === 'string' && name !== '') onName(name)
   }
   const sockets = new Set<Socket>()
   const options: TlsOptions = {
-    ...ways,
+    ...tlsOptions,
     SNICallback: (name, go) => {
-      tell(name)
+      report(name)
       go(null)
     },
   }
   const server = createTlsServer(options, (socket) => {
-    tell(socket.servername)
+    report(socket.servername)
     socket.on('error', () => {}).end()
   })
-  server.on('tlsClientError', (_, socket: TLSSocket) => tell(socket.servername))
+  server.on('tlsClientError', (_, socket: TLSSocket) => report(socket.servername))
   server.on('connection', (socket: Socket) => {
     sockets.add(socket.on('error', () => {}))
     socket.on('close', () => sockets.delete(socket))
@@ -340,7 +338,7 @@ async function openTlsServer(t: TestContext, ways: TlsOptions, told: (name: stri
   return portOf(server)
 }
 
-/** What a real client sends first. */
+/** The hello of a real client. */
 async function captureHello(servername: string): Promise<Buffer> {
   const server = createServer()
   server.listen(0, HOME)
@@ -355,34 +353,34 @@ async function captureHello(servername: string): Promise<Buffer> {
   return hello ?? Buffer.alloc(0)
 }
 
-/** What may stand between two hellos: nothing, a record for old middleboxes, data that a server passes over. */
+/** Valid records between two hellos: none, one for old middleboxes, or data that a server skips. */
 const BETWEEN = [Buffer.alloc(0), Buffer.of(20, 3, 3, 0, 1, 1), Buffer.of(23, 3, 3, 0, 4, 1, 2, 3, 4)] as const
 
-function tamperHello(dice: RepeatableRandom, hellos: readonly Buffer[]): Buffer {
+function mutateHello(random: RepeatableRandom, hellos: readonly Buffer[]): Buffer {
   const one = (): Buffer => {
-    let bytes = hellos[dice.below(hellos.length)] ?? Buffer.alloc(0)
-    for (let left = Math.max(0, dice.below(5) - 2); left > 0; left--) {
-      const at = dice.below(Math.min(bytes.length, 260))
+    let bytes = hellos[random.below(hellos.length)] ?? Buffer.alloc(0)
+    for (let left = Math.max(0, random.below(5) - 2); left > 0; left--) {
+      const at = random.below(Math.min(bytes.length, 260))
       const [head, tail] = [bytes.subarray(0, at), bytes.subarray(at)]
-      const act = dice.below(3)
-      if (act === 0) bytes = Buffer.concat([head, Buffer.of(dice.below(256)), tail.subarray(1)])
-      else if (act === 1) bytes = Buffer.concat([head, Buffer.of(dice.below(256)), tail])
-      else bytes = Buffer.concat([head, tail.subarray(1 + dice.below(4))])
+      const act = random.below(3)
+      if (act === 0) bytes = Buffer.concat([head, Buffer.of(random.below(256)), tail.subarray(1)])
+      else if (act === 1) bytes = Buffer.concat([head, Buffer.of(random.below(256)), tail])
+      else bytes = Buffer.concat([head, tail.subarray(1 + random.below(4))])
     }
     return bytes
   }
-  if (dice.below(2) === 0) return one()
-  return Buffer.concat([one(), BETWEEN[dice.below(BETWEEN.length)] ?? BETWEEN[0], one()])
+  if (random.below(2) === 0) return one()
+  return Buffer.concat([one(), BETWEEN[random.below(BETWEEN.length)] ?? BETWEEN[0], one()])
 }
 
-/** In a tunnel, in pieces; then the end. */
-async function speakTls(proxy: number, port: number, bytes: Buffer, dice: RepeatableRandom): Promise<void> {
+/** Sends the bytes into a tunnel, in one or two pieces, and ends it. */
+async function sendHello(proxy: number, port: number, bytes: Buffer, random: RepeatableRandom): Promise<void> {
   const socket = connect({ port: proxy, host: HOME, noDelay: true }).on('error', () => {})
   const closed = new Promise((done) => socket.on('close', done))
   socket.write(connectRequest(port))
   await Promise.race([once(socket, 'data'), closed])
-  const cut = dice.below(bytes.length)
-  for (const piece of dice.below(3) === 0 ? [bytes.subarray(0, cut), bytes.subarray(cut)] : [bytes]) {
+  const cut = random.below(bytes.length)
+  for (const piece of random.below(3) === 0 ? [bytes.subarray(0, cut), bytes.subarray(cut)] : [bytes]) {
     if (!socket.destroyed) socket.write(piece)
     await new Promise((go) => setImmediate(go))
   }

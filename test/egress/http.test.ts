@@ -1,4 +1,4 @@
-// Plain HTTP as clients and servers speak it, through both makes of the proxy. What single bytes do is tested beside the code.
+// Plain HTTP between ordinary clients and servers through the proxy, in both I/O modes. Parser details are tested in src.
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -29,17 +29,17 @@ import { openHttpOrigin } from './lab.ts'
 
 const LONG = { timeout: 15 * 60_000 }
 
-interface Sent {
+interface RequestOptions {
   readonly method?: string
   readonly headers?: OutgoingHttpHeaders
   readonly body?: Buffer
 }
 
-/** A request by Node's client, as a program would send it. */
+/** Sends a request with Node's client. */
 function send(
   stage: HttpFixture,
   port: number,
-  { method = 'GET', headers = {}, body }: Sent,
+  { method = 'GET', headers = {}, body }: RequestOptions,
 ): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const request = requestHttp({
@@ -55,7 +55,7 @@ function send(
   return promise
 }
 
-/** How many bytes came, and whether they are these. */
+/** The number of received bytes, and whether they equal the content. */
 async function compare(message: IncomingMessage, content: Buffer): Promise<string> {
   let at = 0
   let isSame = true
@@ -63,50 +63,50 @@ async function compare(message: IncomingMessage, content: Buffer): Promise<strin
     isSame &&= content.subarray(at, at + piece.length).equals(piece)
     at += piece.length
   }
-  return `${at} bytes, ${isSame ? 'the same' : 'others'}`
+  return `${at} bytes, ${isSame ? 'the same' : 'different'}`
 }
 
-/** Nothing is announced when nothing moves: many looks in a row must see the same. */
-async function atRest(look: () => unknown): Promise<void> {
+/** Waits until the value stays the same for many polls in a row. */
+async function untilUnchanged(read: () => unknown): Promise<void> {
   let [same, before]: [number, unknown] = [0, undefined]
   await until(() => {
-    const now = look()
+    const now = read()
     same = now === before ? same + 1 : 0
     before = now
     return same > 40
   })
 }
 
-// Memory is the whole program's: first of all, and one after the other.
+// First and not concurrent, because it measures the memory of the whole process.
 suiteOnBoth(
   'a stream',
   (io) => {
-    test('of some hundred megabytes passes at the pace of its reader, and memory stays flat', LONG, async (t) => {
+    test('of several hundred megabytes passes at the pace of its reader with constant memory', LONG, async (t) => {
       const stage = await openHttpFixture(t, io)
       const [block, blocks] = [noise(1_000_000), 400]
       const origin = await openHttpOrigin(t, (_, response) => {
         let count = 0
-        const pour = (): void => {
+        const writeBlocks = (): void => {
           while (count < blocks) {
             count++
             if (!response.write(block)) return
           }
           response.end()
         }
-        response.on('drain', pour)
-        pour()
+        response.on('drain', writeBlocks)
+        writeBlocks()
       })
       const answer = await send(stage, origin.port, {})
       let [received, before, most] = [0, 0, 0]
-      let hasRested = false
+      let hasPaused = false
       for await (const piece of answer) {
         received += piece.length
-        // What a program of this size takes while it warms up is not what the stream costs.
+        // The memory growth during warm-up is not caused by the stream.
         if (received < 100_000_000) before = Math.max(before, process.memoryUsage.rss())
         else most = Math.max(most, process.memoryUsage.rss())
-        if (received < 100_000_000 || hasRested) continue
-        hasRested = true
-        await atRest(() => origin.requests[0]?.socket.bytesWritten)
+        if (received < 100_000_000 || hasPaused) continue
+        hasPaused = true
+        await untilUnchanged(() => origin.requests[0]?.socket.bytesWritten)
       }
       assert.equal(received, blocks * block.length)
       assert.ok(most - before < 100_000_000, `${most - before} bytes more`)
@@ -118,7 +118,7 @@ suiteOnBoth(
 suiteOnBoth('bodies', (io) => {
   const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
   for (const size of [0, 1, 65_536, 16_777_216]) {
-    test(`of ${size} bytes come back the same, by every method and in both framings`, LONG, async (t) => {
+    test(`of ${size} bytes are echoed unchanged with every method and both framings`, LONG, async (t) => {
       const stage = await openHttpFixture(t, io)
       const content = noise(size)
       const origin = await openHttpOrigin(t, (request, response) => {
@@ -135,7 +135,7 @@ suiteOnBoth('bodies', (io) => {
           assert.equal(await compare(answer, content), expected, name)
           assert.equal(answer.complete, true, name)
           const isChunked = answer.headers['transfer-encoding'] === 'chunked'
-          // Of an answer that has no body it says nothing.
+          // A response without a body has no framing.
           if (method !== 'HEAD') assert.equal(isChunked, 'Transfer-Encoding' in framing, name)
         }
       }
@@ -150,8 +150,8 @@ suiteOnBoth('bodies', (io) => {
   }
 })
 
-suiteOnBoth('origins', (io) => {
-  test('events arrive one by one, each as it is sent', async (t) => {
+suiteOnBoth('responses of an origin', (io) => {
+  test('with server-sent events arrive event by event', async (t) => {
     const stage = await openHttpFixture(t, io)
     for (const isChunked of [true, false]) {
       let response: ServerResponse | undefined
@@ -175,40 +175,40 @@ suiteOnBoth('origins', (io) => {
     }
   })
 
-  test('one that is slow to say its head, and then its body, is waited for', async (t) => {
+  test('with a slow head and a slow body arrive completely', async (t) => {
     const { origin, client } = await openRequest(t, io)
     for (const piece of ['HTTP/1.1 2', '00 OK\r\nContent-', 'Length: 4\r\n', '\r\n', 'sl', 'ow']) {
       origin.peers[0]?.send(piece)
-      // Slowness is the matter here; nothing is waited for.
+      // A real delay, because slowness is under test.
       await new Promise((resolve) => setTimeout(resolve, 30))
     }
     assert.match(await client.says('slow'), /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n\r\nslow$/)
   })
 
   const RESETS: readonly [when: string, sent: string][] = [
-    ['before its answer', ''],
-    ['within the head of its answer', 'HTTP/1.1 200 OK\r\nCont'],
+    ['before the response', ''],
+    ['within the head', 'HTTP/1.1 200 OK\r\nCont'],
     ['within a body with a length', 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart'],
     ['within a chunk', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npart'],
     ['between two chunks', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n'],
   ]
   for (const [when, sent] of RESETS) {
-    test(`one that resets ${when} is no complete answer, and the next request is served`, async (t) => {
+    test(`reset ${when} are incomplete for the client, and the next request works`, async (t) => {
       const { stage, origin, client } = await openRequest(t, io)
       const hasBody = sent.includes('part')
       if (sent !== '') origin.peers[0]?.send(sent)
       if (hasBody) await client.says('part')
       origin.peers[0]?.socket.resetAndDestroy()
       if (hasBody) {
-        const told = await client.over()
-        assert.match(told, /^HTTP\/1\.1 200 OK\r\n[\s\S]*part(?:\r\n)?$/)
+        const received = await client.over()
+        assert.match(received, /^HTTP\/1\.1 200 OK\r\n[\s\S]*part(?:\r\n)?$/)
       } else assert.match(await client.says('\r\n\r\n'), /^HTTP\/1\.1 502 [\s\S]*X-Proxy-Error: (?:bad-r|connection-t)/)
       assert.equal((await stage.records())[0]?.verdict, 'error')
       assert.match(await ask(stage, get((await originReplying(t, OK)).port)), /^HTTP\/1\.1 200 /)
     })
   }
 
-  test('one that refuses an upload and leaves is heard, though the client goes on sending for a while', async (t) => {
+  test('that refuse an upload reach the client although it is still sending', async (t) => {
     const stage = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => {
       end.onData = () => {
@@ -225,7 +225,7 @@ suiteOnBoth('origins', (io) => {
     assert.equal(origin.peers[0]?.error, 'ECONNRESET')
   })
 
-  test('a redirect is handed on as it is, and nobody goes where it leads', async (t) => {
+  test('with a redirect are passed on and not followed', async (t) => {
     const stage = await openHttpFixture(t, io)
     const internal = await originReplying(t, OK)
     for (const status of [301, 302, 303, 307, 308]) {
@@ -241,11 +241,11 @@ suiteOnBoth('origins', (io) => {
   })
 })
 
-suiteOnBoth('either side', (io) => {
-  const LEAVES = ['end', 'destroy', 'resetAndDestroy'] as const
+suiteOnBoth('aborted connections', (io) => {
+  const ABORTS = ['end', 'destroy', 'resetAndDestroy'] as const
   const ANSWER = `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n`
 
-  test('R8: a client may break off at any byte, and nothing of it is left', LONG, async (t) => {
+  test('R8: of a client at any byte leave nothing behind', LONG, async (t) => {
     const stage = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => answerEach(end, () => ANSWER))
     const post = requestFor('POST', origin.port, '/', 'Transfer-Encoding: chunked\r\n', '5\r\nhello\r\n0\r\n\r\n')
@@ -253,7 +253,7 @@ suiteOnBoth('either side', (io) => {
     const cut = async (at: number): Promise<void> => {
       const client = await stage.client()
       client.send(text.slice(0, at))
-      client.socket[LEAVES[at % LEAVES.length] ?? 'end']()
+      client.socket[ABORTS[at % ABORTS.length] ?? 'end']()
       await until(() => client.isClosed || client.hasEnded)
       client.socket.destroy()
     }
@@ -264,34 +264,30 @@ suiteOnBoth('either side', (io) => {
     assert.match(await ask(stage, get(origin.port)), /HTTP\/1\.1 200 OK/)
   })
 
-  test(
-    'R8: an origin may, too, and its client is never told that an answer was whole that was not',
-    LONG,
-    async (t) => {
-      const stage = await openHttpFixture(t, io)
-      for (let at = 0; at <= ANSWER.length; at++) {
-        const origin = await rawOrigin(t, (end) => {
-          end.onData = () => {
-            end.onData = () => {}
-            end.socket.write(ANSWER.slice(0, at), () => end.socket[LEAVES[at % LEAVES.length] ?? 'end']())
-          }
-        })
-        const client = await stage.client()
-        client.send(get(origin.port, '/', 'Connection: close\r\n'))
-        const told = await client.over()
-        const isWhole = /HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n0\r\n\r\n$/.test(told)
-        // A reset may overtake what was sent before it.
-        if (at < ANSWER.length) assert.equal(isWhole, false, `${at}`)
-        else assert.ok(isWhole || LEAVES[at % LEAVES.length] === 'resetAndDestroy')
-        client.socket.destroy()
-      }
-      await stage.empty()
-    },
-  )
+  test('R8: of an origin at any byte never look like a complete response', LONG, async (t) => {
+    const stage = await openHttpFixture(t, io)
+    for (let at = 0; at <= ANSWER.length; at++) {
+      const origin = await rawOrigin(t, (end) => {
+        end.onData = () => {
+          end.onData = () => {}
+          end.socket.write(ANSWER.slice(0, at), () => end.socket[ABORTS[at % ABORTS.length] ?? 'end']())
+        }
+      })
+      const client = await stage.client()
+      client.send(get(origin.port, '/', 'Connection: close\r\n'))
+      const received = await client.over()
+      const isWhole = /HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n0\r\n\r\n$/.test(received)
+      // A reset may discard bytes that were sent before it.
+      if (at < ANSWER.length) assert.equal(isWhole, false, `${at}`)
+      else assert.ok(isWhole || ABORTS[at % ABORTS.length] === 'resetAndDestroy')
+      client.socket.destroy()
+    }
+    await stage.empty()
+  })
 })
 
 suiteOnBoth('the absolute form', (io) => {
-  test('with a port, with another case, with any path and query: the origin reads what was written', async (t) => {
+  test('keeps path and query unchanged and normalizes only the host', async (t) => {
     const stage = await openHttpFixture(t, io)
     const origin = await originReplying(t, OK)
     const authority = `allowed.test:${origin.port}`
@@ -316,7 +312,7 @@ suiteOnBoth('the absolute form', (io) => {
     }
   })
 
-  test('without a port it is port 80, and a port that is no port is refused', async (t) => {
+  test('means port 80 without a port, and an invalid port is refused', async (t) => {
     const stage = await openHttpFixture(t, io)
     const none = ['allowed.test', 'allowed.test:', 'allowed.test/', 'allowed.test?q']
     for (const target of none) await ask(stage, `GET http://${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
@@ -326,7 +322,7 @@ suiteOnBoth('the absolute form', (io) => {
       assert.match(await ask(stage, `GET http://${bad}/ HTTP/1.1\r\nHost: x\r\n\r\n`), /^HTTP\/1\.1 400 /, bad)
   })
 
-  test('an address is never on a list; a name with a password and a fragment are refused', async (t) => {
+  test('with an IP address is denied; with user info or a fragment it is refused', async (t) => {
     const stage = await openHttpFixture(t, io)
     const origin = await originReplying(t, OK)
     const cases: readonly [target: string, status: number][] = [
@@ -352,7 +348,7 @@ suiteOnBoth('the absolute form', (io) => {
   })
 })
 
-suiteOnBoth('a client that asks before it sends', (io) => {
+suiteOnBoth('a client that expects 100-continue', (io) => {
   const BODY = randomBytes(100_000)
 
   async function upload(stage: HttpFixture, port: number, framing: OutgoingHttpHeaders) {
@@ -366,30 +362,30 @@ suiteOnBoth('a client that asks before it sends', (io) => {
       agent: false,
     })
     request.flushHeaders()
-    const told: string[] = []
+    const events: string[] = []
     request.on('continue', () => {
-      told.push('continue')
+      events.push('continue')
       request.end(BODY)
     })
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
     request.on('response', resolve).on('error', reject)
-    return { request, told, answered: promise }
+    return { request, events, answered: promise }
   }
 
   for (const framing of [{ 'Content-Length': BODY.length }, { 'Transfer-Encoding': 'chunked' }]) {
-    test(`is told to by an origin that wants the body (${Object.keys(framing)})`, async (t) => {
+    test(`sends its body when the origin responds with 100 (${Object.keys(framing)})`, async (t) => {
       const stage = await openHttpFixture(t, io)
       const origin = await openHttpOrigin(t, (request, response) => {
         request.pipe(response)
       })
-      const { answered, told } = await upload(stage, origin.port, framing)
+      const { answered, events } = await upload(stage, origin.port, framing)
       assert.equal(await compare(await answered, BODY), `${BODY.length} bytes, the same`)
-      assert.deepEqual(told, ['continue'])
+      assert.deepEqual(events, ['continue'])
       assert.equal(origin.requests[0]?.headers.expect, '100-continue')
     })
   }
 
-  test('reads the refusal of one that does not, and sends nothing', async (t) => {
+  test('receives a refusal of the origin and sends no body', async (t) => {
     const stage = await openHttpFixture(t, io)
     const server = createServer()
     server.on('checkContinue', (_, response: ServerResponse) => response.writeHead(413).end('too much'))
@@ -401,16 +397,16 @@ suiteOnBoth('a client that asks before it sends', (io) => {
     })
     const at = server.address()
     const port = at !== null && typeof at === 'object' ? at.port : 0
-    const { answered, told, request } = await upload(stage, port, { 'Content-Length': BODY.length })
+    const { answered, events, request } = await upload(stage, port, { 'Content-Length': BODY.length })
     const answer = await answered
     assert.equal(answer.statusCode, 413)
     assert.equal(answer.headers.connection, 'close')
     assert.equal(await compare(answer, Buffer.from('too much')), '8 bytes, the same')
-    assert.deepEqual(told, [])
+    assert.deepEqual(events, [])
     request.destroy()
   })
 
-  test('sends after a while all the same, where the origin says nothing', async (t) => {
+  test('can send its body without a response of the origin', async (t) => {
     const stage = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => {
       end.onData = () => {
@@ -430,8 +426,8 @@ suiteOnBoth('a client that asks before it sends', (io) => {
   })
 })
 
-/** A frame of a WebSocket, from a client when it is masked. */
-function frame(opcode: number, payload: Buffer, isMasked: boolean): Buffer {
+/** Encodes a WebSocket frame; clients mask theirs. */
+function encodeFrame(opcode: number, payload: Buffer, isMasked: boolean): Buffer {
   const { length } = payload
   const head = Buffer.alloc(length < 126 ? 2 : length < 65_536 ? 4 : 10)
   head[0] = 0x80 | opcode
@@ -444,8 +440,8 @@ function frame(opcode: number, payload: Buffer, isMasked: boolean): Buffer {
   return Buffer.concat([head, mask, masked])
 }
 
-/** Tells each whole frame that comes, unmasked. */
-function readFrames(socket: Duplex, first: Buffer, told: (opcode: number, payload: Buffer) => void): void {
+/** Calls back with each complete frame, unmasked. */
+function readFrames(socket: Duplex, first: Buffer, onFrame: (opcode: number, payload: Buffer) => void): void {
   let rest = Buffer.alloc(0)
   const read = (piece: Buffer): void => {
     rest = Buffer.concat([rest, piece])
@@ -461,7 +457,7 @@ function readFrames(socket: Duplex, first: Buffer, told: (opcode: number, payloa
       const payload = Buffer.from(rest.subarray(from, from + length).map((byte, at) => byte ^ (mask[at & 3] ?? 0)))
       const opcode = (rest[0] ?? 0) & 15
       rest = Buffer.from(rest.subarray(from + length))
-      told(opcode, payload)
+      onFrame(opcode, payload)
     }
   }
   socket.on('data', read)
@@ -470,7 +466,7 @@ function readFrames(socket: Duplex, first: Buffer, told: (opcode: number, payloa
 
 const [TEXT, CLOSE, PING, PONG] = [1, 8, 9, 10]
 
-/** Echoes text, answers pings, and closes when it is asked to. */
+/** Echoes text, responds to pings and close frames. */
 async function openSocketOrigin(t: TestContext): Promise<number> {
   const server = createServer()
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, first: Buffer) => {
@@ -480,7 +476,7 @@ async function openSocketOrigin(t: TestContext): Promise<number> {
     socket.on('error', () => {})
     socket.write(`${[...lines, `Sec-WebSocket-Accept: ${accept}`].join('\r\n')}\r\n\r\n`)
     readFrames(socket, first, (opcode, payload) => {
-      socket.write(frame(opcode === PING ? PONG : opcode, payload, false))
+      socket.write(encodeFrame(opcode === PING ? PONG : opcode, payload, false))
       if (opcode === CLOSE) socket.end()
     })
     t.after(() => void socket.destroy())
@@ -493,7 +489,7 @@ async function openSocketOrigin(t: TestContext): Promise<number> {
 }
 
 suiteOnBoth('a WebSocket', (io) => {
-  test('is opened, echoes messages of every size, answers a ping, and is closed', async (t) => {
+  test('opens, echoes messages of every size, responds to a ping, and closes', async (t) => {
     const stage = await openHttpFixture(t, io)
     const port = await openSocketOrigin(t)
     const key = randomBytes(16).toString('base64')
@@ -518,42 +514,42 @@ suiteOnBoth('a WebSocket', (io) => {
     assert.equal(answer.statusCode, 101)
     const accept = createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
     assert.equal(answer.headers['sec-websocket-accept'], accept)
-    const told: { opcode: number; payload: Buffer }[] = []
-    readFrames(socket, first, (opcode, payload) => told.push({ opcode, payload }))
+    const frames: { opcode: number; payload: Buffer }[] = []
+    readFrames(socket, first, (opcode, payload) => frames.push({ opcode, payload }))
     const messages = [0, 1, 125, 126, 65_535, 65_536, 1_000_000].map((size) => noise(size))
     for (const [at, message] of messages.entries()) {
-      socket.write(frame(TEXT, message, true))
-      await until(() => told.length > at)
-      assert.ok(told[at]?.opcode === TEXT && told[at].payload.equals(message), `${message.length} bytes`)
+      socket.write(encodeFrame(TEXT, message, true))
+      await until(() => frames.length > at)
+      assert.ok(frames[at]?.opcode === TEXT && frames[at].payload.equals(message), `${message.length} bytes`)
     }
-    socket.write(frame(PING, Buffer.from('still there?'), true))
-    await until(() => told.length > messages.length)
-    assert.equal(told.at(-1)?.opcode, PONG)
+    socket.write(encodeFrame(PING, Buffer.from('still there?'), true))
+    await until(() => frames.length > messages.length)
+    assert.equal(frames.at(-1)?.opcode, PONG)
     const ended = once(socket, 'end')
-    socket.write(frame(CLOSE, Buffer.from([3, 232]), true))
+    socket.write(encodeFrame(CLOSE, Buffer.from([3, 232]), true))
     await ended
-    assert.equal(told.at(-1)?.opcode, CLOSE)
+    assert.equal(frames.at(-1)?.opcode, CLOSE)
     socket.end()
     const [{ status, verdict, bytes_down } = {}] = await stage.records()
     assert.deepEqual([status, verdict], [101, 'allow'])
     assert.ok(Number(bytes_down) > 1_100_000)
   })
 
-  test('whose client sends its first messages without waiting for leave loses none of them', async (t) => {
+  test('loses no messages that the client sends before the upgrade response', async (t) => {
     const stage = await openHttpFixture(t, io)
     const port = await openSocketOrigin(t)
     const client = await stage.client()
     const fields = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${'a'.repeat(22)}==\r\n`
-    client.send(Buffer.concat([Buffer.from(get(port, '/', fields)), frame(TEXT, Buffer.from('one'), true)]))
-    client.send(frame(TEXT, Buffer.from('two'), true))
+    client.send(Buffer.concat([Buffer.from(get(port, '/', fields)), encodeFrame(TEXT, Buffer.from('one'), true)]))
+    client.send(encodeFrame(TEXT, Buffer.from('two'), true))
     await client.says('two')
-    client.send(frame(TEXT, Buffer.from('three'), true))
+    client.send(encodeFrame(TEXT, Buffer.from('three'), true))
     await client.says('three')
-    client.send(frame(CLOSE, Buffer.from('bye'), true))
+    client.send(encodeFrame(CLOSE, Buffer.from('bye'), true))
     assert.match(await client.over(), /^HTTP\/1\.1 101 [\s\S]*\r\n\r\n\x81\x03one\x81\x03two\x81\x05three\x88\x03bye$/)
   })
 
-  test('to a host that is not allowed is 403', async (t) => {
+  test('to a denied host is refused with 403', async (t) => {
     const stage = await openHttpFixture(t, io)
     const port = await openSocketOrigin(t)
     const fields = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${'a'.repeat(22)}==\r\n`
@@ -562,8 +558,8 @@ suiteOnBoth('a WebSocket', (io) => {
   })
 })
 
-/** Says to each request how many the connection is, and keeps it. */
-function markingOrigin(t: TestContext): Promise<PeerServer> {
+/** Responds to each request with the number of its connection, and keeps the connection open. */
+function numberingOrigin(t: TestContext): Promise<PeerServer> {
   return rawOrigin(t, (end, number) => {
     const mark = `connection ${number}\n`
     answerEach(end, () => `HTTP/1.1 200 OK\r\nContent-Length: ${mark.length}\r\n\r\n${mark}`)
@@ -571,11 +567,11 @@ function markingOrigin(t: TestContext): Promise<PeerServer> {
 }
 
 suiteOnBoth('two sources', (io) => {
-  test('H20: never share a connection to an origin, and nor do two clients of one source', async (t) => {
+  test('H20: never share a connection to an origin, not even two clients of one source', async (t) => {
     const stages = [await openHttpFixture(t, io), await openHttpFixture(t, io)]
-    const origin = await markingOrigin(t)
+    const origin = await numberingOrigin(t)
     const clients = await Promise.all(stages.flatMap((stage) => [stage.client(), stage.client()]))
-    // Each waits for all, so that connections that could be shared are idle when the next comes.
+    // One after the other, so that idle connections are available for sharing.
     for (let round = 1; round <= 10; round++) {
       for (const [at, client] of clients.entries()) {
         client.send(get(origin.port, '/', `X-Client: ${at}\r\n`))
@@ -590,12 +586,12 @@ suiteOnBoth('two sources', (io) => {
     for (const { text } of clients) assert.equal(new Set(text.match(/connection \d+/g)).size, 1)
   })
 
-  test('H9: are judged by their own lists, request by request, however many come at once', async (t) => {
+  test('H9: have each request checked against their own list, also with pipelining', async (t) => {
     const stages = [
       await openHttpFixture(t, io, { allowlist: ['allowed.test'] }),
       await openHttpFixture(t, io, { allowlist: ['other.test'] }),
     ]
-    const origin = await markingOrigin(t)
+    const origin = await numberingOrigin(t)
     const names = ['allowed.test', 'other.test', 'denied.test', 'other.test', 'allowed.test']
     const requests = names.map((name) => get(origin.port).replaceAll('allowed.test', name)).join('')
     const clients = await Promise.all(stages.flatMap((stage) => [stage.client(), stage.client()]))

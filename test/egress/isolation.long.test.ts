@@ -1,5 +1,5 @@
-// A crowd of clients and servers that pour, stall and break off at any moment, through memory, pipes and descriptors that
-// are used again and again: each of them reads what was said to it, byte for byte, and nothing else.
+// Many concurrent clients and servers that transfer, stall and abort at any moment, with reused buffers, pipes and
+// descriptors: each of them reads exactly the bytes of its own conversation.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -13,67 +13,67 @@ import { openFileCount } from '../support/open-files.ts'
 import { portOf } from '../support/raw-socket.ts'
 import { type RepeatableRandom, repeatableRandom } from '../support/repeatable-random.ts'
 import { until } from '../support/until.ts'
-import { ALLOWED, connectRequest, IOS, openLab, openTcpServer } from './lab.ts'
+import { ALLOWED, connectRequest, IO_MODES, openLab, openTcpServer } from './lab.ts'
 
 const LONG = { timeout: 15 * 60_000 }
 const HOME = '127.0.0.1'
-const LIVES = 1000
-const AT_ONCE = 48
-/** The largest are more than any one call moves; small ones share a turn with many others. */
+const CONVERSATIONS = 1000
+const CONCURRENCY = 48
+/** The largest need several calls; many small ones are handled in one event loop turn. */
 const SIZES = [0, 100, 5000, 70_000, 300_000, 3_000_000]
-/** More than the kernel keeps for whoever does not read for a while. */
+/** More than the kernel buffers for a peer that does not read. */
 const STALL_BYTES = 14_000_000
 const STALL_MS = 300
-/** What follows a hello is encrypted, in records of this size. */
-const SECRET_BYTES = 16_384
+/** Size of the encrypted records after a hello. */
+const RECORD_BYTES = 16_384
 
-for (const io of IOS) {
+for (const io of IO_MODES) {
   test(
-    `tunnels and requests with ${io} that abort, stall and pour at once never read a stranger’s bytes`,
+    `concurrent tunnels and requests with ${io} that abort and stall never read bytes of others`,
     LONG,
     async (t) => {
-      const world: World = { dice: repeatableRandom(t), lives: new Map(), faults: [], heard: 0 }
+      const fixture: Fixture = { random: repeatableRandom(t), conversations: new Map(), faults: [], receivedBytes: 0 }
       const lab = await openLab(t, { io })
-      const [tunnels, web] = [await openTunnelServer(t, world), await openWebServer(t, world)]
+      const [tunnels, web] = [await openTunnelServer(t, fixture), await openWebServer(t, fixture)]
       const agent = new Agent({ keepAlive: true })
       t.after(() => agent.destroy())
-      const quiet = openFileCount()
+      const idleFiles = openFileCount()
       const ends = { whole: 0, cut: 0 }
       const work = async (): Promise<void> => {
-        while (world.lives.size < LIVES) {
-          const life = beginLife(world)
-          const isWeb = world.dice.below(4) === 0
+        while (fixture.conversations.size < CONVERSATIONS) {
+          const conversation = startConversation(fixture)
+          const isWeb = fixture.random.below(4) === 0
           const isWhole = isWeb
-            ? await liveByRequest(world, life, { agent, proxy: lab.port, port: web })
-            : await liveByTunnel(world, life, lab.port, tunnels)
+            ? await runRequest(fixture, conversation, { agent, proxy: lab.port, port: web })
+            : await runTunnel(fixture, conversation, lab.port, tunnels)
           ends[isWhole ? 'whole' : 'cut']++
-          // The connection of a request may have been that of one that was cut.
-          if (!isWhole && !isWeb && life.cutBy === undefined) world.faults.push(`${life.id} was cut by nobody`)
+          // A request may use the connection of an aborted one.
+          if (!isWhole && !isWeb && conversation.cutBy === undefined)
+            fixture.faults.push(`${conversation.id} ended early without a cut`)
         }
       }
-      await Promise.all(Array.from({ length: AT_ONCE }, work))
+      await Promise.all(Array.from({ length: CONCURRENCY }, work))
       agent.destroy()
-      t.diagnostic(`${JSON.stringify(ends)}, ${world.heard} bytes`)
-      assert.deepEqual(world.faults, [])
-      assert.ok(ends.whole > LIVES / 4 && ends.cut > LIVES / 10, JSON.stringify(ends))
+      t.diagnostic(`${JSON.stringify(ends)}, ${fixture.receivedBytes} bytes`)
+      assert.deepEqual(fixture.faults, [])
+      assert.ok(ends.whole > CONVERSATIONS / 4 && ends.cut > CONVERSATIONS / 10, JSON.stringify(ends))
       await until(async () => (await lab.proxy.snapshot()).connections === 0)
-      // Pipes that are kept for the next tunnels.
-      await until(() => openFileCount() <= quiet + 2 * 64)
+      // Pipes are kept for later tunnels.
+      await until(() => openFileCount() <= idleFiles + 2 * 64)
     },
   )
 }
 
-interface World {
-  readonly dice: RepeatableRandom
-  readonly lives: Map<string, Life>
-  /** What nobody should ever have read. */
+interface Fixture {
+  readonly random: RepeatableRandom
+  readonly conversations: Map<string, Conversation>
+  /** Bytes that arrived at the wrong place or changed. */
   readonly faults: string[]
-  heard: number
+  receivedBytes: number
 }
 
-/** One conversation. */
-interface Life {
-  /** The first thing that is said in it. */
+interface Conversation {
+  /** Sent first. */
   readonly id: string
   readonly up: Stream
   readonly down: Stream
@@ -82,7 +82,7 @@ interface Life {
   readonly stalls: boolean
 }
 
-/** Bytes that no other has. */
+/** Random bytes that are unique to one direction of a conversation. */
 class Stream {
   readonly first: Buffer
   readonly length: number
@@ -94,15 +94,15 @@ class Stream {
     this.#block = block
   }
 
-  /** At most so many, from a place on. */
+  /** At most `most` bytes from a position on. */
   slice(at: number, most: number): Buffer {
     if (at < this.first.length) return this.first.subarray(at, at + most)
     const from = (at - this.first.length) % this.#block.length
     return this.#block.subarray(from, from + Math.min(most, this.length - at))
   }
 
-  /** Whether these are what stands there. */
-  holds(bytes: Buffer, start: number): boolean {
+  /** Whether the stream has these bytes at this position. */
+  matches(bytes: Buffer, start: number): boolean {
     for (let at = 0; at < bytes.length; ) {
       const part = this.slice(start + at, bytes.length - at)
       if (part.length === 0 || !part.equals(bytes.subarray(at, at + part.length))) return false
@@ -112,46 +112,59 @@ class Stream {
   }
 }
 
-function beginLife({ dice, lives }: World): Life {
-  const stalls = dice.below(16) === 0
+function startConversation({ random, conversations }: Fixture): Conversation {
+  const stalls = random.below(16) === 0
   const size = (): number => {
-    const most = stalls ? STALL_BYTES : (SIZES[dice.below(SIZES.length)] ?? 0)
-    return most - dice.below(Math.floor(most / 4) + 1)
+    const most = stalls ? STALL_BYTES : (SIZES[random.below(SIZES.length)] ?? 0)
+    return most - random.below(Math.floor(most / 4) + 1)
   }
-  const id = `life-${`${lives.size}`.padStart(6, '0')}`
-  const hello = clientHello({ sni: `${id}.${ALLOWED}`, sizeBytes: 600 + dice.below(9000) })
-  const isTls = dice.below(3) === 0
-  const up = isTls ? new Stream(hello, size(), secretRecords()) : new Stream(Buffer.from(`${id}\n`), size())
+  const id = `conversation-${`${conversations.size}`.padStart(6, '0')}`
+  const hello = clientHello({ sni: `${id}.${ALLOWED}`, sizeBytes: 600 + random.below(9000) })
+  const isTls = random.below(3) === 0
+  const up = isTls ? new Stream(hello, size(), randomRecords()) : new Stream(Buffer.from(`${id}\n`), size())
   const down = new Stream(Buffer.alloc(0), size())
-  const cutBy = ([undefined, undefined, 'client', 'server'] as const)[dice.below(4)]
-  const life: Life = { id, up, down, cutBy, cutAt: dice.below(stalls ? 2 * STALL_BYTES : 200_000), stalls }
-  lives.set(id, life)
-  return life
+  const cutBy = ([undefined, undefined, 'client', 'server'] as const)[random.below(4)]
+  const conversation: Conversation = {
+    id,
+    up,
+    down,
+    cutBy,
+    cutAt: random.below(stalls ? 2 * STALL_BYTES : 200_000),
+    stalls,
+  }
+  conversations.set(id, conversation)
+  return conversation
 }
 
-function secretRecords(): Buffer {
+function randomRecords(): Buffer {
   return Buffer.concat(
-    Array.from({ length: 4 }, () => record(randomBytes(SECRET_BYTES), { type: 23, version: 0x0303 })),
+    Array.from({ length: 4 }, () => record(randomBytes(RECORD_BYTES), { type: 23, version: 0x0303 })),
   )
 }
 
-function findLife({ lives }: World, bytes: Buffer): Life | undefined {
-  const [id] = /life-\d{6}/.exec(bytes.toString('latin1', 0, 20_000)) ?? []
-  return id === undefined ? undefined : lives.get(id)
+function findConversation({ conversations }: Fixture, bytes: Buffer): Conversation | undefined {
+  const [id] = /conversation-\d{6}/.exec(bytes.toString('latin1', 0, 20_000)) ?? []
+  return id === undefined ? undefined : conversations.get(id)
 }
 
-/** Says all of it, in pieces, and then the end; or breaks off somewhere. Whether it was all. */
-async function pour(world: World, out: Writable, life: Life, side: 'client' | 'server', start = 0): Promise<boolean> {
-  const stream = side === 'client' ? life.up : life.down
-  const end = life.cutBy === side ? Math.min(life.cutAt, stream.length) : stream.length
+/** Sends the stream in pieces and ends, or aborts at the cut. Returns whether all was sent. */
+async function sendStream(
+  fixture: Fixture,
+  out: Writable,
+  conversation: Conversation,
+  side: 'client' | 'server',
+  start = 0,
+): Promise<boolean> {
+  const stream = side === 'client' ? conversation.up : conversation.down
+  const end = conversation.cutBy === side ? Math.min(conversation.cutAt, stream.length) : stream.length
   for (let at = start; at < end; ) {
-    const piece = stream.slice(at, Math.min(end - at, 1 + world.dice.below(200_000)))
+    const piece = stream.slice(at, Math.min(end - at, 1 + fixture.random.below(200_000)))
     at += piece.length
     if (out.destroyed) return false
-    if (!out.write(piece)) await hasRoom(out)
+    if (!out.write(piece)) await waitForDrain(out)
   }
-  if (life.cutBy === side) {
-    if (out instanceof Socket && world.dice.below(2) === 0) out.resetAndDestroy()
+  if (conversation.cutBy === side) {
+    if (out instanceof Socket && fixture.random.below(2) === 0) out.resetAndDestroy()
     else out.destroy()
     return false
   }
@@ -159,8 +172,8 @@ async function pour(world: World, out: Writable, life: Life, side: 'client' | 's
   return true
 }
 
-/** Or is gone. */
-function hasRoom(out: Writable): Promise<void> {
+/** Resolves also when the stream closes. */
+function waitForDrain(out: Writable): Promise<void> {
   return new Promise((done) => {
     const go = (): void => {
       out.off('drain', go).off('close', go)
@@ -171,12 +184,12 @@ function hasRoom(out: Writable): Promise<void> {
   })
 }
 
-/** Reads and compares; told where it has come to. */
-function compare(world: World, from: Readable, stream: Stream, who: string, start?: Buffer): { at: number } {
+/** Reads, compares, and returns an object with the current position. */
+function compare(fixture: Fixture, from: Readable, stream: Stream, who: string, start?: Buffer): { at: number } {
   const state = { at: 0 }
   const take = (bytes: Buffer): void => {
-    world.heard += bytes.length
-    if (!stream.holds(bytes, state.at)) world.faults.push(`${who} read something else from ${state.at} on`)
+    fixture.receivedBytes += bytes.length
+    if (!stream.matches(bytes, state.at)) fixture.faults.push(`${who} read wrong bytes from ${state.at} on`)
     state.at += bytes.length
   }
   if (start) take(start)
@@ -185,62 +198,62 @@ function compare(world: World, from: Readable, stream: Stream, who: string, star
   return state
 }
 
-async function openTunnelServer(t: TestContext, world: World): Promise<number> {
+async function openTunnelServer(t: TestContext, fixture: Fixture): Promise<number> {
   return openTcpServer(t, (socket) => {
     let start = Buffer.alloc(0)
     const find = (bytes: Buffer): void => {
       start = Buffer.concat([start, bytes])
-      const life = findLife(world, start)
-      if (!life) {
-        if (start.length > 20_000) world.faults.push(`nobody says ${start.toString('latin1', 0, 40)}`)
+      const conversation = findConversation(fixture, start)
+      if (!conversation) {
+        if (start.length > 20_000) fixture.faults.push(`unknown bytes ${start.toString('latin1', 0, 40)}`)
         return
       }
       socket.off('data', find)
-      compare(world, socket, life.up, `the server of ${life.id}`, start)
-      void stall(socket, life)
-      void pour(world, socket, life, 'server')
+      compare(fixture, socket, conversation.up, `the server of ${conversation.id}`, start)
+      void stall(socket, conversation)
+      void sendStream(fixture, socket, conversation, 'server')
     }
     socket.on('data', find)
-    // Cut before it has said who it is.
-    socket.on('end', () => findLife(world, start) ?? socket.end())
+    // Cut before it has sent its id.
+    socket.on('end', () => findConversation(fixture, start) ?? socket.end())
   })
 }
 
-async function stall(stream: Readable, { stalls }: Life): Promise<void> {
+async function stall(stream: Readable, { stalls }: Conversation): Promise<void> {
   if (!stalls) return
   stream.pause()
   await pause(STALL_MS)
   stream.resume()
 }
 
-/** Whether it was whole: everything that was said down was heard. */
-async function liveByTunnel(world: World, life: Life, proxy: number, port: number): Promise<boolean> {
-  const { dice } = world
+/** Returns whether the client received everything. */
+async function runTunnel(fixture: Fixture, conversation: Conversation, proxy: number, port: number): Promise<boolean> {
+  const { random } = fixture
   const socket = connect({ port: proxy, host: HOME, allowHalfOpen: true, noDelay: true }).on('error', () => {})
   const closed = new Promise((done) => socket.on('close', done))
-  const early = dice.below(2) === 0 ? life.up.slice(0, 1 + dice.below(400)) : Buffer.alloc(0)
+  const early = random.below(2) === 0 ? conversation.up.slice(0, 1 + random.below(400)) : Buffer.alloc(0)
   const head = Buffer.concat([Buffer.from(connectRequest(port)), early])
-  // In pieces, between which others are served.
+  // In pieces, between which the proxy serves others.
   for (let at = 0; at < head.length; ) {
-    const end = at + 1 + dice.below(head.length)
+    const end = at + 1 + random.below(head.length)
     socket.write(head.subarray(at, end))
     at = end
     await new Promise((go) => setImmediate(go))
   }
   const answer = await readAnswer(socket)
   if (!answer) {
-    world.faults.push(`${life.id} was not answered`)
+    fixture.faults.push(`${conversation.id} got no response`)
     socket.destroy()
     return false
   }
-  const state = compare(world, socket, life.down, `the client of ${life.id}`, answer)
-  void stall(socket, life)
-  const isSaid = await pour(world, socket, life, 'client', early.length)
+  const state = compare(fixture, socket, conversation.down, `the client of ${conversation.id}`, answer)
+  void stall(socket, conversation)
+  const isSent = await sendStream(fixture, socket, conversation, 'client', early.length)
   await closed
-  return isSaid && state.at === life.down.length
+  return isSent && state.at === conversation.down.length
 }
 
-/** What came behind the head, once it is there; nothing for another answer than yes. */
+/** Waits for the head of a 200 response and returns the bytes after it; undefined for any other response. */
 function readAnswer(socket: Socket): Promise<Buffer | undefined> {
   let bytes = Buffer.alloc(0)
   return new Promise((done) => {
@@ -257,20 +270,20 @@ function readAnswer(socket: Socket): Promise<Buffer | undefined> {
   })
 }
 
-async function openWebServer(t: TestContext, world: World): Promise<number> {
-  const server = createHttpServer(async (asked, answer) => {
-    answer.on('error', () => {})
-    const life = world.lives.get(asked.url?.slice(1) ?? '')
-    if (!life || asked.headers['x-life'] !== life.id) {
-      world.faults.push(`nobody asks for ${asked.url}`)
-      return void answer.destroy()
+async function openWebServer(t: TestContext, fixture: Fixture): Promise<number> {
+  const server = createHttpServer(async (incoming, response) => {
+    response.on('error', () => {})
+    const conversation = fixture.conversations.get(incoming.url?.slice(1) ?? '')
+    if (!conversation || incoming.headers['x-conversation'] !== conversation.id) {
+      fixture.faults.push(`unknown request for ${incoming.url}`)
+      return void response.destroy()
     }
-    compare(world, asked, life.up, `the server of ${life.id}`)
-    void stall(asked, life)
-    await Promise.race([once(asked, 'end'), once(asked, 'close')]).catch(() => {})
-    if (world.dice.below(2) === 0) answer.setHeader('Content-Length', life.down.length)
-    answer.setHeader('X-Life', life.id)
-    if (!answer.destroyed) await pour(world, answer, life, 'server')
+    compare(fixture, incoming, conversation.up, `the server of ${conversation.id}`)
+    void stall(incoming, conversation)
+    await Promise.race([once(incoming, 'end'), once(incoming, 'close')]).catch(() => {})
+    if (fixture.random.below(2) === 0) response.setHeader('Content-Length', conversation.down.length)
+    response.setHeader('X-Conversation', conversation.id)
+    if (!response.destroyed) await sendStream(fixture, response, conversation, 'server')
   })
   server.on('clientError', (_, socket) => socket.destroy())
   server.listen(0, HOME)
@@ -282,32 +295,36 @@ async function openWebServer(t: TestContext, world: World): Promise<number> {
   return portOf(server)
 }
 
-interface Way {
+interface RequestRoute {
   readonly agent: Agent
   readonly proxy: number
   readonly port: number
 }
 
-/** By a request of its own, on a connection that others have used. */
-async function liveByRequest(world: World, life: Life, { agent, proxy, port }: Way): Promise<boolean> {
-  const path = `http://${ALLOWED}:${port}/${life.id}`
-  const headers = { Host: `${ALLOWED}:${port}`, 'X-Life': life.id }
-  const asked = request({ host: HOME, port: proxy, agent, method: 'POST', path, headers })
+/** Sends a request, possibly on a connection that others have used. */
+async function runRequest(
+  fixture: Fixture,
+  conversation: Conversation,
+  { agent, proxy, port }: RequestRoute,
+): Promise<boolean> {
+  const path = `http://${ALLOWED}:${port}/${conversation.id}`
+  const headers = { Host: `${ALLOWED}:${port}`, 'X-Conversation': conversation.id }
+  const outgoing = request({ host: HOME, port: proxy, agent, method: 'POST', path, headers })
   const answered = new Promise<IncomingMessage | undefined>((done) => {
-    asked.on('response', done)
-    asked.on('error', () => done(undefined))
-    asked.on('close', () => done(undefined))
+    outgoing.on('response', done)
+    outgoing.on('error', () => done(undefined))
+    outgoing.on('close', () => done(undefined))
   })
-  const isSaid = await pour(world, asked, life, 'client')
+  const isSent = await sendStream(fixture, outgoing, conversation, 'client')
   const answer = await answered
   if (!answer) return false
-  if (answer.statusCode === 200 && answer.headers['x-life'] !== life.id)
-    world.faults.push(`${life.id} was answered in the name of ${answer.headers['x-life']}`)
-  const stream = answer.statusCode === 200 ? life.down : undefined
-  const state = stream ? compare(world, answer, stream, `the client of ${life.id}`) : { at: -1 }
+  if (answer.statusCode === 200 && answer.headers['x-conversation'] !== conversation.id)
+    fixture.faults.push(`${conversation.id} got the response for ${answer.headers['x-conversation']}`)
+  const stream = answer.statusCode === 200 ? conversation.down : undefined
+  const state = stream ? compare(fixture, answer, stream, `the client of ${conversation.id}`) : { at: -1 }
   answer.on('error', () => {})
-  void stall(answer, life)
+  void stall(answer, conversation)
   if (!stream) answer.resume()
   await new Promise((done) => answer.on('close', done))
-  return isSaid && answer.complete && state.at === life.down.length
+  return isSent && answer.complete && state.at === conversation.down.length
 }

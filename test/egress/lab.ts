@@ -1,5 +1,4 @@
-// A proxy on loopback with everything around it that a test of its behaviour needs: names, origins that remember, clients
-// that send exactly these bytes, and the log line by line.
+// A proxy on loopback with a fake DNS, recording origins, clients that send exact bytes, and access to its log lines.
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -15,54 +14,54 @@ import { connectPeer, Peer, type PeerOptions, portOf } from '../support/raw-sock
 import { tempDir } from '../support/temp.ts'
 import { until } from '../support/until.ts'
 
-export const IOS = ['epoll', 'net'] as const
-export type IoMake = (typeof IOS)[number]
+export const IO_MODES = ['epoll', 'net'] as const
+export type IoMode = (typeof IO_MODES)[number]
 
 export const ALLOWED = 'allowed.test'
 export const OTHER = 'other.test'
 export const DENIED = 'denied.test'
 const NAMES = [ALLOWED, `www.${ALLOWED}`, OTHER, DENIED]
 
-export type Line = Readonly<Record<string, unknown>>
+export type LogLine = Readonly<Record<string, unknown>>
 
 export interface LabOptions
   extends Pick<ProxyOptions, 'denyPrivate' | 'verifySni' | 'denyMessage' | 'limits' | 'admin'> {
-  readonly io: IoMake
-  /** What 127.0.0.1 may reach; nothing registers nobody. */
+  readonly io: IoMode
+  /** The allowlist of 127.0.0.1; undefined registers no source. */
   readonly allowlist?: readonly string[] | undefined
   readonly host?: string
-  /** Names are asked of the fake DNS alone, and not in a hosts file. */
-  readonly asksDns?: boolean
+  /** Resolves names with the fake DNS instead of a hosts file. */
+  readonly usesDns?: boolean
 }
 
 export interface Lab {
   readonly proxy: EgressProxy
   readonly port: number
-  /** All of the log so far. */
-  readonly lines: Line[]
+  /** The log so far. */
+  readonly lines: LogLine[]
   readonly dns: FakeDns
   client(options?: PeerOptions): Promise<Peer>
-  /** What a client is answered that sends this and reads to the end. */
+  /** Sends a request and returns everything received until the end. */
   ask(request: string, options?: PeerOptions): Promise<string>
-  /** A tunnel that is open; only its payload is told. */
+  /** Opens a tunnel; the peer sees only its payload. */
   tunnel(port: number, options?: PeerOptions & { readonly name?: string; readonly early?: string }): Promise<Peer>
-  /** The line that says this, once it is there. */
-  line(says: Line): Promise<Line>
+  /** Waits for a log line with these fields. */
+  line(expected: LogLine): Promise<LogLine>
 }
 
 export async function openLab(t: TestContext, options: LabOptions): Promise<Lab> {
-  const { io, allowlist = [ALLOWED, OTHER], host = '127.0.0.1', asksDns = false, limits, ...rest } = options
+  const { io, allowlist = [ALLOWED, OTHER], host = '127.0.0.1', usesDns = false, limits, ...rest } = options
   const dns = await openFakeDns(t)
   const hostsPath = join(tempDir(t), 'hosts')
-  writeFileSync(hostsPath, asksDns ? '' : `127.0.0.1 ${NAMES.join(' ')}\n`)
-  const lines: Line[] = []
+  writeFileSync(hostsPath, usesDns ? '' : `127.0.0.1 ${NAMES.join(' ')}\n`)
+  const lines: LogLine[] = []
   const proxy = await startProxy({
     ...rest,
     io,
     listen: { host, port: 0 },
     limits: { drainMs: 0, ...limits },
     dns: { servers: [dns.server], hostsPath },
-    // A line that is no JSON fails the test that made it.
+    // An invalid JSON line fails the test that caused it.
     log: (text) =>
       void lines.push(
         ...text
@@ -88,10 +87,10 @@ export async function openLab(t: TestContext, options: LabOptions): Promise<Lab>
       client.socket.destroy()
       return answer
     },
-    line: async (says) => {
-      const find = (): Line | undefined => lines.find((line) => isLike(line, says))
+    line: async (expected) => {
+      const find = (): LogLine | undefined => lines.find((line) => hasFields(line, expected))
       await until(() => find() !== undefined).catch(() => {
-        throw new Error(`no line says ${JSON.stringify(says)}: ${JSON.stringify(lines.slice(-8))}`)
+        throw new Error(`no line with ${JSON.stringify(expected)}: ${JSON.stringify(lines.slice(-8))}`)
       })
       return find() ?? {}
     },
@@ -99,8 +98,8 @@ export async function openLab(t: TestContext, options: LabOptions): Promise<Lab>
   return { ...lab, tunnel: (to, more = {}) => openTunnel(t, port, to, more) }
 }
 
-function isLike(line: Line, says: Line): boolean {
-  return Object.entries(says).every(([key, value]) => line[key] === value)
+function hasFields(line: LogLine, expected: LogLine): boolean {
+  return Object.entries(expected).every(([key, value]) => line[key] === value)
 }
 
 export function connectRequest(port: number, name = ALLOWED): string {
@@ -124,7 +123,7 @@ async function openTunnel(t: TestContext, proxy: number, port: number, options: 
   return new Peer(socket)
 }
 
-/** The first head that comes; what is behind it is left to whoever reads next. */
+/** Reads the first response head and puts back the bytes after it. */
 async function readHead(socket: Socket): Promise<string> {
   let text = ''
   for (;;) {
@@ -148,7 +147,7 @@ export interface HttpOrigin {
   readonly connections: { count: number }
 }
 
-/** Remembers every request; answers `ok` unless told otherwise. */
+/** Records every request; responds with `ok` by default. */
 export async function openHttpOrigin(t: TestContext, serve?: RequestListener, host = '127.0.0.1'): Promise<HttpOrigin> {
   const requests: IncomingMessage[] = []
   const connections = { count: 0 }
@@ -172,7 +171,7 @@ export interface Certificate {
   readonly cert: Buffer
 }
 
-/** Its own authority, for these names. */
+/** A self-signed certificate for these names. */
 export function makeCertificate(t: TestContext, names: readonly string[] = [ALLOWED, `*.${ALLOWED}`]): Certificate {
   const folder = tempDir(t)
   const [out, keyout] = [join(folder, 'certificate.pem'), join(folder, 'key.pem')]
@@ -185,11 +184,11 @@ export function makeCertificate(t: TestContext, names: readonly string[] = [ALLO
 export interface TlsOrigin {
   readonly port: number
   readonly sockets: TLSSocket[]
-  /** Of connections, whether or not a handshake was ever done. */
+  /** All connections, including those without a handshake. */
   readonly connections: { count: number }
 }
 
-/** Echoes what it is told, unless it is to do something else. */
+/** Echoes by default. */
 export async function openTlsOrigin(
   t: TestContext,
   options: TlsOptions,
@@ -217,17 +216,14 @@ export async function openTlsOrigin(
   return { port: portOf(server), sockets, connections }
 }
 
-/**
- * A port that takes no connection and refuses none: whoever connects waits. It belongs to a thread that has gone to sleep,
- * and its queue is full.
- */
+/** A port that neither accepts nor refuses connections: its backlog is full, and the listening thread is blocked. */
 export async function openBlackHole(t: TestContext): Promise<number> {
   const program = `
     const { createServer } = require('node:net')
     const { parentPort } = require('node:worker_threads')
     const server = createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
       setImmediate(() => {
-        // Told and asleep in one go: between the two it would take whoever is quick.
+        // Reports the port and blocks in one step: in between it would accept connections.
         parentPort.postMessage(server.address().port)
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
       })
@@ -239,14 +235,14 @@ export async function openBlackHole(t: TestContext): Promise<number> {
   t.after(() => {
     for (const filler of fillers) filler.destroy()
   })
-  // Those that do not fit into the queue stay without an answer, and so will everybody behind them.
+  // Connections beyond the backlog stay pending, and so do all later ones.
   for (let count = 0; count < 4; count++) fillers.push(connect({ port, host: '127.0.0.1' }).on('error', () => {}))
   await until(() => fillers.some(({ connecting }) => connecting) && fillers.some(({ connecting }) => !connecting))
   return port
 }
 
-/** How many connections to this port are being tried by this machine now. */
-export function tryingCount(port: number): number {
+/** Number of connections from this machine to this port in state SYN_SENT. */
+export function countPendingConnects(port: number): number {
   const hex = port.toString(16).toUpperCase().padStart(4, '0')
   const SYN_SENT = '02'
   const rows = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((path) => readFileSync(path, 'utf8').split('\n').slice(1))
@@ -256,7 +252,7 @@ export function tryingCount(port: number): number {
   }).length
 }
 
-/** A server of this process that closes with everything it has. */
+/** A TCP server that closes with all its connections after the test. */
 export async function openTcpServer(t: TestContext, serve: (socket: Socket) => void): Promise<number> {
   const sockets = new Set<Socket>()
   const server = createTcpServer({ allowHalfOpen: true }, (socket) => {

@@ -1,4 +1,4 @@
-// What a client, an origin or an empty machine can do to the proxy, and what is cut off and what never is.
+// Limits of the proxy: slow and hostile peers, long streams, and a machine without free descriptors.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { connect } from 'node:net'
@@ -8,43 +8,48 @@ import { needs } from '../support/needs.ts'
 import { leaveOpenFiles } from '../support/open-files.ts'
 import { connectPeer, echo, noise, openPeerServer, type Peer, passMs, untilStill } from '../support/raw-socket.ts'
 import { until } from '../support/until.ts'
-import { ALLOWED, connectRequest, getRequest, IOS, type IoMake, openHttpOrigin, openLab, openTcpServer } from './lab.ts'
+import {
+  ALLOWED,
+  connectRequest,
+  getRequest,
+  IO_MODES,
+  type IoMode,
+  openHttpOrigin,
+  openLab,
+  openTcpServer,
+} from './lab.ts'
 
 const LONG = { timeout: 15 * 60_000 }
 
-for (const io of IOS) {
+for (const io of IO_MODES) {
   suite(`limits, ${io}`, () => {
-    slow(io)
-    streams(io)
-    hostile(io)
-    empty(io)
+    testSlowPeers(io)
+    testStreams(io)
+    testHostilePeers(io)
+    testDescriptorExhaustion(io)
   })
 }
 
-function slow(io: IoMake): void {
-  test(
-    'R1, R2: a head that trickles, and none at all, end at the limit, and others are served meanwhile',
-    LONG,
-    async (t) => {
-      const lab = await openLab(t, { io, limits: { headMs: 700 } })
-      const origin = await openHttpOrigin(t)
-      const silent: Peer[] = []
-      for (let count = 0; count < 200; count++) silent.push(await connectPeer(t, lab.port))
-      const trickling = await lab.client()
-      const request = getRequest(origin.port)
-      let at = 0
-      const trickle = setInterval(() => trickling.send(request[at++] ?? 'x'), 50)
-      t.after(() => clearInterval(trickle))
-      assert.match(await lab.ask(getRequest(origin.port)), /^HTTP\/1.1 200 /)
-      assert.match(await trickling.over(), /^HTTP\/1.1 408 /)
-      await Promise.all(silent.map((client) => client.over()))
-      await lab.line({ reason: 'head-timeout' })
-      assert.equal(origin.requests.length, 1)
-      await until(async () => (await lab.proxy.snapshot()).connections === 0)
-    },
-  )
+function testSlowPeers(io: IoMode): void {
+  test('R1, R2: slow and missing request heads time out, and other clients are served meanwhile', LONG, async (t) => {
+    const lab = await openLab(t, { io, limits: { headMs: 700 } })
+    const origin = await openHttpOrigin(t)
+    const silent: Peer[] = []
+    for (let count = 0; count < 200; count++) silent.push(await connectPeer(t, lab.port))
+    const trickling = await lab.client()
+    const request = getRequest(origin.port)
+    let at = 0
+    const trickle = setInterval(() => trickling.send(request[at++] ?? 'x'), 50)
+    t.after(() => clearInterval(trickle))
+    assert.match(await lab.ask(getRequest(origin.port)), /^HTTP\/1.1 200 /)
+    assert.match(await trickling.over(), /^HTTP\/1.1 408 /)
+    await Promise.all(silent.map((client) => client.over()))
+    await lab.line({ reason: 'head-timeout' })
+    assert.equal(origin.requests.length, 1)
+    await until(async () => (await lab.proxy.snapshot()).connections === 0)
+  })
 
-  test('R1: a body that stops ends at the limit, and one that trickles does not', LONG, async (t) => {
+  test('R1: a stalled body times out, and a slow one does not', LONG, async (t) => {
     const lab = await openLab(t, { io, limits: { headMs: 1000, idleMs: 1500, responseMs: 1500 } })
     const bodies: string[] = []
     const origin = await openHttpOrigin(t, (request, response) => {
@@ -72,7 +77,7 @@ function slow(io: IoMake): void {
   })
 
   test(
-    'R5: both sides of a tunnel that lies idle are probed, so that one that vanished is found',
+    'R5: both sides of an idle tunnel have TCP keep-alive, so that a vanished peer is detected',
     needs('ip'),
     async (t) => {
       const lab = await openLab(t, { io })
@@ -82,20 +87,20 @@ function slow(io: IoMake): void {
         execFileSync('ss', ['-tnoH', 'state', 'established', filter], { encoding: 'utf8' })
           .split('\n')
           .filter((line) => line.includes('timer:(keepalive,'))
-      // Whoever has just been sent something is waited for by another timer first.
+      // After a write another TCP timer runs first.
       await until(() => [`sport = :${lab.port}`, `dport = :${port}`].every((filter) => probed(filter).length === 1))
     },
   )
 
-  test('R4: a client that does not read a plain answer holds the origin back', LONG, async (t) => {
+  test('R4: a client that does not read a response slows down the origin', LONG, async (t) => {
     const lab = await openLab(t, { io })
     const block = noise(1_048_576)
     const blocks = 64
-    let poured = 0
+    let sentBlocks = 0
     const port = await openTcpServer(t, (socket) => {
       const more = (): void => {
-        while (poured < blocks) {
-          poured++
+        while (sentBlocks < blocks) {
+          sentBlocks++
           if (!socket.write(block)) return
         }
         socket.end()
@@ -111,9 +116,9 @@ function slow(io: IoMake): void {
     client.socket.pause()
     const before = process.memoryUsage().rss
     client.send(getRequest(port))
-    await until(() => poured > 0)
-    await untilStill(() => poured)
-    assert.ok(poured < blocks, 'nothing held the origin back')
+    await until(() => sentBlocks > 0)
+    await untilStill(() => sentBlocks)
+    assert.ok(sentBlocks < blocks, 'the origin was not slowed down')
     assert.ok(process.memoryUsage().rss - before < 32 * 1024 * 1024)
     client.socket.resume()
     await client.over()
@@ -121,8 +126,8 @@ function slow(io: IoMake): void {
   })
 }
 
-function streams(io: IoMake): void {
-  test('R10: an event stream lasts longer than every limit, as long as something moves', LONG, async (t) => {
+function testStreams(io: IoMode): void {
+  test('R10: an active event stream may last longer than every limit', LONG, async (t) => {
     const limits = {
       headMs: 1000,
       connectMs: 1000,
@@ -137,7 +142,7 @@ function streams(io: IoMake): void {
       response.writeHead(200, { 'Content-Type': 'text/event-stream' })
       let count = 0
       const tick = setInterval(() => {
-        // Each event comes when it was sent, and not with the next: that is never sent before.
+        // The next event is sent only after the client has received this one.
         if (count > 0 && !client.text.includes(`data: ${count}\n`)) return
         response.write(`data: ${++count}\n\n`)
         if (count < 30) return
@@ -152,7 +157,7 @@ function streams(io: IoMake): void {
     await lab.line({ status: 200, reason: 'allowed' })
   })
 
-  test('an origin that does not answer is given up', LONG, async (t) => {
+  test('a request to a silent origin times out', LONG, async (t) => {
     const lab = await openLab(t, { io, limits: { responseMs: 300 } })
     const origin = await openHttpOrigin(t, () => {})
     assert.match(
@@ -161,34 +166,38 @@ function streams(io: IoMake): void {
     )
   })
 
-  test('a stop lets what moves end, takes nothing new, and cuts the rest at its limit', LONG, async (t) => {
-    const lab = await openLab(t, { io, limits: { drainMs: 4000 } })
-    let finish = (): void => {}
-    const origin = await openHttpOrigin(t, (_, response) => {
-      response.writeHead(200, { 'Content-Length': '10' })
-      response.write('first')
-      finish = () => response.end(' half')
-    })
-    const echoes = await openPeerServer(t, { serve: echo })
-    const transfer = await lab.client()
-    transfer.send(getRequest(origin.port))
-    await transfer.says('first')
-    const [idle, tunnel] = [await lab.client(), await lab.tunnel(echoes.port)]
-    const stopped = lab.proxy.close()
-    await idle.over()
-    await assert.rejects(connectPeer(t, lab.port), { code: 'ECONNREFUSED' })
-    tunnel.send('still here')
-    assert.equal(await tunnel.says('still here'), 'still here')
-    finish()
-    assert.match(await transfer.over(), /first half$/)
-    await stopped
-    await tunnel.closed()
-    await lab.line({ reason: 'stopped' })
-  })
+  test(
+    'a stop finishes active transfers, accepts nothing new, and closes the rest at the drain limit',
+    LONG,
+    async (t) => {
+      const lab = await openLab(t, { io, limits: { drainMs: 4000 } })
+      let finish = (): void => {}
+      const origin = await openHttpOrigin(t, (_, response) => {
+        response.writeHead(200, { 'Content-Length': '10' })
+        response.write('first')
+        finish = () => response.end(' half')
+      })
+      const echoes = await openPeerServer(t, { serve: echo })
+      const transfer = await lab.client()
+      transfer.send(getRequest(origin.port))
+      await transfer.says('first')
+      const [idle, tunnel] = [await lab.client(), await lab.tunnel(echoes.port)]
+      const stopped = lab.proxy.close()
+      await idle.over()
+      await assert.rejects(connectPeer(t, lab.port), { code: 'ECONNREFUSED' })
+      tunnel.send('still here')
+      assert.equal(await tunnel.says('still here'), 'still here')
+      finish()
+      assert.match(await transfer.over(), /first half$/)
+      await stopped
+      await tunnel.closed()
+      await lab.line({ reason: 'stopped' })
+    },
+  )
 }
 
-function hostile(io: IoMake): void {
-  test('R6: whatever is asked for, a line of the log is one line of JSON, and short', LONG, async (t) => {
+function testHostilePeers(io: IoMode): void {
+  test('R6: log entries are short single lines of JSON for any request', LONG, async (t) => {
     const lab = await openLab(t, { io, denyMessage: 'Ask "the operator"\nnow.' })
     await lab.proxy.sources.set({ ip: '127.0.0.1', id: 'job "1" \\ {}', allowlist: [ALLOWED] })
     const hosts = [
@@ -213,7 +222,7 @@ function hostile(io: IoMake): void {
     const answer = await lab.ask(connectRequest(443, 'denied.test'))
     assert.match(answer, /\r\n\r\negress-proxy: [ -~]*/)
     assert.equal(answer.split('\r\n\r\n').length, 2)
-    // Every line was parsed when it came: see the lab.
+    // lab.ts has parsed every line.
     await until(() => lab.lines.length >= 2 * hosts.length + 2)
     for (const line of lab.lines) {
       assert.ok(JSON.stringify(line).length < 1500)
@@ -221,7 +230,7 @@ function hostile(io: IoMake): void {
     }
   })
 
-  test('R8: a client of plain HTTP may break off at any byte, and so may an origin', LONG, async (t) => {
+  test('R8: clients and origins may abort plain HTTP at any byte', LONG, async (t) => {
     const lab = await openLab(t, { io })
     const answer = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n'
     let cut = 0
@@ -232,7 +241,7 @@ function hostile(io: IoMake): void {
     })
     for (cut = 0; cut <= answer.length; cut += 3) {
       const text = await lab.ask(getRequest(port))
-      // What is not whole does not look whole.
+      // An incomplete response must not look complete.
       if (cut < answer.length - 4) assert.doesNotMatch(text, /\r\n0\r\n\r\n$/)
     }
     const origin = await openHttpOrigin(t)
@@ -249,14 +258,14 @@ function hostile(io: IoMake): void {
   })
 }
 
-function empty(io: IoMake): void {
-  test('a host that cannot be dialled for want of files is a 503 that says so', {
+function testDescriptorExhaustion(io: IoMode): void {
+  test('a dial without free descriptors is refused with 503 and the reason', {
     ...LONG,
     ...needs('kernel'),
   }, async (t) => {
     const lab = await openLab(t, { io })
     const origin = await openHttpOrigin(t)
-    // So that the names are known.
+    // Fills the DNS cache.
     assert.match(await lab.ask(getRequest(origin.port)), /^HTTP\/1.1 200 /)
     const client = await lab.client()
     await until(async () => (await lab.proxy.snapshot()).connections === 1)
@@ -273,7 +282,7 @@ function empty(io: IoMake): void {
     await lab.line({ reason: 'out-of-files', verdict: 'error' })
   })
 
-  test('with few files one source leaves room for the others and for the admin listener', LONG, async (t) => {
+  test('with few descriptors one source leaves room for others and for the admin listener', LONG, async (t) => {
     const inside = ['sh', '-c', 'ulimit -n 90; exec "$@"', 'sh']
     const serving = await openEgressWorkspace(t, { EGRESS_IO: io }, inside).serve()
     await serving.register(['localhost'])
@@ -297,27 +306,23 @@ function empty(io: IoMake): void {
     }
   })
 
-  test(
-    'R3: without a file to spare nobody new is served, nobody old suffers, and then all is well again',
-    LONG,
-    async (t) => {
-      const lab = await openLab(t, { io })
-      const origin = await openPeerServer(t, { serve: echo })
-      const tunnel = await lab.tunnel(origin.port)
-      const restore = leaveOpenFiles(1)
-      t.after(restore)
-      const starved = await connectPeer(t, lab.port)
-      tunnel.send('old')
-      assert.equal(await tunnel.says('old'), 'old')
-      await passMs(300)
-      restore()
-      const client = await lab.tunnel(origin.port)
-      client.sendLast('new')
-      assert.equal(await client.over(), 'new')
-      starved.socket.destroy()
-      const warnings = () => lab.lines.filter(({ msg }) => typeof msg === 'string')
-      if (io === 'epoll') await until(() => /no more files/.test(String(warnings()[0]?.msg)))
-      assert.ok(warnings().length <= 1, JSON.stringify(warnings()))
-    },
-  )
+  test('R3: without free descriptors existing tunnels work, new ones wait, and the proxy recovers', LONG, async (t) => {
+    const lab = await openLab(t, { io })
+    const origin = await openPeerServer(t, { serve: echo })
+    const tunnel = await lab.tunnel(origin.port)
+    const restore = leaveOpenFiles(1)
+    t.after(restore)
+    const starved = await connectPeer(t, lab.port)
+    tunnel.send('old')
+    assert.equal(await tunnel.says('old'), 'old')
+    await passMs(300)
+    restore()
+    const client = await lab.tunnel(origin.port)
+    client.sendLast('new')
+    assert.equal(await client.over(), 'new')
+    starved.socket.destroy()
+    const warnings = () => lab.lines.filter(({ msg }) => typeof msg === 'string')
+    if (io === 'epoll') await until(() => /no more files/.test(String(warnings()[0]?.msg)))
+    assert.ok(warnings().length <= 1, JSON.stringify(warnings()))
+  })
 }

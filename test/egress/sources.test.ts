@@ -1,4 +1,4 @@
-// Who may reach what is decided by where a connection comes from, for every request and for as long as it lasts.
+// The allowlist is chosen by the source address of a connection, and applies to every request and to open connections.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { connectPeer, echo, openPeerServer } from '../support/raw-socket.ts'
@@ -8,8 +8,8 @@ import {
   connectRequest,
   DENIED,
   getRequest,
-  IOS,
-  type IoMake,
+  IO_MODES,
+  type IoMode,
   type Lab,
   OTHER,
   openHttpOrigin,
@@ -19,15 +19,15 @@ import {
 
 const LONG = { timeout: 15 * 60_000 }
 
-for (const io of IOS) {
+for (const io of IO_MODES) {
   suite(`sources, ${io}`, () => {
-    identity(io)
-    changes(io)
+    testIdentity(io)
+    testChanges(io)
   })
 }
 
-function identity(io: IoMake): void {
-  test('S1: IPv4 on a listener for both families is the plain address, however it was registered', async (t) => {
+function testIdentity(io: IoMode): void {
+  test('S1: IPv4 sources on a dual-stack listener match in any registered notation', async (t) => {
     const lab = await openLab(t, { io, host: '::', allowlist: undefined })
     const origin = await openPeerServer(t, { serve: echo })
     for (const ip of ['127.0.0.1', '::ffff:127.0.0.1', '::FFFF:7f00:1']) {
@@ -45,7 +45,7 @@ function identity(io: IoMake): void {
     }
   })
 
-  test('S2, S5: what is no address or no list is refused, and nothing changes', async (t) => {
+  test('S2, S5: invalid addresses and lists are refused and change nothing', async (t) => {
     const lab = await openLab(t, { io, admin: [{ host: '127.0.0.1', port: 0 }] })
     const at = lab.proxy.admin[0]
     const register = async (body: unknown): Promise<number> => {
@@ -72,7 +72,7 @@ function identity(io: IoMake): void {
     assert.deepEqual(lab.proxy.sources.find('fd80::1')?.id, '__proto__')
   })
 
-  test('S3: a source that nobody registered reaches nothing, and learns of nobody', async (t) => {
+  test('S3: an unregistered source reaches nothing and learns nothing about others', async (t) => {
     const lab = await openLab(t, { io, allowlist: undefined })
     await lab.proxy.sources.set({ ip: '127.0.0.9', id: 'secret-job', allowlist: ['secret.test'] })
     const origin = await openHttpOrigin(t)
@@ -93,7 +93,7 @@ function identity(io: IoMake): void {
     assert.equal(origin.connections.count, 0)
   })
 
-  test('S6: what a client says of where it comes from is not believed, and nothing is added', async (t) => {
+  test('S6: claimed source addresses are ignored, and no such headers are added', async (t) => {
     const lab = await openLab(t, { io })
     const origin = await openHttpOrigin(t)
     const spoof = 'X-Forwarded-For: 127.0.0.1\r\nForwarded: for=127.0.0.1\r\nX-Real-IP: 127.0.0.1\r\n'
@@ -115,7 +115,7 @@ function identity(io: IoMake): void {
     )
   })
 
-  test('S9: what comes through a relay of a workload is that workload’s', async (t) => {
+  test('S9: traffic through a relay counts for the workload that relays', async (t) => {
     const lab = await openLab(t, { io, allowlist: undefined })
     await lab.proxy.sources.set({ ip: '127.0.0.2', id: 'relay', allowlist: [OTHER] })
     const origin = await openHttpOrigin(t)
@@ -132,7 +132,7 @@ function identity(io: IoMake): void {
     await lab.line({ id: 'relay', source: '127.0.0.2', status: 200 })
   })
 
-  test('a thousand requests of three sources at once are each judged by their own list', LONG, async (t) => {
+  test('a thousand concurrent requests of three sources are each checked against their own list', LONG, async (t) => {
     const lab = await openLab(t, { io, host: '::', allowlist: undefined })
     const origin = await openHttpOrigin(t)
     const sources = [
@@ -173,8 +173,8 @@ async function mayReach(lab: Lab, port: number, name = ALLOWED): Promise<boolean
   return answer.startsWith('HTTP/1.1 200 ')
 }
 
-function changes(io: IoMake): void {
-  test('a change is in force for the next request, on an open connection too', async (t) => {
+function testChanges(io: IoMode): void {
+  test('a change applies to the next request, also on an open connection', async (t) => {
     const lab = await openLab(t, { io, allowlist: undefined })
     const { sources } = lab.proxy
     const origin = await openHttpOrigin(t)
@@ -199,7 +199,7 @@ function changes(io: IoMake): void {
     }
   })
 
-  test('S7, E24: unregister ends the tunnels of the source, and of no other', LONG, async (t) => {
+  test('S7, E24: removing a source ends its tunnels and no others', LONG, async (t) => {
     const lab = await openLab(t, { io })
     await lab.proxy.sources.set({ ip: '127.0.0.2', id: 'job-2', allowlist: [ALLOWED] })
     const origin = await openPeerServer(t, { serve: echo })
@@ -213,13 +213,13 @@ function changes(io: IoMake): void {
     yours.sendLast('alive')
     assert.equal(await yours.over(), 'alive')
     assert.equal(await mayReach(lab, origin.port), false)
-    // Whoever has the address next has his own list alone.
+    // The next source with this address has only its own list.
     await lab.proxy.sources.set({ ip: '127.0.0.1', id: 'job-3', allowlist: [OTHER] })
     assert.equal(await mayReach(lab, origin.port), false)
     assert.equal(await mayReach(lab, origin.port, OTHER), true)
   })
 
-  test('S8: a smaller list ends what is no longer on it, and nothing else', LONG, async (t) => {
+  test('S8: a smaller list ends only tunnels to removed hosts', LONG, async (t) => {
     const lab = await openLab(t, { io })
     const origin = await openPeerServer(t, { serve: echo })
     const [gone, kept] = [await lab.tunnel(origin.port), await lab.tunnel(origin.port, { name: OTHER })]
@@ -234,7 +234,7 @@ function changes(io: IoMake): void {
     )
   })
 
-  test('S8: a plain transfer, an upgraded connection and one that is being tried end as well', LONG, async (t) => {
+  test('S8: a smaller list also ends transfers, upgraded connections and pending dials', LONG, async (t) => {
     const lab = await openLab(t, { io })
     lab.dns.tell('slow.allowed.test', { silent: true })
     const origin = await openHttpOrigin(t, (_, response) => {

@@ -12,7 +12,7 @@ import { compileSource } from '../../src/egress/policy/policy.ts'
 import { type EgressProxy, startProxy } from '../../src/egress/proxy.ts'
 import type { AccessRecord } from '../../src/egress/reporting/access-record.ts'
 import { openNodeTransport } from '../../src/egress/transport/node-transport.ts'
-import { IOS, type IoMake, type Line } from '../egress/lab.ts'
+import { IO_MODES, type IoMode, type LogLine } from '../egress/lab.ts'
 import { needs } from './needs.ts'
 import { answerEach, rawOrigin } from './raw-http.ts'
 import { connectPeer, type Peer, type PeerServer } from './raw-socket.ts'
@@ -20,9 +20,9 @@ import { tempDir } from './temp.ts'
 import { until } from './until.ts'
 
 /** The same tests for each make, side by side unless told otherwise: most of them wait for a time to be over. */
-export function suiteOnBoth(name: string, run: (io: IoMake) => void, concurrency: number = IOS.length): void {
+export function suiteOnBoth(name: string, run: (io: IoMode) => void, concurrency: number = IO_MODES.length): void {
   suite(name, { concurrency }, () => {
-    for (const io of IOS) {
+    for (const io of IO_MODES) {
       const options = io === 'epoll' ? needs('kernel') : {}
       suite(`${name} on ${io}`, { ...options, concurrency: 1 }, () => run(io))
     }
@@ -38,7 +38,7 @@ export interface HttpFixture {
   /** Changes what its clients may reach. */
   allow(...names: readonly string[]): Promise<void>
   /** What the log says of its clients, once it says so much. */
-  records(count?: number): Promise<readonly Line[]>
+  records(count?: number): Promise<readonly LogLine[]>
   /** Once nobody is connected to the proxy. */
   empty(): Promise<void>
 }
@@ -52,13 +52,13 @@ export interface HttpFixtureOptions {
 interface Running {
   readonly proxy: EgressProxy
   readonly port: number
-  readonly lines: Line[]
+  readonly lines: LogLine[]
 }
 
 const hostsPath = join(tempDir({ after }), 'hosts')
 writeFileSync(hostsPath, '127.0.0.1 allowed.test other.test denied.test\n')
 
-const shared = new Map<IoMake, Promise<Running>>()
+const shared = new Map<IoMode, Promise<Running>>()
 after(async () => {
   for (const running of shared.values()) await (await running).proxy.close()
 })
@@ -67,7 +67,7 @@ let stages = 0
 
 export async function openHttpFixture(
   t: TestContext,
-  io: IoMake,
+  io: IoMode,
   options: HttpFixtureOptions = {},
 ): Promise<HttpFixture> {
   const { proxy, port, lines } = options.limits ? await runAlone(t, io, options.limits) : await runShared(io)
@@ -84,7 +84,7 @@ export async function openHttpFixture(
     client: () => connectPeer(t, port, { from: source }),
     allow,
     records: async (count = 1) => {
-      const find = (): readonly Line[] => lines.filter((line) => line.source === source)
+      const find = (): readonly LogLine[] => lines.filter((line) => line.source === source)
       await until(() => find().length >= count)
       return find()
     },
@@ -92,20 +92,20 @@ export async function openHttpFixture(
   }
 }
 
-async function runAlone(t: TestContext, io: IoMake, limits: Partial<ProxyLimits>): Promise<Running> {
+async function runAlone(t: TestContext, io: IoMode, limits: Partial<ProxyLimits>): Promise<Running> {
   const running = await start(io, limits)
   t.after(() => running.proxy.close())
   return running
 }
 
-async function runShared(io: IoMake): Promise<Running> {
+async function runShared(io: IoMode): Promise<Running> {
   const running = shared.get(io) ?? start(io, {})
   shared.set(io, running)
   return running
 }
 
-async function start(io: IoMake, limits: Partial<ProxyLimits>): Promise<Running> {
-  const lines: Line[] = []
+async function start(io: IoMode, limits: Partial<ProxyLimits>): Promise<Running> {
+  const lines: LogLine[] = []
   const proxy = await startProxy({
     io,
     listen: { host: '127.0.0.1', port: 0 },
@@ -199,7 +199,7 @@ export async function askThrice(client: Peer, port: number): Promise<void> {
 }
 
 /** A request that has reached its origin, which has not answered yet. */
-export async function openRequest(t: TestContext, io: IoMake) {
+export async function openRequest(t: TestContext, io: IoMode) {
   const stage = await openHttpFixture(t, io)
   const origin = await rawOrigin(t, () => {})
   const client = await stage.client()
