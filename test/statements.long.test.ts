@@ -19,7 +19,7 @@ import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
-import { engage, lastReplyId } from '../src/core/routing/engagements.ts'
+import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
 import { dueTasks, recordTaskTurn } from '../src/core/schedule/task-firing.ts'
 import { expireLeases, leaseDueTasks } from '../src/core/schedule/task-leases.ts'
 import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedule/tasks.ts'
@@ -73,7 +73,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await read((tx) => messageStates(tx, { limit: 5 }))
   await read((tx) => viewMessages(tx, [1, 2]))
   await read((tx) => planChatRoutes(tx, 'telegram:group/2', 'main'))
-  await read((tx) => lastReplyId(tx, 'web:main', ''))
+  await read((tx) => findLastReplyId(tx, 'web:main', ''))
   await read((tx) => hasOutboundInTopic(tx, ROOM, 'a'))
   await read((tx) => foldersWithOpenBreaker(tx, now))
   const fetched = { id: 'f1', sender: 'telegram:user/1', content: 'earlier', timestamp: at }
@@ -90,7 +90,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await write((tx) => expireLeases(tx, now + 2 * DAY_MS))
 
   await write((tx) => engage(tx, { jid: ROOM, topic: '', folder: 'main', until: now + DAY_MS }))
-  await read((tx) => findEngagedFolder(tx, { jid: ROOM, chat_topic: '', now, home: 'main/child' }))
+  await read((tx) => findEngagedFolder(tx, { jid: ROOM, chat_topic: '', now, routedFolder: 'main/child' }))
   const said = {
     jid: ROOM,
     sender: 'telegram:user/1',

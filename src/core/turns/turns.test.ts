@@ -7,7 +7,7 @@ import { addLink } from '../../../test/support/rows.ts'
 import { outbox } from '../delivery/outbox.ts'
 import { groups } from '../groups/groups.ts'
 import { messages } from '../messages/messages.ts'
-import { engagedFolder, lastReplyId } from '../routing/engagements.ts'
+import { findLiveEngagement, findLastReplyId } from '../routing/engagements.ts'
 import { conversations, folderTurns, sessionLog } from './conversations.ts'
 import { costLog, users } from './costs.ts'
 import { countBatch, type WaitingMessage } from './message-batch.ts'
@@ -396,9 +396,9 @@ onEveryEngineQuickly('turns', (engine) => {
     const on = await openConversationHost(t, engine)
     await on.ask('hi', { ...CHAT, envelope: { platform_id: 'p1' } })
     const { turn } = await on.mustClaim()
-    const engaged = (jid: string) => on.read((tx) => engagedFolder(tx, jid, '', on.clock.now()))
+    const engaged = (jid: string) => on.read((tx) => findLiveEngagement(tx, jid, '', on.clock.now()))
     assert.equal(await engaged('sandbox:lobby'), 'main')
-    assert.equal(await on.read((tx) => lastReplyId(tx, 'sandbox:lobby', '')), 'p1')
+    assert.equal(await on.read((tx) => findLastReplyId(tx, 'sandbox:lobby', '')), 'p1')
     await on.end(turn)
     on.clock.advance(30 * 60_000)
     assert.equal(await engaged('sandbox:lobby'), undefined)
@@ -414,7 +414,7 @@ onEveryEngineQuickly('turns', (engine) => {
     const { turn } = await on.mustClaim()
     assert.deepEqual([turn.jid, turn.is_guest], ['sandbox:lobby', true])
     await on.submit('team', { turn_id: turn.id, result: 'here' })
-    assert.equal(await on.read((tx) => engagedFolder(tx, 'sandbox:lobby', '', on.clock.now())), undefined)
+    assert.equal(await on.read((tx) => findLiveEngagement(tx, 'sandbox:lobby', '', on.clock.now())), undefined)
     assert.equal((await on.read((tx) => outbox.list(tx)))[0]?.jid, 'sandbox:lobby')
   })
 
