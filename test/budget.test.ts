@@ -5,9 +5,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import fc from 'fast-check'
 import { recordInbound } from '../src/core/messages/inbound.ts'
 import { inbox } from '../src/core/messages/inbox.ts'
-import { budgetNotice, checkBudget } from '../src/core/turns/budget.ts'
+import { checkBudget, takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { conversations } from '../src/core/turns/conversations.ts'
-import { budgetStatus, costLog, spentToday, users } from '../src/core/turns/costs.ts'
+import { budgetStatus, costLog, sumSpentToday, users } from '../src/core/turns/costs.ts'
 import { type ClaimedTurn, claimTurn } from '../src/core/turns/turn-claim.ts'
 import { DEFAULT_TURN_RULES } from '../src/core/turns/turn-rules.ts'
 import { endTurn, retryTurn, turns } from '../src/core/turns/turns.ts'
@@ -128,7 +128,7 @@ onEveryEngine('the budget gate', (engine) => {
     await cap(100)
     await spend(101)
     await ask('a')
-    assert.equal((await claim())?.refusal, "today's budget is spent (101 of 100 cents); it starts again at 00:00 UTC")
+    assert.equal((await claim())?.refusal, "today's budget is spent (101 of 100 cents); it resets at 00:00 UTC")
   })
 
   test('starts again at 00:00 UTC', async (t) => {
@@ -191,17 +191,14 @@ onEveryEngine('the budget gate', (engine) => {
     await cap(200, { sub: PERSON })
     await ask('a', PERSON)
     const { turn, ...rest } = (await claim()) ?? assert.fail('no turn')
-    const notice = () => host.engine.transaction((tx) => budgetNotice(tx, turn, timestamp(clock.now())))
+    const notice = () => host.engine.transaction((tx) => takeBudgetNotice(tx, turn, timestamp(clock.now())))
     await spend(79, { user_sub: PERSON })
     assert.equal(await notice(), undefined)
     await spend(1, { user_sub: PERSON })
-    assert.equal(await notice(), "today's budget is nearly spent (80 of 100 cents); it starts again at 00:00 UTC")
+    assert.equal(await notice(), "today's budget is nearly spent (80 of 100 cents); it resets at 00:00 UTC")
     assert.equal(await notice(), undefined)
     await spend(80, { user_sub: PERSON, folder: 'other' })
-    assert.equal(
-      await notice(),
-      'your budget for today is nearly spent (160 of 200 cents); it starts again at 00:00 UTC',
-    )
+    assert.equal(await notice(), 'your budget for today is nearly spent (160 of 200 cents); it resets at 00:00 UTC')
     assert.equal(await notice(), undefined)
     await cap(90)
     assert.match((await notice()) ?? '', /^today's budget is nearly spent \(80 of 90 cents\)/)
@@ -286,7 +283,7 @@ suite('the race test itself', () => {
       const { host, spend } = await open(t, engine)
       await spend(CAP - 1)
       const now = timestamp(host.clock.now())
-      const spent = () => host.engine.read((tx) => spentToday(tx, 'folder', 'main', now))
+      const spent = () => host.engine.read((tx) => sumSpentToday(tx, 'folder', 'main', now))
       const turn = async (): Promise<void> => {
         if (budgetStatus(await spent(), CAP) === 'EXHAUSTED') return
         await pause(30)

@@ -19,14 +19,14 @@ import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
-import { engage, lastReplyId } from '../src/core/routing/engagements.ts'
+import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
 import { dueTasks, recordTaskTurn } from '../src/core/schedule/task-firing.ts'
 import { expireLeases, leaseDueTasks } from '../src/core/schedule/task-leases.ts'
 import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedule/tasks.ts'
-import { budgetNotice } from '../src/core/turns/budget.ts'
+import { takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { forceNewSession } from '../src/core/turns/conversations.ts'
 import { writeContextOf } from '../src/core/turns/rounds.ts'
-import { claimTurn, foldersWithOpenBreaker } from '../src/core/turns/turn-claim.ts'
+import { claimTurn, listFoldersWithOpenBreaker } from '../src/core/turns/turn-claim.ts'
 import { releaseTurn, stopTurns } from '../src/core/turns/turns.ts'
 import { routeBatch } from '../src/daemons/routd/router.ts'
 import { timestamp } from '../src/lib/clock.ts'
@@ -73,9 +73,9 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await read((tx) => messageStates(tx, { limit: 5 }))
   await read((tx) => viewMessages(tx, [1, 2]))
   await read((tx) => planChatRoutes(tx, 'telegram:group/2', 'main'))
-  await read((tx) => lastReplyId(tx, 'web:main', ''))
+  await read((tx) => findLastReplyId(tx, 'web:main', ''))
   await read((tx) => hasOutboundInTopic(tx, ROOM, 'a'))
-  await read((tx) => foldersWithOpenBreaker(tx, now))
+  await read((tx) => listFoldersWithOpenBreaker(tx, now))
   const fetched = { id: 'f1', sender: 'telegram:user/1', content: 'earlier', timestamp: at }
   await write((tx) =>
     storeFetchedMessages(tx, context, { jid: ROOM, folder: 'main', source: 'teled', messages: [fetched] }),
@@ -90,7 +90,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await write((tx) => expireLeases(tx, now + 2 * DAY_MS))
 
   await write((tx) => engage(tx, { jid: ROOM, topic: '', folder: 'main', until: now + DAY_MS }))
-  await read((tx) => findEngagedFolder(tx, { jid: ROOM, chat_topic: '', now, home: 'main/child' }))
+  await read((tx) => findEngagedFolder(tx, { jid: ROOM, chat_topic: '', now, routedFolder: 'main/child' }))
   const message = {
     jid: ROOM,
     sender: 'telegram:user/1',
@@ -124,7 +124,7 @@ async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<vo
   assert.equal(again.turn.id, turn.id)
   await write((tx) => stopTurns(tx, { folder: 'main' }))
   await write((tx) => groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: 1 }))
-  await write((tx) => budgetNotice(tx, again.turn, at))
+  await write((tx) => takeBudgetNotice(tx, again.turn, at))
   await write((tx) => groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: undefined }))
   await talk.delegate(again.turn)
   await talk.end(again.turn, { outcome: 'silent' })

@@ -64,7 +64,7 @@ onEveryEngine('the tools of a folder', (engine) => {
       const unfenced = await s.open('main', { turn: turn.id, generation })
       const stale = await s.open('main', { turn: turn.id, fence: turn.fence + 1, generation })
       const foreign = await s.open('team', { turn: turn.id, fence: turn.fence, generation })
-      const OVER = { isError: true, text: 'the turn is over, or somebody else has taken it', json: undefined }
+      const OVER = { isError: true, text: 'the turn is over, or another process has claimed it', json: undefined }
       for (const tools of [right, unfenced]) assert.equal((await tools.call('refresh_groups')).isError, false)
       for (const tools of [stale, foreign]) assert.deepEqual(await tools.call('refresh_groups'), OVER)
       await s.end(turn)

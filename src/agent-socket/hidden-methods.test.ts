@@ -73,7 +73,7 @@ onEveryEngine('submit_turn', (engine) => {
       [{}, -32602, 'turn_id required'],
       [{ turn_id: '' }, -32602, 'turn_id required'],
       [{ turn_id: 5 }, -32602, /^invalid params: turn_id must be/],
-      [{ turn_id: 'nobody' }, -32602, 'invalid params: there is no turn nobody here'],
+      [{ turn_id: 'nobody' }, -32602, 'invalid params: no turn with id nobody'],
       [{ turn_id, status: 'maybe' }, -32602, /^invalid params: status must be one of success, error/],
       [{ turn_id, result: 'a', error: 'b' }, -32602, /^invalid params: .*both a result and an error/],
       [{ turn_id, status: 'success', error: 'b' }, -32602, /^invalid params: /],
@@ -88,7 +88,7 @@ onEveryEngine('submit_turn', (engine) => {
     for (const [params, code, message] of CASES)
       await assert.rejects(tools.rpc('submit_turn', params), { code, message }, JSON.stringify(params))
     const foreign = await s.open('team')
-    await assert.rejects(foreign.rpc('submit_turn', { turn_id }), { code: -32602, message: /there is no turn/ })
+    await assert.rejects(foreign.rpc('submit_turn', { turn_id }), { code: -32602, message: /no turn with id/ })
     const stale = await s.open('main', { turn: turn_id, fence: turn.fence + 1 })
     const over = { code: -32603, message: /^the turn is over/ }
     await assert.rejects(stale.rpc('submit_turn', { turn_id, result: 'x' }), over)

@@ -1,7 +1,7 @@
 // Who may speak in, act on or read a chat: the tool must be granted at home, and the chat within reach (decision A5).
 import { isToolDenied } from '../core/access/policy.ts'
 import { mayReachFolder } from '../core/access/tiers.ts'
-import { folderOfChat, hasRouteInto } from '../core/routing/chat-folder.ts'
+import { findChatFolder, hasRouteInto } from '../core/routing/chat-folder.ts'
 import { refuse } from '../lib/refusal.ts'
 import { hasTool, INSTANCE_SCOPE, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
@@ -14,7 +14,7 @@ export function requireChatAccess<I>(jidOf: (input: I) => string) {
 export async function mustReachChat(ctx: Context, jid: string): Promise<void> {
   const { caller, tool } = ctx
   const about: Context = { ...ctx, params: { ...ctx.params, jid } }
-  const owner = await folderOfChat(ctx.tx, jid, ctx.routes)
+  const owner = await findChatFolder(ctx.tx, jid, ctx.routes)
   if (caller.kind !== 'agent') return mustHaveTool(about, owner ?? INSTANCE_SCOPE)
   await mustHaveTool(about, caller.folder)
   if (!(await isInTurn(ctx, jid)))
@@ -42,7 +42,7 @@ export async function mustNotBeGuestTurn(ctx: Context): Promise<void> {
 
 /** Whether what was said in the chat may be taken from it, whatever the rules say of the chat that it goes to. */
 export async function canReachChat(ctx: Context, jid: string): Promise<boolean> {
-  const owner = await folderOfChat(ctx.tx, jid, ctx.routes)
+  const owner = await findChatFolder(ctx.tx, jid, ctx.routes)
   const { caller } = ctx
   return caller.kind === 'agent' ? isInReach(ctx, caller.folder, jid, owner) : hasTool(ctx, owner ?? INSTANCE_SCOPE)
 }
@@ -51,7 +51,7 @@ export async function canReachChat(ctx: Context, jid: string): Promise<boolean> 
 export async function isChatInReach(ctx: Context, jid: string): Promise<boolean> {
   const { caller } = ctx
   if (caller.kind !== 'agent') return true
-  return isInReach(ctx, caller.folder, jid, await folderOfChat(ctx.tx, jid, ctx.routes))
+  return isInReach(ctx, caller.folder, jid, await findChatFolder(ctx.tx, jid, ctx.routes))
 }
 
 /** A turn of reach `chat` has to do with its own chat and no other. */

@@ -34,7 +34,7 @@ async function command({ host }: Agents, text: string): Promise<string> {
       conversationFor: conversationName,
     }
     const decision = await runChatCommand(tx, world, given, steering)
-    return decision.kind === 'end' ? (decision.say ?? '') : assert.fail(decision.kind)
+    return decision.kind === 'end' ? (decision.reply ?? '') : assert.fail(decision.kind)
   })
 }
 
@@ -80,7 +80,7 @@ onEveryEngineQuickly('held calls', (engine) => {
     assert.ok(listed.includes(`${id}: set_group_open by team {"open":false}`), listed)
 
     assert.equal(await command(here, `/approve ${id}`), 'Approved: set_group_open by team.')
-    assert.equal(await command(here, `/approve ${id}`), `Nothing is held under ${id}.`)
+    assert.equal(await command(here, `/approve ${id}`), `No tool call with the id ${id} is waiting for approval.`)
     assert.equal(await command(here, `/reject ${other}`), 'Rejected: set_group_open by team.')
     const told = await here.host.engine.read((tx) => messages.list(tx))
     assert.deepEqual(
@@ -165,8 +165,8 @@ test('an approval is for one folder, lasts a day, and is not needed where an ope
   here.at.clock.advance(DAY)
   const { id: again } = pendingOf(await team.call('set_group_open', open))
   here.at.clock.advance(DAY)
-  assert.equal(await command(here, '/approve'), 'Nothing is held.')
-  assert.equal(await command(here, `/approve ${again}`), `Nothing is held under ${again}.`)
+  assert.equal(await command(here, '/approve'), 'No tool call is waiting for approval.')
+  assert.equal(await command(here, `/approve ${again}`), `No tool call with the id ${again} is waiting for approval.`)
   assert.equal(await statusOf(here, again), 'expired')
 
   await here.begin({ id: 'turn-1', folder: 'main' })

@@ -7,7 +7,7 @@ import { changeSetting, GROUP_KEYS, settingOf } from '../core/groups/group-setti
 import { Group, groups } from '../core/groups/groups.ts'
 import { addGroup, RoutableJid } from '../core/groups/new-group.ts'
 import { Route } from '../core/routing/routes.ts'
-import { budgetOf, DailyBudget, DailyCap, spentToday } from '../core/turns/costs.ts'
+import { budgetOf, DailyBudget, DailyCap, sumSpentToday } from '../core/turns/costs.ts'
 import { Folder, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { hostOnly, requireToolForAgents } from '../registry/authorization.ts'
@@ -149,7 +149,7 @@ export const groupsResource = defineResource({
       needs: hostOnly,
       run: async (ctx, { folder }) => {
         const { cost_cap_cents_per_day: cap } = await mustFindRow(ctx, table, { folder }, `group ${folder}`)
-        return budgetOf(await spentToday(ctx.tx, 'folder', folder, ctx.now), cap)
+        return budgetOf(await sumSpentToday(ctx.tx, 'folder', folder, ctx.now), cap)
       },
     }),
   }),

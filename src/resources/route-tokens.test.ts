@@ -7,7 +7,7 @@ import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from
 import { groups } from '../core/groups/groups.ts'
 import { addLinkStats } from '../core/links/link-stats.ts'
 import { routeTokens, verifyContext } from '../core/links/route-tokens.ts'
-import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { findChatFolder } from '../core/routing/chat-folder.ts'
 import { openKeyring } from '../core/secrets/keyring.ts'
 import { audit } from '../registry/audit.ts'
 import { callVerb } from '../registry/call.ts'
@@ -602,7 +602,7 @@ onEveryEngine('rows from before targets were recorded', (engine) => {
     await addLegacy(at, 'web:team', 'team')
     await addLegacy(at, 'hook:a/b/c', 'a')
     const { engine: store, routes } = at.host
-    const folderOf = (jid: string) => store.read((tx) => folderOfChat(tx, jid, () => routes.read(tx)))
+    const folderOf = (jid: string) => store.read((tx) => findChatFolder(tx, jid, () => routes.read(tx)))
     assert.deepEqual([await folderOf('web:team'), await folderOf('hook:a/b/c')], ['team', 'a/b'])
     await at.cli.call(issue_chat, { target_folder: 'team' })
     await assert.rejects(at.as(agent('main')).call(issue_chat, { target_folder: 'team' }), isRefusal('conflict'))

@@ -1,7 +1,7 @@
 // Routes: which folder a message goes to. Lower `seq` first, then the older row.
 import { z } from 'zod'
 import { ROOT_FOLDER } from '../core/access/tiers.ts'
-import { isWithin, MATCH_KEYS, parseRouteTarget, Route, routes, scopeOfTarget } from '../core/routing/routes.ts'
+import { isRouteWithin, MATCH_KEYS, parseRouteTarget, Route, routes, routeTargetFolder } from '../core/routing/routes.ts'
 import { jsonText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustNotTakeOverChats } from '../permissions/route-access.ts'
@@ -40,7 +40,7 @@ export const routesResource = defineResource({
       ],
       keep: async (ctx) => {
         const mayAdmin = await adminFilter(ctx)
-        return ({ target }) => mayAdmin(scopeOfTarget(target))
+        return ({ target }) => mayAdmin(routeTargetFolder(target))
       },
       when: 'See which chats lead to which folder, in the order in which they are tried.',
       tool: 'list_routes',
@@ -60,7 +60,7 @@ export const routesResource = defineResource({
         .transform(({ route }) => route),
       output: Route,
       toolReply: ({ id }) => ({ id }),
-      needs: requireTool(({ target }: NewRoute) => scopeOfTarget(target)),
+      needs: requireTool(({ target }: NewRoute) => routeTargetFolder(target)),
       run: async (ctx, route) => {
         const { seq, match, target } = route
         if (await table.find(ctx.tx, { seq, match, target })) refuse('conflict', 'there is such a route already')
@@ -75,8 +75,8 @@ export const routesResource = defineResource({
       output: Route,
       needs: async (ctx, { id, target }) => {
         const route = await mustFindRow(ctx, table, { id }, `route ${id}`)
-        await mustHaveToolOver(ctx, scopeOfTarget(route.target), `route ${id}`)
-        if (target !== undefined) await mustHaveTool(ctx, scopeOfTarget(target))
+        await mustHaveToolOver(ctx, routeTargetFolder(route.target), `route ${id}`)
+        if (target !== undefined) await mustHaveTool(ctx, routeTargetFolder(target))
       },
       run: async (ctx, { id, ...patch }) => {
         const route = await mustFindRow(ctx, table, { id }, `route ${id}`)
@@ -96,7 +96,7 @@ export const routesResource = defineResource({
       output: z.object({ deleted: z.boolean(), id: z.int() }),
       needs: async (ctx, { id }) => {
         const route = await mustFindRow(ctx, table, { id }, `route ${id}`)
-        await mustHaveToolOver(ctx, scopeOfTarget(route.target), `route ${id}`)
+        await mustHaveToolOver(ctx, routeTargetFolder(route.target), `route ${id}`)
         if (isOwnDefault(ctx, route)) refuse('forbidden', 'your own default route cannot be deleted')
       },
       run: async (ctx, { id }) => {
@@ -128,7 +128,7 @@ export const routesResource = defineResource({
 
 /** What leads to a daemon or a built-in handler is the root's. */
 function isIn(folder: string, target: string): boolean {
-  return folder === ROOT_FOLDER || isWithin(folder, target)
+  return folder === ROOT_FOLDER || isRouteWithin(folder, target)
 }
 
 function isOwnDefault({ caller }: Context, { seq, target }: { seq: number; target: string }): boolean {

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Reach } from '../core/access/reach.ts'
 import { groups } from '../core/groups/groups.ts'
 import { reachOfPerson } from '../core/messages/message-reach.ts'
-import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { findChatFolder } from '../core/routing/chat-folder.ts'
 import { mustRespectMinInterval, nextRun, nextRuns, parseSchedule, type Schedule } from '../core/schedule/schedule.ts'
 import { runTaskOnce } from '../core/schedule/task-firing.ts'
 import {
@@ -203,7 +203,7 @@ export const scheduledTasksResource = defineResource({
 })
 
 async function ownerOf(ctx: Context, jid: string): Promise<string> {
-  const folder = await folderOfChat(ctx.tx, jid, ctx.routes)
+  const folder = await findChatFolder(ctx.tx, jid, ctx.routes)
   // A route outlives its group; a task that nobody would run is not made.
   const group = folder === undefined ? undefined : await groups.find(ctx.tx, { folder })
   return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)

@@ -1,7 +1,7 @@
 // What the instance keeps of people beyond their rights: their daily cap. For the command line alone.
 import { z } from 'zod'
 import { ACCOUNT_NAMESPACES, isAccount } from '../core/access/namespaces.ts'
-import { budgetOf, DailyBudget, DailyCap, spentToday, User, users } from '../core/turns/costs.ts'
+import { budgetOf, DailyBudget, DailyCap, sumSpentToday, User, users } from '../core/turns/costs.ts'
 import { Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { hostOnly } from '../registry/authorization.ts'
@@ -34,7 +34,7 @@ export const usersResource = defineResource({
       needs: hostOnly,
       run: async (ctx, { sub }) => {
         const cap = (await table.find(ctx.tx, { sub }))?.cost_cap_cents_per_day
-        return budgetOf(await spentToday(ctx.tx, 'user_sub', sub, ctx.now), cap)
+        return budgetOf(await sumSpentToday(ctx.tx, 'user_sub', sub, ctx.now), cap)
       },
     }),
   }),

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { type ChatTools, chatTools, ROOM } from '../../test/support/chat-tools.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
 import { startTurn } from '../../test/support/turns.ts'
-import { costLog, spentToday } from '../core/turns/costs.ts'
+import { costLog, sumSpentToday } from '../core/turns/costs.ts'
 import { timestamp } from '../lib/clock.ts'
 import { costTools } from './cost.ts'
 
@@ -26,7 +26,7 @@ onEveryEngine('costs from outside', (engine) => {
     )
     assert.match(row?.turn_id ?? '', /^ext-[0-9a-f]{32}$/)
     const now = timestamp(here.clock.now())
-    assert.equal(await here.host.engine.read((tx) => spentToday(tx, 'folder', 'team', now)), 25)
+    assert.equal(await here.host.engine.read((tx) => sumSpentToday(tx, 'folder', 'team', now)), 25)
   })
 
   test('the same call twice is two rows', async (t) => {

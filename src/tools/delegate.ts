@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { mayReachFolder, parentFolderOf, ROOT_FOLDER } from '../core/access/tiers.ts'
 import { groups } from '../core/groups/groups.ts'
 import { recordInbound } from '../core/messages/inbound.ts'
-import { lastReplyId } from '../core/routing/engagements.ts'
+import { findLastReplyId } from '../core/routing/engagements.ts'
 import { ChatName, Folder, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustReachChat } from '../permissions/chat-access.ts'
@@ -107,7 +107,7 @@ async function chatTopic(ctx: Context, jid: string): Promise<string> {
 }
 
 async function originLine(ctx: Context, folder: string, jid: string): Promise<string> {
-  const replyTo = (await lastReplyId(ctx.tx, jid, await chatTopic(ctx, jid))) ?? ''
+  const replyTo = (await findLastReplyId(ctx.tx, jid, await chatTopic(ctx, jid))) ?? ''
   const [from, chat, last] = [folder, jid, replyTo].map(escaped)
   return `<escalation_origin folder="${from}" jid="${chat}" reply_to="${last}"/>`
 }

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Agents, agents } from '../../test/support/agents.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { engage, engagedFolder } from '../core/routing/engagements.ts'
+import { engage, findLiveEngagement } from '../core/routing/engagements.ts'
 
 const HALF_AN_HOUR = 30 * 60_000
 
 const engagedIn = ({ host }: Agents, jid: string, topic = '') =>
-  host.engine.read((tx) => engagedFolder(tx, jid, topic, host.clock.now()))
+  host.engine.read((tx) => findLiveEngagement(tx, jid, topic, host.clock.now()))
 
 const take = ({ host }: Agents, folder: string, jid: string) =>
   host.engine.transaction((tx) => engage(tx, { jid, topic: '', folder, until: host.clock.now() + HALF_AN_HOUR }))

@@ -1,8 +1,8 @@
 // Engagement: a folder takes a conversation for a while, or lets go of it. Only whoever owns it may.
 import { z } from 'zod'
 import { mayReachFolder } from '../core/access/tiers.ts'
-import { folderOfChat } from '../core/routing/chat-folder.ts'
-import { disengage, engage, engagedFolder } from '../core/routing/engagements.ts'
+import { findChatFolder } from '../core/routing/chat-folder.ts'
+import { disengage, engage, findLiveEngagement } from '../core/routing/engagements.ts'
 import { Jid, line, text } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustNotBeGuestTurn, mustReachChat } from '../permissions/chat-access.ts'
@@ -64,8 +64,8 @@ async function mustOwn(ctx: Context, { jid, topic }: Conversation): Promise<void
   await mustHaveTool(ctx, folder)
   await mustNotBeGuestTurn(ctx)
   const [engaged, home] = [
-    await engagedFolder(ctx.tx, jid, topic, ctx.clock.now()),
-    await folderOfChat(ctx.tx, jid, ctx.routes),
+    await findLiveEngagement(ctx.tx, jid, topic, ctx.clock.now()),
+    await findChatFolder(ctx.tx, jid, ctx.routes),
   ]
   // The folder that a chat leads to may take it back.
   if (engaged === folder || home === folder) return

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { isLinkChat } from '../core/delivery/channel.ts'
 import { recordInbound } from '../core/messages/inbound.ts'
-import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { findChatFolder } from '../core/routing/chat-folder.ts'
 import { ChatName, line, multilineText } from '../core/values.ts'
 import { mustNotBeGuestTurn, mustReachChat } from '../permissions/chat-access.ts'
 import { defineTool } from '../registry/tool.ts'
@@ -40,7 +40,7 @@ export const injectTools = [
         content,
         reach: ctx.reach,
         sender: sender === SYSTEM ? SYSTEM : `injected:${sender}`,
-        target_folder: isOwned ? await folderOfChat(ctx.tx, jid, ctx.routes) : undefined,
+        target_folder: isOwned ? await findChatFolder(ctx.tx, jid, ctx.routes) : undefined,
         envelope: {
           verb: 'message',
           sender_name: senderName,

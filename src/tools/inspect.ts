@@ -1,9 +1,9 @@
 // Tools that show how things stand: routes, sessions, tasks, people. Each caller sees what it reaches.
 import { z } from 'zod'
 import { Identity, identities, identityClaims } from '../core/people/identities.ts'
-import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { findChatFolder } from '../core/routing/chat-folder.ts'
 import { describeRoutes } from '../core/routing/route-descriptions.ts'
-import { Route, routes, scopeOfTarget } from '../core/routing/routes.ts'
+import { Route, routes, routeTargetFolder } from '../core/routing/routes.ts'
 import { ScheduledTask, scheduledTasks, TaskRunLog, taskRunLogs } from '../core/schedule/tasks.ts'
 import { findConversation, sessionLog } from '../core/turns/conversations.ts'
 import { ChatName, line, multilineText, pageLimit, Sub } from '../core/values.ts'
@@ -136,9 +136,9 @@ async function inspectRouting(ctx: Context, { jid, limit }: { jid?: string | und
     ['seq', 'asc'],
     ['id', 'asc'],
   ])
-  const shown = all.filter(({ target }) => maySee(scopeOfTarget(target))).slice(0, limit)
+  const shown = all.filter(({ target }) => maySee(routeTargetFolder(target))).slice(0, limit)
   const errored = await erroredChats(ctx, limit)
-  const resolved = jid === undefined ? undefined : await folderOfChat(ctx.tx, jid, ctx.routes)
+  const resolved = jid === undefined ? undefined : await findChatFolder(ctx.tx, jid, ctx.routes)
   return {
     routes: describeRoutes(all, shown),
     ...(errored.length > 0 ? { errored } : {}),

@@ -6,7 +6,7 @@ import { mayReachFolder, parentFolderOf, ROOT_FOLDER } from '../core/access/tier
 import { countDescendants, Group, groups } from '../core/groups/groups.ts'
 import { addGroup, RoutableJid, undoAddGroup } from '../core/groups/new-group.ts'
 import { makeWorkspace } from '../core/groups/workspace-prototype.ts'
-import { folderOfChat } from '../core/routing/chat-folder.ts'
+import { findChatFolder } from '../core/routing/chat-folder.ts'
 import { planChatRoutes } from '../core/routing/chat-routes.ts'
 import { Folder, folderFault } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -51,7 +51,7 @@ export const registerGroupTools = [
       mustLieRight(ctx, own, folder)
       await mustHaveTool(ctx, folder)
       await mustNotTakeOverChats(ctx, (await planChatRoutes(ctx.tx, input.jid, folder)).added)
-      const owner = await folderOfChat(ctx.tx, input.jid, ctx.routes)
+      const owner = await findChatFolder(ctx.tx, input.jid, ctx.routes)
       if (owner !== undefined && !mayReachFolder(own, owner))
         refuse('forbidden', `${ctx.tool}: not permitted: the chat ${input.jid} belongs to a folder outside ${own}`)
     },

@@ -4,7 +4,7 @@ import { chatTools, OTHER_ROOM, ROOM } from '../../test/support/chat-tools.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
 import { finishTurn, startTurn } from '../../test/support/turns.ts'
 import { ChannelError } from '../core/delivery/channel.ts'
-import { engagedFolder } from '../core/routing/engagements.ts'
+import { findLiveEngagement } from '../core/routing/engagements.ts'
 import { sendTools } from './send.ts'
 
 onEveryEngine('saying something in words', (engine) => {
@@ -68,7 +68,7 @@ onEveryEngine('saying something in words', (engine) => {
 
   test('a chat that is spoken in stays with the folder, but not for what a schedule says', async (t) => {
     const here = await chatTools(t, engine, sendTools)
-    const engaged = () => here.host.engine.read((tx) => engagedFolder(tx, ROOM, '', here.clock.now()))
+    const engaged = () => here.host.engine.read((tx) => findLiveEngagement(tx, ROOM, '', here.clock.now()))
     const timed = await startTurn(t, here, {
       folder: 'team',
       jid: ROOM,

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { resolveChatJid } from '../core/chats/folder-chat.ts'
 import { isLinkChat } from '../core/delivery/channel.ts'
 import { findMessageInChat, MessageId, refuseMissing } from '../core/messages/message-ids.ts'
-import { lastReplyId } from '../core/routing/engagements.ts'
+import { findLastReplyId } from '../core/routing/engagements.ts'
 import { topicIn } from '../core/turns/turns.ts'
 import { ChatName, MessageText } from '../core/values.ts'
 import type { Context } from '../registry/context.ts'
@@ -51,7 +51,7 @@ const reply = defineTool({
 async function answered(ctx: Context, jid: string, replyToId: string | undefined): Promise<string | undefined> {
   const { tx } = ctx
   if (replyToId === undefined && isLinkChat(jid)) return undefined
-  const id = replyToId ?? (await lastReplyId(tx, jid, topicIn(await ctx.turn(), jid)))
+  const id = replyToId ?? (await findLastReplyId(tx, jid, topicIn(await ctx.turn(), jid)))
   if (id === undefined) return undefined
   const found = await findMessageInChat(tx, jid, id)
   if (found) return found.platform_id

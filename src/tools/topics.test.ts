@@ -35,7 +35,7 @@ onEveryEngine('topics', (engine) => {
     assert.deepEqual((await sessions(here)).slice(1, 3), ['team more - plans s-main 7', 'team new - unheard - 0'])
 
     const said = await team.refusal('fork_topic', { parent: '', child: 'plans' })
-    assert.equal(said, 'topic_exists\nhint: force: true lets "plans" start anew')
+    assert.equal(said, 'topic_exists\nhint: set force: true to replace the session of "plans"')
     await here.host.engine.transaction((tx) =>
       conversations.update(tx, { folder: 'team', topic: 'plans' }, { session_id: 's-plans', waiting: 2 }),
     )
@@ -104,12 +104,12 @@ test('topics and folders that cannot be meant are refused', async (t) => {
   for (const [tool, args, said] of [
     ['fork_topic', {}, 'parent is required; child is required'],
     ['fork_topic', { parent: '', child: '' }, 'child must not be empty'],
-    ['fork_topic', { parent: 'a', child: 'a' }, 'parent and child must be two topics'],
+    ['fork_topic', { parent: 'a', child: 'a' }, 'parent and child must be different topics'],
     ['fork_topic', { parent: '', child: 'a\nb' }, 'child must not contain control characters'],
     ['fork_topic', { parent: '', child: 'x'.repeat(129) }, 'child is longer than 128 characters'],
     ['fork_topic', { parent: 'x'.repeat(129), child: 'a' }, 'parent is longer than 128 characters'],
     ['fork_topic', { parent: '', child: 'a', force: 'yes' }, 'force must be true or false'],
-    ['fork_topic', { parent: '', child: 'busy', force: true }, 'a turn is under way in the topic "busy"'],
+    ['fork_topic', { parent: '', child: 'busy', force: true }, 'a turn is running in the topic "busy"'],
     ['fork_topic', { parent: '', child: 'a', folder: 'other' }, 'unknown field "folder"'],
     ['reset_session', {}, 'groupFolder is required'],
     ['reset_session', { groupFolder: '' }, 'groupFolder must not be empty'],

@@ -7,7 +7,7 @@ import { type InboundMessage, recordInbound } from '../../src/core/messages/inbo
 import { type InboxRow, inbox } from '../../src/core/messages/inbox.ts'
 import { lockMessageOrder, messages } from '../../src/core/messages/messages.ts'
 import { ensureConversation } from '../../src/core/turns/conversations.ts'
-import { findRound, framesAfter, type Round } from '../../src/core/turns/rounds.ts'
+import { findRound, type Round, readFrames } from '../../src/core/turns/rounds.ts'
 import { type ClaimedTurn, claimTurn } from '../../src/core/turns/turn-claim.ts'
 import type { TurnRules } from '../../src/core/turns/turn-rules.ts'
 import { endTurn, submitTurn, type Turn, type TurnEnd, type TurnSubmission, turns } from '../../src/core/turns/turns.ts'
@@ -97,7 +97,7 @@ export async function openConversationHost(
     state: async (id) => (await store.read((tx) => inbox.find(tx, { id }))) ?? assert.fail('no such message'),
     round: async (id) => (await store.read((tx) => findRound(tx, id))) ?? assert.fail('no such round'),
     turn: async (id) => (await store.read((tx) => turns.find(tx, { id }))) ?? assert.fail('no such turn'),
-    frames: async (id) => (await store.read((tx) => framesAfter(tx, id, 0, 200))).map(({ content }) => content),
+    frames: async (id) => (await store.read((tx) => readFrames(tx, id, 0, 200))).map(({ content }) => content),
     write: (work) => store.transaction(work),
     read: (work) => store.read(work),
   }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { inbox } from '../../src/core/messages/inbox.ts'
 import { scheduledTasks } from '../../src/core/schedule/tasks.ts'
 import { conversations } from '../../src/core/turns/conversations.ts'
-import { findRound, framesAfter, rounds } from '../../src/core/turns/rounds.ts'
+import { findRound, readFrames, rounds } from '../../src/core/turns/rounds.ts'
 import { turns } from '../../src/core/turns/turns.ts'
 import type { Tx } from '../../src/store/engine.ts'
 import { isEnd, type Model } from './model.ts'
@@ -104,7 +104,7 @@ async function checkRounds(tx: Tx, model: Model): Promise<void> {
     const isGood = state === 'answered' || state === 'silent' || state === 'observed'
     assert.equal(status, isEnd(state) ? (isGood ? 'success' : 'failed') : 'pending', `the round of ${id}, ${state}`)
     assert.deepEqual([error !== undefined, ended_at !== undefined], [status === 'failed', status !== 'pending'])
-    const of = await framesAfter(tx, id, 0, 1000)
+    const of = await readFrames(tx, id, 0, 1000)
     assert.deepEqual(
       of.map(({ seq }) => seq),
       frames.map((_, at) => at + 1),

@@ -9,7 +9,7 @@ import { groupDirs, type Layout } from '../../core/layout.ts'
 import { verifyContext } from '../../core/links/route-tokens.ts'
 import { findNearlyFull, QUOTA_SETTINGS, type StorageQuotas } from '../../core/links/storage-use.ts'
 import { memberFault } from '../../core/people/role-membership.ts'
-import { routeOverlaps } from '../../core/routing/route-overlap.ts'
+import { findRouteOverlaps } from '../../core/routing/route-overlap.ts'
 import { parseRouteTarget, routes } from '../../core/routing/routes.ts'
 import { scheduledTasks } from '../../core/schedule/tasks.ts'
 import { type Keyring, openKeyring } from '../../core/secrets/keyring.ts'
@@ -149,7 +149,7 @@ function checkRoutes({ routes, folders, instance }: StoreContents): DoctorFindin
     const isGhost = read?.kind === 'folder' && !read.name.includes('{sender}') && !folders.has(read.name)
     return isGhost ? [{ id: route.id, fault: `leads to ${read.name}, which is no group` }] : []
   })
-  const { unmatchable, shadowed } = routeOverlaps(routes)
+  const { unmatchable, shadowed } = findRouteOverlaps(routes)
   const silent = [
     ...unmatchable.map(({ id }) => ({ id, fault: 'never matches: no chat is called so' })),
     ...shadowed.map(({ route, before }) => ({
@@ -174,7 +174,7 @@ function quoted(match: string): string {
 
 /** Of two routes with the same seq the older one wins, which the list does not show. */
 function checkClaims({ routes, instance }: StoreContents): DoctorFinding {
-  const { contested } = routeOverlaps(routes)
+  const { contested } = findRouteOverlaps(routes)
   const faults = contested.map(
     ({ route, before }) =>
       `routes ${before.id} (${quoted(before.match)}, to ${before.target}) and ${route.id} (${quoted(route.match)}, to ${route.target}) both claim chats with seq ${route.seq}: the older one gets them`,

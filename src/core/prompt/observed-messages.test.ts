@@ -11,11 +11,11 @@ import { conversations } from '../turns/conversations.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
 import { type ObservedBatch, readObservedMessages } from './observed-messages.ts'
 
-interface Opened extends TestHost {
+interface ObservedTest extends TestHost {
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** Something overheard; its number. */
-  hear(folder: string, content: string, state?: 'observed' | 'answered'): Promise<number>
-  watch(
+  /** Adds an inbox row and returns its sequence number. */
+  add(folder: string, content: string, state?: 'observed' | 'answered'): Promise<number>
+  observe(
     folder: string,
     over?: { topic?: string; rules?: Partial<TurnRules>; routes?: object[] },
   ): Promise<ObservedBatch>
@@ -23,18 +23,18 @@ interface Opened extends TestHost {
 
 const RULES = { observeMessages: 3, observeChars: 100 }
 
-async function open(t: TestContext, engine: EngineName): Promise<Opened> {
+async function open(t: TestContext, engine: EngineName): Promise<ObservedTest> {
   const on = await testHost(t, engine)
   await on.groups('main', 'team', 'team/a', 'team/b', 'team/b/deep', 'other')
   const { host, clock } = on
-  const speaking = { dialect: host.engine.dialect, clock, random: host.random }
-  const write: Opened['write'] = (work) => host.engine.transaction(work)
+  const writeContext = { dialect: host.engine.dialect, clock, random: host.random }
+  const write: ObservedTest['write'] = (work) => host.engine.transaction(work)
   return {
     ...on,
     write,
-    hear: (folder, content, state = 'observed') =>
+    add: (folder, content, state = 'observed') =>
       write(async (tx) => {
-        const { id, seq } = await recordInbound(tx, speaking, {
+        const { id, seq } = await recordInbound(tx, writeContext, {
           jid: 'telegram:42',
           sender: 'telegram:7',
           content,
@@ -54,7 +54,7 @@ async function open(t: TestContext, engine: EngineName): Promise<Opened> {
         })
         return seq
       }),
-    watch: (folder, { topic = '', rules = {}, routes = [] } = {}) => {
+    observe: (folder, { topic = '', rules = {}, routes = [] } = {}) => {
       const rows = routes.map((route, id) => ({ id, seq: id, match: '', target: '', ...route }))
       return write((tx) =>
         readObservedMessages(tx, { folder, topic, routes: compileRoutes(rows), rules: { ...RULES, ...rules } }),
@@ -65,84 +65,84 @@ async function open(t: TestContext, engine: EngineName): Promise<Opened> {
 
 const texts = ({ rows }: ObservedBatch): string[] => rows.map(({ text }) => text)
 
-onEveryEngine('observed', (engine) => {
-  test('a folder overhears what is observed for it, oldest first, and nothing else', async (t) => {
-    const { hear, watch } = await open(t, engine)
-    await hear('team', 'one')
-    await hear('other', 'not ours')
-    await hear('team', 'asked', 'answered')
-    await hear('team', ' \n')
-    await hear('team', '')
-    const last = await hear('team', 'two')
-    const observed = await watch('team')
+onEveryEngine('observed messages', (engine) => {
+  test('are those observed for the folder, oldest first', async (t) => {
+    const { add, observe } = await open(t, engine)
+    await add('team', 'one')
+    await add('other', 'not ours')
+    await add('team', 'asked', 'answered')
+    await add('team', ' \n')
+    await add('team', '')
+    const last = await add('team', 'two')
+    const observed = await observe('team')
     assert.deepEqual(texts(observed), ['one', 'two'])
     assert.equal(observed.seq, last)
   })
 
-  test('each conversation is shown it once, also what did not fit', async (t) => {
-    const { hear, watch, write } = await open(t, engine)
-    for (const each of ['one', 'two', 'three', 'four']) await hear('team', each)
-    const { seq, ...first } = await watch('team')
+  test('are shown once per conversation, including those that did not fit', async (t) => {
+    const { add, observe, write } = await open(t, engine)
+    for (const each of ['one', 'two', 'three', 'four']) await add('team', each)
+    const { seq, ...first } = await observe('team')
     assert.deepEqual(texts({ seq, ...first }), ['two', 'three', 'four'])
     const row = { folder: 'team', topic: '', waiting: 0, observed_seq: seq, updated_at: '2026-01-01T00:00:00.000Z' }
     await write((tx) => conversations.insert(tx, row))
-    assert.deepEqual(await watch('team'), { rows: [], seq })
-    assert.deepEqual(texts(await watch('team', { topic: 'bills' })), ['two', 'three', 'four'])
-    await hear('team', 'five')
-    assert.deepEqual(texts(await watch('team')), ['five'])
+    assert.deepEqual(await observe('team'), { rows: [], seq })
+    assert.deepEqual(texts(await observe('team', { topic: 'bills' })), ['two', 'three', 'four'])
+    await add('team', 'five')
+    assert.deepEqual(texts(await observe('team')), ['five'])
   })
 
-  test('the newest are shown as long as they fit, counted in characters, and one alone is cut', async (t) => {
-    const { hear, watch } = await open(t, engine)
-    await hear('team', 'a'.repeat(60))
-    await hear('team', '😀'.repeat(50))
-    await hear('team', 'b'.repeat(40))
-    assert.deepEqual(texts(await watch('team')), ['😀'.repeat(50), 'b'.repeat(40)])
-    assert.deepEqual(texts(await watch('team', { rules: { observeChars: 10 } })), [`${'b'.repeat(9)}…`])
-    assert.deepEqual(texts(await watch('team', { rules: { observeChars: 0 } })), [])
-    assert.deepEqual(texts(await watch('team', { rules: { observeMessages: 0 } })), [])
+  test('are the newest that fit, counted in characters; a single one is cut', async (t) => {
+    const { add, observe } = await open(t, engine)
+    await add('team', 'a'.repeat(60))
+    await add('team', '😀'.repeat(50))
+    await add('team', 'b'.repeat(40))
+    assert.deepEqual(texts(await observe('team')), ['😀'.repeat(50), 'b'.repeat(40)])
+    assert.deepEqual(texts(await observe('team', { rules: { observeChars: 10 } })), [`${'b'.repeat(9)}…`])
+    assert.deepEqual(texts(await observe('team', { rules: { observeChars: 0 } })), [])
+    assert.deepEqual(texts(await observe('team', { rules: { observeMessages: 0 } })), [])
   })
 
-  test('a window larger than a page is filled', async (t) => {
-    const { hear, watch } = await open(t, engine)
-    for (let at = 0; at < 60; at++) await hear('team', String(at))
-    const observed = await watch('team', { rules: { observeMessages: 55, observeChars: 1000 } })
+  test('fill a window larger than a page', async (t) => {
+    const { add, observe } = await open(t, engine)
+    for (let at = 0; at < 60; at++) await add('team', String(at))
+    const observed = await observe('team', { rules: { observeMessages: 55, observeChars: 1000 } })
     assert.deepEqual(
       texts(observed),
       Array.from({ length: 55 }, (_, at) => String(at + 5)),
     )
   })
 
-  test('the window of a route beats that of the group, and that beats the instance', async (t) => {
-    const { hear, watch, write } = await open(t, engine)
-    for (const each of ['one', 'two', 'three', 'four']) await hear('team', each)
+  test('use the window of the route, then of the group, then of the instance', async (t) => {
+    const { add, observe, write } = await open(t, engine)
+    for (const each of ['one', 'two', 'three', 'four']) await add('team', each)
     await write((tx) => groups.update(tx, { folder: 'team' }, { observe_window_messages: 2 }))
-    assert.deepEqual(texts(await watch('team')), ['three', 'four'])
+    assert.deepEqual(texts(await observe('team')), ['three', 'four'])
     const routes = [{ target: 'team#observe', observe_window_messages: 1 }]
-    assert.deepEqual(texts(await watch('team', { routes })), ['four'])
+    assert.deepEqual(texts(await observe('team', { routes })), ['four'])
     await write((tx) => groups.update(tx, { folder: 'team' }, { observe_window_messages: 0 }))
-    assert.deepEqual(texts(await watch('team')), [])
+    assert.deepEqual(texts(await observe('team')), [])
   })
 
-  test('siblings overhear each other while both are open', async (t) => {
-    const { hear, watch, write } = await open(t, engine)
-    await hear('team/b', 'from b')
-    await hear('team/b/deep', 'from below b')
-    await hear('team', 'from the parent')
-    await hear('other', 'from elsewhere')
-    const openness = (folder: string, isOpen: boolean) => write((tx) => groups.update(tx, { folder }, { open: isOpen }))
-    for (const [a, b, heard] of [
+  test('include those of a sibling while both folders are open', async (t) => {
+    const { add, observe, write } = await open(t, engine)
+    await add('team/b', 'from b')
+    await add('team/b/deep', 'from below b')
+    await add('team', 'from the parent')
+    await add('other', 'from elsewhere')
+    const setOpen = (folder: string, isOpen: boolean) => write((tx) => groups.update(tx, { folder }, { open: isOpen }))
+    for (const [a, b, expected] of [
       [true, true, ['from b']],
       [true, false, []],
       [false, true, []],
       [false, false, []],
     ] as const) {
-      await openness('team/a', a)
-      await openness('team/b', b)
-      assert.deepEqual(texts(await watch('team/a')), heard, `a ${a}, b ${b}`)
+      await setOpen('team/a', a)
+      await setOpen('team/b', b)
+      assert.deepEqual(texts(await observe('team/a')), expected, `a ${a}, b ${b}`)
     }
-    await openness('other', true)
-    await openness('team', true)
-    assert.deepEqual(texts(await watch('team')), ['from the parent'])
+    await setOpen('other', true)
+    await setOpen('team', true)
+    assert.deepEqual(texts(await observe('team')), ['from the parent'])
   })
 })

@@ -1,5 +1,5 @@
-// What a folder overhears: messages that a route only lets it observe, and those of its open siblings. Each conversation is
-// shown them once, the newest up to its window.
+// Observed messages of a folder: those that a route only lets it observe, and those that its open siblings observe. Each
+// conversation sees each of them once, as far as they fit into its window.
 import type { Tx } from '../../store/engine.ts'
 import { placeholders, query, text } from '../../store/statement.ts'
 import { parentFolderOf } from '../access/tiers.ts'
@@ -16,14 +16,14 @@ export interface ObservedMessage {
   readonly row: InboxRow
   readonly message: Message
   readonly envelope: Envelope | undefined
-  /** What of it is shown. */
+  /** The content, possibly cut. */
   readonly text: string
 }
 
 export interface ObservedBatch {
   /** Oldest first. */
   readonly rows: readonly ObservedMessage[]
-  /** How far the conversation has seen then: written to `observed_seq` when the turn is dispatched. */
+  /** The last message of the batch, written to `observed_seq` when the turn is dispatched. */
   readonly seq: number
 }
 
@@ -34,55 +34,51 @@ export interface ObserveRequest {
   readonly rules: Pick<TurnRules, 'observeMessages' | 'observeChars'>
 }
 
-const PAGE = 50
+const PAGE_SIZE = 50
 
 export async function readObservedMessages(
   tx: Tx,
   { folder, topic, routes, rules }: ObserveRequest,
 ): Promise<ObservedBatch> {
   const after = (await findConversation(tx, folder, topic))?.observed_seq ?? 0
-  const window = await windowOf(tx, folder, routes, rules)
-  const folders = [folder, ...(await openSiblings(tx, folder))]
+  const window = await readObserveWindow(tx, folder, routes, rules)
+  const folders = [folder, ...(await listOpenSiblings(tx, folder))]
   const rows: ObservedMessage[] = []
-  let [seq, left, before] = [after, window.chars, Number.MAX_SAFE_INTEGER]
+  let [seq, charsLeft, before] = [after, window.chars, Number.MAX_SAFE_INTEGER]
   for (;;) {
-    const page = await newest(tx, folders, after, before)
+    const page = await readPageBefore(tx, folders, after, before)
     seq = Math.max(seq, page[0]?.message_seq ?? 0)
     for (const row of page) {
-      if (rows.length >= window.messages || left <= 0) return { rows: rows.reverse(), seq }
+      if (rows.length >= window.messages || charsLeft <= 0) return { rows: rows.reverse(), seq }
       const message = await messages.find(tx, { seq: row.message_seq })
       const text = message ? decodeContent(message.content) : ''
       if (!message || text.trim() === '') continue
       const length = codePoints(text)
-      if (length > left && rows.length > 0) return { rows: rows.reverse(), seq }
-      const isCut = length > left
+      const isTooLong = length > charsLeft
+      if (isTooLong && rows.length > 0) return { rows: rows.reverse(), seq }
       const envelope = await envelopes.find(tx, { message_seq: row.message_seq })
-      rows.push({
-        row,
-        message,
-        envelope,
-        text: isCut ? `${[...text.slice(0, 2 * left)].slice(0, left - 1).join('')}…` : text,
-      })
-      left -= length
+      const start = isTooLong ? [...text.slice(0, 2 * charsLeft)].slice(0, charsLeft - 1).join('') : ''
+      rows.push({ row, message, envelope, text: isTooLong ? `${start}…` : text })
+      charsLeft -= length
     }
     const last = page.at(-1)
-    if (!last || page.length < PAGE) return { rows: rows.reverse(), seq }
+    if (!last || page.length < PAGE_SIZE) return { rows: rows.reverse(), seq }
     before = last.message_seq
   }
 }
 
-async function newest(tx: Tx, folders: readonly string[], after: number, before: number): Promise<InboxRow[]> {
+async function readPageBefore(tx: Tx, folders: readonly string[], after: number, before: number): Promise<InboxRow[]> {
   return query(
     tx,
     inbox.decode,
     `select ${inbox.columns.join(', ')} from inbox where state = 'observed' and folder in (${placeholders(folders.length, 2)})
-       and message_seq > $1 and message_seq < $2 order by message_seq desc limit ${PAGE}`,
+       and message_seq > $1 and message_seq < $2 order by message_seq desc limit ${PAGE_SIZE}`,
     [after, before, ...folders],
   )
 }
 
-/** The first route into the folder that says something beats the group, and the group beats the instance. */
-async function windowOf(
+/** A window set by a route takes precedence over the group, and the group over the instance. */
+async function readObserveWindow(
   tx: Tx,
   folder: string,
   routes: RouteTable,
@@ -96,8 +92,8 @@ async function windowOf(
   }
 }
 
-/** Direct children of the same parent, where both sides are open; a top-level folder has none. */
-async function openSiblings(tx: Tx, folder: string): Promise<string[]> {
+/** Siblings are direct children of the same parent; both must be open. A top-level folder has none. */
+async function listOpenSiblings(tx: Tx, folder: string): Promise<string[]> {
   const parent = parentFolderOf(folder)
   if (parent === undefined || !(await groups.find(tx, { folder, open: true }))) return []
   const rows = await query(

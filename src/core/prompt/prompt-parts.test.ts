@@ -16,26 +16,26 @@ import { DEFAULT_TURN_RULES } from '../turns/turn-rules.ts'
 import { type Turn, turns } from '../turns/turns.ts'
 import { type GatheredPrompt, gatherPromptParts, type PromptContext } from './prompt-parts.ts'
 
-type Asked = ClaimedTurn['messages'][number]
+type TurnMessage = ClaimedTurn['messages'][number]
 
-interface Opened extends TestHost {
+interface PromptTest extends TestHost {
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  ask(content: string | Uint8Array, over?: Partial<InboundMessage>, envelope?: Partial<Envelope>): Promise<Asked>
-  overhear(content: string): Promise<Asked>
-  gather(asked: readonly Asked[], turn?: Partial<Turn>, world?: Partial<PromptContext>): Promise<GatheredPrompt>
+  ask(content: string | Uint8Array, over?: Partial<InboundMessage>, envelope?: Partial<Envelope>): Promise<TurnMessage>
+  observe(content: string): Promise<TurnMessage>
+  gather(asked: readonly TurnMessage[], turn?: Partial<Turn>, context?: Partial<PromptContext>): Promise<GatheredPrompt>
 }
 
 const JID = 'telegram:42'
 
-async function open(t: TestContext, engine: EngineName): Promise<Opened> {
+async function open(t: TestContext, engine: EngineName): Promise<PromptTest> {
   const on = await testHost(t, engine)
   await on.groups('main', 'team', 'team/support')
   const { host, clock } = on
-  const speaking = { dialect: host.engine.dialect, clock, random: host.random }
-  const write: Opened['write'] = (work) => host.engine.transaction(work)
-  const add = (inbound: InboundMessage, state: InboxState): Promise<Asked> =>
+  const writeContext = { dialect: host.engine.dialect, clock, random: host.random }
+  const write: PromptTest['write'] = (work) => host.engine.transaction(work)
+  const add = (inbound: InboundMessage, state: InboxState): Promise<TurnMessage> =>
     write(async (tx) => {
-      const { id, seq } = await recordInbound(tx, speaking, inbound)
+      const { id, seq } = await recordInbound(tx, writeContext, inbound)
       const row = {
         message_seq: seq,
         id,
@@ -61,8 +61,8 @@ async function open(t: TestContext, engine: EngineName): Promise<Opened> {
         { jid: JID, sender: 'telegram:7', content, reach: 'all', ...over, ...(envelope ? { envelope } : {}) },
         'running',
       ),
-    overhear: (content) => add({ jid: JID, sender: 'telegram:8', content, reach: 'all' }, 'observed'),
-    gather: (asked, over = {}, world = {}) => {
+    observe: (content) => add({ jid: JID, sender: 'telegram:8', content, reach: 'all' }, 'observed'),
+    gather: (asked, over = {}, context = {}) => {
       const last = asked.at(-1)
       const turn: Turn = {
         id: last?.row.id ?? 'none',
@@ -88,29 +88,29 @@ async function open(t: TestContext, engine: EngineName): Promise<Opened> {
         started_at: timestamp(clock.now()),
         ...over,
       }
-      const around: PromptContext = {
+      const promptContext: PromptContext = {
         instance: 'test',
         now: clock.now(),
         timeZone: 'UTC',
         rules: DEFAULT_TURN_RULES,
         routes: compileRoutes([]),
         files: {},
-        ...world,
+        ...context,
       }
-      return host.engine.read((tx) => gatherPromptParts(tx, around, { turn, messages: asked }))
+      return host.engine.read((tx) => gatherPromptParts(tx, promptContext, { turn, messages: asked }))
     },
   }
 }
 
-const shown = ({ parts }: GatheredPrompt): (string | undefined)[] =>
+const textsOf = ({ parts }: GatheredPrompt): (string | undefined)[] =>
   parts.rows.map(({ content }) => (typeof content === 'string' ? content : Buffer.from(content).toString()))
 
 onEveryEngine('prompt parts', (engine) => {
-  test('what was asked and what was overheard is in it, and how far that was', async (t) => {
+  test('include the messages of the turn and the observed ones, with the last number', async (t) => {
     const on = await open(t, engine)
-    await on.overhear('lunch?')
+    await on.observe('lunch?')
     const asked = await on.ask('how much?')
-    const last = await on.overhear('soup!')
+    const last = await on.observe('soup!')
     const gathered = await on.gather([asked])
     assert.deepEqual(
       gathered.parts.rows.toSorted((a, b) => a.seq - b.seq).map(({ seq, observedBy }) => [seq, observedBy]),
@@ -123,7 +123,7 @@ onEveryEngine('prompt parts', (engine) => {
     assert.equal(gathered.observed_seq, last.message.seq)
   })
 
-  test('what happened is told of a message whose verified sender says it', async (t) => {
+  test('include the event of a verified webhook', async (t) => {
     const on = await open(t, engine)
     const asked = await on.ask('{}', { jid: 'hook:team/github', sender: 'github' })
     const message = { ...asked.message, event: 'push' }
@@ -134,9 +134,9 @@ onEveryEngine('prompt parts', (engine) => {
     )
   })
 
-  test('a visitor is shown nothing that was said elsewhere, and nothing of what the agent is at', async (t) => {
+  test('of a visitor include no observed messages and no notes of the agent', async (t) => {
     const on = await open(t, engine)
-    await on.overhear('lunch?')
+    await on.observe('lunch?')
     const asked = await on.ask('how much?', { jid: 'web:team', sender: 'anon:1', reach: 'chat' })
     const files = {
       persona: { name: 'Ann', summary: 'brief' },
@@ -146,17 +146,17 @@ onEveryEngine('prompt parts', (engine) => {
     const turn = { jid: 'web:team', topic: 'visitor:web:team#bills', reach: 'chat' as const }
     const gathered = await on.gather([asked], turn, { files })
     const { parts } = gathered
-    assert.deepEqual([shown(gathered), parts.knowledge, parts.topic], [['how much?'], [], 'bills'])
+    assert.deepEqual([textsOf(gathered), parts.knowledge, parts.topic], [['how much?'], [], 'bills'])
     assert.deepEqual(parts.persona, files.persona)
     const all = await on.gather([asked], { ...turn, topic: 'bills', reach: 'all' }, { files })
-    assert.deepEqual(shown(all).sort(), ['how much?', 'lunch?'])
+    assert.deepEqual(textsOf(all).sort(), ['how much?', 'lunch?'])
     assert.deepEqual(
       all.parts.knowledge?.map(({ layer }) => layer),
       ['work', 'diary'],
     )
   })
 
-  test('a persona without a name has that of the instance', async (t) => {
+  test('use the assistant name for a persona without a name', async (t) => {
     const on = await open(t, engine)
     const asked = await on.ask('who are you?')
     const named = async (name: string) =>
@@ -167,7 +167,7 @@ onEveryEngine('prompt parts', (engine) => {
     assert.equal(parts.persona, undefined)
   })
 
-  test('the context is that of the newest message, also when it has none', async (t) => {
+  test('use the link context of the newest message, even if it has none', async (t) => {
     const on = await open(t, engine)
     const link = { jid: 'web:team' }
     const one = await on.ask('one', { ...link, link_context: 'a shop' })
@@ -179,7 +179,7 @@ onEveryEngine('prompt parts', (engine) => {
     assert.equal(parts.surface, 'web')
   })
 
-  test('the surface is where the answer goes', async (t) => {
+  test('use the platform of the reply as the surface', async (t) => {
     const on = await open(t, engine)
     const surface = async (jid: string, verb = 'message') =>
       (await on.gather([await on.ask('x', {}, { verb })], { jid })).parts.surface
@@ -189,25 +189,25 @@ onEveryEngine('prompt parts', (engine) => {
     assert.equal(await surface('slack:C1', 'pane_open'), 'slack-pane')
   })
 
-  test('a message is shown without what only steered it, and a webhook as it came', async (t) => {
+  test('show a message without its directive, and a webhook post unchanged', async (t) => {
     const on = await open(t, engine)
-    const steered = [await on.ask('#bills how much?'), await on.ask('/new #bills again?')]
-    assert.deepEqual(shown(await on.gather(steered, { topic: 'bills' })), ['how much?', 'again?'])
+    const directed = [await on.ask('#bills how much?'), await on.ask('/new #bills again?')]
+    assert.deepEqual(textsOf(await on.gather(directed, { topic: 'bills' })), ['how much?', 'again?'])
     const other = await on.ask('#bills how much?')
-    assert.deepEqual(shown(await on.gather([other], { topic: '' })), ['#bills how much?'])
+    assert.deepEqual(textsOf(await on.gather([other], { topic: '' })), ['#bills how much?'])
     const hook = await on.ask('/new #bills again?', { jid: 'hook:team/ci', sender: 'ci' })
-    assert.deepEqual(shown(await on.gather([hook], { topic: 'bills' })), ['/new #bills again?'])
+    assert.deepEqual(textsOf(await on.gather([hook], { topic: 'bills' })), ['/new #bills again?'])
     const bytes = await on.ask(Buffer.concat([Buffer.from('#bills '), Buffer.from([0xff])]))
     const [row] = (await on.gather([bytes], { topic: 'bills' })).parts.rows
     assert.deepEqual(Buffer.from(row?.content ?? ''), Buffer.from([0xff]))
   })
 
-  test('a reply has an excerpt and a sender, even where the platform tells only an id', async (t) => {
+  test('include an excerpt and the sender of a replied message, even if the platform gives only its id', async (t) => {
     const on = await open(t, engine)
-    const speaking = { dialect: on.host.engine.dialect, clock: on.clock, random: on.host.random }
+    const writeContext = { dialect: on.host.engine.dialect, clock: on.clock, random: on.host.random }
     await on.write(async (tx) => {
       const out = { jid: JID, topic: '', folder: 'team', content: 'It is 5.' }
-      const { seq } = await recordOutbound(tx, speaking, DEFAULT_TURN_RULES, out)
+      const { seq } = await recordOutbound(tx, writeContext, DEFAULT_TURN_RULES, out)
       await outbox.update(tx, { message_seq: seq }, { platform_id: '100' })
     })
     await on.ask('x'.repeat(2000), {}, { platform_id: '101' })
@@ -234,12 +234,15 @@ onEveryEngine('prompt parts', (engine) => {
     )
   })
 
-  test('what the platform tells of a message and its chat is told on', async (t) => {
+  test('include the metadata that the platform gives for a message and its chat', async (t) => {
     const on = await open(t, engine)
     await on.write((tx) => upsertChat(tx, JID, { name: 'Shop' }))
     const attachments = JSON.stringify([{ path: '/home/node/media/a.png', mime: 'image/png', extra: 1 }])
-    const told = { platform_id: '7', sender_name: 'Joe', forwarded_from: 'news', verb: 'mention', attachments }
-    const asked = [await on.ask('look', { topic: 'thread' }, told), await on.ask('x', {}, { attachments: 'nonsense' })]
+    const metadata = { platform_id: '7', sender_name: 'Joe', forwarded_from: 'news', verb: 'mention', attachments }
+    const asked = [
+      await on.ask('look', { topic: 'thread' }, metadata),
+      await on.ask('x', {}, { attachments: 'nonsense' }),
+    ]
     const [row, other] = (await on.gather(asked)).parts.rows
     assert.deepEqual([row?.platformId, row?.senderName, row?.chatName, row?.thread], ['7', 'Joe', 'Shop', 'thread'])
     assert.deepEqual([row?.forwardedFrom, row?.verb], ['news', 'mention'])
@@ -247,21 +250,21 @@ onEveryEngine('prompt parts', (engine) => {
     assert.equal(other?.attachments, undefined)
   })
 
-  test('a second try is told that it is one, and why the first broke off', async (t) => {
+  test('note a retry and its reason, which visitors do not see', async (t) => {
     const on = await open(t, engine)
     const asked = [await on.ask('how much?')]
     assert.equal((await on.gather(asked)).parts.note, undefined)
     const { parts } = await on.gather(asked, { attempts: 2, reason: 'it hung' })
-    assert.match(parts.note ?? '', /try 2 .*\(it hung\)/)
-    const visit = { jid: 'web:team', reach: 'chat' as const, attempts: 2, reason: 'no answer of model.internal' }
+    assert.match(parts.note ?? '', /attempt 2 .*\(it hung\)/)
+    const visitor = { jid: 'web:team', reach: 'chat' as const, attempts: 2, reason: 'no answer of model.internal' }
     assert.match(
-      (await on.gather(asked, visit)).parts.note ?? '',
-      /try 2 of the same messages: the one before broke off\./,
+      (await on.gather(asked, visitor)).parts.note ?? '',
+      /attempt 2 at the same messages: the previous attempt failed\./,
     )
     assert.equal(parts.rows[0]?.hasFailed, true)
   })
 
-  test('a question of another folder says who asks', async (t) => {
+  test('name the folder that delegated a question', async (t) => {
     const on = await open(t, engine)
     const asked = await on.ask('how much?')
     const { parts } = await on.gather([asked])
@@ -273,7 +276,7 @@ onEveryEngine('prompt parts', (engine) => {
     assert.deepEqual(origin, { kind: 'delegation', folder: 'main', jid: 'web:main', depth: 2 })
   })
 
-  test('a new day, and a session that is not gone on with, are told once they are', async (t) => {
+  test('report a new day and a new session', async (t) => {
     const on = await open(t, engine)
     const asked = [await on.ask('how much?')]
     const events = async (over?: Partial<Turn>) => (await on.gather(asked, over)).parts.events
@@ -312,7 +315,7 @@ onEveryEngine('prompt parts', (engine) => {
     })
   })
 
-  test('files of the workspace are told where they have something to say', async (t) => {
+  test('include the files of the workspace unless they are blank', async (t) => {
     const on = await open(t, engine)
     const asked = [await on.ask('how much?')]
     const diary = [{ name: '20260101', text: 'a quiet day' }]
@@ -327,7 +330,7 @@ onEveryEngine('prompt parts', (engine) => {
   })
 })
 
-function turnOf({ row }: Asked): Turn {
+function turnOf({ row }: TurnMessage): Turn {
   return {
     id: row.id,
     folder: 'main',

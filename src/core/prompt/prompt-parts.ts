@@ -1,4 +1,4 @@
-// What the prompt of a claimed turn is made of, read from the store. What lies in files is handed in.
+// Reads the parts of a turn's prompt from the store. The caller reads the files of the workspace.
 import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
 import { platformOf } from '../delivery/channel.ts'
@@ -10,11 +10,11 @@ import type { TurnRules } from '../turns/turn-rules.ts'
 import { reachOfTurn, type Turn, turns } from '../turns/turns.ts'
 import { readObservedMessages } from './observed-messages.ts'
 import type { PromptParts, PromptRow, SystemEvent } from './prompt.ts'
-import { claimedMessageRow, observedRow } from './prompt-rows.ts'
+import { createClaimedRow, createObservedRow } from './prompt-rows.ts'
 
-/** What lies in the folder's workspace; read by whoever has the disk. */
+/** Files of the folder's workspace. */
 export interface PromptFiles {
-  /** Of the front matter of PERSONA.md, where it has a summary. */
+  /** From the front matter of PERSONA.md, if it has a summary. */
   readonly persona?: { readonly name: string; readonly summary: string } | undefined
   readonly work?: string | undefined
   /** The newest entries, oldest first. */
@@ -34,53 +34,48 @@ export interface PromptContext {
 export interface GatheredPrompt {
   readonly parts: PromptParts
   readonly conversation: Conversation | undefined
-  /** What the log of its sessions ends with. */
+  /** The last entry of the conversation's session log. */
   readonly lastSessionLog: SessionLog | undefined
-  /** To be written to the conversation's `observed_seq` when the turn is dispatched. */
+  /** Written to the conversation when the turn is dispatched. */
   readonly observed_seq: number
 }
 
-export async function gatherPromptParts(tx: Tx, world: PromptContext, claimed: ClaimedTurn): Promise<GatheredPrompt> {
+export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed: ClaimedTurn): Promise<GatheredPrompt> {
   const { turn, messages } = claimed
-  const { instance, now, files } = world
+  const { instance, now, files, routes, rules, assistantName } = context
   const conversation = await findConversation(tx, turn.folder, turn.topic)
-  // What was said in other chats, and what the agent is at, is none of a visitor's business.
+  // A visitor must not learn about other chats or the agent's notes.
   const isVisitor = reachOfTurn(turn) === 'chat'
   const observed =
     turn.is_isolated || isVisitor
       ? { rows: [], seq: conversation?.observed_seq ?? 0 }
-      : await readObservedMessages(tx, {
-          folder: turn.folder,
-          topic: turn.topic,
-          routes: world.routes,
-          rules: world.rules,
-        })
+      : await readObservedMessages(tx, { folder: turn.folder, topic: turn.topic, routes, rules })
   const newest = messages.at(-1)
   const isPane = newest?.envelope?.verb === 'pane_open'
   const platform = platformOf(turn.jid) || 'internal'
   const rows: PromptRow[] = []
-  for (const each of observed.rows) rows.push(await observedRow(tx, each))
-  for (const each of messages) rows.push(await claimedMessageRow(tx, world.assistantName, claimed, each))
+  for (const each of observed.rows) rows.push(await createObservedRow(tx, each))
+  for (const each of messages) rows.push(await createClaimedRow(tx, assistantName, claimed, each))
   const session = turn.is_isolated ? undefined : conversation?.session_id
-  const lastLogged = await lastOfLog(tx, turn)
+  const lastSessionLog = await findLastLogEntry(tx, turn)
   return {
     conversation,
-    lastSessionLog: lastLogged,
+    lastSessionLog,
     observed_seq: observed.seq,
     parts: {
-      // Causes name programs, hosts and models, and the agent can repeat what it is told.
+      // The reason may name programs, hosts and models, and the agent could repeat it to a visitor.
       note: turn.attempts > 1 ? retryNote(turn.attempts, isVisitor ? undefined : turn.reason) : undefined,
-      origin: newest && (await originOf(tx, newest)),
+      origin: newest && (await findOrigin(tx, newest)),
       events: turn.is_isolated
         ? []
-        : eventsOf(world, turn, await lastTurnOf(tx, turn, lastLogged), conversation?.note, session),
+        : createEvents(context, turn, await findLastTurnEntry(tx, turn, lastSessionLog), conversation?.note, session),
       now,
       instance,
       folder: turn.folder,
       session,
       moneyCents: turn.money_cents,
-      // A persona of a product has no name: the instance names its agents.
-      persona: files.persona && { ...files.persona, name: files.persona.name || (world.assistantName ?? '') },
+      // The persona of a product has no name; the instance names its agents.
+      persona: files.persona && { ...files.persona, name: files.persona.name || (assistantName ?? '') },
       topic: displayTopic(turn.topic),
       surface: isPane ? `${platform}-pane` : platform,
       pane: isPane ? turn.jid : undefined,
@@ -92,8 +87,8 @@ export async function gatherPromptParts(tx: Tx, world: PromptContext, claimed: C
 }
 
 function retryNote(attempts: number, reason: string | undefined): string {
-  const why = reason === undefined ? '' : ` (${reason})`
-  return `This is try ${attempts} of the same messages: the one before broke off${why}. What it has sent already is sent; do not send it again.`
+  const cause = reason === undefined ? '' : ` (${reason})`
+  return `This is attempt ${attempts} at the same messages: the previous attempt failed${cause}. Messages that it sent were delivered; do not send them again.`
 }
 
 function knowledgeOf({ work, diary = [] }: PromptFiles): PromptParts['knowledge'] {
@@ -104,7 +99,7 @@ function knowledgeOf({ work, diary = [] }: PromptFiles): PromptParts['knowledge'
   ]
 }
 
-async function originOf(tx: Tx, { envelope }: ClaimedMessage): Promise<PromptParts['origin']> {
+async function findOrigin(tx: Tx, { envelope }: ClaimedMessage): Promise<PromptParts['origin']> {
   if (envelope?.verb !== 'delegate' && envelope?.verb !== 'escalate') return undefined
   const from = envelope.from_turn === undefined ? undefined : await turns.find(tx, { id: envelope.from_turn })
   return {
@@ -115,24 +110,24 @@ async function originOf(tx: Tx, { envelope }: ClaimedMessage): Promise<PromptPar
   }
 }
 
-async function lastOfLog(tx: Tx, { folder, topic }: Turn, only = ''): Promise<SessionLog | undefined> {
+async function findLastLogEntry(tx: Tx, { folder, topic }: Turn, condition = ''): Promise<SessionLog | undefined> {
   const [last] = await query(
     tx,
     sessionLog.decode,
-    `select ${sessionLog.columns.join(', ')} from session_log where folder = $1 and topic = $2${only}
+    `select ${sessionLog.columns.join(', ')} from session_log where folder = $1 and topic = $2${condition}
      order by id desc limit 1`,
     [folder, topic],
   )
   return last
 }
 
-/** Mostly the log ends with one. */
-async function lastTurnOf(tx: Tx, turn: Turn, last: SessionLog | undefined): Promise<SessionLog | undefined> {
-  return last === undefined || last.event === 'turn' ? last : lastOfLog(tx, turn, ` and event = 'turn'`)
+/** Usually the last entry is one, and no query is needed. */
+async function findLastTurnEntry(tx: Tx, turn: Turn, last: SessionLog | undefined): Promise<SessionLog | undefined> {
+  return last === undefined || last.event === 'turn' ? last : findLastLogEntry(tx, turn, ` and event = 'turn'`)
 }
 
-/** What has changed since `last`, the turn before. */
-function eventsOf(
+/** Events since the previous turn, `last`. */
+function createEvents(
   { now, timeZone }: PromptContext,
   turn: Turn,
   last: SessionLog | undefined,
@@ -158,12 +153,12 @@ function eventsOf(
   return events
 }
 
-/** To make one takes longer than all else of a prompt, and an instance has one zone. */
-const formats = new Map<string, Intl.DateTimeFormat>()
+/** Creating a format takes longer than the rest of the prompt. */
+const dateFormats = new Map<string, Intl.DateTimeFormat>()
 
-/** The form of Sweden's dates is the year, the month and the day. */
+/** The Swedish date format is YYYY-MM-DD. */
 function dayOf(ms: number, timeZone: string): string {
-  const format = formats.get(timeZone) ?? new Intl.DateTimeFormat('sv-SE', { timeZone })
-  formats.set(timeZone, format)
+  const format = dateFormats.get(timeZone) ?? new Intl.DateTimeFormat('sv-SE', { timeZone })
+  dateFormats.set(timeZone, format)
   return format.format(ms)
 }

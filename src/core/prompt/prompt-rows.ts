@@ -1,4 +1,4 @@
-// The rows of a prompt: messages that were asked and messages that were overheard, with all that is known of them.
+// Creates the message rows of a prompt, for messages of the turn and observed messages.
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { chats } from '../chats/chats.ts'
@@ -12,7 +12,7 @@ import type { ClaimedMessage, ClaimedTurn } from '../turns/turn-claim.ts'
 import type { ObservedMessage } from './observed-messages.ts'
 import type { PromptRow } from './prompt.ts'
 
-export async function claimedMessageRow(
+export async function createClaimedRow(
   tx: Tx,
   assistantName: string | undefined,
   { turn }: ClaimedTurn,
@@ -21,32 +21,28 @@ export async function claimedMessageRow(
   const { folder, topic } = turn
   const { jid, sender } = message
   const body = mayUseDirectives({ jid, sender, envelope })
-    ? withBody(message.content, (text) => stripDirective(text, { folder, topic, assistantName }))
+    ? cutPrefix(message.content, (text) => stripDirective(text, { folder, topic, assistantName }))
     : message.content
-  const known = await commonRow(tx, message, envelope)
-  return { ...known, content: body, thread: row.chat_topic, hasFailed: turn.attempts > 1 }
+  const common = await createCommonRow(tx, message, envelope)
+  return { ...common, content: body, thread: row.chat_topic, hasFailed: turn.attempts > 1 }
 }
 
-/** Cut off in front of the bytes, which may be something else than text. */
-function withBody(content: Uint8Array, bodyFrom: (text: string) => string): Uint8Array {
+/** Removes the start of the content without decoding the rest, which may not be valid UTF-8. */
+function cutPrefix(content: Uint8Array, findBody: (text: string) => string): Uint8Array {
   const text = decodeContent(content)
-  const prefix = text.slice(0, text.lastIndexOf(bodyFrom(text)))
-  const isText = !prefix.includes('\ufffd')
-  return isText ? content.subarray(Buffer.byteLength(prefix)) : content
+  const prefix = text.slice(0, text.lastIndexOf(findBody(text)))
+  const isValid = !prefix.includes('\ufffd')
+  return isValid ? content.subarray(Buffer.byteLength(prefix)) : content
 }
 
-export async function observedRow(tx: Tx, { row, message, envelope, text }: ObservedMessage): Promise<PromptRow> {
+export async function createObservedRow(tx: Tx, { row, message, envelope, text }: ObservedMessage): Promise<PromptRow> {
   const isCut = text !== decodeContent(message.content)
-  const known = await commonRow(tx, message, envelope)
-  return {
-    ...known,
-    content: isCut ? text : message.content,
-    thread: row.chat_topic,
-    observedBy: row.folder ?? row.jid,
-  }
+  const common = await createCommonRow(tx, message, envelope)
+  const content = isCut ? text : message.content
+  return { ...common, content, thread: row.chat_topic, observedBy: row.folder ?? row.jid }
 }
 
-async function commonRow(
+async function createCommonRow(
   tx: Tx,
   message: Message,
   envelope: Envelope | undefined,
@@ -66,30 +62,31 @@ async function commonRow(
     verb: envelope?.verb ?? 'message',
     event,
     forwardedFrom: envelope?.forwarded_from,
-    attachments: attachmentsOf(envelope?.attachments),
-    ...(envelope?.reply_to_id === undefined ? {} : { replyTo: await replyOf(tx, jid, envelope, envelope.reply_to_id) }),
+    attachments: parseAttachments(envelope?.attachments),
+    ...(envelope?.reply_to_id === undefined
+      ? {}
+      : { replyTo: await findRepliedMessage(tx, jid, envelope, envelope.reply_to_id) }),
   }
 }
 
-/** So many characters of what is answered are enough to know it again. */
 const EXCERPT_MAX = 1000
 
-/** What is answered: as the platform says, else as it stands in the store. */
-async function replyOf(
+/** The message that is replied to: from the platform, else from the store. */
+async function findRepliedMessage(
   tx: Tx,
   jid: string,
   { reply_to_sender, reply_to_text }: Envelope,
   id: string,
 ): Promise<NonNullable<PromptRow['replyTo']>> {
   if (reply_to_sender !== undefined && reply_to_text !== undefined)
-    return { id, sender: reply_to_sender, text: excerpt(reply_to_text) }
+    return { id, sender: reply_to_sender, text: cutExcerpt(reply_to_text) }
   const known = (await findOutbound(tx, id, jid)) ?? (await findInbound(tx, id, jid))
   const message = known?.jid === jid ? await messages.find(tx, { seq: known.message_seq }) : undefined
   const text = reply_to_text ?? (message && decodeContent(message.content))
-  return { id, sender: reply_to_sender ?? message?.sender, text: text === undefined ? undefined : excerpt(text) }
+  return { id, sender: reply_to_sender ?? message?.sender, text: text === undefined ? undefined : cutExcerpt(text) }
 }
 
-function excerpt(text: string): string {
+function cutExcerpt(text: string): string {
   const characters = [...text.slice(0, 2 * EXCERPT_MAX + 2)]
   return characters.length <= EXCERPT_MAX ? text : `${characters.slice(0, EXCERPT_MAX).join('')}…`
 }
@@ -104,12 +101,12 @@ const Attachments = z.array(
   }),
 )
 
-function attachmentsOf(json: string | undefined): PromptRow['attachments'] {
+function parseAttachments(json: string | undefined): PromptRow['attachments'] {
   if (json === undefined) return undefined
   try {
     return Attachments.parse(JSON.parse(json))
   } catch {
-    // A platform said something else: the message is worth more than its list of files.
+    // An adapter sent a malformed list: show the message without it.
     return undefined
   }
 }

@@ -34,23 +34,23 @@ interface Element {
 }
 
 const ENTITY = /&(amp|lt|gt|quot|#\d+);/g
-const SIGNS: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"' }
+const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"' }
 
-function unescaped(text: string): string {
-  assert.doesNotMatch(text.replace(ENTITY, ''), /[&<>"]/, 'a sign that is not escaped')
+function unescapeText(text: string): string {
+  assert.doesNotMatch(text.replace(ENTITY, ''), /[&<>"]/, 'an unescaped character')
   return text.replace(ENTITY, (_, name: string) =>
-    name.startsWith('#') ? String.fromCharCode(Number(name.slice(1))) : (SIGNS[name] ?? ''),
+    name.startsWith('#') ? String.fromCharCode(Number(name.slice(1))) : (ENTITIES[name] ?? ''),
   )
 }
 
-/** Reads the blocks as strictly as can be: what does not close, or closes something else, is an error. */
-function parsed(prompt: string): Element {
+/** A strict parser: an unclosed or mismatched block is an error. */
+function parse(prompt: string): Element {
   const root: Element = { name: '', attributes: {}, children: [], text: '' }
   const stack = [root]
   let at = 0
   const top = (): Element => stack.at(-1) ?? root
   for (const tag of prompt.matchAll(/<(\/?)([a-z_-]+)((?: [a-z_]+="[^"<>]*")*) ?(\/?)>/g)) {
-    top().text += unescaped(prompt.slice(at, tag.index))
+    top().text += unescapeText(prompt.slice(at, tag.index))
     at = tag.index + tag[0].length
     const [, slash, name = '', given = '', isEmpty] = tag
     if (slash) {
@@ -59,26 +59,26 @@ function parsed(prompt: string): Element {
     }
     const attributes = [...given.matchAll(/ ([a-z_]+)="([^"]*)"/g)].map(([, key = '', value = '']) => [
       key,
-      unescaped(value),
+      unescapeText(value),
     ])
     const element: Element = { name, attributes: Object.fromEntries(attributes), children: [], text: '' }
     top().children.push(element)
     if (!isEmpty) stack.push(element)
   }
-  root.text += unescaped(prompt.slice(at))
+  root.text += unescapeText(prompt.slice(at))
   assert.equal(stack.length, 1, 'a block is not closed')
   return root
 }
 
 function blocks(over: Partial<PromptParts>): Element[] {
-  return parsed(renderPrompt({ ...parts, ...over })).children
+  return parse(renderPrompt({ ...parts, ...over })).children
 }
 
 function rowsOf(over: Partial<PromptParts>): Element[] {
   return blocks(over).find(({ name }) => name === 'messages')?.children ?? []
 }
 
-test('prompt: a plain question is this', () => {
+test('prompt: renders a plain question', () => {
   assert.equal(
     renderPrompt(parts),
     `<autocalls>
@@ -95,7 +95,7 @@ session: new
   )
 })
 
-test('prompt: the blocks stand in one order', () => {
+test('prompt: blocks have a fixed order', () => {
   const all = blocks({
     note: 'again',
     origin: { kind: 'escalation', folder: 'team/a', depth: 1 },
@@ -128,17 +128,17 @@ test('prompt: the blocks stand in one order', () => {
   )
 })
 
-test('prompt: nothing is said of what is not there', () => {
+test('prompt: absent parts have no block', () => {
   const names = blocks({ rows: [] }).map(({ name }) => name)
   assert.deepEqual(names, ['autocalls', 'surface', 'output-style', 'messages'])
 })
 
-test('prompt: it tells the beginning of the session and the money that is left', () => {
+test('prompt: shows the start of the session id and the money left', () => {
   const [autocalls] = blocks({ session: '0123456789abcdef', moneyCents: 250 })
   assert.match(autocalls?.text ?? '', /session: 01234567\nmoney left: 250 cents\n$/)
 })
 
-test('prompt: each surface has its own style, and an unknown one the plain one', () => {
+test('prompt: each surface has its own output style, and an unknown one the default', () => {
   const styleOf = (surface: string) => blocks({ surface }).find(({ name }) => name === 'output-style')?.text
   assert.match(styleOf('web') ?? '', /Markdown/)
   assert.match(styleOf('hook') ?? '', /no person reads replies in this chat: use the tool send/)
@@ -146,7 +146,7 @@ test('prompt: each surface has its own style, and an unknown one the plain one',
   assert.equal(styleOf('constructor'), styleOf('anything'))
 })
 
-test('prompt: a fresh session is told what the one before was', () => {
+test('prompt: a new session shows the previous one', () => {
   const previousSession = { id: 's1', started: 'then', ended: 'later', msgs: 3, result: 'answered' }
   const [event] = blocks({ events: [{ event: 'new_session', text: 'gone', previousSession }] })
   assert.deepEqual(event?.attributes, { origin: 'gateway', event: 'new_session' })
@@ -154,7 +154,7 @@ test('prompt: a fresh session is told what the one before was', () => {
   assert.deepEqual(event?.children[0]?.attributes, { ...previousSession, msgs: '3' })
 })
 
-test('prompt: rows stand in the order of arrival, and what is observed is marked with whose it is', () => {
+test('prompt: rows are in order of arrival, and observed rows name their folder', () => {
   const rows = [
     { ...row, seq: 3, id: 'c' },
     { ...row, seq: 1, id: 'a' },
@@ -171,7 +171,7 @@ test('prompt: rows stand in the order of arrival, and what is observed is marked
   )
 })
 
-test('prompt: a row tells who, when, where, and how', () => {
+test('prompt: a row shows the sender, time, chat and verb', () => {
   const [message] = rowsOf({
     rows: [
       {
@@ -221,11 +221,11 @@ for (const [age, ms] of Object.entries(AGES)) {
   })
 }
 
-test('prompt: a clock that went back shows nothing in the future', () => {
+test('prompt: a message from the future is shown as now', () => {
   assert.equal(rowsOf({ rows: [{ ...row, time: NOW + 10_000_000 }] })[0]?.attributes.ago, 'now')
 })
 
-test('prompt: a reply shows whom and what it answers, on the line before', () => {
+test('prompt: a reply shows the sender and text of the message it answers on the line before', () => {
   const replyTo = { id: '99', sender: 'Ann', text: 'a <b> & "c"' }
   const [reply, message] = rowsOf({ rows: [{ ...row, replyTo }] })
   assert.deepEqual(
@@ -239,7 +239,7 @@ test('prompt: a reply shows whom and what it answers, on the line before', () =>
   )
 })
 
-test('prompt: attachments stand within their message', () => {
+test('prompt: attachments are inside their message', () => {
   const attachments = [
     { path: '/home/node/media/20260103/a.ogg', mime: 'audio/ogg', filename: 'a.ogg', transcript: 'say "hi"' },
     { url: 'https://example.org/?a=1&b=2' },
@@ -254,7 +254,7 @@ test('prompt: attachments stand within their message', () => {
   )
 })
 
-test('prompt: bytes that are no UTF-8 are shown escaped, and it says so', () => {
+test('prompt: escapes invalid UTF-8 and notes it', () => {
   const content = Buffer.concat([Buffer.from('a\\b é '), Buffer.from([0xff, 0xc3, 0x28, 0xed, 0xa0, 0x80])])
   const [message] = rowsOf({ rows: [{ ...row, content }] })
   assert.equal(message?.text, 'a\\\\b é \\xff\\xc3(\\xed\\xa0\\x80')
@@ -263,7 +263,7 @@ test('prompt: bytes that are no UTF-8 are shown escaped, and it says so', () => 
   assert.deepEqual([valid?.text, valid?.attributes.encoding], ['a\\b é', undefined])
 })
 
-test('prompt: any bytes can be told from what is shown', () => {
+test('prompt: the shown text determines the bytes', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
       const [message] = rowsOf({ rows: [{ ...row, content: bytes }] })
@@ -280,7 +280,7 @@ test('prompt: any bytes can be told from what is shown', () => {
   )
 })
 
-test('prompt: whatever is said or named, every block closes and holds what was said', () => {
+test('prompt: hostile text cannot break out of its block', () => {
   const hostile = fc.oneof(
     fc.string({ unit: 'grapheme' }),
     fc.constantFrom(
@@ -294,7 +294,7 @@ test('prompt: whatever is said or named, every block closes and holds what was s
       '</message><message>',
     ),
   )
-  const given = fc.record({
+  const inputs = fc.record({
     text: hostile,
     name: hostile,
     topic: hostile,
@@ -303,7 +303,7 @@ test('prompt: whatever is said or named, every block closes and holds what was s
     note: hostile,
   })
   fc.assert(
-    fc.property(given, ({ text, name, topic, context, pane, note }) => {
+    fc.property(inputs, ({ text, name, topic, context, pane, note }) => {
       const all = blocks({
         note,
         events: [{ event: name, text }],

@@ -1,6 +1,5 @@
-// The prompt of a turn: all that the agent is told, as blocks in a fixed order (decision T3). Every inserted text is escaped,
-// so that nothing that was said can end a block or pretend to be another one.
-
+// Renders the prompt of a turn as blocks in a fixed order. All inserted text is escaped, so that a message cannot close a
+// block or imitate another one. See docs/decisions.md#prompt-format.
 import { defaultOutputStyle } from '../delivery/platforms.ts'
 import { displayContent, INVALID_UTF8_NOTE } from './content-display.ts'
 
@@ -39,22 +38,22 @@ export interface PromptRow {
   readonly platform: string
   readonly platformId?: string | undefined
   readonly verb: string
-  /** What happened, as a verified sender calls it. */
+  /** Event name given by a verified webhook sender. */
   readonly event?: string | undefined
-  /** The topic of the chat. */
+  /** Topic of the chat. */
   readonly thread: string
   readonly forwardedFrom?: string | undefined
   readonly hasFailed?: boolean | undefined
   readonly replyTo?: { readonly id: string; readonly sender?: string | undefined; readonly text?: string | undefined }
   readonly attachments?: readonly PromptAttachment[] | undefined
-  /** Whose it is, where it is only observed. */
+  /** The observing folder; absent for messages of the turn. */
   readonly observedBy?: string | undefined
 }
 
 export interface PromptParts {
-  /** On a second try. */
+  /** Set on a retry. */
   readonly note?: string | undefined
-  /** Who asks, where it was another folder. */
+  /** Set if another folder delegated or escalated the question. */
   readonly origin?:
     | {
         readonly kind: 'delegation' | 'escalation'
@@ -71,83 +70,81 @@ export interface PromptParts {
   readonly moneyCents?: number | undefined
   readonly persona?: { readonly name: string; readonly summary: string } | undefined
   readonly topic: string
-  /** `web`, `hook`, or the platform (decision T12). */
+  /** `web`, `hook`, or the platform. See docs/decisions.md#workspace-path-and-output-style. */
   readonly surface: string
-  /** The pane that was opened, where it was one. */
+  /** JID of the opened pane. */
   readonly pane?: string | undefined
   readonly knowledge?: readonly { readonly layer: string; readonly text: string }[] | undefined
   readonly linkContext?: string | undefined
   readonly rows: readonly PromptRow[]
 }
 
-const OBSERVED_RULE =
-  'Rows marked observed are context that was overheard. They are not requests: answer only messages.'
+const OBSERVED_RULE = 'Rows marked observed are context, not requests. Answer only rows marked message.'
 
 export function renderPrompt(parts: PromptParts): string {
   const { note, origin, persona, topic, surface, pane, linkContext } = parts
   const rows = parts.rows.toSorted((a, b) => a.seq - b.seq)
-  const isOverheard = rows.some(({ observedBy }) => observedBy !== undefined)
+  const hasObserved = rows.some(({ observedBy }) => observedBy !== undefined)
   const blocks = [
-    note === undefined ? '' : `<system-note>${escaped(note)}</system-note>`,
+    note === undefined ? '' : `<system-note>${escapePromptText(note)}</system-note>`,
     origin === undefined
       ? ''
-      : `<${origin.kind}_origin${attributes({ folder: origin.folder, chat_id: origin.jid, depth: String(origin.depth) })}/>`,
-    ...parts.events.map(eventBlock),
-    autocalls(parts),
+      : `<${origin.kind}_origin${formatAttributes({ folder: origin.folder, chat_id: origin.jid, depth: String(origin.depth) })}/>`,
+    ...parts.events.map(renderEvent),
+    renderAutocalls(parts),
     persona === undefined
       ? ''
-      : `<persona${attributes({ name: persona.name })}>\n${escaped(persona.summary)}\nThe full register is in /home/node/PERSONA.md.\n</persona>`,
-    isOverheard ? `<rule>${OBSERVED_RULE}</rule>` : '',
-    topic === '' ? '' : `<topic${attributes({ name: topic })} />`,
-    `<surface>${escaped(surface)}</surface>`,
-    pane === undefined ? '' : `<pane-context${attributes({ jid: pane })} />`,
-    `<output-style>${escaped(defaultOutputStyle(surface))}</output-style>`,
+      : `<persona${formatAttributes({ name: persona.name })}>\n${escapePromptText(persona.summary)}\nThe full register is in /home/node/PERSONA.md.\n</persona>`,
+    hasObserved ? `<rule>${OBSERVED_RULE}</rule>` : '',
+    topic === '' ? '' : `<topic${formatAttributes({ name: topic })} />`,
+    `<surface>${escapePromptText(surface)}</surface>`,
+    pane === undefined ? '' : `<pane-context${formatAttributes({ jid: pane })} />`,
+    `<output-style>${escapePromptText(defaultOutputStyle(surface))}</output-style>`,
     ...(parts.knowledge ?? []).map(
-      ({ layer, text }) => `<knowledge${attributes({ layer })}>\n${escaped(text)}\n</knowledge>`,
+      ({ layer, text }) => `<knowledge${formatAttributes({ layer })}>\n${escapePromptText(text)}\n</knowledge>`,
     ),
-    linkContext === undefined ? '' : `<link-context>\n${escaped(linkContext)}\n</link-context>`,
-    ['<messages>', ...rows.map((row) => rowBlock(row, parts.now)), '</messages>'].join('\n'),
+    linkContext === undefined ? '' : `<link-context>\n${escapePromptText(linkContext)}\n</link-context>`,
+    ['<messages>', ...rows.map((row) => renderRow(row, parts.now)), '</messages>'].join('\n'),
   ]
   return blocks.filter((block) => block !== '').join('\n')
 }
 
-/** `& < > "`; in an attribute, line breaks too. */
-export function escaped(text: string): string {
+function escapePromptText(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 }
 
-function attributes(values: Readonly<Record<string, string | undefined>>): string {
+function formatAttributes(values: Readonly<Record<string, string | undefined>>): string {
   return Object.entries(values)
     .map(([name, value]) => {
       if (value === undefined) return ''
-      return ` ${name}="${escaped(value).replace(/[\n\r\t]/g, (each) => `&#${each.charCodeAt(0)};`)}"`
+      return ` ${name}="${escapePromptText(value).replace(/[\n\r\t]/g, (each) => `&#${each.charCodeAt(0)};`)}"`
     })
     .join('')
 }
 
-function eventBlock({ event, text = '', previousSession: previous }: SystemEvent): string {
+function renderEvent({ event, text = '', previousSession: previous }: SystemEvent): string {
   const nested =
-    previous === undefined ? '' : `<previous_session${attributes({ ...previous, msgs: String(previous.msgs) })}/>`
-  return `<system origin="gateway"${attributes({ event })}>${escaped(text)}${nested}</system>`
+    previous === undefined ? '' : `<previous_session${formatAttributes({ ...previous, msgs: String(previous.msgs) })}/>`
+  return `<system origin="gateway"${formatAttributes({ event })}>${escapePromptText(text)}${nested}</system>`
 }
 
-function autocalls({ now, instance, folder, session, moneyCents }: PromptParts): string {
+function renderAutocalls({ now, instance, folder, session, moneyCents }: PromptParts): string {
   const lines = [`now: ${new Date(now).toISOString()}`, `instance: ${instance}`, `folder: ${folder}`]
   lines.push(`session: ${session?.slice(0, 8) ?? 'new'}`)
   if (moneyCents !== undefined) lines.push(`money left: ${moneyCents} cents`)
-  return ['<autocalls>', ...lines.map(escaped), '</autocalls>'].join('\n')
+  return ['<autocalls>', ...lines.map(escapePromptText), '</autocalls>'].join('\n')
 }
 
-function rowBlock(row: PromptRow, now: number): string {
+function renderRow(row: PromptRow, now: number): string {
   const { replyTo, observedBy } = row
   const tag = observedBy === undefined ? 'message' : 'observed'
   const { text, isValid } = displayContent(row.content)
-  const head = attributes({
+  const head = formatAttributes({
     id: row.id,
     sender: row.senderName ?? row.sender,
     sender_id: row.senderName === undefined ? undefined : row.sender,
     time: new Date(row.time).toISOString(),
-    ago: ago(now - row.time),
+    ago: formatAge(now - row.time),
     chat_id: row.jid,
     chat_name: row.chatName,
     platform: row.platform === '' ? undefined : row.platform,
@@ -162,18 +159,20 @@ function rowBlock(row: PromptRow, now: number): string {
   })
   const files = (row.attachments ?? []).map(
     ({ path, url, mime, filename, transcript }) =>
-      `\n<attachment${attributes({ path, url, mime, filename, transcript })}/>`,
+      `\n<attachment${formatAttributes({ path, url, mime, filename, transcript })}/>`,
   )
-  const before = replyTo === undefined ? '' : `${replyBlock(replyTo)}\n`
-  return `${before}<${tag}${head}>${escaped(text)}${files.join('')}</${tag}>`
+  const before = replyTo === undefined ? '' : `${renderReplyTo(replyTo)}\n`
+  return `${before}<${tag}${head}>${escapePromptText(text)}${files.join('')}</${tag}>`
 }
 
-function replyBlock({ id, sender = 'unknown', text }: NonNullable<PromptRow['replyTo']>): string {
-  const head = attributes({ id, sender })
-  return text === undefined || text === '' ? `<reply-to${head}/>` : `<reply-to${head}>${escaped(text)}</reply-to>`
+function renderReplyTo({ id, sender = 'unknown', text }: NonNullable<PromptRow['replyTo']>): string {
+  const head = formatAttributes({ id, sender })
+  return text === undefined || text === ''
+    ? `<reply-to${head}/>`
+    : `<reply-to${head}>${escapePromptText(text)}</reply-to>`
 }
 
-function ago(ms: number): string {
+function formatAge(ms: number): string {
   const minutes = Math.floor(ms / 60_000)
   if (minutes < 1) return 'now'
   if (minutes < 60) return `${minutes}m`

@@ -1,5 +1,5 @@
-// The commands of a chat, answered at once. Whoever sends one is named by the platform; what changes the instance is for
-// operators alone, and nobody is one by saying so (decision A6).
+// Step 6 of routing: runs a chat command such as /new or /status. Most are answered immediately, without a turn. Commands
+// that concern the instance need an operator, identified by the platform. See docs/decisions.md#injected-messages.
 import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import { integer, queryOne } from '../../store/statement.ts'
@@ -16,99 +16,95 @@ import { displayTopic, type MessagePlacement, type RoutingContext, type RoutingD
 
 type ChatCommand = Extract<MessageDirective, { kind: 'command' }>
 
-/** Where a command was given, and whose conversation that is. */
 export interface CommandContext {
   readonly jid: string
   readonly sender: string
   readonly folder: string
   readonly placement: MessagePlacement
-  /** The conversation of a topic that is named in this chat. */
   conversationFor(topic: string): string
 }
 
-const FOR_OPERATORS: readonly ChatCommandName[] = ['status', 'root', 'invite', 'gate', 'approve', 'reject']
+const OPERATOR_COMMANDS: readonly ChatCommandName[] = ['status', 'root', 'invite', 'gate', 'approve', 'reject']
 
 export async function runChatCommand(
   tx: Tx,
-  world: RoutingContext,
-  given: CommandContext,
+  context: RoutingContext,
+  origin: CommandContext,
   command: ChatCommand,
 ): Promise<RoutingDecision> {
-  const { folder, placement } = given
-  const mayAll = isOperatorHere(world, given.sender)
-  if (FOR_OPERATORS.includes(command.name) && !mayAll)
-    return answer(given, `Sorry, /${command.name} is for operators of this instance.`)
+  const { folder, placement } = origin
+  const isFromOperator = isChatOperator(context, origin.sender)
+  if (OPERATOR_COMMANDS.includes(command.name) && !isFromOperator)
+    return answer(origin, `/${command.name} is only for operators of this instance.`)
   switch (command.name) {
     case 'new': {
-      const topic = command.topic === undefined ? placement.topic : given.conversationFor(command.topic)
-      await forceNewSession(tx, folder, topic, timestamp(world.writeContext.clock.now()))
+      const topic = command.topic === undefined ? placement.topic : origin.conversationFor(command.topic)
+      await forceNewSession(tx, folder, topic, timestamp(context.writeContext.clock.now()))
       if (command.rest !== '') return { ...placement, kind: 'turn', folder, topic }
-      return answer(given, displayTopic(topic) === '' ? 'Session cleared.' : 'Topic session cleared.')
+      return answer(origin, displayTopic(topic) === '' ? 'Session cleared.' : 'Topic session cleared.')
     }
     case 'root':
-      return root(tx, given, command.rest)
-    case 'stop':
-      return answer(given, (await stop(tx, given)) > 0 ? 'Stopping.' : 'Nothing runs for this chat.')
+      return startRootTurn(tx, origin, command.rest)
+    case 'stop': {
+      // Only turns that reply to this chat and topic.
+      const stopped = await stopTurns(tx, { jid: origin.jid, chat_topic: placement.chat_topic })
+      return answer(origin, stopped > 0 ? 'Stopping.' : 'No turn is running for this chat.')
+    }
     case 'chatid':
-      return answer(given, given.jid)
+      return answer(origin, origin.jid)
     case 'ping':
-      return answer(given, await pong(tx, given, mayAll))
+      return answer(origin, await describePing(tx, origin, isFromOperator))
     case 'status':
-      return answer(given, await status(tx, world))
+      return answer(origin, await describeStatus(tx, context))
     case 'help':
-      return answer(given, help(mayAll))
+      return answer(origin, [...HELP, ...(isFromOperator ? OPERATOR_HELP : [])].join('\n'))
     case 'invite':
-      return answer(given, invite(world, folder, command.rest))
+      return answer(origin, describeInvite(context, folder, command.rest))
     case 'gate':
-      return answer(given, await gate(tx, world, command.rest))
+      return answer(origin, await describeGates(tx, context, command.rest))
     case 'approve':
     case 'reject':
-      return answer(given, await decideApproval(tx, world, given.sender, command.name === 'approve', command.rest))
+      return answer(origin, await decideApproval(tx, context, origin.sender, command.name === 'approve', command.rest))
   }
 }
 
-/** A sender that an agent made up, or a visitor without an account, is never an operator. */
-function isOperatorHere({ policy }: RoutingContext, sender: string): boolean {
+/** Injected senders and anonymous visitors are never operators, even if a membership names them. */
+function isChatOperator({ policy }: RoutingContext, sender: string): boolean {
   return !/^(injected|anon):/.test(sender) && isOperator(policy, sender)
 }
 
-function answer({ placement, folder }: CommandContext, say: string): RoutingDecision {
-  return { ...placement, kind: 'end', outcome: 'answered', folder, say }
+function answer({ placement, folder }: CommandContext, reply: string): RoutingDecision {
+  return { ...placement, kind: 'end', outcome: 'answered', folder, reply }
 }
 
-/** One turn of the root's agent, which answers in this chat. */
-async function root(tx: Tx, given: CommandContext, rest: string): Promise<RoutingDecision> {
-  if (rest === '') return answer(given, 'Say what the root is to do: /root <text>')
+/** Starts one turn of the root's agent, which replies to this chat. */
+async function startRootTurn(tx: Tx, origin: CommandContext, rest: string): Promise<RoutingDecision> {
+  if (rest === '') return answer(origin, 'Missing text. Usage: /root <text>')
   if (!(await groups.find(tx, { folder: ROOT_FOLDER })))
-    return answer(given, `There is no folder ${ROOT_FOLDER} in this instance.`)
-  return { ...given.placement, kind: 'turn', folder: ROOT_FOLDER, topic: '', verb: 'root' }
+    return answer(origin, `This instance has no folder ${ROOT_FOLDER}.`)
+  return { ...origin.placement, kind: 'turn', folder: ROOT_FOLDER, topic: '', verb: 'root' }
 }
 
-/** Only what is about to answer here: others of the same folder are none of this chat's business. */
-async function stop(tx: Tx, { jid, placement }: CommandContext): Promise<number> {
-  return stopTurns(tx, { jid, chat_topic: placement.chat_topic })
-}
-
-async function pong(tx: Tx, { folder, placement }: CommandContext, mayAll: boolean): Promise<string> {
+async function describePing(tx: Tx, { folder, placement }: CommandContext, isFromOperator: boolean): Promise<string> {
   const session = (await findConversation(tx, folder, placement.topic))?.session_id
   const lines = ['pong', `folder: ${folder}`, `session: ${session?.slice(0, 8) ?? 'none'}`]
-  if (!mayAll) return lines.join('\n')
-  const { running, groups: all } = await counts(tx)
+  if (!isFromOperator) return lines.join('\n')
+  const { running, groups: all } = await countWork(tx)
   return [...lines, `running: ${running}`, `groups: ${all}`].join('\n')
 }
 
-async function status(tx: Tx, { instance }: RoutingContext): Promise<string> {
-  const { groups: all, running, waiting, unsent, failed } = await counts(tx)
+async function describeStatus(tx: Tx, { instance }: RoutingContext): Promise<string> {
+  const { groups: all, running, waiting, unsent, failed } = await countWork(tx)
   return [
     `instance: ${instance}`,
     `groups: ${all}`,
     `turns running: ${running}`,
     `messages waiting: ${waiting}`,
-    `answers to be sent: ${unsent}, not sent: ${failed}`,
+    `replies to send: ${unsent}, failed: ${failed}`,
   ].join('\n')
 }
 
-async function counts(tx: Tx) {
+async function countWork(tx: Tx) {
   return queryOne(
     tx,
     { groups: integer, running: integer, waiting: integer, unsent: integer, failed: integer },
@@ -121,26 +117,22 @@ async function counts(tx: Tx) {
 }
 
 const HELP = [
-  '/new [#topic] [text]: start afresh',
-  '/stop: stop what runs for this chat',
-  '/ping: whether I am here, and who I am',
-  '/chatid: the name of this chat',
-  '@name text: ask another folder; @name alone stays there, @ goes back',
-  '#name text: another topic; #name alone stays there, # goes back',
+  '/new [#topic] [text]: start a new session',
+  '/stop: stop the running turn of this chat',
+  '/ping: check that the agent is here; shows its folder and session',
+  '/chatid: show the id of this chat',
+  '@name text: ask another folder; @name alone switches to it, @ switches back',
+  '#name text: ask in another topic; #name alone switches to it, # switches back',
 ]
-const OPERATORS_HELP = [
-  '/status: how the instance is',
-  '/root text: ask the root folder',
-  '/invite [n]: how to invite people',
-  '/gate list|add|rm|enable|disable: who may come in',
-  '/approve id, /reject id: decide what is held',
+const OPERATOR_HELP = [
+  '/status: show running turns, waiting messages and replies to send',
+  '/root text: ask the root folder once',
+  '/invite [n]: show the command that creates an invite',
+  '/gate list|add|rm|enable|disable: list onboarding gates, or show the command that changes them',
+  '/approve [id], /reject [id]: decide a tool call that waits for approval; without an id, list them',
 ]
 
-function help(mayAll: boolean): string {
-  return [...HELP, ...(mayAll ? OPERATORS_HELP : [])].join('\n')
-}
-
-/** Without an id: what waits. */
+/** Lists the waiting calls if the id is empty. */
 async function decideApproval(
   tx: Tx,
   { writeContext }: RoutingContext,
@@ -148,33 +140,33 @@ async function decideApproval(
   isApproved: boolean,
   id: string,
 ): Promise<string> {
-  const held = await listHeldCalls(tx, writeContext.clock.now())
+  const waiting = await listHeldCalls(tx, writeContext.clock.now())
   if (id === '') {
-    if (held.length === 0) return 'Nothing is held.'
-    return held.map((action) => `${action.id}: ${action.tool} by ${action.folder} ${action.summary}`).join('\n')
+    if (waiting.length === 0) return 'No tool call is waiting for approval.'
+    return waiting.map((action) => `${action.id}: ${action.tool} by ${action.folder} ${action.summary}`).join('\n')
   }
   const action = await decideHeldCall(tx, writeContext, { id, by, isApproved })
-  if (!action) return `Nothing is held under ${id.slice(0, 40)}.`
+  if (!action) return `No tool call with the id ${id.slice(0, 40)} is waiting for approval.`
   return `${isApproved ? 'Approved' : 'Rejected'}: ${action.tool} by ${action.folder}.`
 }
 
-/** The link of an invite makes whoever has it an administrator: it is not written where others read. */
-function invite({ instance }: RoutingContext, folder: string, rest: string): string {
-  if (!/^([1-9]\d{0,5})?$/.test(rest)) return 'How many may use it is a number: /invite [n]'
+/** Does not create the invite: its link makes the bearer an administrator, and everyone in the chat would see it. */
+function describeInvite({ instance }: RoutingContext, folder: string, rest: string): string {
+  if (!/^([1-9]\d{0,5})?$/.test(rest)) return 'The number of uses must be between 1 and 999999. Usage: /invite [n]'
   const uses = rest === '' ? '' : ` -n ${rest}`
-  return `An invite is a secret and is not written into a chat. Make it with: svc invite ${instance} create '${folder}/**'${uses}`
+  return `An invite is a secret and cannot be shown in a chat. Create it with: svc invite ${instance} create '${folder}/**'${uses}`
 }
 
-/** Changes are made where they are recorded. */
-async function gate(tx: Tx, { instance }: RoutingContext, rest: string): Promise<string> {
+/** Gates are changed only on the command line, which is audited. */
+async function describeGates(tx: Tx, { instance }: RoutingContext, rest: string): Promise<string> {
   const [action = 'list', ...more] = rest.split(/\s+/).filter(Boolean)
   if (action === 'list') {
     const rows = await onboardingGates.list(tx)
     if (rows.length === 0) return 'There are no gates.'
     return rows
-      .map(({ spec, daily_limit, enabled }) => `${spec}: ${daily_limit} a day${enabled ? '' : ', closed'}`)
+      .map(({ spec, daily_limit, enabled }) => `${spec}: ${daily_limit} a day${enabled ? '' : ', disabled'}`)
       .join('\n')
   }
-  if (!['add', 'rm', 'enable', 'disable'].includes(action)) return 'Say /gate list, add, rm, enable or disable.'
-  return `Gates are changed on the command line: svc gate ${instance} ${[action, ...more].join(' ')}`
+  if (!['add', 'rm', 'enable', 'disable'].includes(action)) return 'Usage: /gate list|add|rm|enable|disable'
+  return `Change gates on the command line: svc gate ${instance} ${[action, ...more].join(' ')}`
 }

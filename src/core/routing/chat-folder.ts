@@ -1,21 +1,27 @@
-// The folder that a chat belongs to by default: what a task or a tool that names a chat speaks for.
+// The folder that a chat belongs to, for tasks and tools that name a chat. Not a step of routing a message.
 import type { Tx } from '../../store/engine.ts'
 import { query, text } from '../../store/statement.ts'
 import { isLinkChat } from '../delivery/channel.ts'
 import { groups } from '../groups/groups.ts'
 import type { RouteTable } from './route-table.ts'
-import { isWithin, parseRouteTarget } from './routes.ts'
+import { isRouteWithin, parseRouteTarget } from './routes.ts'
 
-/** Read only where nothing else says whose a chat is. */
-type Routes = () => Promise<Pick<RouteTable, 'routesForChat'>>
+/** A function, because the route table is read only for platform chats. */
+type ReadRoutes = () => Promise<Pick<RouteTable, 'routesForChat'>>
 
-export async function folderOfChat(tx: Tx, jid: string, routes: Routes): Promise<string | undefined> {
-  return (await ownFolderOf(tx, jid)) ?? routedFolder(await routes(), jid)
+export async function findChatFolder(tx: Tx, jid: string, readRoutes: ReadRoutes): Promise<string | undefined> {
+  const named = await findNamedFolder(tx, jid)
+  if (named !== undefined) return named
+  for (const route of (await readRoutes()).routesForChat(jid)) {
+    const target = parseRouteTarget(route.target)
+    if (target?.kind === 'folder' && !target.name.includes('{sender}')) return target.name
+  }
+  return undefined
 }
 
-/** A bare folder, or a link's chat: by the token's own record, else by the old reading of its JID (decision L6). */
-async function ownFolderOf(tx: Tx, jid: string): Promise<string | undefined> {
-  // No folder has a colon.
+/** The folder of a chat that is a folder name or belongs to a link. See docs/decisions.md#legacy-links. */
+async function findNamedFolder(tx: Tx, jid: string): Promise<string | undefined> {
+  // Folder names contain no colon.
   if (!jid.includes(':')) return (await groups.find(tx, { folder: jid }))?.folder
   if (!isLinkChat(jid)) return undefined
   const [group] = await query(
@@ -28,7 +34,7 @@ async function ownFolderOf(tx: Tx, jid: string): Promise<string | undefined> {
   return group?.folder
 }
 
-/** `web:` all the rest is the folder; `hook:` all but the last segment. */
+/** `web:<folder>` or `hook:<folder>/<name>`. */
 export function legacyLinkFolder(jid: string): string | undefined {
   if (jid.startsWith('web:')) return jid.slice(4)
   if (!jid.startsWith('hook:')) return undefined
@@ -37,21 +43,13 @@ export function legacyLinkFolder(jid: string): string | undefined {
   return last < 0 ? rest : rest.slice(0, last)
 }
 
-function routedFolder(routes: Pick<RouteTable, 'routesForChat'>, jid: string): string | undefined {
-  for (const route of routes.routesForChat(jid)) {
-    const target = parseRouteTarget(route.target)
-    if (target?.kind === 'folder' && !target.name.includes('{sender}')) return target.name
-  }
-  return undefined
-}
-
-/** Whether any route takes messages of this chat into the folder or below it, whoever else has the chat. */
-export async function hasRouteInto(tx: Tx, jid: string, folder: string, routes: Routes): Promise<boolean> {
-  // No route leads away from a link's chat or a bare folder: one that names it gives nobody a say there.
-  if ((await ownFolderOf(tx, jid)) !== undefined) return false
-  for (const { match, target } of (await routes()).routesForChat(jid)) {
-    if (isWithin(folder, target)) return true
-    // It takes all of the chat: what stands behind it is never reached.
+/** Whether a route can take messages of this chat into the folder or below it. */
+export async function hasRouteInto(tx: Tx, jid: string, folder: string, readRoutes: ReadRoutes): Promise<boolean> {
+  // Routes do not apply to link chats and folder names.
+  if ((await findNamedFolder(tx, jid)) !== undefined) return false
+  for (const { match, target } of (await readRoutes()).routesForChat(jid)) {
+    if (isRouteWithin(folder, target)) return true
+    // This route takes every message of the chat, so later routes never match.
     if (!/(^|\s)(sender|verb)=/.test(match)) return false
   }
   return false

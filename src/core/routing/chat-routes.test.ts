@@ -1,4 +1,3 @@
-// The routes of a chat: when they name the platform, what they pass, and what passes them.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isRefusal, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
@@ -15,35 +14,35 @@ async function add({ host }: TestHost, jid: string, folder: string, isFirst = fa
   })
 }
 
-const put = ({ host }: TestHost, seq: number, match: string, target: string) =>
+const addRoute = ({ host }: TestHost, seq: number, match: string, target: string) =>
   host.engine.transaction((tx) => routes.append(tx, { seq, match, target }))
-const know = ({ host }: TestHost, jid: string) => host.engine.transaction((tx) => chats.insertIfMissing(tx, { jid }))
+const addChat = ({ host }: TestHost, jid: string) => host.engine.transaction((tx) => chats.insertIfMissing(tx, { jid }))
 
-/** Where an ordinary message of the chat goes. */
+/** The folder that an ordinary message of the chat goes to. */
 async function folderOf({ host }: TestHost, jid: string, sender = 'ada'): Promise<string | undefined> {
   const table = compileRoutes(await host.engine.read((tx) => routes.list(tx)))
   return table.match({ jid, sender, verb: '' })?.target.name
 }
 
 onEveryEngine('the routes of a chat', (engine) => {
-  test('name the platform exactly where another platform has that room', async (t) => {
+  test('name the platform only if another platform has a room of that name', async (t) => {
     const cases: [string, (at: TestHost) => Promise<unknown>, string | undefined][] = [
       ['x:a', async () => {}, undefined],
-      ['x:a', (at) => know(at, 'x:a'), undefined],
-      ['x:a', (at) => know(at, 'y:b'), undefined],
-      ['x:a', (at) => know(at, 'y:A'), undefined],
-      ['x:a_b', (at) => know(at, 'y:aXb'), undefined],
-      ['x:a%', (at) => know(at, 'y:abc'), undefined],
-      ['x:a', (at) => know(at, 'y:b:a'), undefined],
-      ['x:a', (at) => know(at, 'y:a'), 'y:a'],
-      ['x:a_b', (at) => know(at, 'y:a_b'), 'y:a_b'],
-      ['x:b:a', (at) => know(at, 'y:b:a'), 'y:b:a'],
-      ['x:a', (at) => put(at, 0, 'room=a', 'other'), undefined],
-      ['x:a', (at) => put(at, 0, 'platform=y room=a', 'other'), 'y:a'],
-      ['x:a', (at) => put(at, 0, 'verb=mention room=a platform=y', 'other'), 'y:a'],
-      ['x:a', (at) => put(at, 0, 'chat_jid=y:a', 'other'), 'y:a'],
-      ['x:a', (at) => put(at, 0, 'platform=x room=a', 'other'), undefined],
-      ['x:a', (at) => put(at, 0, 'platform=y room=b', 'other'), undefined],
+      ['x:a', (at) => addChat(at, 'x:a'), undefined],
+      ['x:a', (at) => addChat(at, 'y:b'), undefined],
+      ['x:a', (at) => addChat(at, 'y:A'), undefined],
+      ['x:a_b', (at) => addChat(at, 'y:aXb'), undefined],
+      ['x:a%', (at) => addChat(at, 'y:abc'), undefined],
+      ['x:a', (at) => addChat(at, 'y:b:a'), undefined],
+      ['x:a', (at) => addChat(at, 'y:a'), 'y:a'],
+      ['x:a_b', (at) => addChat(at, 'y:a_b'), 'y:a_b'],
+      ['x:b:a', (at) => addChat(at, 'y:b:a'), 'y:b:a'],
+      ['x:a', (at) => addRoute(at, 0, 'room=a', 'other'), undefined],
+      ['x:a', (at) => addRoute(at, 0, 'platform=y room=a', 'other'), 'y:a'],
+      ['x:a', (at) => addRoute(at, 0, 'verb=mention room=a platform=y', 'other'), 'y:a'],
+      ['x:a', (at) => addRoute(at, 0, 'chat_jid=y:a', 'other'), 'y:a'],
+      ['x:a', (at) => addRoute(at, 0, 'platform=x room=a', 'other'), undefined],
+      ['x:a', (at) => addRoute(at, 0, 'platform=y room=b', 'other'), undefined],
     ]
     const at = await testHost(t, engine)
     for (const [jid, prepare, sharedWith] of cases) {
@@ -57,11 +56,11 @@ onEveryEngine('the routes of a chat', (engine) => {
       assert.equal(plan.sharedWith, sharedWith, `${jid} ${prepare}`)
       const [match, seq] = sharedWith === undefined ? [`room=${room}`, 0] : [`platform=x room=${room}`, -1]
       assert.deepEqual(plan.added, [{ seq, match, target: 'team' }])
-      assert.deepEqual((await planOf(at, jid, 'team')).added, [], 'repeated, it adds nothing')
+      assert.deepEqual((await planOf(at, jid, 'team')).added, [], 'repeating it adds nothing')
     }
   })
 
-  test('of two platforms with one room name lead to their own folders, whichever came first', async (t) => {
+  test('for rooms of the same name lead each platform to its own folder', async (t) => {
     const at = await testHost(t, engine)
     for (const [jid, folder] of [
       ['x:a', 'one'],
@@ -75,10 +74,10 @@ onEveryEngine('the routes of a chat', (engine) => {
     )
   })
 
-  test('stay behind a general route, with a warning, and pass it when they are to be first', async (t) => {
+  test('stay behind a general route and report it, or come first on request', async (t) => {
     const at = await testHost(t, engine)
-    await put(at, -5, '', 'main')
-    await put(at, -7, 'sender=mallory', 'builtin:drop')
+    await addRoute(at, -5, '', 'main')
+    await addRoute(at, -7, 'sender=mallory', 'builtin:drop')
     const plan = await add(at, 'x:a', 'team')
     assert.deepEqual(
       plan.inFront.map(({ target }) => target),
@@ -96,29 +95,29 @@ onEveryEngine('the routes of a chat', (engine) => {
     assert.equal(await folderOf(at, 'x:a', 'mallory'), 'drop')
   })
 
-  test('of one platform pass others without taking the chat of another platform', async (t) => {
+  test("can come first without taking another platform's chat", async (t) => {
     const at = await testHost(t, engine)
     await add(at, 'x:a', 'one')
     await add(at, 'y:a', 'two')
-    await put(at, -3, 'chat_jid=x:a', 'other')
+    await addRoute(at, -3, 'chat_jid=x:a', 'other')
     assert.equal(await folderOf(at, 'x:a'), 'other')
     const plan = await add(at, 'x:a', 'one', true)
     assert.deepEqual([plan.added, plan.moved], [[{ seq: -4, match: 'platform=x room=a', target: 'one' }], []])
     assert.deepEqual([await folderOf(at, 'x:a'), await folderOf(at, 'y:a')], ['one', 'two'])
-    await put(at, -9, 'chat_jid=x:a', 'third')
+    await addRoute(at, -9, 'chat_jid=x:a', 'third')
     assert.deepEqual((await add(at, 'x:a', 'one', true)).moved, [{ id: 4, seq: -10 }])
     assert.deepEqual([await folderOf(at, 'x:a'), await folderOf(at, 'y:a')], ['one', 'two'])
   })
 
-  test('are refused where no lower seq is left', async (t) => {
+  test('are rejected when no lower seq is left', async (t) => {
     const at = await testHost(t, engine)
-    await put(at, -999_999, 'room=a', 'other')
-    await put(at, -1_000_000, 'room=b', 'other')
+    await addRoute(at, -999_999, 'room=a', 'other')
+    await addRoute(at, -1_000_000, 'room=b', 'other')
     assert.deepEqual((await add(at, 'x:a', 'team', true)).added[0]?.seq, -1_000_000)
     await assert.rejects(add(at, 'x:b', 'team', true), isRefusal('conflict', 'would need the seq -1000001'))
   })
 
-  test("a link's chat is not remembered: its token says where it leads", async (t) => {
+  test('do not record the chat of a link, whose token names its folder', async (t) => {
     const at = await testHost(t, engine)
     await add(at, 'web:team', 'team')
     await add(at, 'x:team', 'other')

@@ -1,5 +1,5 @@
-// Engagement of a chat and topic: whose conversation it is for a while, so that what is said next reaches that folder even
-// without a route; and the message that a reply answers.
+// Engagements: after a folder has written in a chat and topic, the next messages there go to that folder for a while, even
+// without a route. Also remembers the message that a reply answers. Used by chat-owner.ts, step 4 of routing.
 import { z } from 'zod'
 import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
@@ -12,7 +12,7 @@ export const engagements = new Table({
   name: 'engagements',
   row: z.object({
     jid: ChatName,
-    topic: z.string().describe('The main one is the empty text'),
+    topic: z.string().describe('Empty for the main topic'),
     last_reply_id: z.string().optional(),
     engaged_folder: Folder.optional(),
     engaged_until: Timestamp.optional(),
@@ -25,10 +25,10 @@ export const engagements = new Table({
   ],
 })
 
-/** The folder that is engaged there now: of this topic, else of the main one. */
-export async function engagedFolder(tx: Tx, jid: string, topic: string, now: number): Promise<string | undefined> {
-  for (const of of topic === '' ? [''] : [topic, '']) {
-    const row = await engagements.find(tx, { jid, topic: of })
+/** The engaged folder of this topic, else of the main topic. */
+export async function findLiveEngagement(tx: Tx, jid: string, topic: string, now: number): Promise<string | undefined> {
+  for (const each of new Set([topic, ''])) {
+    const row = await engagements.find(tx, { jid, topic: each })
     if (row?.engaged_folder !== undefined && row.engaged_until !== undefined && row.engaged_until > timestamp(now))
       return row.engaged_folder
   }
@@ -43,18 +43,17 @@ export interface Engagement {
 }
 
 export async function engage(tx: Tx, { jid, topic, folder, until }: Engagement): Promise<void> {
-  const known = await engagements.find(tx, { jid, topic })
   const engaged = { engaged_folder: folder, engaged_until: timestamp(until) }
-  if (known) await engagements.update(tx, { jid, topic }, engaged)
-  else await engagements.insert(tx, { jid, topic, ...engaged })
+  const changed = await engagements.update(tx, { jid, topic }, engaged)
+  if (changed === 0) await engagements.insert(tx, { jid, topic, ...engaged })
 }
 
 export async function disengage(tx: Tx, jid: string, topic: string): Promise<void> {
   await engagements.update(tx, { jid, topic }, { engaged_folder: undefined, engaged_until: undefined })
 }
 
-/** What a reply without `replyToId` answers; in the chat of a link the newest message, which is not recorded again here. */
-export async function lastReplyId(tx: Tx, jid: string, topic: string): Promise<string | undefined> {
+/** The message that a reply without `replyToId` answers. In link chats it is the newest message and is not stored here. */
+export async function findLastReplyId(tx: Tx, jid: string, topic: string): Promise<string | undefined> {
   if (isLinkChat(jid)) return newestMessageId(tx, jid, topic)
   return (await engagements.find(tx, { jid, topic }))?.last_reply_id
 }

@@ -1,30 +1,31 @@
-// Steering: what a message says about where it goes, and the commands that are answered at once. Nothing here reads the
-// store: whether a name is a folder, and who may use a command, is decided where it is carried out.
-
+// Step 5 of routing: parses the directive at the start of a message (`@folder`, `#topic`) or its command (`/new`). Does not
+// read the store: later steps check whether a folder exists and who may use a command.
 import { folderBaseName, ROOT_FOLDER } from '../access/tiers.ts'
 import type { Envelope } from '../messages/envelopes.ts'
+import { decodeContent } from '../messages/messages.ts'
+import type { MessageWithEnvelope } from './routing-decision.ts'
 
-/** Those that take nothing count only when they are the whole message. */
-const ALONE = ['ping', 'chatid', 'stop', 'status', 'help'] as const
-const WITH_REST = ['new', 'root', 'invite', 'gate', 'approve', 'reject'] as const
-export const COMMANDS = [...ALONE, ...WITH_REST] as const
-export type ChatCommandName = (typeof COMMANDS)[number]
+/** Commands without arguments. With text after it, such a word is plain text. */
+const BARE_COMMANDS = ['ping', 'chatid', 'stop', 'status', 'help'] as const
+const ARGUMENT_COMMANDS = ['new', 'root', 'invite', 'gate', 'approve', 'reject'] as const
+export const CHAT_COMMANDS = [...BARE_COMMANDS, ...ARGUMENT_COMMANDS] as const
+export type ChatCommandName = (typeof CHAT_COMMANDS)[number]
 
-/** The name is absent where the choice is cleared. */
 export type MessageDirective =
+  /** Without a name, resets the choice. */
   | { readonly kind: 'sticky_folder' | 'sticky_topic'; readonly name?: string | undefined }
   | {
       readonly kind: 'command'
       readonly name: ChatCommandName
       readonly rest: string
-      /** Of `/new #topic`. */
+      /** From `/new #topic`. */
       readonly topic?: string | undefined
     }
   | { readonly kind: 'folder' | 'topic'; readonly name: string; readonly rest: string }
   | { readonly kind: 'plain' }
 
 export interface DirectiveOptions {
-  /** What the agent is called in chats, so that `@name` before a command is left out. */
+  /** The agent's name in chats. `@name` before a directive is removed. */
   readonly assistantName?: string | undefined
 }
 
@@ -37,9 +38,9 @@ const PREFIX = new RegExp(`^(?:@(${FOLDER})|#(${TOPIC}))\\s+(?=\\S)`, 'u')
 const PLAIN: MessageDirective = { kind: 'plain' }
 
 export function parseDirective(text: string, { assistantName }: DirectiveOptions = {}): MessageDirective {
-  const body = withoutAddress(text.trim(), assistantName)
+  const body = removeAddress(text.trim(), assistantName)
   if (body === '') return PLAIN
-  const command = readCommand(body)
+  const command = parseCommand(body)
   if (command) return command
   const sticky = STICKY.exec(body)
   if (sticky) {
@@ -54,8 +55,8 @@ export function parseDirective(text: string, { assistantName }: DirectiveOptions
   return topic === undefined ? PLAIN : { kind: 'topic', name: topic, rest }
 }
 
-/** A leading `[tag]`, and the name of whom it is said to. */
-function withoutAddress(text: string, assistantName: string | undefined): string {
+/** Removes a leading `[tag]` and the agent's name. */
+function removeAddress(text: string, assistantName: string | undefined): string {
   const untagged = text.replace(/^\[[^\]\n]{1,64}\]\s*/, '')
   if (!assistantName || !untagged.startsWith('@')) return untagged
   const name = untagged.slice(1, 1 + assistantName.length)
@@ -65,13 +66,13 @@ function withoutAddress(text: string, assistantName: string | undefined): string
     : untagged
 }
 
-function readCommand(body: string): MessageDirective | undefined {
+function parseCommand(body: string): MessageDirective | undefined {
   const [whole, slash, backslash] = COMMAND.exec(body) ?? []
   const word = (slash ?? backslash)?.toLowerCase()
-  const name = COMMANDS.find((known) => known === word)
+  const name = CHAT_COMMANDS.find((known) => known === word)
   if (whole === undefined || name === undefined) return undefined
   const rest = body.slice(whole.length)
-  if (ALONE.some((known) => known === name)) return rest === '' ? { kind: 'command', name, rest } : undefined
+  if (BARE_COMMANDS.some((known) => known === name)) return rest === '' ? { kind: 'command', name, rest } : undefined
   const topic = name === 'new' ? NEW_TOPIC.exec(rest) : null
   if (!topic?.[1]) return { kind: 'command', name, rest }
   return { kind: 'command', name, rest: rest.slice(topic[0].length), topic: topic[1] }
@@ -83,7 +84,7 @@ export interface DirectiveSender {
   readonly envelope?: Pick<Envelope, 'verb' | 'task_id' | 'from_turn' | 'return_jid' | 'as_folder'> | undefined
 }
 
-/** Only what a person says in a chat steers: never a webhook, a schedule or an agent (decision A6). */
+/** Only messages of people in chats: not those of webhooks, tasks or agents. See docs/decisions.md#injected-messages. */
 export function mayUseDirectives({ jid, sender, envelope }: DirectiveSender): boolean {
   if (!jid.includes(':') || jid.startsWith('hook:')) return false
   if (/^(timed|delegate|escalate)($|-)|^(injected|folder):/.test(sender)) return false
@@ -93,18 +94,29 @@ export function mayUseDirectives({ jid, sender, envelope }: DirectiveSender): bo
   return verb === 'message' || verb === 'mention' || verb === 'reply'
 }
 
-/** Where a message was taken to. */
+/** Undefined if the sender may not use directives. */
+export function readMessageDirective(
+  { assistantName }: DirectiveOptions,
+  { message, envelope }: MessageWithEnvelope,
+): MessageDirective | undefined {
+  const { jid, sender, content } = message
+  return mayUseDirectives({ jid, sender, envelope })
+    ? parseDirective(decodeContent(content), { assistantName })
+    : undefined
+}
+
 export interface DirectiveContext extends DirectiveOptions {
   readonly folder: string
   readonly topic: string
 }
 
-/** What the agent is shown of a message that may steer: without the prefix that brought it here, or the `/new` before it. */
+/** The text shown to the agent: without the directive that routed the message here, and without `/new` or `/root`. */
 export function stripDirective(text: string, { folder, topic, assistantName }: DirectiveContext): string {
-  const read = parseDirective(text, { assistantName })
-  const isShort =
-    (read.kind === 'command' && (read.name === 'new' || (read.name === 'root' && folder === ROOT_FOLDER))) ||
-    (read.kind === 'folder' && (folder === read.name || folderBaseName(folder) === folderBaseName(read.name))) ||
-    (read.kind === 'topic' && topic === read.name)
-  return isShort && 'rest' in read && read.rest !== '' ? read.rest : text
+  const directive = parseDirective(text, { assistantName })
+  const isApplied =
+    (directive.kind === 'command' &&
+      (directive.name === 'new' || (directive.name === 'root' && folder === ROOT_FOLDER))) ||
+    (directive.kind === 'folder' && folderBaseName(folder) === folderBaseName(directive.name)) ||
+    (directive.kind === 'topic' && topic === directive.name)
+  return isApplied && 'rest' in directive && directive.rest !== '' ? directive.rest : text
 }

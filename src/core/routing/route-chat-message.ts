@@ -1,4 +1,4 @@
-// Where a message of a platform goes: to whoever it belongs to, unless it says of itself where it goes.
+// Step 2 of routing: a message of a platform chat goes to the folder that owns it, unless it begins with a directive.
 import type { Tx } from '../../store/engine.ts'
 import { ROOT_FOLDER } from '../access/tiers.ts'
 import { chats, upsertChat } from '../chats/chats.ts'
@@ -11,7 +11,7 @@ import {
   isSelectableFolder,
 } from './chat-owner.ts'
 import { disengage } from './engagements.ts'
-import type { MessageDirective } from './message-directive.ts'
+import { type MessageDirective, readMessageDirective } from './message-directive.ts'
 import {
   conversationName,
   groupExists,
@@ -19,53 +19,52 @@ import {
   type MessageWithEnvelope,
   type RoutingContext,
   type RoutingDecision,
-  readMessageDirective,
 } from './routing-decision.ts'
 import { handleUnrouted } from './unrouted.ts'
 
 export async function routeChatMessage(
   tx: Tx,
-  world: RoutingContext,
+  context: RoutingContext,
   row: MessageWithEnvelope,
 ): Promise<RoutingDecision> {
   const { message, envelope } = row
   const { jid, sender } = message
-  const now = world.writeContext.clock.now()
+  const now = context.writeContext.clock.now()
   const chat_topic = message.topic ?? ''
   const verb = envelope?.verb ?? 'message'
-  const place: MessagePlacement = { topic: conversationName(chat_topic), chat_topic, verb }
-  const matched = world.routes.match({ jid, sender, verb })
-  const home =
-    matched?.target.kind === 'folder' && (await groupExists(tx, matched.target.name)) ? matched.target.name : undefined
-  const chatting: ChatMessageContext = {
+  const placement: MessagePlacement = { topic: conversationName(chat_topic), chat_topic, verb }
+  const matchedRoute = context.routes.match({ jid, sender, verb })
+  const target = matchedRoute?.target
+  const routedFolder = target?.kind === 'folder' && (await groupExists(tx, target.name)) ? target.name : undefined
+  const chatMessage: ChatMessageContext = {
     row,
     now,
     chat: await chats.find(tx, { jid }),
-    placement: place,
-    matchedRoute: matched,
-    routedFolder: home,
-    engagedFolder: await findEngagedFolder(tx, { jid, chat_topic, now, home }),
+    placement,
+    matchedRoute,
+    routedFolder,
+    engagedFolder: await findEngagedFolder(tx, { jid, chat_topic, now, routedFolder }),
   }
-  const held = await findChatOwner(tx, chatting)
-  const steering = readMessageDirective(world, row)
-  if (!held) return handleUnrouted(tx, world, chatting, steering)
-  const topic = topicOf(chatting, held)
-  const steered =
-    steering && (await applyDirective(tx, world, { ...chatting, placement: { ...place, topic } }, held, steering))
-  if (steered) return steered
-  return { ...place, topic, kind: held.startsTurn ? 'turn' : 'observe', folder: held.folder }
+  const owner = await findChatOwner(tx, chatMessage)
+  const directive = readMessageDirective(context, row)
+  if (!owner) return handleUnrouted(tx, context, chatMessage, directive)
+  const topic = chooseTopic(chatMessage, owner)
+  const directed =
+    directive &&
+    (await applyDirective(tx, context, { ...chatMessage, placement: { ...placement, topic } }, owner, directive))
+  return directed ?? { ...placement, topic, kind: owner.startsTurn ? 'turn' : 'observe', folder: owner.folder }
 }
 
-/** The conversation: that of what is answered, else the chosen one, else the chat's own topic, else the route's. */
-function topicOf({ chat, placement, matchedRoute }: ChatMessageContext, held: ChatOwner): string {
-  if (held.topic !== undefined) return held.topic
+/** In this order: the topic of the answered message, the sticky topic, the chat's own topic, the topic of the route. */
+function chooseTopic({ chat, placement, matchedRoute }: ChatMessageContext, owner: ChatOwner): string {
+  if (owner.topic !== undefined) return owner.topic
   if (chat?.sticky_topic !== undefined) return chat.sticky_topic
   if (placement.topic !== '') return placement.topic
   const { fragment, name } = matchedRoute?.target ?? {}
-  return fragment !== undefined && fragment !== 'observe' && name === held.folder ? fragment : ''
+  return fragment !== undefined && fragment !== 'observe' && name === owner.folder ? fragment : ''
 }
 
-/** A name, said in a chat, as a folder: a child of the chat's own, or of the one that is spoken with. */
+/** Resolves `@name` to a child of the routed folder, the engaged folder or the owner. */
 async function resolveFolderName(
   tx: Tx,
   { routedFolder, engagedFolder }: ChatMessageContext,
@@ -80,42 +79,36 @@ async function resolveFolderName(
   return undefined
 }
 
-/** What the message says of itself; nothing where it is plain text. */
+/** Returns undefined if the message is to be handled as plain text. */
 async function applyDirective(
   tx: Tx,
-  world: RoutingContext,
-  chatting: ChatMessageContext,
-  held: ChatOwner,
-  steering: MessageDirective,
+  context: RoutingContext,
+  chatMessage: ChatMessageContext,
+  owner: ChatOwner,
+  directive: MessageDirective,
 ): Promise<RoutingDecision | undefined> {
-  const { placement, row } = chatting
+  const { placement, row } = chatMessage
   const { jid, sender } = row.message
-  const { folder } = held
-  if (steering.kind === 'command')
-    return runChatCommand(tx, world, { jid, sender, folder, placement, conversationFor: conversationName }, steering)
-  if (steering.kind === 'folder') {
-    const target = await resolveFolderName(tx, chatting, held, steering.name)
+  const { folder } = owner
+  if (directive.kind === 'command')
+    return runChatCommand(tx, context, { jid, sender, folder, placement, conversationFor: conversationName }, directive)
+  if (directive.kind === 'folder') {
+    const target = await resolveFolderName(tx, chatMessage, owner, directive.name)
     return target === undefined ? undefined : { ...placement, kind: 'turn', folder: target }
   }
-  // In a room where the agent only listens, these are other people's words.
-  if (!held.startsTurn) return undefined
-  const say = (sentence: string): RoutingDecision => ({
-    ...placement,
-    kind: 'end',
-    outcome: 'answered',
-    folder,
-    say: sentence,
-  })
-  if (steering.kind === 'topic') return { ...placement, kind: 'turn', folder, topic: steering.name }
-  if (steering.kind === 'sticky_topic') {
-    await upsertChat(tx, jid, { sticky_topic: steering.name })
-    return say(steering.name === undefined ? 'topic reset to default' : `topic → ${steering.name}`)
+  // In an observed room people write "@name" and "#topic" to each other.
+  if (directive.kind === 'plain' || !owner.startsTurn) return undefined
+  const { name } = directive
+  if (directive.kind === 'topic') return { ...placement, kind: 'turn', folder, topic: directive.name }
+  const end = { ...placement, kind: 'end', outcome: 'answered', folder } as const
+  if (directive.kind === 'sticky_topic') {
+    await upsertChat(tx, jid, { sticky_topic: name })
+    return { ...end, reply: name === undefined ? 'topic reset to default' : `topic → ${name}` }
   }
-  if (steering.kind === 'plain') return undefined
-  const target = steering.name === undefined ? undefined : await resolveFolderName(tx, chatting, held, steering.name)
-  if (steering.name !== undefined && target === undefined) return undefined
+  const target = name === undefined ? undefined : await resolveFolderName(tx, chatMessage, owner, name)
+  if (name !== undefined && target === undefined) return undefined
   await upsertChat(tx, jid, { sticky_folder: target })
-  // Else the folder that was spoken with would keep the chat for a while, whatever was chosen.
+  // A live engagement would take precedence over the sticky folder.
   await disengage(tx, jid, placement.chat_topic)
-  return say(target === undefined ? 'routing reset to default' : `routing → ${target}`)
+  return { ...end, reply: target === undefined ? 'routing reset to default' : `routing → ${target}` }
 }

@@ -3,61 +3,61 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { type RouteCandidate, RouteConflictChecker } from './route-conflicts.ts'
 import { compileRoutes } from './route-table.ts'
-import { isWithin } from './routes.ts'
+import { isRouteWithin } from './routes.ts'
 
-type Claimed = Pick<RouteCandidate, 'seq' | 'match'>
+type TestRoute = Pick<RouteCandidate, 'seq' | 'match'>
 
-/** All of them lead elsewhere. */
-const outside = (...routes: Claimed[]): RouteConflictChecker =>
-  claims(routes.map((route) => ({ ...route, target: 'other' })))
+/** All routes lead to another folder. */
+const outside = (...routes: TestRoute[]): RouteConflictChecker =>
+  checkerFor(routes.map((route) => ({ ...route, target: 'other' })))
 
-function claims(routes: readonly (Claimed & { target: string })[]): RouteConflictChecker {
+function checkerFor(routes: readonly (TestRoute & { target: string })[]): RouteConflictChecker {
   return new RouteConflictChecker(
     routes.map((route, at) => ({ id: at + 1, ...route })),
-    (target) => !isWithin('team', target),
+    (target) => !isRouteWithin('team', target),
   )
 }
 
-suite('a route takes a chat of another', () => {
-  const CASES: Record<string, [claim: string, match: string, isTaken: boolean]> = {
+suite('a route takes chats of another route', () => {
+  const CASES: Record<string, [existing: string, match: string, isTaken: boolean]> = {
     'the same room': ['room=42', 'room=42', true],
     'another room': ['room=42', 'room=43', false],
     everything: ['room=42', '', true],
     'a glob over the room': ['room=42', 'room=4*', true],
-    'a glob beside it': ['room=42', 'room=5*', false],
+    'a glob that does not match it': ['room=42', 'room=5*', false],
     'one room of a glob': ['room=sales-*', 'room=sales-9', true],
     'one room of a glob on its platform': ['platform=sandbox room=sales-*', 'room=sales-9', true],
     'one room of a glob by its JID': ['room=sales-*', 'chat_jid=sandbox:sales-9', true],
     'one room of a glob on another platform': ['platform=sandbox room=sales-*', 'platform=a room=sales-9', false],
-    'a room beside a glob': ['room=sales-*', 'room=salesman', false],
-    'a glob that meets a glob': ['room=sales-*', 'room=*-9', true],
+    'a room that a glob does not match': ['room=sales-*', 'room=salesman', false],
+    'a glob that overlaps a glob': ['room=sales-*', 'room=*-9', true],
     'a glob that ends as it begins': ['room=sales-*', 'room=*-sales', true],
-    'a glob that never meets a glob': ['room=sales-*', 'room=office-*', false],
+    'a glob that does not overlap a glob': ['room=sales-*', 'room=office-*', false],
     'one room of a platform': ['platform=telegram', 'chat_jid=telegram:1', true],
-    'one room of any': ['chat_jid=**', 'chat_jid=telegram:1', true],
-    'a JID whose platform is open': ['room=42', 'chat_jid=*:43', true],
-    'only what one person says there': ['room=42', 'room=42 sender=telegram:1', true],
-    'what another person says there': ['room=42 sender=a:2', 'room=42 sender=a:1', true],
-    'only mentions, of a room that is observed': ['room=42 verb=mention', 'room=42', true],
+    'one room of all chats': ['chat_jid=**', 'chat_jid=telegram:1', true],
+    'a JID with any platform': ['room=42', 'chat_jid=*:43', true],
+    'only messages of one sender': ['room=42', 'room=42 sender=telegram:1', true],
+    'messages of another sender': ['room=42 sender=a:2', 'room=42 sender=a:1', true],
+    'a room whose mentions are routed': ['room=42 verb=mention', 'room=42', true],
     'the room by its JID': ['room=42', 'chat_jid=telegram:42', true],
     'another room by its JID': ['room=42', 'chat_jid=telegram:43', false],
     'the room on another platform': ['platform=telegram room=42', 'platform=discord room=42', false],
     'the room on any platform': ['platform=telegram room=42', 'room=42', true],
     'all of the platform': ['chat_jid=telegram:group/42', 'platform=telegram', true],
     'all of another platform': ['chat_jid=telegram:group/42', 'platform=discord', false],
-    'a level of it': ['room=group/42', 'room=*', false],
-    'the right level of it': ['room=group/42', 'room=group/*', true],
-    'of a platform': ['platform=telegram', 'platform=telegram', true],
-    'of a route that takes the rest': ['', 'room=42', true],
-    'of a route that no chat matches': ['room=', 'room=42', false],
-    'of a route with a JID that is none': ['chat_jid=team', 'room=42', false],
+    'a glob for another level': ['room=group/42', 'room=*', false],
+    'a glob for its level': ['room=group/42', 'room=group/*', true],
+    'the same platform': ['platform=telegram', 'platform=telegram', true],
+    'a room of a catch-all route': ['', 'room=42', true],
+    'a route that no chat matches': ['room=', 'room=42', false],
+    'a route with an invalid JID': ['chat_jid=team', 'room=42', false],
   }
-  for (const [name, [claim, match, isTaken]] of Object.entries(CASES))
+  for (const [name, [existing, match, isTaken]] of Object.entries(CASES))
     test(`${name}: ${isTaken ? 'yes' : 'no'}`, () => {
-      assert.equal(outside({ seq: 0, match: claim }).takesOutsideChats({ seq: -1, match }), isTaken)
+      assert.equal(outside({ seq: 0, match: existing }).takesOutsideChats({ seq: -1, match }), isTaken)
     })
 
-  test('and takes nothing behind one that takes all of the chat', () => {
+  test('not if an earlier route takes the whole chat', () => {
     const whole = outside({ seq: 0, match: 'room=42' })
     assert.deepEqual(
       [-1, 0, 1].map((seq) => whole.takesOutsideChats({ seq, match: '' })),
@@ -68,7 +68,7 @@ suite('a route takes a chat of another', () => {
     assert.equal(outside(mentions, { seq: 0, match: 'room=42' }).takesOutsideChats({ seq: 9, match: '' }), false)
   })
 
-  test('among equal seq the older route is in front', () => {
+  test('the lower id comes first among equal seq', () => {
     const whole = outside({ seq: 0, match: 'room=7' }, { seq: 0, match: 'room=42' })
     assert.deepEqual(
       [1, 2, 3, undefined].map((id) => whole.takesOutsideChats({ id, seq: 0, match: 'room=42' })),
@@ -76,17 +76,17 @@ suite('a route takes a chat of another', () => {
     )
   })
 
-  test('but not from a route that never gets a message of the chat', () => {
+  test('not from a route that never gets a message of the chat', () => {
     const rest = { seq: 9, match: '', target: 'main' }
     const own = { seq: 0, match: 'room=42', target: 'team' }
     const mentions = { seq: -1, match: 'room=42 verb=mention' }
-    assert.equal(claims([own, rest]).takesOutsideChats(mentions), false)
-    assert.equal(claims([own, rest]).takesOutsideChats({ seq: -1, match: 'room=43' }), true)
-    assert.equal(claims([own, rest]).takesOutsideChats({ seq: -1, match: 'room=4*' }), true)
-    assert.equal(claims([rest, { ...own, match: 'room=42 verb=join' }]).takesOutsideChats(mentions), true)
+    assert.equal(checkerFor([own, rest]).takesOutsideChats(mentions), false)
+    assert.equal(checkerFor([own, rest]).takesOutsideChats({ seq: -1, match: 'room=43' }), true)
+    assert.equal(checkerFor([own, rest]).takesOutsideChats({ seq: -1, match: 'room=4*' }), true)
+    assert.equal(checkerFor([rest, { ...own, match: 'room=42 verb=join' }]).takesOutsideChats(mentions), true)
   })
 
-  test('a list that takes too long to compare is refused', () => {
+  test('reports a conflict if comparing takes too much work', () => {
     const many = Array.from({ length: 300 }, (_, at) => ({ seq: 0, match: `room=a${at}-${'?'.repeat(100)}*` }))
     const busy = outside(...many)
     const wanted = { seq: -1, match: `room=b-${'?'.repeat(100)}*` }
@@ -95,7 +95,7 @@ suite('a route takes a chat of another', () => {
   })
 })
 
-suite('whatever routes there are', () => {
+suite('with any routes', () => {
   const token = fc.oneof(
     fc.tuple(fc.constant('room'), fc.constantFrom('1', '12', '1*', '*2', '?', '*', 'g/1', 'g/*', '**', 'g/**', '')),
     fc.tuple(fc.constant('platform'), fc.constantFrom('a', 'b', '*', '[!a]')),
@@ -123,65 +123,68 @@ suite('whatever routes there are', () => {
   const messages = chats.flatMap((jid) =>
     ['a:7', 'b:8', ''].flatMap((sender) => ['message', 'mention', 'join'].map((verb) => ({ jid, sender, verb }))),
   )
-  const leadsIn = (routes: ReturnType<typeof compileRoutes>, said: (typeof messages)[number]): boolean | undefined => {
-    const route = routes.match(said)?.route
-    return route && isWithin('team', route.target)
+  const leadsIn = (
+    routes: ReturnType<typeof compileRoutes>,
+    message: (typeof messages)[number],
+  ): boolean | undefined => {
+    const route = routes.match(message)?.route
+    return route && isRouteWithin('team', route.target)
   }
-  /** As the tools that read a chat decide it: a route into the folder, and none in front that takes all of the chat. */
+  /** Mirrors hasRouteInto: a route into the folder, and no earlier one that takes the whole chat. */
   const isReadable = (routes: ReturnType<typeof compileRoutes>, jid: string): boolean => {
     for (const { match, target } of routes.routesForChat(jid)) {
-      if (isWithin('team', target)) return true
+      if (isRouteWithin('team', target)) return true
       if (!/(^|\s)(sender|verb)=/.test(match)) return false
     }
     return false
   }
   let [taken, accepted] = [0, 0]
 
-  function mustKeep(before: ReturnType<typeof compileRoutes>, after: ReturnType<typeof compileRoutes>): void {
-    for (const said of messages)
-      if (leadsIn(before, said) === false) assert.notEqual(leadsIn(after, said), true, JSON.stringify(said))
+  function mustNotTake(before: ReturnType<typeof compileRoutes>, after: ReturnType<typeof compileRoutes>): void {
+    for (const message of messages)
+      if (leadsIn(before, message) === false) assert.notEqual(leadsIn(after, message), true, JSON.stringify(message))
     for (const jid of chats) {
-      const isClaimed = before.routesForChat(jid).some((route) => !isWithin('team', route.target))
-      if (isClaimed && !isReadable(before, jid)) assert.ok(!isReadable(after, jid), jid)
+      const isOutside = before.routesForChat(jid).some((route) => !isRouteWithin('team', route.target))
+      if (isOutside && !isReadable(before, jid)) assert.ok(!isReadable(after, jid), jid)
     }
   }
 
-  test('an accepted new route leads no chat inside that was led outside', () => {
+  test('an accepted new route takes no chat from outside routes', () => {
     fc.assert(
       fc.property(table, seq, match, inside, (rows, at, wanted, to) => {
         const all = rows.map((row, index) => ({ id: index + 1, ...row }))
-        if (claims(rows).takesOutsideChats({ seq: at, match: wanted })) return void taken++
+        if (checkerFor(rows).takesOutsideChats({ seq: at, match: wanted })) return void taken++
         accepted++
         const added = { id: all.length + 1, seq: at, match: wanted, target: to }
-        mustKeep(compileRoutes(all), compileRoutes([...all, added]))
+        mustNotTake(compileRoutes(all), compileRoutes([...all, added]))
       }),
       { numRuns: 1500 },
     )
     assert.ok(taken > 150 && accepted > 150, `${taken} refused, ${accepted} accepted`)
   })
 
-  test('an accepted change of a route leads no chat inside that was led outside', () => {
+  test('an accepted change of a route takes no chat from outside routes', () => {
     fc.assert(
       fc.property(table, seq, match, fc.nat(5), (rows, at, wanted, which) => {
         const all = rows.map((row, index) => ({ id: index + 1, ...row }))
-        const old = all.filter((row) => isWithin('team', row.target))[which]
-        if (!old || claims(rows).takesOutsideChats({ id: old.id, seq: at, match: wanted })) return
+        const old = all.filter((row) => isRouteWithin('team', row.target))[which]
+        if (!old || checkerFor(rows).takesOutsideChats({ id: old.id, seq: at, match: wanted })) return
         const changed = all.map((row) => (row === old ? { ...row, seq: at, match: wanted } : row))
-        mustKeep(compileRoutes(all), compileRoutes(changed))
+        mustNotTake(compileRoutes(all), compileRoutes(changed))
       }),
       { numRuns: 1500 },
     )
   })
 
-  test('a route that is deleted or tried later leads no chat inside that was led outside', () => {
+  test('deleting a route or moving it back takes no chat from outside routes', () => {
     fc.assert(
       fc.property(table, fc.nat(5), fc.nat(3), (rows, which, later) => {
         const all = rows.map((row, index) => ({ id: index + 1, ...row }))
-        const old = all.filter((row) => isWithin('team', row.target))[which]
+        const old = all.filter((row) => isRouteWithin('team', row.target))[which]
         if (!old) return
         const rest = all.filter((row) => row !== old)
-        mustKeep(compileRoutes(all), compileRoutes(rest))
-        mustKeep(compileRoutes(all), compileRoutes([...rest, { ...old, seq: old.seq + later }]))
+        mustNotTake(compileRoutes(all), compileRoutes(rest))
+        mustNotTake(compileRoutes(all), compileRoutes([...rest, { ...old, seq: old.seq + later }]))
       }),
       { numRuns: 500 },
     )

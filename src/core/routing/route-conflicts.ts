@@ -1,114 +1,115 @@
-// Whether a new route takes chats from folders that its writer does not reach. A chat belongs to every route that matches
-// some of its messages, unless a route in front takes all of them.
+// Checks whether a new route takes chats from folders that its author has no rights to. A chat belongs to every route that
+// matches some of its messages, unless an earlier route takes all of them.
 import { compileSegments, isGlob, type Matcher, patternCovers, patternsMayOverlap } from '../../lib/text/glob.ts'
-import { roomOf } from './routes.ts'
+import { roomOf, splitMatch } from './routes.ts'
 
-/** A route of the table, or with no id one that would be added at the end of its `seq`. */
+/** A route; without an id, one that would be added after the others with its `seq`. */
 export interface RouteCandidate {
   readonly id?: number | undefined
   readonly seq: number
   readonly match: string
 }
 
-/** The conditions of a match on the chat, without those on sender and verb: all of these globs hold. */
+/** The conditions of a match on the chat, without those on sender and verb. All globs must match. */
 export interface ChatPattern {
   readonly platforms: readonly string[]
   readonly rooms: readonly string[]
-  /** Globs of whole JIDs that cannot be split at the colon. */
+  /** Globs of whole JIDs, whose platform contains wildcards. */
   readonly jids: readonly string[]
-  /** The room that it names, where one glob has no wildcard. */
+  /** The room, if a glob has no wildcards. */
   readonly room: string | undefined
 }
 
 export interface RouteScope<R extends RouteCandidate = RouteCandidate> {
   readonly route: R
   readonly pattern: ChatPattern
-  /** The conditions on sender and verb. */
+  /** Conditions on sender and verb. */
   readonly otherConditions: readonly { readonly key: string; readonly glob: string }[]
-  /** It takes every message of its chats. */
-  readonly takesAllMessages: boolean
+  /** Whether it takes every message of its chats. */
+  readonly takesWholeChats: boolean
 }
 
-/** Compared characters. A list of routes that needs more is refused, so that it cannot stall the process. */
+/** Limit on compared characters. Beyond it a route counts as conflicting, so that a long list cannot stall the process. */
 const WORK_MAX = 10_000_000
 
 export class RouteConflictChecker {
   readonly #outside = new ScopesByRoom()
-  readonly #whole = new ScopesByRoom()
+  readonly #wholeChats = new ScopesByRoom()
   readonly #globs = new GlobComparer(WORK_MAX)
 
-  /** `isOutside`: whether a route leads to where the caller has no say. */
+  /** `isOutside`: whether the caller has no rights to the target. */
   constructor(routes: Iterable<RouteCandidate & { readonly target: string }>, isOutside: (target: string) => boolean) {
     for (const route of routes) {
-      const claim = parseRouteScope(route)
-      if (!claim) continue
-      if (claim.takesAllMessages) this.#whole.add(claim)
-      if (isOutside(route.target)) this.#outside.add(claim)
+      const scope = parseRouteScope(route)
+      if (!scope) continue
+      if (scope.takesWholeChats) this.#wholeChats.add(scope)
+      if (isOutside(route.target)) this.#outside.add(scope)
     }
   }
 
-  /** Whether it would, or might, take any message of a chat that leads outside. */
+  /** Whether the route could take any message of a chat that belongs to an outside route. */
   takesOutsideChats(route: RouteCandidate): boolean {
     const wanted = parseRouteScope(route)
     if (!wanted) return false
-    for (const claim of this.#outside.overlapping(wanted.pattern))
-      if (this.#globs.mayShareChats(wanted.pattern, claim.pattern) && !this.#isSettled(wanted, claim)) return true
+    for (const scope of this.#outside.overlapping(wanted.pattern))
+      if (this.#globs.mayShareChats(wanted.pattern, scope.pattern) && !this.#isPreempted(wanted, scope)) return true
     return false
   }
 
-  /** A route in front of either of them takes all messages of the chats that both match, so nothing changes hands. */
-  #isSettled(wanted: RouteScope, claim: RouteScope): boolean {
-    for (const pattern of [wanted.pattern, claim.pattern])
-      for (const whole of this.#whole.overlapping(pattern)) {
-        const isInFront = isBefore(whole.route, wanted.route) || isBefore(whole.route, claim.route)
-        if (isInFront && this.#globs.includes(whole.pattern, pattern)) return true
+  /** Whether an earlier route takes all messages of the chats that both match, so that the new route changes nothing. */
+  #isPreempted(wanted: RouteScope, other: RouteScope): boolean {
+    for (const pattern of [wanted.pattern, other.pattern])
+      for (const whole of this.#wholeChats.overlapping(pattern)) {
+        const isEarlier = isBefore(whole.route, wanted.route) || isBefore(whole.route, other.route)
+        if (isEarlier && this.#globs.includes(whole.pattern, pattern)) return true
       }
     return false
   }
 }
 
-/** Compares globs, each compiled once, as long as there is work left; then in doubt everything meets and nothing covers. */
+/** Compares globs and caches their matchers. Beyond its work limit, all globs may overlap and none covers another. */
 export class GlobComparer {
   readonly #matchers = new Map<string, Matcher>()
-  #left: number
+  #workLeft: number
 
-  constructor(work: number) {
-    this.#left = work
+  constructor(workMax: number) {
+    this.#workLeft = workMax
   }
 
   get isExhausted(): boolean {
-    return this.#left < 0
+    return this.#workLeft < 0
   }
 
-  /** Whether some chat may match both. JIDs that cannot be split are left open. */
+  /** Whether some chat may match both patterns. Ignores globs of whole JIDs. */
   mayShareChats(left: ChatPattern, right: ChatPattern): boolean {
-    const meet = (globs: readonly string[], others: readonly string[]): boolean =>
+    const mayMeet = (globs: readonly string[], others: readonly string[]): boolean =>
       globs.every((glob) => others.every((other) => this.mayOverlap(glob, other)))
-    return meet(left.platforms, right.platforms) && meet(left.rooms, right.rooms)
+    return mayMeet(left.platforms, right.platforms) && mayMeet(left.rooms, right.rooms)
   }
 
-  /** Whether the wide one surely matches every chat of the narrow one. */
+  /** Whether `wide` certainly matches every chat that `narrow` matches. */
   includes(wide: ChatPattern, narrow: ChatPattern): boolean {
-    const include = (globs: readonly string[], inner: readonly string[]): boolean =>
+    const coversSome = (globs: readonly string[], inner: readonly string[]): boolean =>
       globs.every((glob) => inner.some((other) => this.covers(glob, other)))
-    if (!include(wide.platforms, narrow.platforms) || !include(wide.rooms, narrow.rooms)) return false
+    if (!coversSome(wide.platforms, narrow.platforms) || !coversSome(wide.rooms, narrow.rooms)) return false
     return wide.jids.every((glob) => narrow.jids.includes(glob))
   }
 
   mayOverlap(left: string, right: string): boolean {
-    if (!isGlob(left)) return !this.#work(left.length + right.length) || this.#matcher(right)(left)
-    if (!isGlob(right)) return !this.#work(left.length + right.length) || this.#matcher(left)(right)
-    return !this.#work(left.length * right.length) || patternsMayOverlap(left, right)
+    if (!isGlob(left)) return !this.#spend(left.length + right.length) || this.#matcher(right)(left)
+    if (!isGlob(right)) return !this.#spend(left.length + right.length) || this.#matcher(left)(right)
+    return !this.#spend(left.length * right.length) || patternsMayOverlap(left, right)
   }
 
   covers(outer: string, inner: string): boolean {
-    if (!this.#work(outer.length + inner.length)) return false
+    if (!this.#spend(outer.length + inner.length)) return false
     return isGlob(inner) ? patternCovers(outer, inner) : this.#matcher(outer)(inner)
   }
 
-  #work(amount: number): boolean {
-    this.#left -= amount
-    return this.#left >= 0
+  /** Returns false once the limit is exceeded. */
+  #spend(amount: number): boolean {
+    this.#workLeft -= amount
+    return this.#workLeft >= 0
   }
 
   #matcher(glob: string): Matcher {
@@ -118,23 +119,23 @@ export class GlobComparer {
   }
 }
 
-/** Claims by the room that they name, so that those of other rooms are not compared. */
+/** Scopes by the room that they name, so that scopes of different rooms are not compared. */
 export class ScopesByRoom<R extends RouteCandidate = RouteCandidate> {
   readonly #named = new Map<string, RouteScope<R>[]>()
   readonly #general: RouteScope<R>[] = []
 
-  add(claim: RouteScope<R>): void {
-    const { room } = claim.pattern
+  add(scope: RouteScope<R>): void {
+    const { room } = scope.pattern
     const known = room === undefined ? this.#general : this.#named.get(room)
-    if (known) known.push(claim)
-    else if (room !== undefined) this.#named.set(room, [claim])
+    if (known) known.push(scope)
+    else if (room !== undefined) this.#named.set(room, [scope])
   }
 
-  /** Those that may match a chat of the pattern. */
+  /** The scopes that may match a chat of the pattern. */
   *overlapping({ room }: ChatPattern): Iterable<RouteScope<R>> {
     yield* this.#general
     if (room !== undefined) yield* this.#named.get(room) ?? []
-    else for (const claims of this.#named.values()) yield* claims
+    else for (const scopes of this.#named.values()) yield* scopes
   }
 }
 
@@ -143,17 +144,16 @@ export function isBefore(first: RouteCandidate, second: RouteCandidate): boolean
   return (first.id ?? Number.POSITIVE_INFINITY) < (second.id ?? Number.POSITIVE_INFINITY)
 }
 
-/** Nothing where no chat can match. */
+/** Undefined if no chat can match. */
 export function parseRouteScope<R extends RouteCandidate>(route: R): RouteScope<R> | undefined {
   const pattern = { platforms: [] as string[], rooms: [] as string[], jids: [] as string[] }
-  const others: { key: string; glob: string }[] = []
-  for (const token of route.match.split(/\s+/).filter(Boolean)) {
-    const [key, glob] = [token.slice(0, token.indexOf('=')), token.slice(token.indexOf('=') + 1)]
+  const otherConditions: { key: string; glob: string }[] = []
+  for (const { key, glob } of splitMatch(route.match)) {
     if (key === 'sender' || key === 'verb') {
-      others.push({ key, glob })
+      otherConditions.push({ key, glob })
       continue
     }
-    // No chat lacks any of these.
+    // No chat has an empty platform, room or JID.
     if (glob === '') return undefined
     if (key === 'platform') pattern.platforms.push(glob)
     else if (key === 'room') pattern.rooms.push(glob)
@@ -165,5 +165,5 @@ export function parseRouteScope<R extends RouteCandidate>(route: R): RouteScope<
     else return undefined
   }
   const room = pattern.rooms.find((glob) => !isGlob(glob))
-  return { route, otherConditions: others, takesAllMessages: others.length === 0, pattern: { ...pattern, room } }
+  return { route, otherConditions, takesWholeChats: otherConditions.length === 0, pattern: { ...pattern, room } }
 }

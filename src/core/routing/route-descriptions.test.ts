@@ -6,7 +6,7 @@ import { compileRoutes } from './route-table.ts'
 
 const route = (id: number, match: string, target = 'team', seq = 0) => ({ id, seq, match, target })
 
-test('a route says what it takes and what becomes of it', () => {
+test('describes which messages a route takes and what happens to them', () => {
   const all = [
     route(1, 'room=1 verb=mention', 'folder:team', -1),
     route(2, 'room=1', 'team#observe'),
@@ -24,12 +24,17 @@ test('a route says what it takes and what becomes of it', () => {
     ]),
     [
       ['trigger', true, 'mention of room=1', 'Mention of room=1 starts a turn of team.'],
-      ['observe', false, 'every message of room=1', 'Every message of room=1 is kept for team to see, without a turn.'],
+      [
+        'observe',
+        false,
+        'every message of room=1',
+        'Every message of room=1 is shown to team as context, without starting a turn.',
+      ],
       [
         'trigger',
         true,
         'every message of platform=mail and sender=*@x',
-        'Every message of platform=mail and sender=*@x starts a turn of team, in the topic mail.',
+        'Every message of platform=mail and sender=*@x starts a turn of team in the topic mail.',
       ],
       ['builtin', false, 'every message of platform=spam', 'Every message of platform=spam is dropped.'],
       ['daemon', false, 'every message of platform=mail', 'Every message of platform=mail goes to the daemon maild.'],
@@ -38,7 +43,7 @@ test('a route says what it takes and what becomes of it', () => {
   )
 })
 
-test('a route behind one that takes all it would take is said to be shadowed', () => {
+test('marks a route as shadowed if an earlier one takes all its messages', () => {
   const shadows = (...matches: string[]) => {
     const all = matches.map((match, at) => route(at + 1, match))
     return describeRoutes(all, all).map(({ shadowed_by }) => shadowed_by)
@@ -54,7 +59,7 @@ test('a route behind one that takes all it would take is said to be shadowed', (
     undefined,
     undefined,
   ])
-  // By seq first: what stands later in the table may come earlier.
+  // `seq` takes precedence over the id.
   const all = [route(1, 'room=1', 'team', 5), route(2, '', 'team', 4), route(3, 'room=1', 'team', 3)]
   assert.deepEqual(
     describeRoutes(all, all).map(({ shadowed_by }) => shadowed_by),
@@ -62,7 +67,7 @@ test('a route behind one that takes all it would take is said to be shadowed', (
   )
 })
 
-test('what is said to be shadowed never takes a message', () => {
+test('a route marked as shadowed never takes a message', () => {
   const glob = fc.constantFrom('a', 'b', 'a/b', '*', 'a/*', '**', '', 'a*', 'a/**')
   const key = fc.constantFrom('room', 'verb', 'sender', 'platform')
   const match = fc

@@ -12,34 +12,33 @@ import { messages } from '../messages/messages.ts'
 import { onboarding } from '../people/onboarding.ts'
 import { DEFAULT_TURN_RULES } from '../turns/turn-rules.ts'
 import { type Turn, turns } from '../turns/turns.ts'
-import { engage, engagedFolder } from './engagements.ts'
+import { engage, findLiveEngagement } from './engagements.ts'
 import { routeMessage } from './route-message.ts'
 import { compileRoutes } from './route-table.ts'
 import { routes } from './routes.ts'
 import type { RoutingContext, RoutingDecision } from './routing-decision.ts'
 
-interface Opened extends TestHost {
+interface RoutingTest extends TestHost {
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   route(...written: [match: string, target: string][]): Promise<void>
-  /** What becomes of a message. */
   decide(content: string, over?: Partial<InboundMessage>, envelope?: Partial<Envelope>): Promise<RoutingDecision>
-  /** What an agent has said in the chat, as the platform calls it. */
-  said(folder: string, platform_id: string, over?: { jid?: string; turn_id?: string }): Promise<void>
-  world(): Promise<RoutingContext>
+  /** Records a message that the folder's agent has sent to the chat. */
+  sent(folder: string, platform_id: string, over?: { jid?: string; turn_id?: string }): Promise<void>
+  context(): Promise<RoutingContext>
 }
 
 const JID = 'telegram:42'
 const SENDER = 'telegram:7'
 
-async function open(t: TestContext, engine: EngineName): Promise<Opened> {
+async function open(t: TestContext, engine: EngineName): Promise<RoutingTest> {
   const on = await testHost(t, engine)
   await on.groups('main', 'team', 'team/support', 'team/sales', 'other')
   const { host, clock } = on
-  const speaking = { dialect: host.engine.dialect, clock, random: host.random }
-  const write: Opened['write'] = (work) => host.engine.transaction(work)
-  const world = (): Promise<RoutingContext> =>
+  const writeContext = { dialect: host.engine.dialect, clock, random: host.random }
+  const write: RoutingTest['write'] = (work) => host.engine.transaction(work)
+  const context = (): Promise<RoutingContext> =>
     host.engine.read(async (tx) => ({
-      writeContext: speaking,
+      writeContext,
       rules: DEFAULT_TURN_RULES,
       policy: await host.policies.read(tx),
       routes: compileRoutes(await routes.list(tx)),
@@ -49,14 +48,14 @@ async function open(t: TestContext, engine: EngineName): Promise<Opened> {
   return {
     ...on,
     write,
-    world,
+    context,
     route: async (...written) => {
       await write(async (tx) => {
         for (const [seq, [match, target]] of written.entries()) await routes.append(tx, { seq, match, target })
       })
     },
     decide: async (content, over = {}, envelope) => {
-      const around = await world()
+      const routingContext = await context()
       return write(async (tx) => {
         const inbound: InboundMessage = {
           jid: JID,
@@ -66,16 +65,16 @@ async function open(t: TestContext, engine: EngineName): Promise<Opened> {
           ...over,
           ...(envelope ? { envelope } : {}),
         }
-        const { seq } = await recordInbound(tx, speaking, inbound)
+        const { seq } = await recordInbound(tx, writeContext, inbound)
         const message = await messages.find(tx, { seq })
         assert.ok(message)
-        return routeMessage(tx, around, { message, envelope: await envelopes.find(tx, { message_seq: seq }) })
+        return routeMessage(tx, routingContext, { message, envelope: await envelopes.find(tx, { message_seq: seq }) })
       })
     },
-    said: (folder, platform_id, { jid = JID, turn_id } = {}) =>
+    sent: (folder, platform_id, { jid = JID, turn_id } = {}) =>
       write(async (tx) => {
         const out = { jid, topic: '', folder, turn_id, content: 'hi', engages: false }
-        const { seq } = await recordOutbound(tx, speaking, DEFAULT_TURN_RULES, out)
+        const { seq } = await recordOutbound(tx, writeContext, DEFAULT_TURN_RULES, out)
         await outbox.update(tx, { message_seq: seq }, { state: 'sent', platform_id })
       }),
   }
@@ -105,15 +104,15 @@ const TURN: Turn = {
   started_at: '2026-01-01T00:00:00.000Z',
 }
 
-/** Only what a test is about. */
-function brief(decision: RoutingDecision): string {
+/** One line with the kind, folder, topic and reply. */
+function summarize(decision: RoutingDecision): string {
   const where = decision.topic === '' ? '' : `#${decision.topic}`
   if (decision.kind === 'daemon') return `daemon ${decision.name}`
   if (decision.kind !== 'end') return `${decision.kind} ${decision.folder}${where}`
-  return `${decision.outcome}${decision.say === undefined ? '' : `: ${decision.say}`}`
+  return `${decision.outcome}${decision.reply === undefined ? '' : `: ${decision.reply}`}`
 }
 
-onEveryEngine('decision', (engine) => {
+onEveryEngine('routing a message', (engine) => {
   test('a link delivers to the folder that was stored with the message', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'other'])
@@ -125,140 +124,140 @@ onEveryEngine('decision', (engine) => {
       chat_topic: 'bills',
       verb: 'message',
     })
-    assert.equal(brief(await on.decide('hello', { jid: 'hook:team/ci', target_folder: 'team' })), 'turn team')
+    assert.equal(summarize(await on.decide('hello', { jid: 'hook:team/ci', target_folder: 'team' })), 'turn team')
   })
 
-  test('a message of a link from before targets were kept is read from the name of its chat', async (t) => {
+  test('a link message without a target folder goes to the folder in its JID', async (t) => {
     const on = await open(t, engine)
-    assert.equal(brief(await on.decide('hello', { jid: 'web:team/support' })), 'turn team/support')
-    assert.equal(brief(await on.decide('hello', { jid: 'hook:team/support/ci' })), 'turn team/support')
+    assert.equal(summarize(await on.decide('hello', { jid: 'web:team/support' })), 'turn team/support')
+    assert.equal(summarize(await on.decide('hello', { jid: 'hook:team/support/ci' })), 'turn team/support')
   })
 
-  test('a message of a link whose folder is gone fails with a sentence, and does not end up in onboarding', async (t) => {
+  test('a message of a link whose folder was removed fails with a reply and does not enter onboarding', async (t) => {
     const on = await open(t, engine)
     const decision = await on.decide('hello', { jid: 'web:gone', target_folder: 'gone' })
-    assert.match(brief(decision), /^failed: Nobody is here any more/)
-    assert.match(decision.kind === 'end' ? (decision.reason ?? '') : '', /gone does not exist/)
-    assert.equal(brief(await on.decide('hello', { jid: 'hook:gone/ci' })), 'failed')
+    assert.match(summarize(decision), /^failed: This link no longer works/)
+    assert.match(decision.kind === 'end' ? (decision.reason ?? '') : '', /gone no longer exists/)
+    assert.equal(summarize(await on.decide('hello', { jid: 'hook:gone/ci' })), 'failed')
     assert.deepEqual(await on.write((tx) => onboarding.list(tx)), [])
   })
 
-  test('in the chat of a link, a topic and a child folder can be named, and nothing sticks', async (t) => {
+  test('a link message can name a topic or a child folder, but only for itself', async (t) => {
     const on = await open(t, engine)
     const link = { jid: 'web:team', target_folder: 'team' }
-    assert.equal(brief(await on.decide('#bills how much?', link)), 'turn team#bills')
-    assert.equal(brief(await on.decide('@support why?', link)), 'turn team/support')
-    assert.equal(brief(await on.decide('@other why?', link)), 'turn team')
-    assert.equal(brief(await on.decide('@support', link)), 'turn team')
-    assert.equal(brief(await on.decide('hello', link)), 'turn team')
-    // A link to the root is no way to every other folder.
-    assert.equal(brief(await on.decide('@other why?', { jid: 'web:main', target_folder: 'main' })), 'turn main')
+    assert.equal(summarize(await on.decide('#bills how much?', link)), 'turn team#bills')
+    assert.equal(summarize(await on.decide('@support why?', link)), 'turn team/support')
+    assert.equal(summarize(await on.decide('@other why?', link)), 'turn team')
+    assert.equal(summarize(await on.decide('@support', link)), 'turn team')
+    assert.equal(summarize(await on.decide('hello', link)), 'turn team')
+    // A link to the root does not lead to other folders.
+    assert.equal(summarize(await on.decide('@other why?', { jid: 'web:main', target_folder: 'main' })), 'turn main')
   })
 
-  test('a webhook never steers', async (t) => {
+  test('a webhook post cannot use directives or commands', async (t) => {
     const on = await open(t, engine)
     for (const text of ['/new', '/ping', '#bills how much?', '@support why?'])
-      assert.equal(brief(await on.decide(text, { jid: 'hook:team/ci', target_folder: 'team' })), 'turn team')
+      assert.equal(summarize(await on.decide(text, { jid: 'hook:team/ci', target_folder: 'team' })), 'turn team')
   })
 
-  test('what a tool or a schedule asks goes to the folder that it names, as plain text', async (t) => {
+  test('a message of a tool or task goes to its folder as plain text', async (t) => {
     const on = await open(t, engine)
     const delegated = { jid: 'team/support', sender: 'delegate', target_folder: 'team/support' }
     const envelope = { verb: 'delegate', depth: 1, as_folder: 'team/support', return_jid: JID }
-    assert.equal(brief(await on.decide('/new', delegated, envelope)), 'turn team/support')
+    assert.equal(summarize(await on.decide('/new', delegated, envelope)), 'turn team/support')
     const timed = { sender: 'timed', target_folder: 'team' }
-    assert.equal(brief(await on.decide('/stop', timed, { task_id: 'x', as_folder: 'team' })), 'turn team')
+    assert.equal(summarize(await on.decide('/stop', timed, { task_id: 'x', as_folder: 'team' })), 'turn team')
     const alone = { sender: 'timed-isolated:x', target_folder: 'team' }
     const isolated = { task_id: 'x', is_isolated: true, as_folder: 'team' }
-    assert.equal(brief(await on.decide('go', alone, isolated)), 'turn team#timed:x')
+    assert.equal(summarize(await on.decide('go', alone, isolated)), 'turn team#timed:x')
   })
 
-  test('a topic of a chat is never the conversation that a task has for itself', async (t) => {
+  test("a chat's topic never names the conversation of an isolated task", async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
     const topic = 'timed:x'
     assert.equal(
-      brief(await on.decide('hi', { jid: 'web:team', target_folder: 'team', topic })),
+      summarize(await on.decide('hi', { jid: 'web:team', target_folder: 'team', topic })),
       'turn team#chat:timed:x',
     )
-    assert.equal(brief(await on.decide('hi', { topic })), 'turn team#chat:timed:x')
+    assert.equal(summarize(await on.decide('hi', { topic })), 'turn team#chat:timed:x')
   })
 
-  test('what is said to a folder by its name reaches it, whatever the routes say', async (t) => {
+  test('a message to a folder name reaches the folder, whatever the routes', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'other'])
-    assert.equal(brief(await on.decide('hello', { jid: 'team' })), 'turn team')
-    assert.equal(brief(await on.decide('hello', { jid: 'nobody' })), 'failed')
+    assert.equal(summarize(await on.decide('hello', { jid: 'team' })), 'turn team')
+    assert.equal(summarize(await on.decide('hello', { jid: 'nobody' })), 'failed')
   })
 
-  test('each message takes its own route: chatter after a mention does not lose the mention', async (t) => {
+  test('routes each message separately, so a message after a mention does not affect the mention', async (t) => {
     const on = await open(t, engine)
     await on.route(['room=42 verb=mention', 'team'], ['room=42', 'team#observe'])
-    assert.equal(brief(await on.decide('bot, help', {}, { verb: 'mention' })), 'turn team')
-    assert.equal(brief(await on.decide('lunch?', {}, { verb: 'message' })), 'observe team')
+    assert.equal(summarize(await on.decide('bot, help', {}, { verb: 'mention' })), 'turn team')
+    assert.equal(summarize(await on.decide('lunch?', {}, { verb: 'message' })), 'observe team')
   })
 
-  test('a question before a command is still a question', async (t) => {
+  test('a command does not swallow the message before it', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
-    assert.equal(brief(await on.decide('how much?')), 'turn team')
-    assert.match(brief(await on.decide('/ping')), /^answered: pong/)
+    assert.equal(summarize(await on.decide('how much?')), 'turn team')
+    assert.match(summarize(await on.decide('/ping')), /^answered: pong/)
   })
 
-  test('a chat that is engaged stays with its folder, also against #observe and another route', async (t) => {
+  test('an engaged chat stays with its folder despite #observe and other routes', async (t) => {
     const on = await open(t, engine)
     await on.route(['room=42', 'team#observe'], ['', 'other'])
     const until = on.clock.now() + 60_000
     await on.write((tx) => engage(tx, { jid: JID, topic: '', folder: 'team/support', until }))
-    assert.equal(brief(await on.decide('and then?')), 'turn team/support')
-    assert.equal(brief(await on.decide('and then?', { topic: 'thread' })), 'turn team/support#thread')
+    assert.equal(summarize(await on.decide('and then?')), 'turn team/support')
+    assert.equal(summarize(await on.decide('and then?', { topic: 'thread' })), 'turn team/support#thread')
     on.clock.advance(60_000)
-    assert.equal(brief(await on.decide('and then?')), 'observe team')
+    assert.equal(summarize(await on.decide('and then?')), 'observe team')
   })
 
-  test('an engagement with a folder that is gone counts no more', async (t) => {
+  test('ignores an engagement with a removed folder', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
     await on.write(async (tx) => {
       await engage(tx, { jid: JID, topic: '', folder: 'other', until: on.clock.now() + 60_000 })
       await groups.remove(tx, { folder: 'other' })
     })
-    assert.equal(brief(await on.decide('hello')), 'turn team')
+    assert.equal(summarize(await on.decide('hello')), 'turn team')
   })
 
-  test('a reply goes to the folder that said what it answers', async (t) => {
+  test('a reply goes to the folder whose message it answers', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team#observe'])
-    await on.said('team/sales', '100')
-    assert.equal(brief(await on.decide('why?', {}, { verb: 'mention', reply_to_id: '100' })), 'turn team/sales')
-    assert.equal(brief(await on.decide('why?', {}, { verb: 'mention', reply_to_id: '101' })), 'observe team')
-    // A reaction is no answer.
-    assert.equal(brief(await on.decide('👍', {}, { verb: 'like', reply_to_id: '100' })), 'observe team')
+    await on.sent('team/sales', '100')
+    assert.equal(summarize(await on.decide('why?', {}, { verb: 'mention', reply_to_id: '100' })), 'turn team/sales')
+    assert.equal(summarize(await on.decide('why?', {}, { verb: 'mention', reply_to_id: '101' })), 'observe team')
+    // A reaction is not a reply.
+    assert.equal(summarize(await on.decide('👍', {}, { verb: 'like', reply_to_id: '100' })), 'observe team')
   })
 
-  test('a reply to an id of another chat reaches nobody there', async (t) => {
+  test('a reply to an id of another chat does not reach the folder of that chat', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
-    await on.said('other', '100', { jid: 'telegram:1' })
+    await on.sent('other', '100', { jid: 'telegram:1' })
     const [{ id } = { id: '' }] = await on.write((tx) => outbox.list(tx))
-    assert.equal(brief(await on.decide('why?', {}, { verb: 'mention', reply_to_id: id })), 'turn team')
+    assert.equal(summarize(await on.decide('why?', {}, { verb: 'mention', reply_to_id: id })), 'turn team')
   })
 
-  test('a reply goes on with the conversation it answers, but not with that of a task', async (t) => {
+  test('a reply continues the conversation it answers, except that of an isolated task', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
     await on.write(async (tx) => {
       await turns.insert(tx, { ...TURN, id: 'one', topic: 'bills' })
       await turns.insert(tx, { ...TURN, id: 'two', topic: 'timed:x', is_isolated: true })
     })
-    await on.said('team', '100', { turn_id: 'one' })
-    await on.said('team', '101', { turn_id: 'two' })
+    await on.sent('team', '100', { turn_id: 'one' })
+    await on.sent('team', '101', { turn_id: 'two' })
     const reply = (reply_to_id: string) => on.decide('why?', {}, { verb: 'mention', reply_to_id })
-    assert.equal(brief(await reply('100')), 'turn team#bills')
-    assert.equal(brief(await reply('101')), 'turn team')
+    assert.equal(summarize(await reply('100')), 'turn team#bills')
+    assert.equal(summarize(await reply('101')), 'turn team')
   })
 
-  test('after /root the chat is not with the root, and nobody reaches it by a reply', async (t) => {
+  test('a /root turn does not engage the root, and replies to it do not reach the root', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
     const until = on.clock.now() + 60_000
@@ -266,152 +265,155 @@ onEveryEngine('decision', (engine) => {
       await engage(tx, { jid: JID, topic: '', folder: 'main', until })
       await turns.insert(tx, { ...TURN, id: 'one', folder: 'main' })
     })
-    await on.said('main', '100', { turn_id: 'one' })
+    await on.sent('main', '100', { turn_id: 'one' })
     const reply = () => on.decide('and me?', {}, { verb: 'mention', reply_to_id: '100' })
-    assert.equal(brief(await on.decide('hello')), 'turn main')
-    assert.equal(brief(await reply()), 'turn main')
+    assert.equal(summarize(await on.decide('hello')), 'turn main')
+    assert.equal(summarize(await reply()), 'turn main')
     const updated_at = '2026-01-01T00:00:00.000Z'
-    const asked = { message_seq: 0, id: 'one', jid: JID, folder: 'main', topic: '', chat_topic: '', sender: SENDER }
-    await on.write((tx) => inbox.insert(tx, { ...asked, verb: 'root', state: 'answered', updated_at }))
-    assert.equal(brief(await on.decide('hello')), 'turn team')
-    assert.equal(brief(await reply()), 'turn team')
+    const row = { message_seq: 0, id: 'one', jid: JID, folder: 'main', topic: '', chat_topic: '', sender: SENDER }
+    await on.write((tx) => inbox.insert(tx, { ...row, verb: 'root', state: 'answered', updated_at }))
+    assert.equal(summarize(await on.decide('hello')), 'turn team')
+    assert.equal(summarize(await reply()), 'turn team')
   })
 
-  test('@name chooses a folder for the chat, and @ goes back', async (t) => {
+  test('@name selects a folder for the chat and @ resets it', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
     const until = on.clock.now() + 60_000
     await on.write((tx) => engage(tx, { jid: JID, topic: '', folder: 'team', until }))
-    assert.equal(brief(await on.decide('@support')), 'answered: routing → team/support')
-    // Else the engagement would keep the chat where it was.
-    assert.equal(await on.write((tx) => engagedFolder(tx, JID, '', on.clock.now())), undefined)
-    assert.equal(brief(await on.decide('hello')), 'turn team/support')
-    assert.equal(brief(await on.decide('@sales why?')), 'turn team/sales')
-    assert.equal(brief(await on.decide('@')), 'answered: routing reset to default')
-    assert.equal(brief(await on.decide('hello')), 'turn team')
+    assert.equal(summarize(await on.decide('@support')), 'answered: routing → team/support')
+    // Otherwise the engagement would take precedence.
+    assert.equal(await on.write((tx) => findLiveEngagement(tx, JID, '', on.clock.now())), undefined)
+    assert.equal(summarize(await on.decide('hello')), 'turn team/support')
+    assert.equal(summarize(await on.decide('@sales why?')), 'turn team/sales')
+    assert.equal(summarize(await on.decide('@')), 'answered: routing reset to default')
+    assert.equal(summarize(await on.decide('hello')), 'turn team')
   })
 
-  test('a name that is no child of the folder is plain text', async (t) => {
+  test('@name is plain text unless it names a child of the folder', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
     for (const text of ['@joe', '@other', '@joe hello', '@other hello', '@main hello'])
-      assert.equal(brief(await on.decide(text)), 'turn team', text)
+      assert.equal(summarize(await on.decide(text)), 'turn team', text)
     assert.equal((await on.write((tx) => chats.find(tx, { jid: JID })))?.sticky_folder, undefined)
   })
 
-  test('in a chat of the root, any folder may be named', async (t) => {
+  test('a chat of the root can name any folder', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'main'])
-    assert.equal(brief(await on.decide('@other hello')), 'turn other')
-    assert.equal(brief(await on.decide('@team/support hello')), 'turn team/support')
-    assert.equal(brief(await on.decide('@team/support')), 'answered: routing → team/support')
-    assert.equal(brief(await on.decide('hello')), 'turn team/support')
+    assert.equal(summarize(await on.decide('@other hello')), 'turn other')
+    assert.equal(summarize(await on.decide('@team/support hello')), 'turn team/support')
+    assert.equal(summarize(await on.decide('@team/support')), 'answered: routing → team/support')
+    assert.equal(summarize(await on.decide('hello')), 'turn team/support')
   })
 
-  test('a chosen folder that is no longer allowed, or gone, is passed over', async (t) => {
+  test('ignores a selected folder that is no longer allowed or was removed', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
     await on.write((tx) => upsertChat(tx, JID, { sticky_folder: 'other' }))
-    assert.equal(brief(await on.decide('hello')), 'turn team')
+    assert.equal(summarize(await on.decide('hello')), 'turn team')
     await on.write((tx) => upsertChat(tx, JID, { sticky_folder: 'team/gone' }))
-    assert.equal(brief(await on.decide('hello')), 'turn team')
+    assert.equal(summarize(await on.decide('hello')), 'turn team')
   })
 
-  test('a chosen folder does not turn a room that is observed into one that is answered', async (t) => {
+  test('selecting a folder does not make an observed room start turns', async (t) => {
     const on = await open(t, engine)
     await on.route(['verb=mention', 'team'], ['', 'team#observe'])
     await on.write((tx) => upsertChat(tx, JID, { sticky_folder: 'team/support' }))
-    assert.equal(brief(await on.decide('lunch?')), 'observe team/support')
-    assert.equal(brief(await on.decide('help', {}, { verb: 'mention' })), 'turn team/support')
+    assert.equal(summarize(await on.decide('lunch?')), 'observe team/support')
+    assert.equal(summarize(await on.decide('help', {}, { verb: 'mention' })), 'turn team/support')
   })
 
-  test('#name chooses a topic for the chat, and # goes back', async (t) => {
+  test('#name selects a topic for the chat and # resets it', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
-    assert.equal(brief(await on.decide('#bills')), 'answered: topic → bills')
-    assert.equal(brief(await on.decide('hello')), 'turn team#bills')
-    assert.equal(brief(await on.decide('#taxes how much?')), 'turn team#taxes')
-    assert.equal(brief(await on.decide('#')), 'answered: topic reset to default')
-    assert.equal(brief(await on.decide('hello')), 'turn team')
+    assert.equal(summarize(await on.decide('#bills')), 'answered: topic → bills')
+    assert.equal(summarize(await on.decide('hello')), 'turn team#bills')
+    assert.equal(summarize(await on.decide('#taxes how much?')), 'turn team#taxes')
+    assert.equal(summarize(await on.decide('#')), 'answered: topic reset to default')
+    assert.equal(summarize(await on.decide('hello')), 'turn team')
   })
 
-  test('in a room that is only observed, other people may write of @names and #topics', async (t) => {
+  test('@name and #topic alone are plain text in an observed room', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team#observe'])
     for (const text of ['#party', '#', '@', '#party tonight'])
-      assert.equal(brief(await on.decide(text)), 'observe team', text)
+      assert.equal(summarize(await on.decide(text)), 'observe team', text)
     assert.equal(await on.write((tx) => chats.find(tx, { jid: JID })), undefined)
-    assert.equal(brief(await on.decide('@support help')), 'turn team/support')
+    assert.equal(summarize(await on.decide('@support help')), 'turn team/support')
   })
 
-  test('a conversation is the chosen topic, else that of the chat, else that of the route', async (t) => {
+  test("uses the selected topic, then the chat's topic, then the route's topic", async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team#pinned'])
-    assert.equal(brief(await on.decide('hello')), 'turn team#pinned')
+    assert.equal(summarize(await on.decide('hello')), 'turn team#pinned')
     const threaded = await on.decide('hello', { topic: 'thread' })
-    assert.equal(brief(threaded), 'turn team#thread')
+    assert.equal(summarize(threaded), 'turn team#thread')
     assert.equal(threaded.chat_topic, 'thread')
     await on.write((tx) => upsertChat(tx, JID, { sticky_topic: 'chosen' }))
-    const chosen = await on.decide('hello', { topic: 'thread' })
-    assert.equal(brief(chosen), 'turn team#chosen')
-    assert.equal(chosen.chat_topic, 'thread')
+    const selected = await on.decide('hello', { topic: 'thread' })
+    assert.equal(summarize(selected), 'turn team#chosen')
+    assert.equal(selected.chat_topic, 'thread')
   })
 
-  test('what is injected, scheduled or only a reaction does not steer a chat', async (t) => {
+  test('injected messages, task messages and reactions cannot use directives', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
-    assert.equal(brief(await on.decide('/stop', { sender: 'injected:telegram:7' }, { from_turn: 'x' })), 'turn team')
-    assert.equal(brief(await on.decide('@support', { sender: 'timed' })), 'turn team')
-    assert.equal(brief(await on.decide('/stop', {}, { verb: 'untrusted' })), 'turn team')
+    assert.equal(
+      summarize(await on.decide('/stop', { sender: 'injected:telegram:7' }, { from_turn: 'x' })),
+      'turn team',
+    )
+    assert.equal(summarize(await on.decide('@support', { sender: 'timed' })), 'turn team')
+    assert.equal(summarize(await on.decide('/stop', {}, { verb: 'untrusted' })), 'turn team')
   })
 
-  test('a daemon, drop and echo are targets', async (t) => {
+  test('routes to a daemon, to drop and to echo', async (t) => {
     const on = await open(t, engine)
     await on.route(['room=1', 'daemon:mail'], ['room=2', 'builtin:drop'], ['room=3', 'builtin:echo'])
-    assert.equal(brief(await on.decide('hi', { jid: 'telegram:1' })), 'daemon mail')
-    assert.equal(brief(await on.decide('/ping', { jid: 'telegram:2' })), 'silent')
-    assert.equal(brief(await on.decide('hi there', { jid: 'telegram:3' })), 'answered: hi there')
+    assert.equal(summarize(await on.decide('hi', { jid: 'telegram:1' })), 'daemon mail')
+    assert.equal(summarize(await on.decide('/ping', { jid: 'telegram:2' })), 'silent')
+    assert.equal(summarize(await on.decide('hi there', { jid: 'telegram:3' })), 'answered: hi there')
   })
 
-  test('a route to a folder that does not exist fails with a notice', async (t) => {
+  test('a route to a missing folder fails with a reply that names the folder', async (t) => {
     const on = await open(t, engine)
     await on.route(['room=1', 'ghost#observe'], ['room=2', 'team/{sender}'], ['', 'ghost'])
     const decision = await on.decide('hello')
-    assert.match(brief(decision), /^failed: This chat leads to the folder ghost, which does not exist\./)
+    assert.match(summarize(decision), /^failed: This chat is routed to the folder ghost, which does not exist\./)
     assert.match(decision.kind === 'end' ? (decision.reason ?? '') : '', /^route \d+ leads to the folder ghost/)
-    assert.equal(brief(await on.decide('lunch?', { jid: 'telegram:1' })), 'failed')
-    const own = brief(await on.decide('hello', { jid: 'telegram:2' }))
+    assert.equal(summarize(await on.decide('lunch?', { jid: 'telegram:1' })), 'failed')
+    const own = summarize(await on.decide('hello', { jid: 'telegram:2' }))
     assert.equal(
       own,
-      'failed: You have no place of your own here yet. An operator makes it with: svc group test add telegram:2 team/tg-7',
+      'failed: You do not have a folder here yet. An operator can create it with: svc group test add telegram:2 team/tg-7',
     )
-    assert.equal(brief(await on.decide('/chatid')), `answered: ${JID}`)
+    assert.equal(summarize(await on.decide('/chatid')), `answered: ${JID}`)
   })
 
-  test('a chat that nobody has waits in onboarding and is told so once', async (t) => {
+  test('a chat without a route enters onboarding and is told so once', async (t) => {
     const on = await open(t, engine)
     assert.match(
-      brief(await on.decide('hello')),
-      /^onboarding: Nobody has this chat yet\. .* svc group test add telegram:42/,
+      summarize(await on.decide('hello')),
+      /^onboarding: This chat has no group yet\. .* svc group test add telegram:42/,
     )
-    assert.equal(brief(await on.decide('hello?')), 'onboarding')
+    assert.equal(summarize(await on.decide('hello?')), 'onboarding')
     const [row, ...more] = await on.write((tx) => onboarding.list(tx))
     assert.deepEqual([row?.jid, row?.status, more.length], [JID, 'awaiting_message', 0])
-    assert.equal(brief(await on.decide('/chatid')), `answered: ${JID}`)
-    assert.equal(brief(await on.decide('/ping')), 'onboarding')
-    assert.match(brief(await on.decide('hello', { jid: 'telegram:43' })), /^onboarding: /)
+    assert.equal(summarize(await on.decide('/chatid')), `answered: ${JID}`)
+    assert.equal(summarize(await on.decide('/ping')), 'onboarding')
+    assert.match(summarize(await on.decide('hello', { jid: 'telegram:43' })), /^onboarding: /)
   })
 
-  test('a room that nobody has is spoken to only when it speaks to the agent', async (t) => {
+  test('a room without a route gets a reply only when it mentions the agent', async (t) => {
     const on = await open(t, engine)
-    assert.equal(brief(await on.decide('lunch?', {}, { is_group: true, verb: 'message' })), 'silent')
+    assert.equal(summarize(await on.decide('lunch?', {}, { is_group: true, verb: 'message' })), 'silent')
     assert.deepEqual(await on.write((tx) => onboarding.list(tx)), [])
-    assert.match(brief(await on.decide('bot?', {}, { is_group: true, verb: 'mention' })), /^onboarding: /)
+    assert.match(summarize(await on.decide('bot?', {}, { is_group: true, verb: 'mention' })), /^onboarding: /)
   })
 
-  test('a store that does not answer is no miss', async (t) => {
+  test('a failed read throws instead of counting as no route', async (t) => {
     const on = await open(t, engine)
-    const around = await on.world()
+    const context = await on.context()
     const message = {
       seq: 1,
       id: 'x',
@@ -423,10 +425,10 @@ onEveryEngine('decision', (engine) => {
       created_at: '2026-01-01T00:00:00.000Z',
     }
     const broken = { executeQuery: () => Promise.reject(new Error('no disk')) } as unknown as Tx
-    await assert.rejects(routeMessage(broken, around, { message }))
-    const table = { ...around.routes, match: () => assert.fail('no table') }
+    await assert.rejects(routeMessage(broken, context, { message }))
+    const table = { ...context.routes, match: () => assert.fail('no table') }
     await assert.rejects(
-      on.write((tx) => routeMessage(tx, { ...around, routes: table }, { message })),
+      on.write((tx) => routeMessage(tx, { ...context, routes: table }, { message })),
       /no table/,
     )
   })

@@ -1,5 +1,5 @@
-// Routes that get in each other's way: those that never match because an earlier one takes all of their messages, and those
-// that claim the same chats with the same `seq`, so that only their age decides.
+// Finds routes that conflict, for `svc doctor`: routes that never match because an earlier one takes all their messages, and
+// routes for the same chats with the same `seq`, whose order depends only on their ids.
 import {
   GlobComparer,
   isBefore,
@@ -17,40 +17,39 @@ export interface OrderedRoute extends RouteCandidate {
 
 export interface RoutePair {
   readonly route: OrderedRoute
-  /** The one that is tried before it. */
   readonly before: OrderedRoute
 }
 
 export interface RouteOverlaps {
-  /** No message can match these. */
+  /** Routes that no message can match. */
   readonly unmatchable: readonly OrderedRoute[]
   readonly shadowed: readonly RoutePair[]
   readonly contested: readonly RoutePair[]
 }
 
-/** Compared characters; what needs more is not looked at. */
+/** Limit on compared characters; beyond it, conflicts are not reported. */
 const WORK_MAX = 50_000_000
 
-export function routeOverlaps(routes: readonly OrderedRoute[]): RouteOverlaps {
+export function findRouteOverlaps(routes: readonly OrderedRoute[]): RouteOverlaps {
   const globs = new GlobComparer(WORK_MAX)
   const earlier = new ScopesByRoom<OrderedRoute>()
   const unmatchable: OrderedRoute[] = []
   const shadowed: RoutePair[] = []
   const contested: RoutePair[] = []
   for (const route of routes.toSorted((a, b) => (isBefore(a, b) ? -1 : 1))) {
-    const claim = parseRouteScope(route)
-    if (!claim) {
+    const scope = parseRouteScope(route)
+    if (!scope) {
       unmatchable.push(route)
       continue
     }
-    const met = [...earlier.overlapping(claim.pattern)]
-    const shadow = met.find((each) => coversAll(globs, each, claim))
+    const overlapping = [...earlier.overlapping(scope.pattern)]
+    const shadow = overlapping.find((each) => coversAll(globs, each, scope))
     if (shadow) shadowed.push({ route, before: shadow.route })
     else {
-      const rival = met.find((each) => isRival(each, claim) && globs.mayShareChats(each.pattern, claim.pattern))
+      const rival = overlapping.find((each) => isRival(each, scope) && globs.mayShareChats(each.pattern, scope.pattern))
       if (rival && !globs.isExhausted) contested.push({ route, before: rival.route })
     }
-    earlier.add(claim)
+    earlier.add(scope)
   }
   return { unmatchable, shadowed, contested }
 }
@@ -63,12 +62,12 @@ function coversAll(globs: GlobComparer, first: RouteScope, second: RouteScope): 
   )
 }
 
-/** Both take whole chats, with the same `seq`, to different places. */
+/** Both take whole chats with the same `seq` to different targets. */
 function isRival(first: RouteScope<OrderedRoute>, second: RouteScope<OrderedRoute>): boolean {
   const nameOf = ({ route }: RouteScope<OrderedRoute>): string => parseRouteTarget(route.target)?.name ?? ''
   return (
-    first.takesAllMessages &&
-    second.takesAllMessages &&
+    first.takesWholeChats &&
+    second.takesWholeChats &&
     first.route.seq === second.route.seq &&
     nameOf(first) !== nameOf(second)
   )

@@ -2,26 +2,26 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { folderFault } from '../values.ts'
-import { compileRoutes, matchesChat, type RouteInput, senderSegment } from './route-table.ts'
+import { compileRoutes, matchesChat, type RoutableMessage, senderSegment } from './route-table.ts'
 
-type Written = [match: string, target: string, seq?: number]
+type RouteTuple = [match: string, target: string, seq?: number]
 
-function tableOf(...written: Written[]) {
-  return compileRoutes(written.map(([match, target, seq = 0], at) => ({ id: at + 1, seq, match, target })))
+function tableOf(...tuples: RouteTuple[]) {
+  return compileRoutes(tuples.map(([match, target, seq = 0], at) => ({ id: at + 1, seq, match, target })))
 }
 
-const said: RouteInput = { jid: 'telegram:42', sender: 'telegram:7', verb: 'message' }
+const message: RoutableMessage = { jid: 'telegram:42', sender: 'telegram:7', verb: 'message' }
 
-const MATCHES: Record<string, [Written[], Partial<RouteInput>, string | undefined]> = {
-  'without a route there is none': [[], {}, undefined],
-  'an empty match is for everything': [[['', 'team']], {}, 'team'],
-  'a room is all behind the colon': [[['room=1/2', 'team']], { jid: 'discord:1/2' }, 'team'],
-  'a platform is all before it': [[['platform=telegram', 'team']], {}, 'team'],
-  'a chat may be named whole': [[['chat_jid=telegram:42', 'team']], {}, 'team'],
-  'a sender may be asked for': [[['sender=telegram:7', 'team']], {}, 'team'],
-  'a verb may be asked for': [[['verb=mention', 'team']], {}, undefined],
-  'all pairs must hold': [[['room=42 verb=mention', 'team']], {}, undefined],
-  'the lower number is tried first': [
+const MATCHES: Record<string, [RouteTuple[], Partial<RoutableMessage>, string | undefined]> = {
+  'nothing matches without routes': [[], {}, undefined],
+  'an empty match matches everything': [[['', 'team']], {}, 'team'],
+  'a room is the part after the colon': [[['room=1/2', 'team']], { jid: 'discord:1/2' }, 'team'],
+  'a platform is the part before it': [[['platform=telegram', 'team']], {}, 'team'],
+  'chat_jid matches the whole JID': [[['chat_jid=telegram:42', 'team']], {}, 'team'],
+  'sender matches the sender': [[['sender=telegram:7', 'team']], {}, 'team'],
+  'verb does not match another verb': [[['verb=mention', 'team']], {}, undefined],
+  'all conditions must match': [[['room=42 verb=mention', 'team']], {}, undefined],
+  'the lower seq is tried first': [
     [
       ['', 'b', 1],
       ['', 'a', -1],
@@ -29,7 +29,7 @@ const MATCHES: Record<string, [Written[], Partial<RouteInput>, string | undefine
     {},
     'a',
   ],
-  'of one number, the older is tried first': [
+  'among equal seq the lower id is tried first': [
     [
       ['', 'a'],
       ['', 'b'],
@@ -61,14 +61,14 @@ const MATCHES: Record<string, [Written[], Partial<RouteInput>, string | undefine
     {},
     'a',
   ],
-  'a star stays within a segment': [[['room=*', 'team']], { jid: 'discord:1/2' }, undefined],
-  'a star needs something': [[['sender=*', 'team']], { sender: '' }, undefined],
-  'two stars need something too': [[['sender=**', 'team']], { sender: '' }, undefined],
-  'a key without a value asks for nothing': [[['sender=', 'team']], { sender: '' }, 'team'],
-  'a key without a value refuses something': [[['sender=', 'team']], {}, undefined],
-  'one letter may be any': [[['room=4?', 'team']], {}, 'team'],
-  'a letter may be one of some': [[['room=4[13]', 'team']], {}, undefined],
-  'a stored typo is no catch-all': [
+  '* does not match a slash': [[['room=*', 'team']], { jid: 'discord:1/2' }, undefined],
+  '* does not match an empty value': [[['sender=*', 'team']], { sender: '' }, undefined],
+  '** does not match an empty value': [[['sender=**', 'team']], { sender: '' }, undefined],
+  'an empty glob matches an empty value': [[['sender=', 'team']], { sender: '' }, 'team'],
+  'an empty glob matches no other value': [[['sender=', 'team']], {}, undefined],
+  '? matches one character': [[['room=4?', 'team']], {}, 'team'],
+  '[13] does not match another character': [[['room=4[13]', 'team']], {}, undefined],
+  'a stored typo matches nothing': [
     [
       ['rooms=42', 'a'],
       ['room', 'b'],
@@ -77,7 +77,7 @@ const MATCHES: Record<string, [Written[], Partial<RouteInput>, string | undefine
     {},
     undefined,
   ],
-  'a stored target that is none is passed over': [
+  'a stored invalid target is skipped': [
     [
       ['', '../x'],
       ['', 'team'],
@@ -86,26 +86,26 @@ const MATCHES: Record<string, [Written[], Partial<RouteInput>, string | undefine
     'team',
   ],
 }
-for (const [sentence, [written, over, target]] of Object.entries(MATCHES)) {
+for (const [sentence, [tuples, over, target]] of Object.entries(MATCHES)) {
   test(`routing: ${sentence}`, () => {
-    assert.equal(tableOf(...written).match({ ...said, ...over })?.target.name, target)
+    assert.equal(tableOf(...tuples).match({ ...message, ...over })?.target.name, target)
   })
 }
 
-test('routing: fragments, daemons and built-in handlers come out as they are', () => {
-  assert.deepEqual(tableOf(['', 'team#observe']).match(said)?.target, {
+test('routing: returns fragments, daemons and built-in handlers unchanged', () => {
+  assert.deepEqual(tableOf(['', 'team#observe']).match(message)?.target, {
     kind: 'folder',
     name: 'team',
     fragment: 'observe',
   })
-  assert.deepEqual(tableOf(['', 'daemon:mail']).match(said)?.target, { kind: 'daemon', name: 'mail' })
-  assert.deepEqual(tableOf(['', 'builtin:drop']).match(said)?.target, { kind: 'builtin', name: 'drop' })
-  // Only #observe is a reserved word.
-  assert.equal(tableOf(['', 'team#announce']).match(said)?.target.fragment, 'announce')
+  assert.deepEqual(tableOf(['', 'daemon:mail']).match(message)?.target, { kind: 'daemon', name: 'mail' })
+  assert.deepEqual(tableOf(['', 'builtin:drop']).match(message)?.target, { kind: 'builtin', name: 'drop' })
+  // Only #observe is reserved.
+  assert.equal(tableOf(['', 'team#announce']).match(message)?.target.fragment, 'announce')
 })
 
-test('routing: {sender} is one segment that names the person', () => {
-  const match = tableOf(['', 'team/{sender}']).match(said)
+test('routing: replaces {sender} with one segment for the sender', () => {
+  const match = tableOf(['', 'team/{sender}']).match(message)
   assert.equal(match?.target.name, 'team/tg-7')
   assert.equal(match?.route.target, 'team/{sender}')
 })
@@ -117,19 +117,19 @@ const SENDERS: Record<string, [sender: string, jid: string, segment: string | Re
   slack: ['slack:U1', 'slack:C1', 'sl-U1'],
   email: ['email:a@b.example', 'email:x', /^em-a-b\.example-[0-9a-f]{12}$/],
   web: ['web:x', 'web:team', 'web-x'],
-  'any other platform, by two letters': ['mastodon:joe', 'mastodon:1', 'ma-joe'],
+  'any other platform, abbreviated to two letters': ['mastodon:joe', 'mastodon:1', 'ma-joe'],
   'a platform of one letter': ['x:joe', 'x:1', 'x-joe'],
-  'a bare id, by the platform of its chat': ['7', 'telegram:42', 'tg-7'],
-  'nothing at all': ['', 'main', /^id-[0-9a-f]{12}$/],
+  'a bare id, with the platform of its chat': ['7', 'telegram:42', 'tg-7'],
+  'an empty id': ['', 'main', /^id-[0-9a-f]{12}$/],
 }
 for (const [sentence, [sender, jid, segment]] of Object.entries(SENDERS)) {
-  test(`routing: a sender of ${sentence}`, () => {
+  test(`routing: the segment of a sender: ${sentence}`, () => {
     if (typeof segment === 'string') assert.equal(senderSegment(sender, jid), segment)
     else assert.match(senderSegment(sender, jid), segment)
   })
 }
 
-test('routing: any sender is a valid segment, and two senders of a platform never share one', () => {
+test('routing: every sender has a valid segment of its own', () => {
   const id = fc.oneof(fc.string(), fc.stringMatching(/^[a-b+@. -]{1,4}$/), fc.string({ minLength: 60, maxLength: 300 }))
   fc.assert(
     fc.property(id, id, (one, other) => {
@@ -141,7 +141,7 @@ test('routing: any sender is a valid segment, and two senders of a platform neve
   assert.equal(folderFault(senderSegment('telegram:../../main', 'telegram:1')), undefined)
 })
 
-test('routing: looking up by room and trying one by one find the same route', () => {
+test('routing: looking routes up by room finds the same route as trying each', () => {
   const token = fc.constantFrom(
     'room=1',
     'room=*',
@@ -152,30 +152,30 @@ test('routing: looking up by room and trying one by one find the same route', ()
     'verb=mention',
     'verb=*',
   )
-  const written = fc.tuple(fc.array(token, { maxLength: 3 }), fc.integer({ min: -2, max: 2 }))
-  const speech = fc.record({
+  const tuple = fc.tuple(fc.array(token, { maxLength: 3 }), fc.integer({ min: -2, max: 2 }))
+  const anyMessage = fc.record({
     jid: fc.constantFrom('a:1', 'a:2', 'b:1'),
     sender: fc.constantFrom('s', 't'),
     verb: fc.constantFrom('message', 'mention'),
   })
   fc.assert(
-    fc.property(fc.array(written, { maxLength: 12 }), speech, (rows, asked) => {
+    fc.property(fc.array(tuple, { maxLength: 12 }), anyMessage, (rows, message) => {
       const routes = rows.map(([tokens, seq], at) => ({ id: at, seq, match: tokens.join(' '), target: `f${at}` }))
-      const alone = routes
+      const expected = routes
         .toSorted((a, b) => a.seq - b.seq || a.id - b.id)
-        .find((route) => compileRoutes([route]).match(asked) !== undefined)
-      assert.equal(compileRoutes(routes).match(asked)?.target.name, alone?.target)
+        .find((route) => compileRoutes([route]).match(message) !== undefined)
+      assert.equal(compileRoutes(routes).match(message)?.target.name, expected?.target)
     }),
   )
 })
 
-test('routing: a route is about a chat whoever speaks there', () => {
+test('routing: matchesChat ignores sender and verb', () => {
   assert.ok(matchesChat('room=42 sender=x verb=mention', 'telegram:42'))
   assert.ok(!matchesChat('room=43 sender=x', 'telegram:42'))
   assert.ok(!matchesChat('rooms=42', 'telegram:42'))
 })
 
-test('routing: of the routes into a folder, the first that has a window says it', () => {
+test('routing: the first route to a folder that sets a window decides', () => {
   const table = compileRoutes([
     { id: 1, seq: 2, match: '', target: 'team#observe', observe_window_messages: 9, observe_window_chars: 90 },
     { id: 2, seq: 1, match: '', target: 'team#observe', observe_window_messages: 5 },
@@ -183,5 +183,5 @@ test('routing: of the routes into a folder, the first that has a window says it'
     { id: 4, seq: 0, match: '', target: 'other', observe_window_messages: 1 },
   ])
   assert.deepEqual(table.observeWindowsOf('team'), { messages: 5, chars: 90 })
-  assert.deepEqual(table.observeWindowsOf('nobody'), {})
+  assert.deepEqual(table.observeWindowsOf('missing'), {})
 })

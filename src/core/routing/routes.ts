@@ -1,4 +1,4 @@
-// Routes: which folder a message goes to. The rules for writing one stand here; choosing among them is routing's.
+// The routes table: validation and parsing of routes. route-table.ts matches messages against it (step 3 of routing).
 import { z } from 'zod'
 import { compileSegments } from '../../lib/text/glob.ts'
 import { Table } from '../../store/table.ts'
@@ -8,18 +8,33 @@ import { ObserveWindow } from '../groups/groups.ts'
 import { folderFault, text } from '../values.ts'
 
 export const MATCH_KEYS = ['platform', 'room', 'chat_jid', 'sender', 'verb'] as const
-export const BUILTINS = ['drop', 'echo'] as const
+const BUILTINS = ['drop', 'echo'] as const
 
-/** Why a `match` must not be stored, or nothing: a typo must never become a catch-all (decision T1). */
-export function matchFault(match: string): string | undefined {
+export interface MatchCondition {
+  readonly token: string
+  /** Empty if the token is not `key=glob`. */
+  readonly key: string
+  readonly glob: string
+}
+
+export function splitMatch(match: string): MatchCondition[] {
+  return match
+    .split(/\s+/)
+    .filter(Boolean)
+    .map((token) => {
+      const at = token.indexOf('=')
+      return { token, key: token.slice(0, Math.max(at, 0)), glob: token.slice(at + 1) }
+    })
+}
+
+/** Rejects malformed matches, so that a typo never becomes a catch-all. See docs/decisions.md#routing. */
+export function routeMatchFault(match: string): string | undefined {
   if (match.length > 1024) return 'is longer than 1024 characters'
-  for (const token of match.split(/\s+/).filter(Boolean)) {
-    const at = token.indexOf('=')
-    if (at < 1) return `has "${token}", which is not key=glob`
-    const key = token.slice(0, at)
+  for (const { token, key, glob } of splitMatch(match)) {
+    if (key === '') return `has "${token}", which is not key=glob`
     if (!MATCH_KEYS.some((known) => known === key))
       return `has the unknown key "${key}"; keys are ${MATCH_KEYS.join(', ')}`
-    if (!compileSegments(token.slice(at + 1))) return `has "${token}", whose glob is malformed`
+    if (!compileSegments(glob)) return `has "${token}", whose glob is malformed`
   }
   return undefined
 }
@@ -27,11 +42,11 @@ export function matchFault(match: string): string | undefined {
 export interface RouteTarget {
   kind: 'folder' | 'daemon' | 'builtin'
   name: string
-  /** What follows `#`: `observe`, or a topic. */
+  /** The part after `#`: `observe`, or a topic. */
   fragment?: string
 }
 
-/** A target as its parts; `{sender}` stands for one segment. Nothing when it is none. */
+/** Undefined if the target is invalid. `{sender}` is allowed in place of a segment. */
 export function parseRouteTarget(target: string): RouteTarget | undefined {
   const [, prefix, rest = '', fragment] = /^(?:(folder|daemon|builtin):)?([^#]*)(?:#(.*))?$/s.exec(target) ?? []
   if (fragment !== undefined && !/^[^\s#\u0000-\u001f]{1,128}$/u.test(fragment)) return undefined
@@ -42,24 +57,24 @@ export function parseRouteTarget(target: string): RouteTarget | undefined {
   return { kind, name: rest, ...(fragment === undefined ? {} : { fragment }) }
 }
 
-/** Whether a route to `target` belongs to the subtree of `folder`; `daemon:` and `builtin:` belong to nobody's. */
-export function isWithin(folder: string, target: string): boolean {
-  const read = parseRouteTarget(target)
-  return read?.kind === 'folder' && containsFolder(folder, read.name)
+/** Whether the target is in the subtree of `folder`; never for `daemon:` and `builtin:`. */
+export function isRouteWithin(folder: string, target: string): boolean {
+  const { kind, name = '' } = parseRouteTarget(target) ?? {}
+  return kind === 'folder' && containsFolder(folder, name)
 }
 
-/** The folder that a route speaks for; empty for what goes to a daemon or a built-in handler, which is the instance's. */
-export function scopeOfTarget(target: string): string {
-  const read = parseRouteTarget(target)
-  return read?.kind === 'folder' ? read.name.replace(/\/?[^/]*\{sender\}.*$/, '') : ''
+/** The folder whose rights a change of the route needs; empty (the instance) for `daemon:` and `builtin:`. */
+export function routeTargetFolder(target: string): string {
+  const { kind, name = '' } = parseRouteTarget(target) ?? {}
+  return kind === 'folder' ? name.replace(/\/?[^/]*\{sender\}.*$/, '') : ''
 }
 
 export const Route = z
   .object({
     id: z.int().meta({ readOnly: true }),
     seq: z.int().min(-1_000_000).max(1_000_000).describe('Lower is tried first'),
-    match: text(matchFault, { maxLength: 1024, format: 'route-match' }).describe(
-      `key=glob pairs with spaces between them, all of which must hold; keys are ${MATCH_KEYS.join(', ')}; empty matches everything`,
+    match: text(routeMatchFault, { maxLength: 1024, format: 'route-match' }).describe(
+      `key=glob pairs separated by spaces, all of which must match; keys are ${MATCH_KEYS.join(', ')}; empty matches everything`,
     ),
     target: text(
       (value) =>
@@ -68,12 +83,13 @@ export const Route = z
           : 'must be a folder, or folder:<path>, daemon:<name>, builtin:drop or builtin:echo',
       { minLength: 1, format: 'route-target' },
     ).describe(
-      'A folder, folder:<path>, daemon:<name>, builtin:drop or builtin:echo; {sender} in a folder stands for one segment, and #observe or #<topic> may follow',
+      'A folder, folder:<path>, daemon:<name>, builtin:drop or builtin:echo; {sender} in a folder is replaced by a segment for the sender, and #observe or #<topic> may follow',
     ),
     observe_window_messages: ObserveWindow.optional(),
     observe_window_chars: ObserveWindow.optional(),
   })
   .meta({ id: 'Routes' })
+export type Route = z.output<typeof Route>
 
 export const routes = new Table({
   name: 'routes',
@@ -90,12 +106,12 @@ export const routes = new Table({
   ],
 })
 
-/** The room is everything behind the first colon. */
+/** The part after the first colon. */
 export function roomOf(jid: string): string {
   return jid.slice(jid.indexOf(':') + 1)
 }
 
-/** What `group add` routes (document 001): a guild channel fires on mentions and is otherwise observed. */
+/** The routes of `svc group add`. A Discord guild channel starts turns on mentions; its other messages are observed. */
 export function defaultRoutesFor(jid: string, folder: string): { seq: number; match: string; target: string }[] {
   const room = `room=${roomOf(jid)}`
   const isGuildChannel = jid.startsWith('discord:') && !jid.startsWith('discord:dm/')

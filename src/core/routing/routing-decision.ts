@@ -1,23 +1,21 @@
-// What routing answers for a message, and what it goes by.
+// The input and the result of routing a message, shared by all steps.
 import type { Tx } from '../../store/engine.ts'
 import type { Policy } from '../access/policy.ts'
 import { groups } from '../groups/groups.ts'
 import type { Envelope } from '../messages/envelopes.ts'
 import type { InboxOutcome } from '../messages/inbox.ts'
-import { decodeContent, type Message } from '../messages/messages.ts'
+import type { Message } from '../messages/messages.ts'
 import type { WriteContext } from '../turns/rounds.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
-import { type MessageDirective, mayUseDirectives, parseDirective } from './message-directive.ts'
 import type { RouteTable } from './route-table.ts'
 
-/** What a decision goes by besides the store. */
 export interface RoutingContext {
   readonly writeContext: WriteContext
   readonly rules: TurnRules
   readonly policy: Policy
   readonly routes: RouteTable
   readonly instance: string
-  /** What the agent is called in chats. */
+  /** The agent's name in chats. */
   readonly assistantName?: string | undefined
 }
 
@@ -27,18 +25,18 @@ export interface MessageWithEnvelope {
 }
 
 export interface MessagePlacement {
-  /** The conversation; the main one is the empty text. */
+  /** The conversation's topic; empty for the main one. */
   readonly topic: string
-  /** The topic of the chat, where answers go. */
+  /** The topic of the chat, which replies are sent to. */
   readonly chat_topic: string
-  /** As it was heard: `mention` where it is said to the agent, `root` where an operator asks the root for one turn. */
+  /** The platform's verb, e.g. `mention`; `root` for a turn that an operator starts with `/root`. */
   readonly verb: string
 }
 
 export type RoutingDecision = MessagePlacement &
   (
     | { readonly kind: 'turn' | 'observe'; readonly folder: string }
-    /** To the folderless inbox of a daemon. */
+    /** For a channel daemon, which has no folder. */
     | { readonly kind: 'daemon'; readonly name: string }
     | {
         readonly kind: 'end'
@@ -47,31 +45,30 @@ export type RoutingDecision = MessagePlacement &
         readonly reason?: string | undefined
         readonly folder?: string | undefined
         /** Sent to the chat. */
-        readonly say?: string | undefined
+        readonly reply?: string | undefined
       }
   )
 
-/** Conversations that no chat may name: those that tasks have for themselves, and those of visitors. */
+/** Prefixes of conversations of isolated tasks and of visitors. A chat's topic cannot name these conversations. */
 export const TASK_TOPIC_PREFIX = 'timed:'
-const VISITOR = 'visitor:'
+const VISITOR_TOPIC_PREFIX = 'visitor:'
 
 export function conversationName(topic: string | undefined): string {
-  return topic?.startsWith(TASK_TOPIC_PREFIX) || topic?.startsWith(VISITOR) ? `chat:${topic}` : (topic ?? '')
+  return topic?.startsWith(TASK_TOPIC_PREFIX) || topic?.startsWith(VISITOR_TOPIC_PREFIX)
+    ? `chat:${topic}`
+    : (topic ?? '')
 }
 
-/**
- * The conversation of a message of reach `chat`: never one that is shared with another chat, or with people who may do more
- * in this one. Else a visitor would go on with their session by using the name of its topic.
- */
+/** Separates a visitor's conversation, so that naming a topic does not continue the session of someone with more rights. */
 export function visitorConversation(jid: string, topic: string | undefined): string {
-  return `${VISITOR}${jid}#${topic ?? ''}`
+  return `${VISITOR_TOPIC_PREFIX}${jid}#${topic ?? ''}`
 }
 
 export function isVisitorConversation(topic: string): boolean {
-  return topic.startsWith(VISITOR)
+  return topic.startsWith(VISITOR_TOPIC_PREFIX)
 }
 
-/** The topic as people know it. */
+/** The topic without the visitor prefix. */
 export function displayTopic(conversation: string): string {
   if (!isVisitorConversation(conversation)) return conversation
   return conversation.slice(conversation.indexOf('#') + 1)
@@ -79,15 +76,4 @@ export function displayTopic(conversation: string): string {
 
 export async function groupExists(tx: Tx, folder: string): Promise<boolean> {
   return (await groups.find(tx, { folder })) !== undefined
-}
-
-/** What a message says of where it goes; nothing where it may not. */
-export function readMessageDirective(
-  { assistantName }: RoutingContext,
-  { message, envelope }: MessageWithEnvelope,
-): MessageDirective | undefined {
-  const { jid, sender, content } = message
-  return mayUseDirectives({ jid, sender, envelope })
-    ? parseDirective(decodeContent(content), { assistantName })
-    : undefined
 }

@@ -1,5 +1,5 @@
-// Messages that no folder has: those that a route sends elsewhere, those that lead to a folder which does not exist, and
-// those of chats that nobody has yet.
+// Step 7 of routing: messages of platform chats without an owner. Their route leads to a daemon, a built-in handler or a
+// missing folder, or no route matches and the chat waits for onboarding.
 import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import { parentFolderOf } from '../access/tiers.ts'
@@ -11,51 +11,48 @@ import type { MessageDirective } from './message-directive.ts'
 import type { MatchedRoute } from './route-table.ts'
 import { groupExists, type MessagePlacement, type RoutingContext, type RoutingDecision } from './routing-decision.ts'
 
-/** No folder of this instance has it. */
 export async function handleUnrouted(
   tx: Tx,
-  world: RoutingContext,
-  chatting: ChatMessageContext,
-  steering: MessageDirective | undefined,
+  context: RoutingContext,
+  chatMessage: ChatMessageContext,
+  directive: MessageDirective | undefined,
 ): Promise<RoutingDecision> {
-  const { matchedRoute, placement, row } = chatting
+  const { matchedRoute, placement, row } = chatMessage
   const { jid } = row.message
   if (matchedRoute?.target.kind === 'daemon') return { ...placement, kind: 'daemon', name: matchedRoute.target.name }
-  if (matchedRoute?.target.kind === 'builtin') return builtIn(placement, matchedRoute.target.name, row.message)
-  if (steering?.kind === 'command' && steering.name === 'chatid')
-    return { ...placement, kind: 'end', outcome: 'answered', say: jid }
+  if (matchedRoute?.target.kind === 'builtin') return runBuiltin(placement, matchedRoute.target.name, row.message)
+  if (directive?.kind === 'command' && directive.name === 'chatid')
+    return { ...placement, kind: 'end', outcome: 'answered', reply: jid }
   return matchedRoute
-    ? handleMissingFolder(tx, world, placement, matchedRoute, jid)
-    : handleUnclaimedChat(tx, world, chatting)
+    ? handleMissingFolder(tx, context, placement, matchedRoute, jid)
+    : handleUnclaimedChat(tx, context, chatMessage)
 }
 
-function builtIn(place: MessagePlacement, name: string, { content }: Message): RoutingDecision {
+function runBuiltin(placement: MessagePlacement, name: string, { content }: Message): RoutingDecision {
   if (name === 'echo' && content.byteLength > 0)
-    return { ...place, kind: 'end', outcome: 'answered', say: decodeContent(content) }
-  return { ...place, kind: 'end', outcome: 'silent', reason: `a route sends it to builtin:${name}` }
+    return { ...placement, kind: 'end', outcome: 'answered', reply: decodeContent(content) }
+  return { ...placement, kind: 'end', outcome: 'silent', reason: `routed to builtin:${name}` }
 }
 
-/** A route to a folder that nobody has made. */
 async function handleMissingFolder(
   tx: Tx,
   { instance }: RoutingContext,
-  place: MessagePlacement,
-  matched: MatchedRoute,
+  placement: MessagePlacement,
+  { route, target: { name, fragment } }: MatchedRoute,
   jid: string,
 ): Promise<RoutingDecision> {
-  const { name, fragment } = matched.target
   const parent = parentFolderOf(name)
-  const isOwn = matched.route.target.includes('{sender}') && parent !== undefined && (await groupExists(tx, parent))
-  const reason = `route ${matched.route.id} leads to the folder ${name}, which does not exist`
-  const command = `svc group ${instance} add ${jid} ${name}`
-  const say = isOwn
-    ? `You have no place of your own here yet. An operator makes it with: ${command}`
-    : `This chat leads to the folder ${name}, which does not exist. An operator makes it with: ${command}`
-  // Where the agent only listens, each message of the room would bring a notice.
-  return { ...place, kind: 'end', outcome: 'failed', reason, ...(fragment === 'observe' ? {} : { say }) }
+  const isPersonal = route.target.includes('{sender}') && parent !== undefined && (await groupExists(tx, parent))
+  const problem = isPersonal
+    ? 'You do not have a folder here yet.'
+    : `This chat is routed to the folder ${name}, which does not exist.`
+  const reply = `${problem} An operator can create it with: svc group ${instance} add ${jid} ${name}`
+  const reason = `route ${route.id} leads to the folder ${name}, which does not exist`
+  // In an observed room every message would get this reply.
+  return { ...placement, kind: 'end', outcome: 'failed', reason, ...(fragment === 'observe' ? {} : { reply }) }
 }
 
-/** Nobody has this chat: it waits for somebody to take it, and is told so once. */
+/** Adds the chat to onboarding and tells it so once. */
 async function handleUnclaimedChat(
   tx: Tx,
   { instance }: RoutingContext,
@@ -63,15 +60,15 @@ async function handleUnclaimedChat(
 ): Promise<RoutingDecision> {
   const { jid } = row.message
   const isRoom = row.envelope?.is_group ?? chat?.is_group ?? false
-  if (isRoom && placement.verb !== 'mention')
-    return { ...placement, kind: 'end', outcome: 'silent', reason: 'no route has this room, and it was not said to us' }
+  if (isRoom && placement.verb !== 'mention') {
+    const reason = 'no route matches this room, and the message does not mention the agent'
+    return { ...placement, kind: 'end', outcome: 'silent', reason }
+  }
   const created = timestamp(now)
   await onboarding.insertIfMissing(tx, { jid, status: 'awaiting_message', created })
-  const end = { ...placement, kind: 'end', outcome: 'onboarding', reason: 'no route has this chat' } as const
+  const end = { ...placement, kind: 'end', outcome: 'onboarding', reason: 'no route matches this chat' } as const
   if (chat?.noticed_at !== undefined) return end
   await upsertChat(tx, jid, { noticed_at: created })
-  return {
-    ...end,
-    say: `Nobody has this chat yet. An operator takes it in with: svc group ${instance} add ${jid} <folder>`,
-  }
+  const reply = `This chat has no group yet. An operator can add it with: svc group ${instance} add ${jid} <folder>`
+  return { ...end, reply }
 }

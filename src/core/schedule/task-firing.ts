@@ -7,9 +7,9 @@ import { bytes, optional, query, queryOne, text } from '../../store/statement.ts
 import type { Patch } from '../../store/table.ts'
 import { groups } from '../groups/groups.ts'
 import { type RecordedInbound, recordInbound } from '../messages/inbound.ts'
+import type { InboxOutcome } from '../messages/inbox.ts'
 import { contentStart, decodeContent, lockMessageOrder } from '../messages/messages.ts'
 import type { WriteContext } from '../turns/rounds.ts'
-import type { Turn, TurnEnd } from '../turns/turns.ts'
 import { nextRun } from './schedule.ts'
 import { expireLeases, hasExpiredLease } from './task-leases.ts'
 import { type ScheduledTask, scheduledTasks, taskRunLogs } from './tasks.ts'
@@ -163,11 +163,18 @@ async function logFailure(
 
 const RESULT_BYTES = 2000
 
+interface EndedTurn {
+  readonly id: string
+  readonly task_id?: string | undefined
+  readonly started_at: string
+  readonly ended_at?: string | undefined
+}
+
 /** Called at the end of every turn. For a task's turn it logs the outcome, the duration and the last message. */
 export async function recordTaskTurn(
   tx: Tx,
-  { id, task_id, started_at, ended_at = started_at }: Pick<Turn, 'id' | 'task_id' | 'started_at' | 'ended_at'>,
-  { outcome, reason }: Pick<TurnEnd, 'outcome' | 'reason'>,
+  { id, task_id, started_at, ended_at = started_at }: EndedTurn,
+  { outcome, reason }: { readonly outcome: InboxOutcome; readonly reason?: string | undefined },
 ): Promise<void> {
   if (task_id === undefined) return
   const isFailure = outcome === 'failed' || outcome === 'refused'

@@ -1,5 +1,5 @@
-// Conversations: a folder's agent and one topic. What waits for its turn, which session goes on there, and how far the
-// agent has seen what it observes. One turn at a time runs in each (decision T2).
+// Conversations: a folder's agent and one topic, with the waiting messages, the session and the observed messages shown so
+// far. At most one turn runs in each. See docs/decisions.md#concurrent-turns.
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { execute, query, text } from '../../store/statement.ts'
@@ -8,15 +8,15 @@ import { Folder, Timestamp } from '../values.ts'
 
 export const Conversation = z.object({
   folder: Folder,
-  topic: z.string().describe('The main one is the empty text'),
-  waiting: z.int().describe('How many messages wait for a turn'),
-  turn_id: z.string().optional().describe('The turn that has it'),
-  session_id: z.string().optional().describe('What its runtime goes on with'),
-  parent_topic: z.string().optional().describe('The topic it was forked from'),
-  parent_session: z.string().optional().describe("The parent's session at that moment, which a fork starts from"),
-  reset_turn: z.string().optional().describe('The turn during which it was reset: its session is not gone on with'),
-  note: z.string().optional().describe('What the next turn is told of the session, once'),
-  observed_seq: z.int().describe('How far it has been shown what its folder observes'),
+  topic: z.string().describe('Empty for the main topic'),
+  waiting: z.int().describe('Number of messages waiting for a turn'),
+  turn_id: z.string().optional().describe('The open turn'),
+  session_id: z.string().optional().describe('Session that the runtime resumes'),
+  parent_topic: z.string().optional().describe('Topic it was forked from'),
+  parent_session: z.string().optional().describe('Session that a fork starts from'),
+  reset_turn: z.string().optional().describe('Turn during which it was reset; the session of that turn is discarded'),
+  note: z.string().optional().describe('Note about the session for the next turn'),
+  observed_seq: z.int().describe('Last observed message that the agent has seen'),
   updated_at: Timestamp,
 })
 export type Conversation = z.output<typeof Conversation>
@@ -38,16 +38,16 @@ export const conversations = new Table({
   ],
 })
 
-/** What holds for all conversations of a folder: whose turn it was last, and whether its agent fails again and again. */
+/** State of a folder's turns: its place in the fair order, and its circuit breaker. */
 export const folderTurns = new Table({
   name: 'folder_turns',
   row: z.object({
     folder: Folder,
-    served: z.int().describe('A number that grows with each turn of the instance: whoever has the lowest is next'),
-    failures: z.int().describe('Turns that failed one after the other'),
-    open_until: z.int().describe('No turn starts before, in milliseconds since 1970'),
-    warned_on: z.string().describe('The day and the cap of which it was last said that it is nearly spent'),
-    config_mark: z.string().optional().describe('Fingerprint of the configuration that the failures happened with'),
+    served: z.int().describe('Increases with each turn of the instance; the folder with the lowest number is next'),
+    failures: z.int().describe('Number of consecutive failed turns'),
+    open_until: z.int().describe('No turn starts before this time, in milliseconds since 1970'),
+    warned_on: z.string().describe('Day and cap of the last budget warning'),
+    config_mark: z.string().optional().describe('Fingerprint of the configuration during the failures'),
   }),
   key: 'folder',
   storage: [
@@ -91,12 +91,11 @@ export async function findConversation(tx: Tx, folder: string, topic: string): P
   return conversations.find(tx, { folder, topic })
 }
 
-/** The row of a conversation, made where there is none. */
 export async function ensureConversation(tx: Tx, folder: string, topic: string, now: string): Promise<void> {
   await conversations.insertIfMissing(tx, { folder, topic, waiting: 0, observed_seq: 0, updated_at: now })
 }
 
-/** The next message starts a fresh session; of one topic, or of all of a folder. */
+/** Clears the sessions of one topic, or of all topics of a folder. Returns their number. */
 export async function resetSessions(tx: Tx, folder: string, topic: string | undefined, now: string): Promise<number> {
   const only = topic === undefined ? '' : ' and topic = $3'
   const rows = await query(
@@ -107,21 +106,14 @@ export async function resetSessions(tx: Tx, folder: string, topic: string | unde
     [folder, now, ...(topic === undefined ? [] : [topic])],
   )
   for (const { topic } of rows)
-    await sessionLog.append(tx, {
-      folder,
-      topic,
-      event: 'reset',
-      message_count: 0,
-      started_at: now,
-      ended_at: now,
-    })
+    await sessionLog.append(tx, { folder, topic, event: 'reset', message_count: 0, started_at: now, ended_at: now })
   return rows.length
 }
 
-/** The same when somebody asks for it: what a turn that runs now leaves behind is not gone on with either. */
+/** Like resetSessions, but also discards the session of a turn that is running now. */
 export async function forceNewSession(tx: Tx, folder: string, topic: string | undefined, now: string): Promise<number> {
   const only = topic === undefined ? '' : ' and topic = $2'
-  const which = [folder, ...(topic === undefined ? [] : [topic])]
-  await execute(tx, `update conversations set reset_turn = turn_id where folder = $1${only}`, which)
+  const values = [folder, ...(topic === undefined ? [] : [topic])]
+  await execute(tx, `update conversations set reset_turn = turn_id where folder = $1${only}`, values)
   return resetSessions(tx, folder, topic, now)
 }

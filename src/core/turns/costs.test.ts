@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { run } from '../../../test/support/sql.ts'
-import { costLog, dailyCosts, spentToday } from './costs.ts'
+import { costLog, dailyCosts, sumSpentToday } from './costs.ts'
 
-onEveryEngine('what a day has cost', (engine) => {
-  test('is the sum of its costs, for the folder and for the person, also when rows are removed', async (t) => {
+onEveryEngine('the daily costs', (engine) => {
+  test('are summed per folder and per person, and reduced when rows are removed', async (t) => {
     const { host } = await testHost(t, engine)
     const spend = (turn_id: string, cost_cents: number, day: string, user_sub?: string) =>
       host.engine.transaction((tx) =>
@@ -15,14 +15,14 @@ onEveryEngine('what a day has cost', (engine) => {
         }),
       )
     const spent = (by: 'folder' | 'user_sub', who: string, day: string) =>
-      host.engine.read((tx) => spentToday(tx, by, who, `${day}T12:00:00.000Z`))
+      host.engine.read((tx) => sumSpentToday(tx, by, who, `${day}T12:00:00.000Z`))
     assert.equal(await spent('folder', 'main', '2026-01-01'), 0)
     await spend('a', 3, '2026-01-01')
     await spend('b', 4, '2026-01-01', 'github:7')
-    // The first record of a turn counts, and a repeat changes nothing.
+    // Only the first record of a turn and model counts.
     await spend('b', 9, '2026-01-01', 'github:7')
     await spend('c', 5, '2026-01-02', 'github:7')
-    // A clock that was set back does not forget what was spent.
+    // Costs recorded before the clock was set back still count.
     assert.deepEqual(
       [await spent('folder', 'main', '2026-01-01'), await spent('folder', 'main', '2026-01-02')],
       [12, 5],
@@ -38,7 +38,7 @@ onEveryEngine('what a day has cost', (engine) => {
     )
   })
 
-  test('is counted for costs of an earlier version', async (t) => {
+  test('include costs recorded by an earlier version', async (t) => {
     const { host } = await testHost(t, engine)
     await host.engine.transaction(async (tx) => {
       const cost = { folder: 'main', model: 'm', user_sub: 'github:7', input_tokens: 0, output_tokens: 0 }

@@ -1,4 +1,4 @@
-// What turns have cost, and the caps of people. The caps of folders stand on their groups.
+// Costs of turns and daily caps of people. Caps of folders are in their group rows.
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { integer, queryOne } from '../../store/statement.ts'
@@ -6,13 +6,12 @@ import { Table } from '../../store/table.ts'
 import { Cents } from '../groups/groups.ts'
 import { Sub, Timestamp } from '../values.ts'
 
-/** What a cap may be set to: 0 removes it. */
-export const DailyCap = z.int().min(0).max(1_000_000_000_000).describe('Cents a day; 0 removes the cap')
+export const DailyCap = z.int().min(0).max(1_000_000_000_000).describe('Cents per day; 0 removes the cap')
 
 export const User = z.object({
   sub: Sub,
   cost_cap_cents_per_day: Cents.optional(),
-  warned_on: z.string().optional().describe('The day and the cap of which it was last said that it is nearly spent'),
+  warned_on: z.string().optional().describe('Day and cap of the last budget warning'),
 })
 
 export const users = new Table({
@@ -48,44 +47,43 @@ export const costLog = new Table({
        recorded_at text not null, primary key (folder, turn_id, model))`,
     'create index cost_log_of_folder on cost_log (folder, recorded_at)',
     'create index cost_log_of_user on cost_log (user_sub, recorded_at)',
-    // The sums of a day have a table of their own.
+    // Replaced by the table daily_costs.
     'drop index cost_log_of_folder',
     'drop index cost_log_of_user',
   ],
 })
 
-/** Whom a cost counts against. */
-const Payer = z.enum(['folder', 'user_sub'])
+const CostPayer = z.enum(['folder', 'user_sub'])
 
-/** Adds the cost of one row, which is called `row` there, to the sums of its day, or takes it back. */
-const count = (row: 'new' | 'old', sign: '' | '-'): string => `
+/** Trigger body that adds the cost of `row` to the sums of its day, or subtracts it. */
+const countSql = (row: 'new' | 'old', sign: '' | '-'): string => `
   insert into daily_costs (payer, name, day, cents)
   select payer, name, substr(${row}.recorded_at, 1, 10), ${sign}${row}.cost_cents from
     (select 'folder' as payer, ${row}.folder as name union all select 'user_sub', ${row}.user_sub) as paid
   where name is not null
   on conflict (payer, name, day) do update set cents = daily_costs.cents + excluded.cents`
 
-const sums = (payer: z.output<typeof Payer>): string => `
+const sumsSql = (payer: z.output<typeof CostPayer>): string => `
   select '${payer}', ${payer}, substr(recorded_at, 1, 10), cast(sum(cost_cents) as bigint) from cost_log
   where ${payer} is not null group by ${payer}, substr(recorded_at, 1, 10)`
 
-/** The sums of `cost_log`, written by triggers: a turn reads one row, however many came before it that day. */
+/** Daily sums of `cost_log`, maintained by triggers, so that the budget check reads one row. */
 export const dailyCosts = new Table({
   name: 'daily_costs',
-  row: z.object({ payer: Payer, name: z.string(), day: z.string(), cents: z.int() }),
+  row: z.object({ payer: CostPayer, name: z.string(), day: z.string(), cents: z.int() }),
   key: ['payer', 'name', 'day'],
   storage: [
     ({ clustered }) => `create table daily_costs (
        payer text not null, name text not null, day text not null, cents bigint not null,
        primary key (payer, name, day))${clustered}`,
-    `insert into daily_costs (payer, name, day, cents) ${sums('folder')} union all ${sums('user_sub')}`,
-    ({ onInsert }) => onInsert('cost_log', 'cost_log_counted', count('new', '')),
-    ({ onDelete }) => onDelete('cost_log', 'cost_log_uncounted', count('old', '-')),
+    `insert into daily_costs (payer, name, day, cents) ${sumsSql('folder')} union all ${sumsSql('user_sub')}`,
+    ({ onInsert }) => onInsert('cost_log', 'cost_log_counted', countSql('new', '')),
+    ({ onDelete }) => onDelete('cost_log', 'cost_log_uncounted', countSql('old', '-')),
   ],
 })
 
-/** Cents recorded since 00:00 UTC of the day that `now` lies in; also by a clock that was ahead and has been set back. */
-export async function spentToday(tx: Tx, by: z.output<typeof Payer>, who: string, now: string): Promise<number> {
+/** Cents recorded since 00:00 UTC. Includes later days, in case the clock was set back. */
+export async function sumSpentToday(tx: Tx, by: z.output<typeof CostPayer>, who: string, now: string): Promise<number> {
   const { cents } = await queryOne(
     tx,
     { cents: integer },
@@ -98,14 +96,14 @@ export async function spentToday(tx: Tx, by: z.output<typeof Payer>, who: string
 export const BudgetStatus = z.enum(['ok', 'WARN', 'EXHAUSTED'])
 export type BudgetStatus = z.output<typeof BudgetStatus>
 
-/** How a folder or a person stands today; without a cap there is no status. */
+/** The status is absent without a cap. */
 export const DailyBudget = z.object({ cap: z.int().optional(), spent: z.int(), status: BudgetStatus.optional() })
 
 export function budgetOf(spent: number, cap: number | undefined): z.output<typeof DailyBudget> {
   return { spent, ...(cap === undefined ? {} : { cap, status: budgetStatus(spent, cap) }) }
 }
 
-/** A turn is refused when the day's spend exceeds the cap, and `EXHAUSTED` is said exactly then (decision T5). */
+/** `EXHAUSTED` exactly when turns are refused. See docs/decisions.md#budgets. */
 export function budgetStatus(spent: number, cap: number): BudgetStatus {
   if (spent > cap) return 'EXHAUSTED'
   return spent * 100 >= cap * 80 ? 'WARN' : 'ok'

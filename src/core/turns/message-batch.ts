@@ -1,20 +1,18 @@
-// Which messages of a conversation are handled together: consecutive messages of one sender in one
-// topic of a chat. Messages of another reach, and those for the root, are turns of their own.
+// Batches waiting messages into a turn: consecutive messages of one sender in one topic of a chat, with the same verb and
+// reach.
 import type { Envelope } from '../messages/envelopes.ts'
 import type { InboxRow } from '../messages/inbox.ts'
 
-/** A message that waits, and how large it is. */
 export interface WaitingMessage {
   readonly row: InboxRow
   readonly envelope: Envelope | undefined
   readonly bytes: number
 }
 
-/** So much content is enough for one turn. */
 const BYTES_MAX = 256 * 1024
 const MESSAGES_MAX = 100
 
-/** How many of these, from the first on, are one turn. */
+/** The number of messages, from the first on, that form one turn. */
 export function countBatch(waiting: readonly WaitingMessage[]): number {
   const [first] = waiting
   if (!first) return 0
@@ -27,13 +25,13 @@ export function countBatch(waiting: readonly WaitingMessage[]): number {
   return count
 }
 
-/** What a schedule or another agent asks has an answer of its own. */
-function isAlone({ envelope }: WaitingMessage): boolean {
+/** Messages of tasks and other agents get a reply of their own. */
+function needsOwnTurn({ envelope }: WaitingMessage): boolean {
   return envelope?.task_id !== undefined || envelope?.return_jid !== undefined || envelope?.from_turn !== undefined
 }
 
 function canBatch(first: WaitingMessage, next: WaitingMessage): boolean {
-  if (isAlone(first) || isAlone(next)) return false
+  if (needsOwnTurn(first) || needsOwnTurn(next)) return false
   if (first.row.jid !== next.row.jid || first.row.chat_topic !== next.row.chat_topic) return false
   return first.row.sender === next.row.sender && first.row.verb === next.row.verb && first.row.reach === next.row.reach
 }

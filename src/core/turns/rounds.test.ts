@@ -9,25 +9,25 @@ import { migrate, type StoredTable } from '../../store/migrate.ts'
 import { eventsAfter } from '../chats/chat-events.ts'
 import { coreTables } from '../index.ts'
 import { linkPostWork } from '../messages/link-inbound.ts'
-import { findRound, frames, framesAfter, roundHeads, rounds } from './rounds.ts'
+import { findRound, frames, readFrames, readRoundHeads, rounds } from './rounds.ts'
 
 onEveryEngine('rounds', (engine) => {
-  test('a message opens a round that is pending and has its id, its chat, its topic and its folder', async (t) => {
+  test('a message opens a pending round with its id, chat, topic and folder', async (t) => {
     const on = await openConversationHost(t, engine)
     await on.groups('main')
     const link = await addLink(on, 'web:main')
     const post = postOf(on, link, { topic: 'bills', hasRound: true })
     await on.write((tx) => linkPostWork.run(tx, on.host.engine.dialect, [post]))
-    const made = await on.round(post.id)
+    const round = await on.round(post.id)
     assert.deepEqual(
-      [made.status, made.jid, made.topic, made.target_folder, made.last_seq],
+      [round.status, round.jid, round.topic, round.target_folder, round.last_seq],
       ['pending', 'web:main', 'bills', 'main', 0],
     )
-    // A round of another JID is not there.
+    // A round is not found under another JID.
     assert.equal(await on.read((tx) => findRound(tx, post.id, 'web:other')), undefined)
   })
 
-  test('frames are numbered from 1 without a gap, and are messages of the chat as well', async (t) => {
+  test('frames are numbered from 1 without gaps and are also messages of the chat', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask('why?', { topic: 'bills' })
     const { turn } = await on.mustClaim()
@@ -35,7 +35,7 @@ onEveryEngine('rounds', (engine) => {
     await on.say(turn, 'because <b> \u0000')
     await on.say(turn, '')
     assert.equal(await on.end(turn, { outcome: 'failed', reason: 'the model m at /x', publicReason: 'no more' }), true)
-    const shown = await on.read((tx) => framesAfter(tx, id, 0, 10))
+    const shown = await on.read((tx) => readFrames(tx, id, 0, 10))
     assert.deepEqual(
       shown.map(({ seq, kind, content }) => [seq, kind, content]),
       [
@@ -46,7 +46,7 @@ onEveryEngine('rounds', (engine) => {
     )
     assert.equal(new Set(shown.map((frame) => frame.id)).size, 3)
     assert.deepEqual(
-      (await on.read((tx) => framesAfter(tx, id, 1, 1))).map(({ seq }) => seq),
+      (await on.read((tx) => readFrames(tx, id, 1, 1))).map(({ seq }) => seq),
       [2],
     )
     const { events } = await on.read((tx) => eventsAfter(tx, { jid: 'web:main', after: 0, limit: 10 }))
@@ -59,25 +59,25 @@ onEveryEngine('rounds', (engine) => {
     assert.ok(ended.ended_at)
   })
 
-  test('frames are stored once, however many rounds show them', async (t) => {
+  test('frames are stored once, even if many rounds show them', async (t) => {
     const on = await openConversationHost(t, engine)
     const ids: string[] = []
     for (let at = 0; at < 20; at++) ids.push(await on.ask(`question ${at}`))
     const { turn, messages } = await on.mustClaim()
     assert.equal(messages.length, 20)
-    const said = Array.from({ length: 20 }, (_, at) => `answer ${at}`)
-    for (const [at, content] of said.entries()) {
+    const answers = Array.from({ length: 20 }, (_, at) => `answer ${at}`)
+    for (const [at, content] of answers.entries()) {
       await on.say(turn, content)
       assert.equal((await on.round(ids[at] ?? '')).last_seq, at + 1)
     }
     assert.equal(await on.read((tx) => frames.count(tx)), 20)
-    for (const id of ids) assert.deepEqual(await on.frames(id), said)
+    for (const id of ids) assert.deepEqual(await on.frames(id), answers)
     await on.end(turn)
     await on.say(turn, 'after the end')
-    for (const id of ids) assert.deepEqual([await on.frames(id), (await on.round(id)).last_seq], [said, 20])
+    for (const id of ids) assert.deepEqual([await on.frames(id), (await on.round(id)).last_seq], [answers, 20])
   })
 
-  test('a round that is handed on keeps its frames, and the next turn goes on behind them', async (t) => {
+  test('a delegated round keeps its frames, and the next turn continues after them', async (t) => {
     const on = await openConversationHost(t, engine)
     const [first, second] = [await on.ask('ask the team'), await on.ask('soon')]
     const parent = await on.mustClaim()
@@ -98,7 +98,7 @@ onEveryEngine('rounds', (engine) => {
     assert.deepEqual(await on.frames(later), ['this is another turn'])
   })
 
-  test('of an earlier version show the frames that they had', async (t) => {
+  test('rounds of an earlier version keep their frames', async (t) => {
     const address = await emptyStore(t, engine)
     const store = await openEngine(address)
     t.after(() => store.close())
@@ -108,13 +108,13 @@ onEveryEngine('rounds', (engine) => {
     })
     const now = (): string => '2026-01-01T00:00:00.000Z'
     await migrate(store, earlier, now)
-    // Two rounds of one turn; one that had a frame before its turn did; one that is pending and has none.
+    // Two rounds of one turn; one that had a frame before its turn; a pending one without frames.
     const rows = [
-      { id: 'a', turn: 'b', said: ['x', 'y'] },
-      { id: 'b', turn: 'b', said: ['x', 'y'] },
-      { id: 'c', turn: 'd', said: ['x', 'z'] },
-      { id: 'd', turn: 'd', said: ['y', 'z'] },
-      { id: 'e', turn: undefined, said: [] },
+      { id: 'a', turn: 'b', contents: ['x', 'y'] },
+      { id: 'b', turn: 'b', contents: ['x', 'y'] },
+      { id: 'c', turn: 'd', contents: ['x', 'z'] },
+      { id: 'd', turn: 'd', contents: ['y', 'z'] },
+      { id: 'e', turn: undefined, contents: [] },
     ]
     await store.transaction(async (tx) => {
       const insert = (table: string, row: Record<string, string | number | Buffer | null>) => {
@@ -125,29 +125,29 @@ onEveryEngine('rounds', (engine) => {
       const message = { jid: 'web:main', kind: 'message', sender: 's', created_at: now() }
       for (const [at, id] of ['x', 'y', 'z'].entries())
         await insert('messages', { ...message, seq: at + 1, id, direction: 'out', content: Buffer.from(id) })
-      for (const [at, { id, turn, said }] of rows.entries()) {
+      for (const [at, { id, turn, contents }] of rows.entries()) {
         const [status, message_seq] = [turn === undefined ? 'pending' : 'success', at + 10]
-        const round = { id, jid: 'web:main', message_seq, status, last_seq: said.length, created_at: now() }
+        const round = { id, jid: 'web:main', message_seq, status, last_seq: contents.length, created_at: now() }
         await insert('rounds', round)
-        const of = { topic: '', chat_topic: '', sender: 's', verb: 'message', state: 'answered', updated_at: now() }
-        await insert('inbox', { message_seq, id, jid: 'web:main', turn_id: turn ?? null, ...of })
-        for (const [place, word] of said.entries())
-          await insert('frames', { turn_id: id, seq: place + 1, message_seq: 1 + 'xyz'.indexOf(word) })
+        const rest = { topic: '', chat_topic: '', sender: 's', verb: 'message', state: 'answered', updated_at: now() }
+        await insert('inbox', { message_seq, id, jid: 'web:main', turn_id: turn ?? null, ...rest })
+        for (const [index, content] of contents.entries())
+          await insert('frames', { turn_id: id, seq: index + 1, message_seq: 1 + 'xyz'.indexOf(content) })
       }
     })
     await migrate(store, coreTables, now)
-    for (const { id, said } of rows) {
-      const shown = await store.read((tx) => framesAfter(tx, id, 0, 10))
+    for (const { id, contents } of rows) {
+      const shown = await store.read((tx) => readFrames(tx, id, 0, 10))
       assert.deepEqual(
         shown.map(({ seq, content }) => [seq, content]),
-        said.map((content, at) => [at + 1, content]),
+        contents.map((content, at) => [at + 1, content]),
         id,
       )
     }
     assert.equal(await store.read((tx) => frames.count(tx)), 6)
   })
 
-  test('a round ends once, and what is said after its end is no frame of it', async (t) => {
+  test('a round ends once and shows no frames added after its end', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask()
     const { turn } = await on.mustClaim()
@@ -164,12 +164,12 @@ onEveryEngine('rounds', (engine) => {
     assert.equal(events.filter(({ kind }) => kind === 'round_done').length, 1)
   })
 
-  test('two who speak in one round at once get different numbers', async (t) => {
+  test('concurrent replies in one round get different numbers', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask()
     const { turn } = await on.mustClaim()
     await Promise.all(Array.from({ length: 12 }, (_, at) => on.say(turn, `${at}`)))
-    const shown = await on.read((tx) => framesAfter(tx, id, 0, 100))
+    const shown = await on.read((tx) => readFrames(tx, id, 0, 100))
     assert.deepEqual(
       shown.map(({ seq }) => seq),
       Array.from({ length: 12 }, (_, at) => at + 1),
@@ -177,19 +177,19 @@ onEveryEngine('rounds', (engine) => {
     assert.equal((await on.turn(turn.id)).replies, 12)
   })
 
-  test('how far rounds are is told for many at once', async (t) => {
+  test('reads the last frame and status of many rounds at once', async (t) => {
     const on = await openConversationHost(t, engine)
     const [a, b] = [await on.ask('a', { topic: 'a' }), await on.ask('b', { topic: 'b' })]
     const [first, second] = [await on.mustClaim(), await on.mustClaim()]
     await on.say(first.turn, 'x')
     await on.end(second.turn)
-    const heads = await on.read((tx) => roundHeads(tx, [a, b, 'none']))
+    const heads = await on.read((tx) => readRoundHeads(tx, [a, b, 'none']))
     assert.deepEqual(heads.get(a), { last_seq: 1, status: 'pending' })
     assert.deepEqual(heads.get(b), { last_seq: 0, status: 'success' })
     assert.equal(heads.size, 2)
   })
 
-  test('a hook’s message opens no round', async (t) => {
+  test('a webhook post opens no round', async (t) => {
     const on = await openConversationHost(t, engine)
     await on.groups('main')
     const post = postOf(on, await addLink(on, 'hook:main/ci'), { hasRound: false })

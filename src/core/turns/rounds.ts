@@ -1,5 +1,5 @@
-// Rounds (decisions L12 to L14): a message that waits for an answer, what was said to it, and how it ended. A frame is stored
-// once, with its turn: the rounds of that turn refer to it, however many they are.
+// Rounds: a link message that waits for an answer, with its reply frames and its result. A frame is stored once, with its
+// turn, and all rounds of the turn show it. See docs/decisions.md#rounds.
 import { z } from 'zod'
 import { type Clock, type Random, timestamp } from '../../lib/clock.ts'
 import type { Dialect, Engine, Tx } from '../../store/engine.ts'
@@ -20,17 +20,17 @@ import { batchLength, decodeContent } from '../messages/messages.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
 
 export const Round = z.object({
-  id: z.string().describe('The id of the message that opened it'),
+  id: z.string().describe('Id of the message that opened it'),
   jid: ChatName,
   topic: z.string().optional(),
   target_folder: Folder.optional(),
   message_seq: z.int(),
   status: z.enum(['pending', 'success', 'failed']),
-  error: z.string().optional().describe('What the sender is told; the cause is with the turn'),
-  last_seq: z.int().describe('The sequence of the last frame; counted when the round ends'),
+  error: z.string().optional().describe('Error shown to the sender; the cause is in the turn'),
+  last_seq: z.int().describe('Number of the last frame; set when the round ends'),
   created_at: Timestamp,
   ended_at: Timestamp.optional(),
-  turn_id: z.string().optional().describe('The turn whose frames it shows, where another turn has its message now'),
+  turn_id: z.string().optional().describe('Turn whose frames it shows, if its message now belongs to another turn'),
 })
 export type Round = z.output<typeof Round>
 
@@ -44,21 +44,21 @@ export const rounds = new Table({
        status text not null, error text, last_seq integer not null, attempts integer not null,
        fence integer not null, leased_until bigint not null, created_at text not null, ended_at text)`,
     `create index rounds_pending on rounds (message_seq) where status = 'pending'`,
-    // Who has a round is said by the turn that has its message.
+    // The turn of the message has the lease.
     'drop index rounds_pending',
     'alter table rounds drop column attempts',
     'alter table rounds drop column fence',
     'alter table rounds drop column leased_until',
-    // Earlier versions told here what a provider or a program had printed; the turn has it still.
+    // Earlier versions stored output of providers here; the turn still has it.
     `update rounds set error = 'the agent could not answer; try again later' where error is not null`,
     'alter table rounds add column turn_id text',
   ],
 })
 
-/** The turn whose frames the round `r` shows, with the row `i` of its message. */
+/** The turn whose frames the round `r` shows; `i` is the inbox row of its message. */
 const SHOWN_TURN = 'coalesce(r.turn_id, i.turn_id)'
 
-/** After `inbox`, which says whose a round is. */
+/** Created after `inbox`, which its migration reads. */
 export const frames = new Table({
   name: 'frames',
   row: z.object({ turn_id: z.string(), seq: z.int(), message_seq: z.int() }),
@@ -67,7 +67,7 @@ export const frames = new Table({
     `create table frames (
        turn_id text not null references rounds (id) on delete cascade, seq integer not null,
        message_seq bigint not null, primary key (turn_id, seq))`,
-    // Earlier versions wrote each frame once for each round. A round keeps its own where its turn's are others.
+    // Earlier versions stored each frame once per round. A round keeps its own frames if those of its turn differ.
     `update rounds set turn_id = id where exists (select 1 from frames f where f.turn_id = rounds.id)
        and not exists (select 1 from inbox i join rounds t on t.id = i.turn_id
          where i.id = rounds.id and t.last_seq = rounds.last_seq and not exists (
@@ -103,7 +103,7 @@ const COLUMNS = rounds.columns
   .join(', ')
 const ROUNDS = `select ${COLUMNS} from rounds r left join inbox i on i.id = r.id`
 
-/** The round as it is now; only of this chat, where one is given. */
+/** With a JID, finds only a round of that chat. */
 export async function findRound(tx: Tx, id: string, jid?: string): Promise<Round | undefined> {
   const ofChat = jid === undefined ? '' : ' and r.jid = $2'
   const values = [id, ...(jid === undefined ? [] : [jid])]
@@ -113,28 +113,26 @@ export async function findRound(tx: Tx, id: string, jid?: string): Promise<Round
 
 const FRAME = { seq: integer, id: text, kind: oneOf(['message', 'status']), content: bytes, created_at: text }
 
-/** The frames of a round after `after`: `limit` of them, or fewer where they are large. */
-export async function framesAfter(tx: Tx, id: string, after: number, limit: number): Promise<ReplyFrame[]> {
-  // What its turn says after the end of the round is not its own.
-  const of = `from rounds r left join inbox i on i.id = r.id join frames f on f.turn_id = ${SHOWN_TURN}
+/** Reads up to `limit` frames of a round after `after`; fewer if they are large. */
+export async function readFrames(tx: Tx, id: string, after: number, limit: number): Promise<ReplyFrame[]> {
+  // Frames that the turn adds after the end of the round do not belong to it.
+  const source = `from rounds r left join inbox i on i.id = r.id join frames f on f.turn_id = ${SHOWN_TURN}
     join messages m on m.seq = f.message_seq
     where r.id = $1 and f.seq > $2 and (r.status = 'pending' or f.seq <= r.last_seq) order by f.seq limit $3`
-  const sizes = await query(tx, { size: integer }, `select length(m.content) as size ${of}`, [id, after, limit])
+  const sizes = await query(tx, { size: integer }, `select length(m.content) as size ${source}`, [id, after, limit])
   const count = batchLength(sizes.map(({ size }) => size))
   if (count === 0) return []
-  const sql = `select f.seq, m.id, m.kind, m.content, m.created_at ${of}`
+  const sql = `select f.seq, m.id, m.kind, m.content, m.created_at ${source}`
   const rows = await query(tx, FRAME, sql, [id, after, count])
   return rows.map((row) => ({ ...row, content: decodeContent(row.content) }))
 }
 
-/** What recording needs of the world. */
 export interface WriteContext {
   readonly dialect: Dialect
   readonly clock: Clock
   readonly random: Random
 }
 
-/** What a host has of it. */
 export function writeContextOf({
   engine,
   clock,
@@ -143,8 +141,7 @@ export function writeContextOf({
   return { dialect: engine.dialect, clock, random }
 }
 
-/** How far each of these rounds is. */
-export async function roundHeads(
+export async function readRoundHeads(
   tx: Tx,
   ids: readonly string[],
 ): Promise<Map<string, Pick<Round, 'last_seq' | 'status'>>> {
@@ -152,26 +149,25 @@ export async function roundHeads(
   return new Map(rows.map(({ id, last_seq, status }) => [id, { last_seq, status }]))
 }
 
-/** Of the turn, and of the turn that handed the question on and still runs: that one's rounds are answered all the same. */
-const ANSWERED = `with asked as (select cast($1 as text) as turn_id union select e.from_turn from inbox q
+/** Pending rounds of the turn in this chat, and of the turn that delegated its question to it. */
+const ANSWERED_ROUNDS = `with asked as (select cast($1 as text) as turn_id union select e.from_turn from inbox q
     join envelopes e on e.message_seq = q.message_seq where q.turn_id = $1 and e.return_jid = $2)
   select r.id, ${SHOWN_TURN} as shown_turn from asked a join inbox i on i.turn_id = a.turn_id
     join rounds r on r.id = i.id where r.status = 'pending' and r.jid = $2 order by i.message_seq`
 
 const ADD_FRAME = `insert into frames (turn_id, seq, message_seq) values ($1, 1 + ${LAST_FRAME('$1')}, $2)`
 
-/** Adds a frame for the rounds of the turn that were asked in this chat; the ids of those rounds. Behind `queueUp`. */
+/** Adds a frame to the turn's rounds in this chat and returns their ids. The caller holds `lockMessageOrder`. */
 export async function addFrames(
   tx: Tx,
   { turn_id, jid, message_seq }: { readonly turn_id: string; readonly jid: string; readonly message_seq: number },
 ): Promise<string[]> {
-  const rows = await query(tx, { id: text, shown_turn: text }, ANSWERED, [turn_id, jid])
-  const shown = new Set(rows.map((row) => row.shown_turn))
-  for (const turn of shown) await execute(tx, ADD_FRAME, [turn, message_seq])
+  const rows = await query(tx, { id: text, shown_turn: text }, ANSWERED_ROUNDS, [turn_id, jid])
+  for (const turn of new Set(rows.map((row) => row.shown_turn))) await execute(tx, ADD_FRAME, [turn, message_seq])
   return rows.map(({ id }) => id)
 }
 
-/** Before another turn is given these messages: their rounds go on with the frames that they have. */
+/** Call before giving the turn's messages to another turn: their rounds keep the frames of this one. */
 export async function keepFrames(tx: Tx, turn_id: string): Promise<void> {
   await execute(
     tx,
@@ -190,7 +186,7 @@ const END = `update rounds set status = $1, error = $2, ended_at = $3, last_seq 
     ${LAST_FRAME('coalesce(rounds.turn_id, (select i.turn_id from inbox i where i.id = rounds.id))')}
   where status = 'pending'`
 
-/** Ends those of these rounds that are not over; their ids and chats. Behind `queueUp`. */
+/** Ends the pending ones of these rounds and returns their ids and chats. The caller holds `lockMessageOrder`. */
 export async function endRounds(
   tx: Tx,
   { dialect, clock }: WriteContext,
@@ -214,7 +210,7 @@ export async function endRounds(
   return ended
 }
 
-/** For the streams of other processes, once this is committed. */
+/** Notifies the streams of other processes after the commit. */
 export async function notifyStreams(tx: Tx, dialect: Dialect, turnId: string, jid: string): Promise<void> {
   if (dialect.notifySql !== undefined) await execute(tx, dialect.notifySql, [JSON.stringify([turnId, jid])])
 }

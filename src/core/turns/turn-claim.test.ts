@@ -10,12 +10,12 @@ import { writeContextOf } from './rounds.ts'
 import { claimTurn } from './turn-claim.ts'
 import { endTurn } from './turns.ts'
 
-// On SQLite there is one writer: the second begins when the first is over.
-suite('claims that cross on postgres', needs('postgres'), () => {
-  test('P24: of two who claim a turn in the same moment one has it, and the other finds nothing left', async (t) => {
+// SQLite has only one writer at a time.
+suite('concurrent claims on postgres', needs('postgres'), () => {
+  test('P24: of two concurrent claims one gets the turn and the other nothing', async (t) => {
     const on = await openConversationHost(t, 'postgres')
     const id = await on.ask()
-    // As where many turns are behind: those that run are found by an index, and whoever only adds one crosses nobody who reads.
+    // With many turns the planner uses the index; then inserting a turn does not conflict with reading the running ones.
     const claim = async (tx: Tx) => {
       await run(tx, 'set local enable_seqscan = off')
       return claimTurn(tx, on.host.rules, { now: on.clock.now(), leaseMs: LEASE_MS })
@@ -28,10 +28,10 @@ suite('claims that cross on postgres', needs('postgres'), () => {
       return mine
     })
     await claimed.promise
-    // Nothing queues them up here: it reads what stood before the first, and stands still where both write.
+    // Without lockMessageOrder, it reads the state before the first claim and blocks at the first common write.
     const second = on.write(claim)
     const settled = Promise.allSettled([first, second])
-    await until(() => on.read(async (tx) => Number((await run(tx, STANDING)).rows[0]?.count) === 1))
+    await until(() => on.read(async (tx) => Number((await run(tx, BLOCKED)).rows[0]?.count) === 1))
     committed.resolve()
     await settled
     assert.deepEqual([(await first)?.turn.id, await second], [id, undefined])
@@ -39,9 +39,9 @@ suite('claims that cross on postgres', needs('postgres'), () => {
 })
 
 onEveryEngine('a turn', (engine) => {
-  test('is claimed and ended by as many statements for forty hooks as for two', async (t) => {
+  test('takes as many statements to claim and end for forty messages as for two', async (t) => {
     const on = await openConversationHost(t, engine)
-    const costOf = async (messages: number): Promise<unknown> => {
+    const countStatements = async (messages: number): Promise<unknown> => {
       for (let n = 0; n < messages; n++)
         await on.ask('push', { jid: 'hook:main/github', sender: 'github', hasRound: false })
       let statements = 0
@@ -59,11 +59,11 @@ onEveryEngine('a turn', (engine) => {
       await on.write((tx) => endTurn(counted(tx), writeContextOf(on.host), rules, turn, { outcome: 'answered' }))
       return statements
     }
-    // The first claim of a folder adds its row.
-    await costOf(1)
-    assert.equal(await costOf(40), await costOf(2))
+    // The first claim of a folder also inserts its row.
+    await countStatements(1)
+    assert.equal(await countStatements(40), await countStatements(2))
   })
 })
 
-const STANDING = `select count(*) as count from pg_stat_activity
+const BLOCKED = `select count(*) as count from pg_stat_activity
   where datname = current_database() and wait_event_type = 'Lock'`

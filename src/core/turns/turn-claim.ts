@@ -1,5 +1,6 @@
-// Which turn is next: whose conversation waits, whose folder was served least lately, and what the caps and the budget
-// allow (decisions T2, T5). Everything is decided in one transaction, so any number of processes may ask.
+// Claims the next turn: a retry or a turn of a dead process first, then the oldest waiting conversation of the folder served
+// longest ago, within the limits of docs/decisions.md#concurrent-turns and the budget. Each claim is one transaction, so any
+// number of processes can claim.
 import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx, Value } from '../../store/engine.ts'
@@ -14,9 +15,8 @@ import { checkBudget, recheckBudget } from './budget.ts'
 import { conversations, folderTurns } from './conversations.ts'
 import { countBatch, type WaitingMessage } from './message-batch.ts'
 import type { TurnRules } from './turn-rules.ts'
-import { engagesChat, PAUSE_MAX_MS, type Turn, turns } from './turns.ts'
+import { engagesChat, TURN_PAUSE_MAX_MS, type Turn, turns } from './turns.ts'
 
-/** A message of a turn with all that is known of it. */
 export interface ClaimedMessage {
   readonly row: InboxRow
   readonly message: Message
@@ -26,144 +26,150 @@ export interface ClaimedMessage {
 export interface ClaimedTurn {
   readonly turn: Turn
   readonly messages: readonly ClaimedMessage[]
-  /** Why it must not run: then it is ended at once. */
+  /** If set, the turn must not run; the runner ends it with this message. */
   readonly refusal?: string | undefined
 }
 
 export interface ClaimOptions {
   readonly now: number
   readonly leaseMs: number
-  /** Turns that run in this process. Their leases may look expired, as when the clock was set forward; they are not lost. */
+  /** Turns running in this process. If their leases look expired, the clock was set forward. */
   readonly ownTurnIds?: ReadonlySet<string>
-  /** Without it, every workspace is here. */
+  /** Default: every workspace is available. */
   readonly workspaces?: WorkspaceAvailability
 }
 
-/** Which folders' turns this process can run. Asked inside of a transaction, so it answers at once. */
+/** Tells which folders' turns this process can run. Synchronous, because it is called inside a transaction. */
 export interface WorkspaceAvailability {
   has(folder: string): boolean
-  /** Folders whose workspaces were not here when last looked for. */
+  /** Folders whose workspaces were missing when last checked. */
   missing(): readonly string[]
 }
 
-/** How many messages are looked at for one turn. */
-const LOOKED_AT = 200
-/** So many conversations of people whose money is held are passed over; then their folder. */
-const PLACES_PASSED = 20
-/** How often an agent is asked, when it fails. */
+const BATCH_ROWS_MAX = 200
+/** Number of conversations skipped because a person's budget is reserved, before their folders are skipped. */
+const SKIPPED_CONVERSATIONS_MAX = 20
+/** Runs of a failing agent. */
 export const ATTEMPTS_MAX = 3
-/** How often a turn is taken up after its process died: one that itself kills the process must come to an end. */
+/** Limit on reclaiming a turn after its process died, for turns that kill the process. */
 export const DEATHS_MAX = 20
 
-/** A time further ahead than any that is ever written was written before the clock was set back: it counts as over. */
-const isAhead = (column: string): string => `(${column} > $1 and ${column} <= $2)`
+/** Whether the time is in the future. A time further ahead than the longest pause is ignored: the clock was set back. */
+const isPendingSql = (column: string): string => `(${column} > $1 and ${column} <= $2)`
 
-/** Said so that the index of what is open serves. */
-const HELD = `t.state <> 'done' and t.state = 'running'`
+/** Written so that the index `turns_open` is used. */
+const IS_RUNNING = `t.state <> 'done' and t.state = 'running'`
 
-/** A turn that may be taken up: it is to be tried again, or its process died. After each death it waits for longer. */
-const DUE = `((t.state = 'retrying' and not ${isAhead('t.run_after')})
+/** A retry that is due, or a turn whose process died. The pause grows with each death. */
+const DUE = `((t.state = 'retrying' and not ${isPendingSql('t.run_after')})
   or (t.state = 'running' and t.leased_until + 1000 * coalesce(t.deaths * t.deaths, 0) <= $1))`
 
-/** Of a folder whose agent failed again and again, nothing starts. */
-const UNBROKEN = `(f.open_until is null or not ${isAhead('f.open_until')})`
+/** The circuit breaker of a folder opens after repeated failures. */
+const IS_BREAKER_CLOSED = `(f.open_until is null or not ${isPendingSql('f.open_until')})`
 
-/** The first two values of each of these statements. */
-const times = (now: number): number[] => [now, now + PAUSE_MAX_MS]
-const TIMES = 2
+/** Values of `$1` and `$2` in these statements. */
+const claimTimes = (now: number): number[] => [now, now + TURN_PAUSE_MAX_MS]
+const CLAIM_TIMES = 2
 
 export interface ClaimAvailability {
-  /** Something may be claimed, or a lease must be put right. */
+  /** Whether a turn may be claimed or a lease must be corrected. */
   readonly hasClaimable: boolean
-  /** Some folder is left alone because its agent failed. */
+  /** Whether a folder pauses because its agent failed. */
   readonly hasOpenBreaker: boolean
 }
 
-/** Whether there is anything to claim: asked often, so it writes nothing. */
-export async function checkClaimable(tx: Tx, lease: ClaimOptions): Promise<ClaimAvailability> {
-  const missing = lease.workspaces?.missing() ?? []
-  const isHere = (alias: string): string => without(`${alias}.folder`, missing.length, TIMES + 1)
+/** Called often, so it only reads. */
+export async function checkClaimable(tx: Tx, options: ClaimOptions): Promise<ClaimAvailability> {
+  const { now, leaseMs, workspaces } = options
+  const missing = workspaces?.missing() ?? []
+  const notMissing = (alias: string): string => excludeSql(`${alias}.folder`, missing.length, CLAIM_TIMES + 1)
   const ready = await queryOne(
     tx,
     { is_ready: flag, is_broken: flag },
     `select exists (select 1 from conversations c left join folder_turns f on f.folder = c.folder
-         where c.waiting > 0 and c.turn_id is null and ${UNBROKEN} ${isHere('c')})
+         where c.waiting > 0 and c.turn_id is null and ${IS_BREAKER_CLOSED} ${notMissing('c')})
        or exists (select 1 from turns t left join folder_turns f on f.folder = t.folder
-         where t.state <> 'done' and ${DUE} and ${UNBROKEN} ${isHere('t')})
-       or exists (select 1 from turns t where ${HELD} and t.leased_until > $3) as is_ready,
-     exists (select 1 from folder_turns f where f.open_until > 0 and ${isAhead('f.open_until')}) as is_broken`,
-    [...times(lease.now), lease.now + lease.leaseMs, ...missing],
+         where t.state <> 'done' and ${DUE} and ${IS_BREAKER_CLOSED} ${notMissing('t')})
+       or exists (select 1 from turns t where ${IS_RUNNING} and t.leased_until > $3) as is_ready,
+     exists (select 1 from folder_turns f where f.open_until > 0 and ${isPendingSql('f.open_until')}) as is_broken`,
+    [...claimTimes(now), now + leaseMs, ...missing],
   )
   return { hasClaimable: ready.is_ready, hasOpenBreaker: ready.is_broken }
 }
 
-/** The folders that are left alone because their agents failed. */
-export async function foldersWithOpenBreaker(tx: Tx, now: number): Promise<string[]> {
+export async function listFoldersWithOpenBreaker(tx: Tx, now: number): Promise<string[]> {
   const rows = await query(
     tx,
     { folder: text },
-    `select folder from folder_turns where open_until > 0 and ${isAhead('open_until')}`,
-    times(now),
+    `select folder from folder_turns where open_until > 0 and ${isPendingSql('open_until')}`,
+    claimTimes(now),
   )
   return rows.map(({ folder }) => folder)
 }
 
-/** A condition that leaves these out, whose values follow the first `before` ones. */
-function without(column: string, count: number, before: number): string {
+/** Excludes `count` values, whose placeholders follow the first `before` ones. */
+function excludeSql(column: string, count: number, before: number): string {
   if (count === 0) return ''
   return `and ${column} not in (${placeholders(count, before)})`
 }
 
-/** The next turn, held; nothing where none may start now. */
-export async function claimTurn(tx: Tx, rules: TurnRules, lease: ClaimOptions): Promise<ClaimedTurn | undefined> {
-  const full = await fullFolders(tx, rules, lease)
+/** Undefined if no turn can start now. */
+export async function claimTurn(tx: Tx, rules: TurnRules, options: ClaimOptions): Promise<ClaimedTurn | undefined> {
+  const { workspaces } = options
+  const full = await findFullFolders(tx, rules, options)
   if (full === 'all') return undefined
-  const passed = new Set([...full, ...(lease.workspaces?.missing() ?? [])])
-  const again = await reclaimTurn(tx, lease, passed)
-  if (again) return again
-  const waiting: ConversationKey[] = []
+  const skippedFolders = new Set([...full, ...(workspaces?.missing() ?? [])])
+  const reclaimed = await reclaimTurn(tx, options, skippedFolders)
+  if (reclaimed) return reclaimed
+  const skipped: ConversationKey[] = []
   for (;;) {
-    const place = await nextConversation(tx, lease, passed, waiting)
-    if (!place) return undefined
-    if (lease.workspaces && !lease.workspaces.has(place.folder)) {
-      for (const folder of await foldersWaiting(tx)) if (!lease.workspaces.has(folder)) passed.add(folder)
-      passed.add(place.folder)
+    const next = await findNextConversation(tx, options, skippedFolders, skipped)
+    if (!next) return undefined
+    if (workspaces && !workspaces.has(next.folder)) {
+      for (const folder of await listWaitingFolders(tx)) if (!workspaces.has(folder)) skippedFolders.add(folder)
+      skippedFolders.add(next.folder)
       continue
     }
-    const claimed = await form(tx, rules, lease, place)
+    const claimed = await formTurn(tx, rules, options, next)
     if (typeof claimed === 'object') return claimed
-    // Its money is held by a turn that runs: it waits, and others go on.
-    if (claimed === 'place' && waiting.length < PLACES_PASSED) waiting.push(place)
-    else passed.add(place.folder)
+    // A running turn has reserved the budget, so this conversation or folder waits.
+    if (claimed === 'conversation' && skipped.length < SKIPPED_CONVERSATIONS_MAX) skipped.push(next)
+    else skippedFolders.add(next.folder)
   }
 }
 
-async function foldersWaiting(tx: Tx): Promise<string[]> {
+async function listWaitingFolders(tx: Tx): Promise<string[]> {
   const sql = 'select distinct folder from conversations where waiting > 0 and turn_id is null'
   return (await query(tx, { folder: text }, sql)).map(({ folder }) => folder)
 }
 
-async function fullFolders(tx: Tx, rules: TurnRules, { now, leaseMs }: ClaimOptions): Promise<Set<string> | 'all'> {
+async function findFullFolders(tx: Tx, rules: TurnRules, { now, leaseMs }: ClaimOptions): Promise<Set<string> | 'all'> {
   const rows = await query(
     tx,
     { folder: text, running: integer, latest: integer },
     `select t.folder, count(*) as running, max(t.leased_until) as latest from turns t
-     where ${HELD} and t.leased_until > $1 group by t.folder`,
+     where ${IS_RUNNING} and t.leased_until > $1 group by t.folder`,
     [now],
   )
-  // The clock was set back: a turn whose process died must not be waited for that much longer.
+  // The clock was set back: shorten the leases, so that turns of dead processes are reclaimed in time.
   if (rows.some(({ latest }) => latest > now + leaseMs))
-    await execute(tx, `update turns as t set leased_until = $1 where ${HELD} and t.leased_until > $1`, [now + leaseMs])
+    await execute(tx, `update turns as t set leased_until = $1 where ${IS_RUNNING} and t.leased_until > $1`, [
+      now + leaseMs,
+    ])
   const running = rows.reduce((sum, row) => sum + row.running, 0)
   if (running >= rules.turnsMax) return 'all'
   return new Set(rows.filter((row) => row.running >= rules.turnsPerFolder).map((row) => row.folder))
 }
 
-/** A turn whose process died, or that is to be tried again. Adds to `passed` the folders whose workspaces are elsewhere. */
-async function reclaimTurn(tx: Tx, lease: ClaimOptions, passed: Set<string>): Promise<ClaimedTurn | undefined> {
-  const next = await nextAgain(tx, lease, passed)
+/** Claims a retry or a turn of a dead process. Adds folders without a workspace here to `skippedFolders`. */
+async function reclaimTurn(
+  tx: Tx,
+  options: ClaimOptions,
+  skippedFolders: Set<string>,
+): Promise<ClaimedTurn | undefined> {
+  const next = await findReclaimable(tx, options, skippedFolders)
   if (next === undefined) return undefined
-  const { now, leaseMs } = lease
+  const { now, leaseMs } = options
   const [turn] = await query(
     tx,
     turns.decode,
@@ -174,30 +180,33 @@ async function reclaimTurn(tx: Tx, lease: ClaimOptions, passed: Set<string>): Pr
     [next, now + leaseMs],
   )
   if (!turn) return undefined
-  const asked = await readClaimedMessages(tx, turn)
-  // What the tries before have cost counts: a try is a start like any other.
-  const allowance = await recheckBudget(tx, turn, timestamp(now))
-  if (allowance.kind === 'exhausted') return { turn, messages: asked, refusal: allowance.sentence }
-  const { money_cents } = allowance
+  const turnMessages = await readClaimedMessages(tx, turn)
+  const budget = await recheckBudget(tx, turn, timestamp(now))
+  if (budget.kind === 'exhausted') return { turn, messages: turnMessages, refusal: budget.message }
+  const { money_cents } = budget
   await turns.update(tx, { id: turn.id }, { money_cents })
-  return { turn: { ...turn, money_cents }, messages: asked }
+  return { turn: { ...turn, money_cents }, messages: turnMessages }
 }
 
-async function nextAgain(tx: Tx, lease: ClaimOptions, passed: Set<string>): Promise<string | undefined> {
-  const own = [...(lease.ownTurnIds ?? [])]
+async function findReclaimable(
+  tx: Tx,
+  { now, ownTurnIds, workspaces }: ClaimOptions,
+  skippedFolders: Set<string>,
+): Promise<string | undefined> {
+  const own = [...(ownTurnIds ?? [])]
   for (;;) {
-    const folders = [...passed]
+    const folders = [...skippedFolders]
     const [next] = await query(
       tx,
       { id: text, folder: text },
       `select t.id, t.folder from turns t left join folder_turns f on f.folder = t.folder
-       where t.state <> 'done' and ${DUE} and ${UNBROKEN} ${without('t.id', own.length, TIMES)}
-         ${without('t.folder', folders.length, TIMES + own.length)} order by t.first_seq limit 1`,
-      [...times(lease.now), ...own, ...folders],
+       where t.state <> 'done' and ${DUE} and ${IS_BREAKER_CLOSED} ${excludeSql('t.id', own.length, CLAIM_TIMES)}
+         ${excludeSql('t.folder', folders.length, CLAIM_TIMES + own.length)} order by t.first_seq limit 1`,
+      [...claimTimes(now), ...own, ...folders],
     )
     if (!next) return undefined
-    if (lease.workspaces?.has(next.folder) ?? true) return next.id
-    passed.add(next.folder)
+    if (workspaces?.has(next.folder) ?? true) return next.id
+    skippedFolders.add(next.folder)
   }
 }
 
@@ -206,37 +215,37 @@ interface ConversationKey {
   readonly topic: string
 }
 
-/** The oldest conversation of the folder that was served least lately. */
-async function nextConversation(
+/** The oldest waiting conversation of the folder served longest ago. */
+async function findNextConversation(
   tx: Tx,
   { now }: ClaimOptions,
-  passed: ReadonlySet<string>,
-  waiting: readonly ConversationKey[],
+  skippedFolders: ReadonlySet<string>,
+  skipped: readonly ConversationKey[],
 ): Promise<ConversationKey | undefined> {
-  const out = [...times(now), ...passed, ...waiting.flatMap(({ folder, topic }) => [folder, topic])]
-  const places = waiting.map((_, at) => {
-    const mark = TIMES + passed.size + 2 * at + 1
-    return `and not (c.folder = $${mark} and c.topic = $${mark + 1})`
+  const values = [...claimTimes(now), ...skippedFolders, ...skipped.flatMap(({ folder, topic }) => [folder, topic])]
+  const skippedSql = skipped.map((_, at) => {
+    const index = CLAIM_TIMES + skippedFolders.size + 2 * at + 1
+    return `and not (c.folder = $${index} and c.topic = $${index + 1})`
   })
-  const not = [without('c.folder', passed.size, TIMES), ...places].join(' ')
+  const exclusions = [excludeSql('c.folder', skippedFolders.size, CLAIM_TIMES), ...skippedSql].join(' ')
   const [next] = await query(
     tx,
     { folder: text },
     `select c.folder from conversations c left join folder_turns f on f.folder = c.folder
-     where c.waiting > 0 and c.turn_id is null and ${UNBROKEN} ${not}
+     where c.waiting > 0 and c.turn_id is null and ${IS_BREAKER_CLOSED} ${exclusions}
      order by coalesce(f.served, 0), c.folder limit 1`,
-    out,
+    values,
   )
   if (!next) return undefined
   const { folder } = next
-  const others = waiting.filter((each) => each.folder === folder).map(({ topic }) => topic)
+  const topics = skipped.filter((each) => each.folder === folder).map(({ topic }) => topic)
   const [oldest] = await query(
     tx,
     { topic: text },
     `select c.topic from conversations c where c.folder = $1 and c.waiting > 0 and c.turn_id is null
-     ${without('c.topic', others.length, 1)} order by (select min(i.message_seq) from inbox i where i.folder = c.folder
+     ${excludeSql('c.topic', topics.length, 1)} order by (select min(i.message_seq) from inbox i where i.folder = c.folder
        and i.topic = c.topic and i.state = 'waiting') limit 1`,
-    [folder, ...others],
+    [folder, ...topics],
   )
   return oldest && { folder, topic: oldest.topic }
 }
@@ -244,16 +253,16 @@ async function nextConversation(
 const WAITING = `select ${inbox.columns.map((name) => `i.${name}`).join(', ')}, length(m.content) as bytes,
     e.message_seq as has_envelope
   from inbox i join messages m on m.seq = i.message_seq left join envelopes e on e.message_seq = i.message_seq
-  where i.folder = $1 and i.topic = $2 and i.state = 'waiting' order by i.message_seq limit ${LOOKED_AT}`
-/** Of a conversation that waits, up to a message. */
-const UP_TO = `folder = $1 and topic = $2 and state = 'waiting' and message_seq <= $3`
+  where i.folder = $1 and i.topic = $2 and i.state = 'waiting' order by i.message_seq limit ${BATCH_ROWS_MAX}`
+const WAITING_UP_TO = `folder = $1 and topic = $2 and state = 'waiting' and message_seq <= $3`
 
-async function form(
+/** Returns what to skip if a running turn has reserved the budget. */
+async function formTurn(
   tx: Tx,
   rules: TurnRules,
   { now, leaseMs }: ClaimOptions,
   { folder, topic }: ConversationKey,
-): Promise<ClaimedTurn | 'folder' | 'place'> {
+): Promise<ClaimedTurn | 'folder' | 'conversation'> {
   const rows = await query(
     tx,
     (row) => ({
@@ -269,18 +278,18 @@ async function form(
     const envelope = hasEnvelope ? await envelopes.find(tx, { message_seq: row.message_seq }) : undefined
     waiting.push({ row, envelope, bytes })
   }
-  const chosen = waiting.slice(0, countBatch(waiting))
-  const asked = await withMessages(tx, chosen, UP_TO, [folder, topic, chosen.at(-1)?.row.message_seq ?? 0])
-  const [first, last] = [asked[0], asked.at(-1)]
+  const batch = waiting.slice(0, countBatch(waiting))
+  const turnMessages = await joinMessages(tx, batch, WAITING_UP_TO, [folder, topic, batch.at(-1)?.row.message_seq ?? 0])
+  const [first, last] = [turnMessages[0], turnMessages.at(-1)]
   const started_at = timestamp(now)
   if (!first || !last) {
-    // The count says that something waits, and nothing does: put right rather than asked for ever.
+    // The count is wrong. Correct it, or this conversation would be tried forever.
     await conversations.update(tx, { folder, topic }, { waiting: 0 })
-    return 'place'
+    return 'conversation'
   }
   const { envelope } = last
-  const allowance = await checkBudget(tx, { folder, sender: last.row.sender, now: started_at })
-  if (allowance.kind === 'reserved') return allowance.by === 'folder' ? 'folder' : 'place'
+  const budget = await checkBudget(tx, { folder, sender: last.row.sender, now: started_at })
+  if (budget.kind === 'reserved') return budget.by === 'folder' ? 'folder' : 'conversation'
   const jid = envelope?.return_jid ?? last.row.jid
   const chat_topic = envelope?.return_jid === undefined ? last.row.chat_topic : (envelope.return_topic ?? '')
   const is_timed = envelope?.task_id !== undefined
@@ -293,33 +302,33 @@ async function form(
     sender: last.row.sender,
     first_seq: first.row.message_seq,
     last_seq: last.row.message_seq,
-    message_count: asked.length,
+    message_count: turnMessages.length,
     state: 'running',
     attempts: 1,
     fence: 1,
     leased_until: now + leaseMs,
     run_after: 0,
     replies: 0,
-    depth: Math.max(...asked.map((each) => each.envelope?.depth ?? 0)),
+    depth: Math.max(...turnMessages.map((each) => each.envelope?.depth ?? 0)),
     is_isolated: envelope?.is_isolated ?? false,
     is_timed,
     is_guest: envelope?.return_jid !== undefined || last.row.verb === 'root',
     task_id: envelope?.task_id,
-    // Also where it is refused: whoever takes it up when its process died measures it by the same caps.
-    user_sub: allowance.user_sub,
-    money_cents: allowance.kind === 'granted' ? allowance.money_cents : undefined,
+    // Set even if the turn is refused: after a crash it is checked against the same caps.
+    user_sub: budget.user_sub,
+    money_cents: budget.kind === 'granted' ? budget.money_cents : undefined,
     is_stopping: false,
     started_at,
-    reach: smallestReach(asked.map(({ row }) => row.reach ?? defaultReach(row.jid))),
+    reach: smallestReach(turnMessages.map(({ row }) => row.reach ?? defaultReach(row.jid))),
   }
-  // Another may claim it in this very moment: as an insert that minds, PostgreSQL would call that a conflict and not a crossing,
-  // and the transaction would not be tried again.
-  if (!(await turns.insertIfMissing(tx, turn))) refuse('conflict', `the turn ${turn.id} is there already`)
-  await execute(tx, `update inbox set state = 'running', turn_id = $4, updated_at = $5 where ${UP_TO}`, [
+  // Not a plain insert: if another process claims the turn now, PostgreSQL would report a duplicate key instead of a
+  // serialization failure, and the transaction would not be retried.
+  if (!(await turns.insertIfMissing(tx, turn))) refuse('conflict', `turn ${turn.id} already exists`)
+  await execute(tx, `update inbox set state = 'running', turn_id = $4, updated_at = $5 where ${WAITING_UP_TO}`, [
     ...[folder, topic, last.row.message_seq],
     ...[turn.id, started_at],
   ])
-  // Those that wait for the answer to one of them.
+  // Messages that wait for the answer to one of these.
   await execute(
     tx,
     `update inbox set turn_id = $1, updated_at = $2
@@ -329,56 +338,49 @@ async function form(
   await execute(
     tx,
     'update conversations set waiting = waiting - $3, turn_id = $4, updated_at = $5 where folder = $1 and topic = $2',
-    [folder, topic, asked.length, turn.id, started_at],
+    [folder, topic, turnMessages.length, turn.id, started_at],
   )
   await markServed(tx, folder)
   if (engagesChat(turn) && !isLinkChat(jid) && jid.includes(':'))
     await engage(tx, { jid, topic: chat_topic, folder, until: now + rules.engagementMs })
   if (envelope?.return_jid === undefined && !is_timed)
     await setLastReply(tx, jid, chat_topic, envelope?.platform_id ?? last.row.id)
-  return allowance.kind === 'exhausted'
-    ? { turn, messages: asked, refusal: allowance.sentence }
-    : { turn, messages: asked }
+  return { turn, messages: turnMessages, ...(budget.kind === 'exhausted' ? { refusal: budget.message } : {}) }
 }
 
 async function markServed(tx: Tx, folder: string): Promise<void> {
   const sql = 'select coalesce(max(served), 0) + 1 as served from folder_turns'
   const { served } = await queryOne(tx, { served: integer }, sql)
-  const known = await folderTurns.find(tx, { folder })
-  if (known) await folderTurns.update(tx, { folder }, { served })
-  else await folderTurns.insert(tx, { folder, served, failures: 0, open_until: 0, warned_on: '' })
+  const changed = await folderTurns.update(tx, { folder }, { served })
+  if (changed === 0) await folderTurns.insert(tx, { folder, served, failures: 0, open_until: 0, warned_on: '' })
 }
 
-/** The messages of a turn, oldest first; those that only wait for its answer are not among them. */
-export async function readClaimedMessages(
-  tx: Tx,
-  turn: Pick<Turn, 'id' | 'folder' | 'topic'>,
-): Promise<ClaimedMessage[]> {
-  const { id: turn_id, folder, topic } = turn
+/** The messages of a turn, oldest first, without delegated ones that wait for its answer. */
+async function readClaimedMessages(tx: Tx, { id: turn_id, folder, topic }: Turn): Promise<ClaimedMessage[]> {
   const rows = await inbox.list(tx, { turn_id, folder, topic, state: 'running' }, [['message_seq', 'asc']])
   const found: Omit<WaitingMessage, 'bytes'>[] = []
   for (const row of rows) found.push({ row, envelope: await envelopes.find(tx, { message_seq: row.message_seq }) })
-  const which = `turn_id = $1 and folder = $2 and topic = $3 and state = 'running'`
-  return withMessages(tx, found, which, [turn_id, folder, topic])
+  const condition = `turn_id = $1 and folder = $2 and topic = $3 and state = 'running'`
+  return joinMessages(tx, found, condition, [turn_id, folder, topic])
 }
 
-/** These rows of the inbox, which `which` finds too, with their messages. */
-async function withMessages(
+/** Adds the messages to inbox rows. `condition` selects the same rows. */
+async function joinMessages(
   tx: Tx,
   rows: readonly Omit<WaitingMessage, 'bytes'>[],
-  which: string,
+  condition: string,
   values: readonly Value[],
 ): Promise<ClaimedMessage[]> {
   const found = await query(
     tx,
     messages.decode,
     `select ${messages.columns.map((name) => `m.${name}`).join(', ')}
-     from (select message_seq from inbox where ${which}) as i join messages m on m.seq = i.message_seq`,
+     from (select message_seq from inbox where ${condition}) as i join messages m on m.seq = i.message_seq`,
     values,
   )
-  const known = new Map(found.map((message) => [message.seq, message]))
+  const bySeq = new Map(found.map((message) => [message.seq, message]))
   return rows.flatMap(({ row, envelope }) => {
-    const message = known.get(row.message_seq)
+    const message = bySeq.get(row.message_seq)
     return message ? [{ row, message, envelope }] : []
   })
 }

@@ -1,5 +1,5 @@
-// What people in a chat are told of a turn that failed. Causes name programs, hosts, models and paths, and repeat what
-// providers and programs print: they are kept with the turn, for operators.
+// Messages about failed turns for people in the chat. The causes are stored with the turn, for operators only: they contain
+// names of programs, hosts and models, paths, and output of providers.
 
 export const FAILURE_MESSAGES = {
   failed: 'the agent could not answer; try again later',
@@ -8,17 +8,17 @@ export const FAILURE_MESSAGES = {
   late: 'the answer took too long',
   overBudget: 'the budget of this answer is used up',
   tooLong: 'the conversation is too long for the agent',
-  gone: 'what this chat led to has been removed',
+  gone: 'the group of this chat has been removed',
 } as const
 
 export type TurnFailure = keyof typeof FAILURE_MESSAGES
 
-/** A failure that a program names, which may name anything. */
+/** Parses a failure name reported by a runtime; undefined if it is unknown. */
 export function parseFailure(name: unknown): TurnFailure | undefined {
   return typeof name === 'string' && Object.hasOwn(FAILURE_MESSAGES, name) ? (name as TurnFailure) : undefined
 }
 
-/** A clause as a sentence of its own. */
+/** Capitalizes the text and adds a full stop. */
 export function sentenceOf(clause: string): string {
   const text = `${clause.slice(0, 1).toUpperCase()}${clause.slice(1)}`
   return /[.!?]$/.test(text) ? text : `${text}.`

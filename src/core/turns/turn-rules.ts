@@ -1,19 +1,19 @@
-// The numbers that turns go by; the instance's settings say others.
+// Limits of turns, with their defaults. The instance's settings override them.
 
 export interface TurnRules {
-  /** How long a chat stays with the folder that spoke in it. */
+  /** How long an engagement lasts after the folder's last message. */
   readonly engagementMs: number
   readonly observeMessages: number
   readonly observeChars: number
-  /** Turns at once, of an instance and of a folder (decision T2). */
+  /** Concurrent turns of the instance and of a folder. */
   readonly turnsMax: number
   readonly turnsPerFolder: number
 }
 
-/** A turn that is not over: the condition of an index, word for word, without which SQLite reads all turns instead. */
+/** Must be identical to the condition of the index `turns_open`; otherwise SQLite scans the table. */
 export const IS_OPEN = `state <> 'done'`
 
-/** Decisions T2 and T6. */
+/** See docs/decisions.md#turn-defaults and docs/decisions.md#concurrent-turns. */
 export const DEFAULT_TURN_RULES: TurnRules = {
   engagementMs: 30 * 60_000,
   observeMessages: 10,

@@ -7,25 +7,25 @@ import { addLink } from '../../../test/support/rows.ts'
 import { outbox } from '../delivery/outbox.ts'
 import { groups } from '../groups/groups.ts'
 import { messages } from '../messages/messages.ts'
-import { engagedFolder, lastReplyId } from '../routing/engagements.ts'
+import { findLastReplyId, findLiveEngagement } from '../routing/engagements.ts'
 import { conversations, folderTurns, sessionLog } from './conversations.ts'
 import { costLog, users } from './costs.ts'
 import { countBatch, type WaitingMessage } from './message-batch.ts'
-import { checkClaimable, claimTurn, foldersWithOpenBreaker } from './turn-claim.ts'
+import { checkClaimable, claimTurn, listFoldersWithOpenBreaker } from './turn-claim.ts'
 import { findTurnOfConnection, releaseTurn, renewTurn, retryTurn, stopTurns, turns } from './turns.ts'
 
 const CHAT = { jid: 'sandbox:lobby', hasRound: false, target_folder: undefined }
 
 onEveryEngineQuickly('turns', (engine) => {
-  test('messages of one visitor that wait in one topic are one turn, and each of their rounds shows its frames and its end', async (t) => {
+  test('waiting messages of one visitor in one topic form one turn, and each of their rounds shows its frames and end', async (t) => {
     const on = await openConversationHost(t, engine)
     const ids = [await on.ask('one'), await on.ask('two')]
     const stranger = await on.ask('three', { sender: 'anon:2' })
     const other = await on.ask('elsewhere', { topic: 'bills' })
-    const { turn, messages: asked } = await on.mustClaim()
+    const { turn, messages: claimed } = await on.mustClaim()
     assert.deepEqual([turn.id, turn.message_count], [ids[1], 2])
     assert.deepEqual(
-      asked.map(({ message }) => Buffer.from(message.content).toString()),
+      claimed.map(({ message }) => Buffer.from(message.content).toString()),
       ['one', 'two'],
     )
     await on.say(turn, 'hm', { kind: 'status' })
@@ -39,7 +39,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.deepEqual([(await on.round(other)).status, (await on.state(other)).state], ['pending', 'waiting'])
   })
 
-  test('T2: one turn at a time in a conversation, two in a folder, and as many as the instance takes', async (t) => {
+  test('T2: limits concurrent turns to one per conversation, two per folder and four per instance', async (t) => {
     const on = await openConversationHost(t, engine)
     for (const folder of ['a', 'b', 'c']) {
       for (const topic of ['x', 'y', 'z']) await on.ask('hi', { folder, topic })
@@ -47,17 +47,17 @@ onEveryEngineQuickly('turns', (engine) => {
     await on.ask('again', { folder: 'a', topic: 'x', jid: 'web:a/other' })
     const running = []
     for (let n = 0; n < 4; n++) running.push(await on.mustClaim())
-    assert.equal(await on.claim(), undefined, 'the instance takes four')
+    assert.equal(await on.claim(), undefined, 'the instance runs four turns')
     const folders = Map.groupBy(running, ({ turn }) => turn.folder)
     assert.deepEqual([...folders.values()].map((of) => of.length).sort(), [1, 1, 2])
     const full = [...folders].find(([, of]) => of.length === 2)?.[0] ?? ''
     const more = await on.mustClaim({ turnsMax: 5 })
     assert.notEqual(more.turn.folder, full)
-    const places = [...running, more].map(({ turn }) => `${turn.folder} ${turn.topic}`)
-    assert.equal(new Set(places).size, places.length)
+    const keys = [...running, more].map(({ turn }) => `${turn.folder} ${turn.topic}`)
+    assert.equal(new Set(keys).size, keys.length)
   })
 
-  test('folders take turns: one with a thousand topics does not keep another waiting', async (t) => {
+  test('serves folders in turn: a busy folder does not delay another', async (t) => {
     const on = await openConversationHost(t, engine)
     for (let n = 0; n < 6; n++) await on.ask('hi', { folder: 'busy', topic: `t${n}` })
     await on.ask('hi', { folder: 'quiet' })
@@ -70,7 +70,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.ok(order.indexOf('quiet') <= 1, order.join(' '))
   })
 
-  test('of many who claim at once each turn goes to one', async (t) => {
+  test('concurrent claims get different turns', async (t) => {
     const on = await openConversationHost(t, engine)
     for (let n = 0; n < 8; n++) await on.ask('hi', { folder: `f${n}` })
     const claimed = await Promise.all(Array.from({ length: 8 }, () => on.claim({ turnsMax: 6 })))
@@ -79,7 +79,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal(new Set(ids).size, 6)
   })
 
-  test('P9: a lease that ran out is somebody else’s, and whoever had it can end nothing', async (t) => {
+  test('P9: an expired turn can be claimed again, and its previous process can no longer end it', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask()
     const old = await on.mustClaim()
@@ -89,7 +89,7 @@ onEveryEngineQuickly('turns', (engine) => {
     on.clock.advance(1)
     const now = await on.mustClaim()
     assert.deepEqual([now.turn.id, now.turn.fence, now.turn.replies], [id, 2, 1])
-    assert.deepEqual([now.turn.attempts, now.turn.deaths], [1, 1], 'the agent was asked once')
+    assert.deepEqual([now.turn.attempts, now.turn.deaths], [1, 1], 'a death does not count as an attempt')
     assert.deepEqual(
       now.messages.map(({ row }) => row.id),
       [id],
@@ -98,22 +98,22 @@ onEveryEngineQuickly('turns', (engine) => {
     await assert.rejects(on.submit('main', { turn_id: id, fence: 1, result: 'late' }), isRefusal('conflict'))
     await assert.rejects(
       on.read((tx) => findTurnOfConnection(tx, 'main', { id, fence: 1 })),
-      isRefusal('conflict', 'somebody else'),
+      isRefusal('conflict', 'another process'),
     )
     assert.equal((await on.read((tx) => findTurnOfConnection(tx, 'main', { id, fence: 2 })))?.id, id)
     assert.equal(await on.end(now.turn), true)
     assert.equal((await on.round(id)).status, 'success')
   })
 
-  test('P28: a turn whose process died is taken up a lease later, although the clock was set back by ten minutes', async (t) => {
+  test('P28: reclaims the turn of a dead process after one lease, even if the clock was set back', async (t) => {
     const on = await openConversationHost(t, engine)
-    const lookFor = () => on.read((tx) => checkClaimable(tx, { now: on.clock.now(), leaseMs: LEASE_MS }))
+    const check = () => on.read((tx) => checkClaimable(tx, { now: on.clock.now(), leaseMs: LEASE_MS }))
     await on.ask()
     await on.mustClaim()
     on.clock.advance(-600_000)
-    assert.ok((await lookFor()).hasClaimable, 'a lease that ends too late is put right')
+    assert.ok((await check()).hasClaimable, 'a lease that ends too late must be corrected')
     assert.equal(await on.claim(), undefined)
-    assert.ok(!(await lookFor()).hasClaimable)
+    assert.ok(!(await check()).hasClaimable)
     on.clock.advance(LEASE_MS - 1)
     assert.equal(await on.claim(), undefined)
     on.clock.advance(1)
@@ -121,10 +121,10 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal(turn.fence, 2)
     await on.write((tx) => retryTurn(tx, turn, on.clock.now() + 4000, 'no'))
     on.clock.advance(-600_000)
-    assert.equal((await on.mustClaim()).turn.fence, 3, 'nor does a turn wait longer to be tried again')
+    assert.equal((await on.mustClaim()).turn.fence, 3, 'a retry does not wait longer either')
   })
 
-  test('P28: the process that runs a turn does not take it for lost when the clock was set forward', async (t) => {
+  test('P28: a process does not reclaim its own turn when the clock was set forward', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask()
     await on.mustClaim()
@@ -137,7 +137,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal((await claimWith([]))?.turn.id, id)
   })
 
-  test('after each death of its process a turn waits for longer', async (t) => {
+  test('the pause before reclaiming a turn grows with each death', async (t) => {
     const on = await openConversationHost(t, engine)
     await on.ask()
     await on.mustClaim()
@@ -151,7 +151,7 @@ onEveryEngineQuickly('turns', (engine) => {
     }
   })
 
-  test('a turn is taken up only where the workspace of its folder is', async (t) => {
+  test('claims a turn only if the workspace of its folder is available', async (t) => {
     const on = await openConversationHost(t, engine)
     const here = new Set(['here'])
     const absent = new Set<string>()
@@ -172,14 +172,14 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.ok(!(await on.read((tx) => checkClaimable(tx, lease()))).hasClaimable)
     await on.write((tx) => releaseTurn(tx, turn))
     here.clear()
-    assert.equal(await claim(), undefined, 'nor is one that was begun elsewhere')
+    assert.equal(await claim(), undefined, 'a released turn is not claimed either')
     for (const folder of ['here', 'a', 'b', 'c']) here.add(folder)
     assert.ok((await on.read((tx) => checkClaimable(tx, lease()))).hasClaimable)
     assert.equal((await claim())?.turn.folder, 'here')
     assert.equal((await claim())?.turn.folder, 'a')
   })
 
-  test('a lease is renewed as long as it is held, and not after', async (t) => {
+  test('renews a lease until it is lost', async (t) => {
     const on = await openConversationHost(t, engine)
     await on.ask()
     const { turn } = await on.mustClaim()
@@ -193,7 +193,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal(await renew(), undefined)
   })
 
-  test('what is given back can be taken at once, and the try does not count', async (t) => {
+  test('a released turn can be claimed immediately, and the attempt does not count', async (t) => {
     const on = await openConversationHost(t, engine)
     await on.ask()
     const { turn } = await on.mustClaim()
@@ -204,7 +204,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal(await on.claim(), undefined)
   })
 
-  test('a turn that is tried again waits its time, and what comes after it in the conversation waits for it', async (t) => {
+  test('a retry waits for its time, and later messages of the conversation wait for the retry', async (t) => {
     const on = await openConversationHost(t, engine)
     const first = await on.ask('first')
     const { turn } = await on.mustClaim()
@@ -218,7 +218,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal((await on.mustClaim()).turn.id, later)
   })
 
-  test('a turn of a folder is named by its connection, or is the only one', async (t) => {
+  test('a connection belongs to the turn it names, or to the only running turn', async (t) => {
     const on = await openConversationHost(t, engine)
     await on.ask('a', { topic: 'a' })
     const { turn } = await on.mustClaim()
@@ -233,7 +233,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal(await on.read((tx) => findTurnOfConnection(tx, 'main')), undefined)
   })
 
-  test('P10: a turn is submitted once, however often and at once it is said', async (t) => {
+  test('P10: records only the first of several concurrent submissions', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask()
     await on.mustClaim()
@@ -255,7 +255,7 @@ onEveryEngineQuickly('turns', (engine) => {
     await assert.rejects(on.submit('other', { turn_id: id }), isRefusal('not_found'))
   })
 
-  test('what a run returns is said where it has said nothing itself, and not in an isolated one', async (t) => {
+  test('sends the result of a run only if the turn sent nothing and is not isolated', async (t) => {
     const on = await openConversationHost(t, engine)
     const [said, isolated] = [
       await on.ask('a', { topic: 'a' }),
@@ -271,11 +271,11 @@ onEveryEngineQuickly('turns', (engine) => {
     await on.submit('main', { turn_id: said, result: 'not twice' })
     assert.deepEqual(await on.frames(said), ['hm', 'mine'])
     assert.deepEqual([second.turn.is_isolated, second.turn.is_timed, second.turn.task_id], [true, true, 'task-1'])
-    await on.submit('main', { turn_id: isolated, result: 'nobody hears' })
+    await on.submit('main', { turn_id: isolated, result: 'not sent' })
     assert.equal((await on.turn(isolated)).replies, 0)
   })
 
-  test('L14: a message that ends is one thing: answered, silent, failed, refused or observed, and so is its round', async (t) => {
+  test('L14: every message ends with one outcome, and so does its round', async (t) => {
     const on = await openConversationHost(t, engine)
     const ends = {
       answered: 'success',
@@ -302,7 +302,7 @@ onEveryEngineQuickly('turns', (engine) => {
     )
   })
 
-  test('a failure is told in the chat of a platform, and at a link in the round', async (t) => {
+  test('reports a failure in a platform chat, or in the round of a link', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask('link')
     await on.end((await on.mustClaim()).turn, { outcome: 'failed', reason: 'no', notice: 'No.' })
@@ -320,7 +320,7 @@ onEveryEngineQuickly('turns', (engine) => {
     )
   })
 
-  test('A7: what was delegated is answered in the chat that it came from, and its round waits for that', async (t) => {
+  test('A7: a delegated question is answered in its original chat, and its round waits for the answer', async (t) => {
     const on = await openConversationHost(t, engine)
     const question = await on.ask('ask the team')
     const parent = await on.mustClaim()
@@ -336,7 +336,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.deepEqual([(await on.state(question)).state, (await on.round(question)).status], ['answered', 'success'])
   })
 
-  test('what was delegated while it already runs elsewhere is adopted by that turn', async (t) => {
+  test('a running delegate turn takes over the rounds of the turn that delegated', async (t) => {
     const on = await openConversationHost(t, engine)
     const question = await on.ask('ask the team')
     const parent = await on.mustClaim()
@@ -349,7 +349,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal((await on.round(question)).status, 'success')
   })
 
-  test('an answer belongs to the folder that was asked, also when the chat has become another’s meanwhile', async (t) => {
+  test('an answer belongs to the folder of its turn, even if the link now leads to another', async (t) => {
     const on = await openConversationHost(t, engine)
     await on.groups('main', 'team', 'other')
     await on.ask('why?', { folder: 'team', jid: 'web:team/x' })
@@ -358,12 +358,12 @@ onEveryEngineQuickly('turns', (engine) => {
     const { seq } = await on.say(turn, 'because')
     const folderOf = async (of: number) => (await on.read((tx) => messages.find(tx, { seq: of })))?.target_folder
     assert.equal(await folderOf(seq), 'team')
-    // Said on one's own, it is for those who have the chat now.
+    // A message outside the turn belongs to the folder that the link leads to now.
     const own = await on.say(turn, 'hello', { turn_id: undefined })
     assert.equal(await folderOf(own.seq), 'other')
   })
 
-  test('a folder whose agent fails three times in a row is left alone for a minute, and what waits there stays', async (t) => {
+  test('a folder pauses for a minute after three failures in a row and keeps its waiting messages', async (t) => {
     const on = await openConversationHost(t, engine)
     const fail = async () => on.end((await on.mustClaim()).turn, { outcome: 'failed', reason: 'no' })
     for (let n = 0; n < 2; n++) {
@@ -376,15 +376,15 @@ onEveryEngineQuickly('turns', (engine) => {
     await fail()
     await on.write((tx) => retryTurn(tx, turn, on.clock.now(), 'no'))
     await on.ask('3')
-    const lookFor = () => on.read((tx) => checkClaimable(tx, { now: on.clock.now(), leaseMs: LEASE_MS }))
+    const check = () => on.read((tx) => checkClaimable(tx, { now: on.clock.now(), leaseMs: LEASE_MS }))
     for (const ms of [0, 59_999]) {
       on.clock.advance(ms)
       assert.equal(await on.claim(), undefined)
-      assert.deepEqual(await lookFor(), { hasClaimable: false, hasOpenBreaker: true })
+      assert.deepEqual(await check(), { hasClaimable: false, hasOpenBreaker: true })
     }
-    assert.deepEqual(await on.read((tx) => foldersWithOpenBreaker(tx, on.clock.now())), ['main'])
+    assert.deepEqual(await on.read((tx) => listFoldersWithOpenBreaker(tx, on.clock.now())), ['main'])
     on.clock.advance(1)
-    assert.deepEqual(await lookFor(), { hasClaimable: true, hasOpenBreaker: false })
+    assert.deepEqual(await check(), { hasClaimable: true, hasOpenBreaker: false })
     assert.equal((await on.mustClaim()).turn.id, turn.id)
     const again = await on.mustClaim()
     assert.equal(again.refusal, undefined)
@@ -392,13 +392,13 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal((await on.read((tx) => folderTurns.find(tx, { folder: 'main' })))?.failures, 0)
   })
 
-  test('a chat stays with the folder that is asked there, from the start of the turn on; not for a schedule', async (t) => {
+  test('a turn engages the chat from its start, unless it belongs to a task', async (t) => {
     const on = await openConversationHost(t, engine)
     await on.ask('hi', { ...CHAT, envelope: { platform_id: 'p1' } })
     const { turn } = await on.mustClaim()
-    const engaged = (jid: string) => on.read((tx) => engagedFolder(tx, jid, '', on.clock.now()))
+    const engaged = (jid: string) => on.read((tx) => findLiveEngagement(tx, jid, '', on.clock.now()))
     assert.equal(await engaged('sandbox:lobby'), 'main')
-    assert.equal(await on.read((tx) => lastReplyId(tx, 'sandbox:lobby', '')), 'p1')
+    assert.equal(await on.read((tx) => findLastReplyId(tx, 'sandbox:lobby', '')), 'p1')
     await on.end(turn)
     on.clock.advance(30 * 60_000)
     assert.equal(await engaged('sandbox:lobby'), undefined)
@@ -407,18 +407,18 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal(await engaged('sandbox:other'), undefined)
   })
 
-  test('whoever answers as a guest leaves the chat to whose it is', async (t) => {
+  test('a delegated turn does not engage the chat that it replies to', async (t) => {
     const on = await openConversationHost(t, engine)
     const envelope = { verb: 'delegate', depth: 1, return_jid: 'sandbox:lobby', as_folder: 'team' }
     await on.ask('please', { folder: 'team', jid: 'team', sender: 'delegate', hasRound: false, envelope })
     const { turn } = await on.mustClaim()
     assert.deepEqual([turn.jid, turn.is_guest], ['sandbox:lobby', true])
     await on.submit('team', { turn_id: turn.id, result: 'here' })
-    assert.equal(await on.read((tx) => engagedFolder(tx, 'sandbox:lobby', '', on.clock.now())), undefined)
+    assert.equal(await on.read((tx) => findLiveEngagement(tx, 'sandbox:lobby', '', on.clock.now())), undefined)
     assert.equal((await on.read((tx) => outbox.list(tx)))[0]?.jid, 'sandbox:lobby')
   })
 
-  test('80 percent of a budget are told in the chat once, and a person who waits for money keeps nobody else waiting', async (t) => {
+  test('warns once at 80 percent of a budget, and a person whose budget is reserved does not delay others', async (t) => {
     const on = await openConversationHost(t, engine)
     await on.groups('main')
     await on.write(async (tx) => {
@@ -432,9 +432,9 @@ onEveryEngineQuickly('turns', (engine) => {
       await on.submit('main', { turn_id: id, result: 'done', models })
       await on.end(turn)
     }
-    const said = await on.read((tx) => messages.list(tx, { direction: 'out' }, [['seq', 'asc']]))
+    const sent = await on.read((tx) => messages.list(tx, { direction: 'out' }, [['seq', 'asc']]))
     assert.deepEqual(
-      said.map(({ content }) => Buffer.from(content).toString().slice(0, 30)),
+      sent.map(({ content }) => Buffer.from(content).toString().slice(0, 30)),
       ['done', "Today's budget is nearly spent", 'done'],
     )
     await on.write((tx) => groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: undefined }))
@@ -444,7 +444,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal((await on.mustClaim()).turn.id, other)
   })
 
-  test('whoever is asked to stop is told so when it renews', async (t) => {
+  test('reports a stop request when the lease is renewed', async (t) => {
     const on = await openConversationHost(t, engine)
     await on.ask()
     const { turn } = await on.mustClaim()
@@ -453,7 +453,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal((await on.write((tx) => renewTurn(tx, turn, on.clock.now() + 1)))?.is_stopping, true)
   })
 
-  test('no message is ever in two turns or in none, whatever happens in between', async (t) => {
+  test('every message is in exactly one turn, whatever happens in between', async (t) => {
     const shared = await testHost(t, engine)
     let run = 0
     const step = fc.oneof(
@@ -466,7 +466,7 @@ onEveryEngineQuickly('turns', (engine) => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
         const on = await openConversationHost(t, engine, shared)
-        const place = `r${run++}`
+        const prefix = `r${run++}`
         const asked: string[] = []
         let held: { id: string; fence: number }[] = []
         const claim = async () => {
@@ -477,7 +477,7 @@ onEveryEngineQuickly('turns', (engine) => {
         for (const each of steps) {
           const one = 'at' in each ? held[each.at % Math.max(held.length, 1)] : undefined
           if (each.do === 'ask')
-            asked.push(await on.ask('?', { folder: `${place}-${each.folder}`, topic: `${each.topic}` }))
+            asked.push(await on.ask('?', { folder: `${prefix}-${each.folder}`, topic: `${each.topic}` }))
           else if (each.do === 'claim') await claim()
           else if (each.do === 'die') {
             on.clock.advance(LEASE_MS)
@@ -489,10 +489,10 @@ onEveryEngineQuickly('turns', (engine) => {
             held = held.filter((other) => other !== one)
           }
           const open = await on.read((tx) => turns.list(tx, { state: 'running' }))
-          const places = open.map(({ folder, topic }) => `${folder} ${topic}`)
-          assert.equal(new Set(places).size, places.length, 'two turns in one conversation')
+          const keys = open.map(({ folder, topic }) => `${folder} ${topic}`)
+          assert.equal(new Set(keys).size, keys.length, 'two turns in one conversation')
         }
-        // A turn whose process died often waits longest.
+        // Longer than the pause after the most deaths.
         on.clock.advance(LEASE_MS + 1000 * steps.length ** 2)
         while (await claim()) for (const turn of held.splice(0)) await on.end(turn)
         for (const id of asked) assert.equal((await on.state(id)).state, 'answered')
@@ -502,7 +502,7 @@ onEveryEngineQuickly('turns', (engine) => {
   })
 })
 
-suite('grouping', () => {
+suite('batching messages', () => {
   const row = (of: Partial<WaitingMessage['row']>, rest: Partial<WaitingMessage> = {}): WaitingMessage => ({
     row: {
       message_seq: 1,
@@ -528,20 +528,24 @@ suite('grouping', () => {
     ...of,
   })
   const cases: [string, WaitingMessage[], number][] = [
-    ['nothing is no turn', [], 0],
-    ['what one person says in a row is one turn', [row({}), row({}), row({ sender: 'sandbox:2' }), row({})], 2],
-    ['at a link, too', [row({ jid: 'web:a' }), row({ jid: 'web:a' }), row({ jid: 'web:a', sender: 'x' })], 2],
-    ['what is asked of the root is a turn of its own', [row({ verb: 'root' }), row({})], 1],
-    ['a message for the root does not join a turn before it', [row({}), row({ verb: 'root' })], 1],
-    ['messages of different reach are different turns', [row({ reach: 'all' }), row({ reach: 'chat' })], 1],
-    ['messages of one reach share a turn', [row({ reach: 'chat' }), row({ reach: 'chat' })], 2],
-    ['another chat is another turn', [row({}), row({ jid: 'sandbox:b' })], 1],
-    ['another topic of the chat is another turn', [row({}), row({ chat_topic: 'b' })], 1],
-    ['what a schedule asks is a turn of its own', [row({}, { envelope: envelope({ task_id: 't' }) }), row({})], 1],
-    ['and nothing is put before it', [row({}), row({}, { envelope: envelope({ from_turn: 't' }) })], 1],
-    ['so much content is enough', [row({}, { bytes: 200_000 }), row({}, { bytes: 100_000 })], 1],
-    ['one that is larger than that is a turn all the same', [row({}, { bytes: 900_000 }), row({})], 1],
-    ['a hundred messages are enough', Array.from({ length: 150 }, () => row({})), 100],
+    ['no messages form no turn', [], 0],
+    ['consecutive messages of one sender form one turn', [row({}), row({}), row({ sender: 'sandbox:2' }), row({})], 2],
+    ['also at a link', [row({ jid: 'web:a' }), row({ jid: 'web:a' }), row({ jid: 'web:a', sender: 'x' })], 2],
+    ['a message for the root gets its own turn', [row({ verb: 'root' }), row({})], 1],
+    ['a message for the root does not join the turn before it', [row({}), row({ verb: 'root' })], 1],
+    ['messages of different reach form different turns', [row({ reach: 'all' }), row({ reach: 'chat' })], 1],
+    ['messages of the same reach share a turn', [row({ reach: 'chat' }), row({ reach: 'chat' })], 2],
+    ['messages of different chats form different turns', [row({}), row({ jid: 'sandbox:b' })], 1],
+    ['messages of different topics form different turns', [row({}), row({ chat_topic: 'b' })], 1],
+    ['a task message gets its own turn', [row({}, { envelope: envelope({ task_id: 't' }) }), row({})], 1],
+    [
+      'a message of another agent does not join the turn before it',
+      [row({}), row({}, { envelope: envelope({ from_turn: 't' }) })],
+      1,
+    ],
+    ['limits the content of a turn', [row({}, { bytes: 200_000 }), row({}, { bytes: 100_000 })], 1],
+    ['a message above the limit forms a turn alone', [row({}, { bytes: 900_000 }), row({})], 1],
+    ['limits a turn to a hundred messages', Array.from({ length: 150 }, () => row({})), 100],
   ]
   for (const [title, waiting, count] of cases) test(title, () => assert.equal(countBatch(waiting), count))
 })

@@ -1,5 +1,5 @@
-// Turns: messages of one conversation that an agent handles together. A turn is held with a lease and a fence, so that a
-// process that died loses it, and one that was only slow is refused when it comes back (decision T2).
+// Turns: messages of one conversation that an agent handles together. A process runs a turn with a lease and a fence: a dead
+// process loses it, and a process whose lease expired is rejected. See docs/decisions.md#concurrent-turns.
 import { z } from 'zod'
 import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -14,7 +14,7 @@ import { type InboxOutcome, inbox } from '../messages/inbox.ts'
 import { lockMessageOrder } from '../messages/messages.ts'
 import { recordTaskTurn } from '../schedule/task-firing.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
-import { budgetNotice } from './budget.ts'
+import { takeBudgetNotice } from './budget.ts'
 import { conversations, folderTurns, sessionLog } from './conversations.ts'
 import { costLog } from './costs.ts'
 import { endRounds, keepFrames, rounds, type WriteContext } from './rounds.ts'
@@ -22,39 +22,37 @@ import { FAILURE_MESSAGES, sentenceOf } from './turn-failures.ts'
 import { IS_OPEN, type TurnRules } from './turn-rules.ts'
 
 export const Turn = z.object({
-  id: z.string().describe('The id of the last of its messages'),
+  id: z.string().describe('Id of its last message'),
   folder: Folder,
-  topic: z.string().describe('The conversation; the main one is the empty text'),
-  jid: ChatName.describe('The chat that it answers in'),
+  topic: z.string().describe('Topic of the conversation; empty for the main one'),
+  jid: ChatName.describe('Chat that it replies to'),
   chat_topic: z.string(),
-  sender: z.string().describe('Who asked last'),
+  sender: z.string().describe('Sender of its last message'),
   first_seq: z.int(),
   last_seq: z.int(),
   message_count: z.int(),
   state: z.enum(['running', 'retrying', 'done']),
   outcome: z.string().optional(),
   reason: z.string().optional(),
-  attempts: z.int().describe('How often the agent was asked'),
+  attempts: z.int().describe('Number of runs of the agent'),
   fence: z.int(),
   leased_until: z.int(),
   run_after: z.int(),
-  replies: z.int().describe('Messages said, without the ones that only tell how far it is'),
+  replies: z.int().describe('Number of messages sent, without status messages'),
   depth: z.int(),
   is_isolated: z.boolean(),
   is_timed: z.boolean(),
-  is_guest: z.boolean().describe("It answers in a chat that is another folder's, which does not become its own"),
+  is_guest: z.boolean().describe("It replies to another folder's chat, without engaging it"),
   task_id: z.string().optional(),
-  user_sub: z.string().optional().describe('The person whose budget it counts against'),
-  money_cents: z.int().optional().describe('What it may cost at most; others of the same cap wait until it is over'),
+  user_sub: z.string().optional().describe('Person whose budget it counts against'),
+  money_cents: z.int().optional().describe('Limit on its cost; other turns under the same cap wait for its end'),
   submitted: z.enum(['success', 'error']).optional(),
   submitted_error: z.string().optional(),
   is_stopping: z.boolean(),
   started_at: Timestamp,
   ended_at: Timestamp.optional(),
-  reach: Reach.optional().describe(
-    'The smallest reach of its messages; absent for what began before this was recorded',
-  ),
-  deaths: z.int().optional().describe('How often the process that ran it died, or lost the store for too long'),
+  reach: Reach.optional().describe('Smallest reach of its messages; absent in turns of earlier versions'),
+  deaths: z.int().optional().describe('Number of times its process died or lost the store for too long'),
 })
 export type Turn = z.output<typeof Turn>
 
@@ -81,18 +79,17 @@ export const turns = new Table({
   ],
 })
 
-/** What a turn is held by: only with the number that was given may anything be said of it. */
+/** Changes to a turn need the fence of its current lease. */
 export interface TurnLease {
   readonly id: string
   readonly fence: number
 }
 
-/** Why a turn that says so is refused, in the tool's words. */
-const OVER = 'the turn is over, or somebody else has taken it'
+const TURN_LOST = 'the turn is over, or another process has claimed it'
 
 /**
- * The turn that a connection of this folder's socket belongs to (decision T10): the one that it names with its fence, or,
- * where it names none, the only one that runs.
+ * The turn that a connection to this folder's socket belongs to: the one that it names with its fence or, if it names none,
+ * the only running turn. See docs/decisions.md#turn-of-a-tool-call.
  */
 export async function findTurnOfConnection(
   tx: Tx,
@@ -101,31 +98,30 @@ export async function findTurnOfConnection(
 ): Promise<Turn | undefined> {
   if (named) {
     const turn = await turns.find(tx, { id: named.id, folder, state: 'running' })
-    return turn && (named.fence === undefined || named.fence === turn.fence) ? turn : refuse('conflict', OVER)
+    return turn && (named.fence === undefined || named.fence === turn.fence) ? turn : refuse('conflict', TURN_LOST)
   }
-  const running = await runningTurns(tx, { folder })
+  const running = await listRunningTurns(tx, { folder })
   return running.length === 1 ? running[0] : undefined
 }
 
-type WhichTurns = Partial<Pick<Turn, 'folder' | 'topic' | 'jid' | 'chat_topic' | 'is_stopping'>>
+type TurnFilter = Partial<Pick<Turn, 'folder' | 'topic' | 'jid' | 'chat_topic' | 'is_stopping'>>
 
-/** In no order: few run at a time. */
-export async function runningTurns(tx: Tx, where: WhichTurns): Promise<Turn[]> {
-  const sql = `select ${turns.columns.join(', ')} from turns where ${whichRun(where)}`
+export async function listRunningTurns(tx: Tx, where: TurnFilter): Promise<Turn[]> {
+  const sql = `select ${turns.columns.join(', ')} from turns where ${runningSql(where)}`
   return query(tx, turns.decode, sql, Object.values(where))
 }
 
-function whichRun(where: WhichTurns): string {
+function runningSql(where: TurnFilter): string {
   return [IS_OPEN, `state = 'running'`, ...equal(Object.keys(where))].join(' and ')
 }
 
-/** Holds it for longer; false when somebody else has it, or when it is over. */
+/** Extends the lease. Undefined if the turn is over or another process has claimed it. */
 export async function renewTurn(tx: Tx, { id, fence }: TurnLease, until: number): Promise<Turn | undefined> {
   const changed = await turns.update(tx, { id, fence, state: 'running' }, { leased_until: until })
   return changed > 0 ? turns.find(tx, { id }) : undefined
 }
 
-/** Gives it back to whoever is next; a try that was broken off on purpose does not count. */
+/** Returns the turn for another process to run. The interrupted attempt does not count. */
 export async function releaseTurn(tx: Tx, { id, fence }: TurnLease): Promise<void> {
   await execute(
     tx,
@@ -135,66 +131,64 @@ export async function releaseTurn(tx: Tx, { id, fence }: TurnLease): Promise<voi
   )
 }
 
-/** The same messages again, later. The conversation waits for it: what was said first is answered first. */
+/** Schedules another attempt. The conversation waits for it, so that messages are answered in order. */
 export async function retryTurn(tx: Tx, { id, fence }: TurnLease, at: number, reason: string): Promise<boolean> {
   const patch = { state: 'retrying' as const, run_after: at, leased_until: 0, reason }
   return (await turns.update(tx, { id, fence, state: 'running' }, patch)) > 0
 }
 
-/** Asks whoever runs it to break off; whether there was one. */
-export async function stopTurns(tx: Tx, where: WhichTurns): Promise<number> {
-  const sql = `update turns set is_stopping = true where ${whichRun(where)}`
+/** Requests the running turns to stop. Returns their number. */
+export async function stopTurns(tx: Tx, where: TurnFilter): Promise<number> {
+  const sql = `update turns set is_stopping = true where ${runningSql(where)}`
   return execute(tx, sql, Object.values(where))
 }
 
 export interface TurnEnd {
   readonly outcome: InboxOutcome
-  /** For operators alone: it may repeat what a provider or a program printed. */
+  /** For operators only: it may contain output of a provider. */
   readonly reason?: string | undefined
-  /** What people who wait are told where it was no success; that the agent could not answer, unless said. */
+  /** Error shown in the rounds. Default: the agent could not answer. */
   readonly publicReason?: string | undefined
-  /** What the chat is told, where it would not learn of it otherwise. */
+  /** Sent to the chat if no round shows the result. */
   readonly notice?: string | undefined
-  /** Fingerprint of the configuration that a failed run had. */
+  /** Fingerprint of the configuration of a failed run. */
   readonly configMark?: string | undefined
 }
 
 const SUCCESSES: readonly InboxOutcome[] = ['answered', 'silent', 'observed']
-/** A turn is never put off for longer, nor is a folder left alone. */
-export const PAUSE_MAX_MS = 60_000
-/** So many in a row, and the folder is left alone for a while: what waits there waits for longer. */
+/** Longest pause before a retry, and of a folder after failures. */
+export const TURN_PAUSE_MAX_MS = 60_000
+/** After this many consecutive failures the folder pauses. */
 const FAILURES_MAX = 3
-const BREAK_MS = PAUSE_MAX_MS
 
-/** Ends a turn, once: its messages, their rounds, its conversation. Whom it concerns; nothing when it was not held. */
+/** Ends a turn with its messages and rounds. Returns the keys to signal; undefined if the lease was lost. */
 export async function endTurn(
   tx: Tx,
-  speaking: WriteContext,
+  context: WriteContext,
   rules: TurnRules,
-  held: TurnLease,
+  { id, fence }: TurnLease,
   end: TurnEnd,
 ): Promise<string[] | undefined> {
-  await lockMessageOrder(tx, speaking.dialect)
-  const { id, fence } = held
-  const ended_at = timestamp(speaking.clock.now())
+  await lockMessageOrder(tx, context.dialect)
+  const ended_at = timestamp(context.clock.now())
   const done = { state: 'done' as const, outcome: end.outcome, reason: end.reason, ended_at, leased_until: 0 }
   if ((await turns.update(tx, { id, fence, state: 'running' }, done)) === 0) return undefined
-  const turn = (await turns.find(tx, { id })) ?? refuse('conflict', OVER)
+  const turn = (await turns.find(tx, { id })) ?? refuse('conflict', TURN_LOST)
   const keys: string[] = []
-  if (end.outcome !== 'silent' || !(await handOver(tx, turn, ended_at))) {
+  if (end.outcome !== 'silent' || !(await handOverToDelegate(tx, turn, ended_at))) {
     const sql = 'select id from inbox where turn_id = $1 order by message_seq'
     const ids = (await query(tx, { id: text }, sql, [id])).map((row) => row.id)
-    if (end.notice !== undefined) keys.push(...(await notify(tx, speaking, rules, turn, ids, end.notice)))
-    keys.push(...(await endMessages(tx, speaking, ids, end)))
+    if (end.notice !== undefined) keys.push(...(await notifyChat(tx, context, rules, turn, ids, end.notice)))
+    keys.push(...(await endMessages(tx, context, ids, end)))
   }
   await conversations.update(
     tx,
     { folder: turn.folder, topic: turn.topic, turn_id: id },
     { turn_id: undefined, updated_at: ended_at },
   )
-  await countFailures(tx, turn.folder, end, speaking.clock.now())
+  await countFailures(tx, turn.folder, end, context.clock.now())
   await recordTaskTurn(tx, turn, end)
-  keys.push(...(await warnOfBudget(tx, speaking, rules, turn)))
+  keys.push(...(await warnAboutBudget(tx, context, rules, turn)))
   await sessionLog.append(tx, {
     folder: turn.folder,
     topic: turn.topic,
@@ -210,15 +204,15 @@ export async function endTurn(
   return keys
 }
 
-/** Ends messages, their rounds, and those that were waiting for one of them. Behind `queueUp`; whom it concerns. */
+/** Ends messages, their rounds, and the messages that wait for them. Returns the keys to signal. Needs `lockMessageOrder`. */
 export async function endMessages(
   tx: Tx,
-  speaking: WriteContext,
+  context: WriteContext,
   ids: readonly string[],
   { outcome, reason, publicReason = FAILURE_MESSAGES.failed }: TurnEnd,
 ): Promise<string[]> {
   if (ids.length === 0) return []
-  const updated_at = timestamp(speaking.clock.now())
+  const updated_at = timestamp(context.clock.now())
   await queryForValues(
     tx,
     {},
@@ -227,7 +221,7 @@ export async function endMessages(
     [outcome, reason ?? null, updated_at],
   )
   const isSuccess = SUCCESSES.includes(outcome)
-  const keys = await endRounds(tx, speaking, ids, {
+  const keys = await endRounds(tx, context, ids, {
     status: isSuccess ? 'success' : 'failed',
     error: isSuccess ? undefined : publicReason,
   })
@@ -238,14 +232,11 @@ export async function endMessages(
     (marks) => `select id from inbox where waits_for is not null and waits_for in (${marks}) order by message_seq`,
   )
   const others = waiting.map(({ id }) => id)
-  return [...keys, ...(await endMessages(tx, speaking, others, { outcome, reason, publicReason }))]
+  return [...keys, ...(await endMessages(tx, context, others, { outcome, reason, publicReason }))]
 }
 
-/**
- * Whoever delegated a question and said nothing itself leaves it, and its rounds, to whoever it was delegated to. False
- * where nothing of it is under way.
- */
-async function handOver(tx: Tx, { id }: Turn, now: string): Promise<boolean> {
+/** Leaves the messages and rounds of a silent turn to the question that it delegated. False if none is open. */
+async function handOverToDelegate(tx: Tx, { id }: Turn, now: string): Promise<boolean> {
   const [delegated] = await query(
     tx,
     { id: text },
@@ -257,16 +248,16 @@ async function handOver(tx: Tx, { id }: Turn, now: string): Promise<boolean> {
   )
   if (!delegated) return false
   await keepFrames(tx, id)
-  const patch = { state: 'delegated' as const, waits_for: delegated.id, turn_id: undefined, updated_at: now }
-  const adopter = await inbox.find(tx, { id: delegated.id, state: 'running' })
-  await inbox.update(tx, { turn_id: id }, { ...patch, turn_id: adopter?.turn_id })
+  const running = await inbox.find(tx, { id: delegated.id, state: 'running' })
+  const patch = { state: 'delegated', waits_for: delegated.id, turn_id: running?.turn_id, updated_at: now } as const
+  await inbox.update(tx, { turn_id: id }, patch)
   return true
 }
 
-/** Whoever waits at a round reads there how it ended; all others are told in the chat. */
-async function notify(
+/** Sends the notice to the chat, unless a pending round will show the result. */
+async function notifyChat(
   tx: Tx,
-  speaking: WriteContext,
+  context: WriteContext,
   rules: TurnRules,
   turn: Turn,
   ids: readonly string[],
@@ -276,25 +267,29 @@ async function notify(
     for (const id of ids) if (await rounds.find(tx, { id, status: 'pending' })) return []
   }
   const { jid, chat_topic: topic, id: turn_id } = turn
-  return (await recordOutbound(tx, speaking, rules, { jid, topic, turn_id, content, engages: false })).keys
+  return (await recordOutbound(tx, context, rules, { jid, topic, turn_id, content, engages: false })).keys
 }
 
-/** Whoever reads the chat learns in time that there will be no more answers today. */
-async function warnOfBudget(tx: Tx, speaking: WriteContext, rules: TurnRules, turn: Turn): Promise<readonly string[]> {
-  const notice = await budgetNotice(tx, turn, timestamp(speaking.clock.now()))
+async function warnAboutBudget(
+  tx: Tx,
+  context: WriteContext,
+  rules: TurnRules,
+  turn: Turn,
+): Promise<readonly string[]> {
+  const notice = await takeBudgetNotice(tx, turn, timestamp(context.clock.now()))
   const { jid, chat_topic: topic } = turn
   if (notice === undefined || !jid.includes(':')) return []
   const content = sentenceOf(notice)
-  return (await recordOutbound(tx, speaking, rules, { jid, topic, content, engages: false })).keys
+  return (await recordOutbound(tx, context, rules, { jid, topic, content, engages: false })).keys
 }
 
 async function countFailures(tx: Tx, folder: string, { outcome, configMark }: TurnEnd, now: number): Promise<void> {
   if (outcome === 'refused') return
   if (outcome !== 'failed') return resetFailures(tx, folder)
   const known = await folderTurns.find(tx, { folder })
-  // Failures with another configuration say nothing about this one.
+  // Failures with another configuration do not count.
   const failures = (known && known.config_mark === configMark ? known.failures : 0) + 1
-  const open_until = failures >= FAILURES_MAX ? now + BREAK_MS : 0
+  const open_until = failures >= FAILURES_MAX ? now + TURN_PAUSE_MAX_MS : 0
   await folderTurns.update(tx, { folder }, { failures, open_until, config_mark: configMark })
 }
 
@@ -302,22 +297,21 @@ export async function resetFailures(tx: Tx, folder: string): Promise<void> {
   await folderTurns.update(tx, { folder }, { failures: 0, open_until: 0 })
 }
 
-/** The topic of the chat that the turn answers in; of any other chat, the main one. */
+/** The topic that the turn replies to in this chat; in any other chat, the main topic. */
 export function topicIn(turn: Turn | undefined, jid: string): string {
   return turn?.jid === jid ? turn.chat_topic : ''
 }
 
-/** Whether a chat stays with the folder that speaks there in this turn. */
+/** Whether messages of this turn engage the chat. */
 export function engagesChat({ is_timed, is_guest }: Pick<Turn, 'is_timed' | 'is_guest'>): boolean {
   return !is_timed && !is_guest
 }
 
-/** What the tools of a turn may do. */
 export function reachOfTurn({ reach, jid }: Pick<Turn, 'reach' | 'jid'>): Reach {
   return reach ?? defaultReach(jid)
 }
 
-/** What a run says of itself, once. */
+/** Result that a run reports. */
 export interface TurnSubmission {
   readonly turn_id: string
   readonly fence?: number | undefined
@@ -336,31 +330,29 @@ export interface ModelCost {
 }
 
 /**
- * Records how a run went (idempotent on folder and turn: the first record wins, and a repeat changes nothing). `result` is
- * said in the chat only where the turn has said nothing itself. It does not end the turn: whoever runs it does, when the
- * run has returned. Whom it concerns.
+ * Records the result of a run, once per turn. Sends `result` to the chat if the turn has sent nothing itself. Does not end
+ * the turn; the runner does after the run. Returns the keys to signal.
  */
 export async function submitTurn(
   tx: Tx,
-  speaking: WriteContext,
+  context: WriteContext,
   rules: TurnRules,
   folder: string,
   submission: TurnSubmission,
 ): Promise<readonly string[]> {
-  await lockMessageOrder(tx, speaking.dialect)
+  await lockMessageOrder(tx, context.dialect)
   const { turn_id, fence, session_id, status = 'success', result = '', error } = submission
-  const turn =
-    (await turns.find(tx, { id: turn_id, folder })) ?? refuse('not_found', `there is no turn ${turn_id} here`)
+  const turn = (await turns.find(tx, { id: turn_id, folder })) ?? refuse('not_found', `no turn with id ${turn_id}`)
   if (turn.submitted !== undefined) return []
-  if (turn.state !== 'running' || (fence !== undefined && fence !== turn.fence)) refuse('conflict', OVER)
-  const now = timestamp(speaking.clock.now())
+  if (turn.state !== 'running' || (fence !== undefined && fence !== turn.fence)) refuse('conflict', TURN_LOST)
+  const now = timestamp(context.clock.now())
   await turns.update(
     tx,
     { id: turn_id },
     { submitted: status, submitted_error: status === 'error' ? error : undefined },
   )
-  const kept = session_id && (await conversations.find(tx, { folder, topic: turn.topic }))?.reset_turn !== turn_id
-  if (kept) await conversations.update(tx, { folder, topic: turn.topic }, { session_id, updated_at: now })
+  const isKept = session_id && (await conversations.find(tx, { folder, topic: turn.topic }))?.reset_turn !== turn_id
+  if (isKept) await conversations.update(tx, { folder, topic: turn.topic }, { session_id, updated_at: now })
   for (const { model, ...cost } of submission.models ?? [])
     await costLog.insertIfMissing(tx, {
       folder,
@@ -373,7 +365,7 @@ export async function submitTurn(
     })
   if (status === 'error' || result === '' || turn.replies > 0 || turn.is_isolated) return []
   const { jid, chat_topic: topic } = turn
-  const recorded = await recordOutbound(tx, speaking, rules, {
+  const recorded = await recordOutbound(tx, context, rules, {
     jid,
     topic,
     folder,

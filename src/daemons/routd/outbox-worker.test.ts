@@ -16,7 +16,7 @@ import {
   type RecordedOutbound,
   recordOutbound,
 } from '../../core/delivery/outbox.ts'
-import { engagedFolder, lastReplyId } from '../../core/routing/engagements.ts'
+import { findLastReplyId, findLiveEngagement } from '../../core/routing/engagements.ts'
 import { DEFAULT_TURN_RULES } from '../../core/turns/turn-rules.ts'
 import { OutboxWorker } from './outbox-worker.ts'
 
@@ -100,7 +100,7 @@ onEveryEngine('the outbox', (engine) => {
     assert.deepEqual([row?.state, row?.platform_id, row?.attempts], ['sent', 'p1', 1])
     const { key, reply_to, thread_id } = adapter.requests[0]?.body ?? {}
     assert.deepEqual([key, reply_to, thread_id], [recorded.id, 'p0', 'news'])
-    assert.equal(await host.engine.read((tx) => lastReplyId(tx, jid, 'news')), 'p1')
+    assert.equal(await host.engine.read((tx) => findLastReplyId(tx, jid, 'news')), 'p1')
     // It is not sent again.
     assert.deepEqual(await deliver(host, recorded), { state: 'sent', platform_id: 'p1', error: undefined })
     assert.equal(adapter.delivered.length, 1)
@@ -108,7 +108,7 @@ onEveryEngine('the outbox', (engine) => {
 
   test('a delivered message engages the chat, an undelivered one does not', async (t) => {
     const { record, adapter, host, clock } = await room(t, { engine })
-    const engaged = () => host.engine.read((tx) => engagedFolder(tx, jid, '', clock.now()))
+    const engaged = () => host.engine.read((tx) => findLiveEngagement(tx, jid, '', clock.now()))
     adapter.behave({ status: 503 })
     assert.equal((await deliver(host, await record('first', held))).state, 'pending')
     assert.equal(await engaged(), undefined)

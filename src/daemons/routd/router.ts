@@ -9,8 +9,13 @@ import { type Envelope, envelopes } from '../../core/messages/envelopes.ts'
 import { inbox } from '../../core/messages/inbox.ts'
 import { isVisitorMessage, reachOfMessage } from '../../core/messages/message-reach.ts'
 import { contentStart, lockMessageOrder, type Message, messages } from '../../core/messages/messages.ts'
-import { type RoutingContext, type RoutingDecision, routeMessage } from '../../core/routing/route-message.ts'
-import { conversationName, visitorConversation } from '../../core/routing/routing-decision.ts'
+import { routeMessage } from '../../core/routing/route-message.ts'
+import {
+  conversationName,
+  type RoutingContext,
+  type RoutingDecision,
+  visitorConversation,
+} from '../../core/routing/routing-decision.ts'
 import { conversations } from '../../core/turns/conversations.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
 import { FAILURE_MESSAGES } from '../../core/turns/turn-failures.ts'
@@ -307,16 +312,16 @@ class RoutingBatch {
   }
 
   async #end(arrived: Arrival, decision: RoutingDecision & { kind: 'end' }): Promise<void> {
-    const { outcome, reason, folder, say, topic, chat_topic, verb } = decision
+    const { outcome, reason, folder, reply, topic, chat_topic, verb } = decision
     const { host } = this.#options
     const { message } = arrived
     await this.#addRow(arrived, { folder, topic, chat_topic, verb, state: outcome, reason })
     await this.write()
     const writeContext = writeContextOf(host)
-    if (say !== undefined) {
+    if (reply !== undefined) {
       // Shown in the round of the message, as if it were a turn.
       await inbox.update(this.#tx, { id: message.id }, { turn_id: message.id })
-      const out = { jid: message.jid, topic: chat_topic, turn_id: message.id, content: say, engages: false }
+      const out = { jid: message.jid, topic: chat_topic, turn_id: message.id, content: reply, engages: false }
       const { keys, isDelivered } = await recordOutbound(this.#tx, writeContext, host.rules, out)
       this.keys.push(...keys)
       if (!isDelivered) this.hasOutbox = true

@@ -452,7 +452,7 @@ onEveryEngine('the runner', (engine) => {
     assert.equal((await on.ended(await on.ask('first'))).status, 'success')
     const { status, error, state } = await on.ended(await on.ask('second'))
     assert.deepEqual([status, state], ['failed', 'refused'])
-    assert.match(error ?? '', /budget is spent \(2 of 1 cents\)/)
+    assert.match(error ?? '', /budget is spent \(2 of 1 cent\)/)
   })
 
   test('the costs of a failed attempt are recorded', async (t) => {

@@ -14,18 +14,18 @@ import {
   checkClaimable,
   claimTurn,
   DEATHS_MAX,
-  foldersWithOpenBreaker,
+  listFoldersWithOpenBreaker,
   type WorkspaceAvailability,
 } from '../../core/turns/turn-claim.ts'
 import { FAILURE_MESSAGES, sentenceOf, type TurnFailure } from '../../core/turns/turn-failures.ts'
 import {
   endTurn,
+  listRunningTurns,
   type ModelCost,
   releaseTurn,
   renewTurn,
   resetFailures,
   retryTurn,
-  runningTurns,
   submitTurn,
   type Turn,
   type TurnEnd,
@@ -158,13 +158,13 @@ export class TurnRunner {
     this.#breakersCheckedAt = performance.now()
     const { engine, clock } = this.#options.host
     let hasReset = false
-    for (const folder of await engine.read((tx) => foldersWithOpenBreaker(tx, clock.now())))
+    for (const folder of await engine.read((tx) => listFoldersWithOpenBreaker(tx, clock.now())))
       if (await this.#resetBreaker(folder)) hasReset = true
     return hasReset
   }
 
   async #abortStopped(): Promise<void> {
-    const stopping = await this.#options.host.engine.read((tx) => runningTurns(tx, { is_stopping: true }))
+    const stopping = await this.#options.host.engine.read((tx) => listRunningTurns(tx, { is_stopping: true }))
     for (const { id } of stopping) this.#running.get(id)?.abort.abort('stopped' satisfies AbortReason)
   }
 

@@ -1,7 +1,7 @@
 // The event feeds of a link: one round (its frames and its end) or a whole chat. See docs/decisions.md#event-streams.
 import { type ChatEvent, eventsAfter, lastEvents } from '../../core/chats/chat-events.ts'
 import { decodeContent, type Message } from '../../core/messages/messages.ts'
-import { findRound, framesAfter, type ReplyFrame, type Round, roundHeads } from '../../core/turns/rounds.ts'
+import { findRound, type ReplyFrame, type Round, readFrames, readRoundHeads } from '../../core/turns/rounds.ts'
 import { formatSseEvent } from '../../lib/http/sse-writer.ts'
 import type { Tx } from '../../store/engine.ts'
 import type { EventFeed, FeedEvent } from './streams.ts'
@@ -20,7 +20,7 @@ export function roundFeed(id: string): EventFeed {
     read: async (tx, after) => {
       const round = await findRound(tx, id)
       if (!round) return { events: [], until: after, isMore: false, isOver: true }
-      const frames = await framesAfter(tx, id, after, PAGE_SIZE)
+      const frames = await readFrames(tx, id, after, PAGE_SIZE)
       const events = frames.map(frameEvent)
       // An empty page is the end even below last_seq: frames of removed messages are gone.
       const isMore = frames.length > 0 && (frames.at(-1)?.seq ?? after) < round.last_seq
@@ -75,7 +75,7 @@ function isTaskPrompt({ jid, direction, sender }: Message): boolean {
 /** The turns that are rounds. Turns of schedules and webhooks have none, so clients must not wait for their end. */
 async function findRounds(tx: Tx, events: readonly ChatEvent[]): Promise<ReadonlySet<string>> {
   const ids = [...new Set(events.flatMap(({ turn_id }) => turn_id ?? []))]
-  return ids.length === 0 ? new Set() : new Set((await roundHeads(tx, ids)).keys())
+  return ids.length === 0 ? new Set() : new Set((await readRoundHeads(tx, ids)).keys())
 }
 
 function chatFrame({ seq, kind, turn_id, topic, message }: ChatEvent, rounds: ReadonlySet<string>) {

@@ -1,6 +1,6 @@
 // A round as JSON for polling and as a page for browsers without JavaScript. See docs/decisions.md#rounds.
 import { decodeContent, messages } from '../../core/messages/messages.ts'
-import { framesAfter, type Round } from '../../core/turns/rounds.ts'
+import { type Round, readFrames } from '../../core/turns/rounds.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { type HtmlPage, roundPage } from '../../web/chat/page.ts'
@@ -9,7 +9,7 @@ const FRAMES_MAX = 200
 
 export async function pollRound(tx: Tx, round: Round, after: number) {
   const { id, status, error, last_seq } = round
-  const frames = await framesAfter(tx, id, after, FRAMES_MAX)
+  const frames = await readFrames(tx, id, after, FRAMES_MAX)
   return { turn_id: id, status, frames, last_seq, ...(error === undefined ? {} : { error }) }
 }
 

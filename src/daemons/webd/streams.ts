@@ -2,7 +2,7 @@
 // and a poll twice a second finds what no signal announced, such as commits of other processes.
 import type { ServerResponse } from 'node:http'
 import { lastEvents } from '../../core/chats/chat-events.ts'
-import { roundHeads } from '../../core/turns/rounds.ts'
+import { readRoundHeads } from '../../core/turns/rounds.ts'
 import { SSE_COMMENT } from '../../lib/http/sse-writer.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -300,7 +300,7 @@ export class Streams {
     const { changed, revoked } = await this.#host.engine.read(async (tx) => {
       const changed = new Set<string>()
       for (const batch of chunks(names('round'))) {
-        for (const [id, { last_seq, status }] of await roundHeads(tx, batch)) {
+        for (const [id, { last_seq, status }] of await readRoundHeads(tx, batch)) {
           const head = this.#feeds.get(`round ${id}`)?.head ?? 0
           if (last_seq > head || status !== 'pending') changed.add(`round ${id}`)
         }

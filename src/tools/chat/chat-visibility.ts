@@ -1,7 +1,7 @@
 // What a caller may see of a chat within reach: of a link's chat only what was said with those who have it now, for the chat
 // of a folder that is gone may have become another's.
 import { isLinkChat } from '../../core/delivery/channel.ts'
-import { folderOfChat } from '../../core/routing/chat-folder.ts'
+import { findChatFolder } from '../../core/routing/chat-folder.ts'
 import { administeredRoots } from '../../registry/authorization.ts'
 import type { Context } from '../../registry/context.ts'
 
@@ -14,7 +14,7 @@ export interface ChatVisibility {
 }
 
 export async function chatVisibility(ctx: Context, jid: string): Promise<ChatVisibility> {
-  const owner = await folderOfChat(ctx.tx, jid, ctx.routes)
+  const owner = await findChatFolder(ctx.tx, jid, ctx.routes)
   const reach = isLinkChat(jid) ? await administeredRoots(ctx) : undefined
   const showsCauses = ctx.reach !== 'chat'
   return { owner, showsCauses, folders: reach && [...new Set([...(owner === undefined ? [] : [owner]), ...reach])] }

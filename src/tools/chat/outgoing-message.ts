@@ -5,7 +5,7 @@ import { resolveChatJid } from '../../core/chats/folder-chat.ts'
 import { isLinkChat } from '../../core/delivery/channel.ts'
 import { DELIVERY_LEASE_MS, deliver, type OutboxPayload } from '../../core/delivery/delivery.ts'
 import { type OutboundMessage, type RecordedOutbound, recordOutbound } from '../../core/delivery/outbox.ts'
-import { folderOfChat } from '../../core/routing/chat-folder.ts'
+import { findChatFolder } from '../../core/routing/chat-folder.ts'
 import { engagesChat, topicIn } from '../../core/turns/turns.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { mustReachChat } from '../../permissions/chat-access.ts'
@@ -41,7 +41,7 @@ export async function recordMessage(
     leaseMs: DELIVERY_LEASE_MS,
     ...saying,
     topic: isInTopic ? topic : '',
-    folder: caller.kind === 'agent' ? caller.folder : await folderOfChat(tx, jid, ctx.routes),
+    folder: caller.kind === 'agent' ? caller.folder : await findChatFolder(tx, jid, ctx.routes),
     turn_id: turn?.id,
     engages: turn === undefined || engagesChat(turn),
   })
