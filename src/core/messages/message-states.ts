@@ -81,7 +81,8 @@ function sharedLength(one: string, other: string): number {
 const NEIGHBOURS = `(select max(o.id) from inbox o where o.id < m.id) as id_before,
   (select min(o.id) from inbox o where o.id > m.id) as id_after`
 
-const TEXT = `substr(m.content, 1, ${TEXT_BYTES}) as content`
+/** In SQLite `substr` of an empty blob is null. */
+const TEXT = `coalesce(substr(m.content, 1, ${TEXT_BYTES}), m.content) as content`
 
 async function listRouted(tx: Tx, { folder, state, limit, after, seqs }: StatesRequest, order: string) {
   const { where, values } = conditions({

@@ -52,12 +52,12 @@ export async function viewMessages(tx: Tx, seqs: readonly number[]): Promise<Mes
   return found.map(({ row, content }) => toView(row, content, jsonMax))
 }
 
-/** Reads no more of a content than can be shown. */
+/** Reads no more of a content than can be shown. In SQLite `substr` of an empty blob is null. */
 const viewSql = (
   bytesMax: number,
   seqs: string,
 ): string => `select m.seq, m.id, m.jid, m.direction, m.sender, m.topic, m.turn_id, m.created_at,
-    substr(m.content, 1, cast($${bytesMax} as integer)) as head, length(m.content) as size,
+    coalesce(substr(m.content, 1, cast($${bytesMax} as integer)), m.content) as head, length(m.content) as size,
     e.platform_id, e.sender_name, e.reply_to_id, coalesce(i.verb, e.verb) as verb,
     i.state as inbox_state, i.reason, i.turn_id as inbox_turn, o.state as outbox_state, o.error, o.platform_id as sent_id,
     (select max(c.id) from message_changes c where c.message_seq = m.seq and c.kind = 'deleted') as deleted
