@@ -7,7 +7,7 @@ import { envelopes } from './envelopes.ts'
 import { findInbound } from './inbox.ts'
 import { isDeleted } from './message-changes.ts'
 
-export const MessageId = line(1100).describe("Id of a message: svc's or its platform's")
+export const MessageId = line(1100).describe('Id of a message, given by svc or by its platform')
 
 interface LocatedMessage {
   readonly message_seq: number
