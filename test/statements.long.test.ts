@@ -14,7 +14,7 @@ import { childNames, countDescendants, groups } from '../src/core/groups/groups.
 import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
 import { findNearlyFull, subtractMovedBytes } from '../src/core/links/storage-use.ts'
 import { storeFetchedMessages } from '../src/core/messages/fetched-messages.ts'
-import { idsBeginning, messageStates, readMessageDetails } from '../src/core/messages/message-states.ts'
+import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src/core/messages/message-states.ts'
 import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
@@ -69,8 +69,8 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await write((tx) => deleteIdempotencyKeys(tx, at))
   await read((tx) => findNearlyFull(tx, { chat: 1, folder: 1 }, 0.5))
   await write((tx) => subtractMovedBytes(tx, 1, 1))
-  await read((tx) => idsBeginning(tx, '0', 5))
-  await read((tx) => messageStates(tx, { limit: 5 }))
+  await read((tx) => listIdsWithPrefix(tx, '0', 5))
+  await read((tx) => listMessageStates(tx, { limit: 5 }))
   await read((tx) => viewMessages(tx, [1, 2]))
   await read((tx) => planChatRoutes(tx, 'telegram:group/2', 'main'))
   await read((tx) => findLastReplyId(tx, 'web:main', ''))

@@ -18,7 +18,7 @@ import { storageUse } from './links/storage-use.ts'
 import { webHosts } from './links/web-hosts.ts'
 import { webRoutes } from './links/web-routes.ts'
 import { envelopes } from './messages/envelopes.ts'
-import { fetched } from './messages/fetched-messages.ts'
+import { fetchedMessages } from './messages/fetched-messages.ts'
 import { inbox, routing } from './messages/inbox.ts'
 import { messageChanges } from './messages/message-changes.ts'
 import { filing, messages } from './messages/messages.ts'
@@ -76,7 +76,7 @@ export const coreTables = [
   sandboxRooms,
   turns,
   messageChanges,
-  fetched,
+  fetchedMessages,
   taskLeases,
   pendingActions,
   networkDenials,

@@ -26,15 +26,15 @@ const FOLDERS: Record<string, [string, boolean]> = {
   'names are joined by slashes': ['team/support/eu-1', true],
   'eight segments are allowed': ['a/b/c/d/e/f/g/h', true],
   'nine segments are not': ['a/b/c/d/e/f/g/h/i', false],
-  'the empty text is no folder': ['', false],
+  'the empty text is refused': ['', false],
   'a leading slash makes an empty segment': ['/team', false],
   'a trailing slash makes an empty segment': ['team/', false],
   'a double slash makes an empty segment': ['team//x', false],
-  'the parent folder is no segment': ['team/..', false],
+  'a parent directory is refused': ['team/..', false],
   'a traversal from the start is refused': ['../etc', false],
-  'a dot alone is no segment': ['team/.', false],
+  'a single dot is refused': ['team/.', false],
   'a hidden name is refused': ['.claude', false],
-  'a name may hold dots inside': ['team/v1.2', true],
+  'a name may contain dots': ['team/v1.2', true],
   'a backslash is refused': ['team\\x', false],
   'a space is refused': ['my team', false],
   'a NUL is refused': ['team\u0000', false],
@@ -49,11 +49,11 @@ const FOLDERS: Record<string, [string, boolean]> = {
   'gated.sock is reserved for the disk layout': ['gated.sock', false],
   'a segment of 64 characters is allowed': ['a'.repeat(64), true],
   'a segment of 65 characters is not': ['a'.repeat(65), false],
-  'a glob is no folder': ['team/*', false],
+  'a glob is refused': ['team/*', false],
   'a leading dash is refused': ['-rf', false],
 }
-for (const [sentence, [folder, ok]] of Object.entries(FOLDERS)) {
-  test(`folder names: ${sentence}`, () => assert.equal(fits(Folder, folder), ok))
+for (const [behaviour, [folder, ok]] of Object.entries(FOLDERS)) {
+  test(`folder names: ${behaviour}`, () => assert.equal(fits(Folder, folder), ok))
 }
 
 test('an accepted folder never leaves its parent directory', () => {
@@ -100,8 +100,8 @@ const HOSTS: Record<string, [string, string | false]> = {
   'the Kelvin sign is not a k': ['\u212a.example', false],
   'a number is a label if it is not the last one': ['1.example', '1.example'],
 }
-for (const [sentence, [host, folded]] of Object.entries(HOSTS)) {
-  test(`network hosts: ${sentence}`, () => {
+for (const [behaviour, [host, folded]] of Object.entries(HOSTS)) {
+  test(`network hosts: ${behaviour}`, () => {
     const result = HostName.safeParse(host)
     assert.equal(result.success ? result.data : false, folded)
   })
@@ -215,7 +215,7 @@ test('clamps a page size into its range instead of rejecting it', () => {
     [1e9, 200],
     [7, 7],
   ]
-  for (const [given, taken] of cases) assert.equal(schema.parse(given), taken)
+  for (const [given, expected] of cases) assert.equal(schema.parse(given), expected)
   for (const bad of ['10', 1.5, 0.5, Number.NaN, Number.POSITIVE_INFINITY, null])
     assert.ok(!fits(schema, bad), String(bad))
 })

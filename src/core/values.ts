@@ -104,9 +104,9 @@ export function markContent<S extends z.ZodType>(schema: S): S {
   return schema
 }
 
-export function holdsContent(schema: z.core.$ZodType): boolean {
+export function containsContent(schema: z.core.$ZodType): boolean {
   if (contents.get(schema)) return true
-  return partsOf(schema).some(holdsContent)
+  return partsOf(schema).some(containsContent)
 }
 
 function partsOf(schema: z.core.$ZodType): readonly z.core.$ZodType[] {

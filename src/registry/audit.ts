@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
 import { Reach } from '../core/access/reach.ts'
-import { holdsContent, Timestamp } from '../core/values.ts'
+import { containsContent, Timestamp } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { redact, redactJson } from '../lib/log/redact.ts'
 import type { Tx } from '../store/engine.ts'
@@ -170,7 +170,7 @@ function fieldsOf(schema: z.ZodObject): Fields {
         field instanceof z.ZodType && isMarked(field) ? [name] : [],
       ),
     )
-  const fields = { writeOnly: namesOf((field) => field.meta()?.writeOnly === true), content: namesOf(holdsContent) }
+  const fields = { writeOnly: namesOf((field) => field.meta()?.writeOnly === true), content: namesOf(containsContent) }
   known.set(schema, fields)
   return fields
 }

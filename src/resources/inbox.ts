@@ -3,11 +3,11 @@ import { z } from 'zod'
 import { groups } from '../core/groups/groups.ts'
 import { InboxState, inbox } from '../core/messages/inbox.ts'
 import {
-  idsBeginning,
+  listIdsWithPrefix,
+  listMessageStates,
   MessageState,
-  messageStates,
   readMessageDetails,
-  routedSeq,
+  readRoutedSeq,
 } from '../core/messages/message-states.ts'
 import { Folder, line, pageLimit } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -34,10 +34,10 @@ export const inboxResource = defineResource({
       output: z.object({ messages: z.array(MessageState), routed: z.int() }),
       needs: hostOnly,
       run: async ({ tx }, request) => {
-        const found = await messageStates(tx, request)
+        const found = await listMessageStates(tx, request)
         const { folder } = request
         if (found.length === 0 && folder !== undefined) await mustBeKnown(tx, folder)
-        return { messages: found, routed: await routedSeq(tx) }
+        return { messages: found, routed: await readRoutedSeq(tx) }
       },
     }),
 
@@ -55,7 +55,7 @@ export const inboxResource = defineResource({
       input: z.object({ prefix: line(256), limit: pageLimit(10, 100) }),
       output: z.object({ ids: z.array(z.string()) }),
       needs: hostOnly,
-      run: async ({ tx }, { prefix, limit }) => ({ ids: await idsBeginning(tx, prefix, limit) }),
+      run: async ({ tx }, { prefix, limit }) => ({ ids: await listIdsWithPrefix(tx, prefix, limit) }),
     }),
   }),
 })

@@ -56,8 +56,8 @@ onEveryEngine('acting on messages', (engine) => {
     here.fake.next(new ChannelError('transient', 'later'))
     await tools.call('send', { chatJid: ROOM, text: 'waits' })
     const [gone, waits] = await here.said()
-    assert.match(await tools.refusal('pin_message', { chatJid: ROOM, targetId: gone?.id }), /gave no id/)
-    assert.match(await tools.refusal('pin_message', { chatJid: ROOM, targetId: waits?.id }), /not sent yet/)
+    assert.match(await tools.refusal('pin_message', { chatJid: ROOM, targetId: gone?.id }), /returned no id/)
+    assert.match(await tools.refusal('pin_message', { chatJid: ROOM, targetId: waits?.id }), /has not been sent yet/)
   })
 
   test('each is refused by a rule, and by the reach of the folder, before the platform hears of it', async (t) => {

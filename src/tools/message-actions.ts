@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { ToolTiers } from '../core/access/tiers.ts'
 import type { ActionName, ChannelActions, MessageTarget } from '../core/delivery/channel.ts'
-import { MessageId, platformIdIn } from '../core/messages/message-ids.ts'
+import { MessageId, resolvePlatformId } from '../core/messages/message-ids.ts'
 import { ChatName, text } from '../core/values.ts'
 import { defineTool } from '../registry/tool.ts'
 import { performAction, resolveChatTarget } from './chat/channel-action.ts'
@@ -36,7 +36,7 @@ function onMessage<I extends typeof Targeted>(name: ActionName, { tiers, when, i
     prepare: ({ host }, { chatJid }: Targeted) => resolveChatTarget(host, chatJid, name),
     run: async (ctx, { targetId }: Targeted, place) => ({
       place,
-      on: { jid: place.jid, targetId: await platformIdIn(ctx.tx, place.jid, targetId) },
+      on: { jid: place.jid, targetId: await resolvePlatformId(ctx.tx, place.jid, targetId) },
     }),
     finish: (_asking, { place, on }, given) => performAction(place, name, (actions) => does(actions, on, given)),
   })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { chatTools } from '../../test/support/chat-tools.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
-import { entriesOf, entryId, postInRoom, sandboxRooms } from '../core/delivery/sandbox-rooms.ts'
+import { entryId, listRoomEntries, postInRoom, sandboxRooms } from '../core/delivery/sandbox-rooms.ts'
 import { setUpFolder } from '../core/groups/products.ts'
 import { fileTools } from './file.ts'
 import { messageActionTools } from './message-actions.ts'
@@ -55,7 +55,7 @@ onEveryEngine('the tools in the sandbox', (engine) => {
     await tools.call('delete', { chatJid, targetId: post })
     await tools.call('pane_set_title', { chatJid, title: 'The hall' })
     await tools.call('pane_set_prompts', { chatJid, prompts: [{ title: 'Help', message: 'help' }] })
-    const entries = await host.engine.read((tx) => entriesOf(tx, ROOM, { limit: 50 }))
+    const entries = await host.engine.read((tx) => listRoomEntries(tx, ROOM, { limit: 50 }))
     assert.deepEqual(
       entries.map(({ kind, reply_to, source_id }) => [kind, reply_to, source_id]),
       [

@@ -153,7 +153,10 @@ onEveryEngine('saying something in words', (engine) => {
   test('a bare folder is the chat that its people last wrote in', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     const tools = await here.tools()
-    assert.match(await tools.refusal('send', { chatJid: 'team', text: 'x' }), /no chat has written to yet/)
+    assert.match(
+      await tools.refusal('send', { chatJid: 'team', text: 'x' }),
+      /no chat has written to the folder team yet/,
+    )
     for (const jid of ['web:team', ROOM]) await finishTurn(t, here, await startTurn(t, here, { folder: 'team', jid }))
     await tools.call('send', { chatJid: 'team', text: 'you there' })
     await tools.call('reply', { chatJid: 'team', text: 'you too' })

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
-import { entriesOf, sandboxRooms } from '../../core/delivery/sandbox-rooms.ts'
+import { listRoomEntries, sandboxRooms } from '../../core/delivery/sandbox-rooms.ts'
 import { channelContract, EVERY_ACTION, type Subject } from '../channel.contract.ts'
 import { openChannel } from './adapter.ts'
 
@@ -12,7 +12,7 @@ const jid = 'sandbox:lobby'
 
 async function opened(t: Parameters<typeof testHost>[0], engine: EngineName) {
   const { host } = await testHost(t, engine)
-  const entries = () => host.engine.read((tx) => entriesOf(tx, jid, { limit: 100 }))
+  const entries = () => host.engine.read((tx) => listRoomEntries(tx, jid, { limit: 100 }))
   return { host, channel: openChannel(host), entries }
 }
 

@@ -13,15 +13,15 @@ import { INSTANCE_SENDER } from '../../core/delivery/outbox.ts'
 import {
   addEntry,
   addReaction,
-  entriesOf,
   entryId,
   findEntry,
+  listRoomEntries,
   type NewEntry,
   requireSandboxEntry,
   SANDBOX,
-  setEntry,
-  setRoom,
-  unpinAll,
+  unpinAllEntries,
+  updateEntry,
+  updateRoom,
 } from '../../core/delivery/sandbox-rooms.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -53,7 +53,7 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
   const onEntry = async (jid: string, id: string, patch: (now: string) => Partial<NewEntry>): Promise<void> => {
     await change(async (tx) => {
       const { seq } = await requireSandboxEntry(tx, jid, id)
-      await setEntry(tx, seq, patch(timestamp(clock.now())))
+      await updateEntry(tx, seq, patch(timestamp(clock.now())))
     })
   }
   const actions: ChannelActions = {
@@ -78,23 +78,23 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     quote: relay('quote'),
     repost: relay('repost'),
     like: async ({ jid, targetId: id, reaction }) => {
-      await change((tx) => addReaction(tx, { jid, id, who: INSTANCE_SENDER, emoji: reaction || '👍' }))
+      await change((tx) => addReaction(tx, { jid, id, person: INSTANCE_SENDER, emoji: reaction || '👍' }))
     },
     dislike: async ({ jid, targetId: id }) => {
-      await change((tx) => addReaction(tx, { jid, id, who: INSTANCE_SENDER, emoji: '👎' }))
+      await change((tx) => addReaction(tx, { jid, id, person: INSTANCE_SENDER, emoji: '👎' }))
     },
     edit: ({ jid, targetId, content }) => onEntry(jid, targetId, (edited_at) => ({ content, edited_at })),
     delete: ({ jid, targetId }) => onEntry(jid, targetId, (deleted_at) => ({ deleted_at, is_pinned: false })),
     pin_message: ({ jid, targetId }) => onEntry(jid, targetId, () => ({ is_pinned: true })),
     unpin_message: ({ jid, targetId }) => onEntry(jid, targetId, () => ({ is_pinned: false })),
     unpin_all: async ({ jid }) => {
-      await change((tx) => unpinAll(tx, jid))
+      await change((tx) => unpinAllEntries(tx, jid))
     },
-    pane_set_prompts: ({ jid, prompts }) => change((tx) => setRoom(tx, jid, { prompts: [...prompts] })),
-    pane_set_title: ({ jid, title }) => change((tx) => setRoom(tx, jid, { title })),
-    typing: ({ jid, on }) => change((tx) => setRoom(tx, jid, { is_typing: on })),
+    pane_set_prompts: ({ jid, prompts }) => change((tx) => updateRoom(tx, jid, { prompts: [...prompts] })),
+    pane_set_title: ({ jid, title }) => change((tx) => updateRoom(tx, jid, { title })),
+    typing: ({ jid, on }) => change((tx) => updateRoom(tx, jid, { is_typing: on })),
     fetch_history: async ({ jid, limit, before }) => {
-      const entries = await engine.read((tx) => entriesOf(tx, jid, { before, limit: Math.min(limit, WINDOW) }))
+      const entries = await engine.read((tx) => listRoomEntries(tx, jid, { before, limit: Math.min(limit, WINDOW) }))
       return {
         cap: String(WINDOW),
         messages: entries

@@ -35,7 +35,7 @@ suite('svc sandbox refuses', () => {
   const cases: Record<string, [line: string[], sentence: RegExp]> = {
     'a room that is none': [['say', 'a b', 'mia', 'x'], /a room is 1 to 64 letters/],
     'a person that is none': [['say', 'lobby', 'm i', 'x'], /a person is 1 to 64 letters/],
-    'an empty text': [['say', 'lobby', 'mia', ' '], /there is nothing to say/],
+    'an empty text': [['say', 'lobby', 'mia', ' '], /the text is empty/],
     'an answer to nothing': [
       ['say', 'lobby', 'mia', 'x', '--reply-to', 's9'],
       /there is no message s9 in sandbox:lobby/,

@@ -1,7 +1,7 @@
 // Rooms to try things in: whoever types is the people there, and the agents answer as on any platform.
 
 import {
-  entriesOf,
+  listRoomEntries,
   postInRoom,
   reactInRoom,
   roomJid,
@@ -54,7 +54,7 @@ export const sandboxCommands = [
       const [jid, { host }] = [roomJid(room), await svc.open()]
       const count = Math.min(Math.max(parseInteger('--limit', limit), 1), SHOWN_MAX)
       const { entries, about } = await host.engine.read(async (tx) => ({
-        entries: await entriesOf(tx, jid, { limit: count }),
+        entries: await listRoomEntries(tx, jid, { limit: count }),
         about: await sandboxRooms.find(tx, { jid }),
       }))
       if (svc.print.json && !follow) svc.print.record({}, entries.map(entryRecord))

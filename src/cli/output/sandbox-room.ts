@@ -1,6 +1,6 @@
 // A room of the sandbox as it is shown, and what is said there as it comes.
 
-import { entriesOf, entryId, type SandboxEntry, type SandboxReceipt } from '../../core/delivery/sandbox-rooms.ts'
+import { listRoomEntries, entryId, type SandboxEntry, type SandboxReceipt } from '../../core/delivery/sandbox-rooms.ts'
 import { type InboxRow, type InboxState, inbox } from '../../core/messages/inbox.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -54,7 +54,7 @@ export async function followAnswer(
       return {
         row: await inbox.find(tx, { id: messageId }),
         isOpen: (await query(tx, {}, open, [entry.jid])).length > 0,
-        entries: await entriesOf(tx, entry.jid, { after, limit: PIECE }),
+        entries: await listRoomEntries(tx, entry.jid, { after, limit: PIECE }),
       }
     })
     for (const one of seen.entries) {
@@ -89,7 +89,7 @@ export async function followRoom(
 ): Promise<void> {
   let after = from
   for await (const _ of pollTicks(host, signal)) {
-    const entries = await host.engine.read((tx) => entriesOf(tx, jid, { after, limit: PIECE }))
+    const entries = await host.engine.read((tx) => listRoomEntries(tx, jid, { after, limit: PIECE }))
     for (const entry of entries) {
       after = entry.seq
       show(entry)

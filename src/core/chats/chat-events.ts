@@ -1,5 +1,5 @@
-// Chats: what happened in each, with a sequence of its own. Messages of links are filed here behind their
-// acknowledgement; what a turn says is put here in the transaction that records it.
+// Events of chats, numbered per chat. Messages of links are added in the background after their acknowledgement, messages
+// of turns in the transaction that records them.
 import { z } from 'zod'
 import type { StoredRow, Tx, Value } from '../../store/engine.ts'
 import type { DeferredResult } from '../../store/lanes/lane.ts'
@@ -29,16 +29,16 @@ export const chatEvents = new Table({
   ],
 })
 
-/** How many messages are filed in one transaction. */
-const PIECE = 1000
-/** More chats than these are not named: whoever listens looks at all of his. */
-const KEYS_NAMED = 200
+/** Messages added in one transaction. */
+const BATCH = 1000
+/** Above this number of chats the result names none, and every listener checks its own. */
+const KEYS_MAX = 200
 
 /**
- * The end of each chat is looked up once, not for each of its messages: PostgreSQL would walk back over all that the same
- * statement has inserted behind it, so the time would grow with the square of the messages in a chat.
+ * Looks up the last number of each chat once, not per message: PostgreSQL would walk over all rows that the same statement
+ * has inserted, which takes quadratic time per chat.
  */
-const FILE = `with fresh as materialized (
+const ADD_MESSAGES = `with fresh as materialized (
     select seq, jid, kind, turn_id, topic, row_number() over (partition by jid order by seq) as n
     from messages where seq > $1 and seq <= $2 and direction = 'in'),
   chat as materialized (
@@ -48,24 +48,24 @@ const FILE = `with fresh as materialized (
   select fresh.jid, fresh.n + chat.last, fresh.kind, fresh.seq, fresh.turn_id, fresh.topic
   from fresh join chat on chat.jid = fresh.jid`
 
-/** Files the next messages that arrived under their chats, in the order of their arrival. Behind `queueUp`. */
-export async function addMessagesToChats(tx: Tx, limit = PIECE): Promise<DeferredResult> {
-  const [piece] = await query(
+/** Adds the next received messages to their chats, in order of arrival. Call `lockMessageOrder` first. */
+export async function addMessagesToChats(tx: Tx, limit = BATCH): Promise<DeferredResult> {
+  const [batch] = await query(
     tx,
     { since: integer, until: optional(integer) },
     `select f.last_seq as since, (select max(seq) from (select seq from messages where seq > f.last_seq
-       order by seq limit ${limit}) as piece) as until from filing f where f.id = 1`,
+       order by seq limit ${limit}) as batch) as until from filing f where f.id = 1`,
   )
-  const { since = 0, until = 0 } = piece ?? {}
+  const { since = 0, until = 0 } = batch ?? {}
   if (until <= since) return { isMore: false, keys: [] }
-  await execute(tx, FILE, [since, until])
-  const touched = await addReceivedBytes(tx, since, until)
+  await execute(tx, ADD_MESSAGES, [since, until])
+  const keys = await addReceivedBytes(tx, since, until)
   await execute(tx, 'update filing set last_seq = $1 where id = 1', [until])
   const isMore = until - since >= limit
-  return touched.length > KEYS_NAMED ? { isMore } : { isMore, keys: touched }
+  return keys.length > KEYS_MAX ? { isMore } : { isMore, keys }
 }
 
-export interface NewChatEvent {
+interface NewChatEvent {
   readonly jid: string
   readonly kind: 'message' | 'status' | 'round_done'
   readonly message_seq?: number | undefined
@@ -73,17 +73,16 @@ export interface NewChatEvent {
   readonly topic?: string | undefined
 }
 
-/** What happened next in a chat. Behind `queueUp`: else two would be given the same number. */
-export async function appendChatEvent(tx: Tx, entry: NewChatEvent): Promise<void> {
-  const { jid, kind, message_seq = null, turn_id = null, topic = null } = entry
-  await execute(tx, ENTER, [jid, kind, message_seq, turn_id, topic])
+/** Call `lockMessageOrder` first, so that no two events get the same number. */
+export async function appendChatEvent(tx: Tx, event: NewChatEvent): Promise<void> {
+  const { jid, kind, message_seq = null, turn_id = null, topic = null } = event
+  await execute(tx, APPEND_EVENT, [jid, kind, message_seq, turn_id, topic])
 }
 
-/** The number after the last: at the end of the chat's part of the key. */
-const ENTER = `insert into chat_events (jid, seq, kind, message_seq, turn_id, topic)
+/** The last number is found by one lookup in the primary key. */
+const APPEND_EVENT = `insert into chat_events (jid, seq, kind, message_seq, turn_id, topic)
   values ($1, 1 + coalesce((select e.seq from chat_events e where e.jid = $1 order by e.seq desc limit 1), 0), $2, $3, $4, $5)`
 
-/** An event of a chat with the message that it is about. */
 export interface ChatEvent {
   readonly seq: number
   readonly kind: 'message' | 'status' | 'round_done'
@@ -92,15 +91,15 @@ export interface ChatEvent {
   readonly message: Message | undefined
 }
 
-export interface EventsRequest {
+interface EventsRequest {
   readonly jid: string
   readonly after: number
   readonly limit: number
-  /** Only this topic's; the main topic is the empty text. */
+  /** Only this topic; empty for the main topic. */
   readonly topic?: string | undefined
 }
 
-/** Of a content that is read before its size is known. */
+/** Contents up to this size are read at once; larger ones only after their size is known. */
 const SMALL_BYTES = 4096
 
 const eventsQuery = (
@@ -111,35 +110,31 @@ const eventsQuery = (
 const EVENTS = eventsQuery('m.content')
 const SMALL_EVENTS = eventsQuery(`case when length(m.content) <= ${SMALL_BYTES} then m.content end as content`)
 
-/** What happened in a chat after `after`, oldest first: `limit` events, or fewer where they are large. */
+/** Events of a chat after `after`, oldest first; fewer than `limit` if they are large. */
 export async function eventsAfter(tx: Tx, request: EventsRequest): Promise<{ events: ChatEvent[]; isMore: boolean }> {
-  const [only, values] = ofTopic(request.topic, 4)
-  const read = (what: string, limit: number) =>
-    query(tx, decodeEvent, `${what} and e.seq > $2${only} order by e.seq limit $3`, [
-      request.jid,
-      request.after,
-      limit,
-      ...values,
-    ])
-  const found = await read(SMALL_EVENTS, request.limit)
+  const { jid, after, limit } = request
+  const [onlyTopic, values] = topicCondition(request.topic, 4)
+  const read = (select: string, max: number) =>
+    query(tx, decodeEvent, `${select} and e.seq > $2${onlyTopic} order by e.seq limit $3`, [jid, after, max, ...values])
+  const found = await read(SMALL_EVENTS, limit)
   const sizes = found.map(({ size }) => size)
   const count = batchLength(sizes)
-  const isMore = count < sizes.length || sizes.length === request.limit
+  const isMore = count < sizes.length || sizes.length === limit
   const isLarge = sizes.slice(0, count).some((size) => size > SMALL_BYTES)
   const rows = isLarge ? await read(EVENTS, count) : found.slice(0, count)
   return { events: rows.map(({ event }) => event), isMore }
 }
 
-/** The number before the oldest of the latest `limit` events of a chat; nothing where there is none. */
+/** The number before the latest `limit` events of a chat; undefined if it has no events. */
 export async function beforeLatest(tx: Tx, request: Omit<EventsRequest, 'after'>): Promise<number | undefined> {
-  const [only, values] = ofTopic(request.topic, 3)
-  const latest = `select e.seq from chat_events e where e.jid = $1${only} order by e.seq desc limit $2`
+  const [onlyTopic, values] = topicCondition(request.topic, 3)
+  const latest = `select e.seq from chat_events e where e.jid = $1${onlyTopic} order by e.seq desc limit $2`
   const sql = `select min(seq) as oldest from (${latest}) as l`
   const { oldest } = await queryOne(tx, { oldest: optional(integer) }, sql, [request.jid, request.limit, ...values])
   return oldest === undefined ? undefined : oldest - 1
 }
 
-/** The latest of what happened in a chat before `before`, oldest first. */
+/** The latest events of a chat before `before`, oldest first. */
 export async function latestEvents(
   tx: Tx,
   {
@@ -150,26 +145,26 @@ export async function latestEvents(
     only: kind,
   }: Omit<EventsRequest, 'after'> & { before?: number; only?: 'message' },
 ): Promise<ChatEvent[]> {
-  const [only, values] = ofTopic(topic, 4)
-  const ofKind = kind === undefined ? '' : ` and e.kind = '${kind}'`
-  const sql = `${EVENTS} and e.seq < $2${only}${ofKind} order by e.seq desc limit $3`
+  const [onlyTopic, values] = topicCondition(topic, 4)
+  const onlyKind = kind === undefined ? '' : ` and e.kind = '${kind}'`
+  const sql = `${EVENTS} and e.seq < $2${onlyTopic}${onlyKind} order by e.seq desc limit $3`
   const rows = await query(tx, decodeEvent, sql, [jid, before, limit, ...values])
   return rows.map(({ event }) => event).reverse()
 }
 
-/** The number of the last event of each of these chats. */
+/** The number of the last event of each chat. */
 export async function lastEvents(tx: Tx, jids: readonly string[]): Promise<Map<string, number>> {
   const named = jids.map((_, at) => `select cast($${at + 1} as text) as jid`).join(' union all ')
-  // The end of each one's part of the key: no chat is read through.
+  // One lookup in the primary key per chat.
   const last = '(select e.seq from chat_events e where e.jid = c.jid order by e.seq desc limit 1)'
   const sql = `select c.jid, ${last} as last from (${named}) as c`
   const rows = await query(tx, { jid: text, last: optional(integer) }, sql, jids)
   return new Map(rows.flatMap(({ jid, last }) => (last === undefined ? [] : [[jid, last] as const])))
 }
 
-function ofTopic(topic: string | undefined, mark: number): [string, Value[]] {
+function topicCondition(topic: string | undefined, parameter: number): [string, Value[]] {
   if (topic === undefined) return ['', []]
-  return topic === '' ? [' and e.topic is null', []] : [` and e.topic = $${mark}`, [topic]]
+  return topic === '' ? [' and e.topic is null', []] : [` and e.topic = $${parameter}`, [topic]]
 }
 
 const optionalText = optional(text)

@@ -1,4 +1,3 @@
-// What a chat says when it is read as a whole.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -10,11 +9,11 @@ import { HISTORY_MAX, type HistoryMessage, type HistoryRequest, readChatHistory 
 
 const NOW = '2026-01-01T00:00:00.000Z'
 
-async function say({ host }: TestHost, content: string, changes: Partial<InboundMessage> = {}): Promise<string> {
-  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+async function receive({ host }: TestHost, content: string, changes: Partial<InboundMessage> = {}): Promise<string> {
+  const context = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
   const place = { jid: 'web:team', target_folder: 'team' }
-  const said: InboundMessage = { ...place, sender: 'github:1', content, hasRound: true, reach: 'work', ...changes }
-  return (await host.engine.transaction((tx) => recordInbound(tx, speaking, said))).id
+  const message: InboundMessage = { ...place, sender: 'github:1', content, hasRound: true, reach: 'work', ...changes }
+  return (await host.engine.transaction((tx) => recordInbound(tx, context, message))).id
 }
 
 function read({ host }: TestHost, request: Partial<HistoryRequest> = {}): Promise<HistoryMessage[]> {
@@ -23,12 +22,12 @@ function read({ host }: TestHost, request: Partial<HistoryRequest> = {}): Promis
 
 const contents = (history: readonly HistoryMessage[]): string[] => history.map(({ content }) => content)
 
-onEveryEngineQuickly('a history', (engine) => {
-  test('shows the newest first, by topic and by folder', async (t) => {
+onEveryEngineQuickly('the history of a chat', (engine) => {
+  test('shows the newest messages first, filtered by topic and folder', async (t) => {
     const on = await testHost(t, engine)
-    for (let n = 0; n < 25; n++) await say(on, `n${n}`, n % 5 === 0 ? { topic: 'fifth' } : {})
-    await say(on, 'elsewhere', { jid: 'web:other', target_folder: 'other' })
-    await say(on, 'from another time', { target_folder: 'other' })
+    for (let n = 0; n < 25; n++) await receive(on, `n${n}`, n % 5 === 0 ? { topic: 'fifth' } : {})
+    await receive(on, 'elsewhere', { jid: 'web:other', target_folder: 'other' })
+    await receive(on, 'from another time', { target_folder: 'other' })
     assert.deepEqual(
       contents(await read(on, { limit: 100 })),
       Array.from({ length: 25 }, (_, n) => `n${24 - n}`),
@@ -38,9 +37,9 @@ onEveryEngineQuickly('a history', (engine) => {
     assert.equal((await read(on, { topic: '', limit: 100 })).length, 20)
   })
 
-  test('shows what is acknowledged and not filed yet', async (t) => {
+  test('shows acknowledged messages that are not chat events yet', async (t) => {
     const on = await testHost(t, engine)
-    await say(on, 'filed')
+    await receive(on, 'filed')
     const post = { id: 'm', jid: 'web:team', target_folder: 'team', sender: 'github:1', topic: 'here' }
     const rest = { direction: 'in', kind: 'message', content: Buffer.from('on its way'), created_at: NOW } as const
     await on.host.engine.transaction((tx) => messages.insertReturning(tx, { ...post, ...rest }))
@@ -48,19 +47,19 @@ onEveryEngineQuickly('a history', (engine) => {
     assert.deepEqual(contents(await read(on, { topic: 'here' })), ['on its way'])
     assert.deepEqual(contents(await read(on, { topic: '' })), ['filed'])
     assert.deepEqual(contents(await read(on, { folder: 'other' })), [])
-    await say(on, 'next')
+    await receive(on, 'next')
     assert.deepEqual(contents(await read(on)), ['next', 'on its way', 'filed'])
   })
 
-  test('what is sent without a link waits for its answer', async (t) => {
+  test('opens a round for a message that was sent without a link', async (t) => {
     const on = await testHost(t, engine)
-    const id = await say(on, 'hello')
+    const id = await receive(on, 'hello')
     const [round] = await on.host.engine.read((tx) => rounds.list(tx))
     assert.deepEqual([round?.id, round?.status, round?.target_folder], [id, 'pending', 'team'])
   })
 })
 
-test('a history has a size, and short messages are whole before long ones are', async (t) => {
+test('limits the size of a history and cuts long messages before short ones', async (t) => {
   const on = await testHost(t)
   const jids = fc.nat().map((n) => `web:${n}`)
   const lengths = fc.array(fc.oneof(fc.nat(200), fc.nat(300_000)), { maxLength: 12 })

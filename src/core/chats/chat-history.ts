@@ -1,7 +1,7 @@
-// What was said in a chat, the newest first, and cut to a size that whoever reads all of it can bear.
+// History of a chat, newest first, with long messages cut so that the whole has a limited size.
 import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
-import { decodeContent, type Message, messages } from '../messages/messages.ts'
+import { decodeContent, fairShare, type Message, messages } from '../messages/messages.ts'
 import { codePoints } from '../values.ts'
 import { latestEvents } from './chat-events.ts'
 
@@ -17,41 +17,47 @@ export interface HistoryMessage {
 
 export interface HistoryRequest {
   readonly jid: string
-  /** Only what was said with this folder: the chat of a folder that is gone may have become another's. */
+  /** Only messages of this folder: the chat of a removed folder may belong to another one now. */
   readonly folder: string
   readonly limit: number
-  /** Only this topic's; the main topic is the empty text. */
+  /** Only this topic; empty for the main topic. */
   readonly topic?: string | undefined
 }
 
-/** Of the contents together, in UTF-16 units. */
+/** UTF-16 units of all contents together. */
 export const HISTORY_MAX = 262_144
-/** A content may be as large as a body: only so many are held at once. */
-const PIECE = 10
-/** How far back it is looked for what belongs to the folder. */
-const LOOKED_AT_MAX = 1000
+/** Messages read at once; small, because each may be as large as a request body. */
+const BATCH = 10
+/** How many messages are searched for those of the folder. */
+const SCANNED_MAX = 1000
 
 export async function readChatHistory(tx: Tx, request: HistoryRequest): Promise<HistoryMessage[]> {
   const { jid, folder, limit, topic } = request
-  const said = new Map<string, Said>()
+  const found = new Map<string, CutMessage>()
   const take = (message: Message | undefined): void => {
-    if (message?.target_folder === folder && said.size < limit) said.set(message.id, remember(message))
+    if (message?.target_folder === folder && found.size < limit) found.set(message.id, toHistory(message))
   }
-  for (const message of await unfiled(tx, request)) take(message)
+  for (const message of await listPending(tx, request)) take(message)
   let before = Number.MAX_SAFE_INTEGER
-  for (let looked = 0; said.size < limit && looked < LOOKED_AT_MAX; looked += PIECE) {
-    const events = await latestEvents(tx, { jid, topic, before, only: 'message', limit: PIECE })
+  for (let scanned = 0; found.size < limit && scanned < SCANNED_MAX; scanned += BATCH) {
+    const events = await latestEvents(tx, { jid, topic, before, only: 'message', limit: BATCH })
     for (const { message } of events.toReversed()) take(message)
-    if (events.length < PIECE) break
+    if (events.length < BATCH) break
     before = events[0]?.seq ?? 0
   }
-  const all = [...said.values()]
-  const max = shareOf(all.map(({ content }) => content.length))
-  return all.map(({ left, ...message }) => ({ ...message, content: shown(cut(message.content, max, left)) }))
+  const all = [...found.values()]
+  const max = fairShare(
+    HISTORY_MAX,
+    all.map(({ content }) => content.length),
+  )
+  return all.map(({ cutCharacters, ...message }) => {
+    const { content, cutCharacters: more } = cut(message.content, max, cutCharacters)
+    return { ...message, content: more === 0 ? content : `${content}… [${more} more characters]` }
+  })
 }
 
-/** What is acknowledged already and stands in no chat yet: whoever has sent something finds it. */
-async function unfiled(tx: Tx, { jid, folder, limit, topic }: HistoryRequest): Promise<Message[]> {
+/** Acknowledged messages that are not in `chat_events` yet, so that senders see their own. */
+async function listPending(tx: Tx, { jid, folder, limit, topic }: HistoryRequest): Promise<Message[]> {
   const ofTopic = topic === undefined ? '' : topic === '' ? ' and topic is null' : ' and topic = $4'
   return query(
     tx,
@@ -63,10 +69,9 @@ async function unfiled(tx: Tx, { jid, folder, limit, topic }: HistoryRequest): P
   )
 }
 
-/** `left`: how many characters of the content are left out. */
-type Said = HistoryMessage & { readonly left: number }
+type CutMessage = HistoryMessage & { readonly cutCharacters: number }
 
-function remember({ id, direction, content, sender, created_at, topic, turn_id }: Message): Said {
+function toHistory({ id, direction, content, sender, created_at, topic, turn_id }: Message): CutMessage {
   return {
     id,
     role: direction === 'in' ? 'user' : 'assistant',
@@ -78,26 +83,9 @@ function remember({ id, direction, content, sender, created_at, topic, turn_id }
   }
 }
 
-/** How long a content may be: long ones give way to short ones, down to the same length for all of them. */
-function shareOf(lengths: readonly number[]): number {
-  let room = HISTORY_MAX
-  for (const [index, length] of lengths.toSorted((a, b) => a - b).entries()) {
-    const share = Math.floor(room / (lengths.length - index))
-    if (length > share) return share
-    room -= length
-  }
-  return HISTORY_MAX
-}
-
-type Cut = Pick<Said, 'content' | 'left'>
-
-/** Never in the middle of a character. */
-function cut(content: string, max: number, left: number): Cut {
-  if (content.length <= max) return { content, left }
+/** Does not split surrogate pairs. */
+function cut(content: string, max: number, cutCharacters: number): Pick<CutMessage, 'content' | 'cutCharacters'> {
+  if (content.length <= max) return { content, cutCharacters }
   const start = content.slice(0, max).replace(/[\ud800-\udbff]$/, '')
-  return { content: start, left: left + codePoints(content.slice(start.length)) }
-}
-
-function shown({ content, left }: Cut): string {
-  return left === 0 ? content : `${content}… [${left} more characters]`
+  return { content: start, cutCharacters: cutCharacters + codePoints(content.slice(start.length)) }
 }

@@ -10,11 +10,11 @@ import { makeChatHome, openChatHome } from './chat-home.ts'
 
 const modeOf = (path: string): number => statSync(path).mode & 0o777
 
-test('the directory of a chat is made when it is needed, closed to other users', async (t) => {
+test('creates the home of a chat on demand, closed to other users', async (t) => {
   const places = layout(tempDir(t))
   assert.equal(await openChatHome(places, 'team', 'web:team'), undefined)
-  await using made = await makeChatHome(places, 'team', 'web:team')
-  await made.createFile('note', 'x', 0o600)
+  await using created = await makeChatHome(places, 'team', 'web:team')
+  await created.createFile('note', 'x', 0o600)
   const path = chatDir(places, 'team', 'web:team')
   assert.deepEqual([path, dirname(path), places.chats].map(modeOf), [0o700, 0o700, 0o700])
   for (const open of [makeChatHome, openChatHome]) {
@@ -26,7 +26,7 @@ test('the directory of a chat is made when it is needed, closed to other users',
   }
 })
 
-test('a link in its place is refused', async (t) => {
+test('refuses a symbolic link in its place', async (t) => {
   const places = layout(tempDir(t))
   const [path, outside] = [chatDir(places, 'team', 'web:team'), tempDir(t)]
   mkdirSync(dirname(path), { recursive: true })
@@ -36,7 +36,7 @@ test('a link in its place is refused', async (t) => {
   assert.deepEqual(readdirSync(outside), [])
 })
 
-test('it belongs to the agents where svc runs as root, also one of earlier', needs('root'), async (t) => {
+test('gives a home, also an existing one, to the user of agents if svc runs as root', needs('root'), async (t) => {
   const root = tempDir(t)
   const path = chatDir(layout(root), 'team', 'web:team')
   await (await makeChatHome(layout(root), 'team', 'web:team')).close()
@@ -47,6 +47,6 @@ test('it belongs to the agents where svc runs as root, also one of earlier', nee
     [path, join(path, 'note'), dirname(path)].map((each) => statSync(each).uid),
     [60_001, 60_001, 0],
   )
-  // The agents' user enters it by its path, and lists nothing above it.
+  // The user of agents can enter the parent directory, but not list it.
   assert.deepEqual([modeOf(path), modeOf(dirname(path))], [0o700, 0o711])
 })

@@ -1,23 +1,23 @@
-// The directory of one chat in which runs of reach `chat` write: their session files, their scratch, and what visitors send. It
-// lies outside of the workspace, so that visitors change nothing that other runs of the folder read.
+// Home directory of a chat for runs of reach `chat`: session files, scratch files and files from visitors. It is outside the
+// workspace, so visitors cannot change files that other runs of the folder read.
 import { dirname } from 'node:path'
 import { Directory } from '../../lib/files/directory.ts'
 import { chownTree } from '../../lib/files/directory-tree.ts'
 import { chatDir, type Layout } from '../layout.ts'
 
-/** What agents call it, and what is the HOME of such a run in its cell. */
+/** Its path inside the cell, and the HOME of such a run. */
 export const CHAT_HOME = '/home/chat'
 
-/** Opens it, and makes it where it is missing. */
+/** Opens the directory and creates it if it is missing. */
 export async function makeChatHome(layout: Layout, folder: string, jid: string): Promise<Directory> {
   const path = chatDir(layout, folder, jid)
   await (await Directory.make(layout.chats, 0o700, { follow: true })).close()
-  // Agents enter the directory of their folder, and neither list it nor write there.
+  // Agents may enter the directory of their folder, but neither list it nor write to it.
   await using parent = await Directory.make(dirname(path), 0o700)
   if (layout.agent) await parent.setMode(0o711)
   const home = await Directory.make(path, 0o700, { owner: layout.agent })
   try {
-    // Agents had another user before.
+    // The user of agents has changed.
     if (layout.agent && (await home.stat()).uid !== layout.agent.uid) await chownTree(home, layout.agent)
     return home
   } catch (error) {
@@ -26,7 +26,7 @@ export async function makeChatHome(layout: Layout, folder: string, jid: string):
   }
 }
 
-/** Undefined where no run has written there yet. */
+/** Undefined if it does not exist yet. */
 export function openChatHome(layout: Layout, folder: string, jid: string): Promise<Directory | undefined> {
   return Directory.open(chatDir(layout, folder, jid))
 }

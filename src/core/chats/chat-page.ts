@@ -1,10 +1,9 @@
-// Which messages of a chat a page has: the newest before a moment, by time and then by the order of arrival. A chat's events
-// stand in the order of arrival, and our clock is what gives them their time, so the two orders differ by a few rows at most;
-// what was fetched from a platform has the platform's time and an index of its own.
-
+// Finds the messages of one page of a chat: the newest before a time, by time and then by order of arrival. Events are
+// numbered by arrival and have the time of svc's clock, so the two orders differ by a few rows at most. Messages fetched
+// from a platform have the platform's time and an index of their own.
 import type { Tx, Value } from '../../store/engine.ts'
 import { subtree, withinSubtrees } from '../../store/sql-conditions.ts'
-import { integer, query, text } from '../../store/statement.ts'
+import { type DecodedRow, integer, query, text } from '../../store/statement.ts'
 import { lastEvents } from './chat-events.ts'
 import { formatTimeCursor, isEarlierSql, type TimeCursor } from './time-cursor.ts'
 
@@ -13,80 +12,81 @@ export interface ChatPageRequest {
   readonly limit: number
   /** Exclusive. */
   readonly before?: TimeCursor | undefined
-  /** The main one is the empty text. */
+  /** Empty for the main topic. */
   readonly topic?: string | undefined
-  /** Only what was said with these folders or below them, where the chat may have had another owner. */
+  /** Only messages of these folders and their children, as the chat may have belonged to another folder. */
   readonly folders?: readonly string[] | undefined
 }
 
-export interface ChatPage {
-  /** The numbers of its messages, the oldest first. */
+interface ChatPage {
+  /** `seq` of its messages, oldest first. */
   readonly seqs: readonly number[]
-  /** What `before` of the next page is; empty where this one is empty. */
+  /** `before` of the next page; empty if this page is empty. */
   readonly oldest: string
 }
 
-interface Stamped {
-  readonly seq: number
-  readonly at: string
-}
-const STAMPED = { seq: integer, at: text }
+const POSITION = { seq: integer, at: text }
+type Position = DecodedRow<typeof POSITION>
 
-/** So far apart may arrival and time be: messages of one moment that two processes commit. */
+/** How many rows arrival and time may differ by, for messages that two processes commit at once. */
 const SLACK = 200
 
-export async function readChatPage(tx: Tx, ask: ChatPageRequest): Promise<ChatPage> {
-  const found = [...(await filed(tx, ask)), ...(await unfiled(tx, ask)), ...(await fetchedEarlier(tx, ask))]
+export async function readChatPage(tx: Tx, request: ChatPageRequest): Promise<ChatPage> {
+  const found = [
+    ...(await findEvents(tx, request)),
+    ...(await findPending(tx, request)),
+    ...(await findFetched(tx, request)),
+  ]
   const newest = found.sort((a, b) => (a.at === b.at ? b.seq - a.seq : a.at < b.at ? 1 : -1))
-  const page = newest.slice(0, ask.limit)
-  const [last, next] = [page.at(-1), newest[ask.limit]]
+  const page = newest.slice(0, request.limit)
+  const [last, next] = [page.at(-1), newest[request.limit]]
   const oldest = last === undefined ? '' : next?.at === last.at ? formatTimeCursor(last.at, last.seq) : last.at
   return { seqs: page.map(({ seq }) => seq).reverse(), oldest }
 }
 
-async function filed(tx: Tx, ask: ChatPageRequest): Promise<Stamped[]> {
-  const values: Value[] = [ask.jid, await placeIn(tx, ask)]
-  const only = conditions(ask, values, { topic: 'e.topic' })
+async function findEvents(tx: Tx, request: ChatPageRequest): Promise<Position[]> {
+  const values: Value[] = [request.jid, await lastEventBefore(tx, request)]
+  const only = conditions(request, values, { topic: 'e.topic' })
   return query(
     tx,
-    STAMPED,
+    POSITION,
     `select m.seq, m.created_at as at from chat_events e join messages m on m.seq = e.message_seq
      where e.jid = $1 and e.seq <= $2 and e.kind = 'message'${only}
      order by e.seq desc limit $${values.length + 1}`,
-    [...values, ask.limit + SLACK],
+    [...values, request.limit + SLACK],
   )
 }
 
-/** What is acknowledged already and stands in no chat yet: whoever has sent something finds it. */
-async function unfiled(tx: Tx, ask: ChatPageRequest): Promise<Stamped[]> {
-  const values: Value[] = [ask.jid]
-  const only = conditions(ask, values)
+/** Acknowledged messages that are not in `chat_events` yet, so that senders see their own. */
+async function findPending(tx: Tx, request: ChatPageRequest): Promise<Position[]> {
+  const values: Value[] = [request.jid]
+  const only = conditions(request, values)
   return query(
     tx,
-    STAMPED,
+    POSITION,
     `select m.seq, m.created_at as at from messages m where m.seq > (select last_seq from filing where id = 1)
        and m.direction = 'in' and m.kind = 'message' and m.jid = $1${only}
      order by m.seq desc limit $${values.length + 1}`,
-    [...values, ask.limit + SLACK],
+    [...values, request.limit + SLACK],
   )
 }
 
-async function fetchedEarlier(tx: Tx, ask: ChatPageRequest): Promise<Stamped[]> {
-  const values: Value[] = [ask.jid]
-  const only = conditions(ask, values, { at: 'f.created_at', seq: 'f.message_seq' })
+async function findFetched(tx: Tx, request: ChatPageRequest): Promise<Position[]> {
+  const values: Value[] = [request.jid]
+  const only = conditions(request, values, { at: 'f.created_at', seq: 'f.message_seq' })
   return query(
     tx,
-    STAMPED,
+    POSITION,
     `select m.seq, m.created_at as at from fetched f join messages m on m.seq = f.message_seq where f.jid = $1${only}
      order by f.created_at desc, f.message_seq desc limit $${values.length + 1}`,
-    [...values, ask.limit + 1],
+    [...values, request.limit + 1],
   )
 }
 
-/** Where the index is that finds a row by it. */
+/** Columns with the index that is used. */
 type Columns = Record<'at' | 'seq' | 'topic', string>
 
-/** What every row must be; `values` grows by what it names. */
+/** The SQL conditions of a request; appends their values to `values`. */
 function conditions(
   { before, topic, folders }: ChatPageRequest,
   values: Value[],
@@ -94,15 +94,15 @@ function conditions(
 ): string {
   const of = { at: 'm.created_at', seq: 'm.seq', topic: 'm.topic', ...columns }
   const all: string[] = []
-  const mark = (value: Value): string => `$${values.push(value)}`
+  const parameter = (value: Value): string => `$${values.push(value)}`
   if (before) {
-    const at = mark(before.at)
+    const at = parameter(before.at)
     all.push(
-      `${of.at} <= ${at} and (${of.at} < ${at} or ${isEarlierSql(of.seq, `cast(${mark(before.fine)} as integer)`)})`,
+      `${of.at} <= ${at} and (${of.at} < ${at} or ${isEarlierSql(of.seq, `cast(${parameter(before.fine)} as integer)`)})`,
     )
   }
-  // The main topic is stored as none.
-  if (topic !== undefined) all.push(topic === '' ? `${of.topic} is null` : `${of.topic} = ${mark(topic)}`)
+  // The main topic is stored as null.
+  if (topic !== undefined) all.push(topic === '' ? `${of.topic} is null` : `${of.topic} = ${parameter(topic)}`)
   if (folders) {
     all.push(`(m.target_folder is null or ${withinSubtrees('m.target_folder', folders.length, values.length)})`)
     values.push(...folders.flatMap(subtree))
@@ -110,8 +110,8 @@ function conditions(
   return all.map((condition) => ` and ${condition}`).join('')
 }
 
-/** The event of the chat behind which nothing is before the moment. */
-async function placeIn(tx: Tx, { jid, before }: ChatPageRequest): Promise<number> {
+/** The number of an event after which no message is before the requested time, found by binary search. */
+async function lastEventBefore(tx: Tx, { jid, before }: ChatPageRequest): Promise<number> {
   let high = (await lastEvents(tx, [jid])).get(jid) ?? 0
   if (!before) return high
   const last = high

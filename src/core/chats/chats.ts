@@ -1,4 +1,4 @@
-// What is remembered of each chat of a platform: its name, who delivers it, and where it was told to go.
+// Chats of platforms: name, channel and sticky routing.
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { type Patch, Table } from '../../store/table.ts'
@@ -6,12 +6,12 @@ import { ChatName, Folder, line, Timestamp } from '../values.ts'
 
 export const Chat = z.object({
   jid: ChatName,
-  source: line(64).optional().describe('The channel that delivered its latest message'),
+  source: line(64).optional().describe('Channel that delivered its latest message'),
   name: line(256).optional(),
   is_group: z.boolean().optional(),
   sticky_folder: Folder.optional().describe('Set by @name, cleared by @'),
   sticky_topic: z.string().optional().describe('Set by #name, cleared by #'),
-  noticed_at: Timestamp.optional().describe('When it was said that nobody has this chat'),
+  noticed_at: Timestamp.optional().describe('When the chat was told that no folder handles it'),
 })
 export type Chat = z.output<typeof Chat>
 

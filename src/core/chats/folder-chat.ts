@@ -1,5 +1,4 @@
-// The chat that is meant where a bare folder stands in the place of one. It is no chat of a platform: what is said there
-// goes where its people last wrote.
+// Resolves a bare folder given in place of a chat: messages go to the chat that last wrote to the folder.
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { query, text } from '../../store/statement.ts'
@@ -13,5 +12,5 @@ export async function resolveChatJid(tx: Tx, name: string): Promise<string> {
     [name],
   )
   if (newest) return newest.jid
-  return refuse('not_found', `${name} is a folder that no chat has written to yet`, 'name a chat, such as web:team')
+  return refuse('not_found', `no chat has written to the folder ${name} yet`, 'name a chat, such as web:team')
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { CursorTime, ceilToMillisecond, formatTimeCursor, parseTimeCursor } from './time-cursor.ts'
 
-test('a moment is read to the millisecond, in whichever zone it was written', () => {
+test('parses a time to the millisecond in any time zone', () => {
   for (const [text, at, fine] of [
     ['2026-01-31T08:00:00Z', '2026-01-31T08:00:00.000Z', 0],
     ['2026-01-31T08:00:00.5+01:00', '2026-01-31T07:00:00.500Z', 0],
@@ -17,7 +17,7 @@ test('a moment is read to the millisecond, in whichever zone it was written', ()
   assert.equal(ceilToMillisecond('2026-01-31T08:00:00.1231Z'), '2026-01-31T08:00:00.124Z')
 })
 
-test('what is no RFC 3339 time is no moment', () => {
+test('rejects texts that are not RFC 3339 times', () => {
   for (const text of ['', 'now', '2026-01-31', '2026-01-31T08:00:00', '2026-01-31 08:00:00Z', '0000-01-01T00:00:00Z'])
     assert.ok(!CursorTime.safeParse(text).success, text)
   for (const text of [
@@ -29,17 +29,17 @@ test('what is no RFC 3339 time is no moment', () => {
     assert.ok(!CursorTime.safeParse(text).success, text)
 })
 
-test('the moment of a row is its time to the millisecond, and finer than that its own', () => {
+test('formats the time of a row with digits of its own after the milliseconds', () => {
   fc.assert(
     fc.property(fc.date({ min: new Date(0), max: new Date(4e12), noInvalidDate: true }), fc.nat(), (date, seq) => {
       const at = date.toISOString()
       const text = formatTimeCursor(at, seq)
       assert.ok(CursorTime.safeParse(text).success)
       assert.equal(Date.parse(text), date.getTime())
-      const read = parseTimeCursor(text)
-      assert.equal(read.at, at)
-      assert.ok(read.fine >= 1 && read.fine <= 999_999)
-      assert.notEqual(parseTimeCursor(formatTimeCursor(at, seq + 1)).fine, read.fine)
+      const cursor = parseTimeCursor(text)
+      assert.equal(cursor.at, at)
+      assert.ok(cursor.fine >= 1 && cursor.fine <= 999_999)
+      assert.notEqual(parseTimeCursor(formatTimeCursor(at, seq + 1)).fine, cursor.fine)
     }),
   )
 })

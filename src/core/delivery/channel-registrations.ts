@@ -1,4 +1,4 @@
-// The adapters that have registered: processes of their own that speak to a platform, each at an address of its own.
+// Registered adapters: external processes that connect a platform, each with its own base URL.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { type Clock, type Random, timestamp } from '../../lib/clock.ts'
@@ -13,24 +13,24 @@ import { platformOf } from './channel.ts'
 
 export const JidPrefix = text((value) =>
   /^[a-z][a-z0-9_-]*:[\x21-\x7e]{0,200}$/.test(value) ? undefined : 'must look like platform: or platform:rooms/',
-).describe('What the chats of an adapter begin with, such as telegram: or telegram:group/')
+).describe("Prefix of the JIDs of an adapter's chats, such as telegram: or telegram:group/")
 
-export const Capabilities = z
+export const ChannelCapabilities = z
   .record(z.string().regex(/^[a-z][a-z0-9_]{0,63}$/), z.boolean())
   .refine((value) => Object.keys(value).length <= 100, 'has more than 100 entries')
 
 export const ChannelRegistration = z.object({
   name: AdapterName,
-  url: z.string().describe('Where its endpoints are, without a slash at the end'),
+  url: z.string().describe('Base URL of its endpoints, without a trailing slash'),
   jid_prefixes: z.array(JidPrefix),
-  capabilities: Capabilities,
+  capabilities: ChannelCapabilities,
   token_hash: Bytes,
-  token_sealed: Bytes.optional().describe('What it is greeted with; absent where no key seals'),
+  token_sealed: Bytes.optional().describe('The encrypted token; absent without SECRETS_KEY'),
   health_fails: z.int(),
-  checked_at: z.int().describe('When somebody last took it upon himself to ask, in milliseconds since 1970'),
+  checked_at: z.int().describe('When a daemon last claimed its health check, in milliseconds since 1970'),
   registered_at: Timestamp,
-  seen_at: Timestamp.describe('When it last registered or was found healthy'),
-  secret_name: AdapterName.optional().describe('The secret that it registered with; absent for the shared one'),
+  seen_at: Timestamp.describe('When it last registered or recovered'),
+  secret_name: AdapterName.optional().describe('The secret that it registered with; absent for the shared secret'),
 })
 export type ChannelRegistration = z.output<typeof ChannelRegistration>
 
@@ -45,77 +45,78 @@ export const channelRegistrations = new Table({
        registered_at text not null, seen_at text not null)`,
     'create unique index channel_registrations_of_token on channel_registrations (token_hash)',
     'alter table channel_registrations add column secret_name text',
-    // Rows from before may have platforms that are reserved now; adapters register again every few minutes.
+    // Older rows may claim platforms that are reserved now; adapters register again every few minutes.
     'delete from channel_registrations',
   ],
 })
 
-/** The signal that says that adapters came or went. */
+/** Signal sent when adapters register or deregister. */
 export const CHANNELS_CHANGED = 'channels'
 
-export interface Registering {
+interface RegistrationContext {
   readonly clock: Clock
   readonly random: Random
   readonly keyring: Keyring
 }
 
-export type NewRegistration = Pick<
-  ChannelRegistration,
-  'name' | 'url' | 'jid_prefixes' | 'capabilities' | 'secret_name'
->
+type NewRegistration = Pick<ChannelRegistration, 'name' | 'url' | 'jid_prefixes' | 'capabilities' | 'secret_name'>
 
 /**
- * Adds an adapter, or brings it up to date; its token. One that registers again keeps the token that it has, so that
- * what it is just sending is not refused.
+ * Adds or updates an adapter and returns its token. An adapter that registers again keeps its token, so its requests in
+ * flight stay valid.
  */
-export async function registerChannel(tx: Tx, at: Registering, wanted: NewRegistration): Promise<string> {
-  const { clock, random, keyring } = at
-  const known = await channelRegistrations.find(tx, { name: wanted.name })
-  await mustBeEntitled(tx, wanted, known)
-  if (known && new URL(known.url).origin !== new URL(wanted.url).origin)
+export async function registerChannel(
+  tx: Tx,
+  { clock, random, keyring }: RegistrationContext,
+  registration: NewRegistration,
+): Promise<string> {
+  const { name, url } = registration
+  const existing = await channelRegistrations.find(tx, { name })
+  await mustBeEntitled(tx, registration, existing)
+  if (existing && new URL(existing.url).origin !== new URL(url).origin)
     refuse(
       'conflict',
-      `the name ${wanted.name} is held by an adapter elsewhere`,
-      'choose another name, or stop the other one: it is forgotten when it does not answer for 90 s',
+      `the name ${name} is in use by an adapter at another address`,
+      'choose another name, or stop the other adapter: it is removed after 90 s without an answer',
     )
   const now = timestamp(clock.now())
-  const fresh = { ...wanted, health_fails: 0, seen_at: now }
-  const token = known && channelToken(keyring, known)
-  if (token !== undefined) {
-    await channelRegistrations.update(tx, { name: wanted.name }, fresh)
-    return token
+  const row = { ...registration, health_fails: 0, seen_at: now }
+  const existingToken = existing && channelToken(keyring, existing)
+  if (existingToken !== undefined) {
+    await channelRegistrations.update(tx, { name }, row)
+    return existingToken
   }
-  const made = Buffer.from(random.bytes(24)).toString('hex')
-  const token_sealed = sealed(keyring, wanted.name, made)
+  const token = Buffer.from(random.bytes(24)).toString('hex')
+  const token_sealed = unlessKeyless(() => keyring.seal(token, sealContext(name)))
   await channelRegistrations.upsert(tx, {
-    ...fresh,
-    token_hash: tokenHash(made),
+    ...row,
+    token_hash: tokenHash(token),
     ...(token_sealed ? { token_sealed } : {}),
     checked_at: clock.now(),
-    registered_at: known?.registered_at ?? now,
+    registered_at: existing?.registered_at ?? now,
   })
-  return made
+  return token
 }
 
-/** A secret gives its own platforms and names alone, so that no adapter takes the place of another one. */
+/** A secret is valid only for its own platforms and names, so no adapter can replace another. */
 async function mustBeEntitled(
   tx: Tx,
   { name, secret_name, jid_prefixes }: NewRegistration,
-  known: ChannelRegistration | undefined,
+  existing: ChannelRegistration | undefined,
 ): Promise<void> {
-  const isOfOther = known !== undefined && known.secret_name !== secret_name
+  const isOfOther = existing !== undefined && existing.secret_name !== secret_name
   const isReserved = name !== secret_name && (await channelSecrets.find(tx, { name })) !== undefined
   if (isOfOther || isReserved)
     refuse('forbidden', `the name ${name} belongs to an adapter with another secret`, 'register under another name')
   for (const platform of new Set(jid_prefixes.map(platformOf))) await mustOwnPlatform(tx, secret_name, platform)
 }
 
-/** Ends every registration with this secret; the names of the adapters. */
+/** Removes every registration with this secret and returns the adapters' names. */
 export function deregisterSecret(tx: Tx, secret_name: string): Promise<string[]> {
   return deregisterWhere(tx, (row) => row.secret_name === secret_name)
 }
 
-/** Ends registrations of these platforms, and of this name, with any other secret; the names of the adapters. */
+/** Removes other secrets' registrations of these platforms or this name and returns the adapters' names. */
 export function deregisterOthers(
   tx: Tx,
   { name, platforms }: { readonly name: string; readonly platforms: readonly string[] },
@@ -124,40 +125,38 @@ export function deregisterOthers(
   return deregisterWhere(tx, (row) => row.secret_name !== name && (row.name === name || row.jid_prefixes.some(isTaken)))
 }
 
-async function deregisterWhere(tx: Tx, isEnded: (row: ChannelRegistration) => boolean): Promise<string[]> {
-  const ended = (await channelRegistrations.list(tx)).filter(isEnded).map(({ name }) => name)
-  for (const name of ended) await channelRegistrations.remove(tx, { name })
-  return ended
+async function deregisterWhere(tx: Tx, matches: (row: ChannelRegistration) => boolean): Promise<string[]> {
+  const names = (await channelRegistrations.list(tx)).filter(matches).map(({ name }) => name)
+  for (const name of names) await channelRegistrations.remove(tx, { name })
+  return names
 }
 
 export async function deregisterChannel(tx: Tx, name: string): Promise<boolean> {
   return (await channelRegistrations.remove(tx, { name })) > 0
 }
 
-/** What this adapter was given, where it can be opened. */
+/** The adapter's token; undefined if it cannot be decrypted. */
 export function channelToken(
   keyring: Keyring,
   { name, token_sealed }: Pick<ChannelRegistration, 'name' | 'token_sealed'>,
 ): string | undefined {
-  return token_sealed && unlessKeyless(() => keyring.open(token_sealed, contextOf(name)).toString())
+  return token_sealed && unlessKeyless(() => keyring.open(token_sealed, sealContext(name)).toString())
 }
 
 export function findByToken(tx: Tx, token: string): Promise<ChannelRegistration | undefined> {
   return channelRegistrations.find(tx, { token_hash: tokenHash(token) })
 }
 
-/** Whether one of its prefixes begins this chat; the longest one that does. */
+/** The adapter's longest prefix that matches this chat; '' if none does. */
 export function ownedPrefix({ jid_prefixes }: Pick<ChannelRegistration, 'jid_prefixes'>, jid: string): string {
   return jid_prefixes.filter((prefix) => jid.startsWith(prefix)).reduce((a, b) => (b.length > a.length ? b : a), '')
 }
 
-export interface HealthCheck {
-  readonly now: number
-  readonly everyMs: number
-}
-
-/** Those whose health is to be asked for now. Whoever is told one has it: another process asks for others. */
-export async function claimHealthChecks(tx: Tx, { now, everyMs }: HealthCheck): Promise<ChannelRegistration[]> {
+/** Claims the adapters whose health check is due, so that no other process checks them too. */
+export function claimHealthChecks(
+  tx: Tx,
+  { now, everyMs }: { readonly now: number; readonly everyMs: number },
+): Promise<ChannelRegistration[]> {
   return query(
     tx,
     channelRegistrations.decode,
@@ -167,23 +166,23 @@ export async function claimHealthChecks(tx: Tx, { now, everyMs }: HealthCheck): 
   )
 }
 
-/** An adapter that does not answer so often in a row is forgotten. */
+/** An adapter is removed after this many failed checks in a row. */
 export const HEALTH_FAILS_MAX = 3
 
-/** Notes how one was found; whether it is forgotten. One that has registered since is taken at its word. */
+/** Records the result of a health check; true if it removed the adapter. Does nothing if the adapter has registered since. */
 export async function recordHealth(
   tx: Tx,
   { name, seen_at, health_fails }: ChannelRegistration,
   isHealthy: boolean,
   now: number,
 ): Promise<boolean> {
-  const asked = { name, seen_at }
+  const checked = { name, seen_at }
   if (isHealthy) {
-    if (health_fails > 0) await channelRegistrations.update(tx, asked, { health_fails: 0, seen_at: timestamp(now) })
+    if (health_fails > 0) await channelRegistrations.update(tx, checked, { health_fails: 0, seen_at: timestamp(now) })
     return false
   }
-  if (health_fails + 1 >= HEALTH_FAILS_MAX) return (await channelRegistrations.remove(tx, asked)) > 0
-  await channelRegistrations.update(tx, asked, { health_fails: health_fails + 1 })
+  if (health_fails + 1 >= HEALTH_FAILS_MAX) return (await channelRegistrations.remove(tx, checked)) > 0
+  await channelRegistrations.update(tx, checked, { health_fails: health_fails + 1 })
   return false
 }
 
@@ -191,11 +190,7 @@ function tokenHash(token: string): Uint8Array {
   return createHash('sha256').update(token).digest()
 }
 
-function sealed(keyring: Keyring, name: string, token: string): Uint8Array | undefined {
-  return unlessKeyless(() => keyring.seal(token, contextOf(name)))
-}
-
-/** Without a key, or with another one than before, an adapter is greeted with nothing and gets a new token. */
+/** Undefined if SECRETS_KEY is missing or has changed: the adapter then gets a new token. */
 function unlessKeyless<T>(work: () => T): T | undefined {
   try {
     return work()
@@ -205,6 +200,6 @@ function unlessKeyless<T>(work: () => T): T | undefined {
   }
 }
 
-function contextOf(name: string): string {
+function sealContext(name: string): string {
   return `channel_token:${name}`
 }

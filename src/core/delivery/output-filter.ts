@@ -1,30 +1,30 @@
-// What of an agent's prose reaches the chat: not what it wrote for itself, not how far it is, and not the filler that only
-// says that there is nothing to say.
+// Filters an agent's prose before it reaches the chat: removes thoughts, status lines and filler such as "No response
+// needed".
 
-export interface Filtered {
-  /** Empty where nothing is left to say. */
+interface FilteredOutput {
+  /** Empty if nothing is to be sent. */
   readonly text: string
-  /** What stood in status blocks, in order. */
+  /** Contents of the status blocks, in order. */
   readonly statuses: readonly string[]
 }
 
-/** The attributes of a tag are bounded, so that no text is scanned again and again. */
+/** The length of attributes is limited so that matching takes linear time. */
 const TAG = /<(\/?)(internal|think|thinking|status)(?:\s[^<>]{0,200})?>/gi
 const FILLER =
   /^(?:no (?:response|reply|answer|action|further action) (?:is )?(?:requested|needed|required|necessary)|(?:i have )?nothing (?:further |more |else )?to (?:add|say|report)|acknowledged)$/
 
-/** Blocks may be nested. What is never closed swallows the rest; of a status, the rest of its line. */
-export function filterOutput(text: string): Filtered {
+/** Blocks may be nested. An unclosed block extends to the end of the text; an unclosed status, to the end of its line. */
+export function filterOutput(text: string): FilteredOutput {
   const tags = [...text.matchAll(TAG)]
   if (tags.length === 0) return { text: withoutFiller(text), statuses: [] }
   const lastStatusEnd =
     tags.findLast(([, slash, name]) => slash === '/' && name?.toLowerCase() === 'status')?.index ?? -1
   const statuses: string[] = []
   const open: string[] = []
-  let [said, status, at] = ['', '', 0]
+  let [prose, status, at] = ['', '', 0]
   const take = (until: number): void => {
     const between = text.slice(at, until)
-    if (open.length === 0) said += between
+    if (open.length === 0) prose += between
     else if (open.length === 1 && open[0] === 'status') status += between
   }
   for (const tag of tags) {
@@ -51,7 +51,7 @@ export function filterOutput(text: string): Filtered {
   }
   take(text.length)
   return {
-    text: withoutFiller(said.trim()),
+    text: withoutFiller(prose.trim()),
     statuses: statuses.map((each) => each.trim()).filter((each) => each !== ''),
   }
 }
@@ -62,6 +62,6 @@ function withoutFiller(text: string): string {
     .replace(/[^\p{L}\s]/gu, ' ')
     .replace(/\s+/g, ' ')
     .trim()
-  // Without letters there is still an emoji or a number to say.
+  // A text without letters may still be an emoji or a number.
   return text.trim() === '' || FILLER.test(words) ? '' : text
 }

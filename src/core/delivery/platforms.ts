@@ -1,4 +1,4 @@
-// The platforms that svc knows something about, one record each. A platform without a record gets the defaults below.
+// Known platforms, one record each. Other platforms get the defaults below.
 import type { ActionName } from './channel.ts'
 
 type Hints = Partial<Record<ActionName, string>>
@@ -8,29 +8,29 @@ export interface Platform {
   readonly channel?: string
   /** Starts the folder name of a person, as in `tg-42`; absent: the first two letters of the platform. */
   readonly shortName?: string
-  /** How agents are asked to format what they write there. */
+  /** How agents are asked to format their messages there. */
   readonly outputStyle?: string
-  /** What to do instead of an action that the platform lacks, with names of tools and arguments that exist. */
+  /** Alternatives to unsupported actions; they name existing tools and arguments. */
   readonly hints?: Hints
 }
 
-const WORDS = 'say it in words with send(chatJid, text)'
+const WORDS = 'send text instead: send(chatJid, text)'
 const EMOJI = 'use like(chatJid, targetId, reaction) with 👎'
 const ANSWER = 'use reply(chatJid, text, replyToId)'
-const LINK = 'say what is in it, or where it can be found, with send(chatJid, text)'
-const AGAIN = 'use delete(chatJid, targetId), then say it anew'
+const LINK = 'describe its content, or link to it, with send(chatJid, text)'
+const AGAIN = 'use delete(chatJid, targetId), then send it again'
 const FORWARD = 'use forward(sourceMsgId, targetJid)'
 const REPOST = 'use repost(chatJid, sourceMsgId)'
-const CITE = 'use send(chatJid, text) with the words and who said them'
+const CITE = 'use send(chatJid, text) with the quoted text and its author'
 
 const PLATFORMS: Readonly<Record<string, Platform>> = {
   web: {
     channel: 'web',
     shortName: 'web',
     outputStyle: 'Markdown, as on a web page: short paragraphs, lists and code blocks are shown as such.',
-    // The chat of a link has no other messages to point at.
+    // No message in the chat of a link can be referred to, so all hints suggest plain text.
     hints: {
-      send_file: 'say what is in it with send(chatJid, text)',
+      send_file: 'describe its content with send(chatJid, text)',
       ...{ post: WORDS, forward: WORDS, quote: WORDS, repost: WORDS, like: WORDS, dislike: WORDS },
       ...{ edit: WORDS, delete: WORDS, unpin_all: WORDS, fetch_history: WORDS },
     },
@@ -38,7 +38,7 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
   hook: {
     channel: 'web',
     outputStyle:
-      'A program sent this, and no person reads replies in this chat: use the tool send to tell people in a chat of theirs. Answer here in one plain line, or not at all.',
+      'A program sent this, and no person reads replies in this chat: to tell people, use the tool send with their chat. Answer here in one plain line, or not at all.',
   },
   sandbox: { channel: 'sandbox' },
   telegram: {
@@ -59,12 +59,12 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
   },
   email: {
     shortName: 'em',
-    outputStyle: 'A letter: greeting, whole sentences, plain text.',
+    outputStyle: 'An email: greeting, full sentences, plain text.',
     hints: { dislike: WORDS, like: WORDS },
   },
-  mastodon: { hints: { forward: REPOST, quote: 'use post(chatJid, content) with its address', dislike: ANSWER } },
+  mastodon: { hints: { forward: REPOST, quote: 'use post(chatJid, content) with its URL', dislike: ANSWER } },
   bluesky: { hints: { forward: REPOST, dislike: ANSWER, edit: AGAIN } },
-  reddit: { hints: { quote: 'use post(chatJid, content) with the words quoted' } },
+  reddit: { hints: { quote: 'use post(chatJid, content) with the quoted text' } },
   linkedin: { hints: { forward: REPOST, quote: REPOST, edit: AGAIN } },
   twitter: { hints: { edit: AGAIN, dislike: ANSWER } },
 }
@@ -83,15 +83,15 @@ const HINTS: Hints = {
   edit: 'send a correction with reply(chatJid, text, replyToId)',
   delete: 'send a correction with reply(chatJid, text, replyToId)',
   unpin_all: 'use unpin_message(chatJid, targetId) for each',
-  fetch_history: 'use inspect_messages for what has passed through here',
+  fetch_history: 'use inspect_messages for messages that passed through this instance',
 }
 
-/** Own members only: a platform may be called `constructor`. */
+/** Looks only at own members: a platform may be called `constructor`. */
 function platformNamed(name: string): Platform {
   return (Object.hasOwn(PLATFORMS, name) ? PLATFORMS[name] : undefined) ?? {}
 }
 
-/** The folder below src/channels of the platform's channel; undefined where adapters deliver. */
+/** The folder below src/channels of the platform's channel; undefined if adapters deliver. */
 export function builtInChannelOf(platform: string): string | undefined {
   return platformNamed(platform).channel
 }
@@ -100,7 +100,7 @@ export function shortNameOf(platform: string): string {
   return platformNamed(platform).shortName ?? platform.replace(/[^a-z0-9]/g, '').slice(0, 2)
 }
 
-/** How answers look there, unless the group or the chat asks for another style. */
+/** Used unless the group or the chat sets another style. */
 export function defaultOutputStyle(surface: string): string {
   return platformNamed(surface.split('-', 1)[0] ?? '').outputStyle ?? OUTPUT_STYLE
 }

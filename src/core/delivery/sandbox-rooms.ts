@@ -1,5 +1,5 @@
-// The rooms of the sandbox: a chat platform within the instance, where people are typed at the command line. Everything that
-// any platform can do can be done here, so that routes, grants and tools can be tried without an account anywhere.
+// Rooms of the sandbox: a chat platform within the instance, whose people are played from the command line. It supports
+// every action, so routes, grants and tools can be tried without an account on a platform.
 import { z } from 'zod'
 import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -18,17 +18,17 @@ const SandboxFile = z.object({ filename: z.string(), path: z.string(), size: z.i
 export const SandboxEntry = z.object({
   seq: z.int(),
   jid: Jid,
-  key: z.string().optional().describe('What is sent twice under the same key is there once'),
+  key: z.string().optional().describe('Idempotency key'),
   author: z.string(),
-  is_from_me: z.boolean().describe('Whether the agent said it'),
+  is_from_me: z.boolean().describe('Whether the agent sent it'),
   kind: z.enum(SENDING_ACTIONS),
   content: z.string(),
   topic: z.string().optional(),
   reply_to: z.string().optional(),
-  source_id: z.string().optional().describe('What is forwarded, quoted or reposted'),
+  source_id: z.string().optional().describe('The message that it forwards, quotes or reposts'),
   source_jid: z.string().optional(),
   files: z.array(SandboxFile),
-  reactions: z.record(z.string(), z.array(z.string())).describe('Who gave which'),
+  reactions: z.record(z.string(), z.array(z.string())).describe('Names of people by emoji'),
   is_pinned: z.boolean(),
   edited_at: Timestamp.optional(),
   deleted_at: Timestamp.optional(),
@@ -52,13 +52,12 @@ export const sandboxEntries = new Table({
   ],
 })
 
-export const SandboxRoom = z.object({
+const SandboxRoom = z.object({
   jid: Jid,
   title: z.string().optional(),
   prompts: z.array(z.object({ title: z.string(), message: z.string() })).optional(),
   is_typing: z.boolean(),
 })
-export type SandboxRoom = z.output<typeof SandboxRoom>
 
 export const sandboxRooms = new Table({
   name: 'sandbox_rooms',
@@ -67,7 +66,7 @@ export const sandboxRooms = new Table({
   storage: ['create table sandbox_rooms (jid text primary key, title text, prompts text, is_typing boolean not null)'],
 })
 
-/** As people type it: `lobby`, or the whole JID. */
+/** Accepts `lobby` or the full JID. */
 export function roomJid(room: string): string {
   const jid = room.startsWith(`${SANDBOX}:`) ? room : `${SANDBOX}:${room}`
   return /^sandbox:[A-Za-z0-9][\w.-]{0,63}$/.test(jid)
@@ -75,12 +74,12 @@ export function roomJid(room: string): string {
     : refuse('invalid', 'a room is 1 to 64 letters, digits, ".", "_" or "-", such as lobby')
 }
 
-/** The platform's id of an entry. */
+/** The platform id of an entry. */
 export function entryId({ seq }: Pick<SandboxEntry, 'seq'>): string {
   return `s${seq}`
 }
 
-/** An entry of this room, by the platform's id. */
+/** Finds an entry of this room by its platform id. */
 export async function findEntry(tx: Tx, jid: string, id: string): Promise<SandboxEntry | undefined> {
   const digits = /^s(\d{1,15})$/.exec(id)?.[1]
   return digits === undefined ? undefined : sandboxEntries.find(tx, { seq: Number(digits), jid })
@@ -92,10 +91,10 @@ export interface NewEntry extends Partial<Omit<SandboxEntry, 'seq' | 'jid' | 'au
   readonly content: string
 }
 
-/** Adds an entry; one whose key is there already is not added again. */
-export async function addEntry(tx: Tx, speaking: WriteContext, entry: NewEntry): Promise<SandboxEntry> {
-  const known = entry.key === undefined ? undefined : await sandboxEntries.find(tx, { key: entry.key })
-  if (known) return known
+/** Adds an entry, or returns the existing entry with its key. */
+export async function addEntry(tx: Tx, { dialect, clock }: WriteContext, entry: NewEntry): Promise<SandboxEntry> {
+  const existing = entry.key === undefined ? undefined : await sandboxEntries.find(tx, { key: entry.key })
+  if (existing) return existing
   await sandboxRooms.insertIfMissing(tx, { jid: entry.jid, is_typing: false })
   const added = await sandboxEntries.insertReturning(tx, {
     is_from_me: false,
@@ -104,13 +103,13 @@ export async function addEntry(tx: Tx, speaking: WriteContext, entry: NewEntry):
     reactions: {},
     is_pinned: false,
     ...entry,
-    created_at: timestamp(speaking.clock.now()),
+    created_at: timestamp(clock.now()),
   })
-  await notifyStreams(tx, speaking.dialect, entryId(added), entry.jid)
+  await notifyStreams(tx, dialect, entryId(added), entry.jid)
   return added
 }
 
-export interface SandboxMessage {
+interface SandboxMessage {
   readonly room: string
   readonly person: string
   readonly content: string
@@ -121,18 +120,18 @@ export interface SandboxMessage {
 
 export interface SandboxReceipt {
   readonly entry: SandboxEntry
-  /** The message that the instance has made of it. */
+  /** Id of the message that the instance received. */
   readonly messageId: string
 }
 
-/** A person speaks in a room. Whoever calls this emits a signal once it is committed. */
-export async function postInRoom(tx: Tx, speaking: WriteContext, saying: SandboxMessage): Promise<SandboxReceipt> {
-  const { content, replyTo: reply_to, topic, isMention = false } = saying
-  const [jid, sender] = [roomJid(saying.room), personOf(saying.person)]
-  if (content.trim() === '') refuse('invalid', 'there is nothing to say', 'give a text')
+/** Posts as a person. The caller emits a signal after the commit. */
+export async function postInRoom(tx: Tx, context: WriteContext, message: SandboxMessage): Promise<SandboxReceipt> {
+  const { person, content, replyTo: reply_to, topic, isMention = false } = message
+  const [jid, sender] = [roomJid(message.room), personSender(person)]
+  if (content.trim() === '') refuse('invalid', 'the text is empty', 'give a text')
   if (reply_to !== undefined) await requireSandboxEntry(tx, jid, reply_to)
-  const entry = await addEntry(tx, speaking, { jid, author: saying.person, content, topic, reply_to })
-  const received = await receiveFromPlatform(tx, speaking, {
+  const entry = await addEntry(tx, context, { jid, author: person, content, topic, reply_to })
+  const received = await receiveFromPlatform(tx, context, {
     jid,
     sender,
     content,
@@ -140,23 +139,23 @@ export async function postInRoom(tx: Tx, speaking: WriteContext, saying: Sandbox
     verb: isMention ? 'mention' : 'message',
     source: SANDBOX,
     platform_id: entryId(entry),
-    sender_name: saying.person,
+    sender_name: person,
     reply_to_id: reply_to,
     chat_name: jid.slice(SANDBOX.length + 1),
     is_group: true,
   })
-  return { entry, messageId: received?.id ?? refuse('conflict', 'the message is there already') }
+  return { entry, messageId: received?.id ?? refuse('conflict', 'the message already exists') }
 }
 
-/** A person reacts to what was said; the agent is told as by any platform. */
+/** Reacts to an entry as a person. The caller emits a signal after the commit. */
 export async function reactInRoom(
   tx: Tx,
-  speaking: WriteContext,
+  context: WriteContext,
   { room, person, id, emoji }: { room: string; person: string; id: string; emoji: string },
 ): Promise<SandboxReceipt> {
-  const [jid, sender] = [roomJid(room), personOf(person)]
-  const entry = await addReaction(tx, { jid, id, who: person, emoji })
-  const received = await receiveFromPlatform(tx, speaking, {
+  const [jid, sender] = [roomJid(room), personSender(person)]
+  const entry = await addReaction(tx, { jid, id, person, emoji })
+  const received = await receiveFromPlatform(tx, context, {
     jid,
     sender,
     content: emoji,
@@ -165,18 +164,18 @@ export async function reactInRoom(
     sender_name: person,
     reply_to_id: id,
   })
-  await notifyStreams(tx, speaking.dialect, id, jid)
-  return { entry, messageId: received?.id ?? refuse('conflict', 'the reaction is there already') }
+  await notifyStreams(tx, context.dialect, id, jid)
+  return { entry, messageId: received?.id ?? refuse('conflict', 'the reaction already exists') }
 }
 
 export async function addReaction(
   tx: Tx,
-  { jid, id, who, emoji }: { jid: string; id: string; who: string; emoji: string },
+  { jid, id, person, emoji }: { jid: string; id: string; person: string; emoji: string },
 ): Promise<SandboxEntry> {
   const entry = await requireSandboxEntry(tx, jid, id)
   if (!/^\S{1,32}$/u.test(emoji)) refuse('invalid', 'a reaction is an emoji such as 👍')
-  const given = new Set(entry.reactions[emoji])
-  const reactions = { ...entry.reactions, [emoji]: [...given.add(who)] }
+  const people = new Set(entry.reactions[emoji])
+  const reactions = { ...entry.reactions, [emoji]: [...people.add(person)] }
   await sandboxEntries.update(tx, { seq: entry.seq }, { reactions })
   return { ...entry, reactions }
 }
@@ -187,15 +186,15 @@ export async function requireSandboxEntry(tx: Tx, jid: string, id: string): Prom
   return entry.deleted_at === undefined ? entry : refuse('not_found', `the message ${id} was deleted`)
 }
 
-export async function setEntry(tx: Tx, seq: number, patch: Partial<NewEntry>): Promise<void> {
+export async function updateEntry(tx: Tx, seq: number, patch: Partial<NewEntry>): Promise<void> {
   await sandboxEntries.update(tx, { seq }, patch)
 }
 
-export async function unpinAll(tx: Tx, jid: string): Promise<void> {
+export async function unpinAllEntries(tx: Tx, jid: string): Promise<void> {
   await sandboxEntries.update(tx, { jid, is_pinned: true }, { is_pinned: false })
 }
 
-export async function setRoom(
+export async function updateRoom(
   tx: Tx,
   jid: string,
   patch: { title?: string; prompts?: PanePrompt[]; is_typing?: boolean },
@@ -204,8 +203,8 @@ export async function setRoom(
   await sandboxRooms.update(tx, { jid }, patch)
 }
 
-/** What was said in a room, oldest first: after a number, or the latest. */
-export async function entriesOf(
+/** The latest entries of a room after `after`, oldest first. */
+export async function listRoomEntries(
   tx: Tx,
   jid: string,
   { after = 0, before, limit }: { after?: number; before?: string | undefined; limit: number },
@@ -221,7 +220,7 @@ export async function entriesOf(
   return rows.reverse()
 }
 
-function personOf(person: string): string {
+function personSender(person: string): string {
   if (/^[A-Za-z0-9][\w.-]{0,63}$/.test(person)) return `${SANDBOX}:${person}`
   return refuse('invalid', 'a person is 1 to 64 letters, digits, ".", "_" or "-", such as mia')
 }

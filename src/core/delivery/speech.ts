@@ -1,12 +1,12 @@
-// The port to whoever speaks a text.
+// Interface of the speech synthesis service.
 
 export interface SpeechAudio {
-  /** Where the sound lies on this machine; it stays for a week at least. */
+  /** Local path of the audio file, which exists for at least a week. */
   readonly path: string
   readonly mime: string
 }
 
 export interface SpeechSynthesizer {
-  /** Without a voice: the instance's own. A service that does not answer is a refusal. */
+  /** `voice` defaults to that of the instance. Throws a Refusal if the service does not answer. */
   synthesize(text: string, voice?: string): Promise<SpeechAudio>
 }

@@ -1,5 +1,5 @@
-// Copies of files that are about to be sent. What an agent may still change, or put a symbolic link in the place of, is
-// never opened by a channel: it is given the copy, which lies where agents do not write.
+// Staged copies of files to send. Channels open only the copy, in a directory that agents cannot write to: an agent could
+// change its own file, or replace it with a symbolic link.
 import { createWriteStream } from 'node:fs'
 import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -10,32 +10,32 @@ import { refuseDisk } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Layout } from '../layout.ts'
 
-/** The largest file that is sent. */
+/** Largest file that can be sent. */
 export const FILE_BYTES_MAX = 50 * 1024 * 1024
-/** The directory of the copies, below the data directory. */
-const PLACE = 'outbox'
-/** Longer than the outbox tries. What is older was left behind by a process that died. */
+/** Directory of the copies, below the data directory. */
+const STAGING_DIR = 'outbox'
+/** Longer than the outbox retries; older copies were left by processes that died. */
 const KEPT_MS = 2 * 24 * 3_600_000
 
-export interface StagingContext {
+interface StagingContext {
   readonly clock: Clock
   readonly random: Random
 }
 
 /**
- * The path of the copy below the data directory, so that it still holds where the instance is restored or moved to. `name` only gives it
- * an ending that tells its kind.
+ * Returns the path of the copy relative to the data directory, so that it stays valid after a restore or move. The copy
+ * keeps the file extension of `name`.
  */
 export async function stageFile(
   layout: Layout,
-  world: StagingContext,
+  { clock, random }: StagingContext,
   file: FileHandle,
   name: string,
 ): Promise<string> {
   const dir = dirOf(layout)
   await mkdir(dir, { recursive: true, mode: 0o700 }).catch((error) => refuseDisk(error, 'make', dir))
-  await sweep(dir, world.clock.now() - KEPT_MS)
-  const copy = `${uuidv7(world.clock, world.random)}${/\.[A-Za-z0-9]{1,10}$/.exec(name)?.[0] ?? ''}`
+  await sweep(dir, clock.now() - KEPT_MS)
+  const copy = `${uuidv7(clock, random)}${/\.[A-Za-z0-9]{1,10}$/.exec(name)?.[0] ?? ''}`
   const path = join(dir, copy)
   try {
     const source = file.createReadStream({ autoClose: false, start: 0 })
@@ -44,34 +44,34 @@ export async function stageFile(
     await rm(path, { force: true })
     refuseDisk(error, 'copy', name)
   }
-  return join(PLACE, copy)
+  return join(STAGING_DIR, copy)
 }
 
-/** The same of a file that no agent can write to. */
-export async function stageTrustedFile(layout: Layout, world: StagingContext, path: string): Promise<string> {
+/** Stages a file that no agent can write to. */
+export async function stageTrustedFile(layout: Layout, context: StagingContext, path: string): Promise<string> {
   await using file = await open(path).catch((error) => refuseDisk(error, 'read', basename(path)))
-  return await stageFile(layout, world, file, path)
+  return await stageFile(layout, context, file, path)
 }
 
-/** Where the copy lies now. Older rows have absolute paths, possibly of the data directory that the instance had before it was restored. */
+/** The absolute path of a copy. Old rows have absolute paths, possibly below a data directory from before a restore. */
 export function stagedPath(layout: Layout, path: string): string {
   return isStaged(path) ? join(dirOf(layout), basename(path)) : path
 }
 
-/** Removes copies that were sent; any other file stays. */
+/** Removes staged copies and skips all other paths. */
 export async function removeStagedFiles(layout: Layout, paths: readonly string[]): Promise<void> {
   for (const path of paths) if (isStaged(path)) await rm(stagedPath(layout, path), { force: true })
 }
 
 function isStaged(path: string): boolean {
-  return basename(dirname(path)) === PLACE
+  return basename(dirname(path)) === STAGING_DIR
 }
 
 function dirOf({ root }: Layout): string {
-  return join(root, PLACE)
+  return join(root, STAGING_DIR)
 }
 
-/** By the bytes that come: the file may grow while it is read. */
+/** Counts the bytes read, because the file may grow while it is copied. */
 function atMost(max: number): Transform {
   let bytes = 0
   return new Transform({
@@ -91,7 +91,7 @@ export function refuseSize(max: number): never {
   return refuse('too_large', `the file is larger than ${max / 1024 / 1024} MiB`)
 }
 
-/** The names begin with the time at which they were made. */
+/** Names are UUIDv7, so they sort by creation time. */
 async function sweep(dir: string, before: number): Promise<void> {
   const limit = uuidv7({ now: () => before }, { bytes: (count) => new Uint8Array(count) })
   for (const name of await readdir(dir)) if (name < limit) await rm(join(dir, name), { force: true })

@@ -1,18 +1,15 @@
-// What is known of a message beyond its content, where a platform, a tool or the scheduler said it: a message of a link has
-// none of this, so it stands in a table of its own.
+// Envelopes: metadata of messages from platforms, tools and the scheduler. Messages of links have none of it, so it has a
+// table of its own.
 import { z } from 'zod'
-import type { Tx } from '../../store/engine.ts'
 import { Table } from '../../store/table.ts'
 import { ChatName, Folder, line, multilineText, Timestamp } from '../values.ts'
-
-export const MessageVerb = line(32).describe('message, mention, like, dislike, join, reply …')
 
 export const Envelope = z.object({
   message_seq: z.int(),
   jid: ChatName,
   platform_id: line(512).optional().describe("The platform's own id of the message"),
-  verb: MessageVerb,
-  source: line(64).optional().describe('The channel that delivered it'),
+  verb: line(32).describe('message, mention, like, dislike, join, reply …'),
+  source: line(64).optional().describe('Channel that delivered it'),
   sender_name: line(256).optional(),
   reply_to_id: line(512).optional(),
   reply_to_text: multilineText(65_536).optional(),
@@ -21,14 +18,15 @@ export const Envelope = z.object({
   chat_name: line(256).optional(),
   is_group: z.boolean().optional(),
   attachments: z.string().optional().describe('A JSON array of {path?, mime?, filename?, url?, transcript?}'),
-  depth: z.int().describe('How often it was delegated or escalated on its way; counted by the server (decision A7)'),
-  from_turn: z.string().optional().describe('The turn that delegated or injected it'),
-  return_jid: ChatName.optional().describe('The chat that the answer goes to, where it is not the own one'),
+  // See docs/decisions.md#delegation-depth.
+  depth: z.int().describe('How often it was delegated or escalated; counted by the server'),
+  from_turn: z.string().optional().describe('Turn that delegated or injected it'),
+  return_jid: ChatName.optional().describe('Chat that the answer goes to, if it is another chat'),
   return_topic: line(128).optional(),
-  task_id: line(320).optional().describe('The scheduled task that fired it'),
-  is_isolated: z.boolean().optional().describe('A session of its own; prose is not delivered'),
-  as_folder: Folder.optional().describe('The folder that handles it, whatever the routes say'),
-  sent_at: Timestamp.optional().describe('When it was said, by the platform; the order is that of arrival'),
+  task_id: line(320).optional().describe('Scheduled task that created it'),
+  is_isolated: z.boolean().optional().describe('Whether it gets a session of its own; prose is then not delivered'),
+  as_folder: Folder.optional().describe('Folder that handles it regardless of the routes'),
+  sent_at: Timestamp.optional().describe('When it was sent according to the platform; messages are ordered by arrival'),
 })
 export type Envelope = z.output<typeof Envelope>
 
@@ -47,7 +45,3 @@ export const envelopes = new Table({
     'alter table envelopes add column sent_at text',
   ],
 })
-
-export async function findEnvelope(tx: Tx, message_seq: number): Promise<Envelope | undefined> {
-  return envelopes.find(tx, { message_seq })
-}

@@ -1,5 +1,5 @@
-// What was fetched from a platform's history: messages with the platform's own time that nobody asked an agent anything
-// with. They stand beside the chat's events, are found like all others, and never become a turn.
+// Messages fetched from a platform's history, with the platform's timestamps. They are not chat events and never start a
+// turn, but search finds them.
 import { z } from 'zod'
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
@@ -15,7 +15,7 @@ import { envelopes } from './envelopes.ts'
 import { inbox } from './inbox.ts'
 import { lockMessageOrder, messages, Topic } from './messages.ts'
 
-export const fetched = new Table({
+export const fetchedMessages = new Table({
   name: 'fetched',
   row: z.object({ message_seq: z.int(), jid: ChatName, created_at: Timestamp }),
   key: 'message_seq',
@@ -25,15 +25,15 @@ export const fetched = new Table({
   ],
 })
 
-export interface FetchedBatch {
+interface FetchedBatch {
   readonly jid: string
-  /** Whose chat it is. */
+  /** Folder of the chat. */
   readonly folder: string | undefined
   readonly source: string
   readonly messages: readonly PlatformMessage[]
 }
 
-/** A platform may say anything; what is no message of ours is left out. */
+/** Platforms may return anything; invalid messages are skipped. */
 const FetchedMessage = z.object({
   id: line(512),
   sender: line(256),
@@ -45,36 +45,33 @@ const FetchedMessage = z.object({
   isFromMe: z.boolean().optional(),
 })
 
-/** Keeps those that are not known yet, by the platform's id; how many that were. */
-export async function storeFetchedMessages(
-  tx: Tx,
-  speaking: WriteContext,
-  { jid, folder, source, ...rest }: FetchedBatch,
-): Promise<number> {
-  await lockMessageOrder(tx, speaking.dialect)
-  // What came before stands in the chat first: behind it there is nothing left to file but what is kept here.
+/** Stores messages whose platform id is new and returns their number. */
+export async function storeFetchedMessages(tx: Tx, context: WriteContext, batch: FetchedBatch): Promise<number> {
+  const { jid } = batch
+  await lockMessageOrder(tx, context.dialect)
+  // Add all earlier messages to their chats first, so that `filing` can skip those that are stored here.
   for (let isMore = true; isMore; ) ({ isMore } = await addMessagesToChats(tx))
-  let [kept, last] = [0, 0]
-  for (const each of rest.messages) {
-    const said = FetchedMessage.safeParse(each)
-    if (!said.success || (!said.data.isFromMe && senderFault(said.data.sender, platformOf(jid)))) continue
-    if (await envelopes.find(tx, { jid, platform_id: said.data.id })) continue
-    last = await keep(tx, speaking, { jid, folder, source }, said.data)
-    kept++
+  let [count, last] = [0, 0]
+  for (const each of batch.messages) {
+    const { data: message } = FetchedMessage.safeParse(each)
+    if (!message || (!message.isFromMe && senderFault(message.sender, platformOf(jid)))) continue
+    if (await envelopes.find(tx, { jid, platform_id: message.id })) continue
+    last = await storeMessage(tx, context, batch, message)
+    count++
   }
-  if (kept > 0) await execute(tx, 'update filing set last_seq = $1 where id = 1 and last_seq < $1', [last])
-  return kept
+  if (count > 0) await execute(tx, 'update filing set last_seq = $1 where id = 1 and last_seq < $1', [last])
+  return count
 }
 
-async function keep(
+async function storeMessage(
   tx: Tx,
   { clock, random }: WriteContext,
-  { jid, folder, source }: Omit<FetchedBatch, 'messages'>,
-  said: z.output<typeof FetchedMessage>,
+  { jid, folder, source }: FetchedBatch,
+  message: z.output<typeof FetchedMessage>,
 ): Promise<number> {
-  const { isFromMe = false, topic } = said
+  const { isFromMe = false, topic } = message
   const id = uuidv7(clock, random)
-  const sent_at = timestamp(Date.parse(said.timestamp))
+  const sent_at = timestamp(Date.parse(message.timestamp))
   const updated_at = timestamp(clock.now())
   const { seq } = await messages.insertReturning(tx, {
     id,
@@ -82,20 +79,20 @@ async function keep(
     target_folder: folder,
     direction: isFromMe ? 'out' : 'in',
     kind: 'message',
-    sender: isFromMe ? (folder ?? INSTANCE_SENDER) : said.sender,
+    sender: isFromMe ? (folder ?? INSTANCE_SENDER) : message.sender,
     topic,
-    content: Buffer.from(said.content),
+    content: Buffer.from(message.content),
     created_at: sent_at,
   })
-  await fetched.insert(tx, { message_seq: seq, jid, created_at: sent_at })
+  await fetchedMessages.insert(tx, { message_seq: seq, jid, created_at: sent_at })
   await envelopes.insert(tx, {
     message_seq: seq,
     jid,
-    platform_id: said.id,
+    platform_id: message.id,
     verb: 'message',
     source,
-    sender_name: said.senderName,
-    reply_to_id: said.replyTo,
+    sender_name: message.senderName,
+    reply_to_id: message.replyTo,
     depth: 0,
     sent_at,
   })
@@ -114,23 +111,23 @@ async function keep(
       next_at: 0,
       fence: 0,
       leased_until: 0,
-      platform_id: said.id,
+      platform_id: message.id,
       created_at: sent_at,
       updated_at,
     })
     return seq
   }
-  // Nobody's: an agent that observes the chat is not shown now what was said long ago.
+  // Without a folder, so that agents that observe the chat are not shown old messages.
   await inbox.insert(tx, {
     message_seq: seq,
     id,
     jid,
     topic: '',
     chat_topic: topic ?? '',
-    sender: said.sender,
+    sender: message.sender,
     verb: 'message',
     state: 'observed',
-    reason: 'it is history that was fetched from the platform',
+    reason: 'it was fetched from the history of the platform',
     updated_at,
   })
   return seq

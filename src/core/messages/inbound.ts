@@ -1,5 +1,5 @@
-// A message that arrives other than by a link: from a platform, from a tool, from the scheduler. Recorded and filed in one
-// transaction with the check that it may; routed like every other.
+// Records messages from platforms, tools and the scheduler and adds them to their chats, in the transaction that checks
+// whether they are allowed. Messages of links are appended in link-inbound.ts.
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import type { Reach } from '../access/reach.ts'
@@ -12,14 +12,13 @@ export interface InboundMessage {
   readonly jid: string
   readonly sender: string
   readonly content: string | Uint8Array
-  /** What it may ask for. */
   readonly reach: Reach
   readonly topic?: string | undefined
-  /** The folder it goes to, whatever the routes say. */
+  /** Folder that receives it regardless of the routes. */
   readonly target_folder?: string | undefined
   readonly content_type?: string | undefined
   readonly link_context?: string | undefined
-  /** Whether somebody waits for an answer: then its id is the handle of a round. */
+  /** Whether a client waits for an answer; its id is then the id of a round. */
   readonly hasRound?: boolean | undefined
   readonly envelope?: Partial<Omit<Envelope, 'message_seq' | 'jid'>> | undefined
 }
@@ -27,16 +26,16 @@ export interface InboundMessage {
 export interface RecordedInbound {
   readonly id: string
   readonly seq: number
-  /** False where the platform has given us this one before. */
+  /** False if the platform has delivered it before. */
   readonly isNew: boolean
-  /** Whom it concerns, for the signals of this process. */
+  /** Keys to signal within this process after the commit. */
   readonly keys: readonly string[]
 }
 
-/** Of what others have sent and nobody has filed, so much is filed on the way; more is on its way already. */
-const PIECES_MAX = 5
+/** Limits how much of a backlog of other messages one call adds to their chats. */
+const BATCHES_MAX = 5
 
-/** Whoever calls this emits a signal once it is committed, so that it is routed at once. */
+/** The caller emits a signal after the commit, so that the message is routed at once. */
 export async function recordInbound(
   tx: Tx,
   { dialect, clock, random }: WriteContext,
@@ -46,8 +45,8 @@ export async function recordInbound(
   const { envelope, hasRound = false, content, ...rest } = inbound
   const platform_id = envelope?.platform_id
   if (platform_id !== undefined) {
-    const known = await envelopes.find(tx, { jid: inbound.jid, platform_id })
-    const message = known && (await messages.find(tx, { seq: known.message_seq }))
+    const existing = await envelopes.find(tx, { jid: inbound.jid, platform_id })
+    const message = existing && (await messages.find(tx, { seq: existing.message_seq }))
     if (message) return { id: message.id, seq: message.seq, isNew: false, keys: [inbound.jid] }
   }
   const id = uuidv7(clock, random)
@@ -62,8 +61,8 @@ export async function recordInbound(
     ...(hasRound ? { turn_id: id } : {}),
   })
   if (envelope) {
-    const { verb = 'message', depth = 0, ...known } = envelope
-    await envelopes.insert(tx, { ...known, message_seq: seq, jid: inbound.jid, verb, depth })
+    const { verb = 'message', depth = 0, ...others } = envelope
+    await envelopes.insert(tx, { ...others, message_seq: seq, jid: inbound.jid, verb, depth })
   }
   if (hasRound) {
     const { jid, topic, target_folder } = inbound
@@ -79,7 +78,7 @@ export async function recordInbound(
     })
   }
   let { isMore, keys } = await addMessagesToChats(tx)
-  for (let piece = 1; isMore && piece < PIECES_MAX; piece++) {
+  for (let batch = 1; isMore && batch < BATCHES_MAX; batch++) {
     ;({ isMore } = await addMessagesToChats(tx))
     keys = undefined
   }

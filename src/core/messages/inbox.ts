@@ -1,5 +1,5 @@
-// What becomes of each message that arrived (decision L14): who handles it, and the one end that it comes to. Written behind
-// the acknowledgement, when the message is routed.
+// The inbox: the folder and the state of every received message. Rows are written when a message is routed, which is after
+// its acknowledgement. See docs/decisions.md#final-state-of-every-message.
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
@@ -7,7 +7,7 @@ import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
 
-/** Before the end: `waiting` for a turn, `running` in one, `delegated` to another folder's. All others are ends. */
+/** All states are final except `waiting` for a turn, `running` in a turn, and `delegated` to a turn of another folder. */
 export const InboxState = z.enum([
   'waiting',
   'running',
@@ -24,19 +24,19 @@ export type InboxOutcome = Exclude<InboxState, 'waiting' | 'running' | 'delegate
 
 export const InboxRow = z.object({
   message_seq: z.int(),
-  id: z.string().describe('The id of the message'),
+  id: z.string().describe('Id of the message'),
   jid: ChatName,
-  folder: Folder.optional().describe('Whose message it is; absent where nobody has it'),
-  topic: z.string().describe('The conversation of that folder; the main one is the empty text'),
-  chat_topic: z.string().describe('The topic of the chat that it was said in; the main one is the empty text'),
+  folder: Folder.optional().describe('Folder that handles it; absent if none does'),
+  topic: z.string().describe('Conversation of that folder; empty for the main topic'),
+  chat_topic: z.string().describe('Topic of the chat that it arrived in; empty for the main topic'),
   sender: z.string(),
   verb: z.string(),
   state: InboxState,
   turn_id: z.string().optional(),
-  waits_for: z.string().optional().describe('The delegated message whose turn answers this one'),
-  reason: z.string().optional().describe('Why it ended so, in a sentence'),
+  waits_for: z.string().optional().describe('Delegated message whose turn answers this one'),
+  reason: z.string().optional().describe('Reason for the state'),
   updated_at: Timestamp,
-  reach: Reach.optional().describe('What it may ask for; absent for what was routed before this was recorded'),
+  reach: Reach.optional().describe('Absent for messages that were routed before this column existed'),
 })
 export type InboxRow = z.output<typeof InboxRow>
 
@@ -55,7 +55,7 @@ export const inbox = new Table({
     'create index inbox_delegated on inbox (waits_for) where waits_for is not null',
     `create index inbox_observed on inbox (folder, message_seq) where state = 'observed'`,
     'create index inbox_of_folder on inbox (folder, message_seq)',
-    // What was there before messages were routed has had its end, or is asked again by its round.
+    // Messages from before routing existed are final, or have a pending round.
     `insert into inbox (message_seq, id, jid, folder, topic, chat_topic, sender, verb, state, updated_at)
      select m.seq, m.id, m.jid, m.target_folder, coalesce(m.topic, ''), coalesce(m.topic, ''), m.sender, 'message',
        case when r.id is null then 'silent' when r.status = 'pending' then 'waiting' when r.status = 'success' then 'answered'
@@ -66,7 +66,7 @@ export const inbox = new Table({
   ],
 })
 
-/** How far the messages are routed: all up to it have a row in `inbox`. */
+/** Position of the router: all messages up to `last_seq` have a row in `inbox`. */
 export const routing = new Table({
   name: 'routing',
   row: z.object({ id: z.int(), last_seq: z.int() }),
@@ -77,7 +77,7 @@ export const routing = new Table({
   ],
 })
 
-/** A message that arrived, by its own id or by the id that its platform gave it in this chat. */
+/** Finds a received message by its own id or by its platform id in this chat. */
 export async function findInbound(tx: Tx, id: string, jid?: string): Promise<InboxRow | undefined> {
   const own = await inbox.find(tx, { id })
   if (own || jid === undefined) return own

@@ -14,13 +14,13 @@ import {
 } from './link-inbound.ts'
 import { lockTurnOrder, messages } from './messages.ts'
 
-interface Opened extends TestHost {
+interface LinkHost extends TestHost {
   link: string
   append(...posts: Partial<LinkPost>[]): Promise<readonly AppendResult[]>
   count(): Promise<number>
 }
 
-async function open(t: TestContext, engine: EngineName): Promise<Opened> {
+async function open(t: TestContext, engine: EngineName): Promise<LinkHost> {
   const on = await testHost(t, engine)
   await on.groups('main')
   const { host } = on
@@ -46,15 +46,15 @@ const key = (text: string, body: string, isStrict = true): LinkPostKey => ({
   digest: Buffer.from(body.padEnd(32, '.')),
 })
 
-onEveryEngineQuickly('the append', (engine) => {
-  test('a batch by itself does not wait for a claim of turns', async (t) => {
+onEveryEngineQuickly('appending posts of links', (engine) => {
+  test('does not wait for a claim of turns if the batch is alone in its transaction', async (t) => {
     const on = await open(t, engine)
     const { host, link, count } = on
     const { dialect } = host.engine
     const posts = [postOf(on, link, {}), postOf(on, link, {})]
     const alone = (): Promise<readonly AppendResult[]> =>
       host.engine.transaction((tx) => linkPostWork.run(tx, dialect, posts, true))
-    // SQLite has one writer: there the batch comes after.
+    // SQLite has one writer, so there the batch runs after the claim.
     if (!dialect.isRemote) return void assert.deepEqual(await alone(), ['appended', 'appended'])
     const [claiming, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const claim = host.engine.transaction(async (tx) => {
@@ -70,7 +70,7 @@ onEveryEngineQuickly('the append', (engine) => {
     assert.equal(await count(), 2)
   })
 
-  test('copies what the link says onto the message, in the order of the posts', async (t) => {
+  test('copies the fields of the link to the messages, in the order of the posts', async (t) => {
     const { append, host } = await open(t, engine)
     const bytes = Uint8Array.from({ length: 256 }, (_, at) => at)
     await append({ content: bytes, content_type: 'x/y', sender: 'ci' }, { topic: 't', hasRound: true })
@@ -84,24 +84,18 @@ onEveryEngineQuickly('the append', (engine) => {
     assert.equal(await host.engine.read((tx) => rounds.count(tx)), 1)
   })
 
-  test('of posts in one batch, those whose link is gone are unknown and the others are appended', async (t) => {
+  test('reports posts of a revoked link as unknown and appends the others of the batch', async (t) => {
     const { append, host, link, ...on } = await open(t, engine)
     const other = await addLink({ host, ...on } as TestHost, 'web:main')
     await host.engine.transaction((tx) => routeTokens.remove(tx, { jid: 'hook:main/ci' }))
     const k = key('key a', 'x')
-    const verdicts = await append(
-      { link },
-      { link: other },
-      { link, hasRound: true },
-      { link, key: k },
-      { link: other },
-    )
-    assert.deepEqual(verdicts, ['unknown', 'appended', 'unknown', 'unknown', 'appended'])
+    const results = await append({ link }, { link: other }, { link, hasRound: true }, { link, key: k }, { link: other })
+    assert.deepEqual(results, ['unknown', 'appended', 'unknown', 'unknown', 'appended'])
     assert.equal(await host.engine.read((tx) => rounds.count(tx)), 0)
     assert.equal(await host.engine.read((tx) => idempotencyKeys.count(tx)), 0)
   })
 
-  test('a key that came before gets the first answer, in the same batch as well as later', async (t) => {
+  test('returns the first message for a repeated key, in the same batch and later', async (t) => {
     const { append, count } = await open(t, engine)
     const first = { id: 'first', key: key('key a', 'x') }
     const [one, two] = await append(first, { id: 'second', key: key('key a', 'x') })
@@ -111,7 +105,7 @@ onEveryEngineQuickly('the append', (engine) => {
     assert.equal(await count(), 1)
   })
 
-  test('a key with another body differs, unless it is one that may', async (t) => {
+  test('refuses a strict key with another body', async (t) => {
     const { append, count } = await open(t, engine)
     await append({ key: key('key a', 'x') })
     assert.deepEqual(await append({ key: key('key a', 'y') }), ['differs'])
@@ -120,7 +114,7 @@ onEveryEngineQuickly('the append', (engine) => {
     assert.equal(await count(), 3)
   })
 
-  test('keys belong to their token', async (t) => {
+  test('keeps the keys of two links apart', async (t) => {
     const on = await open(t, engine)
     const other = await addLink(on, 'web:main')
     assert.deepEqual(await on.append({ key: key('key a', 'x') }, { link: other, key: key('key a', 'y') }), [
@@ -129,7 +123,7 @@ onEveryEngineQuickly('the append', (engine) => {
     ])
   })
 
-  test('a key is known for 24 hours, and then is new', async (t) => {
+  test('accepts a key again after 24 hours', async (t) => {
     const { append, clock, count } = await open(t, engine)
     await append({ key: key('key a', 'x') })
     clock.advance(IDEMPOTENCY_TTL_MS - 1)
@@ -137,15 +131,15 @@ onEveryEngineQuickly('the append', (engine) => {
     assert.deepEqual(await append({ key: key('key a', 'y') }), ['differs'])
     clock.advance(1)
     assert.deepEqual(await append({ key: key('key a', 'y') }), ['appended'])
-    // From there on it is the new one’s.
+    // The key now belongs to the new message.
     assert.deepEqual(await append({ key: key('key a', 'x') }), ['differs'])
     assert.equal(await count(), 2)
   })
 
-  test('keys that are too old are swept, the others stay', async (t) => {
+  test('sweeps expired keys and keeps the others', async (t) => {
     const { append, clock, host } = await open(t, engine)
     const kept = () => host.engine.read((tx) => idempotencyKeys.list(tx)).then((rows) => rows.map(({ key }) => key))
-    // A process sweeps its store now and then; another engine's test has done so at the other's time.
+    // The time of the last sweep is a global of the process, and the test of the other engine has set it.
     if (engine === 'postgres') clock.advance(7 * IDEMPOTENCY_TTL_MS)
     await append({ key: key('key old', 'x') })
     clock.advance(IDEMPOTENCY_TTL_MS / 2)
@@ -157,26 +151,26 @@ onEveryEngineQuickly('the append', (engine) => {
     assert.equal(await host.engine.transaction((tx) => deleteIdempotencyKeys(tx, '9999')), 1)
   })
 
-  test('a link that is revoked takes its keys with it', async (t) => {
+  test('removes the keys of a revoked link', async (t) => {
     const { append, host } = await open(t, engine)
     await append({ key: key('key a', 'x') })
     await host.engine.transaction((tx) => routeTokens.remove(tx, { jid: 'hook:main/ci' }))
     assert.equal(await host.engine.read((tx) => idempotencyKeys.count(tx)), 0)
   })
 
-  test('the same key at the same time, through two writers, is one message', async (t) => {
+  test('records one message for concurrent posts with the same key through two writers', async (t) => {
     const on = await open(t, engine)
     const lanes = [on.host.engine.openLane(linkPostWork), on.host.engine.openLane(linkPostWork)]
     t.after(() => Promise.all(lanes.map((lane) => lane.close())))
-    const verdicts = await Promise.all(
+    const results = await Promise.all(
       Array.from({ length: 20 }, (_, at) => lanes[at % 2]?.push(postOf(on, on.link, { key: key('key a', 'x') }))),
     )
-    assert.equal(verdicts.filter((verdict) => verdict === 'appended').length, 1)
+    assert.equal(results.filter((result) => result === 'appended').length, 1)
     assert.equal(await on.count(), 1)
   })
 })
 
-test('a hint names up to ten chats; of more, or of none that are known, every reader is told', () => {
+test('a notification names up to ten chats and wakes every reader if there are more or they are unknown', () => {
   const keys = (count: number): string[] => Array.from({ length: count }, (_, at) => `web:${at}`)
   assert.deepEqual(JSON.parse(notificationPayload({ isMore: false, keys: keys(10) })), keys(10))
   assert.equal(notificationPayload({ isMore: false, keys: keys(11) }), 'null')

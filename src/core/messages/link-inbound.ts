@@ -1,6 +1,5 @@
-// The append: what arrives by a link becomes a message, in one transaction with the check that the link is still there
-// (decisions L5, L10, L11). Loaded by the writer's thread as well.
-
+// Appends posts of links as messages, in the transaction that checks that the link still exists. The writer thread loads
+// this file too. See docs/decisions.md#token-check-and-append.
 import { timestamp } from '../../lib/clock.ts'
 import type { Dialect, Tx, Value } from '../../store/engine.ts'
 import type { DeferredResult, LaneHandler } from '../../store/lanes/lane.ts'
@@ -16,39 +15,35 @@ import {
 } from '../links/idempotency-keys.ts'
 import { lockMessageNumbers, lockMessageOrder } from './messages.ts'
 
-/** A message that came by a link. */
 export interface LinkPost {
   readonly id: string
-  /** The hash of the token, a letter for each byte: text is quicker to hand on and to compare. */
+  /** Hash of the token as a latin1 string, which is faster to compare and to pass to a thread than bytes. */
   readonly link: string
-  /** Where a link from before targets were recorded delivers. */
+  /** Target of a link that was minted before targets were recorded. */
   readonly old_target: string | null
   readonly sender: string
   readonly topic: string | null
   readonly content: Uint8Array
   readonly content_type: string | null
   readonly created_at: string
-  /** Whether somebody waits for an answer. */
+  /** Whether a client waits for an answer. */
   readonly hasRound: boolean
-  /** Where it may ask for more or less than its link says. */
+  /** Overrides the reach of the link. */
   readonly reach: Reach | null
-  /** What happened, where the sender is verified and says it outside of the body. */
+  /** Event name that a verified sender gave in a header. */
   readonly event: string | null
   readonly key?: LinkPostKey | undefined
 }
 
 export interface LinkPostKey {
   readonly text: string
-  /** Of the body, and of where it was sent to. */
+  /** Digest of the body and the target. */
   readonly digest: Uint8Array
-  /** Whether the same key with another body is refused; else that is another message. */
+  /** Whether the same key with another body is refused; otherwise that is another message. */
   readonly isStrict: boolean
 }
 
-/**
- * What became of a post; given back only after the commit, so it is what an acknowledgement is written from. `repeated`
- * names the message that was there already.
- */
+/** Result of a post, returned after the commit and so safe to acknowledge. `repeated` names the existing message. */
 export type AppendResult =
   | 'appended'
   | 'unknown'
@@ -84,14 +79,14 @@ const OPEN_ROUND = new MultiRowStatement(
    from {rows} messages m where m.seq = v.message_seq`,
 )
 
-function hashOf({ link }: Pick<LinkPost, 'link'>): Uint8Array {
+function tokenHashOf({ link }: Pick<LinkPost, 'link'>): Uint8Array {
   return Buffer.from(link, 'latin1')
 }
 
 function appendRow(post: LinkPost): Value[] {
   return [
     post.id,
-    hashOf(post),
+    tokenHashOf(post),
     post.old_target,
     post.sender,
     post.topic,
@@ -105,7 +100,7 @@ function appendRow(post: LinkPost): Value[] {
   ]
 }
 
-/** Whether each was appended. `isAll`: nothing else is done in this transaction. */
+/** Returns whether each post was appended. `isAll`: the transaction does nothing else. */
 async function append(
   tx: Tx,
   dialect: Dialect,
@@ -113,53 +108,53 @@ async function append(
   isAll = false,
 ): Promise<readonly boolean[]> {
   const isLast = isAll && !posts.some(({ hasRound }) => hasRound)
-  const numbers = await APPEND.insertReturningIds(tx, dialect, posts.map(appendRow), {
+  const seqs = await APPEND.insertReturningIds(tx, dialect, posts.map(appendRow), {
     key: 'id',
     counter: 'seq',
     isLast,
   })
-  const opened: number[][] = []
-  for (const [at, seq] of numbers.entries()) if (seq !== undefined && posts[at]?.hasRound) opened.push([seq])
-  await OPEN_ROUND.run(tx, dialect, opened)
-  return numbers.map((seq) => seq !== undefined)
+  const rounds: number[][] = []
+  for (const [at, seq] of seqs.entries()) if (seq !== undefined && posts[at]?.hasRound) rounds.push([seq])
+  await OPEN_ROUND.run(tx, dialect, rounds)
+  return seqs.map((seq) => seq !== undefined)
 }
 
-/** What a post's key was used for within the last day. */
-export async function knownKey(tx: Tx, post: LinkPost): Promise<IdempotencyKey | undefined> {
+/** Finds the unexpired earlier use of a post's key. */
+export async function findUsedKey(tx: Tx, post: LinkPost): Promise<IdempotencyKey | undefined> {
   if (!post.key) return undefined
   const oldest = timestamp(Date.parse(post.created_at) - IDEMPOTENCY_TTL_MS)
-  const known = await idempotencyKeys.find(tx, { token_hash: hashOf(post), key: post.key.text })
+  const known = await idempotencyKeys.find(tx, { token_hash: tokenHashOf(post), key: post.key.text })
   return known && known.created_at > oldest ? known : undefined
 }
 
-/** The first of a key is recorded; the next ones within a day get its answer. */
+/** Records the first post with a key; repeats within a day get its result. See docs/decisions.md#idempotency-keys. */
 async function appendKeyed(tx: Tx, dialect: Dialect, post: LinkPost, key: LinkPostKey): Promise<AppendResult> {
   const { id, created_at } = post
-  const token_hash = hashOf(post)
-  const known = await knownKey(tx, post)
-  const isKnown = known !== undefined
-  if (isKnown && Buffer.from(known.digest).equals(key.digest))
+  const known = await findUsedKey(tx, post)
+  if (known && Buffer.from(known.digest).equals(key.digest))
     return { repeated: { id: known.message_id, created_at: known.created_at } }
-  if (isKnown && key.isStrict) return 'differs'
+  if (known && key.isStrict) return 'differs'
   const [isStored] = await append(tx, dialect, [post])
   if (!isStored) return 'unknown'
-  if (!isKnown)
-    await idempotencyKeys.upsert(tx, { token_hash, key: key.text, digest: key.digest, message_id: id, created_at })
+  if (!known) {
+    const { text, digest } = key
+    await idempotencyKeys.upsert(tx, { token_hash: tokenHashOf(post), key: text, digest, message_id: id, created_at })
+  }
   return 'appended'
 }
 
-const KEYS_HINTED = 10
+const NOTIFIED_KEYS_MAX = 10
 
-/** Names at most a few chats; `null` concerns every reader. */
+/** Names a few chats; `null` wakes every reader. */
 export function notificationPayload({ keys }: DeferredResult): string {
-  return JSON.stringify(keys === undefined || keys.length > KEYS_HINTED ? null : keys)
+  return JSON.stringify(keys === undefined || keys.length > NOTIFIED_KEYS_MAX ? null : keys)
 }
 
-/** Keys are swept when messages have come for so long since the last time. */
+/** Minimum interval between two sweeps of expired keys. */
 const SWEEP_MS = 10 * 60_000
 let sweptAt = 0
 
-/** Time is what the messages say: the thread has no clock of its own. */
+/** Uses the time of the latest message, because the writer thread has no clock. */
 async function sweepKeys(tx: Tx): Promise<void> {
   const [last] = await query(
     tx,
@@ -181,22 +176,22 @@ export const linkPostWork: LaneHandler<LinkPost, AppendResult> = {
     await (isAll ? lockMessageNumbers(tx, dialect) : lockMessageOrder(tx, dialect))
     const withoutKey = posts.filter(({ key }) => key === undefined)
     const stored = await append(tx, dialect, withoutKey, isAll && withoutKey.length === posts.length)
-    const verdicts: AppendResult[] = []
+    const results: AppendResult[] = []
     let plain = 0
     for (const post of posts) {
-      if (post.key) verdicts.push(await appendKeyed(tx, dialect, post, post.key))
-      else verdicts.push(stored[plain++] ? 'appended' : 'unknown')
+      if (post.key) results.push(await appendKeyed(tx, dialect, post, post.key))
+      else results.push(stored[plain++] ? 'appended' : 'unknown')
     }
-    return verdicts
+    return results
   },
 
   runDeferred: async (tx, dialect) => {
     await lockMessageOrder(tx, dialect)
-    const tidied = await addMessagesToChats(tx)
-    // For streams and runners of other processes.
-    if (dialect.notifySql !== undefined && tidied.keys?.length !== 0)
-      await execute(tx, dialect.notifySql, [notificationPayload(tidied)])
+    const added = await addMessagesToChats(tx)
+    // Wakes streams and runners in other processes.
+    if (dialect.notifySql !== undefined && added.keys?.length !== 0)
+      await execute(tx, dialect.notifySql, [notificationPayload(added)])
     await sweepKeys(tx)
-    return tidied
+    return added
   },
 }

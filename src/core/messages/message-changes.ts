@@ -1,5 +1,4 @@
-// Which messages were changed after they were recorded: edited, deleted, or removed because they were old. What is derived from
-// messages, such as the search index, follows this by its counter.
+// Log of messages that were edited, deleted or removed by retention. The search index follows it by its counter.
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { Table } from '../../store/table.ts'
@@ -23,13 +22,13 @@ export const messageChanges = new Table({
   ],
 })
 
-/** The row stays in its place with another content. Behind `queueUp`, so that who follows misses none. */
+/** Replaces the content. Call `lockMessageOrder` first, so that readers of the log miss no change. */
 export async function editMessage(tx: Tx, message_seq: number, content: string, now: string): Promise<void> {
   await messages.update(tx, { seq: message_seq }, { content: Buffer.from(content) })
   await messageChanges.append(tx, { message_seq, kind: 'edited', created_at: now })
 }
 
-/** The row stays in its place without its content: that it was said is known, what it said is gone. */
+/** Clears the content and keeps the row. Call `lockMessageOrder` first. */
 export async function deleteMessage(tx: Tx, message_seq: number, now: string): Promise<void> {
   await messages.update(tx, { seq: message_seq }, { content: Buffer.alloc(0) })
   await messageChanges.append(tx, { message_seq, kind: 'deleted', created_at: now })

@@ -19,7 +19,7 @@ const reach = (message: Partial<Message>, rest: { envelope?: Envelope; folder?: 
   )
 
 suite('the reach of a message', () => {
-  test('is what its link was minted with, else what links of its kind have', async () => {
+  test('is that of its link, or the default of such links', async () => {
     assert.equal(await reach({}), 'chat')
     assert.equal(await reach({ reach: 'work' }), 'work')
     assert.equal(await reach({ reach: 'all' }), 'all')
@@ -28,37 +28,37 @@ suite('the reach of a message', () => {
     assert.equal(await reach({ jid: 'sandbox:lobby', sender: 'sandbox:ann' }), 'all')
   })
 
-  test('is work for a person who has signed in, and all where they administer the folder', async () => {
+  test('is work for a signed-in person, and all in folders that they administer', async () => {
     assert.equal(await reach({ sender: 'github:admin' }), 'all')
     assert.equal(await reach({ sender: 'github:admin' }, { folder: 'team/a' }), 'all')
     assert.equal(await reach({ sender: 'github:admin' }, { folder: 'other' }), 'work')
     assert.equal(await reach({ sender: 'github:guest' }), 'work')
     assert.equal(await reach({ sender: 'github:stranger' }), 'work')
     assert.equal(reachOfPerson(policy, 'github:admin', undefined), 'work')
-    // A link that gives more keeps it.
+    // A larger reach of the link is kept.
     assert.equal(await reach({ sender: 'github:guest', reach: 'all' }), 'all')
   })
 
-  test('is not raised by a name that a webhook, a tool or a schedule gives as its sender', async () => {
+  test('is not raised by a sender that a webhook, a tool or a schedule gives', async () => {
     assert.equal(await reach({ jid: 'hook:team/x', sender: 'github:admin' }), 'work')
     assert.equal(await reach({ sender: 'github:admin', reach: 'chat' }, { envelope }), 'chat')
     assert.equal(await reach({ sender: 'injected:github:admin', reach: 'chat' }, { envelope }), 'chat')
     assert.equal(await reach({ sender: 'system', reach: 'chat' }, { envelope }), 'chat')
   })
 
-  test('is all for what an operator asks of the root, wherever they are', async () => {
+  test('is all for messages that an operator sends to the root', async () => {
     assert.equal(await reach({ sender: 'github:admin' }, { folder: 'main', verb: 'root' }), 'all')
   })
 
-  test('tells visitors from all others', () => {
-    const visitor = (message: Partial<Message>, told?: Envelope) =>
-      isVisitorMessage({ message: { jid: 'web:team', sender: 'anon:1', ...message }, envelope: told })
-    assert.equal(visitor({}), true)
-    assert.equal(visitor({ reach: 'chat' }, envelope), true)
-    assert.equal(visitor({ jid: 'hook:team/ci', reach: 'chat' }), true)
-    assert.equal(visitor({ reach: 'work' }), false)
-    assert.equal(visitor({ sender: 'github:stranger' }), false)
-    assert.equal(visitor({ jid: 'hook:team/ci' }), false)
-    assert.equal(visitor({ jid: 'sandbox:lobby' }), false)
+  test('is chat for visitors, which needs no policy', () => {
+    const isVisitor = (message: Partial<Message>, itsEnvelope?: Envelope) =>
+      isVisitorMessage({ message: { jid: 'web:team', sender: 'anon:1', ...message }, envelope: itsEnvelope })
+    assert.equal(isVisitor({}), true)
+    assert.equal(isVisitor({ reach: 'chat' }, envelope), true)
+    assert.equal(isVisitor({ jid: 'hook:team/ci', reach: 'chat' }), true)
+    assert.equal(isVisitor({ reach: 'work' }), false)
+    assert.equal(isVisitor({ sender: 'github:stranger' }), false)
+    assert.equal(isVisitor({ jid: 'hook:team/ci' }), false)
+    assert.equal(isVisitor({ jid: 'sandbox:lobby' }), false)
   })
 })

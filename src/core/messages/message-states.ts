@@ -1,4 +1,5 @@
-// How far each message that arrived has come (decision L14): what the operator is shown. What is not routed yet waits.
+// State of every received message, as shown to the operator; unrouted messages count as waiting. See
+// docs/decisions.md#final-state-of-every-message.
 import { z } from 'zod'
 import type { Tx, Value } from '../../store/engine.ts'
 import { bytes, type DecodedRow, integer, oneOf, optional, query, text } from '../../store/statement.ts'
@@ -12,63 +13,62 @@ import { contentStart, decodeContent, messages } from './messages.ts'
 export const MessageState = z.object({
   seq: z.int(),
   id: z.string(),
-  short_id: z.string().describe('A beginning of the id that no other message has, which `show` takes'),
+  short_id: z.string().describe('Shortest unique prefix of the id; `show` accepts it'),
   created_at: z.string(),
   state: InboxState,
   folder: z.string().optional(),
   topic: z.string(),
   chat: z.string(),
   sender: z.string(),
-  text: z.string().describe('The beginning of it'),
+  text: z.string().describe('Beginning of its text'),
   reason: z.string().optional(),
   turn_id: z.string().optional(),
 })
 export type MessageState = z.output<typeof MessageState>
 
-/** Those that are not ends. */
+/** States that are not final. */
 export const OPEN_STATES: readonly InboxState[] = ['waiting', 'running', 'delegated']
 
 export interface StatesRequest {
   readonly folder?: string | undefined
   readonly state?: InboxState | undefined
   readonly limit: number
-  /** Only what arrived after this one. */
+  /** Only messages after this `seq`. */
   readonly after?: number | undefined
-  /** Only these. */
   readonly seqs?: readonly number[] | undefined
 }
 
 const TEXT_BYTES = 1000
 
-/** The newest messages that fit, oldest first; those that came first where they are asked for after one. */
-export async function messageStates(tx: Tx, request: StatesRequest): Promise<MessageState[]> {
+/** The newest messages up to the limit, oldest first; with `after`, the messages that follow it. */
+export async function listMessageStates(tx: Tx, request: StatesRequest): Promise<MessageState[]> {
   const { limit, after } = request
-  const way = after === undefined ? 'desc' : 'asc'
-  const both = [...(await routed(tx, request, way)), ...(await unrouted(tx, request, way))]
-  const sorted = withShortIds(both).toSorted((one, other) => one.seq - other.seq)
+  const order = after === undefined ? 'desc' : 'asc'
+  const found = [...(await listRouted(tx, request, order)), ...(await listUnrouted(tx, request, order))]
+  const sorted = withShortIds(found).toSorted((one, other) => one.seq - other.seq)
   return after === undefined ? sorted.slice(-limit) : sorted.slice(0, limit)
 }
 
-/** How far messages are routed: all up to there have their folder. */
-export async function routedSeq(tx: Tx): Promise<number> {
+/** All messages up to this `seq` are routed. */
+export async function readRoutedSeq(tx: Tx): Promise<number> {
   const [routing] = await query(tx, { last_seq: integer }, 'select last_seq from routing where id = 1')
   return routing?.last_seq ?? 0
 }
 
-/** So much of an id is its time in milliseconds: what arrives later does not begin with it. */
-const SHORT_LEAST = 13
+/** Length of an id's time in milliseconds, so a later message cannot have the same prefix. */
+const SHORT_ID_MIN = 13
 
-/** A message, and the ids that stand before and after its own in the order of all routed ones. */
-type Neighboured = Omit<MessageState, 'short_id'> & { readonly neighbours: readonly string[] }
+/** `neighbours` are the ids before and after its own among all routed messages. */
+type StateWithNeighbours = Omit<MessageState, 'short_id'> & { readonly neighbours: readonly string[] }
 
-/** Those that are not routed are in no index: they are held against each other. */
-function withShortIds(found: readonly Neighboured[]): MessageState[] {
+/** Unrouted messages are in no index, so their ids are compared with each other here. */
+function withShortIds(found: readonly StateWithNeighbours[]): MessageState[] {
   const ids = found.map(({ id }) => id).sort()
   return found.map(({ neighbours, ...message }) => {
     const at = ids.indexOf(message.id)
     const others = [...neighbours, ids[at - 1], ids[at + 1]].filter((other) => other !== undefined)
     const shared = Math.max(...others.map((other) => sharedLength(message.id, other)), 0)
-    return { ...message, short_id: message.id.slice(0, Math.max(SHORT_LEAST, shared + 1)) }
+    return { ...message, short_id: message.id.slice(0, Math.max(SHORT_ID_MIN, shared + 1)) }
   })
 }
 
@@ -78,13 +78,12 @@ function sharedLength(one: string, other: string): number {
   return length
 }
 
-/** The neighbours in the index of ids. */
 const NEIGHBOURS = `(select max(o.id) from inbox o where o.id < m.id) as id_before,
   (select min(o.id) from inbox o where o.id > m.id) as id_after`
 
 const TEXT = `${contentStart(TEXT_BYTES)} as content`
 
-async function routed(tx: Tx, { folder, state, limit, after, seqs }: StatesRequest, way: string) {
+async function listRouted(tx: Tx, { folder, state, limit, after, seqs }: StatesRequest, order: string) {
   const { where, values } = conditions({
     'i.folder = $': folder,
     'i.state = $': state,
@@ -96,17 +95,17 @@ async function routed(tx: Tx, { folder, state, limit, after, seqs }: StatesReque
     { ...STATE, ...ROUTED },
     `select m.seq, m.id, m.created_at, i.state, i.folder, i.topic, m.jid, m.sender, i.reason, i.turn_id, ${TEXT},
        ${NEIGHBOURS}
-     from inbox i join messages m on m.seq = i.message_seq ${where} order by i.message_seq ${way} limit ${limit}`,
+     from inbox i join messages m on m.seq = i.message_seq ${where} order by i.message_seq ${order} limit ${limit}`,
     values,
   )
-  return rows.map(stateOf)
+  return rows.map(decodeState)
 }
 
-/** The few that the router has not come to. Whose they are is known only of those that name their folder. */
-async function unrouted(tx: Tx, { folder, state, limit, after, seqs }: StatesRequest, way: string) {
+/** Messages that the router has not reached; only those with a target folder have a folder. */
+async function listUnrouted(tx: Tx, { folder, state, limit, after, seqs }: StatesRequest, order: string) {
   if (state !== undefined && state !== 'waiting') return []
   const { where, values } = conditions({
-    'm.seq > $': Math.max(after ?? 0, await routedSeq(tx)),
+    'm.seq > $': Math.max(after ?? 0, await readRoutedSeq(tx)),
     'm.target_folder = $': folder,
     'm.seq in $': seqs,
   })
@@ -116,13 +115,13 @@ async function unrouted(tx: Tx, { folder, state, limit, after, seqs }: StatesReq
     `select m.seq, m.id, m.created_at, m.target_folder as folder, m.topic, m.jid, m.sender, ${TEXT}, ${NEIGHBOURS}
      from messages m
      ${where} and m.direction = 'in' and not exists (select 1 from inbox i where i.message_seq = m.seq)
-     order by m.seq ${way} limit ${limit}`,
+     order by m.seq ${order} limit ${limit}`,
     values,
   )
-  return rows.map((row) => stateOf({ ...row, state: 'waiting' }))
+  return rows.map((row) => decodeState({ ...row, state: 'waiting' }))
 }
 
-/** `$` stands for the value; what is undefined is no condition. */
+/** Builds a where clause: `$` is replaced by the value's placeholder, and undefined values are skipped. */
 function conditions(given: Readonly<Record<string, Value | readonly Value[] | undefined>>) {
   const values: Value[] = []
   const mark = (value: Value): string => `$${values.push(value)}`
@@ -150,12 +149,13 @@ const ROUTED = { state: oneOf(InboxState.options), reason: optional(text), turn_
 
 type StateRow = DecodedRow<typeof STATE> & Pick<MessageState, 'state' | 'reason' | 'turn_id'>
 
-function stateOf({ jid, content, topic = '', id_before, id_after, reason, turn_id, ...row }: StateRow): Neighboured {
+function decodeState(state: StateRow): StateWithNeighbours {
+  const { jid, content, topic = '', id_before, id_after, reason, turn_id, ...row } = state
   return {
     ...row,
     topic,
     chat: jid,
-    // The cut may have gone through a character.
+    // `substr` may have split the last character.
     text: decodeContent(content).replace(/\ufffd$/, ''),
     reason,
     turn_id,
@@ -163,13 +163,13 @@ function stateOf({ jid, content, topic = '', id_before, id_after, reason, turn_i
   }
 }
 
-/** All that is known of one message; nothing where none of this id arrived. */
+/** All details of one received message; undefined if the id is unknown. */
 export async function readMessageDetails(tx: Tx, id: string) {
   const row = await inbox.find(tx, { id })
   const seq = row?.message_seq ?? (await unroutedSeq(tx, id))
   const message = seq === undefined ? undefined : await messages.find(tx, { seq })
   if (!message) return undefined
-  const [state] = await messageStates(tx, { seqs: [message.seq], limit: 1 })
+  const [state] = await listMessageStates(tx, { seqs: [message.seq], limit: 1 })
   const turn = row?.turn_id === undefined ? undefined : await turns.find(tx, { id: row.turn_id })
   return {
     ...state,
@@ -181,14 +181,14 @@ export async function readMessageDetails(tx: Tx, id: string) {
     envelope: await envelopes.find(tx, { message_seq: message.seq }),
     round: await findRound(tx, id),
     turn,
-    answers: turn ? await answersOf(tx, turn.id) : [],
+    answers: turn ? await listAnswers(tx, turn.id) : [],
     costs: turn ? await costLog.list(tx, { folder: turn.folder, turn_id: turn.id }) : [],
   }
 }
 
-/** Ids of messages that begin so; `limit` of them at most. */
-export async function idsBeginning(tx: Tx, prefix: string, limit: number): Promise<string[]> {
-  // No character comes after this one.
+/** Ids of received messages with this prefix. */
+export async function listIdsWithPrefix(tx: Tx, prefix: string, limit: number): Promise<string[]> {
+  // U+10FFFF is the last code point.
   const range = [prefix, `${prefix}\u{10ffff}`]
   const schema = { id: text }
   const routed = await query(
@@ -197,18 +197,18 @@ export async function idsBeginning(tx: Tx, prefix: string, limit: number): Promi
     `select id from inbox where id >= $1 and id < $2 order by id limit ${limit}`,
     range,
   )
-  const waiting = await query(
+  const unrouted = await query(
     tx,
     schema,
     `select id from messages where seq > $3 and id >= $1 and id < $2 and direction = 'in' order by id limit ${limit}`,
-    [...range, await routedSeq(tx)],
+    [...range, await readRoutedSeq(tx)],
   )
-  return [...new Set([...routed, ...waiting].map(({ id }) => id))].sort().slice(0, limit)
+  return [...new Set([...routed, ...unrouted].map(({ id }) => id))].sort().slice(0, limit)
 }
 
 async function unroutedSeq(tx: Tx, id: string): Promise<number | undefined> {
   const sql = `select seq from messages where seq > $1 and id = $2 and direction = 'in'`
-  const [message] = await query(tx, { seq: integer }, sql, [await routedSeq(tx), id])
+  const [message] = await query(tx, { seq: integer }, sql, [await readRoutedSeq(tx), id])
   return message?.seq
 }
 
@@ -225,8 +225,8 @@ const ANSWER = {
   content: bytes,
 }
 
-/** What a turn said, and how far that has got on its way to the chat. */
-async function answersOf(tx: Tx, turn_id: string) {
+/** The messages that a turn sent, with the state of their delivery. */
+async function listAnswers(tx: Tx, turn_id: string) {
   const rows = await query(
     tx,
     ANSWER,

@@ -1,8 +1,8 @@
-// Messages of a chat as tools show them: which rows a page has, what is known of each, and how much of its content.
+// Messages of a chat as tools show them, with contents shortened to fit into one response.
 import { isUtf8 } from 'node:buffer'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, type DecodedRow, integer, optional, placeholders, query, text } from '../../store/statement.ts'
-import { contentStart, decodeContent } from './messages.ts'
+import { contentStart, decodeContent, fairShare } from './messages.ts'
 
 export interface MessageView {
   readonly id: string
@@ -12,7 +12,7 @@ export interface MessageView {
   readonly sender: string
   readonly sender_name?: string
   readonly content: string
-  /** Bytes that are no text are shown as U+FFFD. */
+  /** Set if the content is not UTF-8: invalid bytes are shown as U+FFFD. */
   readonly invalid_utf8?: true
   readonly deleted?: true
   readonly timestamp: string
@@ -20,15 +20,15 @@ export interface MessageView {
   readonly verb?: string
   readonly reply_to_id?: string
   readonly turn_id?: string
-  /** Of what came in how it ended, of what was said how far its sending is. */
+  /** State of the inbox row, or of the outbox row for a sent message. */
   readonly status: string
   readonly error?: string
 }
 
-/** Of all contents together, as bytes of JSON: an answer holds them twice, once within a text. */
-export const CONTENTS_MAX = 288 * 1024
+/** Bytes of all contents together, as JSON. A tool's response contains them twice, once within a text. */
+const CONTENTS_MAX = 288 * 1024
 
-/** The messages of these numbers, in their order. */
+/** Returns the messages in the order of `seqs`. */
 export async function viewMessages(tx: Tx, seqs: readonly number[]): Promise<MessageView[]> {
   if (seqs.length === 0) return []
   const marks = placeholders(seqs.length)
@@ -38,21 +38,26 @@ export async function viewMessages(tx: Tx, seqs: readonly number[]): Promise<Mes
     `select length(content) as size from messages where seq in (${marks})`,
     seqs,
   )
-  const share = shareOf(sizes.map(({ size }) => size))
-  const rows = await query(tx, VIEW, viewSql(seqs.length + 1, marks), [...seqs, share])
-  const bySeq = new Map(rows.map((row) => [row.seq, row]))
-  const heads = seqs.map((seq) => bySeq.get(seq)).filter((row) => row !== undefined)
-  const shown = heads.map(contentOf)
-  const most = shareOf(shown.map(({ content }) => jsonBytes(content)))
-  return heads.map((row, at) => view(row, shown[at] ?? { content: '', left: 0 }, most))
+  const bytesMax = fairShare(
+    CONTENTS_MAX,
+    sizes.map(({ size }) => size),
+  )
+  const rows = await query(tx, VIEW, viewSql(seqs.length + 1, marks), [...seqs, bytesMax])
+  const bySeq = new Map(rows.map((row) => [row.seq, { row, content: decodeHead(row) }]))
+  const found = seqs.map((seq) => bySeq.get(seq)).filter((each) => each !== undefined)
+  const jsonMax = fairShare(
+    CONTENTS_MAX,
+    found.map(({ content }) => jsonBytes(content.text)),
+  )
+  return found.map(({ row, content }) => toView(row, content, jsonMax))
 }
 
-/** Of a content no more is read than can be shown. */
+/** Reads no more of a content than can be shown. */
 const viewSql = (
-  share: number,
+  bytesMax: number,
   seqs: string,
 ): string => `select m.seq, m.id, m.jid, m.direction, m.sender, m.topic, m.turn_id, m.created_at,
-    ${contentStart(`cast($${share} as integer)`)} as head, length(m.content) as size,
+    ${contentStart(`cast($${bytesMax} as integer)`)} as head, length(m.content) as size,
     e.platform_id, e.sender_name, e.reply_to_id, coalesce(i.verb, e.verb) as verb,
     i.state as inbox_state, i.reason, i.turn_id as inbox_turn, o.state as outbox_state, o.error, o.platform_id as sent_id,
     (select max(c.id) from message_changes c where c.message_seq = m.seq and c.kind = 'deleted') as deleted
@@ -85,24 +90,20 @@ const VIEW = {
 }
 type Row = DecodedRow<typeof VIEW>
 
-/** `left`: how many bytes of the message are not shown. */
-interface Shown {
-  readonly content: string
-  readonly left: number
-  readonly isInvalid?: true
+interface ContentHead {
+  readonly text: string
+  /** Bytes of the message that were not read. */
+  readonly unreadBytes: number
+  readonly isUtf8: boolean
 }
 
-function contentOf({ head, size }: Row): Shown {
-  const part = size > head.byteLength ? wholeCharacters(head) : head
-  return {
-    content: decodeContent(part),
-    left: size - part.byteLength,
-    ...(isUtf8(part) ? {} : { isInvalid: true as const }),
-  }
+function decodeHead({ head, size }: Row): ContentHead {
+  const part = size > head.byteLength ? trimPartialCharacter(head) : head
+  return { text: decodeContent(part), unreadBytes: size - part.byteLength, isUtf8: isUtf8(part) }
 }
 
-/** Without the beginning of a character at its end. */
-function wholeCharacters(bytes: Uint8Array): Uint8Array {
+/** Removes an incomplete UTF-8 character from the end. */
+function trimPartialCharacter(bytes: Uint8Array): Uint8Array {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back] ?? 0
     if (byte < 0x80) break
@@ -112,56 +113,45 @@ function wholeCharacters(bytes: Uint8Array): Uint8Array {
   return bytes
 }
 
-function view(row: Row, { content, left, isInvalid }: Shown, most: number): MessageView {
+function toView(row: Row, head: ContentHead, jsonMax: number): MessageView {
   const isIn = row.direction === 'in'
   const status = isIn ? (row.inbox_state ?? 'received') : (row.outbox_state ?? 'sent')
   const fault = isIn ? (['failed', 'refused'].includes(status) ? row.reason : undefined) : row.error
   return {
     id: row.id,
-    ...named('platform_id', row.platform_id ?? row.sent_id),
+    ...ifDefined('platform_id', row.platform_id ?? row.sent_id),
     chat_jid: row.jid,
     direction: isIn ? 'in' : 'out',
     sender: row.sender,
-    ...named('sender_name', row.sender_name),
-    content: abridged(content, left, most),
-    ...(isInvalid ? { invalid_utf8: true } : {}),
+    ...ifDefined('sender_name', row.sender_name),
+    content: truncate(head, jsonMax),
+    ...(head.isUtf8 ? {} : { invalid_utf8: true }),
     ...(row.deleted === undefined ? {} : { deleted: true }),
     timestamp: row.created_at,
-    ...named('topic', row.topic),
-    ...named('verb', row.verb),
-    ...named('reply_to_id', row.reply_to_id),
-    ...named('turn_id', row.inbox_turn ?? row.turn_id),
+    ...ifDefined('topic', row.topic),
+    ...ifDefined('verb', row.verb),
+    ...ifDefined('reply_to_id', row.reply_to_id),
+    ...ifDefined('turn_id', row.inbox_turn ?? row.turn_id),
     status,
-    ...named('error', fault),
+    ...ifDefined('error', fault),
   }
 }
 
-function named<N extends string>(name: N, value: string | undefined): { [K in N]?: string } {
-  // One member whose name is a parameter, which TypeScript widens to any text.
+function ifDefined<N extends string>(name: N, value: string | undefined): { [K in N]?: string } {
+  // TypeScript widens a computed member name to string.
   return (value === undefined ? {} : { [name]: value }) as { [K in N]?: string }
 }
 
-/** How long a content may be: long ones give way to short ones, down to the same length for all of them. */
-function shareOf(lengths: readonly number[]): number {
-  let room = CONTENTS_MAX
-  for (const [index, length] of lengths.toSorted((a, b) => a - b).entries()) {
-    const share = Math.floor(room / (lengths.length - index))
-    if (length > share) return share
-    room -= length
-  }
-  return CONTENTS_MAX
-}
-
-function abridged(content: string, left: number, most: number): string {
-  const said = (kept: string, more: number): string => (more === 0 ? kept : `${kept}… [${more} more bytes]`)
-  if (jsonBytes(content) <= most) return said(content, left)
+function truncate({ text, unreadBytes }: ContentHead, jsonMax: number): string {
+  const withNote = (kept: string, more: number): string => (more === 0 ? kept : `${kept}… [${more} more bytes]`)
+  if (jsonBytes(text) <= jsonMax) return withNote(text, unreadBytes)
   let [at, bytes] = [0, 0]
-  for (const character of content) {
+  for (const character of text) {
     bytes += jsonBytes(character)
-    if (bytes > most) break
+    if (bytes > jsonMax) break
     at += character.length
   }
-  return said(content.slice(0, at), left + Buffer.byteLength(content.slice(at)))
+  return withNote(text.slice(0, at), unreadBytes + Buffer.byteLength(text.slice(at)))
 }
 
 function jsonBytes(text: string): number {

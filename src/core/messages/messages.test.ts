@@ -3,13 +3,13 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { batchLength, decodeContent } from './messages.ts'
 
-test('content as text is what was sent, a byte order mark included; what is no UTF-8 is shown as such', () => {
+test('decodes content unchanged, including a byte order mark, and replaces invalid UTF-8', () => {
   fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => assert.equal(decodeContent(Buffer.from(text)), text)))
   assert.equal(decodeContent(Buffer.from('\ufeffa')), '\ufeffa')
   assert.equal(decodeContent(Buffer.from('61ff62', 'hex')), 'a\ufffdb')
 })
 
-test('a piece is as much as fits, and one in any case', () => {
+test('a batch has as many contents as fit, and at least one', () => {
   assert.equal(batchLength([]), 0)
   assert.equal(batchLength([1, 2, 3]), 3)
   assert.equal(batchLength([10_000_000, 1]), 1)

@@ -1,5 +1,5 @@
-// Messages as rows, in and out, in the order in which they were committed. The one key is that order: every further index
-// would be paid for by each message that arrives, so chats and turns have tables of their own that point here.
+// Messages, received and sent, numbered in commit order. That number is the only index, because every further one slows
+// down each append; chats and turns have tables of their own that refer to it.
 import { z } from 'zod'
 import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
@@ -7,26 +7,26 @@ import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
 import { Bytes, ChatName, Folder, line, multilineText, Timestamp } from '../values.ts'
 
-/** `topic` of a message: absent is the main topic. */
+/** Absent for the main topic. */
 export const Topic = multilineText(128).refine((value) => value !== '', 'must not be empty')
 
 export const Message = z.object({
-  seq: z.int().describe('The order of arrival'),
+  seq: z.int().describe('Order of arrival'),
   id: z.string(),
   jid: ChatName,
-  target_folder: Folder.optional().describe('Where a link delivers, so that it can be routed after a revoke'),
+  target_folder: Folder.optional().describe('Target of its link, so that it can be routed after the link is revoked'),
   direction: z.enum(['in', 'out']),
   kind: z.enum(['message', 'status']),
   sender: line(256),
   topic: Topic.optional(),
-  turn_id: z.string().optional().describe('The round that it opened or belongs to'),
+  turn_id: z.string().optional().describe('Round that it opened or belongs to'),
   link_context: multilineText(16_384).optional(),
   content: Bytes,
   content_type: z.string().optional(),
   idempotency_key: z.string().optional(),
   created_at: Timestamp,
-  reach: Reach.optional().describe('What it may ask for; absent where its chat alone decides'),
-  event: line(64).optional().describe('What happened, as a verified sender calls it'),
+  reach: Reach.optional().describe('Absent: the default of its chat'),
+  event: line(64).optional().describe('Event name given by a verified sender'),
 })
 export type Message = z.output<typeof Message>
 
@@ -45,7 +45,7 @@ export const messages = new Table({
   ],
 })
 
-/** How far the messages are filed under their chats; also the line in which those stand who add some. */
+/** All messages up to `last_seq` are in `chat_events`. Also the lock for transactions that add messages. */
 export const filing = new Table({
   name: 'filing',
   row: z.object({ id: z.int(), last_seq: z.int() }),
@@ -57,55 +57,65 @@ export const filing = new Table({
 })
 
 /**
- * First in a transaction that adds messages. The number of a message is drawn before its commit: without a line, a
- * reader that has seen a later number would never look for an earlier one that is committed after it.
+ * Call first in a transaction that adds messages. Postgres assigns `seq` before the commit: without a lock, a reader that
+ * has seen a later number would miss an earlier one that is committed after it.
  *
- * There are two lines. A transaction that adds messages queues for `filing`; one that numbers events of chats, or moves
- * turns on, queues for `routing` first. So posts to links wait for one such transaction at most, and never for the claim
- * of a turn.
+ * There are two locks. Transactions that only add messages take `filing`; those that number chat events or change turns
+ * take `routing` first. So a post to a link waits for at most one such transaction, and never for the claim of a turn.
  */
 export async function lockMessageOrder(tx: Tx, dialect: Dialect): Promise<void> {
   await lockTurnOrder(tx, dialect)
   await lockMessageNumbers(tx, dialect)
 }
 
-/** The same for a transaction that moves turns on, but neither adds messages nor files any. */
+/** For transactions that change turns, but neither add messages nor number chat events. */
 export function lockTurnOrder(tx: Tx, dialect: Dialect): Promise<void> {
-  return standIn('routing', tx, dialect)
+  return lockTable('routing', tx, dialect)
 }
 
-/** The same for a transaction that only adds messages. It must not file any, nor call `queueUp` later. */
+/** For transactions that only add messages. They must not number chat events, nor call `lockMessageOrder` later. */
 export function lockMessageNumbers(tx: Tx, dialect: Dialect): Promise<void> {
-  return standIn(filing.name, tx, dialect)
+  return lockTable(filing.name, tx, dialect)
 }
 
-async function standIn(line: string, tx: Tx, dialect: Dialect): Promise<void> {
-  const lockSql = dialect.lockTableSql(line)
+async function lockTable(table: string, tx: Tx, dialect: Dialect): Promise<void> {
+  const lockSql = dialect.lockTableSql(table)
   if (lockSql !== undefined) await execute(tx, lockSql)
 }
 
-/** A byte order mark is content like any other. */
+/** Keeps a byte order mark. */
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** Content as text; what is no UTF-8 is shown as such, and the row keeps the bytes. */
+/** Invalid UTF-8 becomes U+FFFD; the row keeps the bytes. */
 export function decodeContent(content: Uint8Array): string {
   return decoder.decode(content)
 }
 
-/** SQL of the first bytes of a content. Of an empty one, SQLite's `substr` returns NULL. */
+/** SQL for the first bytes of a content. In SQLite `substr` of an empty blob is null. */
 export function contentStart(bytes: number | string): string {
   return `coalesce(substr(m.content, 1, ${bytes}), m.content)`
 }
 
-/** What is read at once of contents that may each be large. */
-const PIECE_BYTES = 512 * 1024
+/** Contents read in one batch, as each may be large. */
+const BATCH_BYTES = 512 * 1024
 
-/** How many of these are a piece: as many as fit, and one in any case. */
+/** How many of these contents fit into one batch; at least one. */
 export function batchLength(sizes: readonly number[]): number {
   let bytes = 0
   const over = sizes.findIndex((size) => {
     bytes += size
-    return bytes > PIECE_BYTES
+    return bytes > BATCH_BYTES
   })
   return over < 0 ? sizes.length : Math.max(1, over)
+}
+
+/** The maximum length of one content so that all fit into `total`: long contents share equally what short ones leave. */
+export function fairShare(total: number, lengths: readonly number[]): number {
+  let remaining = total
+  for (const [index, length] of lengths.toSorted((a, b) => a - b).entries()) {
+    const share = Math.floor(remaining / (lengths.length - index))
+    if (length > share) return share
+    remaining -= length
+  }
+  return total
 }

@@ -16,8 +16,8 @@ import { type RetentionProgress, removeMessages, removeSessions, removeTurns } f
 const KEEP_MS = 3_600_000
 const TABLES = ['messages', 'inbox', 'rounds', 'frames', 'chat_events', 'outbox', 'envelopes'] as const
 
-interface Kept extends ConversationHost {
-  /** Everything that is said is filed and routed, as the daemons would have it. */
+interface RetentionHost extends ConversationHost {
+  /** Adds all messages to their chats and marks them as routed, as the daemons do. */
   settle(): Promise<void>
   sweep(after?: number, limit?: number): Promise<RetentionProgress<number>>
   sweepTurns(after?: string, limit?: number): Promise<RetentionProgress<string>>
@@ -25,7 +25,7 @@ interface Kept extends ConversationHost {
   stored(): Promise<number[]>
 }
 
-async function opened(t: TestContext, engine: EngineName): Promise<Kept> {
+async function open(t: TestContext, engine: EngineName): Promise<RetentionHost> {
   const on = await openConversationHost(t, engine)
   const { host, clock } = on
   return {
@@ -54,9 +54,9 @@ async function opened(t: TestContext, engine: EngineName): Promise<Kept> {
   }
 }
 
-onEveryEngine('messages that are too old', (engine) => {
-  test('go with all that belongs to them, a millisecond after their time and not before', async (t) => {
-    const on = await opened(t, engine)
+onEveryEngine('retention of messages', (engine) => {
+  test('removes a message with all its rows, exactly when it is too old', async (t) => {
+    const on = await open(t, engine)
     await on.ask('a question', { envelope: { platform_id: 'p1', attachments: '[{"filename":"a"}]' } })
     const { turn } = await on.mustClaim()
     await on.say(turn, 'thinking', { kind: 'status' })
@@ -75,8 +75,8 @@ onEveryEngine('messages that are too old', (engine) => {
     assert.equal((await on.turn(turn.id)).outcome, 'answered')
   })
 
-  test('leave the younger ones of their chat as they are', async (t) => {
-    const on = await opened(t, engine)
+  test('keeps newer messages of the same chat', async (t) => {
+    const on = await open(t, engine)
     const old = await on.ask('old')
     await on.end((await on.mustClaim()).turn)
     on.clock.advance(KEEP_MS)
@@ -97,8 +97,8 @@ onEveryEngine('messages that are too old', (engine) => {
     )
   })
 
-  test('stay while they wait, run, are delegated, onboard or are not delivered', async (t) => {
-    const on = await opened(t, engine)
+  test('keeps messages that wait, run, are delegated, onboarding or undelivered', async (t) => {
+    const on = await open(t, engine)
     const delegating = await on.ask('ask the team', { topic: 'd' })
     const parent = await on.mustClaim()
     await on.delegate(parent.turn)
@@ -122,8 +122,8 @@ onEveryEngine('messages that are too old', (engine) => {
     assert.ok(!(await left()).some((id) => [delegating, said.id].includes(id)))
   })
 
-  test('stay until they are filed and routed', async (t) => {
-    const on = await opened(t, engine)
+  test('keeps messages until they are in their chat and routed', async (t) => {
+    const on = await open(t, engine)
     await on.ask('a')
     const { turn } = await on.mustClaim()
     await on.say(turn, 'b')
@@ -136,8 +136,8 @@ onEveryEngine('messages that are too old', (engine) => {
     assert.equal((await on.sweep()).removed, 1)
   })
 
-  test('go in steps, which pass over what stays', async (t) => {
-    const on = await opened(t, engine)
+  test('removes in steps and skips messages that stay', async (t) => {
+    const on = await open(t, engine)
     const ids: string[] = []
     for (let at = 0; at < 7; at++) ids.push(await on.ask(`${at}`, { topic: `${at}` }))
     await on.write(async (tx) => {
@@ -155,8 +155,8 @@ onEveryEngine('messages that are too old', (engine) => {
     assert.equal((await on.counts()).chat_events, 2)
   })
 
-  test('are not found any more, and what is changed later is', async (t) => {
-    const on = await opened(t, engine)
+  test('removes messages from the search index', async (t) => {
+    const on = await open(t, engine)
     const find = async (query: string) =>
       (await on.host.search?.search({ query, limit: 10 }))?.map(({ content }) => content.replace(/[«»]/g, ''))
     await on.ask('ancient words')
@@ -166,7 +166,7 @@ onEveryEngine('messages that are too old', (engine) => {
     assert.deepEqual(await find('words'), ['fresh words', 'ancient words'])
     assert.equal((await on.sweep()).removed, 1)
     assert.deepEqual(await find('words'), ['fresh words'])
-    // So long later the index need not be told any more; one that has missed it is made anew.
+    // After this time the change itself is removed; an index that has missed it is rebuilt.
     on.clock.advance(KEEP_MS + 1)
     await on.end((await on.mustClaim()).turn)
     await on.ask('newest words')
@@ -177,9 +177,9 @@ onEveryEngine('messages that are too old', (engine) => {
   })
 })
 
-onEveryEngine('turns that are too old', (engine) => {
-  test('go with their frames, a millisecond after their time and not before; costs stay', async (t) => {
-    const on = await opened(t, engine)
+onEveryEngine('retention of turns', (engine) => {
+  test('removes a turn with its frames exactly when it is too old, and keeps its costs', async (t) => {
+    const on = await open(t, engine)
     const id = await on.ask()
     const { turn } = await on.mustClaim()
     await on.say(turn, 'an answer')
@@ -201,8 +201,8 @@ onEveryEngine('turns that are too old', (engine) => {
     assert.deepEqual([(await on.round(id)).status, await on.frames(id)], ['success', []])
   })
 
-  test('stay while they run or are to be tried again', async (t) => {
-    const on = await opened(t, engine)
+  test('keeps turns that run or will be retried', async (t) => {
+    const on = await open(t, engine)
     await on.ask('a', { topic: 'a' })
     await on.ask('b', { topic: 'b' })
     const [first, second] = [await on.mustClaim(), await on.mustClaim()]
@@ -218,8 +218,8 @@ onEveryEngine('turns that are too old', (engine) => {
     )
   })
 
-  test('go in steps, and so does the log of sessions, of which the last word of each conversation stays', async (t) => {
-    const on = await opened(t, engine)
+  test('removes turns and sessions in steps and keeps the last session of each conversation', async (t) => {
+    const on = await open(t, engine)
     for (let at = 0; at < 5; at++) {
       await on.ask(`${at}`)
       await on.end((await on.mustClaim()).turn)

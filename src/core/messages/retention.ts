@@ -1,5 +1,5 @@
-// What is older than the operator wants to keep is removed in small steps. A message goes with all that belongs to it, a turn with
-// its frames; nothing goes that still waits, runs or is not delivered. Costs and the audit log stay.
+// Retention: removes old messages with their rows, and old turns with their frames, in small steps. Messages that wait, run
+// or are not delivered stay, as do costs and the audit log.
 import { timestamp } from '../../lib/clock.ts'
 import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
@@ -8,26 +8,25 @@ import { IS_OPEN } from '../turns/turn-rules.ts'
 import { messageChanges } from './message-changes.ts'
 import { lockMessageOrder } from './messages.ts'
 
-export interface RetentionStep<Place> {
-  /** Removes what is older than this, in milliseconds since 1970. */
+interface RetentionStep<Cursor> {
+  /** Removes rows older than this, in milliseconds since 1970. */
   readonly before: number
   readonly now: number
-  /** Where the step before has ended. */
-  readonly after: Place
-  /** How many rows are looked at. */
+  /** Cursor of the previous step. */
+  readonly after: Cursor
+  /** Maximum number of rows to examine. */
   readonly limit: number
 }
 
-export interface RetentionProgress<Place> {
+export interface RetentionProgress<Cursor> {
   readonly removed: number
-  /** Where the next step begins; absent where all that is old enough was looked at. */
-  readonly next?: Place
+  /** Cursor for the next step; absent at the end. */
+  readonly next?: Cursor
 }
 
-/** States in which a message is still to be handled. */
 const KEPT_STATES = `('waiting', 'running', 'delegated', 'onboarding')`
 
-/** Old enough to be looked at: filed, routed, and older than the first that is to stay. */
+/** The oldest messages that are routed and in their chat; `is_over`: no longer needed. */
 const OLDEST = `select m.seq, m.jid, m.created_at,
     case when m.direction = 'in' then i.message_seq is not null and i.state not in ${KEPT_STATES}
         and (r.id is null or r.status <> 'pending')
@@ -38,7 +37,7 @@ const OLDEST = `select m.seq, m.jid, m.created_at,
   where m.seq > $1 and m.seq <= (select last_seq from filing where id = 1)
     and m.seq <= (select last_seq from routing where id = 1) order by m.seq limit $2`
 
-/** Removes the oldest messages, in the order of their arrival, up to the first that is young enough to stay. */
+/** Removes the oldest messages in order of arrival, up to the first that is too new. */
 export async function removeMessages(
   tx: Tx,
   dialect: Dialect,
@@ -47,12 +46,12 @@ export async function removeMessages(
   await lockMessageOrder(tx, dialect)
   const schema = { seq: integer, jid: text, created_at: text, is_over: flag }
   const rows = await query(tx, schema, OLDEST, [after, limit])
-  const { old, next } = oldest(rows, ({ created_at }) => created_at < timestamp(before), limit)
+  const { old, next } = takeOld(rows, ({ created_at }) => created_at < timestamp(before), limit)
   const over = old.filter(({ is_over }) => is_over)
   const seqs = over.map(({ seq }) => seq)
   if (seqs.length > 0) {
     await subtractReceivedBytes(tx, seqs)
-    await removeParts(tx, seqs)
+    await removeMessageRows(tx, seqs)
     for (const jid of new Set(over.map(({ jid }) => jid))) await removeEvents(tx, jid, Math.max(...seqs))
     for (const message_seq of seqs)
       await messageChanges.append(tx, { message_seq, kind: 'removed', created_at: timestamp(now) })
@@ -61,8 +60,8 @@ export async function removeMessages(
   return { removed: seqs.length, ...(next ? { next: next.seq } : {}) }
 }
 
-/** The message's own rows. Frames that another turn shows as well go with that turn. */
-async function removeParts(tx: Tx, seqs: readonly number[]): Promise<void> {
+/** Frames that belong to another turn as well are removed with that turn. */
+async function removeMessageRows(tx: Tx, seqs: readonly number[]): Promise<void> {
   const marks = placeholders(seqs.length)
   const statements = [
     `delete from frames where turn_id in (select m.turn_id from messages m where m.seq in (${marks})) and message_seq in (${marks})`,
@@ -75,10 +74,9 @@ async function removeParts(tx: Tx, seqs: readonly number[]): Promise<void> {
   for (const sql of statements) await execute(tx, sql, seqs)
 }
 
-/** How many events of a chat are read at once. */
-const EVENTS = 500
+const EVENTS_BATCH = 500
 
-/** Events of a chat from its first on, as far as the messages up to `until` reach: those without a message, and ends of rounds. */
+/** Removes events of a chat up to message `until` whose message or round no longer exists. */
 async function removeEvents(tx: Tx, jid: string, until: number): Promise<void> {
   let after = 0
   for (;;) {
@@ -88,7 +86,7 @@ async function removeEvents(tx: Tx, jid: string, until: number): Promise<void> {
       `select e.seq, e.message_seq, case when e.kind = 'round_done' then r.id is null else m.seq is null end as is_gone
        from chat_events e left join messages m on m.seq = e.message_seq
          left join rounds r on r.id = e.turn_id and e.kind = 'round_done'
-       where e.jid = $1 and e.seq > $2 order by e.seq limit ${EVENTS}`,
+       where e.jid = $1 and e.seq > $2 order by e.seq limit ${EVENTS_BATCH}`,
       [jid, after],
     )
     const gone = rows.filter(({ is_gone }) => is_gone).map(({ seq }) => seq)
@@ -97,12 +95,12 @@ async function removeEvents(tx: Tx, jid: string, until: number): Promise<void> {
       await execute(tx, sql, [jid, ...gone])
     }
     const isPast = rows.some(({ message_seq = 0 }) => message_seq > until)
-    if (isPast || rows.length < EVENTS) return
+    if (isPast || rows.length < EVENTS_BATCH) return
     after = rows.at(-1)?.seq ?? after
   }
 }
 
-/** What the search index must know is kept as long as messages are; the last stays, so that its number is known. */
+/** Keeps changes as long as messages, for the search index, and always the last one, whose id is its position. */
 async function removeChanges(tx: Tx, before: number, limit: number): Promise<void> {
   await execute(
     tx,
@@ -112,7 +110,7 @@ async function removeChanges(tx: Tx, before: number, limit: number): Promise<voi
   )
 }
 
-/** A turn that was removed, with what its logs are called by. */
+/** A removed turn, with the fields that identify its log files. */
 export interface RemovedTurn {
   readonly id: string
   readonly folder: string
@@ -120,13 +118,13 @@ export interface RemovedTurn {
   readonly ended_at: string
 }
 
-/** Turns have the ids of messages, which begin with their time: all that are older come before this. */
+/** The smallest UUIDv7 of this time. Turns have the ids of messages, so older turns sort before it. */
 function firstIdAt(ms: number): string {
   const digits = ms.toString(16).padStart(12, '0')
   return `${digits.slice(0, 8)}-${digits.slice(8)}`
 }
 
-/** Removes the oldest turns that are over, with their frames. */
+/** Removes the oldest finished turns with their frames. */
 export async function removeTurns(
   tx: Tx,
   { before, after, limit }: Omit<RetentionStep<string>, 'now'>,
@@ -154,7 +152,7 @@ async function removeTurnRows(tx: Tx, ids: readonly string[]): Promise<void> {
   await execute(tx, `delete from turns where id in (${marks})`, ids)
 }
 
-/** Removes the oldest entries of the log of sessions; the newest of a conversation says when it was last spoken in, and stays. */
+/** Removes the oldest entries of the session log, except the newest of each conversation, which tells its last use. */
 export async function removeSessions(
   tx: Tx,
   { before, after, limit }: Omit<RetentionStep<number>, 'now'>,
@@ -166,16 +164,16 @@ export async function removeSessions(
        as is_past from session_log s where s.id > $1 order by s.id limit $2`,
     [after, limit],
   )
-  const { old, next } = oldest(rows, ({ ended_at }) => ended_at < timestamp(before), limit)
+  const { old, next } = takeOld(rows, ({ ended_at }) => ended_at < timestamp(before), limit)
   const ids = old.filter(({ is_past }) => is_past).map(({ id }) => id)
   if (ids.length > 0) await execute(tx, `delete from session_log where id in (${placeholders(ids.length)})`, ids)
   return { removed: ids.length, ...(next ? { next: next.id } : {}) }
 }
 
-/** The rows before the first that is young; `next` is the last of them, where there may be more. */
-function oldest<Row>(rows: readonly Row[], isOld: (row: Row) => boolean, limit: number): { old: Row[]; next?: Row } {
-  const young = rows.findIndex((row) => !isOld(row))
-  const old = young < 0 ? [...rows] : rows.slice(0, young)
-  const next = young < 0 && rows.length === limit ? old.at(-1) : undefined
+/** The rows before the first that is not old; `next` is the last of them if there may be more. */
+function takeOld<Row>(rows: readonly Row[], isOld: (row: Row) => boolean, limit: number): { old: Row[]; next?: Row } {
+  const end = rows.findIndex((row) => !isOld(row))
+  const old = end < 0 ? [...rows] : rows.slice(0, end)
+  const next = end < 0 && rows.length === limit ? old.at(-1) : undefined
   return { old, ...(next === undefined ? {} : { next }) }
 }

@@ -16,7 +16,7 @@ import { openSearchIndex } from './message-search.ts'
 
 const CHILD = join(import.meta.dirname, '../../../test/support/search-child.ts')
 
-test('a process that ends while an index is being filled closes it, and ends as it should', async (t) => {
+test('a process that ends during an update closes the index and exits normally', async (t) => {
   const folder = tempDir(t)
   const path = join(folder, 'svc.db')
   const on = await testHost(t, 'sqlite', { path, create: true })
@@ -26,52 +26,48 @@ test('a process that ends while an index is being filled closes it, and ends as 
   assert.equal(stdout, 'closed\n')
 })
 
-test(
-  'a full disk is told in one sentence, and the index goes on by itself when there is room',
-  needs('root'),
-  async (t) => {
-    const on = await testHost(t)
-    await on.groups('main', 'team')
-    const { receiveAll } = await openSearchHost(t, 'sqlite', { on })
-    await onSmallDisk(tempDir(t), 'tmpfs', async (root) => {
-      const path = join(root, 'search.db')
-      const faults: unknown[] = []
-      const options = { retryMs: 20, onBackgroundError: (error: unknown) => faults.push(error) }
-      const search = openSearchIndex(on.host.engine, path, options)
-      try {
-        assert.deepEqual(await search.search({ query: 'nothing', limit: 1 }), [])
-        const ballast = fillUp(root, 32 * 1024)
-        await receiveAll(Array.from({ length: 400 }, (_, at) => `word${at} ${'filler '.repeat(200)}`))
-        let reads = 0
-        const read = on.host.engine.read.bind(on.host.engine)
-        t.mock.method(on.host.engine, 'read', (work: Parameters<typeof read>[0]) => {
-          reads++
-          return read(work)
-        })
-        search.follow(on.host.signals)
-        await until(() => faults.length > 0 && reads > 10)
-        assert.deepEqual(faults.map(String), [
-          `Refusal: the search index at ${path} cannot be used: the disk is full; it is filled again when there is room`,
-        ])
-        await assert.rejects(search.search({ query: 'word1', limit: 1 }), isRefusal('unavailable', 'cannot be used'))
-        rmSync(ballast)
-        await until(() => documents(path) === 400)
-        assert.equal((await search.search({ query: 'word399', limit: 9 })).length, 1)
-        // The next time it is told again.
-        fillUp(root, 32 * 1024)
-        await receiveAll(Array.from({ length: 400 }, (_, at) => `more${at} ${'filler '.repeat(200)}`))
-        on.host.signals.emit(['x'])
-        await until(() => faults.length > 1)
-      } finally {
-        await search.close()
-      }
-      assert.ok(faults.every((fault) => fault instanceof Refusal))
-    })
-  },
-)
+test('reports a full disk once and resumes when there is space', needs('root'), async (t) => {
+  const on = await testHost(t)
+  await on.groups('main', 'team')
+  const { receiveAll } = await openSearchHost(t, 'sqlite', { on })
+  await onSmallDisk(tempDir(t), 'tmpfs', async (root) => {
+    const path = join(root, 'search.db')
+    const errors: unknown[] = []
+    const options = { retryMs: 20, onBackgroundError: (error: unknown) => errors.push(error) }
+    const search = openSearchIndex(on.host.engine, path, options)
+    try {
+      assert.deepEqual(await search.search({ query: 'nothing', limit: 1 }), [])
+      const ballast = fillUp(root, 32 * 1024)
+      await receiveAll(Array.from({ length: 400 }, (_, at) => `word${at} ${'filler '.repeat(200)}`))
+      let reads = 0
+      const read = on.host.engine.read.bind(on.host.engine)
+      t.mock.method(on.host.engine, 'read', (work: Parameters<typeof read>[0]) => {
+        reads++
+        return read(work)
+      })
+      search.follow(on.host.signals)
+      await until(() => errors.length > 0 && reads > 10)
+      assert.deepEqual(errors.map(String), [
+        `Refusal: the search index at ${path} cannot be used: the disk is full; it is filled again when there is room`,
+      ])
+      await assert.rejects(search.search({ query: 'word1', limit: 1 }), isRefusal('unavailable', 'cannot be used'))
+      rmSync(ballast)
+      await until(() => countDocuments(path) === 400)
+      assert.equal((await search.search({ query: 'word399', limit: 9 })).length, 1)
+      // A second full disk is reported again.
+      fillUp(root, 32 * 1024)
+      await receiveAll(Array.from({ length: 400 }, (_, at) => `more${at} ${'filler '.repeat(200)}`))
+      on.host.signals.emit(['x'])
+      await until(() => errors.length > 1)
+    } finally {
+      await search.close()
+    }
+    assert.ok(errors.every((error) => error instanceof Refusal))
+  })
+})
 
-/** How many the index holds, by a look that does not fill it. */
-function documents(path: string): unknown {
+/** Counts the documents of the index without updating it. */
+function countDocuments(path: string): unknown {
   using db = new DatabaseSync(path, { readOnly: true, timeout: 60_000 })
   return db.prepare('select count(*) as n from documents').get()?.n
 }

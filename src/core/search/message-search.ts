@@ -1,5 +1,5 @@
-// The search index over an engine: filled from the store before each question, and in the background where it is told to
-// follow. Nothing is opened before somebody asks.
+// Search over messages: the full-text index is updated from the store before each search, and in the background after
+// follow(). It is opened on first use.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { CommitSignals } from '../../lib/commit-signals.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -9,22 +9,21 @@ import { nextIndexBatch } from './search-feed.ts'
 import type { SearchHit, SearchIndex, SearchRequest } from './search-index.ts'
 
 export interface SearchOptions {
-  /** How long a search may take, with the time until the index is filled. */
+  /** Timeout of a search, including the update of the index. */
   readonly deadlineMs?: number | undefined
   readonly onBackgroundError?: ((error: unknown) => void) | undefined
-  /** How long after a failure it is filled again. */
+  /** Delay before an update is retried after a failure. */
   readonly retryMs?: number | undefined
 }
 
 const DEADLINE_MS = 5000
-/** In the background others come first: a piece, then a pause, which is longer while the machine has more to do. */
+/** Background updates pause after each batch, longer when the machine is busy, to leave it to others. */
 const PAUSE_MS = 20
 const PAUSE_FACTOR = 4
-/** So long after a word of something new: what comes in the meantime goes with it. */
+/** Delay after a commit, so that further messages are indexed together. */
 const SETTLE_MS = 1000
-/** After a failure, such as a full disk. */
-const AGAIN_MS = 10_000
-const TRIES = 5
+const RETRY_MS = 10_000
+const ATTEMPTS = 5
 
 export function openSearchIndex(engine: Engine, path: string, options: SearchOptions = {}): SearchIndex {
   return new MessageSearch(engine, path, options)
@@ -35,13 +34,13 @@ class MessageSearch implements SearchIndex {
   readonly #options: SearchOptions
   readonly #text: FullTextIndex
   readonly #stopping = new AbortController()
-  /** Where the index stands, as far as is known here. */
-  #mark: string | undefined
-  #filling: Promise<void> | undefined
-  #next: Promise<void> | undefined
-  /** How many wait for it: then it does not pause. */
-  #hurried = 0
-  #soon: NodeJS.Timeout | undefined
+  /** Last known position of the index in the store. */
+  #position: string | undefined
+  #update: Promise<void> | undefined
+  #nextUpdate: Promise<void> | undefined
+  /** Searches that wait for an update, which then does not pause. */
+  #waiting = 0
+  #timer: NodeJS.Timeout | undefined
   #unfollow: (() => void) | undefined
 
   constructor(engine: Engine, path: string, options: SearchOptions) {
@@ -50,14 +49,14 @@ class MessageSearch implements SearchIndex {
     this.#text = new FullTextIndex(path, options.onBackgroundError)
   }
 
-  async search(ask: SearchRequest): Promise<SearchHit[]> {
+  async search(request: SearchRequest): Promise<SearchHit[]> {
     const deadline = performance.now() + (this.#options.deadlineMs ?? DEADLINE_MS)
     let found: readonly FullTextHit[] | undefined
-    // Another process may have moved the index in between, or it was found damaged: then it is filled, and asked again.
-    for (let tries = 0; !found && tries < TRIES; tries++) {
-      await this.#filled(deadline - performance.now())
-      found = await this.#text.find(questionOf(ask, this.#mark), deadline - performance.now())
-      if (!found) this.#mark = undefined
+    // `find` returns undefined if another process has updated the index or it was damaged: update and search again.
+    for (let attempt = 0; !found && attempt < ATTEMPTS; attempt++) {
+      await this.#waitForUpdate(deadline - performance.now())
+      found = await this.#text.find(toTextQuery(request, this.#position), deadline - performance.now())
+      if (!found) this.#position = undefined
     }
     return (found ?? refuse('unavailable', BUILDING)).map(({ name, place, path, author, at, snippet, rank }) => ({
       id: name,
@@ -71,82 +70,79 @@ class MessageSearch implements SearchIndex {
   }
 
   follow(signals: CommitSignals): void {
-    this.#unfollow ??= signals.on(() => this.#later(SETTLE_MS))
-    this.#later(0)
+    this.#unfollow ??= signals.on(() => this.#scheduleUpdate(SETTLE_MS))
+    this.#scheduleUpdate(0)
   }
 
   async close(): Promise<void> {
     this.#stopping.abort()
     this.#unfollow?.()
-    clearTimeout(this.#soon)
-    await Promise.all([this.#filling?.catch(() => {}), this.#text.close()])
+    clearTimeout(this.#timer)
+    await Promise.all([this.#update?.catch(() => {}), this.#text.close()])
   }
 
-  #later(ms: number): void {
-    if (this.#soon || this.#stopping.signal.aborted) return
-    this.#soon = setTimeout(() => {
-      this.#soon = undefined
-      this.#fresh().catch((error) => this.#failed(error))
+  #scheduleUpdate(ms: number): void {
+    if (this.#timer || this.#stopping.signal.aborted) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#startUpdate().catch((error) => {
+        // Refusals of the index and the store were reported where they were thrown.
+        if (!(error instanceof Refusal)) this.#options.onBackgroundError?.(error)
+        this.#scheduleUpdate(this.#options.retryMs ?? RETRY_MS)
+      })
     }, ms).unref()
   }
 
-  /** What is wrong with the index or the store was said where it happened. */
-  #failed(error: unknown): void {
-    if (!(error instanceof Refusal)) this.#options.onBackgroundError?.(error)
-    this.#later(this.#options.retryMs ?? AGAIN_MS)
-  }
-
-  /** Until all that is committed now is in the index, if that is soon. */
-  async #filled(deadlineMs: number): Promise<void> {
-    const late = Promise.withResolvers<never>()
+  /** Resolves when everything committed before the call is in the index; rejects at the deadline. */
+  async #waitForUpdate(deadlineMs: number): Promise<void> {
+    const deadline = Promise.withResolvers<never>()
     const refusal = new Refusal('unavailable', BUILDING, 'try again in a minute')
-    const timer = setTimeout(() => late.reject(refusal), Math.max(0, deadlineMs))
-    this.#hurried++
+    const timer = setTimeout(() => deadline.reject(refusal), Math.max(0, deadlineMs))
+    this.#waiting++
     try {
-      await Promise.race([this.#fresh(), late.promise])
+      await Promise.race([this.#startUpdate(), deadline.promise])
     } finally {
-      this.#hurried--
+      this.#waiting--
       clearTimeout(timer)
     }
   }
 
-  /** What runs already may have looked too early: whoever comes meanwhile waits for the one after it. */
-  #fresh(): Promise<void> {
-    if (!this.#filling) {
-      this.#filling = this.#fill().finally(() => {
-        this.#filling = undefined
+  /** A running update may have missed the latest commits, so callers share the one that follows it. */
+  #startUpdate(): Promise<void> {
+    if (!this.#update) {
+      this.#update = this.#updateIndex().finally(() => {
+        this.#update = undefined
       })
-      return this.#filling
+      return this.#update
     }
-    this.#next ??= this.#filling
+    this.#nextUpdate ??= this.#update
       .catch(() => {})
       .then(() => {
-        this.#next = undefined
-        return this.#fresh()
+        this.#nextUpdate = undefined
+        return this.#startUpdate()
       })
-    return this.#next
+    return this.#nextUpdate
   }
 
-  async #fill(): Promise<void> {
+  async #updateIndex(): Promise<void> {
     const { signal } = this.#stopping
-    this.#mark ??= await this.#text.mark()
+    this.#position ??= await this.#text.mark()
     while (!signal.aborted) {
-      const mark: string = this.#mark
+      const position: string = this.#position
       const started = performance.now()
-      const filling = await this.#engine.read((tx) => nextIndexBatch(tx, mark))
-      if (filling === undefined) return
-      this.#mark = await (filling === 'foreign' ? this.#text.reset() : this.#text.fill(filling))
-      if (this.#hurried > 0) continue
-      // A commit for each few messages would write more than the messages themselves: what comes now goes together later.
-      if (filling !== 'foreign' && isSmall(filling)) return this.#later(SETTLE_MS)
-      // Whoever closes waits for this, and a pause alone keeps no process running.
+      const batch = await this.#engine.read((tx) => nextIndexBatch(tx, position))
+      if (batch === undefined) return
+      this.#position = await (batch === 'foreign' ? this.#text.reset() : this.#text.fill(batch))
+      if (this.#waiting > 0) continue
+      // A commit of the index for every few messages would write more bytes than the messages have.
+      if (batch !== 'foreign' && isSmall(batch)) return this.#scheduleUpdate(SETTLE_MS)
       const pauseMs = Math.max(PAUSE_MS, PAUSE_FACTOR * (performance.now() - started))
       await pause(pauseMs, undefined, { ref: false, signal }).catch(() => undefined)
     }
   }
 }
 
-/** So little is not worth going on for at once. */
+/** Smaller batches wait for further messages. */
 const SMALL = { entries: 200, bytes: 128 * 1024 }
 
 function isSmall({ fresh, changed, moved, removed }: IndexUpdate): boolean {
@@ -156,8 +152,8 @@ function isSmall({ fresh, changed, moved, removed }: IndexUpdate): boolean {
 
 const BUILDING = 'the search index is still being built'
 
-function questionOf(ask: SearchRequest, mark = ''): FullTextQuery {
-  const { query, jid, below, sender, since, limit, reach, except = [] } = ask
+function toTextQuery(request: SearchRequest, mark = ''): FullTextQuery {
+  const { query, jid, below, sender, since, limit, reach, except = [] } = request
   return {
     mark,
     query,

@@ -58,7 +58,7 @@ onEveryEngine('adapter registration', (engine) => {
     const door = await openChannelApi(t, await testHost(t, engine))
     const token = await door.register()
     const { status, detail } = await door.ask(REGISTER, wanted({ url: 'http://127.0.0.1:10' }))
-    assert.deepEqual([status, detail], [409, 'the name teled is held by an adapter elsewhere'])
+    assert.deepEqual([status, detail], [409, 'the name teled is in use by an adapter at another address'])
     assert.equal((await door.ask('GET /v1/channels', undefined, token)).status, 200)
   })
 

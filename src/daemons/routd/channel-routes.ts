@@ -2,14 +2,14 @@
 // document and proxyd does not forward to it.
 import { z } from 'zod'
 import {
-  Capabilities,
   CHANNELS_CHANGED,
+  ChannelCapabilities,
   channelRegistrations,
   deregisterChannel,
   JidPrefix,
   registerChannel,
 } from '../../core/delivery/channel-registrations.ts'
-import { wakeWaiting } from '../../core/delivery/outbox.ts'
+import { wakeRowsWithoutAdapter } from '../../core/delivery/outbox.ts'
 import { AdapterName } from '../../core/secrets/channel-secrets.ts'
 import { BODY_MAX, readJsonObject } from '../../lib/http/http.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -31,7 +31,7 @@ const Registration = z.strictObject({
   name: AdapterName,
   url: z.string().max(2048),
   jid_prefixes: z.array(JidPrefix).min(1).max(100),
-  capabilities: Capabilities.default({}),
+  capabilities: ChannelCapabilities.default({}),
 })
 
 const Deregistration = z.strictObject({ name: AdapterName.optional() })
@@ -56,7 +56,7 @@ export function mountChannelRoutes(
     const token = await engine.transaction(async (tx) => {
       await mustStillBeValid(tx, caller)
       const token = await registerChannel(tx, host, { ...requested, url, secret_name })
-      await wakeWaiting(tx, requested.jid_prefixes, host.clock.now())
+      await wakeRowsWithoutAdapter(tx, requested.jid_prefixes, host.clock.now())
       return token
     })
     signals.emit([CHANNELS_CHANGED])

@@ -292,14 +292,14 @@ suite('a failed attempt', () => {
     clock.advance(24 * 3_600_000)
     await claim()
     assert.equal(await attempt(1), 'failed')
-    assert.match((await rows())[0]?.error ?? '', /^given up after 24 hours: teled answers 429/)
+    assert.match((await rows())[0]?.error ?? '', /^gave up after 24 hours: teled answers 429/)
   })
 
   test('without an adapter waits for one', async (t) => {
     const { record, worker, rows, clock, settled, host } = await room(t)
     worker()
     await record('hello', { jid: 'discord:1/2' })
-    await until(async () => /no adapter has discord/.test((await rows())[0]?.error ?? ''))
+    await until(async () => /no adapter for discord is registered/.test((await rows())[0]?.error ?? ''))
     assert.equal((await rows())[0]?.state, 'pending')
     const other = await fakeAdapter(t)
     const wanted = { name: 'discd', url: other.url, jid_prefixes: ['discord:'], capabilities: EVERY_CAPABILITY }

@@ -2,7 +2,7 @@
 // number of processes may run it.
 import { setTimeout as pause } from 'node:timers/promises'
 import { DELIVERY_LEASE_MS, type DeliveryHost, deliver } from '../../core/delivery/delivery.ts'
-import { claimOutbox, hasDue, type OutboxRow } from '../../core/delivery/outbox.ts'
+import { claimOutbox, hasDueRows, type OutboxRow } from '../../core/delivery/outbox.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
@@ -37,7 +37,7 @@ export class OutboxWorker {
     const limit = CONCURRENCY - this.#sending.size
     if (limit <= 0) return
     const now = clock.now()
-    if (!(await engine.read((tx) => hasDue(tx, now)))) return
+    if (!(await engine.read((tx) => hasDueRows(tx, now)))) return
     const claimed = await engine.transaction((tx) => claimOutbox(tx, { now, forMs: DELIVERY_LEASE_MS, limit }))
     for (const row of claimed) this.#deliver(row)
   }

@@ -5,7 +5,7 @@ import { principalOf } from '../../core/access/caller.ts'
 import { isTokenProof, tokenHashFromUrl } from '../../core/links/link-token.ts'
 import type { StorageQuotas } from '../../core/links/storage-use.ts'
 import { signatureFault } from '../../core/links/webhook-signatures.ts'
-import { type AppendResult, knownKey, type LinkPost, type LinkPostKey } from '../../core/messages/link-inbound.ts'
+import { type AppendResult, findUsedKey, type LinkPost, type LinkPostKey } from '../../core/messages/link-inbound.ts'
 import { decodeContent } from '../../core/messages/messages.ts'
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
 import { prefersHtml } from '../../lib/http/http.ts'
@@ -233,7 +233,7 @@ function mustBeInRate(link: CachedLink, now: number): void {
 
 async function findRepeated({ engine }: InstanceHost, post: LinkPost): Promise<AppendedMessage | undefined> {
   if (!post.key) return undefined
-  const key = await engine.read((tx) => knownKey(tx, post))
+  const key = await engine.read((tx) => findUsedKey(tx, post))
   if (!key || !Buffer.from(key.digest).equals(post.key.digest)) return undefined
   return { id: key.message_id, created_at: key.created_at }
 }
