@@ -21,7 +21,7 @@ const logExternalCost = defineTool({
   }),
   key: ['model'],
   output: z.object({ ok: z.literal(true), cents: z.int() }),
-  needs: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
+  authorize: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
   run: async (ctx, { provider, model, cost_usd, input_tokens, output_tokens }) => {
     const turn = await ctx.turn()
     const cost_cents = centsOf(cost_usd)

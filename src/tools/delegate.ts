@@ -35,7 +35,7 @@ export const delegateTools = [
     appendsMessages: true,
     input: z.object({ group: Folder.describe('The child folder'), ...Question.shape }),
     output: z.object({ queued }),
-    needs: async (ctx, { group, chatJid }) => {
+    authorize: async (ctx, { group, chatJid }) => {
       const own = await actingFolder(ctx)
       if (group === own || !mayReachFolder(own, group))
         refuse('forbidden', `${ctx.tool}: not permitted: ${group} does not lie below ${own}`)
@@ -61,7 +61,7 @@ export const delegateTools = [
     appendsMessages: true,
     input: Question,
     output: z.object({ queued, parent: Folder }),
-    needs: async (ctx, { chatJid }) => mustReachChat(ctx, chatJid),
+    authorize: async (ctx, { chatJid }) => mustReachChat(ctx, chatJid),
     run: async (ctx, question) => {
       const own = await actingFolder(ctx)
       // For reach every folder descends from the root (decision A9).

@@ -31,7 +31,7 @@ export const engageTools = [
     key: ['jid', 'topic'],
     input: Conversation,
     output: Ok,
-    needs: mustOwn,
+    authorize: mustOwn,
     run: async (ctx, { jid, topic }) => {
       const { engagementMs } = ctx.rules
       if (engagementMs <= 0) refuse('unavailable', 'engage not configured: ENGAGEMENT_TTL is 0')
@@ -48,7 +48,7 @@ export const engageTools = [
     key: ['jid', 'topic'],
     input: Conversation,
     output: Ok,
-    needs: mustOwn,
+    authorize: mustOwn,
     run: async (ctx, { jid, topic }) => {
       await disengage(ctx.tx, jid, topic)
       return { ok: true as const }

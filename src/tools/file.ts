@@ -25,7 +25,7 @@ const sendFile = defineTool({
     filename: FileName.optional().describe('The name it is shown under; its own unless said'),
     caption: multilineText(4096).optional(),
   }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
   appendsMessages: true,
   prepare: async (asking, { chatJid, filepath }) => {
     const { jid } = await resolveChatTarget(asking.host, chatJid, 'send_file')
@@ -56,7 +56,7 @@ const post = defineTool({
     content: MessageText,
     media: z.array(SendablePath).max(MEDIA_MAX, `must be ${MEDIA_MAX} files at most`).default([]),
   }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
   appendsMessages: true,
   prepare: async (asking, { chatJid, media }) => {
     const { jid } = await resolveChatTarget(asking.host, chatJid, 'post')

@@ -27,7 +27,7 @@ export const groupSettingsTools = [
     when: "Open or close your group to its siblings: when both are open, each sees the other's ambient messages as observed.",
     input: z.object({ open: z.boolean() }),
     output: z.object({ ok, open: z.boolean() }),
-    needs: ownGroup,
+    authorize: ownGroup,
     run: async (ctx, { open }) => {
       await change(ctx, { open })
       return { ok: true as const, open }
@@ -40,7 +40,7 @@ export const groupSettingsTools = [
     when: 'Choose how many observed messages your prompts show. Answers with what is stored: -1 means the default.',
     input: z.object({ messages: window('Messages'), chars: window('Characters') }),
     output: z.object({ ok, messages: z.int(), chars: z.int() }),
-    needs: ownGroup,
+    authorize: ownGroup,
     run: async (ctx, { messages, chars }) => {
       if (messages === undefined && chars === undefined)
         refuse('invalid', `${ctx.tool}: at least one of messages|chars required`)

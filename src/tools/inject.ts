@@ -27,7 +27,7 @@ export const injectTools = [
     appendsMessages: true,
     input: Injection,
     output: z.object({ injected: z.literal(true), id: z.string() }),
-    needs: async (ctx, { chatJid }) => {
+    authorize: async (ctx, { chatJid }) => {
       await mustReachChat(ctx, chatJid)
       await mustNotBeGuestTurn(ctx)
     },

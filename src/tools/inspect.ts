@@ -14,7 +14,7 @@ import {
   adminFilter,
   administeredRoots,
   INSTANCE_SCOPE,
-  mustHaveToolOver,
+  mustHaveToolForRow,
   readableFolderFilter,
   requireToolForAgents,
 } from '../registry/authorization.ts'
@@ -56,8 +56,8 @@ export const inspectTools: readonly NamedVerb[] = [
       jid: z.string().optional(),
       resolved_folder: z.string().optional(),
     }),
-    needs: requireToolForAgents,
-    reads: true,
+    authorize: requireToolForAgents,
+    isReadOnly: true,
     run: inspectRouting,
   }),
 
@@ -76,8 +76,8 @@ export const inspectTools: readonly NamedVerb[] = [
       session_id: z.string().nullable(),
       recent: z.array(SessionEntry),
     }),
-    needs: requireToolForAgents,
-    reads: true,
+    authorize: requireToolForAgents,
+    isReadOnly: true,
     run: async (ctx, { topic, limit }) => {
       const folder = await actingFolder(ctx)
       const { rows } = await sessionLog.page(ctx.tx, { where: { folder, topic }, order: [['id', 'desc']], limit })
@@ -96,16 +96,16 @@ export const inspectTools: readonly NamedVerb[] = [
       limit: pageLimit(50, 200),
     }),
     output: z.object({ tasks: z.array(ScheduledTask), runs: z.array(TaskRunLog).optional() }),
-    needs: async (ctx, { task_id }) => {
+    authorize: async (ctx, { task_id }) => {
       await requireToolForAgents(ctx)
       if (task_id === undefined) return
       const task = await mustFindRow(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
-      await mustHaveToolOver(ctx, task.owner, `task ${task_id}`)
+      await mustHaveToolForRow(ctx, task.owner, `task ${task_id}`)
       const isInSight = await visibleTaskFilter(ctx)
       if (!isInSight(task)) refuse('forbidden', `${ctx.tool}: not permitted on task ${task_id}`)
     },
     run: inspectTasks,
-    reads: true,
+    isReadOnly: true,
   }),
 
   defineTool({
@@ -115,8 +115,8 @@ export const inspectTools: readonly NamedVerb[] = [
     when: 'See which other names a person goes by. It is what they claim, and grants nothing.',
     input: z.object({ sub: Sub }),
     output: z.object({ sub: z.string(), identity: Identity.nullable(), subs: z.array(z.string()) }),
-    needs: requireToolForAgents,
-    reads: true,
+    authorize: requireToolForAgents,
+    isReadOnly: true,
     run: async ({ tx }, { sub }) => {
       const claim = await identityClaims.find(tx, { sub })
       const identity = claim && (await identities.find(tx, { id: claim.identity_id }))

@@ -32,7 +32,7 @@ function onMessage<I extends typeof Targeted>(name: ActionName, { tiers, when, i
     reach: 'chat',
     tiers,
     input,
-    needs: requireSendAccess(({ chatJid }: Targeted) => chatJid),
+    authorize: requireSendAccess(({ chatJid }: Targeted) => chatJid),
     prepare: ({ host }, { chatJid }: Targeted) => resolveChatTarget(host, chatJid, name),
     run: async (ctx, { targetId }: Targeted, place) => ({
       place,
@@ -76,7 +76,7 @@ const unpinAll = defineTool({
   tiers: { granted: 2 },
   when: 'Take back all pins of a chat.',
   input: Targeted.pick({ chatJid: true }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
   prepare: ({ host }, { chatJid }) => resolveChatTarget(host, chatJid, 'unpin_all'),
   run: async (_ctx, _given, place) => place,
   finish: (_asking, place) => performAction(place, 'unpin_all', (actions) => actions.unpin_all?.({ jid: place.jid })),

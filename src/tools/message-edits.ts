@@ -38,7 +38,7 @@ function revision<I extends typeof Targeted>(
     reach: 'chat',
     tiers,
     input,
-    needs: requireSendAccess(({ chatJid }: Targeted) => chatJid),
+    authorize: requireSendAccess(({ chatJid }: Targeted) => chatJid),
     prepare: ({ host }, { chatJid }: Targeted) => resolveChatTarget(host, chatJid, name),
     run: async (ctx, { targetId }: Targeted, place) => ({ place, ...(await ownMessage(ctx, place.jid, targetId)) }),
     finish: async ({ host }, { place, on, message_seq }, given) => {

@@ -21,7 +21,7 @@ const setPrompts = defineTool({
   tiers: { granted: 1 },
   when: 'Offer questions in the assistant pane of a direct chat, for people to pick.',
   input: z.object({ chatJid: ChatName.describe('The direct chat of the pane'), prompts: Prompts }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
   prepare: ({ host }, { chatJid }) => resolveChatTarget(host, chatJid, 'pane_set_prompts'),
   run: async (_ctx, _given, place) => place,
   finish: (_asking, place, { prompts }) =>
@@ -37,7 +37,7 @@ const setTitle = defineTool({
     chatJid: ChatName.describe('The direct chat of the pane'),
     title: Title.describe('At most 256 characters'),
   }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
   prepare: ({ host }, { chatJid }) => resolveChatTarget(host, chatJid, 'pane_set_title'),
   run: async (_ctx, _given, place) => place,
   finish: (_asking, place, { title }) =>

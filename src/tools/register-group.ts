@@ -35,7 +35,7 @@ const undoRegistration = defineTool({
   when: '',
   key: ['folder'],
   input: CreatedRows,
-  needs: allowAnyone,
+  authorize: allowAnyone,
   run: async (ctx, { folder, ...came }) => undoAddGroup(ctx.tx, folder, came),
 })
 
@@ -46,7 +46,7 @@ export const registerGroupTools = [
     when: 'Make a new group below yours, with a folder and an agent of its own, for a chat.',
     key: ['folder'],
     input: Register,
-    needs: async (ctx, input) => {
+    authorize: async (ctx, input) => {
       const [own, folder] = [await actingFolder(ctx), await newFolder(ctx, input)]
       mustLieRight(ctx, own, folder)
       await mustHaveTool(ctx, folder)

@@ -44,7 +44,7 @@ function relay<I extends z.ZodObject>(
     reach,
     tiers,
     input,
-    needs: requireSendAccess((given: z.output<I>) => to(given).chat),
+    authorize: requireSendAccess((given: z.output<I>) => to(given).chat),
     appendsMessages: true,
     prepare: async ({ host }, given) => resolveChatTarget(host, to(given).chat, name),
     run: async (ctx, given, { jid }) => {

@@ -55,13 +55,13 @@ export const searchTools: readonly NamedVerb[] = [
     when: 'Find messages by their words, the best first and of equals the newest, with « and » around each hit.',
     input: Find,
     isAvailable: ({ search }) => search !== undefined,
-    needs: async (ctx, given) => {
+    authorize: async (ctx, given) => {
       const scope = await scopeOf(ctx, given)
       if (scope?.includes(':')) return mustReachChat(ctx, scope)
       await requireToolForAgents(ctx)
       if (scope !== undefined) await mustReachFolder(ctx, scope)
     },
-    reads: true,
+    isReadOnly: true,
     run: narrow,
     finish: ({ host }, narrowed, input) => find(host, narrowed, input),
   }),
@@ -70,7 +70,7 @@ export const searchTools: readonly NamedVerb[] = [
 async function mustReachFolder(ctx: Context, folder: string): Promise<void> {
   const { caller } = ctx
   if (ctx.reach === 'chat')
-    refuse('forbidden', `${ctx.tool}: not permitted on ${folder}, because visitors may use it in their own chat alone`)
+    refuse('forbidden', `${ctx.tool}: not permitted on ${folder}, because visitors may use it only in their own chat`)
   if (caller.kind === 'agent' && !mayReachFolder(caller.folder, folder))
     refuse('forbidden', `${ctx.tool}: the folder ${folder} lies outside ${caller.folder}`)
   if (!(await hasTool(ctx, folder))) refuse('forbidden', `${ctx.tool}: not permitted on ${folder}`)

@@ -16,7 +16,7 @@ const send = defineTool({
   tiers: { granted: 2 },
   when: 'Say something in a chat as a message of its own, not as an answer. To answer somebody, use reply.',
   input: z.object({ chatJid: ChatName, text: MessageText }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
   appendsMessages: true,
   run: async (ctx, { chatJid, text }) =>
     recordMessage(ctx, { jid: await resolveChatJid(ctx.tx, chatJid), content: text, isThreaded: false }),
@@ -35,7 +35,7 @@ const reply = defineTool({
     text: MessageText,
     replyToId: MessageId.optional().describe('The message that you answer; the last one of the chat unless said'),
   }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
   appendsMessages: true,
   run: async (ctx, { chatJid, text, replyToId }) => {
     const jid = await resolveChatJid(ctx.tx, chatJid)

@@ -26,7 +26,7 @@ export const topicTools = [
       force: z.boolean().default(false).describe('Also where the topic is there already: its session is replaced'),
     }),
     output: z.object({ folder: Folder, parent_topic: z.string(), child_topic: z.string() }),
-    needs: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
+    authorize: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
     run: async (ctx, { parent, child, force }) => {
       const folder = await actingFolder(ctx)
       await forkTopic(ctx.tx, { folder, parent, child, isForced: force }, ctx.now)
@@ -41,7 +41,7 @@ export const topicTools = [
     when: 'Forget what was said: the next message to the folder starts a fresh session, in all its topics.',
     key: ['groupFolder'],
     input: z.object({ groupFolder: Folder.describe('Your folder, or one below it') }),
-    needs: async (ctx, { groupFolder }) => mustHaveTool(ctx, groupFolder),
+    authorize: async (ctx, { groupFolder }) => mustHaveTool(ctx, groupFolder),
     run: async (ctx, { groupFolder: folder }) => {
       if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
       await forceNewSession(ctx.tx, folder, undefined, ctx.now)

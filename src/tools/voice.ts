@@ -24,7 +24,7 @@ const sendVoice = defineTool({
       .describe('What is said; at most 5000 characters'),
     voice: line(64).optional().describe('Who speaks; the voice of your PERSONA.md or of the instance unless said'),
   }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
   appendsMessages: true,
   prepare: async ({ host, caller }, { chatJid, text, voice }) => {
     const { jid, channel } = await resolveChatTarget(host, chatJid, 'send_voice')

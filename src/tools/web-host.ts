@@ -33,10 +33,10 @@ export const webHostTools = [
     name: 'get_web_host',
     tiers: { max: 1, granted: 1 },
     when: 'See under which host name the published pages of your folder are shown; empty when there is none.',
-    reads: true,
+    isReadOnly: true,
     input: z.object({ folder: Folder.optional().describe('Yours unless said; only the root may ask for another') }),
     output: z.object({ hostname: z.string(), folder: Folder }),
-    needs: async (ctx, { folder }) => {
+    authorize: async (ctx, { folder }) => {
       const own = await actingFolder(ctx)
       if (own !== ROOT_FOLDER && folder !== undefined && folder !== own)
         refuse('forbidden', `${ctx.tool}: not permitted on ${folder}: only your own folder may be asked for`)
@@ -61,7 +61,7 @@ export const webHostTools = [
     }),
     output: z.record(z.string(), z.string()),
     // The whole map is the instance's.
-    needs: (ctx) => mustHaveTool(ctx, INSTANCE_SCOPE),
+    authorize: (ctx) => mustHaveTool(ctx, INSTANCE_SCOPE),
     prepare: async ({ host: { engine, layout } }, { folder }) => {
       if (folder === '') return
       if (layout) await mustBeDirectory(layout, folder)
