@@ -288,7 +288,7 @@ test('chats and folders of others are out of reach', async (t) => {
         assert.ok(isError, `${tool}.${name} ${outside} was not refused: ${text}`)
         assert.match(
           text,
-          /not permitted|outside team|folder must lie directly in parent/,
+          /not permitted|outside team|folder must be directly below parent/,
           `${tool}.${name} ${outside}`,
         )
       }

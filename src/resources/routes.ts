@@ -119,7 +119,7 @@ export const routesResource = defineResource({
         // All of the subtree: what is replaced is also what lies where the caller may be denied.
         await mustHaveTool(ctx, folder === ROOT_FOLDER ? '**' : `${folder}/**`)
         const outside = routes.find(({ target }) => !isIn(folder, target))
-        if (outside) refuse('forbidden', `${ctx.tool}: not permitted: ${outside.target} lies outside ${folder}`)
+        if (outside) refuse('forbidden', `${ctx.tool}: not permitted: ${outside.target} is outside ${folder}`)
       },
       run: async (ctx, input) => ({ updated: true as const, count: await replaceSubtree(ctx, input.routes) }),
     }),

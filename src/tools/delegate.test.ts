@@ -103,7 +103,7 @@ test('a question reaches only what lies below, and answers only where the caller
   for (const group of ['team', 'main', 'other', 'teams', 'other/none'])
     assert.equal(
       await team.refusal('delegate_group', { ...asked, group }),
-      `delegate_group: not permitted: ${group} does not lie below team`,
+      `delegate_group: not permitted: ${group} is not below team`,
     )
   assert.equal(await team.refusal('delegate_group', { ...asked, group: 'team/none' }), 'there is no group team/none')
   for (const tool of ['delegate_group', 'escalate_group']) {
@@ -116,7 +116,7 @@ test('a question reaches only what lies below, and answers only where the caller
   }
   // The root reaches every folder but itself, and has nobody above.
   await root.call('delegate_group', { group: 'other', prompt: 'x', chatJid: 'telegram:42' })
-  assert.match(await root.refusal('delegate_group', { ...asked, group: 'main' }), /main does not lie below main$/)
+  assert.match(await root.refusal('delegate_group', { ...asked, group: 'main' }), /main is not below main$/)
   assert.equal(await root.refusal('escalate_group', asked), 'main has no parent group')
   await here.at.grant('folder:team', 'mcp:delegate_group', 'team/a', 'deny')
   assert.match(

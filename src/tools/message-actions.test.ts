@@ -109,7 +109,7 @@ onEveryEngine('acting on messages', (engine) => {
     for (const [kind, why] of [
       ['permanent', /^no such emoji$/],
       ['transient', /^no such emoji; try again later$/],
-      ['unclear', /^it is not known whether like was done: no such emoji$/],
+      ['unclear', /^it is unknown whether like was done: no such emoji$/],
     ] as const) {
       here.fake.next(new ChannelError(kind, 'no such emoji'))
       assert.match(await tools.refusal('like', GOOD.like), why)
@@ -122,7 +122,7 @@ onEveryEngine('acting on messages', (engine) => {
     const tools = await here.tools('main')
     assert.match(
       await tools.refusal('pin_message', { chatJid: 'nowhere:1', targetId: 'x' }),
-      /no channel has the chat nowhere:1 now/,
+      /no connected channel serves the chat nowhere:1/,
     )
   })
 })

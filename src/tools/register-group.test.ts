@@ -113,19 +113,19 @@ test('a folder makes its own children, and the root no top-level folders', async
   const jid = 'telegram:1'
   for (const [args, said] of [
     [{ jid }, 'folder required when fromPrototype is false'],
-    [{ jid, folder: 'team/a/b' }, 'register_group: not permitted: team/a/b does not lie directly in team'],
-    [{ jid, folder: 'other/x' }, 'register_group: not permitted: other/x does not lie directly in team'],
-    [{ jid, folder: 'new' }, 'register_group: not permitted: new does not lie directly in team'],
-    [{ jid, folder: 'x', parent: 'other' }, 'register_group: not permitted: other/x does not lie directly in team'],
+    [{ jid, folder: 'team/a/b' }, 'register_group: not permitted: team/a/b is not directly below team'],
+    [{ jid, folder: 'other/x' }, 'register_group: not permitted: other/x is not directly below team'],
+    [{ jid, folder: 'new' }, 'register_group: not permitted: new is not directly below team'],
+    [{ jid, folder: 'x', parent: 'other' }, 'register_group: not permitted: other/x is not directly below team'],
     [
       { jid, folder: 'team/x', parent: 'other' },
-      'folder must lie directly in parent, and team/x does not lie in other',
+      'folder must be directly below parent, and team/x is not directly below other',
     ],
     [{ jid, folder: 'team/../x' }, /^folder must be names/],
     [{ jid, folder: 'team/share' }, 'folder must not use the reserved name share'],
     [{ jid, folder: 'team/x', fromPrototype: 'yes' }, 'fromPrototype must be true or false'],
     [{ jid: 'telegram:4*', folder: 'team/x' }, /^jid must not contain blanks/],
-    [{ jid: 'telegram:ж', fromPrototype: true, parent: 'team/a' }, /does not lie directly in team$/],
+    [{ jid: 'telegram:ж', fromPrototype: true, parent: 'team/a' }, /is not directly below team$/],
     [{ jid: 'telegram:42', folder: 'team/x' }, /the chat telegram:42 belongs to a folder outside team$/],
     [{ jid: 'web:other', folder: 'team/x' }, /the chat web:other belongs to a folder outside team$/],
   ] as const) {
@@ -171,7 +171,7 @@ onEveryEngine('the groups below a folder', (engine) => {
     await child.call('register_group', { jid: 'telegram:2', folder: 'team/a/x' })
     const before = await tracesOf(here)
     const full =
-      'team has 3 groups below it, which is the most that is allowed\nhint: an operator can remove some, or raise GROUPS_PER_FOLDER'
+      'team has 3 groups below it, which is the maximum\nhint: an operator can remove some, or raise GROUPS_PER_FOLDER'
     assert.equal(await team.refusal('register_group', { jid: 'telegram:3', folder: 'team/c' }), full)
     assert.equal(await child.refusal('register_group', { jid: 'telegram:3', folder: 'team/a/y' }), full)
     assert.equal(await root.refusal('register_group', { jid: 'telegram:3', folder: 'team/c' }), full)

@@ -54,7 +54,7 @@ onEveryEngine('bringing messages elsewhere', (engine) => {
       assert.match(await tools.refusal(name, GOOD[name](own.id, OTHER_ROOM)), /outside team/)
       assert.match(
         await tools.refusal(name, GOOD[name]('p-2', ROOM)),
-        /there is no message p-2 here\nhint: .*sourceMsgId/,
+        /there is no message p-2\nhint: .*sourceMsgId/,
       )
     }
     assert.deepEqual([here.fake.calls.length, (await here.said()).length], [0, 0])

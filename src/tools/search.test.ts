@@ -124,7 +124,7 @@ onEveryEngine('finding messages', (engine) => {
     await here.receive('secret plan', { jid: OTHER_ROOM, folder: 'other' })
     await here.receive('secret child', { jid: 'web:team/sub', folder: 'team/sub' })
     const team = await here.open('team')
-    assert.match(await team.refusal('find_messages', { query: 'secret', scope: 'other' }), /lies outside team/)
+    assert.match(await team.refusal('find_messages', { query: 'secret', scope: 'other' }), /is outside team/)
     assert.match(
       await team.refusal('find_messages', { query: 'secret', scope: OTHER_ROOM }),
       /belongs to a folder outside/,
@@ -279,10 +279,10 @@ test('what is no query is refused in the words of the engine', async (t) => {
     ['a NOT', 'find_messages: fts5: syntax error near ""'],
     ['*', 'find_messages: fts5: syntax error near "*"'],
     [' *reads', 'find_messages: fts5: syntax error near "*"'],
-    ['col:x', 'find_messages: no such column: col\nhint: put words with signs in quotes: "col:x"'],
-    ['author:x', 'find_messages: no such column: author\nhint: put words with signs in quotes: "author:x"'],
-    ['rank:x', 'find_messages: no such column: rank\nhint: put words with signs in quotes: "rank:x"'],
-    ['see foo-bar now', 'find_messages: no such column: bar\nhint: put words with signs in quotes: "foo-bar"'],
+    ['col:x', 'find_messages: no such column: col\nhint: put words with punctuation in quotes: "col:x"'],
+    ['author:x', 'find_messages: no such column: author\nhint: put words with punctuation in quotes: "author:x"'],
+    ['rank:x', 'find_messages: no such column: rank\nhint: put words with punctuation in quotes: "rank:x"'],
+    ['see foo-bar now', 'find_messages: no such column: bar\nhint: put words with punctuation in quotes: "foo-bar"'],
     [`'; drop table documents`, `find_messages: fts5: syntax error near "'"`],
     ['', 'query must not be empty'],
     ['  ', 'query must not be empty'],

@@ -143,7 +143,7 @@ onEveryEngine('saying something in words', (engine) => {
     const here = await chatTools(t, engine, sendTools, { isKeyed: false })
     here.fake.next(new ChannelError('unclear', 'the connection broke'))
     const said = await (await here.tools()).refusal('send', { chatJid: ROOM, text: 'once' })
-    assert.match(said, /not known whether the message .* arrived: the connection broke\nhint: /)
+    assert.match(said, /unknown whether the message .* arrived: the connection broke\nhint: /)
     assert.deepEqual(
       (await here.said()).map(({ state }) => state),
       ['unknown'],

@@ -91,7 +91,7 @@ test('a host name is one, a folder is there, and each folder asks for its own', 
   for (const folder of ['team/a', 'main', 'none'])
     assert.equal(
       await team.refusal('get_web_host', { folder }),
-      `get_web_host: not permitted on ${folder}: only your own folder may be asked for`,
+      `get_web_host: not permitted on ${folder}: only the root may name another folder`,
     )
   // The bracket beats any grant.
   await here.at.grant('folder:team', 'mcp:*', '**')

@@ -66,7 +66,7 @@ test('what is no file, or too large, is refused in the words of the agent', asyn
   for (const [content, said] of [
     ['x'.repeat(256 * 1024 + 1), 'content must be at most 262144 bytes'],
     ['ä'.repeat(256 * 512 + 1), 'content must be at most 262144 bytes'],
-    ['a\u0000b', 'content must not hold a NUL character'],
+    ['a\u0000b', 'content must not contain a NUL character'],
     [7, 'content must be text'],
     [undefined, 'content is required'],
   ] as const) {
