@@ -36,7 +36,7 @@ const { add } = defineResource({
   verbs: (table) => ({
     add: defineVerb({
       input: z.object({ id: z.string().max(64), folder: z.string().max(255), body: z.string().max(1000) }),
-      needs: requireTool(({ folder }: { folder: string }) => folder),
+      authorize: requireTool(({ folder }: { folder: string }) => folder),
       run: (ctx, note) => table.insert(ctx.tx, { ...note, created_at: ctx.now }),
     }),
   }),

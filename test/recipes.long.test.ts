@@ -33,7 +33,7 @@ const RECIPES: Record<string, Recipe> = {
     text: `// Notes of the operators.
 import { z } from 'zod'
 import { line } from '../core/values.ts'
-import { INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
+import { requireInstanceTool } from '../registry/authorization.ts'
 import { createVerb, listVerb, removeVerb, updateVerb } from '../registry/crud.ts'
 import { defineResource } from '../registry/resource.ts'
 import { Table } from '../store/table.ts'
@@ -47,7 +47,6 @@ const notes = new Table({
   storage: ['create table notes (title text primary key, content text not null)'],
 })
 
-const operators = requireTool(() => INSTANCE_SCOPE)
 const what = ({ title }: { title: string }) => \`note \${title}\`
 
 export const notesResource = defineResource({
@@ -56,10 +55,10 @@ export const notesResource = defineResource({
   servedBy: 'routd',
   exported: {},
   verbs: (table) => ({
-    list: listVerb(table, 'notes', { needs: operators, order: [['title', 'asc']], when: 'Read the notes.' }),
-    create: createVerb(table, { input: Note, needs: operators, what, when: 'Write a note.' }),
-    update: updateVerb(table, { input: Note.partial({ content: true }), needs: operators, what }),
-    delete: removeVerb(table, { input: Note.pick({ title: true }), needs: operators, what }),
+    list: listVerb(table, 'notes', { authorize: requireInstanceTool, order: [['title', 'asc']], when: 'Read the notes.' }),
+    create: createVerb(table, { input: Note, authorize: requireInstanceTool, what, when: 'Write a note.' }),
+    update: updateVerb(table, { input: Note.partial({ content: true }), authorize: requireInstanceTool, what }),
+    delete: removeVerb(table, { input: Note.pick({ title: true }), authorize: requireInstanceTool, what }),
   }),
 })
 `,
@@ -72,7 +71,7 @@ export const notesResource = defineResource({
     file: 'src/tools/count-words.ts',
     text: `// Counts words.
 import { z } from 'zod'
-import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
+import { requireToolOnOwnFolder } from '../registry/authorization.ts'
 import { defineTool } from '../registry/tool.ts'
 
 export const countWordsTools = [
@@ -80,10 +79,10 @@ export const countWordsTools = [
     name: 'count_words',
     tiers: { max: 1, granted: 1 },
     when: 'Count the words of a text.',
-    reads: true,
+    isReadOnly: true,
     input: z.object({ text: z.string() }),
     output: z.object({ words: z.int() }),
-    needs: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
+    authorize: requireToolOnOwnFolder,
     run: async (_ctx, { text }) => ({ words: text.split(/\\s+/).length }),
   }),
 ]

@@ -291,7 +291,7 @@ test('tools refuse chats and folders of others', async (t) => {
         assert.ok(isError, `${tool}.${name} ${outside} was not refused: ${text}`)
         assert.match(
           text,
-          /not permitted|outside team|folder must lie directly in parent/,
+          /not permitted|outside team|folder must be directly below parent/,
           `${tool}.${name} ${outside}`,
         )
       }

@@ -103,7 +103,7 @@ async function overRest(at: TestHost, caller: Caller, { tool, args, input = args
   try {
     const reply = await at.as(caller, 'rest').call(verb, input)
     const rows = Object.values(Object(reply)).find(Array.isArray)
-    return verb.reads && rows?.length === 0 ? 'nothing to see' : 'done'
+    return verb.isReadOnly && rows?.length === 0 ? 'nothing to see' : 'done'
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     return error.hint ? `${error.message}\nhint: ${error.hint}` : error.message

@@ -230,8 +230,8 @@ const CASES: Record<string, Case> = {
     outside: async ({ team }) => {
       await team.call('add_route', { route: '{"match": "room=9", "target": "team"}' })
       return [
-        [{ routes: '[{"target": "other"}]' }, /other lies outside team/],
-        [{ routes: '[{"target": "builtin:drop"}]' }, /builtin:drop lies outside team/],
+        [{ routes: '[{"target": "other"}]' }, /other is outside team/],
+        [{ routes: '[{"target": "builtin:drop"}]' }, /builtin:drop is outside team/],
         [{ routes: '[]' }, /^your own default route cannot be deleted\nhint: put it into the new list$/],
       ]
     },

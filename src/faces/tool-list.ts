@@ -65,14 +65,20 @@ function toolFromVerb(verb: NamedVerb, when: string): Tool {
   // In the verb's own transaction, so that the rights that list it are the rights that it runs with.
   const shown: NamedVerb = {
     ...verb,
-    needs: async (ctx, given) => {
+    authorize: async (ctx, given) => {
       await mustBeListed(ctx)
-      await verb.needs(ctx, given)
+      await verb.authorize(ctx, given)
     },
   }
   const callUnlessHeld = withApproval(shown)
   const { prepare: _, appendsMessages: __, ...bare } = verb
-  const nothing: NamedVerb = { ...bare, input: z.object({}), reads: true, needs: mustBeListed, run: async () => {} }
+  const nothing: NamedVerb = {
+    ...bare,
+    input: z.object({}),
+    isReadOnly: true,
+    authorize: mustBeListed,
+    run: async () => {},
+  }
 
   async function read(asking: RequestContext, args: unknown): Promise<z.output<z.ZodObject>> {
     try {

@@ -1,4 +1,5 @@
-// Who may speak in, act on or read a chat: the tool must be granted at home, and the chat within reach (decision A5).
+// Access to chats: an agent needs the tool on its own folder, and the chat must be within its reach. See
+// docs/decisions.md#containment.
 import { isToolDenied } from '../core/access/policy.ts'
 import { mayReachFolder } from '../core/access/tiers.ts'
 import { findChatFolder, hasRouteInto } from '../core/routing/chat-folder.ts'
@@ -6,23 +7,20 @@ import { refuse } from '../lib/refusal.ts'
 import { hasTool, INSTANCE_SCOPE, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 
-/** `needs` of a tool that names a chat. Rules see it as `jid`, whatever the argument is called. */
+/** `authorize` of a tool that names a chat. Rules match the chat as `jid`, whatever the argument is called. */
 export function requireChatAccess<I>(jidOf: (input: I) => string) {
   return async (ctx: Context, input: I): Promise<void> => mustReachChat(ctx, jidOf(input))
 }
 
 export async function mustReachChat(ctx: Context, jid: string): Promise<void> {
   const { caller, tool } = ctx
-  const about: Context = { ...ctx, params: { ...ctx.params, jid } }
+  const params = { ...ctx.params, jid }
   const owner = await findChatFolder(ctx.tx, jid, ctx.routes)
-  if (caller.kind !== 'agent') return mustHaveTool(about, owner ?? INSTANCE_SCOPE)
-  await mustHaveTool(about, caller.folder)
+  if (caller.kind !== 'agent') return mustHaveTool({ ...ctx, params }, owner ?? INSTANCE_SCOPE)
+  await mustHaveTool({ ...ctx, params }, caller.folder)
   if (!(await isInTurn(ctx, jid)))
-    refuse('forbidden', `${tool}: not permitted in ${jid}, because visitors may use it in their own chat alone`)
-  if (
-    owner !== undefined &&
-    isToolDenied(await ctx.policy(), caller.folder, { tool, scope: owner, params: about.params })
-  )
+    refuse('forbidden', `${tool}: not permitted in ${jid}, because visitors may use it only in their own chat`)
+  if (owner !== undefined && isToolDenied(await ctx.policy(), caller.folder, { tool, scope: owner, params }))
     refuse('forbidden', `${tool}: not permitted in ${jid}`)
   if (await isInReach(ctx, caller.folder, jid, owner)) return
   refuse(
@@ -33,28 +31,21 @@ export async function mustReachChat(ctx: Context, jid: string): Promise<void> {
   )
 }
 
-/** A turn that answers in another folder's chat, delegated or asked for with `/root`, takes nothing over there. */
+/** A delegated or `/root` turn answers in another folder's chat and must not change who owns it. */
 export async function mustNotBeGuestTurn(ctx: Context): Promise<void> {
   const turn = await ctx.turn()
   if (turn?.is_guest)
     refuse('forbidden', `${ctx.tool}: not permitted in a turn that answers in a chat of another folder`)
 }
 
-/** Whether what was said in the chat may be taken from it, whatever the rules say of the chat that it goes to. */
+/** Whether the caller may read a message of the chat in order to relay it elsewhere. */
 export async function canReachChat(ctx: Context, jid: string): Promise<boolean> {
   const owner = await findChatFolder(ctx.tx, jid, ctx.routes)
   const { caller } = ctx
   return caller.kind === 'agent' ? isInReach(ctx, caller.folder, jid, owner) : hasTool(ctx, owner ?? INSTANCE_SCOPE)
 }
 
-/** Whether an agent may have to do with the chat, whatever the tool. */
-export async function isChatInReach(ctx: Context, jid: string): Promise<boolean> {
-  const { caller } = ctx
-  if (caller.kind !== 'agent') return true
-  return isInReach(ctx, caller.folder, jid, await findChatFolder(ctx.tx, jid, ctx.routes))
-}
-
-/** A turn of reach `chat` has to do with its own chat and no other. */
+/** A turn of reach `chat` may use only its own chat. */
 async function isInTurn(ctx: Context, jid: string): Promise<boolean> {
   return ctx.reach !== 'chat' || (await ctx.turn())?.jid === jid
 }
@@ -63,7 +54,7 @@ async function isInReach(ctx: Context, folder: string, jid: string, owner: strin
   if (!(await isInTurn(ctx, jid))) return false
   if (owner !== undefined && mayReachFolder(folder, owner)) return true
   if (mayReachFolder(folder, INSTANCE_SCOPE)) return true
-  // Whoever is asked may answer: a delegated question comes from a chat of another folder.
+  // A delegated turn answers in the chat of another folder.
   if ((await ctx.turn())?.jid === jid) return true
   return hasRouteInto(ctx.tx, jid, folder, ctx.routes)
 }

@@ -1,4 +1,4 @@
-// Calls that wait for an operator.
+// Calls that need an operator's approval.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Agents, agents } from '../../test/support/agents.ts'
@@ -16,36 +16,35 @@ import { audit } from './audit.ts'
 const OPERATOR = 'telegram:1'
 const DAY = 24 * 3_600_000
 
-/** What an operator says in a chat, and what is answered. */
-async function command({ host }: Agents, text: string): Promise<string> {
+/** Runs an operator's chat command and returns the reply. */
+async function runCommand({ host }: Agents, text: string): Promise<string> {
   return host.engine.transaction(async (tx) => {
-    const steering = parseDirective(text)
-    assert.ok(steering.kind === 'command', text)
-    const world = {
+    const directive = parseDirective(text)
+    assert.ok(directive.kind === 'command', text)
+    const context = {
       writeContext: { dialect: host.engine.dialect, clock: host.clock, random: host.random },
       ...{ rules: host.rules, policy: await host.policies.read(tx), routes: compileRoutes([]), instance: 'test' },
     }
-    const place = { topic: '', chat_topic: '', verb: 'message' }
-    const given = {
+    const message = {
       jid: 'telegram:9',
       sender: OPERATOR,
       folder: 'main',
-      placement: place,
+      placement: { topic: '', chat_topic: '', verb: 'message' },
       conversationFor: conversationName,
     }
-    const decision = await runChatCommand(tx, world, given, steering)
+    const decision = await runChatCommand(tx, context, message, directive)
     return decision.kind === 'end' ? (decision.reply ?? '') : assert.fail(decision.kind)
   })
 }
 
-interface Pending {
+interface PendingReply {
   readonly pending: boolean
   readonly id: string
   readonly message: string
 }
 
-function pendingOf(answer: unknown): Pending {
-  const pending = answer as Pending
+function pendingReply(answer: unknown): PendingReply {
+  const pending = answer as PendingReply
   assert.match(pending.id, /^[0-9a-f]{8}$/)
   assert.equal(pending.pending, true)
   return pending
@@ -57,8 +56,8 @@ const isOpen = ({ host }: Agents) =>
 const statusOf = ({ host }: Agents, id: string) =>
   host.engine.read(async (tx) => (await pendingActions.find(tx, { id }))?.status)
 
-onEveryEngineQuickly('held calls', (engine) => {
-  test('wait for an operator, and pass once when they are approved', async (t) => {
+onEveryEngineQuickly('calls on hold', (engine) => {
+  test('run once after an operator approves them', async (t) => {
     const here = await agents(t, engine, ['main', 'team', 'other'])
     await here.at.operator(OPERATOR)
     await here.at.grant('folder:team', 'hold:mcp:set_group_open', 'team')
@@ -66,25 +65,25 @@ onEveryEngineQuickly('held calls', (engine) => {
     const team = await here.open('team')
     const close = () => team.call('set_group_open', { open: false })
 
-    const { id, message } = pendingOf(await close())
+    const { id, message } = pendingReply(await close())
     assert.equal(
       message,
-      `set_group_open is held until an operator sends /approve ${id}. Nothing was done yet; you will be told.`,
+      `set_group_open is held until an operator sends /approve ${id}. Nothing was done yet; you will get a message.`,
     )
     assert.equal(await isOpen(here), true)
-    // The same call is the same question; another is another.
-    assert.equal(pendingOf(await close()).id, id)
-    const { id: other } = pendingOf(await team.call('set_group_open', { open: true }))
+    // Repeating a call gives the same approval; other arguments give a new one.
+    assert.equal(pendingReply(await close()).id, id)
+    const { id: other } = pendingReply(await team.call('set_group_open', { open: true }))
     assert.notEqual(other, id)
-    const listed = await command(here, '/approve')
+    const listed = await runCommand(here, '/approve')
     assert.ok(listed.includes(`${id}: set_group_open by team {"open":false}`), listed)
 
-    assert.equal(await command(here, `/approve ${id}`), 'Approved: set_group_open by team.')
-    assert.equal(await command(here, `/approve ${id}`), `No tool call with the id ${id} is waiting for approval.`)
-    assert.equal(await command(here, `/reject ${other}`), 'Rejected: set_group_open by team.')
-    const told = await here.host.engine.read((tx) => messages.list(tx))
+    assert.equal(await runCommand(here, `/approve ${id}`), 'Approved: set_group_open by team.')
+    assert.equal(await runCommand(here, `/approve ${id}`), `No tool call with the id ${id} is waiting for approval.`)
+    assert.equal(await runCommand(here, `/reject ${other}`), 'Rejected: set_group_open by team.')
+    const notices = await here.host.engine.read((tx) => messages.list(tx))
     assert.deepEqual(
-      told.map(({ jid, sender, target_folder, content }) => [
+      notices.map(({ jid, sender, target_folder, content }) => [
         jid,
         sender,
         target_folder,
@@ -95,11 +94,11 @@ onEveryEngineQuickly('held calls', (engine) => {
         ['telegram:42', 'system', 'team', `The held call of set_group_open (${other}) was rejected`],
       ],
     )
-    // What was rejected is held anew, and what was approved passes once.
-    assert.notEqual(pendingOf(await team.call('set_group_open', { open: true })).id, other)
+    // A rejected call needs a new approval, and an approved call runs once.
+    assert.notEqual(pendingReply(await team.call('set_group_open', { open: true })).id, other)
     assert.deepEqual(await close(), { ok: true, open: false })
     assert.deepEqual([await isOpen(here), await statusOf(here, id)], [false, 'released'])
-    assert.notEqual(pendingOf(await close()).id, id)
+    assert.notEqual(pendingReply(await close()).id, id)
     const rows = await here.host.engine.read((tx) => audit.list(tx, { surface: 'tool', outcome: 'ok' }))
     assert.deepEqual(
       rows.map(({ action, key }) => `${action} ${key}`.trim()),
@@ -111,7 +110,7 @@ onEveryEngineQuickly('held calls', (engine) => {
     )
   })
 
-  test('may be reads, and may be tools that prepare something', async (t) => {
+  test('include read-only tools and tools with a prepare step', async (t) => {
     const here = await agents(t, engine, ['main', 'team'])
     await here.at.operator(OPERATOR)
     await here.at.grant('folder:*', 'hold:mcp:*', '**')
@@ -123,17 +122,17 @@ onEveryEngineQuickly('held calls', (engine) => {
       ['refresh_groups', {}],
       ['send_file', sendFile],
     ] as const) {
-      const { id } = pendingOf(await team.call(tool, args))
-      await command(here, `/approve ${id}`)
+      const { id } = pendingReply(await team.call(tool, args))
+      await runCommand(here, `/approve ${id}`)
       const answer = await team.call(tool, args)
       assert.ok(!JSON.stringify(answer).includes('pending'), `${tool}: ${JSON.stringify(answer)}`)
       assert.equal(await statusOf(here, id), 'released')
-      pendingOf(await team.call(tool, args))
+      pendingReply(await team.call(tool, args))
     }
   })
 })
 
-test('a hold grants nothing, and holds only what is permitted', async (t) => {
+test('a hold row grants nothing and applies only to permitted calls', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team', 'team/a/b/c', 'other'])
   await here.at.grant('folder:**', 'hold:mcp:*', '**')
   await here.at.grant('folder:**', 'hold:mcp:set_group_open', '**')
@@ -145,7 +144,7 @@ test('a hold grants nothing, and holds only what is permitted', async (t) => {
   assert.equal(await here.host.engine.read((tx) => pendingActions.count(tx)), 0)
   for (const action of ['hold:', 'hold:admin', 'hold:*', 'hold:mcp:', 'holds:mcp:x'])
     await assert.rejects(here.at.grant('folder:team', action, '**'), isRefusal('invalid', 'the action'), action)
-  // One that denies the hold lifts it; whoever may do everything is not held by that.
+  // A row that denies the hold lifts it, and a grant of `*` does not include holds.
   await here.at.grant('folder:team', 'hold:mcp:set_group_open', 'team', 'deny')
   assert.deepEqual(await team.call('set_group_open', { open: true }), { ok: true, open: true })
   await here.at.ungrant('folder:**', 'hold:mcp:*', '**')
@@ -153,20 +152,20 @@ test('a hold grants nothing, and holds only what is permitted', async (t) => {
   assert.equal(await team.call('set_work', { content: 'x' }), 'ok')
 })
 
-test('an approval is for one folder, lasts a day, and is not needed where an operator asked the root', async (t) => {
+test('an approval is valid for one folder and one day, and /root turns need none', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team', 'other'])
   await here.at.operator(OPERATOR)
   await here.at.grant('folder:**', 'hold:mcp:set_group_open', '**')
   const [team, other] = [await here.open('team'), await here.open('other')]
   const open = { open: true }
-  const { id } = pendingOf(await team.call('set_group_open', open))
-  await command(here, `/approve ${id}`)
-  pendingOf(await other.call('set_group_open', open))
+  const { id } = pendingReply(await team.call('set_group_open', open))
+  await runCommand(here, `/approve ${id}`)
+  pendingReply(await other.call('set_group_open', open))
   here.at.clock.advance(DAY)
-  const { id: again } = pendingOf(await team.call('set_group_open', open))
+  const { id: again } = pendingReply(await team.call('set_group_open', open))
   here.at.clock.advance(DAY)
-  assert.equal(await command(here, '/approve'), 'No tool call is waiting for approval.')
-  assert.equal(await command(here, `/approve ${again}`), `No tool call with the id ${again} is waiting for approval.`)
+  assert.equal(await runCommand(here, '/approve'), 'No tool call is waiting for approval.')
+  assert.equal(await runCommand(here, `/approve ${again}`), `No tool call with the id ${again} is waiting for approval.`)
   assert.equal(await statusOf(here, again), 'expired')
 
   await here.begin({ id: 'turn-1', folder: 'main' })

@@ -1,4 +1,4 @@
-// Calls that an operator must approve first: an acl row `hold:mcp:<tool>` suspends what the agent may otherwise do.
+// Approvals: an acl row `hold:mcp:<tool>` suspends an agent's permitted calls until an operator approves them.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { consumeApproval, hasApproval, holdForApproval, type ToolCallKey } from '../core/access/approvals.ts'
@@ -11,65 +11,66 @@ import type { Context, RequestContext } from './context.ts'
 import type { NamedVerb } from './resource.ts'
 import { defineTool } from './tool.ts'
 
-/** Thrown out of the transaction of a call that must wait: nothing of it is done. */
+/** Rolls back the transaction of a call that needs approval. */
 export class ApprovalRequired extends Error {
   constructor(tool: string) {
     super(`${tool}: held until an operator approves it`)
-    this.name = 'HeldCall'
+    this.name = 'ApprovalRequired'
   }
 }
 
 type Input = z.output<z.ZodObject>
 
-/** The call of a verb that rows may hold: what it gives, or that it must wait. Only what is permitted is held. */
-export function withApproval(verb: NamedVerb): (asking: RequestContext, input: Input) => Promise<unknown> {
-  const { reads, ...changing } = verb
-  const open = { ...verb, needs: requireApproval(verb, async () => false) }
-  // The approval is taken in the transaction that uses it, also for a read, which then writes that much.
-  const released: NamedVerb = {
-    ...changing,
-    ...(reads ? { audited: () => undefined } : {}),
-    needs: requireApproval(verb, isApproved),
+/** Calls the verb; resolves to `ApprovalRequired` where the call is permitted but not approved yet. */
+export function withApproval(verb: NamedVerb): (request: RequestContext, input: Input) => Promise<unknown> {
+  const { isReadOnly, ...writing } = verb
+  const unapproved: NamedVerb = { ...verb, authorize: requireApproval(verb, async () => false) }
+  // Consumes the approval in the transaction that uses it, so an approved read runs in a write transaction too.
+  const approved: NamedVerb = {
+    ...writing,
+    ...(isReadOnly ? { auditInput: () => undefined } : {}),
+    authorize: requireApproval(verb, isApproved),
     run: async (ctx, input, prepared) => {
-      if (!(await consumeApproval(ctx.tx, askedCall(ctx, input), ctx.clock.now()))) throw new ApprovalRequired(ctx.tool)
+      if (!(await consumeApproval(ctx.tx, callKey(ctx, input), ctx.clock.now()))) throw new ApprovalRequired(ctx.tool)
       return verb.run(ctx, input, prepared)
     },
   }
-  return async (asking, input) => {
-    const first = await callParsed(asking, open, input).catch(orApprovalRequired)
-    return first instanceof ApprovalRequired ? callParsed(asking, released, input).catch(orApprovalRequired) : first
+  return async (request, input) => {
+    const first = await callParsed(request, unapproved, input).catch(returnApprovalRequired)
+    if (!(first instanceof ApprovalRequired)) return first
+    return callParsed(request, approved, input).catch(returnApprovalRequired)
   }
 }
 
-function orApprovalRequired(error: unknown): ApprovalRequired {
+function returnApprovalRequired(error: unknown): ApprovalRequired {
   if (error instanceof ApprovalRequired) return error
   throw error
 }
 
 type ApprovalCheck = (ctx: Context, input: Input) => Promise<boolean>
 
-function requireApproval(verb: NamedVerb, isApproved: ApprovalCheck): NamedVerb['needs'] {
+function requireApproval(verb: NamedVerb, isApproved: ApprovalCheck): NamedVerb['authorize'] {
   return async (ctx, input) => {
-    await verb.needs(ctx, input)
-    if ((await mustBeApproved(ctx)) && !(await isApproved(ctx, input))) throw new ApprovalRequired(ctx.tool)
+    await verb.authorize(ctx, input)
+    if ((await isApprovalNeeded(ctx)) && !(await isApproved(ctx, input))) throw new ApprovalRequired(ctx.tool)
   }
 }
 
-async function mustBeApproved(ctx: Context): Promise<boolean> {
+async function isApprovalNeeded(ctx: Context): Promise<boolean> {
   const { caller, tool, params } = ctx
   if (caller.kind !== 'agent') return false
   const { folder } = caller
   return needsApproval(await ctx.policy(), folder, { tool, scope: folder, params }) && !(await isElevated(ctx))
 }
 
-const isApproved: ApprovalCheck = (ctx, input) => hasApproval(ctx.tx, askedCall(ctx, input), ctx.clock.now())
+const isApproved: ApprovalCheck = (ctx, input) => hasApproval(ctx.tx, callKey(ctx, input), ctx.clock.now())
 
-function askedCall({ caller, tool }: Context, input: Input): ToolCallKey {
+function callKey({ caller, tool }: Context, input: Input): ToolCallKey {
   const folder = caller.kind === 'agent' ? caller.folder : ''
-  return { folder, tool, args_hash: hashOf(input) }
+  return { folder, tool, args_hash: hashArguments(input) }
 }
 
-/** What an operator has asked the root for needs no second word (`/root`). */
+/** An operator's `/root` message needs no further approval. */
 async function isElevated(ctx: Context): Promise<boolean> {
   const turn = await ctx.turn()
   return turn !== undefined && (await inbox.find(ctx.tx, { id: turn.id }))?.verb === 'root'
@@ -80,33 +81,33 @@ const PendingCall = z.object({ tool: z.string(), args_hash: z.string(), summary:
 const holdCall = defineTool({
   name: 'hold',
   when: '',
-  // Only what the turn may use is held.
+  // The suspended call has passed its own reach check.
   reach: 'chat',
   key: ['tool'],
   input: PendingCall,
   output: z.object({ id: z.string(), isNew: z.boolean() }),
-  needs: allowAnyone,
-  // Its arguments are audited when it is made.
-  audited: ({ tool }, { id, isNew }) => (isNew ? { tool, id } : undefined),
-  run: async (ctx, held) => {
+  authorize: allowAnyone,
+  // The arguments are audited when the approved call runs.
+  auditInput: ({ tool }, { id, isNew }) => (isNew ? { tool, id } : undefined),
+  run: async (ctx, call) => {
     const [folder, turn] = [await actingFolder(ctx), await ctx.turn()]
-    return holdForApproval(ctx.tx, ctx, { ...held, folder, jid: turn?.jid, reach: ctx.reach })
+    return holdForApproval(ctx.tx, ctx, { ...call, folder, jid: turn?.jid, reach: ctx.reach })
   },
 })
 
-/** Records what waits, and says so: no error, and not done either. */
-export async function requestApproval(asking: RequestContext, verb: NamedVerb, input: object): Promise<object> {
-  const { id } = await callVerb(asking, holdCall, {
+/** Records the pending call and returns the tool's reply: not an error, but nothing was done. */
+export async function requestApproval(request: RequestContext, verb: NamedVerb, input: object): Promise<object> {
+  const { id } = await callVerb(request, holdCall, {
     tool: verb.toolName,
-    args_hash: hashOf(input),
+    args_hash: hashArguments(input),
     summary: summaryWithContent(input, verb.input),
   })
-  const message = `${verb.toolName} is held until an operator sends /approve ${id}. Nothing was done yet; you will be told.`
+  const message = `${verb.toolName} is held until an operator sends /approve ${id}. Nothing was done yet; you will get a message.`
   return { pending: true, id, message }
 }
 
-/** The same for the same arguments, in whatever order they were written. */
-function hashOf(input: object): string {
+/** Independent of the order of the arguments. */
+function hashArguments(input: object): string {
   const sorted = (_name: string, value: unknown): unknown =>
     typeof value === 'object' && value !== null && !Array.isArray(value)
       ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))

@@ -1,5 +1,5 @@
-// One mutation, one row, in the same transaction. Never a secret and never content: of what is write-only, is called like a
-// secret or is marked as content, a row holds the length alone. What looks like a credential elsewhere is redacted.
+// The audit log: one row per mutation, in the same transaction. Of arguments that are write-only, are named like a secret or
+// are marked as content, a row has only the length; other values are redacted where they look like credentials.
 import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
 import { Reach } from '../core/access/reach.ts'
@@ -17,20 +17,20 @@ export const Audit = z
     created_at: Timestamp.meta({ readOnly: true }),
     category: z.enum(['mutation', 'authz']),
     action: z.string().describe('<resource>.<verb>'),
-    actor: z.string().describe('The principal that asked'),
+    actor: z.string().describe('Principal that made the call'),
     resource: z.string(),
-    key: z.string().describe('What it was done to'),
+    key: z.string().describe('Key of the row that the call changed'),
     surface: z.enum(['rest', 'tool', 'cli', 'dash']),
-    params_summary: z.string().describe('The arguments as JSON, without secrets and content, cut to a summary'),
+    params_summary: z.string().describe('Arguments as JSON, shortened, without secrets and message content'),
     outcome: z.enum(['ok', 'denied']),
     error_msg: z.string().optional(),
     duration_ms: z.int(),
-    folder: z.string().optional().describe('The folder that the caller acted from'),
+    folder: z.string().optional().describe('Folder that the caller acted from'),
     instance: z.string(),
     turn_id: z.string().optional(),
     request_id: z.string().optional(),
     source_ip: z.string().optional(),
-    reach: Reach.optional().describe("Of the agent's turn"),
+    reach: Reach.optional().describe("Reach of the agent's turn"),
   })
   .meta({ id: 'Audit' })
 
@@ -47,7 +47,7 @@ export const audit = new Table({
          instance text not null, turn_id text, request_id text, source_ip text)`,
     ],
     'alter table audit add column reach text',
-    // Earlier versions kept what these calls said, which may hold links.
+    // Earlier versions stored message texts of these calls, which may contain links.
     `update audit set params_summary = '{}' where action in ('tools.send', 'tools.reply', 'tools.send_file',
        'tools.send_voice', 'tools.post', 'tools.forward', 'tools.quote', 'tools.edit', 'tools.delegate_group',
        'tools.escalate_group', 'tools.inject_message', 'tools.pane_set_prompts', 'tools.pane_set_title', 'tools.hold',
@@ -72,11 +72,10 @@ export interface AuditedVerb {
   readonly input: z.ZodObject
 }
 
-/** What was asked, and what came of it. */
 export interface AuditedCall {
   readonly input: object
   readonly reply?: unknown
-  /** The folder that the caller acted from, where the caller has none of its own. */
+  /** The folder that the caller acted from, if the caller itself has none. */
   readonly folder?: string | undefined
 }
 
@@ -86,26 +85,26 @@ const SUMMARY_MAX = 512
 
 export async function writeAudit(
   tx: Tx,
-  asking: RequestContext,
+  request: RequestContext,
   verb: AuditedVerb,
-  deed: AuditedCall,
+  call: AuditedCall,
   outcome: AuditOutcome,
 ): Promise<void> {
-  const { host, caller, face, requestId, sourceIp, turn, reach } = asking
-  const own = caller.kind === 'agent' || caller.kind === 'person' ? caller.folder : undefined
+  const { host, caller, face, requestId, sourceIp, turn, reach } = request
+  const callerFolder = caller.kind === 'agent' || caller.kind === 'person' ? caller.folder : undefined
   await audit.append(tx, {
     created_at: timestamp(host.clock.now()),
     category: outcome.result === 'denied' ? 'authz' : 'mutation',
     action: verb.id,
     actor: principalOf(caller),
     resource: verb.resource,
-    key: keyOf(verb, deed),
+    key: keyOf(verb, call),
     surface: face,
-    params_summary: summary(deed.input, verb.input),
+    params_summary: summarize(call.input, (name) => isHidden(name, verb.input)),
     outcome: outcome.result,
     error_msg: outcome.error === undefined ? undefined : redact(outcome.error),
     duration_ms: outcome.durationMs,
-    folder: own ?? deed.folder,
+    folder: callerFolder ?? call.folder,
     instance: host.instance,
     turn_id: turn?.id,
     request_id: requestId,
@@ -114,29 +113,25 @@ export async function writeAudit(
   })
 }
 
-/** The row's key, from what was asked or from what came of it; else the first thing that was named. */
+/** The row's key from the input or the reply; else the first argument. */
 function keyOf({ key, input: schema }: AuditedVerb, { input, reply }: AuditedCall): string {
   if (key.length === 0) return ''
-  const asked = new Map(Object.entries(input).filter(([, value]) => value !== undefined))
-  const known = new Map([...Object.entries(reply ?? {}), ...asked])
-  const names = key.every((name) => known.has(name)) ? key : [...asked.keys()].slice(0, 1)
-  if (names.some((name) => isHidden(name, schema) || typeof known.get(name) === 'object')) return ''
-  return redact(encodeKey(names.map((name) => String(known.get(name))))).slice(0, VALUE_MAX)
+  const args = new Map(Object.entries(input).filter(([, value]) => value !== undefined))
+  const values = new Map([...Object.entries(reply ?? {}), ...args])
+  const names = key.every((name) => values.has(name)) ? key : [...args.keys()].slice(0, 1)
+  if (names.some((name) => isHidden(name, schema) || typeof values.get(name) === 'object')) return ''
+  return redact(encodeKey(names.map((name) => String(values.get(name))))).slice(0, VALUE_MAX)
 }
 
-function summary(input: object, schema: z.ZodObject): string {
-  return summaryOf(input, (name) => isHidden(name, schema))
-}
-
-/** For the operator who approves a call, and must know what it says. */
+/** For the operator who approves a call and must see its content. */
 export function summaryWithContent(input: object, schema: z.ZodObject): string {
-  return summaryOf(input, (name) => isSecret(name, schema))
+  return summarize(input, (name) => isSecret(name, schema))
 }
 
-function summaryOf(input: object, hides: (name: string) => boolean): string {
+function summarize(input: object, isRedacted: (name: string) => boolean): string {
   const shown = Object.entries(input)
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => [name, hides(name) ? `<redacted:${lengthOf(value)} chars>` : short(value)])
+    .map(([name, value]) => [name, isRedacted(name) ? `<redacted:${lengthOf(value)} chars>` : shortenValue(value)])
   const text = JSON.stringify(Object.fromEntries(shown))
   return text.length > SUMMARY_MAX ? `${text.slice(0, SUMMARY_MAX)}…` : text
 }
@@ -153,17 +148,17 @@ function isSecret(name: string, schema: z.ZodObject): boolean {
   return SECRET_NAME.test(name) || fieldsOf(schema).writeOnly.has(name)
 }
 
-interface Fields {
+interface MarkedFields {
   readonly writeOnly: ReadonlySet<string>
   readonly content: ReadonlySet<string>
 }
 
-const known = new WeakMap<z.ZodObject, Fields>()
+/** One lookup per schema, because every call needs it. */
+const fieldCache = new WeakMap<z.ZodObject, MarkedFields>()
 
-/** Looked up once for a schema: what is marked is asked of every call. */
-function fieldsOf(schema: z.ZodObject): Fields {
-  const before = known.get(schema)
-  if (before) return before
+function fieldsOf(schema: z.ZodObject): MarkedFields {
+  const cached = fieldCache.get(schema)
+  if (cached) return cached
   const namesOf = (isMarked: (field: z.ZodType) => boolean): ReadonlySet<string> =>
     new Set(
       Object.entries(schema.shape).flatMap(([name, field]) =>
@@ -171,12 +166,12 @@ function fieldsOf(schema: z.ZodObject): Fields {
       ),
     )
   const fields = { writeOnly: namesOf((field) => field.meta()?.writeOnly === true), content: namesOf(containsContent) }
-  known.set(schema, fields)
+  fieldCache.set(schema, fields)
   return fields
 }
 
-/** Redacted before it is cut: a part of a token would not be known as one. */
-function short(value: unknown): unknown {
+/** Redacts before cutting, because a truncated token is not recognized. */
+function shortenValue(value: unknown): unknown {
   if (typeof value === 'number' || typeof value === 'boolean') return value
   const text = typeof value === 'string' ? redact(value) : redactJson(JSON.stringify(value))
   if (text.length > VALUE_MAX) return `${text.slice(0, VALUE_MAX)}…`

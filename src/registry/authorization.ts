@@ -1,5 +1,4 @@
-// Who may: the answers that `needs` is made of. One evaluator stands behind all of them.
-
+// Access checks for the `authorize` functions of verbs. All of them use the evaluator in core/access/policy.ts.
 import { claimsOf, principalOf } from '../core/access/caller.ts'
 import {
   type AccessDecision,
@@ -14,120 +13,119 @@ import { refuse } from '../lib/refusal.ts'
 import { compileSegments, isGlob } from '../lib/text/glob.ts'
 import type { Context } from './context.ts'
 
-/** The scope of what belongs to the whole instance: no folder, so only `**` covers it. */
+/** The scope of the whole instance. It is not a folder, so only `**` covers it. */
 export const INSTANCE_SCOPE = ''
 
-/** A query over more subtrees than this is no faster than one over everything. */
-const MAX_BASES = 50
+/** A query over more subtrees than this is not faster than one over all rows. */
+const MAX_ROOTS = 50
 
-/** Written out, so that nobody gets there by forgetting. */
+/** `authorize` is required, so an open verb has to name this explicitly. */
 export function allowAnyone(): void {}
 
-/** Only whoever has the data directory: no bearer and no socket reaches this verb. */
-export function hostOnly(ctx: Context): void {
+/** Only for callers with access to the data directory; bearers and tool sockets are refused. */
+export function requireHost(ctx: Context): void {
   if (ctx.caller.kind !== 'host') refuse('forbidden', `${ctx.tool} is for the command line on the host`)
 }
 
-/** The caller holds this verb's tool on the scope, by rule (an agent) or by acl row (a person). */
+/** The caller must have this verb's tool on the scope, by rule (an agent) or by acl row (a person). */
 export function requireTool<I>(scopeOf: (input: I, ctx: Context) => string) {
   return (ctx: Context, input: I): Promise<void> => mustHaveTool(ctx, scopeOf(input, ctx))
 }
 
-/** For lists that show each caller its own: an agent needs the tool, a person only a name; the list's filter does the rest. */
+/** The caller must have the tool on the whole instance. */
+export const requireInstanceTool = requireTool(() => INSTANCE_SCOPE)
+
+/** The caller must have the tool on the folder that it acts from. */
+export async function requireToolOnOwnFolder(ctx: Context): Promise<void> {
+  await mustHaveTool(ctx, await actingFolder(ctx))
+}
+
+/** For lists that are filtered by caller: an agent needs the tool, a person only has to be signed in. */
 export async function requireToolForAgents(ctx: Context): Promise<void> {
   if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
 }
 
 export async function mustHaveTool(ctx: Context, scope: string): Promise<void> {
-  const verdict = await verdictOf(ctx, scope)
-  if (!verdict.allow)
-    refuse('forbidden', `${ctx.tool}: not permitted${scope ? ` on ${scope}` : ''} (${verdict.reason})`)
+  const { allow, reason } = (await createAccessCheck(ctx))(scope)
+  if (!allow) refuse('forbidden', `${ctx.tool}: not permitted${scope ? ` on ${scope}` : ''} (${reason})`)
 }
 
-/**
- * The same for the folder of a row that the caller named by its key. Whose row it is, is told to nobody who may not use
- * it: else anyone with a bearer could read off folder by folder what is where.
- */
-export async function mustHaveToolOver(ctx: Context, scope: string, what: string): Promise<void> {
+/** Like `mustHaveTool` for the folder of a row named by its key. The error does not reveal that folder. */
+export async function mustHaveToolForRow(ctx: Context, scope: string, what: string): Promise<void> {
   if (await hasTool(ctx, scope)) return
-  // What an agent has not even at home is refused for what it is.
+  // An agent without the tool on its own folder gets the ordinary reason.
   if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
   refuse('forbidden', `${ctx.tool}: not permitted on ${what}`)
 }
 
 export async function hasTool(ctx: Context, scope: string): Promise<boolean> {
-  return (await verdictOf(ctx, scope)).allow
+  return (await createAccessCheck(ctx))(scope).allow
 }
 
-async function verdictOf(ctx: Context, scope: string): Promise<AccessDecision> {
-  return (await verdicts(ctx))(scope)
-}
-
-async function verdicts(ctx: Context): Promise<(scope: string) => AccessDecision> {
+async function createAccessCheck(ctx: Context): Promise<(scope: string) => AccessDecision> {
   const { caller, tool, tiers, params } = ctx
   if (caller.kind === 'host') return () => ({ allow: true, reason: 'the host may' })
   const policy = await ctx.policy()
   if (caller.kind === 'agent') return (scope) => checkToolAccess(policy, caller.folder, { tool, tiers, scope, params })
-  const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
-  return (scope) => checkAccess(policy, asker, { action: `mcp:${tool}`, scope, params })
+  const subject = { principal: principalOf(caller), claims: claimsOf(caller) }
+  return (scope) => checkAccess(policy, subject, { action: `mcp:${tool}`, scope, params })
 }
 
-/** `admin` on the folder, or on all that a folder glob names. */
+/** Whether the caller administers the folder, or every folder that a glob matches. */
 export async function isAdmin(ctx: Context, folder: string): Promise<boolean> {
   return (await adminFilter(ctx))(folder)
 }
 
 /**
- * The folders that the caller may administer with this tool, judged once per folder. Once a tool is granted, a folder is
- * admin of itself and of what lies below it (decision L4), but a row that denies the tool there still wins.
+ * The folders that the caller may administer with this tool. An agent with the tool administers its own subtree (see
+ * docs/decisions.md#listing-links), except where a row denies the tool.
  */
 export async function adminFilter(ctx: Context): Promise<(folder: string) => boolean> {
   const { caller, tool, params } = ctx
   if (caller.kind === 'host') return () => true
   const policy = await ctx.policy()
-  const asker = { principal: principalOf(caller), claims: claimsOf(caller) }
-  const judged = (folder: string): boolean => {
+  const subject = { principal: principalOf(caller), claims: claimsOf(caller) }
+  return memoize((folder) => {
     if (caller.kind === 'agent')
       return (
         mayReachFolder(caller.folder, folder) && !isToolDenied(policy, caller.folder, { tool, scope: folder, params })
       )
     return ['admin', `mcp:${tool}`].every(
-      (action) => checkAccess(policy, asker, { action, scope: folder, params }).allow,
+      (action) => checkAccess(policy, subject, { action, scope: folder, params }).allow,
     )
-  }
-  return memoized(judged)
+  })
 }
 
 /**
- * The folders whose rows the caller may read where rows can be the instance's too: what they administer, and whoever has
- * the tool everywhere all but what a row denies. The instance's own rows are for the latter.
+ * For tables that also have rows of the instance. A caller with the tool on the instance reads those and every folder that no
+ * row denies; other callers read the folders that they administer.
  */
 export async function readableFolderFilter(ctx: Context): Promise<(folder: string) => boolean> {
-  const [verdict, mayAdmin] = [await verdicts(ctx), await adminFilter(ctx)]
-  if (!verdict(INSTANCE_SCOPE).allow) return (folder) => folder !== INSTANCE_SCOPE && mayAdmin(folder)
-  return memoized((folder) => verdict(folder).allow)
+  const [check, mayAdmin] = [await createAccessCheck(ctx), await adminFilter(ctx)]
+  if (!check(INSTANCE_SCOPE).allow) return (folder) => folder !== INSTANCE_SCOPE && mayAdmin(folder)
+  return memoize((folder) => check(folder).allow)
 }
 
-function memoized(judged: (folder: string) => boolean): (folder: string) => boolean {
-  const known = new Map<string, boolean>()
+function memoize(isAllowed: (folder: string) => boolean): (folder: string) => boolean {
+  const cache = new Map<string, boolean>()
   return (folder) => {
-    const verdict = known.get(folder) ?? judged(folder)
-    known.set(folder, verdict)
-    return verdict
+    const result = cache.get(folder) ?? isAllowed(folder)
+    cache.set(folder, result)
+    return result
   }
 }
 
-/** Folders that hold, with what lies below them, all that the caller administers; nothing when that can be anywhere. */
+/** Roots of the subtrees that contain every folder the caller administers; undefined if that can be any folder. */
 export async function administeredRoots(ctx: Context): Promise<string[] | undefined> {
   const { caller } = ctx
   if (caller.kind === 'host') return undefined
   if (caller.kind === 'agent') return mayReachFolder(caller.folder, INSTANCE_SCOPE) ? undefined : [caller.folder]
   const scopes = administeredScopes(await ctx.policy(), { principal: principalOf(caller), claims: claimsOf(caller) })
-  const bases = new Set(scopes.map(globBase))
-  return bases.has('') || bases.size > MAX_BASES ? undefined : [...bases]
+  const roots = new Set(scopes.map(globBase))
+  return roots.has('') || roots.size > MAX_ROOTS ? undefined : [...roots]
 }
 
-/** The folder that all matches of a glob lie in or below: everything before the first segment with a wildcard. */
+/** The part of a folder glob before its first segment with a wildcard. */
 export function globBase(glob: string): string {
   const segments = glob.split('/')
   const wild = segments.findIndex((segment) => /[*?[\\]/.test(segment))
@@ -135,8 +133,8 @@ export function globBase(glob: string): string {
 }
 
 /**
- * The folder that a caller acts from (decision L2). Of several that a person administers, it is the deepest that covers
- * `target`.
+ * The folder that the caller acts from: for a person with several, the deepest one that covers `target`. See
+ * docs/decisions.md#minting-links.
  */
 export async function actingFolder(ctx: Context, target?: string): Promise<string> {
   const { caller } = ctx
@@ -161,21 +159,21 @@ export async function actingFolder(ctx: Context, target?: string): Promise<strin
       'you administer several folders and your bearer names none of them',
       'name target_folder, or ask for a bearer of one folder: svc bearer <instance> <sub> --folder <folder>',
     )
-  return deepestAround(target, folders) ?? refuse('forbidden', `${ctx.tool}: you do not administer ${target}`)
+  return deepestCovering(target, folders) ?? refuse('forbidden', `${ctx.tool}: you do not administer ${target}`)
 }
 
-/** Of folders and folder globs, the deepest that the target is or lies below; a glob that matches it means the target. */
-function deepestAround(target: string, folders: readonly string[]): string | undefined {
-  const around = folders.flatMap((folder) => {
+/** The deepest of the folders that is the target or above it; a glob that matches the target counts as the target. */
+function deepestCovering(target: string, folders: readonly string[]): string | undefined {
+  const covering = folders.flatMap((folder) => {
     if (isGlob(folder)) return compileSegments(folder)?.(target) ? [target] : []
     return mayReachFolder(folder, target) ? [folder] : []
   })
   // The root is above every folder, whatever its name.
   const depth = (folder: string): number => (folder === ROOT_FOLDER ? 0 : folder.length)
-  return around.sort((a, b) => depth(b) - depth(a))[0]
+  return covering.sort((a, b) => depth(b) - depth(a))[0]
 }
 
-/** Whether the caller's authority covers everything that a folder glob names. */
+/** Whether the caller administers every folder that the glob matches. */
 export async function canAdministerGlob(ctx: Context, glob: string): Promise<boolean> {
   const { caller } = ctx
   if (caller.kind === 'agent' && !mayReachFolder(caller.folder, globBase(glob))) return false

@@ -18,55 +18,55 @@ const notes = defineResource({
   verbs: (table) => ({
     write: defineVerb({
       input: Note,
-      needs: requireTool(({ folder }: { folder: string }) => folder),
+      authorize: requireTool(({ folder }: { folder: string }) => folder),
       run: (ctx, note) => table.upsert(ctx.tx, note),
     }),
     writeThenFail: defineVerb({
       input: Note,
-      needs: allowAnyone,
+      authorize: allowAnyone,
       run: async (ctx, note) => {
         await table.upsert(ctx.tx, note)
-        refuse('conflict', 'it was not to be')
+        refuse('conflict', 'refused after the write')
       },
     }),
-    writeThenTell: defineVerb({
+    writeThenNotify: defineVerb({
       input: Note.extend({ fails: z.boolean() }),
-      needs: allowAnyone,
+      authorize: allowAnyone,
       run: async (ctx, { fails, ...note }) => {
         ctx.afterCommit(() => {
-          told.push(note.text)
-          if (fails) throw new Error('nobody listened')
+          notified.push(note.text)
+          if (fails) throw new Error('notification failed')
         })
         await table.upsert(ctx.tx, note)
       },
     }),
     writePrepared: defineVerb({
       input: Note,
-      needs: requireTool(({ folder }: { folder: string }) => folder),
-      prepare: async (_asking, { text }) => {
+      authorize: requireTool(({ folder }: { folder: string }) => folder),
+      prepare: async (_request, { text }) => {
         prepared.push(text)
-        if (text === 'bad') refuse('invalid', 'it is not there')
-        await betweenTimes()
-        return `${text} as found`
+        if (text === 'bad') refuse('invalid', 'file not found')
+        await duringPrepare()
+        return `${text} prepared`
       },
-      run: (ctx, note, found) => table.upsert(ctx.tx, { ...note, text: String(found) }),
+      run: (ctx, note, result) => table.upsert(ctx.tx, { ...note, text: String(result) }),
     }),
     read: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: z.object({}),
       output: z.array(Note),
-      needs: allowAnyone,
+      authorize: allowAnyone,
       run: (ctx) => table.list(ctx.tx),
     }),
-    nest: defineVerb({ input: z.object({}), needs: allowAnyone, run: (ctx) => nested(ctx) }),
+    nest: defineVerb({ input: z.object({}), authorize: allowAnyone, run: (ctx) => nested(ctx) }),
   }),
 })
-const told: string[] = []
+const notified: string[] = []
 const prepared: string[] = []
-let betweenTimes: () => Promise<void> = async () => {}
+let duringPrepare: () => Promise<void> = async () => {}
 let nested: (ctx: Context) => Promise<void> = async () => {}
 
-onEveryEngineQuickly('one path for every call', (engine) => {
+onEveryEngineQuickly('calling a verb', (engine) => {
   async function open(t: Parameters<typeof testHost>[0]) {
     const opened = await testHost(t, engine)
     const sql = 'create table notes (folder text primary key, text text not null)'
@@ -76,7 +76,7 @@ onEveryEngineQuickly('one path for every call', (engine) => {
   }
   const note = { folder: 'team', text: 'x' }
 
-  test('a mutation and its audit row are one transaction: without the row there is no change', async (t) => {
+  test('writes the change and its audit row in one transaction', async (t) => {
     const { host, cli, audits } = await open(t)
     await cli.call(notes.verbs.write, note)
     const [row] = await audits()
@@ -89,14 +89,14 @@ onEveryEngineQuickly('one path for every call', (engine) => {
     assert.deepEqual(await cli.call(notes.verbs.read, {}), [note])
   })
 
-  test('a refusal half-way takes everything back and leaves no audit row', async (t) => {
+  test('rolls back when the verb refuses, without an audit row', async (t) => {
     const { cli, audits } = await open(t)
-    await assert.rejects(cli.call(notes.verbs.writeThenFail, note), isRefusal('conflict', 'not to be'))
+    await assert.rejects(cli.call(notes.verbs.writeThenFail, note), isRefusal('conflict', 'refused after the write'))
     assert.deepEqual(await cli.call(notes.verbs.read, {}), [])
     assert.equal((await audits()).length, 0)
   })
 
-  test('a refusal for want of a right is audited, a read and bad input are not', async (t) => {
+  test('audits refused access, but not reads or invalid input', async (t) => {
     const { as, audits } = await open(t)
     await assert.rejects(as(person('github:1')).call(notes.verbs.write, note), isRefusal('forbidden', 'notes.write'))
     await assert.rejects(as(person('github:1')).call(notes.verbs.write, { folder: 1 }), isRefusal('invalid'))
@@ -108,7 +108,7 @@ onEveryEngineQuickly('one path for every call', (engine) => {
     )
   })
 
-  test('input is judged before rights, and an unknown member changes nothing', async (t) => {
+  test('checks input before access and refuses unknown fields', async (t) => {
     const { cli } = await open(t)
     await assert.rejects(
       cli.call(notes.verbs.write, { ...note, admin: true }),
@@ -117,46 +117,46 @@ onEveryEngineQuickly('one path for every call', (engine) => {
     assert.deepEqual(await cli.call(notes.verbs.read, {}), [])
   })
 
-  test('what is left to do runs after the commit, and its failure is nobody’s', async (t) => {
+  test('runs effects after the commit and reports their failure as a background error', async (t) => {
     const { host } = await open(t)
-    const stray: unknown[] = []
-    const asking = {
-      host: { ...host, onBackgroundError: (error: unknown) => stray.push(error) },
+    const errors: unknown[] = []
+    const request = {
+      host: { ...host, onBackgroundError: (error: unknown) => errors.push(error) },
       caller: { kind: 'host', sub: 'cli' },
       face: 'cli',
     } as const
-    told.length = 0
-    await callVerb(asking, notes.verbs.writeThenTell, { ...note, text: 'told', fails: true })
-    assert.deepEqual(told, ['told'])
+    notified.length = 0
+    await callVerb(request, notes.verbs.writeThenNotify, { ...note, text: 'new', fails: true })
+    assert.deepEqual(notified, ['new'])
     await new Promise(setImmediate)
-    assert.match(String(stray[0]), /nobody listened/)
+    assert.match(String(errors[0]), /notification failed/)
   })
 
-  test('only for whoever may is anything prepared, and what was found is what is written', async (t) => {
+  test('prepares only for authorized callers, and passes the result to run', async (t) => {
     const { as, grant, ungrant, audits, cli } = await open(t)
     prepared.length = 0
     await grant('github:1', 'admin', 'team')
     await assert.rejects(as(person('github:2')).call(notes.verbs.writePrepared, note), isRefusal('forbidden'))
     assert.deepEqual(prepared, [])
     await as(person('github:1')).call(notes.verbs.writePrepared, note)
-    assert.deepEqual(await cli.call(notes.verbs.read, {}), [{ folder: 'team', text: 'x as found' }])
+    assert.deepEqual(await cli.call(notes.verbs.read, {}), [{ folder: 'team', text: 'x prepared' }])
     const before = (await audits()).length
     await assert.rejects(
       as(person('github:1')).call(notes.verbs.writePrepared, { ...note, text: 'bad' }),
-      isRefusal('invalid', 'not there'),
+      isRefusal('invalid', 'file not found'),
     )
     assert.equal((await audits()).length, before)
-    // A right that is taken away while it is prepared is gone when it is written.
-    betweenTimes = () => ungrant('github:1', 'admin', 'team')
+    // The transaction checks access again after prepare.
+    duringPrepare = () => ungrant('github:1', 'admin', 'team')
     await assert.rejects(
       as(person('github:1')).call(notes.verbs.writePrepared, { ...note, text: 'late' }),
       isRefusal('forbidden'),
     )
-    betweenTimes = async () => {}
-    assert.deepEqual(await cli.call(notes.verbs.read, {}), [{ folder: 'team', text: 'x as found' }])
+    duringPrepare = async () => {}
+    assert.deepEqual(await cli.call(notes.verbs.read, {}), [{ folder: 'team', text: 'x prepared' }])
   })
 
-  test('a verb that calls a verb is an error at once, not a wait for ever', async (t) => {
+  test('fails at once when a verb calls another verb, instead of waiting forever', async (t) => {
     const { host, cli } = await open(t)
     nested = async () => {
       await callVerb({ host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, notes.verbs.write, note)
@@ -165,7 +165,7 @@ onEveryEngineQuickly('one path for every call', (engine) => {
     await cli.call(notes.verbs.write, note)
   })
 
-  test('the params of a grant are held against the members of the call', async (t) => {
+  test('matches the params of a grant against the arguments', async (t) => {
     const { as, grant } = await open(t)
     await grant('folder:team', 'mcp:notes.write', 'team', 'allow', 'text=ok*')
     await as(agent('team')).call(notes.verbs.write, { ...note, text: 'okay' })
@@ -179,7 +179,7 @@ onEveryEngineQuickly('one path for every call', (engine) => {
     )
   })
 
-  test('a right that is taken away is gone at the next call', async (t) => {
+  test('refuses the next call after a grant is revoked', async (t) => {
     const { as, grant, ungrant } = await open(t)
     await grant('github:1', 'admin', 'team')
     await as(person('github:1')).call(notes.verbs.write, note)
@@ -188,9 +188,9 @@ onEveryEngineQuickly('one path for every call', (engine) => {
   })
 })
 
-onEveryEngineQuickly('a store that cannot write for a moment', (engine) => {
-  /** Fails so often, and then writes. */
-  async function failing(t: TestContext, failures: number, error = new TransientRefusal('the store is busy')) {
+onEveryEngineQuickly('a temporarily unavailable store', (engine) => {
+  /** A store whose first transactions fail. */
+  async function openFailing(t: TestContext, failures: number, error = new TransientRefusal('the store is busy')) {
     const { host } = await testHost(t, engine)
     await host.engine.transaction((tx) => run(tx, 'create table notes (folder text primary key, text text not null)'))
     let [tries, outages] = [0, 0]
@@ -202,30 +202,30 @@ onEveryEngineQuickly('a store that cannot write for a moment', (engine) => {
       return host.engine.transaction(work)
     }
     const store = { ...host, engine: { ...host.engine, read: host.engine.read.bind(host.engine), transaction } }
-    const ask = (face: 'tool' | 'rest') =>
-      callVerb({ host: store, caller: agent('main'), face, onOutage }, notes.verbs.writeThenTell, {
+    const write = (face: 'tool' | 'rest') =>
+      callVerb({ host: store, caller: agent('main'), face, onOutage }, notes.verbs.writeThenNotify, {
         folder: 'main',
         text: 'x',
         fails: false,
       })
-    return { ask, tries: () => tries, outages: () => outages }
+    return { write, tries: () => tries, outages: () => outages }
   }
 
-  test('is asked again by a tool, three times in all', async (t) => {
-    const passes = await failing(t, 2)
-    await passes.ask('tool')
-    assert.deepEqual([passes.tries(), passes.outages()], [3, 0])
-    const stays = await failing(t, 3)
-    await assert.rejects(stays.ask('tool'), isRefusal('unavailable', 'busy'))
-    assert.deepEqual([stays.tries(), stays.outages()], [3, 1])
+  test('is tried three times by a tool', async (t) => {
+    const recovering = await openFailing(t, 2)
+    await recovering.write('tool')
+    assert.deepEqual([recovering.tries(), recovering.outages()], [3, 0])
+    const failing = await openFailing(t, 3)
+    await assert.rejects(failing.write('tool'), isRefusal('unavailable', 'busy'))
+    assert.deepEqual([failing.tries(), failing.outages()], [3, 1])
   })
 
-  test('is not asked again where it may have written, nor by a face whose caller can ask again', async (t) => {
-    const unclear = await failing(t, 1, new TransientRefusal('PostgreSQL cannot be reached', undefined, true))
-    await assert.rejects(unclear.ask('tool'), isRefusal('unavailable'))
+  test('is not retried after an unknown outcome, or over REST', async (t) => {
+    const unclear = await openFailing(t, 1, new TransientRefusal('PostgreSQL cannot be reached', undefined, true))
+    await assert.rejects(unclear.write('tool'), isRefusal('unavailable'))
     assert.equal(unclear.tries(), 1)
-    const rest = await failing(t, 1)
-    await assert.rejects(rest.ask('rest'), isRefusal('unavailable'))
+    const rest = await openFailing(t, 1)
+    await assert.rejects(rest.write('rest'), isRefusal('unavailable'))
     assert.equal(rest.tries(), 1)
   })
 })

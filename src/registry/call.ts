@@ -1,4 +1,4 @@
-// The one path: parse, authorize, run, audit, in one transaction. Every face calls this and nothing else.
+// Runs a verb: parse, authorize, run and audit in one transaction. Every face calls verbs through here.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { z } from 'zod'
 import type { Policy } from '../core/access/policy.ts'
@@ -17,75 +17,75 @@ const TRIES_MAX = 3
 const RETRY_MS = 250
 
 export async function callVerb<I extends z.ZodObject, O>(
-  asking: RequestContext,
+  request: RequestContext,
   verb: NamedVerb<I, O>,
   raw: unknown,
 ): Promise<O> {
-  return callParsed(asking, verb, parse(verb.input, raw))
+  return callParsed(request, verb, parse(verb.input, raw))
 }
 
-/** For the face that has a schema of its own in front (`toolInput`): `input` is already what the verb's schema gives. */
+/** For input that was already parsed, by the verb's own schema or by `toolInput`. */
 export async function callParsed<I extends z.ZodObject, O>(
-  asking: RequestContext,
+  request: RequestContext,
   verb: NamedVerb<I, O>,
   input: z.output<I>,
 ): Promise<O> {
-  const { host } = asking
+  const { host } = request
   const started = performance.now()
   const outcome = (result: AuditOutcome['result'], error?: string): AuditOutcome => ({
     result,
     durationMs: Math.round(performance.now() - started),
     ...(error === undefined ? {} : { error }),
   })
-  const params = plainMembers(input)
+  const params = scalarMembers(input)
   let effects: (() => void | Promise<void>)[] = []
-  const admit = async (tx: Tx): Promise<Context> => {
-    const ctx = contextOf(asking, { tool: verb.toolName, tiers: verb.tiers ?? {}, params }, tx, effects)
-    // Whoever has lost its turn has lost its say.
-    if (asking.turn) await ctx.turn()
+  const authorize = async (tx: Tx): Promise<Context> => {
+    const ctx = createContext(request, { tool: verb.toolName, tiers: verb.tiers ?? {}, params }, tx, effects)
+    // Refuses calls from expired turns.
+    if (request.turn) await ctx.turn()
     mustHaveReach(ctx, verb)
-    await verb.needs(ctx, input)
+    await verb.authorize(ctx, input)
     return ctx
   }
   const prepare = async (): Promise<unknown> => {
     if (!verb.prepare) return undefined
-    await host.engine.read(admit)
-    return verb.prepare(asking, input)
+    await host.engine.read(authorize)
+    return verb.prepare(request, input)
   }
   let prepared: unknown
   const attempt = async (tx: Tx): Promise<O> => {
     effects = []
     if (verb.appendsMessages) await lockMessageOrder(tx, host.engine.dialect)
-    const ctx = await admit(tx)
+    const ctx = await authorize(tx)
     const reply = await verb.run(ctx, input, prepared)
-    if (verb.reads) return reply
-    const said = verb.audited ? verb.audited(input, reply) : input
-    if (!said) return reply
-    const folder = asking.caller.kind === 'person' ? await verb.actingFolder?.(ctx, input) : undefined
-    await writeAudit(tx, asking, verb, { input: said, reply, folder }, outcome('ok'))
+    if (verb.isReadOnly) return reply
+    const auditInput = verb.auditInput ? verb.auditInput(input, reply) : input
+    if (!auditInput) return reply
+    const folder = request.caller.kind === 'person' ? await verb.actingFolder?.(ctx, input) : undefined
+    await writeAudit(tx, request, verb, { input: auditInput, reply, folder }, outcome('ok'))
     return reply
   }
   try {
     prepared = await prepare()
-    const ask = () => (verb.reads ? host.engine.read(attempt) : host.engine.transaction(attempt))
-    const reply = await (asking.face === 'tool' ? withRetries(ask) : ask())
+    const run = () => (verb.isReadOnly ? host.engine.read(attempt) : host.engine.transaction(attempt))
+    const reply = await (request.face === 'tool' ? withRetries(run) : run())
     for (const effect of effects) void runEffect(host, effect)
     return reply
   } catch (error) {
-    if (error instanceof TransientRefusal) asking.onOutage?.()
+    if (error instanceof TransientRefusal) request.onOutage?.()
     if (error instanceof Refusal && error.code === 'forbidden') {
-      // The refused transaction is gone; what was tried is kept in one of its own.
-      await host.engine.transaction((tx) => writeAudit(tx, asking, verb, { input }, outcome('denied', error.message)))
+      // The refused transaction was rolled back, so the audit row needs its own.
+      await host.engine.transaction((tx) => writeAudit(tx, request, verb, { input }, outcome('denied', error.message)))
     }
     throw error
   }
 }
 
-/** An agent takes a failure for the answer, so a tool is tried again while the store cannot do it for a moment. */
-async function withRetries<O>(ask: () => Promise<O>): Promise<O> {
+/** Agents do not retry a failed tool call themselves. */
+async function withRetries<O>(run: () => Promise<O>): Promise<O> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await ask()
+      return await run()
     } catch (error) {
       if (!(error instanceof TransientRefusal) || error.isOutcomeUnknown || attempt === TRIES_MAX) throw error
     }
@@ -93,14 +93,14 @@ async function withRetries<O>(ask: () => Promise<O>): Promise<O> {
   }
 }
 
-function contextOf(
-  asking: RequestContext,
+function createContext(
+  request: RequestContext,
   { tool, tiers, params }: Pick<Context, 'tool' | 'tiers' | 'params'>,
   tx: Tx,
   effects: (() => void | Promise<void>)[],
 ): Context {
-  const { host, caller, face, reach = 'all' } = asking
-  // Asked several times of one call, and the same in all of its transaction.
+  const { host, caller, face, reach = 'all' } = request
+  // Read once per transaction.
   let policy: Promise<Policy> | undefined
   let turn: Promise<Turn | undefined> | undefined
   return {
@@ -130,7 +130,7 @@ function contextOf(
     },
     turn: async () => {
       if (caller.kind !== 'agent') return undefined
-      turn ??= findTurnOfConnection(tx, caller.folder, asking.turn)
+      turn ??= findTurnOfConnection(tx, caller.folder, request.turn)
       return turn
     },
     afterCommit: (effect) => {
@@ -139,19 +139,19 @@ function contextOf(
   }
 }
 
-/** Before the rights: a sentence that says who must ask instead, and nothing about what there is. */
+/** Checked before access, so that the error does not reveal which rows exist. */
 function mustHaveReach({ reach, tool }: Context, { reach: needed = 'all' }: NamedVerb): void {
   if (hasReach(reach, needed)) return
-  const whose = reach === 'chat' ? 'visitors of this chat' : 'the sender of this message'
+  const sender = reach === 'chat' ? 'visitors of this chat' : 'the sender of this message'
   refuse(
     'forbidden',
-    `${tool}: not permitted in this turn, because ${whose} may not ask for it (reach ${reach}, needed ${needed})`,
+    `${tool}: not permitted in this turn, because ${sender} may not ask for it (reach ${reach}, needed ${needed})`,
   )
 }
 
-function plainMembers(input: object): Context['params'] {
-  const plain = Object.entries(input).filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value))
-  return Object.fromEntries(plain.map(([name, value]) => [name, String(value)]))
+function scalarMembers(input: object): Context['params'] {
+  const scalars = Object.entries(input).filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value))
+  return Object.fromEntries(scalars.map(([name, value]) => [name, String(value)]))
 }
 
 async function runEffect(host: RequestContext['host'], effect: () => void | Promise<void>): Promise<void> {

@@ -1,5 +1,4 @@
-// What a verb is given: the transaction, who asks, and the world it may use. No engine: a verb cannot open a second transaction.
-
+// The context of a call. Verbs get no engine, so that they cannot open a second transaction.
 import type { PolicyReader } from '../core/access/acl.ts'
 import type { AgentLimits } from '../core/access/agent-limits.ts'
 import type { Caller, Face } from '../core/access/caller.ts'
@@ -24,14 +23,14 @@ export interface InstanceEnvironment {
   readonly clock: Clock
   readonly random: Random
   readonly keyring: Keyring
-  /** Scheme and host of the links that are handed out, such as https://chat.example. */
+  /** Scheme and host of printed links, such as https://chat.example. */
   readonly webBase: string
   readonly timeZone: string
   readonly rules: TurnRules
   readonly limits: AgentLimits
-  /** Word of what this process has committed. */
+  /** Notifies workers of this process after a commit. */
   readonly signals: CommitSignals
-  /** Where its files are, in a process that has them. */
+  /** Absent in a process without the instance's files. */
   readonly layout?: Layout
 }
 
@@ -39,32 +38,31 @@ export interface InstanceHost extends InstanceEnvironment {
   readonly engine: Engine
   readonly policies: PolicyReader
   readonly routes: RouteTableCache
-  /** Word of work that this process is about to commit: where it is done in the same breath, it shares the commit. */
+  /** Announces a coming commit, so that work which is ready in time can share it. */
   readonly preCommitSignals: CommitSignals
-  /** The ways to the platforms. */
   readonly channels: ChannelResolver
-  /** The index of what was said, in a process that has files. */
+  /** Absent in a process without the instance's files. */
   readonly search?: SearchIndex
-  /** Who speaks texts, where the instance names a service for it. */
+  /** Absent unless a speech service is configured. */
   readonly speech?: SpeechSynthesizer
   /** When each turn last used its socket in this process, in milliseconds since 1970. */
   readonly lastSocketUse: Map<string, number>
-  /** What a finished call left to do went wrong; nobody waits for it. */
+  /** Reports errors of work that no caller waits for. */
   readonly onBackgroundError?: (error: unknown) => void
 }
 
-/** A request before it has a transaction: put together by the face. */
+/** A request before it has a transaction. The face creates it. */
 export interface RequestContext {
   readonly host: InstanceHost
   readonly caller: Caller
   readonly face: Face
   readonly requestId?: string
   readonly sourceIp?: string
-  /** The turn that an agent's connection names (decision T10). */
+  /** The turn that an agent's connection names. See docs/decisions.md#turn-of-a-tool-call. */
   readonly turn?: { readonly id: string; readonly fence?: number }
-  /** What the person who asked may use of an agent's tools; absent where no agent asks. */
+  /** The reach of an agent's turn; absent for other callers. */
   readonly reach?: Reach
-  /** Told that a call failed because the store could not do it at the moment. */
+  /** Called when the store was temporarily unavailable. */
   onOutage?(): void
 }
 
@@ -73,21 +71,21 @@ export interface Context extends InstanceEnvironment {
   readonly dialect: Dialect
   readonly caller: Caller
   readonly face: Face
-  /** Of an agent's turn; all others are limited by their rights alone. */
+  /** The reach of an agent's turn; `all` for other callers. */
   readonly reach: Reach
-  /** The name of the tool that this verb is, or would be: what a grant names. */
+  /** The name that a grant uses for this verb, even if it is not offered as a tool. */
   readonly tool: string
   /** The `tiers` of that tool's declaration. */
   readonly tiers: ToolTiers
-  /** The plain members of the input, by name: what the params of an acl row or a rule are held against. */
+  /** The scalar members of the input, which the params of acl rows and rules are matched against. */
   readonly params: Claims
   /** RFC 3339, the same for the whole call. */
   readonly now: string
   policy(): Promise<Policy>
-  /** Where messages go, as it stands in this transaction. */
+  /** The routes as of this transaction. */
   routes(): Promise<RouteTable>
-  /** The turn that an agent's call belongs to: the one its connection names, else the folder's only one. */
+  /** The turn that an agent's connection names, else the folder's only running turn. */
   turn(): Promise<Turn | undefined>
-  /** Runs when the commit is done; never inside the transaction. */
+  /** Runs the effect after the commit, outside the transaction. */
   afterCommit(effect: () => void | Promise<void>): void
 }

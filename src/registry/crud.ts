@@ -1,5 +1,6 @@
-// The ordinary verbs of a table. What differs from row to row is said by the resource.
+// List, create, update and remove verbs for any table.
 import { z } from 'zod'
+import { groups } from '../core/groups/groups.ts'
 import { line, pageLimit } from '../core/values.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Order, PageRequest, Table } from '../store/table.ts'
@@ -9,24 +10,24 @@ import { defineVerb, type Verb } from './resource.ts'
 
 const Cursor = line(2000)
   .meta({ pattern: '^[A-Za-z0-9_-]+$', format: 'cursor' })
-  .describe('The `next` of the page before, as it was given')
+  .describe('The `next` value of the previous page')
 
 export const Paging = z.object({
   limit: pageLimit(100, 1000),
   after: Cursor.optional(),
 })
 
-/** For tools that take no paging: everything, as one page. */
+/** For tools without paging arguments: one page with all rows. */
 export const UNPAGED = { limit: Number.MAX_SAFE_INTEGER - 1 }
 
 type Row<R extends z.ZodObject> = z.output<R>
-type Keep<T> = (row: T) => boolean
+type RowFilter<T> = (row: T) => boolean
 
-/** The row as others see it: without its write-only fields. */
-export function publicRowSchema<R extends z.ZodObject>(row: R): z.ZodObject {
+/** The row without its write-only fields. */
+function publicRowSchema<R extends z.ZodObject>(row: R): z.ZodObject {
   const hidden = Object.keys(row.shape).filter((name) => isMarked(row, name, 'writeOnly'))
-  const gone: Record<string, true> = Object.fromEntries(hidden.map((name) => [name, true]))
-  return row.omit(gone)
+  const mask: Record<string, true> = Object.fromEntries(hidden.map((name) => [name, true]))
+  return row.omit(mask)
 }
 
 export function isMarked(row: z.ZodObject, name: string, mark: 'readOnly' | 'writeOnly'): boolean {
@@ -40,21 +41,20 @@ export function isMarked(row: z.ZodObject, name: string, mark: 'readOnly' | 'wri
 
 type FolderColumn<T> = { [K in keyof T]-?: T[K] extends string ? K : never }[keyof T] & string
 
-export type ListResponse<N extends string, R extends z.ZodObject> = Record<N, z.output<R>[]> & { next?: string }
+type ListResponse<N extends string, R extends z.ZodObject> = Record<N, z.output<R>[]> & { next?: string }
 
-/** What makes the verb a tool, and who may use it. */
-type ToolOptions = Pick<Verb, 'needs' | 'when' | 'reach' | 'tiers' | 'tool'>
+type ToolOptions = Pick<Verb, 'authorize' | 'when' | 'reach' | 'tiers' | 'tool'>
 
 interface ListOptions<R extends z.ZodObject, N extends string> extends ToolOptions {
   order: Order<Row<R>>
-  /** The column that holds a row's folder, where a caller sees the rows of the folders that they administer. */
+  /** The folder column; callers see the rows of folders that they administer. */
   folder?: FolderColumn<Row<R>>
-  /** Which rows this caller may see, where not all of them or of those folders. */
-  keep?(ctx: Context): Promise<Keep<Row<R>>>
+  /** A further filter by caller. */
+  keep?(ctx: Context): Promise<RowFilter<Row<R>>>
   toolReply?(reply: ListResponse<N, R>): unknown
 }
 
-/** GET /: `{<name>: […], next?}`. The tool takes nothing and gives everything that the caller may see. */
+/** GET /: `{<name>: […], next?}`. The tool has no arguments and returns every row that the caller may see. */
 export function listVerb<R extends z.ZodObject, N extends string>(
   table: Table<R>,
   name: N,
@@ -64,28 +64,34 @@ export function listVerb<R extends z.ZodObject, N extends string>(
   return defineVerb({
     ...tool,
     http: 'GET /',
-    reads: true,
+    isReadOnly: true,
     input: Paging,
     output: listSchema(table, name),
     toolInput: z.strictObject({}).transform(() => UNPAGED),
     toolReply: toolReply ?? ((reply) => reply),
     run: async (ctx, paging) => {
-      const { below, keep: isOwn } = folder ? await ofFolders<Row<R>>(ctx, folder) : {}
-      const maySee = await visibleRows?.(ctx)
-      const keep = isOwn && maySee ? (row: Row<R>) => isOwn(row) && maySee(row) : (isOwn ?? maySee)
+      const { below, keep: isAdministered } = folder ? await administeredRows<Row<R>>(ctx, folder) : {}
+      const isVisible = await visibleRows?.(ctx)
+      const keep =
+        isAdministered && isVisible
+          ? (row: Row<R>) => isAdministered(row) && isVisible(row)
+          : (isAdministered ?? isVisible)
       return listPage(ctx, table, name, { order, ...paging, below, ...(keep ? { keep } : {}) })
     },
   })
 }
 
-/** The rows of folders that the caller administers: narrowed by the index to where that can be, then judged one by one. */
-async function ofFolders<T>(ctx: Context, column: keyof T & string): Promise<Pick<PageRequest<T>, 'below' | 'keep'>> {
+/** Rows of folders that the caller administers: an index narrows them to subtrees, then each row is checked. */
+async function administeredRows<T>(
+  ctx: Context,
+  column: keyof T & string,
+): Promise<Pick<PageRequest<T>, 'below' | 'keep'>> {
   const [paths, mayAdmin] = [await administeredRoots(ctx), await adminFilter(ctx)]
   return { below: paths && { column, paths }, keep: (row) => mayAdmin(String(row[column])) }
 }
 
 interface WriteOptions<R extends z.ZodObject, I extends z.ZodObject> extends ToolOptions {
-  /** Holds the key of the row; for `create` all of it, for `update` the columns that may change. */
+  /** The key columns; for `create` the whole row, for `update` also the columns that may change. */
   input: I
   memberRules?: NonNullable<Verb['memberRules']>
   /** Names a row in errors, by its key: `gate team/**`. */
@@ -93,13 +99,13 @@ interface WriteOptions<R extends z.ZodObject, I extends z.ZodObject> extends Too
 }
 
 interface CreateOptions<R extends z.ZodObject, I extends z.ZodObject> extends WriteOptions<R, I> {
-  /** The error where the row exists; absent: `there is a <what> already`. */
+  /** The error if the row exists; default: `there is a <what> already`. */
   conflict?(row: Row<R>): string
-  /** Refuses a row that must not be written. */
+  /** Refuses an invalid row. */
   check?(row: Row<R>): void
 }
 
-/** POST /: writes a new row and answers with it. */
+/** POST /: inserts a row and returns it. */
 export function createVerb<R extends z.ZodObject, I extends z.ZodObject>(
   table: Table<R>,
   { what, conflict, check, ...verb }: CreateOptions<R, I>,
@@ -120,11 +126,11 @@ export function createVerb<R extends z.ZodObject, I extends z.ZodObject>(
 }
 
 interface UpdateOptions<R extends z.ZodObject, I extends z.ZodObject> extends WriteOptions<R, I> {
-  /** Refuses what the change makes of the row. */
+  /** Refuses an invalid row after the change. */
   check?(row: Row<R>): void
 }
 
-/** PATCH /{key}: changes the columns that are given and answers with the row. */
+/** PATCH /{key}: changes the given columns and returns the row. */
 export function updateVerb<R extends z.ZodObject, I extends z.ZodObject>(
   table: Table<R>,
   { what, check, ...verb }: UpdateOptions<R, I>,
@@ -147,7 +153,7 @@ export function updateVerb<R extends z.ZodObject, I extends z.ZodObject>(
 }
 
 interface RemoveOptions<R extends z.ZodObject, I extends z.ZodObject> extends WriteOptions<R, I> {
-  /** The error where there is no such row; absent: `there is no <what>`. */
+  /** The error if the row does not exist; default: `there is no <what>`. */
   missing?(key: Row<R>): string
 }
 
@@ -166,15 +172,15 @@ export function removeVerb<R extends z.ZodObject, I extends z.ZodObject>(
   })
 }
 
-/** As faces show it, under the schema's own name where nothing is hidden. */
+/** The public row schema, or the named schema itself if no column is hidden. */
 function rowSchema<R extends z.ZodObject>({ row }: Table<R>): z.ZodType<Row<R>> {
-  const shown = publicRowSchema(row)
-  const isWhole = Object.keys(shown.shape).length === Object.keys(row.shape).length
-  // What is hidden is missing from the answer alone.
-  return (isWhole ? row : shown) as unknown as z.ZodType<Row<R>>
+  const visible = publicRowSchema(row)
+  const isWhole = Object.keys(visible.shape).length === Object.keys(row.shape).length
+  // Verbs return the whole row; the face removes hidden columns.
+  return (isWhole ? row : visible) as unknown as z.ZodType<Row<R>>
 }
 
-/** The resource declares `input` by the columns of the same row, which TypeScript cannot follow through two schemas. */
+/** Resources build `input` from columns of the row, which TypeScript cannot follow through two schemas. */
 function asRow<R extends z.ZodObject>(given: object): Row<R> {
   return given as Row<R>
 }
@@ -183,18 +189,17 @@ function keyOf<R extends z.ZodObject>({ key }: Table<R>, given: Readonly<Record<
   return asRow<R>(Object.fromEntries(key.map((column) => [column, given[column]])))
 }
 
-/** One column by its name; a key of several is one parameter (url-key.ts). */
+/** A composite key is one parameter (url-key.ts). */
 function keyParameter({ key }: Table<z.ZodObject>): string {
   return key.length === 1 ? `{${key[0]}}` : '{pk}'
 }
 
-/** The schema of a list's answer. */
 export function listSchema<R extends z.ZodObject, N extends string>(
   table: Table<R>,
   name: N,
 ): z.ZodType<ListResponse<N, R>> {
   const schema = z.object({ [name]: z.array(publicRowSchema(table.row)), next: z.string().optional() })
-  // The member's name is a parameter, which TypeScript widens to any text.
+  // TypeScript widens the computed name to string.
   return schema as unknown as z.ZodType<ListResponse<N, R>>
 }
 
@@ -205,25 +210,24 @@ export async function listPage<R extends z.ZodObject, N extends string>(
   request: PageRequest<Row<R>>,
 ): Promise<ListResponse<N, R>> {
   const hidden = new Set(table.columns.filter((column) => isMarked(table.row, column, 'writeOnly')))
-  // A cursor holds the columns that order the list. Where one of them is the hash of a token, it is sealed; but whoever
-  // has the store sees the hash there, and must be able to page without SECRETS_KEY.
+  // A cursor contains the columns that order the list, so it is sealed if one is hidden, such as a token hash. The host can
+  // read the store anyway and must be able to page without SECRETS_KEY.
   const isSealed = ctx.caller.kind !== 'host' && request.order.some(([column]) => hidden.has(column))
   const context = `cursor:${table.name}`
   const { after } = request
   const from = isSealed && after !== undefined ? openCursor(ctx, after, context) : after
   const page = await table.page(ctx.tx, { ...request, after: from })
-  const place = page.next !== undefined && isSealed ? sealCursor(ctx, page.next, context) : page.next
-  const next = place === undefined ? {} : { next: place }
-  const visible = (row: Row<R>) => Object.fromEntries(Object.entries(row).filter(([column]) => !hidden.has(column)))
-  // As above: one member whose name is a parameter.
-  return { [name]: page.rows.map(visible), ...next } as ListResponse<N, R>
+  const next = page.next !== undefined && isSealed ? sealCursor(ctx, page.next, context) : page.next
+  const toPublic = (row: Row<R>) => Object.fromEntries(Object.entries(row).filter(([column]) => !hidden.has(column)))
+  // TypeScript widens the computed name to string.
+  return { [name]: page.rows.map(toPublic), ...(next === undefined ? {} : { next }) } as ListResponse<N, R>
 }
 
 function sealCursor({ keyring }: Context, cursor: string, context: string): string {
   return Buffer.from(keyring.seal(cursor, context)).toString('base64url')
 }
 
-/** What does not open goes on as nothing, which the table refuses like any other text that is no cursor. */
+/** Returns '' for a forged cursor, which the table refuses like any invalid cursor. */
 function openCursor({ keyring }: Context, text: string, context: string): string {
   try {
     return keyring.open(Buffer.from(text, 'base64url'), context).toString()
@@ -233,12 +237,15 @@ function openCursor({ keyring }: Context, text: string, context: string): string
   }
 }
 
-/** The row of this key, or `not_found` with a sentence. */
 export async function mustFindRow<R extends z.ZodObject>(
-  ctx: Context,
+  ctx: Pick<Context, 'tx'>,
   table: Table<R>,
   where: Partial<Row<R>>,
   what: string,
 ): Promise<Row<R>> {
   return (await table.find(ctx.tx, where)) ?? refuse('not_found', `there is no ${what}`)
+}
+
+export function mustFindGroup(ctx: Pick<Context, 'tx'>, folder: string) {
+  return mustFindRow(ctx, groups, { folder }, `group ${folder}`)
 }

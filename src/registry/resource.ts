@@ -1,5 +1,5 @@
-// What a resource is: its row, its verbs, who may use them, its table. Presence is the switch: `http` gives a REST route,
-// `when` gives a tool, `exported` gives a place in the manifest.
+// Types and constructors of resources and verbs. A verb with `http` has a REST route, one with `when` is an agent tool; a
+// resource with `exported` is part of the manifest.
 import type { z } from 'zod'
 import type { Reach } from '../core/access/reach.ts'
 import type { ToolTiers } from '../core/access/tiers.ts'
@@ -10,96 +10,94 @@ export type ServingDaemon = 'authd' | 'routd' | 'gated' | 'runed' | 'webd' | 'pr
 export type HttpRoute = `${'GET' | 'POST' | 'PATCH' | 'DELETE'} /${string}`
 
 export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
-  /** What a caller may say; nothing else checks input. */
   input: I
-  /** Rules between members of the input, as JSON Schema: for the API description. `run` enforces them. */
+  /** Rules between members of the input, as JSON Schema for the API description. `run` enforces them. */
   memberRules?: Readonly<Record<string, unknown>>
-  /** What the caller is told; absent: nothing. */
+  /** Schema of the reply; absent if there is none. */
   output?: z.ZodType<O>
-  /** Returns, or refuses. Runs inside the transaction, so the row it judged is the row that changes. */
-  needs(ctx: Context, input: z.output<I>): void | Promise<void>
-  /** Method and path below the resource's own; absent: no REST face. */
+  /** Throws if the caller has no access. Runs in the same transaction as `run`, so both see the same rows. */
+  authorize(ctx: Context, input: z.output<I>): void | Promise<void>
+  /** Method and path below the resource's path; absent: no REST route. */
   http?: HttpRoute
-  /** The status of success where it is not 200 (or 204 for nothing). */
+  /** The success status if it is not 200, or 204 without a reply. */
   status?: 201
-  /** When an agent should use it; absent: no tool. */
+  /** When an agent should use the tool; absent: the verb is not a tool. */
   when?: string
-  /** The smallest reach of a turn that may use the tool; absent: all. */
+  /** The smallest reach of a turn that may use the tool; default: all. */
   reach?: Reach
-  /** Which tiers may have the tool and have it by default; absent: any may, and only the root does. */
+  /** Which tiers may have the tool, and which have it by default; absent: any tier may, only the root does. */
   tiers?: ToolTiers
-  /** The tool's exact name, where it is not <resource>.<verb>. */
+  /** The tool's name; default: <resource>.<verb>. */
   tool?: string
-  /** The tool's own arguments, where they are not the input itself. */
+  /** The tool's arguments; default: `input`. */
   toolInput?: z.ZodType<z.output<I>>
-  /** The tool's own answer, where it is not the output itself; text stays text. */
+  /** The tool's reply; default: the reply itself. */
   toolReply?(reply: O, input: z.output<I>): unknown
   /**
-   * What must be known of the outside before anything is recorded; its answer is given to `run`. Only whoever may, judged
-   * once before and once more in the transaction.
+   * Work outside the store before the transaction; `run` gets the result. The call is authorized before `prepare` and again in
+   * the transaction.
    */
-  prepare?(asking: RequestContext, input: z.output<I>): Promise<unknown>
-  /** What is left to do outside when the commit is done; its answer is the tool's. Only tools have it. */
-  finish?(asking: RequestContext, reply: O, input: z.output<I>): Promise<unknown>
-  /** Whether the instance has what the tool needs; without it there is no such tool. */
+  prepare?(request: RequestContext, input: z.output<I>): Promise<unknown>
+  /** Work outside the store after the commit; the result is the tool's reply. Only for tools. */
+  finish?(request: RequestContext, reply: O, input: z.output<I>): Promise<unknown>
+  /** Whether the instance has the parts that the tool needs; otherwise the tool is not listed. */
   isAvailable?(host: InstanceHost): boolean
-  /** Adds messages: it stands in the line of those who do before it reads anything (`queueUp`). */
+  /** Takes the lock on the message order before it reads (`lockMessageOrder`). */
   appendsMessages?: true
-  /** Changes nothing: no audit row, no write lock. */
-  reads?: true
-  /** What the audit row says, where it is not the input; nothing, where the reply tells of no change. */
-  audited?(input: z.output<I>, reply: O): object | undefined
-  /** The folder that a person acts from whose bearer names none, for the audit row. */
+  /** Writes nothing: no audit row and no write lock. */
+  isReadOnly?: true
+  /** The arguments for the audit row; undefined to write no row. Default: the input. */
+  auditInput?(input: z.output<I>, reply: O): object | undefined
+  /** For the audit row: the folder of a person whose bearer names none. */
   actingFolder?(ctx: Context, input: z.output<I>): Promise<string>
   run(ctx: Context, input: z.output<I>, prepared?: unknown): Promise<O>
 }
 
 export interface VerbIdentity {
-  /** <resource>.<verb>: operation, audit row and log line agree on it. */
+  /** <resource>.<verb>: the name in the API description, audit rows and logs. */
   readonly id: string
   readonly resource: string
   readonly verb: string
-  /** What names one row of the resource. */
+  /** The columns that identify a row. */
   readonly key: readonly string[]
-  /** What a grant names as mcp:<tool>. */
+  /** The name in grants: mcp:<tool>. */
   readonly toolName: string
 }
 
 export type NamedVerb<I extends z.ZodObject = z.ZodObject, O = unknown> = Verb<I, O> & VerbIdentity
 
-/** How a resource stands in a manifest. */
 export interface ManifestExport<Row> {
-  /** What identifies a row there, where it is not the table's key. */
+  /** The columns that identify a row in the manifest; default: the table's key. */
   key?: readonly (keyof Row & string)[]
-  /** Columns that a manifest does not carry. */
+  /** Columns that are not in the manifest. */
   omit?: readonly (keyof Row & string)[]
-  /** Shown, and ignored by apply. */
+  /** Exported, but ignored by apply. */
   ignoredByApply?: true
-  /** A rule over each row and over all of them: a sentence, or nothing. */
+  /** Returns a fault of one row or of the rows together. */
   check?(rows: readonly Row[]): string | undefined
-  /** A rule over the whole list alone, such as a row that must be there. */
+  /** Returns a fault of the complete list, such as a missing row. */
   checkWhole?(rows: readonly Row[]): string | undefined
-  /** The row as a manifest shows it. A row without one is not exported, and apply leaves it alone. */
-  show?(row: Row): Row | undefined
-  /** Rows with equal `within` keep the order of the manifest: it is the order of their `counter`, which the store sets. */
+  /** The row as exported. If undefined, the row is not exported and apply does not touch it. */
+  exportRow?(row: Row): Row | undefined
+  /** Rows with equal `within` keep the order of the manifest, by ascending `counter`, which the store assigns. */
   ordered?: { readonly within: keyof Row & string; readonly counter: keyof Row & string }
-  /** Columns that hold the key of another exported resource, and that resource's name. */
+  /** Columns that refer to another exported resource, with its name. */
   references?: { readonly [K in keyof Row & string]?: string }
-  /** Sets what the manifest does not carry; `current` is the row that stays. */
+  /** Sets the columns that the manifest lacks; `current` is the stored row with the same key. */
   fill?(ctx: Context, row: Row, current: Row | undefined): Row
 }
 
 export interface Resource<R extends z.ZodObject = z.ZodObject, V extends Record<string, Verb> = Record<string, Verb>> {
   readonly name: string
-  /** Name of its schema in the API description. */
+  /** Name of the row schema in the API description. */
   readonly title: string
   readonly servedBy: readonly ServingDaemon[]
   readonly table: Table<R>
   readonly row: R
   readonly key: readonly string[]
-  /** Where it is served: /v1/<name>, with the one exception that the specification makes. */
+  /** /v1/<name>, except where the specification says otherwise. */
   readonly path: string
-  /** The member that holds the rows in a list's answer. */
+  /** The member of a list response that contains the rows. */
   readonly listKey: string
   readonly exported?: ManifestExport<z.output<R>>
   readonly verbs: { [K in keyof V]: V[K] & VerbIdentity }
@@ -111,7 +109,7 @@ export interface ResourceDefinition<R extends z.ZodObject, V extends Record<stri
   servedBy: ServingDaemon | readonly ServingDaemon[]
   path?: string
   listKey?: string
-  /** What stands in a URL for one row, where it is not the table's key. */
+  /** The columns that identify a row in a URL; default: the table's key. */
   key?: readonly (keyof z.output<R> & string)[]
   exported?: ManifestExport<z.output<R>>
   verbs: (table: Table<R>) => V
@@ -121,10 +119,10 @@ export function defineResource<R extends z.ZodObject, V extends Record<string, V
   declared: ResourceDefinition<R, V>,
 ): Resource<R, V> {
   const { of: table, title, servedBy, path, listKey, key = table.key, exported } = declared
-  const verbs = Object.entries(declared.verbs(table)).map(([verb, what]) => {
-    const id = `${table.name}.${verb}`
-    const named = { id, resource: table.name, verb, key, toolName: what.tool ?? id }
-    return [verb, { ...what, input: what.input.strict(), ...named }]
+  const verbs = Object.entries(declared.verbs(table)).map(([name, verb]) => {
+    const id = `${table.name}.${name}`
+    const identity: VerbIdentity = { id, resource: table.name, verb: name, key, toolName: verb.tool ?? id }
+    return [name, { ...verb, input: verb.input.strict(), ...identity }]
   })
   return {
     name: table.name,
@@ -136,12 +134,12 @@ export function defineResource<R extends z.ZodObject, V extends Record<string, V
     path: path ?? `/v1/${table.name}`,
     listKey: listKey ?? table.name,
     ...(exported ? { exported } : {}),
-    // The entries come from `V` one by one; only TypeScript forgets it on the way through fromEntries.
+    // fromEntries loses the member types of `V`.
     verbs: Object.fromEntries(verbs) as Resource<R, V>['verbs'],
   }
 }
 
-/** Ties a verb's parts together, so that `run` and `needs` know what `input` gives. */
+/** Infers the input type of `run` and `authorize` from the schema. */
 export function defineVerb<I extends z.ZodObject, O = void>(declared: Verb<I, O>): Verb<I, O> {
   return declared
 }

@@ -1,4 +1,4 @@
-// What the tool face serves: a verb that says when to use it, or a tool that is no row. Who is shown which is decided here.
+// Agent tools: verbs of resources with a `when`, and tools without a resource. Also decides which callers see a tool.
 import type { z } from 'zod'
 import { type Caller, claimsOf, principalOf } from '../core/access/caller.ts'
 import { type DeclaredTiers, isToolGranted, isToolListed, type Policy, toolListing } from '../core/access/policy.ts'
@@ -8,29 +8,28 @@ import { Refusal } from '../lib/refusal.ts'
 import type { Context, RequestContext } from './context.ts'
 import type { NamedVerb, Verb } from './resource.ts'
 
-/** `A` is what is known of whoever asks. */
+/** `A` is the request. */
 export interface Tool<A = RequestContext> {
-  /** What a grant names as mcp:<name>. */
+  /** The name in grants: mcp:<name>. */
   readonly name: string
-  /** When an agent should use it. */
+  /** When an agent should use the tool. */
   readonly when: string
-  /** The smallest reach of a turn that may use it; absent: all. */
+  /** The smallest reach of a turn that may use the tool; default: all. */
   readonly reach?: Reach
-  /** Which tiers may have it and have it by default; absent: any may, and only the root does. */
+  /** Which tiers may have the tool, and which have it by default; absent: any tier may, only the root does. */
   readonly tiers?: ToolTiers
-  /** Its arguments, as the caller writes them. */
   readonly input: z.ZodType
-  /** Whether the instance has what it needs; absent: always. */
-  isAvailable?(asking: A): boolean
-  /** From the arguments to the answer: text stays text, nothing is `ok`. Throws `Unlisted` before any other refusal. */
-  run(asking: A, args: unknown): Promise<unknown>
+  /** Whether the instance has the parts that the tool needs; default: true. */
+  isAvailable?(request: A): boolean
+  /** A reply of undefined is shown as `ok`. Throws `ToolNotListed` before any other refusal. */
+  run(request: A, args: unknown): Promise<unknown>
 }
 
-/** To the caller it is as if there were no such tool; the audit row knows better. */
+/** The caller gets the error of an unknown tool; the audit row has this reason. */
 export class ToolNotListed extends Refusal {
   constructor(tool: string) {
     super('forbidden', `${tool}: not listed for the caller`)
-    this.name = 'Unlisted'
+    this.name = 'ToolNotListed'
   }
 }
 
@@ -40,7 +39,7 @@ export interface ToolVisibility {
   readonly rules: readonly string[]
 }
 
-/** Decision A4: whether the caller is shown the tool at all. */
+/** See docs/decisions.md#rights-are-read-at-every-call. */
 export function toolVisibility(policy: Policy, caller: Caller, tool: DeclaredTiers): ToolVisibility {
   if (caller.kind === 'agent') return toolListing(policy, caller.folder, tool)
   return { listed: isListed(policy, caller, tool), rules: [] }
@@ -52,21 +51,27 @@ function isListed(policy: Policy, caller: Caller, tool: DeclaredTiers): boolean 
   return isToolGranted(policy, { principal: principalOf(caller), claims: claimsOf(caller) }, tool.tool)
 }
 
-/** A tool that is no row. One transaction judges, records and audits it; `finish` touches the outside world. */
+/** Defines a tool without a resource. */
 export function defineTool<I extends z.ZodObject, O = void, P = undefined>(
   declared: Omit<Verb<I, O>, 'http' | 'status' | 'tool' | 'when' | 'prepare' | 'run'> & {
     readonly name: string
     readonly when: string
-    prepare?(asking: RequestContext, input: z.output<I>): Promise<P>
+    prepare?(request: RequestContext, input: z.output<I>): Promise<P>
     run(ctx: Context, input: z.output<I>, prepared: P): Promise<O>
-    /** The arguments that say what it was done to, for the audit row. */
+    /** The arguments that form the key in the audit row. */
     readonly key?: readonly string[]
   },
 ): NamedVerb<I, O> {
   const { name, key = [], ...verb } = declared
-  const named = { id: `tools.${name}`, resource: 'tools', verb: name, key, toolName: name, tool: name }
-  // The same members and types; only that there are no others.
-  return { ...verb, input: verb.input.strict() as unknown as I, ...named }
+  const identity = { id: `tools.${name}`, resource: 'tools', verb: name, key, toolName: name, tool: name }
+  // strict() keeps the members and their types.
+  return { ...verb, input: verb.input.strict() as unknown as I, ...identity }
+}
+
+/** `finish` of verbs whose messages or tasks should be picked up at once. */
+export async function signalCommit<O>({ host }: RequestContext, reply: O): Promise<O> {
+  host.signals.emit()
+  return reply
 }
 
 export async function mustBeListed(ctx: Context): Promise<void> {

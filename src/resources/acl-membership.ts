@@ -5,7 +5,7 @@ import { creatorOf } from '../core/access/caller.ts'
 import { findCycle } from '../core/access/policy.ts'
 import { addMembership, memberFault } from '../core/people/role-membership.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly } from '../registry/authorization.ts'
+import { requireHost } from '../registry/authorization.ts'
 import { listPage, listSchema, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -22,10 +22,10 @@ export const aclMembershipResource = defineResource({
   },
   verbs: (table) => ({
     list: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: Paging,
       output: listSchema(table, 'acl_membership'),
-      needs: hostOnly,
+      authorize: requireHost,
       run: (ctx, paging) =>
         listPage(ctx, table, 'acl_membership', {
           order: [
@@ -39,8 +39,8 @@ export const aclMembershipResource = defineResource({
     add: defineVerb({
       input: Edge,
       output: z.object({ added: z.boolean() }),
-      needs: hostOnly,
-      audited: (input, { added }) => (added ? input : undefined),
+      authorize: requireHost,
+      auditInput: (input, { added }) => (added ? input : undefined),
       run: async (ctx, { subject, role }) => ({
         added: await addMembership(ctx.tx, { subject, role, by: creatorOf(ctx.caller), now: ctx.now }),
       }),
@@ -48,7 +48,7 @@ export const aclMembershipResource = defineResource({
 
     remove: defineVerb({
       input: Edge,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, edge) => {
         if ((await table.remove(ctx.tx, edge)) === 0)
           refuse('not_found', `${edge.subject} is no member of ${edge.role}`)

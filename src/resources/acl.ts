@@ -6,10 +6,10 @@ import { unmatchableReason } from '../core/access/policy.ts'
 import { Folder, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import {
-  hostOnly,
   INSTANCE_SCOPE,
   mustHaveTool,
   readableFolderFilter,
+  requireHost,
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import { listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
@@ -41,7 +41,7 @@ export const aclResource = defineResource({
   verbs: (table) => ({
     list: defineVerb({
       http: 'GET /',
-      reads: true,
+      isReadOnly: true,
       tool: 'list_acl',
       tiers: { max: 1, granted: 1 },
       when: 'See who may do what in a folder.',
@@ -49,7 +49,7 @@ export const aclResource = defineResource({
       toolInput: z.strictObject({ folder: Folder }).transform(({ folder }) => ({ ...UNPAGED, scope: folder })),
       toolReply: (reply, { scope }) => ({ folder: scope, acl: reply.acl }),
       output: listSchema(table, 'acl'),
-      needs: async (ctx, { scope }) => {
+      authorize: async (ctx, { scope }) => {
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, scope ?? ctx.caller.folder)
         else await requireToolForAgents(ctx)
       },
@@ -78,8 +78,8 @@ export const aclResource = defineResource({
     grant: defineVerb({
       input: Grant,
       output: z.object({ added: z.boolean() }),
-      needs: hostOnly,
-      audited: (input, { added }) => (added ? input : undefined),
+      authorize: requireHost,
+      auditInput: (input, { added }) => (added ? input : undefined),
       run: async (ctx, row) => {
         const fault = unmatchableReason(row)
         if (fault) refuse('invalid', fault)
@@ -95,7 +95,7 @@ export const aclResource = defineResource({
 
     ungrant: defineVerb({
       input: Grant,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, row) => {
         const { principal, action, scope } = row
         if ((await table.remove(ctx.tx, row)) === 0)

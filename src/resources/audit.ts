@@ -20,14 +20,14 @@ export const auditResource = defineResource({
   verbs: (table) => ({
     list: defineVerb({
       http: 'GET /',
-      reads: true,
+      isReadOnly: true,
       when: 'See who changed what, newest first.',
       input: Paging.extend({ ...Filters.shape, limit: pageLimit(50, 200) }),
       toolInput: z
         .strictObject({ ...Filters.shape, limit: pageLimit(50, 200) })
         .transform((input) => ({ ...UNPAGED, ...input })),
       output: listSchema(table, 'audit'),
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       run: async (ctx, { folder, category, actor, ...paging }) => {
         const maySee = await readableFolderFilter(ctx)
         return listPage(ctx, table, 'audit', {

@@ -5,7 +5,7 @@ import { platformOf } from '../core/delivery/channel.ts'
 import { channelRegistrations, deregisterOthers, deregisterSecret } from '../core/delivery/channel-registrations.ts'
 import { ChannelSecret, channelSecrets, hashSecret, secretOfPlatform } from '../core/secrets/channel-secrets.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly } from '../registry/authorization.ts'
+import { requireHost } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -34,10 +34,10 @@ export const channelSecretsResource = defineResource({
   servedBy: [],
   verbs: (table) => ({
     list: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: z.object({}),
       output: z.object({ channel_secrets: z.array(ListedSecret) }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx) => {
         const registrations = await channelRegistrations.list(ctx.tx)
         const adaptersOf = (secret_name: string | undefined) =>
@@ -66,7 +66,7 @@ export const channelSecretsResource = defineResource({
     add: defineVerb({
       input: ChannelSecret.pick({ name: true, platforms: true }),
       output: CreatedSecret,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { name, platforms: named }) => {
         if (await table.find(ctx.tx, { name }))
           refuse(
@@ -100,7 +100,7 @@ export const channelSecretsResource = defineResource({
     rotate: defineVerb({
       input: ChannelSecret.pick({ name: true }),
       output: CreatedSecret,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { name }) => {
         const { platforms } = await mustFindRow(ctx, table, { name }, `secret of an adapter ${name}`)
         const secret = newSecret(ctx)
@@ -112,7 +112,7 @@ export const channelSecretsResource = defineResource({
     remove: defineVerb({
       input: ChannelSecret.pick({ name: true }),
       output: z.object({ ended: z.array(z.string()) }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { name }) => {
         await mustFindRow(ctx, table, { name }, `secret of an adapter ${name}`)
         await table.remove(ctx.tx, { name })

@@ -10,7 +10,7 @@ import { Route } from '../core/routing/routes.ts'
 import { budgetOf, DailyBudget, DailyCap, sumSpentToday } from '../core/turns/costs.ts'
 import { Folder, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly, requireToolForAgents } from '../registry/authorization.ts'
+import { requireHost, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -42,7 +42,7 @@ export const groupsResource = defineResource({
   },
   verbs: (table) => ({
     list: listVerb(table, 'groups', {
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       order: [['folder', 'asc']],
       folder: 'folder',
       when: 'See which groups there are within your reach.',
@@ -66,7 +66,7 @@ export const groupsResource = defineResource({
         move: z.boolean().default(false).describe('In front of every route that leads the chat elsewhere'),
       }),
       output: AddedGroup,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { folder, name = folderBaseName(folder), move, ...rest }) => {
         const group = { folder, name, ...rest, isFirst: move, by: creatorOf(ctx.caller) }
         const { added, routing, inherited } = await addGroup(ctx.tx, group, ctx)
@@ -85,10 +85,10 @@ export const groupsResource = defineResource({
 
     /** What `remove` would end and leave. */
     removal: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: Group.pick({ folder: true }),
       output: Removal,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { folder }) => removalOf(ctx, folder),
     }),
 
@@ -97,7 +97,7 @@ export const groupsResource = defineResource({
         purge: z.boolean().default(false).describe('Also removes the rows that would stay; never files'),
       }),
       output: Removal,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { folder, purge }) => {
         if (folder === ROOT_FOLDER)
           refuse('forbidden', `${ROOT_FOLDER} is the root of the instance and cannot be removed`)
@@ -111,10 +111,10 @@ export const groupsResource = defineResource({
     }),
 
     show: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: Group.pick({ folder: true }),
       output: Group,
-      needs: hostOnly,
+      authorize: requireHost,
       run: (ctx, { folder }) => mustFindRow(ctx, table, { folder }, `group ${folder}`),
     }),
 
@@ -122,7 +122,7 @@ export const groupsResource = defineResource({
     set: defineVerb({
       input: z.object({ folder: Folder, key: z.enum(GROUP_KEYS), to: multilineText(10_000).optional() }),
       output: z.object({ before: z.string().optional(), after: z.string().optional() }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { folder, key, to }) => {
         const group = await mustFindRow(ctx, table, { folder }, `group ${folder}`)
         const { patch, changed } = changeSetting(group, key, to === '' ? undefined : to)
@@ -130,12 +130,12 @@ export const groupsResource = defineResource({
         if (before !== after) await table.update(ctx.tx, { folder }, { ...patch, updated_at: ctx.now })
         return { before, after }
       },
-      audited: (input, { before, after }) => (before === after ? undefined : input),
+      auditInput: (input, { before, after }) => (before === after ? undefined : input),
     }),
 
     set_budget: defineVerb({
       input: z.object({ folder: Folder, daily: DailyCap }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { folder, daily }) => {
         const patch = { cost_cap_cents_per_day: daily === 0 ? undefined : daily, updated_at: ctx.now }
         if ((await table.update(ctx.tx, { folder }, patch)) === 0) refuse('not_found', `there is no group ${folder}`)
@@ -143,10 +143,10 @@ export const groupsResource = defineResource({
     }),
 
     budget: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: Group.pick({ folder: true }),
       output: DailyBudget,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { folder }) => {
         const { cost_cap_cents_per_day: cap } = await mustFindRow(ctx, table, { folder }, `group ${folder}`)
         return budgetOf(await sumSpentToday(ctx.tx, 'folder', folder, ctx.now), cap)

@@ -4,7 +4,7 @@ import { Identity, type IdentityClaim, identities, identityClaims } from '../cor
 import { Sub } from '../core/values.ts'
 import { uuidv7 } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly } from '../registry/authorization.ts'
+import { requireHost } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -16,10 +16,10 @@ export const identitiesResource = defineResource({
   servedBy: [],
   verbs: (table) => ({
     list: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: z.object({}),
       output: z.object({ identities: z.array(Identity.extend({ subs: z.array(z.string()) })) }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx) => {
         const claims = await identityClaims.list(ctx.tx, {}, [
           ['claimed_at', 'asc'],
@@ -42,7 +42,7 @@ export const identitiesResource = defineResource({
         move: z.boolean().default(false).describe('Even if the sub belongs to another person'),
       }),
       output: Linked,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { sub, name, id, move }) => {
         const known = id === undefined ? undefined : await table.find(ctx.tx, { id })
         if (id !== undefined && !known) refuse('not_found', `there is no identity ${id}`)
@@ -63,8 +63,8 @@ export const identitiesResource = defineResource({
     unlink: defineVerb({
       input: z.object({ sub: Sub }),
       output: z.object({ removed: z.boolean() }),
-      needs: hostOnly,
-      audited: (input, { removed }) => (removed ? input : undefined),
+      authorize: requireHost,
+      auditInput: (input, { removed }) => (removed ? input : undefined),
       run: async (ctx, { sub }) => ({ removed: (await identityClaims.remove(ctx.tx, { sub })) > 0 }),
     }),
   }),

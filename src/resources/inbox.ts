@@ -11,7 +11,7 @@ import {
 } from '../core/messages/message-states.ts'
 import { Folder, line, pageLimit } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly } from '../registry/authorization.ts'
+import { requireHost } from '../registry/authorization.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 import type { Tx } from '../store/engine.ts'
 
@@ -23,7 +23,7 @@ export const inboxResource = defineResource({
   servedBy: [],
   verbs: () => ({
     states: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: z.object({
         folder: Folder.optional(),
         state: InboxState.optional(),
@@ -32,7 +32,7 @@ export const inboxResource = defineResource({
         seqs: z.array(z.int()).max(SEQS_MAX).optional(),
       }),
       output: z.object({ messages: z.array(MessageState), routed: z.int() }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async ({ tx }, request) => {
         const found = await listMessageStates(tx, request)
         const { folder } = request
@@ -42,19 +42,19 @@ export const inboxResource = defineResource({
     }),
 
     story: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: z.object({ id: line(256) }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async ({ tx }, { id }) =>
         (await readMessageDetails(tx, id)) ?? refuse('not_found', `no message with id ${id} arrived`),
     }),
 
     /** The ids that begin so, for an operator who types the beginning of one. */
     ids: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: z.object({ prefix: line(256), limit: pageLimit(10, 100) }),
       output: z.object({ ids: z.array(z.string()) }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async ({ tx }, { prefix, limit }) => ({ ids: await listIdsWithPrefix(tx, prefix, limit) }),
     }),
   }),

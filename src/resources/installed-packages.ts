@@ -35,7 +35,7 @@ export const installedPackagesResource = defineResource({
   servedBy: 'routd',
   verbs: (table) => ({
     list: listVerb(table, 'installed_packages', {
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       order: [
         ['folder', 'asc'],
         ['name', 'asc'],

@@ -30,10 +30,10 @@ export const invitesResource = defineResource({
   verbs: (table) => ({
     list: defineVerb({
       http: 'GET /',
-      reads: true,
+      isReadOnly: true,
       input: Paging.extend({ issued_by: line(256).optional().describe('Only invites that this sub issued') }),
       output: listSchema(table, 'invites'),
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       run: async (ctx, { issued_by, ...paging }) => {
         const isTheirs = await ownership(ctx)
         return listPage(ctx, table, 'invites', {
@@ -66,7 +66,7 @@ export const invitesResource = defineResource({
         expires_at: z.string().optional(),
         accept_url: z.string().optional(),
       }),
-      needs: async (ctx, { target_glob }) => {
+      authorize: async (ctx, { target_glob }) => {
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
         if (await canAdministerGlob(ctx, target_glob)) return
         refuse('forbidden', `${ctx.tool}: not permitted: your authority does not cover ${target_glob}`)
@@ -82,7 +82,7 @@ export const invitesResource = defineResource({
           .transform((token) => token.slice(0, ID_LENGTH))
           .describe('The first 12 characters of the token, or all of it'),
       }),
-      needs: async (ctx, { token_id }) => {
+      authorize: async (ctx, { token_id }) => {
         const invite = await table.find(ctx.tx, { token_id })
         // Whether there is such an invite, or was one, is nobody else's business.
         if (!invite || !(await ownership(ctx))(invite)) refuse('not_found', 'there is no such invite')

@@ -6,7 +6,7 @@ import { MODEL_FAMILIES } from '../core/secrets/model-variables.ts'
 import { secretContext, secrets } from '../core/secrets/secrets.ts'
 import { EnvValue, Folder } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly } from '../registry/authorization.ts'
+import { requireHost } from '../registry/authorization.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const KEY_MAX = 16_384
@@ -31,7 +31,7 @@ export const modelKeysResource = defineResource({
   verbs: (table) => ({
     set: defineVerb({
       input: ModelKey.pick({ variable: true, endpoint: true }).extend({ value: KeyText }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { variable, endpoint, value }) => {
         const sealed = ctx.keyring.seal(value, modelKeyContext({ variable, endpoint }))
         await table.upsert(ctx.tx, { variable, endpoint, value: sealed, created_at: ctx.now })
@@ -41,14 +41,14 @@ export const modelKeysResource = defineResource({
     clear: defineVerb({
       input: ModelKey.pick({ variable: true }),
       output: z.object({ removed: z.boolean() }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { variable }) => ({ removed: (await table.remove(ctx.tx, { variable })) > 0 }),
     }),
 
     /** Endpoint, model and key of a folder change together, in one transaction. */
     set_folder: defineVerb({
       input: FolderModel,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { folder, config, cleared, secrets: wanted }) => {
         if ((await groups.update(ctx.tx, { folder }, { config, updated_at: ctx.now })) === 0)
           refuse('not_found', `there is no group ${folder}`)

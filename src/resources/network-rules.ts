@@ -51,12 +51,12 @@ export const networkRulesResource = defineResource({
   },
   verbs: (table) => ({
     list: defineVerb({
-      reads: true,
+      isReadOnly: true,
       when: 'See which hosts your folder may reach by rules of its own.',
       input: Paging.extend({ folder: FolderOrRoot.optional() }),
       toolInput: z.strictObject({ folder: FolderOrRoot.optional() }).transform((input) => ({ ...UNPAGED, ...input })),
       output: listSchema(table, 'network_rules'),
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       run: async (ctx, { folder, ...paging }) => {
         const maySee = await readableFolderFilter(ctx)
         await visibleFolderMustExist(ctx, maySee, folder)
@@ -81,8 +81,8 @@ export const networkRulesResource = defineResource({
         target: z.string(),
         warning: z.string().optional().describe('Why the rule allows more than it seems to'),
       }),
-      needs: requireTool(folderOf),
-      audited: (input, { added }) => (added ? input : undefined),
+      authorize: requireTool(folderOf),
+      auditInput: (input, { added }) => (added ? input : undefined),
       run: async (ctx, rule) => {
         await mustExist(ctx, rule.folder)
         mustNotBeTopLevel(rule.target)
@@ -100,7 +100,7 @@ export const networkRulesResource = defineResource({
     deny: defineVerb({
       when: 'Take back the rule that lets a folder reach a host.',
       input: Rule,
-      needs: requireTool(folderOf),
+      authorize: requireTool(folderOf),
       run: async (ctx, rule) => {
         // Removing a stored row of a default host at the root would answer with success and change nothing.
         if (!isDefaultRule(rule) && (await table.remove(ctx.tx, rule)) > 0) return
@@ -111,11 +111,11 @@ export const networkRulesResource = defineResource({
     }),
 
     resolve: defineVerb({
-      reads: true,
+      isReadOnly: true,
       when: 'See every host that a folder may reach, with what it has from above.',
       input: z.object({ folder: FolderOrRoot }),
       output: z.object({ hosts: z.array(z.string()) }),
-      needs: requireTool(folderOf),
+      authorize: requireTool(folderOf),
       run: async (ctx, { folder }) => {
         await mustExist(ctx, folder)
         return { hosts: await resolveAllowlist(ctx.tx, folder) }
@@ -123,12 +123,12 @@ export const networkRulesResource = defineResource({
     }),
 
     denied: defineVerb({
-      reads: true,
+      isReadOnly: true,
       when: 'See which hosts your folder asked for and was refused, the newest first.',
       input: Paging.extend({ folder: Folder.optional() }),
       toolInput: z.strictObject({ folder: Folder.optional() }).transform((input) => ({ ...UNPAGED, ...input })),
       output: listSchema(networkDenials, 'network_denials'),
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       run: async (ctx, { folder, ...paging }) => {
         const maySee = await readableFolderFilter(ctx)
         await visibleFolderMustExist(ctx, maySee, folder)

@@ -14,7 +14,7 @@ export const onboardingGatesResource = defineResource({
   exported: {},
   verbs: (table) => ({
     list: listVerb(table, 'onboarding_gates', {
-      needs: operators,
+      authorize: operators,
       order: [['spec', 'asc']],
       when: 'See how many newcomers each folder takes a day.',
     }),
@@ -22,21 +22,21 @@ export const onboardingGatesResource = defineResource({
     create: createVerb(table, {
       when: 'Open a gate for newcomers.',
       input: OnboardingGate.extend({ enabled: OnboardingGate.shape.enabled.default(true) }),
-      needs: operators,
+      authorize: operators,
       what: gateNamed,
     }),
 
     update: updateVerb(table, {
       when: "Change a gate's limit, or open and close it.",
       input: OnboardingGate.partial({ daily_limit: true, enabled: true }),
-      needs: operators,
+      authorize: operators,
       what: gateNamed,
     }),
 
     /** The command line's `add`: a gate that is there keeps its switch. */
     put: defineVerb({
       input: OnboardingGate.omit({ enabled: true }),
-      needs: operators,
+      authorize: operators,
       run: async (ctx, { spec, daily_limit }) => {
         const enabled = (await table.find(ctx.tx, { spec }))?.enabled ?? true
         await table.upsert(ctx.tx, { spec, daily_limit, enabled })
@@ -46,7 +46,7 @@ export const onboardingGatesResource = defineResource({
     delete: removeVerb(table, {
       when: 'Remove a gate.',
       input: OnboardingGate.pick({ spec: true }),
-      needs: operators,
+      authorize: operators,
       what: gateNamed,
     }),
   }),

@@ -14,7 +14,7 @@ export const onboardingResource = defineResource({
   servedBy: 'onbod',
   verbs: (table) => ({
     list: listVerb(table, 'onboarding', {
-      needs: operators,
+      authorize: operators,
       order: [
         ['created', 'asc'],
         ['jid', 'asc'],
@@ -27,7 +27,7 @@ export const onboardingResource = defineResource({
       when: 'Let a waiting chat in, turn it away, or greet it again.',
       input: z.object({ jid: Jid, action: z.enum(['approve', 'refuse', 'reprompt']) }),
       output: Onboarding,
-      needs: operators,
+      authorize: operators,
       run: async (ctx, { jid, action }) => {
         await mustFindRow(ctx, table, { jid }, `chat ${jid} in onboarding`)
         const changes = {

@@ -17,7 +17,7 @@ export const proxydRoutesResource = defineResource({
   exported: { check: (rows) => rows.map(proxydRouteFault).find((fault) => fault !== undefined) },
   verbs: (table) => ({
     list: listVerb(table, 'proxyd_routes', {
-      needs: operators,
+      authorize: operators,
       order: [['path', 'asc']],
       when: 'See which backends stand behind the front door.',
     }),
@@ -31,7 +31,7 @@ export const proxydRoutesResource = defineResource({
         then: { not: { required: ['redirect_to'] } },
         else: { required: ['redirect_to'] },
       },
-      needs: operators,
+      authorize: operators,
       what: routeAt,
       conflict: ({ path }) => `${path} has a route already`,
       check: (route) => {
@@ -44,7 +44,7 @@ export const proxydRoutesResource = defineResource({
     update: updateVerb(table, {
       when: 'Change what stands behind a path of the front door.',
       input: ProxydRoute.partial({ auth: true }),
-      needs: operators,
+      authorize: operators,
       what: routeAt,
       check: (route) => {
         const fault = proxydRouteFault(route)
@@ -55,7 +55,7 @@ export const proxydRoutesResource = defineResource({
     delete: removeVerb(table, {
       when: 'Take a backend away from the front door.',
       input: ProxydRoute.pick({ path: true }),
-      needs: operators,
+      authorize: operators,
       what: routeAt,
     }),
   }),

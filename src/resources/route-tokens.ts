@@ -14,9 +14,9 @@ import { refuse } from '../lib/refusal.ts'
 import {
   actingFolder,
   hasTool,
-  hostOnly,
   isAdmin,
   mustHaveTool,
+  requireHost,
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
@@ -79,7 +79,7 @@ export const routeTokensResource = defineResource({
   key: ['jid'],
   verbs: (table) => ({
     list: listVerb(table, 'tokens', {
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       order: NEWEST_FIRST,
       folder: 'owner_folder',
       when: 'See which links your folder has handed out.',
@@ -94,7 +94,7 @@ export const routeTokensResource = defineResource({
       when: 'Hand out a URL where anyone who has it can chat with you.',
       input: Mint,
       output: Minted,
-      needs: mayMint,
+      authorize: mayMint,
       actingFolder: ownerOf,
       run: async (ctx, input) => {
         const target = await targetOf(ctx, input)
@@ -109,7 +109,7 @@ export const routeTokensResource = defineResource({
       when: 'Hand out a URL that another system can post to.',
       input: HookMint,
       output: Minted,
-      needs: mayMint,
+      authorize: mayMint,
       actingFolder: ownerOf,
       run: (ctx, input) => mintHook(ctx, input),
     }),
@@ -118,7 +118,7 @@ export const routeTokensResource = defineResource({
     issue_verified: defineVerb({
       input: VerifiedMint,
       output: Minted,
-      needs: hostOnly,
+      authorize: requireHost,
       run: (ctx, { verify, verify_secret, ...input }) => {
         const fault = signingSecretFault(parseSignatureScheme(verify), verify_secret)
         if (fault !== undefined) refuse('invalid', `the secret ${fault}`)
@@ -132,7 +132,7 @@ export const routeTokensResource = defineResource({
       when: 'Kill a link at once.',
       input: z.object({ jid: Jid }),
       output: z.object({ deleted: z.int().describe('How many tokens of this JID there were') }),
-      needs: async (ctx, { jid }) => {
+      authorize: async (ctx, { jid }) => {
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
         const { owner_folder } =
           (await table.find(ctx.tx, { jid })) ?? refuse('not_found', `there is no token at ${jid}`)
@@ -145,10 +145,10 @@ export const routeTokensResource = defineResource({
 
     /** The command line's view: every link, or what one folder owns and what is delivered to it. */
     list_of: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: Paging.extend({ folder: Folder.optional() }),
       output: z.object({ tokens: z.array(Listed), next: z.string().optional() }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { folder, limit, after }) => {
         const isKnown = folder === undefined || (await groups.find(ctx.tx, { folder }))
         if (!isKnown) refuse('not_found', `there is no group ${folder}`)

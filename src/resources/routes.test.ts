@@ -166,7 +166,7 @@ onEveryEngine('replacing a subtree', (engine) => {
     await at.as(operator).call(create, { target: 'other' })
     await at.as(admin).call(set, wanted('team/a'))
     assert.deepEqual(await linesOf(at), ['0  other', '1  team/a'])
-    await assert.rejects(at.as(admin).call(set, wanted('other')), isRefusal('forbidden', 'other lies outside team'))
+    await assert.rejects(at.as(admin).call(set, wanted('other')), isRefusal('forbidden', 'other is outside team'))
     await assert.rejects(at.as(person('github:1', 'other')).call(set, wanted()), isRefusal('forbidden', 'on other/**'))
   })
 

@@ -9,7 +9,7 @@ import {
   actingFolder,
   adminFilter,
   mustHaveTool,
-  mustHaveToolOver,
+  mustHaveToolForRow,
   requireTool,
   requireToolForAgents,
 } from '../registry/authorization.ts'
@@ -33,7 +33,7 @@ export const routesResource = defineResource({
   exported: { key: ['seq', 'match', 'target'], omit: ['id'], ordered: { within: 'seq', counter: 'id' } },
   verbs: (table) => ({
     list: listVerb(table, 'routes', {
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       order: [
         ['seq', 'asc'],
         ['id', 'asc'],
@@ -60,7 +60,7 @@ export const routesResource = defineResource({
         .transform(({ route }) => route),
       output: Route,
       toolReply: ({ id }) => ({ id }),
-      needs: requireTool(({ target }: NewRoute) => routeTargetFolder(target)),
+      authorize: requireTool(({ target }: NewRoute) => routeTargetFolder(target)),
       run: async (ctx, route) => {
         const { seq, match, target } = route
         if (await table.find(ctx.tx, { seq, match, target })) refuse('conflict', 'there is such a route already')
@@ -73,9 +73,9 @@ export const routesResource = defineResource({
       http: 'PATCH /{id}',
       input: Route.partial({ seq: true, match: true, target: true }),
       output: Route,
-      needs: async (ctx, { id, target }) => {
+      authorize: async (ctx, { id, target }) => {
         const route = await mustFindRow(ctx, table, { id }, `route ${id}`)
-        await mustHaveToolOver(ctx, routeTargetFolder(route.target), `route ${id}`)
+        await mustHaveToolForRow(ctx, routeTargetFolder(route.target), `route ${id}`)
         if (target !== undefined) await mustHaveTool(ctx, routeTargetFolder(target))
       },
       run: async (ctx, { id, ...patch }) => {
@@ -94,9 +94,9 @@ export const routesResource = defineResource({
       when: 'Stop sending the messages of a chat to a folder.',
       input: Route.pick({ id: true }),
       output: z.object({ deleted: z.boolean(), id: z.int() }),
-      needs: async (ctx, { id }) => {
+      authorize: async (ctx, { id }) => {
         const route = await mustFindRow(ctx, table, { id }, `route ${id}`)
-        await mustHaveToolOver(ctx, routeTargetFolder(route.target), `route ${id}`)
+        await mustHaveToolForRow(ctx, routeTargetFolder(route.target), `route ${id}`)
         if (isOwnDefault(ctx, route)) refuse('forbidden', 'your own default route cannot be deleted')
       },
       run: async (ctx, { id }) => {
@@ -114,12 +114,12 @@ export const routesResource = defineResource({
         routes: jsonText(z.array(NewRoute.strict()).max(10_000)).describe(`A JSON array; each entry is: ${AS_JSON}`),
       }),
       output: z.object({ updated: z.literal(true), count: z.int() }),
-      needs: async (ctx, { routes }) => {
+      authorize: async (ctx, { routes }) => {
         const folder = await actingFolder(ctx)
         // All of the subtree: what is replaced is also what lies where the caller may be denied.
         await mustHaveTool(ctx, folder === ROOT_FOLDER ? '**' : `${folder}/**`)
         const outside = routes.find(({ target }) => !isIn(folder, target))
-        if (outside) refuse('forbidden', `${ctx.tool}: not permitted: ${outside.target} lies outside ${folder}`)
+        if (outside) refuse('forbidden', `${ctx.tool}: not permitted: ${outside.target} is outside ${folder}`)
       },
       run: async (ctx, input) => ({ updated: true as const, count: await replaceSubtree(ctx, input.routes) }),
     }),

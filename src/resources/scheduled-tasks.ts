@@ -19,7 +19,7 @@ import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustReachChat } from '../permissions/chat-access.ts'
 import { mustReachTask, visibleTaskFilter } from '../permissions/task-access.ts'
-import { hostOnly, mustHaveToolOver, requireToolForAgents } from '../registry/authorization.ts'
+import { mustHaveToolForRow, requireHost, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -55,13 +55,13 @@ export const scheduledTasksResource = defineResource({
   path: '/v1/tasks',
   exported: {
     references: { owner: 'groups' },
-    show: shownTask,
+    exportRow: shownTask,
     check: (rows) => rows.map(timeFault).find((fault) => fault !== undefined),
     fill: fillTask,
   },
   verbs: (table) => ({
     list: listVerb(table, 'scheduled_tasks', {
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       order: [['id', 'asc']],
       folder: 'owner',
       keep: visibleTaskFilter,
@@ -74,10 +74,10 @@ export const scheduledTasksResource = defineResource({
 
     /** All that is known of one task. For the command line alone. */
     show: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: Id,
       output: z.object({ task: ScheduledTask, next_runs: z.array(z.string()), runs: z.array(TaskRunLog) }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { id }) => {
         const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
         // What is paused or over fires at none of its times.
@@ -90,7 +90,7 @@ export const scheduledTasksResource = defineResource({
     run: defineVerb({
       input: Id,
       output: z.object({ message_id: z.string() }),
-      needs: hostOnly,
+      authorize: requireHost,
       appendsMessages: true,
       run: async (ctx, { id }) => {
         const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
@@ -109,10 +109,10 @@ export const scheduledTasksResource = defineResource({
       reach: 'chat',
       input: ScheduleTask,
       output: z.object({ taskId: z.string() }),
-      needs: async (ctx, { targetJid: jid }) => {
+      authorize: async (ctx, { targetJid: jid }) => {
         // Rules know a chat as `jid`, whatever the argument is called.
         const about = { ...ctx, params: { ...ctx.params, jid } }
-        await mustHaveToolOver(about, await ownerOf(ctx, jid), jid)
+        await mustHaveToolForRow(about, await ownerOf(ctx, jid), jid)
         if (ctx.reach === 'chat') await mustReachChat(ctx, jid)
       },
       run: schedule,
@@ -135,7 +135,7 @@ export const scheduledTasksResource = defineResource({
         context_mode: ScheduledTask.shape.context_mode.optional(),
       }),
       output: ScheduledTask,
-      needs: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
+      authorize: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
       run: async (ctx, { id, cron, status, ...patch }) => {
         const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
         const changed = { ...moved(ctx, task, status), ...timed(ctx, task, cron) }
@@ -154,7 +154,7 @@ export const scheduledTasksResource = defineResource({
       input: Id,
       toolInput: ById,
       output: Ok,
-      needs: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
+      authorize: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
       run: async (ctx, { id }) => {
         const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
         await table.update(ctx.tx, { id }, moved(ctx, task, 'paused'))
@@ -170,7 +170,7 @@ export const scheduledTasksResource = defineResource({
       input: Id,
       toolInput: ById,
       output: Ok,
-      needs: async (ctx, { id }) => {
+      authorize: async (ctx, { id }) => {
         const task = await table.find(ctx.tx, { id })
         if (task) await mustOwn(ctx, task)
         else await requireToolForAgents(ctx)
@@ -193,7 +193,7 @@ export const scheduledTasksResource = defineResource({
       input: Id,
       toolInput: ById,
       output: Ok,
-      needs: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
+      authorize: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
       run: async (ctx, { id }) => {
         await table.remove(ctx.tx, { id })
         return OK
@@ -210,7 +210,7 @@ async function ownerOf(ctx: Context, jid: string): Promise<string> {
 }
 
 async function mustOwn(ctx: Context, task: Task): Promise<void> {
-  await mustHaveToolOver(ctx, task.owner, `task ${task.id}`)
+  await mustHaveToolForRow(ctx, task.owner, `task ${task.id}`)
   await mustReachTask(ctx, task)
 }
 

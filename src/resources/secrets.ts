@@ -4,7 +4,7 @@ import { groups } from '../core/groups/groups.ts'
 import { Secret, SecretName, secretContext, secrets } from '../core/secrets/secrets.ts'
 import { codePoints, EnvValue, FOLDER_SHAPE, folderFault, SUB_SHAPE, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly, INSTANCE_SCOPE, mustHaveTool } from '../registry/authorization.ts'
+import { INSTANCE_SCOPE, mustHaveTool, requireHost } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { listPage, listSchema, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -32,7 +32,7 @@ export const secretsResource = defineResource({
         else: { properties: { owner: FOLDER_SHAPE } },
       },
       output: Secret.omit({ value: true }),
-      needs: async (ctx, { value: _, ...key }) => {
+      authorize: async (ctx, { value: _, ...key }) => {
         const fault = ownerFault(key)
         if (fault) refuse('invalid', `owner ${fault}`)
         await mayKeep(ctx, key)
@@ -48,7 +48,7 @@ export const secretsResource = defineResource({
     delete: defineVerb({
       http: 'DELETE /{pk}',
       input: SecretName,
-      needs: async (ctx, key) => {
+      authorize: async (ctx, key) => {
         const fault = ownerFault(key)
         // What cannot be a key names nothing.
         if (fault) refuse('not_found', `there is no such secret: owner ${fault}`)
@@ -61,10 +61,10 @@ export const secretsResource = defineResource({
     }),
 
     list_of: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: Paging.extend({ scope_kind: Secret.shape.scope_kind, owner: Secret.shape.owner }),
       output: listSchema(table, 'secrets'),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { scope_kind, owner, ...paging }) => {
         const page = await listPage(ctx, table, 'secrets', {
           where: { scope_kind, owner },

@@ -40,7 +40,7 @@ export const sessionsResource = defineResource({
   servedBy: 'authd',
   verbs: (table) => ({
     list: listVerb(table, 'sessions', {
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       order: [
         ['started_at', 'desc'],
         ['family_id', 'asc'],
@@ -54,7 +54,7 @@ export const sessionsResource = defineResource({
     delete: defineVerb({
       http: 'DELETE /{family_id}',
       input: Session.pick({ family_id: true }),
-      needs: async (ctx, { family_id }) => {
+      authorize: async (ctx, { family_id }) => {
         const session = await mustFindRow(ctx, table, { family_id }, 'such session')
         if (session.sub === principalOf(ctx.caller) || (await hasTool(ctx, INSTANCE_SCOPE))) return
         refuse('not_found', 'there is no such session')

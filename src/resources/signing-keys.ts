@@ -5,7 +5,7 @@ import { groups } from '../core/groups/groups.ts'
 import { signingKeys } from '../core/secrets/signing-keys.ts'
 import { Folder } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly, INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
+import { INSTANCE_SCOPE, requireHost, requireTool } from '../registry/authorization.ts'
 import { listVerb } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -15,7 +15,7 @@ export const signingKeysResource = defineResource({
   servedBy: 'authd',
   verbs: (table) => ({
     list: listVerb(table, 'signing_keys', {
-      needs: requireTool(() => INSTANCE_SCOPE),
+      authorize: requireTool(() => INSTANCE_SCOPE),
       order: [
         ['created_at', 'desc'],
         ['kid', 'asc'],
@@ -29,7 +29,7 @@ export const signingKeysResource = defineResource({
         ttl_ms: z.number().optional(),
       }),
       output: z.string(),
-      needs: hostOnly,
+      authorize: requireHost,
       // Signing reads the key in a transaction of its own; the bearer is handed out when the audit row is committed.
       prepare: async ({ host }, { sub, folder, ttl_ms: ttlMs }) => {
         const { issueBearer } = await import('../core/access/bearers.ts')

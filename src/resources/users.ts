@@ -4,7 +4,7 @@ import { ACCOUNT_NAMESPACES, isAccount } from '../core/access/namespaces.ts'
 import { budgetOf, DailyBudget, DailyCap, sumSpentToday, User, users } from '../core/turns/costs.ts'
 import { Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hostOnly } from '../registry/authorization.ts'
+import { requireHost } from '../registry/authorization.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 export const usersResource = defineResource({
@@ -14,7 +14,7 @@ export const usersResource = defineResource({
   verbs: (table) => ({
     set_budget: defineVerb({
       input: z.object({ sub: Sub, daily: DailyCap }),
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { sub, daily }) => {
         if (daily > 0 && !isAccount(sub))
           refuse(
@@ -28,10 +28,10 @@ export const usersResource = defineResource({
     }),
 
     budget: defineVerb({
-      reads: true,
+      isReadOnly: true,
       input: User.pick({ sub: true }),
       output: DailyBudget,
-      needs: hostOnly,
+      authorize: requireHost,
       run: async (ctx, { sub }) => {
         const cap = (await table.find(ctx.tx, { sub }))?.cost_cap_cents_per_day
         return budgetOf(await sumSpentToday(ctx.tx, 'user_sub', sub, ctx.now), cap)

@@ -14,7 +14,7 @@ export const webHostsResource = defineResource({
   exported: { references: { folder: 'groups' } },
   verbs: (table) => ({
     list: listVerb(table, 'web_hosts', {
-      needs: operators,
+      authorize: operators,
       order: [['hostname', 'asc']],
       when: 'See which host names show the published pages of which folder.',
     }),
@@ -22,7 +22,7 @@ export const webHostsResource = defineResource({
     delete: removeVerb(table, {
       when: 'Stop showing the published pages of a folder under a host name.',
       input: WebHost.pick({ hostname: true }),
-      needs: operators,
+      authorize: operators,
       what: ({ hostname }) => `host ${hostname}`,
       missing: ({ hostname }) => `${hostname} is bound to no folder`,
     }),

@@ -11,7 +11,7 @@ import {
   hasTool,
   INSTANCE_SCOPE,
   mustHaveTool,
-  mustHaveToolOver,
+  mustHaveToolForRow,
   requireTool,
   requireToolForAgents,
 } from '../registry/authorization.ts'
@@ -32,7 +32,7 @@ export const webRoutesResource = defineResource({
   },
   verbs: (table) => ({
     list: listVerb(table, 'web_routes', {
-      needs: requireToolForAgents,
+      authorize: requireToolForAgents,
       order: [['path_prefix', 'asc']],
       folder: 'folder',
       when: 'See which web paths your folder publishes, and to whom.',
@@ -52,7 +52,7 @@ export const webRoutesResource = defineResource({
         else: NO_REDIRECT,
       },
       output: WebRoute,
-      needs: requireTool(({ folder }: { folder: string }) => folder),
+      authorize: requireTool(({ folder }: { folder: string }) => folder),
       run: async (ctx, route) => {
         if (await table.find(ctx.tx, { path_prefix: route.path_prefix }))
           refuse('conflict', `${route.path_prefix} has a route already`)
@@ -69,9 +69,9 @@ export const webRoutesResource = defineResource({
         then: NO_REDIRECT,
       },
       output: WebRoute,
-      needs: async (ctx, { path_prefix }) => {
+      authorize: async (ctx, { path_prefix }) => {
         const route = await mustFindRow(ctx, table, { path_prefix }, `web route ${path_prefix}`)
-        await mustHaveToolOver(ctx, route.folder, path_prefix)
+        await mustHaveToolForRow(ctx, route.folder, path_prefix)
       },
       run: async (ctx, { path_prefix, ...patch }) => {
         const route = await mustFindRow(ctx, table, { path_prefix }, `web route ${path_prefix}`)
@@ -89,7 +89,7 @@ export const webRoutesResource = defineResource({
       tiers: { granted: 2 },
       when: 'Publish a path of your folder, close it, or let it lead elsewhere.',
       input: z.object({ path: WebPath, access: WebRoute.shape.access, redirect_to: WebRoute.shape.redirect_to }),
-      needs: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
+      authorize: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
       run: async (ctx, { path: path_prefix, access, redirect_to }) => {
         const folder = await actingFolder(ctx)
         const current = await table.find(ctx.tx, { path_prefix })
@@ -104,7 +104,7 @@ export const webRoutesResource = defineResource({
       when: 'Take back a path that your folder published.',
       input: WebRoute.pick({ path_prefix: true }),
       toolInput: z.strictObject({ path: WebPath }).transform(({ path }) => ({ path_prefix: path })),
-      needs: async (ctx, { path_prefix }) => {
+      authorize: async (ctx, { path_prefix }) => {
         const route = await table.find(ctx.tx, { path_prefix })
         if (!route || !(await hasTool(ctx, route.folder))) {
           if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)

@@ -10,8 +10,8 @@ import { costTools } from './cost.ts'
 const GOOD = { provider: 'openai', model: 'gpt-5', cost_usd: 0.25 } as const
 const rows = ({ host }: ChatTools) => host.engine.read((tx) => costLog.list(tx, {}, [['turn_id', 'asc']]))
 
-onEveryEngine('costs from outside', (engine) => {
-  test('a call counts against the budget of the folder, with the chat of its turn', async (t) => {
+onEveryEngine('log_external_cost', (engine) => {
+  test('counts against the budget of the folder and records the chat of its turn', async (t) => {
     const here = await chatTools(t, engine, costTools)
     await startTurn(t, here, { folder: 'team', jid: ROOM })
     const tools = await here.tools()
@@ -29,7 +29,7 @@ onEveryEngine('costs from outside', (engine) => {
     assert.equal(await here.host.engine.read((tx) => sumSpentToday(tx, 'folder', 'team', now)), 25)
   })
 
-  test('the same call twice is two rows', async (t) => {
+  test('records identical calls as separate rows', async (t) => {
     const here = await chatTools(t, engine, costTools)
     const tools = await here.tools()
     for (let n = 0; n < 2; n++) await tools.call('log_external_cost', GOOD)
@@ -42,7 +42,7 @@ onEveryEngine('costs from outside', (engine) => {
     )
   })
 
-  test('dollars are rounded to cents, half a cent up', async (t) => {
+  test('rounds dollars to cents, half a cent up', async (t) => {
     const here = await chatTools(t, engine, costTools)
     const tools = await here.tools()
     for (const [cost_usd, cents] of [
@@ -62,7 +62,7 @@ onEveryEngine('costs from outside', (engine) => {
     assert.equal((await rows(here)).length, 8)
   })
 
-  test('bad arguments are refused by name, and nothing is recorded', async (t) => {
+  test('refuses bad arguments by name and records nothing', async (t) => {
     const here = await chatTools(t, engine, costTools)
     const tools = await here.tools()
     for (const [change, why] of [
@@ -75,7 +75,7 @@ onEveryEngine('costs from outside', (engine) => {
       [{ cost_usd: -0.01 }, /cost_usd/],
       [{ cost_usd: 1e308 }, /cost_usd/],
       [{ cost_usd: 1_000_000.01 }, /cost_usd/],
-      // What JSON makes of a number that is none.
+      // NaN becomes null in JSON.
       [{ cost_usd: null }, /cost_usd/],
       [{ cost_usd: '1' }, /cost_usd/],
       [{ cost_usd: undefined }, /cost_usd/],
@@ -89,7 +89,7 @@ onEveryEngine('costs from outside', (engine) => {
     assert.equal((await rows(here)).length, 0)
   })
 
-  test('who has not the tool has it not, and a rule may keep it from a provider', async (t) => {
+  test('is not listed without a grant, and a rule can deny one provider', async (t) => {
     const here = await chatTools(t, engine, costTools)
     await here.grant('folder:team', 'mcp:log_external_cost', 'team', 'deny', 'provider=codex')
     const tools = await here.tools()

@@ -1,17 +1,17 @@
-// What a turn has spent outside of its runtime, counted against the folder's budget of the day.
+// Costs that an agent reports itself, counted against the folder's daily budget.
 import { z } from 'zod'
 import { costLog } from '../core/turns/costs.ts'
 import { line } from '../core/values.ts'
-import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
+import { actingFolder, requireToolOnOwnFolder } from '../registry/authorization.ts'
 import { defineTool } from '../registry/tool.ts'
 
-const Tokens = z.int().min(0).default(0).describe('0 where it is not known')
+const Tokens = z.int().min(0).default(0).describe('0 if unknown')
 
 const logExternalCost = defineTool({
   name: 'log_external_cost',
   reach: 'chat',
   tiers: { granted: 2 },
-  when: 'Report what a call of another model has cost, so that it counts against the budget of the day.',
+  when: 'Report the cost of a call to another model, so that it counts against the daily budget.',
   input: z.object({
     provider: z.enum(['openai', 'codex', 'other']),
     model: line(128),
@@ -21,13 +21,13 @@ const logExternalCost = defineTool({
   }),
   key: ['model'],
   output: z.object({ ok: z.literal(true), cents: z.int() }),
-  needs: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
+  authorize: requireToolOnOwnFolder,
   run: async (ctx, { provider, model, cost_usd, input_tokens, output_tokens }) => {
     const turn = await ctx.turn()
     const cost_cents = centsOf(cost_usd)
     await costLog.insert(ctx.tx, {
       folder: await actingFolder(ctx),
-      // Each call is a row of its own: two of the same model never become one.
+      // Unique, because the key has to differ for two calls of one model.
       turn_id: `ext-${Buffer.from(ctx.random.bytes(16)).toString('hex')}`,
       model: `${provider}:${model}`,
       user_sub: turn?.user_sub,
@@ -41,7 +41,7 @@ const logExternalCost = defineTool({
   },
 })
 
-/** Half a cent counts as written: 1.005 is 100.49999… when it is multiplied, and yet 101 cents. */
+/** Rounds the decimal value: 1.005 * 100 is 100.49999… as a float, but 101 cents. */
 function centsOf(usd: number): number {
   return Math.floor(Number((usd * 100).toFixed(6)) + 0.5)
 }

@@ -1,4 +1,5 @@
-// Engagement: a folder takes a conversation for a while, or lets go of it. Only whoever owns it may.
+// Engagement: a folder takes over a conversation for a while, or releases it. Only the folder that owns it may. See
+// docs/decisions.md#engage-and-disengage.
 import { z } from 'zod'
 import { mayReachFolder } from '../core/access/tiers.ts'
 import { findChatFolder } from '../core/routing/chat-folder.ts'
@@ -10,13 +11,13 @@ import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { defineTool } from '../registry/tool.ts'
 
-const Named = line(128)
+const TopicName = line(128)
 
 const Conversation = z.object({
   jid: Jid,
-  topic: text((value) => (value === '' ? undefined : Named.safeParse(value).error?.issues[0]?.message))
+  topic: text((value) => (value === '' ? undefined : TopicName.safeParse(value).error?.issues[0]?.message))
     .default('')
-    .describe('The topic of the chat; the main one unless said'),
+    .describe('Topic of the chat; default: the main topic'),
 })
 type Conversation = z.output<typeof Conversation>
 
@@ -27,11 +28,11 @@ export const engageTools = [
     name: 'engage',
     reach: 'work',
     tiers: { granted: 2 },
-    when: 'Take a conversation: what is said there next reaches you even without a mention or a route, for a while.',
+    when: 'Take over a conversation for a while: you get its next messages even without a mention or a route.',
     key: ['jid', 'topic'],
     input: Conversation,
     output: Ok,
-    needs: mustOwn,
+    authorize: mustOwn,
     run: async (ctx, { jid, topic }) => {
       const { engagementMs } = ctx.rules
       if (engagementMs <= 0) refuse('unavailable', 'engage not configured: ENGAGEMENT_TTL is 0')
@@ -44,11 +45,11 @@ export const engageTools = [
     name: 'disengage',
     reach: 'work',
     tiers: { granted: 2 },
-    when: 'Let go of a conversation: you hear of it again when you are mentioned.',
+    when: 'Release a conversation: you get its messages again when you are mentioned.',
     key: ['jid', 'topic'],
     input: Conversation,
     output: Ok,
-    needs: mustOwn,
+    authorize: mustOwn,
     run: async (ctx, { jid, topic }) => {
       await disengage(ctx.tx, jid, topic)
       return { ok: true as const }
@@ -56,7 +57,7 @@ export const engageTools = [
   }),
 ]
 
-/** Only the folder that has the conversation may, the root included. */
+/** Applies to the root too: it may not take over a conversation of another folder. */
 async function mustOwn(ctx: Context, { jid, topic }: Conversation): Promise<void> {
   const { caller } = ctx
   if (caller.kind !== 'agent') return mustReachChat(ctx, jid)
@@ -67,17 +68,17 @@ async function mustOwn(ctx: Context, { jid, topic }: Conversation): Promise<void
     await findLiveEngagement(ctx.tx, jid, topic, ctx.clock.now()),
     await findChatFolder(ctx.tx, jid, ctx.routes),
   ]
-  // The folder that a chat leads to may take it back.
+  // The folder that the chat is routed to may take it back.
   if (engaged === folder || home === folder) return
   const owner = engaged ?? home
-  // What no route leads to belongs to the folder that speaks there.
+  // A chat without a route belongs to the folder whose turn answers in it.
   if (owner === undefined) {
     if ((await ctx.turn())?.jid === jid) return
     return refuse('forbidden', `${ctx.tool}: the chat ${jid} has no route in this instance`)
   }
   if (engaged === undefined && !mayReachFolder(folder, owner))
     refuse('forbidden', `${ctx.tool}: the chat ${jid} belongs to a folder outside ${folder}`)
-  // Whose it is, is told to those who reach that folder.
-  const named = mayReachFolder(folder, owner) ? `"${owner}"` : 'another folder'
-  refuse('forbidden', `engagement: "${jid}" owned by ${named}, not caller "${folder}"`)
+  // The owner's name is shown only to folders that may reach it.
+  const ownerText = mayReachFolder(folder, owner) ? `"${owner}"` : 'another folder'
+  refuse('forbidden', `engagement: "${jid}" owned by ${ownerText}, not caller "${folder}"`)
 }

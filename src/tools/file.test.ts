@@ -10,40 +10,40 @@ import { ChannelError } from '../core/delivery/channel.ts'
 import { chatDir } from '../core/layout.ts'
 import { fileTools } from './file.ts'
 
-/** The copies that are on their way. */
-function copies({ home }: ChatTools): string[] {
+/** Staged copies that are not delivered yet. */
+function stagedCopies({ home }: ChatTools): string[] {
   const dir = join(home, '..', '..', 'outbox')
   return existsSync(dir) ? readdirSync(dir) : []
 }
 
 onEveryEngine('sending files', (engine) => {
-  test('the platform gets a copy of the file, its caption and the thread, and the copy is gone when it is sent', async (t) => {
+  test('passes a copy of the file, its caption and the thread to the platform, and deletes the copy afterwards', async (t) => {
     const here = await chatTools(t, engine, fileTools)
     await startTurn(t, here, { folder: 'team', jid: ROOM, topic: 't7' })
     writeFileSync(join(here.home, 'report.pdf'), 'first words')
     let sent = ''
     here.fake.next(({ given }) => {
-      // What is swapped now is not what is sent.
+      // Changing the file now does not change the copy.
       writeFileSync(join(here.home, 'report.pdf'), 'something else')
       sent = readFileSync(String(given.path), 'utf8')
     })
     const tools = await here.tools()
-    const args = { chatJid: ROOM, filepath: '/home/node/report.pdf', caption: 'as asked' }
+    const args = { chatJid: ROOM, filepath: '/home/node/report.pdf', caption: 'as requested' }
     assert.equal(await tools.call('send_file', args), 'ok')
     assert.equal(sent, 'first words')
     const [call] = here.fake.calls
     assert.deepEqual(
       [call?.given.filename, call?.given.caption, call?.given.threadId, String(call?.given.path).endsWith('.pdf')],
-      ['report.pdf', 'as asked', 't7', true],
+      ['report.pdf', 'as requested', 't7', true],
     )
     assert.deepEqual(
       (await here.said()).map(({ content, action, state, platform_id }) => [content, action, state, platform_id]),
-      [['as asked', 'send_file', 'sent', 'fake-1']],
+      [['as requested', 'send_file', 'sent', 'fake-1']],
     )
-    assert.deepEqual(copies(here), [])
+    assert.deepEqual(stagedCopies(here), [])
   })
 
-  test('without a caption the record names the file; an empty file goes too', async (t) => {
+  test('records the file name if there is no caption, and sends empty files', async (t) => {
     const here = await chatTools(t, engine, fileTools)
     writeFileSync(join(here.home, 'empty'), '')
     const tools = await here.tools()
@@ -59,23 +59,23 @@ onEveryEngine('sending files', (engine) => {
     )
   })
 
-  test('the copy stays for as long as it has not gone', async (t) => {
+  test('keeps the copy until it is delivered or failed', async (t) => {
     const here = await chatTools(t, engine, fileTools)
     writeFileSync(join(here.home, 'a'), 'x')
     const tools = await here.tools()
     here.fake.next(new ChannelError('permanent', 'never'))
     assert.equal(await tools.refusal('send_file', { chatJid: ROOM, filepath: '/home/node/a' }), 'never')
-    assert.equal(copies(here).length, 0)
+    assert.equal(stagedCopies(here).length, 0)
     here.fake.next(new ChannelError('transient', 'later'))
     assert.equal(await tools.call('send_file', { chatJid: ROOM, filepath: '/home/node/a' }), 'ok')
-    assert.equal(copies(here).length, 1)
-    // What a process left behind that died is thrown away in time.
+    assert.equal(stagedCopies(here).length, 1)
+    // Copies left behind by a dead process are deleted after some days.
     here.clock.advance(3 * 24 * 3_600_000)
     await tools.call('send_file', { chatJid: ROOM, filepath: '/home/node/a' })
-    assert.equal(copies(here).length, 0)
+    assert.equal(stagedCopies(here).length, 0)
   })
 
-  test('a post shows files of the workspace, and tells its id', async (t) => {
+  test('publishes a post with files of the workspace and returns its id', async (t) => {
     const here = await chatTools(t, engine, fileTools)
     for (const name of ['a.png', 'b.png']) writeFileSync(join(here.home, name), name)
     const seen: string[] = []
@@ -89,16 +89,16 @@ onEveryEngine('sending files', (engine) => {
     assert.deepEqual(seen, ['a.png', 'b.png'])
     assert.deepEqual(here.fake.calls[0]?.given.mediaNames, ['a.png', 'b.png'])
     assert.deepEqual(await tools.call('post', { chatJid: ROOM, content: 'only words' }), { ok: true, id: 'fake-2' })
-    assert.deepEqual(copies(here), [])
+    assert.deepEqual(stagedCopies(here), [])
   })
 
-  test('where the platform tells no id, ours is told', async (t) => {
+  test('returns the message id of svc if the platform gives none', async (t) => {
     const here = await chatTools(t, engine, fileTools, { tellsIds: false })
     const reply = await (await here.tools()).call('post', { chatJid: ROOM, content: 'hello' })
     assert.deepEqual(reply, { ok: true, id: (await here.said())[0]?.id })
   })
 
-  test('a bad path is refused and leaves no record', async (t) => {
+  test('refuses a bad path and records nothing', async (t) => {
     const here = await chatTools(t, engine, fileTools)
     mkdirSync(join(here.home, 'folder'))
     symlinkSync('/etc/hosts', join(here.home, 'out'))
@@ -140,10 +140,10 @@ onEveryEngine('sending files', (engine) => {
       [{ chatJid: ROOM, content: 'x', media: Array(11).fill('/home/node/a') }, /media/],
     ] as const)
       assert.match(await tools.refusal('post', args), why)
-    assert.deepEqual([(await here.said()).length, here.fake.calls.length, copies(here).length], [0, 0, 0])
+    assert.deepEqual([(await here.said()).length, here.fake.calls.length, stagedCopies(here).length], [0, 0, 0])
   })
 
-  test('rules and reach come before the file is looked at', async (t) => {
+  test('checks access before it opens the file', async (t) => {
     const here = await chatTools(t, engine, fileTools)
     const tools = await here.tools()
     const filepath = '/home/node/missing'
@@ -155,9 +155,9 @@ onEveryEngine('sending files', (engine) => {
     assert.match(await tools.refusal('post', { chatJid: ROOM, content: 'x', media: [filepath] }), /not permitted/)
   })
 
-  test('in a turn that visitors ask for, files are sent from the directory of the chat and from what the folder publishes alone', async (t) => {
+  test('sends files in a visitors’ turn only from the directory of the chat and from the public directory', async (t) => {
     const here = await chatTools(t, engine, fileTools)
-    const layout = here.host.layout ?? assert.fail('it has files')
+    const layout = here.host.layout ?? assert.fail('no layout')
     const { id, fence } = await startTurn(t, here, { folder: 'team', jid: ROOM })
     const tools = await here.tools('team', { turn: { id, fence }, reach: 'chat' })
     const mine = chatDir(layout, 'team', ROOM)
@@ -197,8 +197,8 @@ onEveryEngine('sending files', (engine) => {
     }
     assert.match(await tools.refusal('send_file', { chatJid: ROOM, filepath: '/home/chat/.env' }), /keys/)
     assert.match(await tools.refusal('send_file', { chatJid: ROOM, filepath: '/home/chat' }), /must be below/)
-    assert.deepEqual([here.fake.calls.length, copies(here)], [2, []])
-    // A turn that others ask for sends from its workspace, and has no such directory.
+    assert.deepEqual([here.fake.calls.length, stagedCopies(here)], [2, []])
+    // Any other turn sends from its workspace and has no chat directory.
     const own = await here.tools('team', { turn: { id, fence }, reach: 'work' })
     assert.equal(await own.call('send_file', { chatJid: ROOM, filepath: '/home/node/private.txt' }), 'ok')
     assert.equal(
@@ -207,7 +207,7 @@ onEveryEngine('sending files', (engine) => {
     )
   })
 
-  test('a chat that cannot show files says so, with what to do instead, and records nothing', async (t) => {
+  test('refuses a chat without file support with a hint, and records nothing', async (t) => {
     const here = await chatTools(t, engine, fileTools, { lacks: ['post'] })
     writeFileSync(join(here.home, 'a'), 'x')
     const tools = await here.tools()
@@ -219,6 +219,6 @@ onEveryEngine('sending files', (engine) => {
       await tools.refusal('send_file', { chatJid: 'web:team', filepath: '/home/node/a' }),
       /^unsupported: send_file on web\nhint: .*send\(chatJid, text\)/,
     )
-    assert.deepEqual([(await here.said()).length, copies(here).length], [0, 0])
+    assert.deepEqual([(await here.said()).length, stagedCopies(here).length], [0, 0])
   })
 })

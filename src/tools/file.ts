@@ -1,5 +1,5 @@
-// Sending files of the workspace or of a visitors' chat, and posts that show some. The copy that is sent is made before anything is recorded, so
-// a bad path leaves nothing behind.
+// Sends files of the workspace or of a visitors' chat, and posts with media. The file is copied before the message is
+// recorded, so that a bad path leaves no record.
 import { basename } from 'node:path'
 import { z } from 'zod'
 import { stageFile } from '../core/delivery/staged-files.ts'
@@ -18,18 +18,18 @@ const sendFile = defineTool({
   name: 'send_file',
   reach: 'chat',
   tiers: { granted: 3 },
-  when: 'Send a file of your workspace to a chat. The caption is its message: do not send that again in words.',
+  when: 'Send a file of your workspace to a chat. The caption is the message: do not repeat it with send.',
   input: z.object({
     chatJid: ChatName,
     filepath: SendablePath,
-    filename: FileName.optional().describe('The name it is shown under; its own unless said'),
+    filename: FileName.optional().describe("Name to show; default: the file's own name"),
     caption: multilineText(4096).optional(),
   }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess,
   appendsMessages: true,
-  prepare: async (asking, { chatJid, filepath }) => {
-    const { jid } = await resolveChatTarget(asking.host, chatJid, 'send_file')
-    return { jid, path: await copied(asking, filepath) }
+  prepare: async (request, { chatJid, filepath }) => {
+    const { jid } = await resolveChatTarget(request.host, chatJid, 'send_file')
+    return { jid, path: await stageCopy(request, filepath) }
   },
   run: async (ctx, { filepath, filename = basename(filepath), caption: given }, { jid, path }) => {
     const caption = given?.trim() ? given : undefined
@@ -50,18 +50,18 @@ const post = defineTool({
   name: 'post',
   reach: 'chat',
   tiers: { max: 2, granted: 2 },
-  when: 'Publish something new on a feed, with files of your workspace where it needs pictures.',
+  when: 'Publish a new post on a feed, optionally with files of your workspace as media.',
   input: z.object({
     chatJid: ChatName.describe('The feed'),
     content: MessageText,
     media: z.array(SendablePath).max(MEDIA_MAX, `must be ${MEDIA_MAX} files at most`).default([]),
   }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess,
   appendsMessages: true,
-  prepare: async (asking, { chatJid, media }) => {
-    const { jid } = await resolveChatTarget(asking.host, chatJid, 'post')
+  prepare: async (request, { chatJid, media }) => {
+    const { jid } = await resolveChatTarget(request.host, chatJid, 'post')
     const copies: string[] = []
-    for (const path of media) copies.push(await copied(asking, path))
+    for (const path of media) copies.push(await stageCopy(request, path))
     return { jid, media: copies }
   },
   run: (ctx, { content, media: paths }, { jid, media }) => {
@@ -71,25 +71,25 @@ const post = defineTool({
   finish: async ({ host }, recorded) => ({ ok: true, id: await deliverMessage(host, recorded) }),
 })
 
-async function copied(asking: RequestContext, path: string): Promise<string> {
-  const { host, caller } = asking
+async function stageCopy(request: RequestContext, path: string): Promise<string> {
+  const { host, caller } = request
   const { layout } = host
-  if (!layout) return refuse('unavailable', 'the files of the workspace are not in reach of this process')
-  if (caller.kind !== 'agent') return refuse('forbidden', 'only an agent has a workspace to send files of')
+  if (!layout) return refuse('unavailable', 'this process has no access to the workspace files')
+  if (caller.kind !== 'agent') return refuse('forbidden', 'only an agent has a workspace to send files from')
   const { folder } = caller
-  const jid = await visitorsChat(asking, folder)
+  const jid = await visitorsChat(request, folder)
   await using file = await (jid === undefined
     ? openWorkspaceFile(layout, folder, path)
     : openVisitorFile(layout, { folder, jid }, path))
-  // Awaited here: with the end of this the file is closed.
+  // Awaited, because the file is closed when this function returns.
   return await stageFile(layout, host, file, basename(path))
 }
 
-/** The chat of a turn that visitors ask for; undefined in every other turn. */
-async function visitorsChat({ host, reach, turn: named }: RequestContext, folder: string): Promise<string | undefined> {
-  if (reach !== 'chat') return undefined
-  const turn = await host.engine.read((tx) => findTurnOfConnection(tx, folder, named))
-  return turn?.jid ?? refuse('conflict', 'files are sent in a turn that runs')
+/** The chat of a visitors' turn; undefined in every other turn. */
+async function visitorsChat(request: RequestContext, folder: string): Promise<string | undefined> {
+  if (request.reach !== 'chat') return undefined
+  const turn = await request.host.engine.read((tx) => findTurnOfConnection(tx, folder, request.turn))
+  return turn?.jid ?? refuse('conflict', 'files can be sent only during a running turn')
 }
 
 export const fileTools = [sendFile, post]

@@ -1,4 +1,4 @@
-// What an agent sets of its own group.
+// Settings that an agent changes for its own group.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { agents } from '../../test/support/agents.ts'
@@ -6,7 +6,7 @@ import { onEveryEngine } from '../../test/support/host.ts'
 import { groups } from '../core/groups/groups.ts'
 
 onEveryEngine('group settings', (engine) => {
-  test('are kept, cleared, and answered as they are stored', async (t) => {
+  test('are stored, cleared and returned as stored', async (t) => {
     const here = await agents(t, engine, ['main', 'team'])
     const team = await here.open('team')
     const stored = () => here.host.engine.read((tx) => groups.find(tx, { folder: 'team' }))
@@ -24,10 +24,10 @@ onEveryEngine('group settings', (engine) => {
   })
 })
 
-test('settings that are none are refused, and change nothing', async (t) => {
+test('refuses invalid settings and changes nothing', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team'])
   const team = await here.open('team')
-  for (const [tool, args, said] of [
+  for (const [tool, args, expected] of [
     ['set_group_open', {}, 'open is required'],
     ['set_group_open', { open: 'true' }, 'open must be true or false'],
     ['set_group_open', { open: 1 }, 'open must be true or false'],
@@ -40,8 +40,8 @@ test('settings that are none are refused, and change nothing', async (t) => {
     ['set_observe_window', { messages: 1e300 }, /^messages must be/],
   ] as const) {
     const text = await team.refusal(tool, args)
-    if (typeof said === 'string') assert.equal(text, said)
-    else assert.match(text, said)
+    if (typeof expected === 'string') assert.equal(text, expected)
+    else assert.match(text, expected)
   }
   const row = await here.host.engine.read((tx) => groups.find(tx, { folder: 'team' }))
   assert.deepEqual([row?.open, row?.updated_at], [true, undefined])

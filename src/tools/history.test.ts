@@ -39,25 +39,28 @@ async function page(tools: ToolSession, tool: (typeof TOOLS)[number], args: obje
 
 const contents = ({ messages }: Page): string => messages.map(({ content }) => content).join(' ')
 
-/** A platform with a history, or one that fails. */
-function platform(history: (ask: PlatformHistoryRequest) => unknown, asks: PlatformHistoryRequest[] = []): Channel {
+/** A channel whose history comes from a function, which may throw. */
+function platform(
+  history: (request: PlatformHistoryRequest) => unknown,
+  requests: PlatformHistoryRequest[] = [],
+): Channel {
   return {
     name: 'fake',
     platform: 'fake',
     isInternal: false,
     isIdempotent: true,
     actions: {
-      fetch_history: async (ask) => {
-        asks.push(ask)
-        // Whatever an adapter says, also what it must not.
-        return (await history(ask)) as never
+      fetch_history: async (request) => {
+        requests.push(request)
+        // An adapter may return anything.
+        return (await history(request)) as never
       },
     },
     hint: () => 'use inspect_messages(chat_jid)',
   }
 }
 
-const said = (id: string, timestamp: string, more: Partial<PlatformMessage> = {}): PlatformMessage => ({
+const platformMessage = (id: string, timestamp: string, more: Partial<PlatformMessage> = {}): PlatformMessage => ({
   id,
   sender: 'fake:user/9',
   content: id,
@@ -65,10 +68,10 @@ const said = (id: string, timestamp: string, more: Partial<PlatformMessage> = {}
   ...more,
 })
 
-onEveryEngine('histories', (engine) => {
-  test('a message is shown with who said it, when, where, and what became of it', async (t) => {
+onEveryEngine('history tools', (engine) => {
+  test('show the sender, time, chat and state of a message', async (t) => {
     const here = await openSearchHost(t, engine)
-    const asked = await here.receive('why?', {
+    const first = await here.receive('why?', {
       topic: 't',
       envelope: { platform_id: 'p1', sender_name: 'Ann', reply_to_id: 'p0', verb: 'mention' },
     })
@@ -83,7 +86,7 @@ onEveryEngine('histories', (engine) => {
     const { messages: shown, ...rest } = await page(tools, 'inspect_messages')
     assert.deepEqual(rest, { count: 4, oldest: '2026-01-01T00:00:00.001Z', source: 'local-db' })
     assert.deepEqual(shown[0], {
-      id: asked.id,
+      id: first.id,
       platform_id: 'p1',
       chat_jid: ROOM,
       direction: 'in',
@@ -115,7 +118,7 @@ onEveryEngine('histories', (engine) => {
     assert.deepEqual(none, { messages: [], count: 0, oldest: '', source: 'local-db' })
   })
 
-  test('a page holds the newest before a moment, and its oldest leads to the next', async (t) => {
+  test('return the newest messages before a time, and the cursor of the next page', async (t) => {
     const here = await openSearchHost(t, engine)
     for (let count = 1; count <= 5; count++) await here.receive(`m${count}`, { topic: 't' })
     const tools = await here.open()
@@ -127,14 +130,14 @@ onEveryEngine('histories', (engine) => {
       const newest = await page(tools, tool, { limit: 2 })
       assert.deepEqual([contents(newest), newest.oldest], [first, '2026-01-01T00:00:00.004Z'])
       assert.equal(contents(await page(tools, tool, { limit: 2, before: newest.oldest })), second)
-      // Exclusive, in whichever zone.
+      // Exclusive, in any time zone.
       assert.equal(contents(await page(tools, tool, { limit: 9, before: '2026-01-01T01:00:00.002+01:00' })), 'm1')
       assert.equal((await page(tools, tool, { before: '9999-12-31T23:59:59-23:00' })).count, 5)
       assert.equal((await page(tools, tool, { before: '0001-01-01T00:00:00+23:00' })).count, 0)
     }
   })
 
-  test('the empty topic of a thread is the main one', async (t) => {
+  test('take an empty topic as the main topic', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.receive('in the main topic')
     await here.receive('elsewhere', { topic: 't' })
@@ -143,7 +146,7 @@ onEveryEngine('histories', (engine) => {
     assert.equal(contents(await page(tools, 'get_thread', { topic: 't' })), 'elsewhere')
   })
 
-  test('no message is left out or given twice, though many have one time', async (t) => {
+  test('page without gaps or repeats when many messages have the same time', async (t) => {
     const here = await openSearchHost(t, engine)
     const all: string[] = []
     for (const size of [3, 1, 7, 2]) {
@@ -170,7 +173,7 @@ onEveryEngine('histories', (engine) => {
     }
   })
 
-  test('the limit is taken into its range, and only a number is one', async (t) => {
+  test('clamp the limit and refuse anything but a whole number', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.host.engine.transaction(async (tx) => {
       for (let count = 0; count < 210; count++)
@@ -217,7 +220,7 @@ onEveryEngine('histories', (engine) => {
     assert.equal(await tools.refusal('get_thread', { chat_jid: ROOM }), 'topic is required')
   })
 
-  test('a chat is read by whoever may speak in it', async (t) => {
+  test('are permitted in the chats that the folder may send to', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.groups('team/sub/x', 'team/sub/x/y')
     await here.addRoute('room=room/2 verb=mention', 'team/sub', -1)
@@ -231,7 +234,7 @@ onEveryEngine('histories', (engine) => {
       const ask = (chat_jid: string) => ({ chat_jid, ...topicOf(tool) })
       for (const chat_jid of [ROOM, 'web:team', 'hook:team/ci', 'team', 'team/sub', 'web:team/sub', OTHER_ROOM])
         await team.call(tool, ask(chat_jid))
-      // A folder that only mentions reach.
+      // A folder that gets only the mentions.
       await sub.call(tool, ask(OTHER_ROOM))
       await main.call(tool, ask('fake:room/unrouted'))
       assert.equal(await other.refusal(tool, ask(ROOM)), `${tool}: the chat ${ROOM} belongs to a folder outside other`)
@@ -244,13 +247,13 @@ onEveryEngine('histories', (engine) => {
     }
   })
 
-  test('whoever is asked from a chat may read it', async (t) => {
+  test('are permitted in the chat of the running turn', async (t) => {
     const here = await openSearchHost(t, engine)
     await startTurn(t, { ...here, host: here.host as never }, { folder: 'other', jid: ROOM, content: 'look here' })
     assert.equal(contents(await page(await here.open('other'), 'inspect_messages')), 'look here')
   })
 
-  test("of a link's chat that was another folder's, only the own part is shown", async (t) => {
+  test("show only the caller's part of a link's chat that belonged to another folder", async (t) => {
     const here = await openSearchHost(t, engine)
     await here.receive('of other', { jid: 'web:shared', folder: 'other', target_folder: 'other' })
     await here.receive('of team', { jid: 'web:shared', folder: 'team', target_folder: 'team' })
@@ -265,7 +268,7 @@ onEveryEngine('histories', (engine) => {
     await here.host.engine.transaction((tx) => routeTokens.remove(tx, { jid: 'web:shared' }))
   })
 
-  test('what has arrived by a link is there before it is filed', async (t) => {
+  test('include messages of a link that are not routed yet', async (t) => {
     const here = await openSearchHost(t, engine)
     const on = { ...here, host: here.host as never }
     const link = await addLink(on, 'web:team', { target_folder: 'team' })
@@ -280,7 +283,7 @@ onEveryEngine('histories', (engine) => {
     assert.equal(contents(await page(tools, 'get_thread', { chat_jid: 'web:team' })), 'hello')
   })
 
-  test('bytes that are no text are shown as such, and what was deleted is said to be', async (t) => {
+  test('mark invalid UTF-8 and deleted messages', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.receive(Uint8Array.from([0x61, 0xff, 0xfe, 0x00, 0x62]))
     const { seq } = await here.receive('regret')
@@ -295,17 +298,17 @@ onEveryEngine('histories', (engine) => {
     )
   })
 
-  test('an answer stays below a mebibyte, and short messages stay whole', async (t) => {
+  test('shorten long messages to keep the response below 1 MiB', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.receive('short')
     for (const letter of ['ä', '\u0001', '"', '😀']) await here.receive(letter.repeat(300_000))
     const tools = await here.open()
     const answer = await page(tools, 'inspect_messages')
-    const said = JSON.stringify({
+    const response = JSON.stringify({
       content: [{ type: 'text', text: JSON.stringify(answer) }],
       structuredContent: answer,
     })
-    assert.ok(Buffer.byteLength(said) < 1024 * 1024, `${Buffer.byteLength(said)} bytes`)
+    assert.ok(Buffer.byteLength(response) < 1024 * 1024, `${Buffer.byteLength(response)} bytes`)
     assert.equal(answer.messages[0]?.content, 'short')
     for (const { content } of answer.messages.slice(1)) {
       assert.match(content, /… \[\d+ more bytes\]$/)
@@ -316,19 +319,19 @@ onEveryEngine('histories', (engine) => {
     }
   })
 
-  test('a platform is asked for its history, which is kept and never becomes a turn', async (t) => {
-    const asks: PlatformHistoryRequest[] = []
+  test('store the history of the platform without starting turns', async (t) => {
+    const requests: PlatformHistoryRequest[] = []
     const channel = platform(
       () => ({
         messages: [
-          said('h1', '2025-12-31T10:00:00+01:00', { senderName: 'Bob', replyTo: 'h0', topic: 't' }),
-          said('h2', '2025-12-31T10:00:00Z', { isFromMe: true }),
-          said('p1', '2026-01-01T00:00:00Z'),
-          said('', '2025-12-31T11:00:00Z'),
-          said('h3', 'last week'),
+          platformMessage('h1', '2025-12-31T10:00:00+01:00', { senderName: 'Bob', replyTo: 'h0', topic: 't' }),
+          platformMessage('h2', '2025-12-31T10:00:00Z', { isFromMe: true }),
+          platformMessage('p1', '2026-01-01T00:00:00Z'),
+          platformMessage('', '2025-12-31T11:00:00Z'),
+          platformMessage('h3', 'last week'),
         ],
       }),
-      asks,
+      requests,
     )
     const here = await openSearchHost(t, engine, { channel })
     await here.receive('known', { envelope: { platform_id: 'p1' } })
@@ -347,8 +350,8 @@ onEveryEngine('histories', (engine) => {
         ],
       )
     }
-    assert.deepEqual(asks[0], { jid: ROOM, limit: 50, before: '2026-01-01T23:00:00.000Z' })
-    // What is kept is there for all tools, in its place in time.
+    assert.deepEqual(requests[0], { jid: ROOM, limit: 50, before: '2026-01-01T23:00:00.000Z' })
+    // All tools see the stored history in order of time.
     assert.equal(contents(await page(tools, 'inspect_messages')), 'h1 h2 known')
     assert.equal(contents(await page(tools, 'get_thread')), 'h1')
     assert.equal(contents(await page(tools, 'inspect_messages', { before: '2025-12-31T10:00:00Z' })), 'h1')
@@ -357,15 +360,15 @@ onEveryEngine('histories', (engine) => {
     assert.deepEqual(await here.routeAll(), [])
     const lease = { now: here.clock.now(), leaseMs: 1000 }
     assert.equal((await here.host.engine.read((tx) => checkClaimable(tx, lease))).hasClaimable, false)
-    // What is said next stands behind it.
+    // Newer messages follow it.
     await here.receive('next')
     assert.equal(contents(await page(tools, 'inspect_messages', { limit: 2 })), 'known next')
   })
 
-  test('leaves out of a fetched history what nobody of the platform can have said', async (t) => {
+  test('drop fetched messages whose sender cannot be of the platform', async (t) => {
     const time = '2025-12-31T10:00:00Z'
     const senders = ['fake:user/9', 'anon:1', 'mia', 'github:1', 'folder:main', 'system', 'other:user/9']
-    const history = senders.map((sender, at) => said(`h${at}`, time, { sender }))
+    const history = senders.map((sender, at) => platformMessage(`h${at}`, time, { sender }))
     const here = await openSearchHost(t, engine, { channel: platform(() => ({ messages: history })) })
     const { messages } = await page(await here.open(), 'fetch_history')
     assert.deepEqual(
@@ -374,7 +377,7 @@ onEveryEngine('histories', (engine) => {
     )
   })
 
-  test('where the history comes from is said', async (t) => {
+  test('report the source of the history', async (t) => {
     let answer: () => unknown = () => ({ messages: [], cap: '24h' })
     const here = await openSearchHost(t, engine, { channel: platform(() => answer()) })
     await here.receive('kept')
@@ -384,15 +387,15 @@ onEveryEngine('histories', (engine) => {
       return [source, cap, messages.length]
     }
     assert.deepEqual(await source(), ['platform-capped', '24h', 1])
-    const fails = (error: unknown) => (): never => {
+    const failWith = (error: unknown) => (): never => {
       throw error
     }
-    answer = fails(new ChannelError('transient', 'down'))
+    answer = failWith(new ChannelError('transient', 'down'))
     assert.deepEqual(await source(), ['cache', '', 1])
-    answer = fails(new Refusal('unsupported', 'unsupported: fetch_history on fake', 'use inspect_messages'))
+    answer = failWith(new Refusal('unsupported', 'unsupported: fetch_history on fake', 'use inspect_messages'))
     assert.deepEqual(await source(), ['unsupported', '', 1])
-    for (const odd of [undefined, null, 'x', { messages: 'x' }]) {
-      answer = () => odd
+    for (const malformed of [undefined, null, 'x', { messages: 'x' }]) {
+      answer = () => malformed
       assert.deepEqual(await source(), ['cache', '', 1])
     }
     assert.deepEqual(await source('team'), ['cache-only', '', 0])
@@ -400,11 +403,11 @@ onEveryEngine('histories', (engine) => {
   })
 })
 
-test('pages of any chat go together to all of it, in the order of time', async (t) => {
+test('the pages of any chat together contain all its messages in order of time', async (t) => {
   const here = await openSearchHost(t, 'sqlite')
   const tools = await here.open('main')
   let room = 0
-  // Arrival and time differ by some rows, as when two processes write.
+  // The order of arrival and of time differ by some rows, as with two writing processes.
   const shift = fc.integer({ min: -3, max: 3 })
   await fc.assert(
     fc.asyncProperty(fc.array(shift, { maxLength: 30 }), fc.integer({ min: 1, max: 12 }), async (shifts, limit) => {
@@ -417,7 +420,7 @@ test('pages of any chat go together to all of it, in the order of time', async (
             ...{ content: Buffer.from(`${at}`), created_at },
           })
       })
-      if (room % 2 === 0) await here.receive('files all before it', { jid: 'fake:files' })
+      if (room % 2 === 0) await here.receive('routes all earlier messages', { jid: 'fake:files' })
       const found: string[] = []
       for (let before: string | undefined; ; ) {
         const args = { chat_jid: jid, limit, ...(before ? { before } : {}) }

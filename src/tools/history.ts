@@ -1,6 +1,6 @@
-// Tools that show what was said in a chat.
+// Tools that read the history of a chat.
 import { z } from 'zod'
-import { type ChatPageRequest, readChatPage } from '../core/chats/chat-page.ts'
+import { readChatPage } from '../core/chats/chat-page.ts'
 import { CursorTime, parseTimeCursor } from '../core/chats/time-cursor.ts'
 import { type Channel, ChannelError, type PlatformHistory } from '../core/delivery/channel.ts'
 import { storeFetchedMessages } from '../core/messages/fetched-messages.ts'
@@ -15,39 +15,44 @@ import type { Tx } from '../store/engine.ts'
 import { type ChatVisibility, chatVisibility } from './chat/chat-visibility.ts'
 
 const Before = CursorTime.optional().describe(
-  'Only what is older than this RFC 3339 time; the `oldest` of a page gives the next one, with nothing left out or twice',
+  'Only messages older than this RFC 3339 time; the `oldest` of a page gives the next page without gaps or repeats',
 )
-const Chat = z.object({ chat_jid: ChatName, limit: pageLimit(100, 200), before: Before })
-const needs = requireChatAccess<{ chat_jid: string }>(({ chat_jid }) => chat_jid)
+const ChatQuery = z.object({ chat_jid: ChatName, limit: pageLimit(100, 200), before: Before })
+const authorize = requireChatAccess<{ chat_jid: string }>(({ chat_jid }) => chat_jid)
 
-/** An adapter that does not answer by then counts as down. */
-const ADAPTER_MS = 10_000
+/** An adapter that does not respond within this time counts as down. */
+const ADAPTER_TIMEOUT_MS = 10_000
 
-const View = z.record(z.string(), z.unknown())
-const Page = z.object({ messages: z.array(View), count: z.int(), oldest: z.string(), source: z.string() })
+const MessageObject = z.record(z.string(), z.unknown())
+const HistoryPage = z.object({
+  messages: z.array(MessageObject),
+  count: z.int(),
+  oldest: z.string(),
+  source: z.string(),
+})
 
 export const historyTools: readonly NamedVerb[] = [
   defineTool({
     name: 'fetch_history',
     reach: 'chat',
     tiers: { granted: 2 },
-    when: 'Read what was said in a chat, from its platform where that can be asked; oldest first.',
-    input: Chat,
-    needs,
-    reads: true,
+    when: 'Read the messages of a chat, oldest first, from its platform if the platform supports it.',
+    input: ChatQuery,
+    authorize,
+    isReadOnly: true,
     run: (ctx, { chat_jid }) => chatVisibility(ctx, chat_jid),
-    finish: ({ host }, sight, input) => fetchHistory(host, sight, input),
+    finish: ({ host }, visibility, input) => fetchHistory(host, visibility, input),
   }),
 
   defineTool({
     name: 'inspect_messages',
     reach: 'chat',
     tiers: { granted: 2 },
-    when: 'Read what svc has recorded of a chat, with what became of each message, also of those that failed; oldest first.',
-    input: Chat,
-    output: Page,
-    needs,
-    reads: true,
+    when: 'Read the recorded messages of a chat with the state of each, including failed ones; oldest first.',
+    input: ChatQuery,
+    output: HistoryPage,
+    authorize,
+    isReadOnly: true,
     run: (ctx, input) => localPage(ctx, input),
   }),
 
@@ -55,14 +60,14 @@ export const historyTools: readonly NamedVerb[] = [
     name: 'get_thread',
     reach: 'chat',
     tiers: { granted: 2 },
-    when: 'Read what was said in one topic of a chat; oldest first.',
-    input: Chat.extend({
-      topic: multilineText(128).describe('The main topic is the empty text'),
+    when: 'Read the messages of one topic of a chat, oldest first.',
+    input: ChatQuery.extend({
+      topic: multilineText(128).describe('Topic; empty for the main topic'),
       limit: pageLimit(50, 100),
     }),
-    output: Page,
-    needs,
-    reads: true,
+    output: HistoryPage,
+    authorize,
+    isReadOnly: true,
     run: (ctx, input) => localPage(ctx, input),
   }),
 ]
@@ -74,51 +79,45 @@ interface HistoryQuery {
   readonly topic?: string | undefined
 }
 
-async function localPage(ctx: Context, asked: HistoryQuery) {
-  return { ...(await pageOf(ctx.tx, await chatVisibility(ctx, asked.chat_jid), asked)), source: 'local-db' }
+async function localPage(ctx: Context, query: HistoryQuery) {
+  return { ...(await readPage(ctx.tx, await chatVisibility(ctx, query.chat_jid), query)), source: 'local-db' }
 }
 
-async function pageOf(
+async function readPage(
   tx: Tx,
   { folders, showsCauses }: ChatVisibility,
   { chat_jid: jid, limit, before, topic }: HistoryQuery,
 ) {
-  const ask: ChatPageRequest = {
-    jid,
-    limit,
-    topic,
-    folders,
-    before: before === undefined ? undefined : parseTimeCursor(before),
-  }
-  const { seqs, oldest } = await readChatPage(tx, ask)
-  const messages: z.output<typeof View>[] = (await viewMessages(tx, seqs)).map(({ error, ...message }) => ({
+  const cursor = before === undefined ? undefined : parseTimeCursor(before)
+  const { seqs, oldest } = await readChatPage(tx, { jid, limit, topic, folders, before: cursor })
+  const messages: z.output<typeof MessageObject>[] = (await viewMessages(tx, seqs)).map(({ error, ...message }) => ({
     ...message,
     ...(error === undefined || !showsCauses ? {} : { error }),
   }))
   return { messages, count: messages.length, oldest }
 }
 
-async function fetchHistory(host: InstanceHost, sight: ChatVisibility, asked: HistoryQuery) {
-  const { chat_jid: jid } = asked
+async function fetchHistory(host: InstanceHost, visibility: ChatVisibility, query: HistoryQuery) {
+  const { chat_jid: jid } = query
   const channel = await host.channels.resolve(jid)
-  const { source, history } = await ask(host, channel, asked)
+  const { source, history } = await fetchFromChannel(host, channel, query)
   const { messages = [], cap } = history ?? {}
   if (messages.length > 0) {
     const { engine, clock, random } = host
-    const kept = { jid, folder: sight.owner, source: channel?.name ?? '', messages: messages.slice(0, 1000) }
-    await engine.transaction((tx) => storeFetchedMessages(tx, { dialect: engine.dialect, clock, random }, kept))
+    const fetched = { jid, folder: visibility.owner, source: channel?.name ?? '', messages: messages.slice(0, 1000) }
+    await engine.transaction((tx) => storeFetchedMessages(tx, { dialect: engine.dialect, clock, random }, fetched))
   }
-  const page = await host.engine.read((tx) => pageOf(tx, sight, asked))
+  const page = await host.engine.read((tx) => readPage(tx, visibility, query))
   return { ...page, source, cap: cap ?? '' }
 }
 
-type Source = 'platform' | 'platform-capped' | 'cache-only' | 'unsupported' | 'cache'
+type HistorySource = 'platform' | 'platform-capped' | 'cache-only' | 'unsupported' | 'cache'
 
-async function ask(
+async function fetchFromChannel(
   host: InstanceHost,
   channel: Channel | undefined,
   { chat_jid: jid, limit, before }: HistoryQuery,
-): Promise<{ source: Source; history?: PlatformHistory }> {
+): Promise<{ source: HistorySource; history?: PlatformHistory }> {
   if (!channel) return { source: 'cache-only' }
   const fetch = channel.actions.fetch_history
   if (!fetch) return { source: 'unsupported' }
@@ -136,10 +135,11 @@ async function ask(
 }
 
 async function withTimeout<T>(work: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new ChannelError('transient', 'the adapter does not answer')), ADAPTER_MS)
+  const timeout = Promise.withResolvers<never>()
+  const error = new ChannelError('transient', 'the adapter does not respond')
+  const timer = setTimeout(() => timeout.reject(error), ADAPTER_TIMEOUT_MS)
   try {
-    return await Promise.race([work, late.promise])
+    return await Promise.race([work, timeout.promise])
   } finally {
     clearTimeout(timer)
   }

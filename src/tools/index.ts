@@ -1,4 +1,4 @@
-// The list of tools that are no rows.
+// All tools that are not verbs of a resource.
 import type { NamedVerb } from '../registry/resource.ts'
 import { costTools } from './cost.ts'
 import { delegateTools } from './delegate.ts'

@@ -1,4 +1,4 @@
-// Messages put into a chat: whom they claim to be from, and where they go.
+// inject_message: the recorded sender and the recipient.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { agents } from '../../test/support/agents.ts'
@@ -7,17 +7,17 @@ import { envelopes } from '../core/messages/envelopes.ts'
 import { decodeContent, messages } from '../core/messages/messages.ts'
 
 onEveryEngine('inject_message', (engine) => {
-  test('records a message as if it had arrived, and says who claims to have said it', async (t) => {
+  test('records a message as if it had arrived, and marks the claimed sender', async (t) => {
     const here = await agents(t, engine, ['main', 'team', 'other'])
     await here.route('room=42', 'team')
     await here.begin({ id: 'turn-1', folder: 'team', jid: 'team', depth: 1 })
-    const woken: (readonly string[])[] = []
-    here.host.signals.on((keys = []) => woken.push(keys))
+    const signals: (readonly string[])[] = []
+    here.host.signals.on((keys = []) => signals.push(keys))
     const team = await here.open('team')
     const inject = async (args: Record<string, unknown>) => {
       const answer = await team.call('inject_message', { content: 'Hello', ...args })
       return here.host.engine.read(async (tx) => {
-        const message = (await messages.list(tx)).at(-1) ?? assert.fail('nothing was injected')
+        const message = (await messages.list(tx)).at(-1) ?? assert.fail('no message recorded')
         assert.deepEqual(answer, { injected: true, id: message.id })
         const envelope = await envelopes.find(tx, { message_seq: message.seq })
         const { jid, sender, target_folder, direction } = message
@@ -31,19 +31,19 @@ onEveryEngine('inject_message', (engine) => {
       ...['telegram:42', 'injected:github:1', undefined, 'Ann'],
       ...turn,
     ])
-    // Who injects cannot be mistaken for somebody who was injected before.
+    // An injected sender cannot be used to fake another one.
     assert.equal((await inject({ chatJid: 'telegram:42', sender: 'injected:x' }))[1], 'injected:injected:x')
     assert.deepEqual((await inject({ chatJid: 'web:team' })).slice(0, 3), ['web:team', 'system', 'team'])
     assert.deepEqual((await inject({ chatJid: 'team' })).slice(0, 3), ['team', 'system', 'team'])
-    assert.deepEqual(woken.at(-1), ['team'])
+    assert.deepEqual(signals.at(-1), ['team'])
   })
 })
 
-test('nothing is put into a chat out of reach, and nothing that is no message', async (t) => {
+test('refuses chats out of reach and invalid messages', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team', 'other'])
   await here.route('room=42', 'other')
   const team = await here.open('team')
-  for (const [args, said] of [
+  for (const [args, expected] of [
     [{ chatJid: 'telegram:42', content: 'x' }, /the chat telegram:42 belongs to a folder outside team$/],
     [{ chatJid: 'telegram:7', content: 'x' }, /has no route in this instance$/],
     [{ chatJid: 'other', content: 'x' }, /outside team$/],
@@ -57,8 +57,8 @@ test('nothing is put into a chat out of reach, and nothing that is no message', 
     [{ chatJid: 'team', content: 'x', topic: 'y' }, 'unknown field "topic"'],
   ] as const) {
     const text = await team.refusal('inject_message', args)
-    if (typeof said === 'string') assert.equal(text, said)
-    else assert.match(text, said)
+    if (typeof expected === 'string') assert.equal(text, expected)
+    else assert.match(text, expected)
   }
   assert.equal(await here.host.engine.read((tx) => messages.count(tx)), 0)
 })

@@ -1,5 +1,5 @@
-// A message put into a chat as if somebody had written it there. Nobody is taken in: who it claims to be stands behind
-// `injected:` (decision A6).
+// Adds a message to a chat as if it had arrived there. The claimed sender is stored with the prefix `injected:`, so that it
+// cannot be forged. See docs/decisions.md#injected-messages.
 import { z } from 'zod'
 import { isLinkChat } from '../core/delivery/channel.ts'
 import { recordInbound } from '../core/messages/inbound.ts'
@@ -11,10 +11,10 @@ import { defineTool } from '../registry/tool.ts'
 const SYSTEM = 'system'
 
 const Injection = z.object({
-  chatJid: ChatName.describe('The chat that it is put into'),
+  chatJid: ChatName.describe('The chat that gets the message'),
   content: multilineText(100_000).refine((value) => value.trim() !== '', 'must not be empty'),
-  sender: line(240).default(SYSTEM).describe('Who says it; any other than system is shown as injected:<sender>'),
-  senderName: line(256).default(SYSTEM).describe('The name that is shown'),
+  sender: line(240).default(SYSTEM).describe('The sender; anything but system is shown as injected:<sender>'),
+  senderName: line(256).default(SYSTEM).describe('Display name of the sender'),
 })
 
 export const injectTools = [
@@ -22,18 +22,18 @@ export const injectTools = [
     name: 'inject_message',
     reach: 'work',
     tiers: { granted: 1 },
-    when: 'Put a message into a chat as if it had arrived there, so that whoever has the chat takes it up.',
+    when: 'Add a message to a chat as if it had arrived there, so that the folder of the chat handles it.',
     key: ['chatJid'],
     appendsMessages: true,
     input: Injection,
     output: z.object({ injected: z.literal(true), id: z.string() }),
-    needs: async (ctx, { chatJid }) => {
+    authorize: async (ctx, { chatJid }) => {
       await mustReachChat(ctx, chatJid)
       await mustNotBeGuestTurn(ctx)
     },
     run: async (ctx, { chatJid: jid, content, sender, senderName }) => {
       const turn = await ctx.turn()
-      // A link's chat and a bare folder have no route: whose they are is known.
+      // A link's chat or a bare folder has no route; its folder is known.
       const isOwned = isLinkChat(jid) || !jid.includes(':')
       const { id } = await recordInbound(ctx.tx, ctx, {
         jid,
@@ -44,7 +44,7 @@ export const injectTools = [
         envelope: {
           verb: 'message',
           sender_name: senderName,
-          // What was handed on stays handed on: a question to oneself must not start the count anew (decision A7).
+          // An agent must not reset the delegation depth by injecting a message to itself.
           depth: turn?.depth ?? 0,
           from_turn: turn?.id,
         },

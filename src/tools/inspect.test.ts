@@ -24,8 +24,8 @@ async function addTask(here: SearchHost, id: string, owner: string, created_at =
 const inspections = ['inspect_routing', 'inspect_session', 'inspect_tasks', 'inspect_identity'] as const
 const plain = { inspect_identity: { sub: 'github:1' } } as Record<string, Record<string, unknown>>
 
-onEveryEngine('looking at how things stand', (engine) => {
-  test('routes are shown with what they do, to each folder its own, and only then cut', async (t) => {
+onEveryEngine('inspect tools', (engine) => {
+  test('describe the routes of the folder and filter before they apply the limit', async (t) => {
     const here = await openSearchHost(t, engine)
     for (let count = 0; count < 60; count++) await here.addRoute(`room=x${count}`, 'other', -5)
     await here.addRoute('room=room/1 verb=mention', 'team/sub', 7)
@@ -48,7 +48,7 @@ onEveryEngine('looking at how things stand', (engine) => {
     assert.equal(await count(1e9), 64)
   })
 
-  test('where a chat leads is told to those who reach it', async (t) => {
+  test('resolve the folder of a chat only for folders that reach it', async (t) => {
     const here = await openSearchHost(t, engine)
     const ask = async (folder: string, jid: string) => {
       const { jid: same, resolved_folder } = (await (
@@ -67,7 +67,7 @@ onEveryEngine('looking at how things stand', (engine) => {
     )
   })
 
-  test('chats with failures are counted, for each folder its own', async (t) => {
+  test('count failures per chat, for the folders within reach', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.receive('a', { state: 'failed', reason: 'no' })
     await here.receive('b', { state: 'failed', reason: 'no' })
@@ -88,14 +88,14 @@ onEveryEngine('looking at how things stand', (engine) => {
     )
   })
 
-  test('a session is shown with its latest turns, newest first', async (t) => {
+  test('show a session with its latest turns, newest first', async (t) => {
     const here = await openSearchHost(t, engine)
     const tools = await here.open()
     assert.deepEqual(await tools.call('inspect_session'), { folder: 'team', topic: '', session_id: null, recent: [] })
     await here.host.engine.transaction(async (tx) => {
-      const standing = { folder: 'team', waiting: 0, observed_seq: 0, updated_at: AT }
-      await conversations.insert(tx, { ...standing, topic: '', session_id: 's-main' })
-      await conversations.insert(tx, { ...standing, topic: 't', session_id: 's-t' })
+      const idle = { folder: 'team', waiting: 0, observed_seq: 0, updated_at: AT }
+      await conversations.insert(tx, { ...idle, topic: '', session_id: 's-main' })
+      await conversations.insert(tx, { ...idle, topic: 't', session_id: 's-t' })
       for (let count = 1; count <= 12; count++)
         await sessionLog.append(tx, {
           ...{
@@ -133,7 +133,7 @@ onEveryEngine('looking at how things stand', (engine) => {
     assert.match(await tools.refusal('inspect_session', { topic: 'x'.repeat(129) }), /^topic /)
   })
 
-  test('tasks of the own folder and those below are shown, and of one the latest runs', async (t) => {
+  test('list the tasks of the folder and those below, or the latest runs of one', async (t) => {
     const here = await openSearchHost(t, engine)
     await addTask(here, 'task-1', 'team')
     await addTask(here, 'task-2', 'team/sub', '2026-01-02T00:00:00.000Z')
@@ -152,7 +152,7 @@ onEveryEngine('looking at how things stand', (engine) => {
     const ids = async (folder: string, args: Record<string, unknown> = {}) => {
       const { tasks, runs } = (await (await here.open(folder)).call('inspect_tasks', args)) as Tasks
       assert.equal(runs, undefined)
-      // Each group has some from its beginning.
+      // Ignores the default tasks of each group.
       return tasks
         .map(({ id }) => id)
         .filter((id) => id.startsWith('task-'))
@@ -182,7 +182,7 @@ onEveryEngine('looking at how things stand', (engine) => {
     assert.equal(await ids('team'), 'task-1')
   })
 
-  test('the names that one person claims are shown, and of nobody none', async (t) => {
+  test('show the subs of one person, and none for an unknown sub', async (t) => {
     const here = await openSearchHost(t, engine)
     const tools = await here.open()
     const sub = 'github:1'
@@ -202,7 +202,7 @@ onEveryEngine('looking at how things stand', (engine) => {
     )
   })
 
-  test('what is no argument, or not permitted, is refused', async (t) => {
+  test('refuse unknown arguments and denied callers', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.groups('team/sub/x', 'team/sub/x/y')
     const [tools, low] = [await here.open(), await here.open('team/sub/x/y')]

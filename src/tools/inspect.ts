@@ -1,4 +1,4 @@
-// Tools that show how things stand: routes, sessions, tasks, people. Each caller sees what it reaches.
+// Tools that show routes, sessions, tasks and identities, filtered by the caller's reach.
 import { z } from 'zod'
 import { Identity, identities, identityClaims } from '../core/people/identities.ts'
 import { findChatFolder } from '../core/routing/chat-folder.ts'
@@ -14,7 +14,7 @@ import {
   adminFilter,
   administeredRoots,
   INSTANCE_SCOPE,
-  mustHaveToolOver,
+  mustHaveToolForRow,
   readableFolderFilter,
   requireToolForAgents,
 } from '../registry/authorization.ts'
@@ -25,7 +25,7 @@ import { defineTool } from '../registry/tool.ts'
 import { subtree, withinSubtrees } from '../store/sql-conditions.ts'
 import { integer, optional, query, text } from '../store/statement.ts'
 
-const NotedRoute = Route.extend({
+const DescribedRoute = Route.extend({
   mode: z.string(),
   fires_turn: z.boolean(),
   triggers_on: z.string(),
@@ -45,19 +45,19 @@ export const inspectTools: readonly NamedVerb[] = [
     name: 'inspect_routing',
     reach: 'work',
     tiers: { granted: 2 },
-    when: 'See which routes lead to your folder and those below it, what each does, where a chat leads, and which chats had failures.',
+    when: 'List the routes to your folder and those below it and what each does, see where a chat is routed, and which chats had failures.',
     input: z.object({
-      jid: ChatName.optional().describe('A chat, to learn which folder it leads to'),
+      jid: ChatName.optional().describe('A chat, to see which folder it is routed to'),
       limit: pageLimit(50, 200),
     }),
     output: z.object({
-      routes: z.array(NotedRoute),
+      routes: z.array(DescribedRoute),
       errored: z.array(ErroredChat).optional(),
       jid: z.string().optional(),
       resolved_folder: z.string().optional(),
     }),
-    needs: requireToolForAgents,
-    reads: true,
+    authorize: requireToolForAgents,
+    isReadOnly: true,
     run: inspectRouting,
   }),
 
@@ -65,9 +65,9 @@ export const inspectTools: readonly NamedVerb[] = [
     name: 'inspect_session',
     reach: 'work',
     tiers: { granted: 2 },
-    when: 'See which session a topic of your folder goes on with, and how its latest turns went.',
+    when: 'See which session a topic of your folder continues, and how its latest turns went.',
     input: z.object({
-      topic: multilineText(128).default('').describe('The main topic is the empty text'),
+      topic: multilineText(128).default('').describe('Topic; empty for the main topic'),
       limit: pageLimit(10, 100),
     }),
     output: z.object({
@@ -76,8 +76,8 @@ export const inspectTools: readonly NamedVerb[] = [
       session_id: z.string().nullable(),
       recent: z.array(SessionEntry),
     }),
-    needs: requireToolForAgents,
-    reads: true,
+    authorize: requireToolForAgents,
+    isReadOnly: true,
     run: async (ctx, { topic, limit }) => {
       const folder = await actingFolder(ctx)
       const { rows } = await sessionLog.page(ctx.tx, { where: { folder, topic }, order: [['id', 'desc']], limit })
@@ -90,33 +90,33 @@ export const inspectTools: readonly NamedVerb[] = [
     name: 'inspect_tasks',
     reach: 'chat',
     tiers: { granted: 2 },
-    when: 'See the scheduled tasks of your folder and those below it, or how the latest runs of one went.',
+    when: 'List the scheduled tasks of your folder and those below it, or the latest runs of one task.',
     input: z.object({
       task_id: line(320).optional().describe('One task, with its latest runs'),
       limit: pageLimit(50, 200),
     }),
     output: z.object({ tasks: z.array(ScheduledTask), runs: z.array(TaskRunLog).optional() }),
-    needs: async (ctx, { task_id }) => {
+    authorize: async (ctx, { task_id }) => {
       await requireToolForAgents(ctx)
       if (task_id === undefined) return
       const task = await mustFindRow(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
-      await mustHaveToolOver(ctx, task.owner, `task ${task_id}`)
-      const isInSight = await visibleTaskFilter(ctx)
-      if (!isInSight(task)) refuse('forbidden', `${ctx.tool}: not permitted on task ${task_id}`)
+      await mustHaveToolForRow(ctx, task.owner, `task ${task_id}`)
+      const isVisible = await visibleTaskFilter(ctx)
+      if (!isVisible(task)) refuse('forbidden', `${ctx.tool}: not permitted on task ${task_id}`)
     },
     run: inspectTasks,
-    reads: true,
+    isReadOnly: true,
   }),
 
   defineTool({
     name: 'inspect_identity',
     reach: 'work',
     tiers: { granted: 2 },
-    when: 'See which other names a person goes by. It is what they claim, and grants nothing.',
+    when: 'See which other accounts belong to the same person. Informational only: it grants nothing.',
     input: z.object({ sub: Sub }),
     output: z.object({ sub: z.string(), identity: Identity.nullable(), subs: z.array(z.string()) }),
-    needs: requireToolForAgents,
-    reads: true,
+    authorize: requireToolForAgents,
+    isReadOnly: true,
     run: async ({ tx }, { sub }) => {
       const claim = await identityClaims.find(tx, { sub })
       const identity = claim && (await identities.find(tx, { id: claim.identity_id }))
@@ -136,37 +136,32 @@ async function inspectRouting(ctx: Context, { jid, limit }: { jid?: string | und
     ['seq', 'asc'],
     ['id', 'asc'],
   ])
-  const shown = all.filter(({ target }) => maySee(routeTargetFolder(target))).slice(0, limit)
+  const visible = all.filter(({ target }) => maySee(routeTargetFolder(target))).slice(0, limit)
   const errored = await erroredChats(ctx, limit)
   const resolved = jid === undefined ? undefined : await findChatFolder(ctx.tx, jid, ctx.routes)
   return {
-    routes: describeRoutes(all, shown),
+    routes: describeRoutes(all, visible),
     ...(errored.length > 0 ? { errored } : {}),
     ...(jid === undefined ? {} : { jid }),
     ...(resolved !== undefined && maySee(resolved) ? { resolved_folder: resolved } : {}),
   }
 }
 
-/** Chats with messages that failed, the latest first; by the index of those alone. */
+/** Chats with failed messages, newest failure first. */
 async function erroredChats(ctx: Context, limit: number): Promise<z.output<typeof ErroredChat>[]> {
-  const [reach, maySee] = [await administeredRoots(ctx), await readableFolderFilter(ctx)]
-  const only = reach ? ` and ${withinSubtrees('folder', reach.length, 0)}` : ''
+  const [roots, maySee] = [await administeredRoots(ctx), await readableFolderFilter(ctx)]
+  const inRoots = roots ? ` and ${withinSubtrees('folder', roots.length, 0)}` : ''
   const rows = await query(
     ctx.tx,
     { jid: text, folder: optional(text), count: integer, last_at: text },
     `select jid, folder, count(*) as count, max(message_seq) as last, max(updated_at) as last_at from inbox
-     where state = 'failed'${only} group by folder, jid order by last desc`,
-    reach?.flatMap(subtree) ?? [],
+     where state = 'failed'${inRoots} group by folder, jid order by last desc`,
+    roots?.flatMap(subtree) ?? [],
   )
   return rows
     .filter(({ folder }) => maySee(folder ?? INSTANCE_SCOPE))
     .slice(0, limit)
-    .map(({ jid, folder, count, last_at }) => ({
-      chat_jid: jid,
-      count,
-      last_at,
-      routed_to: folder ?? null,
-    }))
+    .map(({ jid, folder, count, last_at }) => ({ chat_jid: jid, count, last_at, routed_to: folder ?? null }))
 }
 
 async function inspectTasks(ctx: Context, { task_id, limit }: { task_id?: string | undefined; limit: number }) {
@@ -179,7 +174,7 @@ async function inspectTasks(ctx: Context, { task_id, limit }: { task_id?: string
     const { rows: runs } = await taskRunLogs.page(ctx.tx, { where: { task_id }, order, limit })
     return { tasks: [task], runs }
   }
-  const [paths, mayAdmin, isInSight] = [
+  const [paths, mayAdmin, isVisible] = [
     await administeredRoots(ctx),
     await adminFilter(ctx),
     await visibleTaskFilter(ctx),
@@ -190,7 +185,7 @@ async function inspectTasks(ctx: Context, { task_id, limit }: { task_id?: string
       ['id', 'desc'],
     ],
     below: paths && { column: 'owner', paths },
-    keep: (task) => mayAdmin(task.owner) && isInSight(task),
+    keep: (task) => mayAdmin(task.owner) && isVisible(task),
     limit,
   })
   return { tasks }

@@ -7,7 +7,7 @@ import { ChannelError } from '../core/delivery/channel.ts'
 import { messageActionTools } from './message-actions.ts'
 import { sendTools } from './send.ts'
 
-/** Each tool with arguments that are good. */
+/** Valid arguments of each tool. */
 const GOOD: Readonly<Record<string, Record<string, unknown>>> = {
   like: { chatJid: ROOM, targetId: 'p-1', reaction: '👍' },
   dislike: { chatJid: ROOM, targetId: 'p-1' },
@@ -16,8 +16,8 @@ const GOOD: Readonly<Record<string, Record<string, unknown>>> = {
   unpin_all: { chatJid: ROOM },
 }
 
-onEveryEngine('acting on messages', (engine) => {
-  test('each action reaches the platform, with its id of the message whichever was given', async (t) => {
+onEveryEngine('message actions', (engine) => {
+  test("pass the platform's id of the message, whichever id is given", async (t) => {
     const here = await chatTools(t, engine, [...messageActionTools, ...sendTools])
     const turn = await startTurn(t, here, { folder: 'team', jid: ROOM, envelope: { platform_id: 'p-1' } })
     const tools = await here.tools()
@@ -41,10 +41,10 @@ onEveryEngine('acting on messages', (engine) => {
         ['like', ROOM, 'known-there-only', ''],
       ],
     )
-    assert.equal((await here.said()).length, 1, 'an action is no message')
+    assert.equal((await here.said()).length, 1, 'an action records no message')
   })
 
-  test('a message of another chat is none of this one, and what is not sent yet cannot be pointed at', async (t) => {
+  test('refuse messages of another chat and messages without a platform id', async (t) => {
     const here = await chatTools(t, engine, [...messageActionTools, ...sendTools], { tellsIds: false })
     const elsewhere = await startTurn(t, here, { folder: 'team', jid: 'web:team' })
     const tools = await here.tools()
@@ -60,7 +60,7 @@ onEveryEngine('acting on messages', (engine) => {
     assert.match(await tools.refusal('pin_message', { chatJid: ROOM, targetId: waits?.id }), /has not been sent yet/)
   })
 
-  test('each is refused by a rule, and by the reach of the folder, before the platform hears of it', async (t) => {
+  test('check rules and reach before they call the platform', async (t) => {
     const here = await chatTools(t, engine, messageActionTools)
     const tools = await here.tools()
     for (const [name, args] of Object.entries(GOOD)) {
@@ -71,7 +71,7 @@ onEveryEngine('acting on messages', (engine) => {
     assert.equal(here.fake.calls.length, 0)
   })
 
-  test('bad arguments are refused by name', async (t) => {
+  test('refuse bad arguments by name', async (t) => {
     const here = await chatTools(t, engine, messageActionTools)
     const tools = await here.tools()
     for (const [name, args] of Object.entries(GOOD)) {
@@ -88,7 +88,7 @@ onEveryEngine('acting on messages', (engine) => {
     assert.equal(here.fake.calls.length, 0)
   })
 
-  test('what a platform lacks is said in two lines, with arguments that exist', async (t) => {
+  test('report an unsupported action with a hint in two lines', async (t) => {
     const here = await chatTools(t, engine, messageActionTools, { lacks: ['dislike', 'unpin_all'] })
     const tools = await here.tools()
     for (const name of ['dislike', 'unpin_all'])
@@ -103,13 +103,13 @@ onEveryEngine('acting on messages', (engine) => {
       )
   })
 
-  test('what goes wrong there is said in its words; nothing is tried again by itself', async (t) => {
+  test('report errors of the platform and do not retry', async (t) => {
     const here = await chatTools(t, engine, messageActionTools)
     const tools = await here.tools()
     for (const [kind, why] of [
       ['permanent', /^no such emoji$/],
       ['transient', /^no such emoji; try again later$/],
-      ['unclear', /^it is not known whether like was done: no such emoji$/],
+      ['unclear', /^it is unknown whether like was done: no such emoji$/],
     ] as const) {
       here.fake.next(new ChannelError(kind, 'no such emoji'))
       assert.match(await tools.refusal('like', GOOD.like), why)
@@ -117,12 +117,12 @@ onEveryEngine('acting on messages', (engine) => {
     assert.equal(here.fake.calls.length, 3)
   })
 
-  test('a chat that no channel has now cannot be acted in', async (t) => {
+  test('refuse a chat without a connected channel', async (t) => {
     const here = await chatTools(t, engine, messageActionTools)
     const tools = await here.tools('main')
     assert.match(
       await tools.refusal('pin_message', { chatJid: 'nowhere:1', targetId: 'x' }),
-      /no channel has the chat nowhere:1 now/,
+      /no connected channel serves the chat nowhere:1/,
     )
   })
 })

@@ -1,85 +1,84 @@
-// What one can do to messages that are there. One row, one tool.
+// Tools that act on existing messages: reactions and pins.
 import { z } from 'zod'
 import type { ToolTiers } from '../core/access/tiers.ts'
 import type { ActionName, ChannelActions, MessageTarget } from '../core/delivery/channel.ts'
 import { MessageId, resolvePlatformId } from '../core/messages/message-ids.ts'
 import { ChatName, text } from '../core/values.ts'
 import { defineTool } from '../registry/tool.ts'
-import { performAction, resolveChatTarget } from './chat/channel-action.ts'
+import { defineChatAction, performAction, resolveChatTarget } from './chat/channel-action.ts'
 import { requireSendAccess } from './chat/outgoing-message.ts'
 
 const Emoji = text((value) =>
   /[\u0000-\u001f\u007f]/.test(value) || value.length > 64
     ? 'must be a short text without control characters'
     : undefined,
-).describe("An emoji or its name; the empty text is the platform's own way to like")
+).describe("An emoji or its name; empty for the platform's default reaction")
 
-const Targeted = z.object({ chatJid: ChatName, targetId: MessageId })
-type Targeted = z.output<typeof Targeted>
+const MessageRef = z.object({ chatJid: ChatName, targetId: MessageId })
+type MessageRef = z.output<typeof MessageRef>
 
 interface MessageAction<I extends z.ZodObject> {
   readonly tiers: ToolTiers
   readonly when: string
   readonly input: I
-  does(actions: Partial<ChannelActions>, on: MessageTarget, given: z.output<I>): Promise<void> | undefined
+  perform(actions: Partial<ChannelActions>, message: MessageTarget, input: z.output<I>): Promise<void> | undefined
 }
 
-/** `name` is the tool and the action of the channel. */
-function onMessage<I extends typeof Targeted>(name: ActionName, { tiers, when, input, does }: MessageAction<I>) {
+/** A tool that performs the channel action of the same name on a message. */
+function defineMessageAction<I extends typeof MessageRef>(
+  name: ActionName,
+  { tiers, when, input, perform }: MessageAction<I>,
+) {
   return defineTool({
     name,
     when,
     reach: 'chat',
     tiers,
     input,
-    needs: requireSendAccess(({ chatJid }: Targeted) => chatJid),
-    prepare: ({ host }, { chatJid }: Targeted) => resolveChatTarget(host, chatJid, name),
-    run: async (ctx, { targetId }: Targeted, place) => ({
-      place,
-      on: { jid: place.jid, targetId: await resolvePlatformId(ctx.tx, place.jid, targetId) },
+    authorize: requireSendAccess,
+    prepare: ({ host }, { chatJid }: MessageRef) => resolveChatTarget(host, chatJid, name),
+    run: async (ctx, { targetId }: MessageRef, chat) => ({
+      chat,
+      message: { jid: chat.jid, targetId: await resolvePlatformId(ctx.tx, chat.jid, targetId) },
     }),
-    finish: (_asking, { place, on }, given) => performAction(place, name, (actions) => does(actions, on, given)),
+    finish: (_request, { chat, message }, given) =>
+      performAction(chat, name, (actions) => perform(actions, message, given)),
   })
 }
 
-const like = onMessage('like', {
+const like = defineMessageAction('like', {
   tiers: { granted: 3 },
   when: 'React to a message.',
-  input: Targeted.extend({ reaction: Emoji }),
-  does: (actions, on, { reaction }) => actions.like?.({ ...on, reaction }),
+  input: MessageRef.extend({ reaction: Emoji }),
+  perform: (actions, message, { reaction }) => actions.like?.({ ...message, reaction }),
 })
 
-const dislike = onMessage('dislike', {
+const dislike = defineMessageAction('dislike', {
   tiers: { granted: 2 },
-  when: 'Vote a message down, where the platform has such a vote.',
-  input: Targeted,
-  does: (actions, on) => actions.dislike?.(on),
+  when: 'Downvote a message, if the platform supports it.',
+  input: MessageRef,
+  perform: (actions, message) => actions.dislike?.(message),
 })
 
-const pin = onMessage('pin_message', {
+const pin = defineMessageAction('pin_message', {
   tiers: { granted: 2 },
-  when: 'Pin a message, so that all who come to the chat see it.',
-  input: Targeted,
-  does: (actions, on) => actions.pin_message?.(on),
+  when: 'Pin a message, so that everyone who opens the chat sees it.',
+  input: MessageRef,
+  perform: (actions, message) => actions.pin_message?.(message),
 })
 
-const unpin = onMessage('unpin_message', {
+const unpin = defineMessageAction('unpin_message', {
   tiers: { granted: 2 },
-  when: 'Take back the pin of a message.',
-  input: Targeted,
-  does: (actions, on) => actions.unpin_message?.(on),
+  when: 'Unpin a message.',
+  input: MessageRef,
+  perform: (actions, message) => actions.unpin_message?.(message),
 })
 
-const unpinAll = defineTool({
-  name: 'unpin_all',
-  reach: 'chat',
+const unpinAll = defineChatAction('unpin_all', {
   tiers: { granted: 2 },
-  when: 'Take back all pins of a chat.',
-  input: Targeted.pick({ chatJid: true }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
-  prepare: ({ host }, { chatJid }) => resolveChatTarget(host, chatJid, 'unpin_all'),
-  run: async (_ctx, _given, place) => place,
-  finish: (_asking, place) => performAction(place, 'unpin_all', (actions) => actions.unpin_all?.({ jid: place.jid })),
+  when: 'Unpin all messages of a chat.',
+  input: z.object({ chatJid: ChatName }),
+  perform: (actions, jid) => actions.unpin_all?.({ jid }),
 })
 
 export const messageActionTools = [like, dislike, pin, unpin, unpinAll]

@@ -13,8 +13,8 @@ const TOOLS = [...messageEditTools, ...sendTools]
 const changes = async ({ host }: ChatTools) =>
   (await host.engine.read((tx) => messageChanges.list(tx))).map(({ message_seq, kind }) => [message_seq, kind])
 
-onEveryEngine('changing what was said', (engine) => {
-  test('an edit changes the message there and here, and whoever derives from it can follow', async (t) => {
+onEveryEngine('edit and delete', (engine) => {
+  test('change the message on the platform and in the store, and record the change', async (t) => {
     const here = await chatTools(t, engine, TOOLS)
     const tools = await here.tools()
     await tools.call('send', { chatJid: ROOM, text: 'frist' })
@@ -36,7 +36,7 @@ onEveryEngine('changing what was said', (engine) => {
     ])
   })
 
-  test('what is deleted keeps its place and loses its words, and cannot be changed any more', async (t) => {
+  test('keep the row of a deleted message without its text, and refuse further changes', async (t) => {
     const here = await chatTools(t, engine, TOOLS)
     const tools = await here.tools()
     await tools.call('send', { chatJid: ROOM, text: 'a secret' })
@@ -53,17 +53,17 @@ onEveryEngine('changing what was said', (engine) => {
       assert.match(await tools.refusal(name, { chatJid: ROOM, targetId: 'fake-1', ...more }), /there is no message/)
   })
 
-  test('only own messages: not those of people, not those of folders outside', async (t) => {
+  test('apply only to own messages, not to those of people or other folders', async (t) => {
     const here = await chatTools(t, engine, TOOLS)
-    const asked = await startTurn(t, here, { folder: 'team', jid: ROOM, envelope: { platform_id: 'p-1' } })
-    // The root speaks in the room of `team`.
+    const turn = await startTurn(t, here, { folder: 'team', jid: ROOM, envelope: { platform_id: 'p-1' } })
+    // A message of the root in the room of `team`.
     await (await here.tools('main')).call('send', { chatJid: ROOM, text: 'by the root' })
     const tools = await here.tools()
     for (const [name, more] of [
       ['edit', { content: 'x' }],
       ['delete', {}],
     ] as const) {
-      for (const targetId of ['p-1', asked.id, 'fake-1'])
+      for (const targetId of ['p-1', turn.id, 'fake-1'])
         assert.match(await tools.refusal(name, { chatJid: ROOM, targetId, ...more }), /not your own/)
       assert.match(await tools.refusal(name, { chatJid: ROOM, targetId: 'unknown', ...more }), /there is no message/)
       assert.match(await tools.refusal(name, { chatJid: OTHER_ROOM, targetId: 'x', ...more }), /outside team/)
@@ -71,7 +71,7 @@ onEveryEngine('changing what was said', (engine) => {
     assert.deepEqual([here.fake.calls.length, await changes(here)], [1, []])
   })
 
-  test('where the platform does not do it, the record stays as it was', async (t) => {
+  test('leave the store unchanged if the platform refuses', async (t) => {
     const here = await chatTools(t, engine, TOOLS)
     const tools = await here.tools()
     await tools.call('send', { chatJid: ROOM, text: 'stays' })
@@ -82,7 +82,7 @@ onEveryEngine('changing what was said', (engine) => {
     assert.deepEqual(await changes(here), [])
   })
 
-  test('rules, bad arguments, and platforms that lack it', async (t) => {
+  test('refuse denied chats, bad arguments and platforms without support', async (t) => {
     const here = await chatTools(t, engine, TOOLS, { lacks: ['edit'] })
     const tools = await here.tools()
     const edit = { chatJid: ROOM, targetId: 'x', content: 'y' }

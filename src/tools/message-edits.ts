@@ -1,5 +1,4 @@
-// Changing what was said, or taking it back: only one's own messages. The platform comes first, and the stored row follows
-// when it has agreed.
+// Tools that edit or delete the caller's own messages: first on the platform, then in the store.
 import { z } from 'zod'
 import { mayReachFolder, type ToolTiers } from '../core/access/tiers.ts'
 import type { ChannelActions, MessageTarget } from '../core/delivery/channel.ts'
@@ -17,20 +16,20 @@ import type { Tx } from '../store/engine.ts'
 import { performAction, resolveChatTarget } from './chat/channel-action.ts'
 import { requireSendAccess } from './chat/outgoing-message.ts'
 
-const Targeted = z.object({ chatJid: ChatName, targetId: MessageId.describe('One of your own messages') })
-type Targeted = z.output<typeof Targeted>
+const OwnMessage = z.object({ chatJid: ChatName, targetId: MessageId.describe('One of your own messages') })
+type OwnMessage = z.output<typeof OwnMessage>
 
 interface Revision<I extends z.ZodObject> {
   readonly tiers: ToolTiers
   readonly when: string
   readonly input: I
-  does(actions: Partial<ChannelActions>, on: MessageTarget, given: z.output<I>): Promise<void> | undefined
-  record(tx: Tx, message_seq: number, now: string, given: z.output<I>): Promise<void>
+  perform(actions: Partial<ChannelActions>, message: MessageTarget, input: z.output<I>): Promise<void> | undefined
+  record(tx: Tx, message_seq: number, now: string, input: z.output<I>): Promise<void>
 }
 
-function revision<I extends typeof Targeted>(
+function defineRevision<I extends typeof OwnMessage>(
   name: 'edit' | 'delete',
-  { tiers, when, input, does, record }: Revision<I>,
+  { tiers, when, input, perform, record }: Revision<I>,
 ) {
   return defineTool({
     name,
@@ -38,32 +37,32 @@ function revision<I extends typeof Targeted>(
     reach: 'chat',
     tiers,
     input,
-    needs: requireSendAccess(({ chatJid }: Targeted) => chatJid),
-    prepare: ({ host }, { chatJid }: Targeted) => resolveChatTarget(host, chatJid, name),
-    run: async (ctx, { targetId }: Targeted, place) => ({ place, ...(await ownMessage(ctx, place.jid, targetId)) }),
-    finish: async ({ host }, { place, on, message_seq }, given) => {
-      await performAction(place, name, (actions) => does(actions, on, given))
+    authorize: requireSendAccess,
+    prepare: ({ host }, { chatJid }: OwnMessage) => resolveChatTarget(host, chatJid, name),
+    run: async (ctx, { targetId }: OwnMessage, chat) => ({ chat, ...(await findOwnMessage(ctx, chat.jid, targetId)) }),
+    finish: async ({ host }, { chat, message, message_seq }, given) => {
+      await performAction(chat, name, (actions) => perform(actions, message, given))
       await host.engine.transaction(async (tx) => {
         await lockMessageOrder(tx, host.engine.dialect)
         await record(tx, message_seq, timestamp(host.clock.now()), given)
       })
-      host.signals.emit([place.jid])
+      host.signals.emit([chat.jid])
     },
   })
 }
 
-async function ownMessage(
+async function findOwnMessage(
   ctx: Context,
   jid: string,
   id: string,
-): Promise<{ readonly on: MessageTarget; readonly message_seq: number }> {
+): Promise<{ readonly message: MessageTarget; readonly message_seq: number }> {
   const found = (await findMessageInChat(ctx.tx, jid, id)) ?? refuseMissing(id, jid)
   if (!found.outboxRow || !(await isOwn(ctx, found.outboxRow)))
     refuse('forbidden', `${ctx.tool}: the message ${id} is not your own`)
-  return { on: { jid, targetId: requirePlatformId(found) }, message_seq: found.message_seq }
+  return { message: { jid, targetId: requirePlatformId(found) }, message_seq: found.message_seq }
 }
 
-/** What a folder below said counts as own: whoever reaches the folder answers for it. */
+/** Messages of folders below count as own. */
 async function isOwn(ctx: Context, { folder }: OutboxRow): Promise<boolean> {
   const { caller } = ctx
   if (caller.kind !== 'agent') return hasTool(ctx, folder ?? INSTANCE_SCOPE)
@@ -71,18 +70,18 @@ async function isOwn(ctx: Context, { folder }: OutboxRow): Promise<boolean> {
 }
 
 export const messageEditTools = [
-  revision('edit', {
+  defineRevision('edit', {
     tiers: { granted: 3 },
-    when: 'Change one of your own messages in its place.',
-    input: Targeted.extend({ content: MessageText }),
-    does: (actions, on, { content }) => actions.edit?.({ ...on, content }),
+    when: 'Change the text of one of your own messages.',
+    input: OwnMessage.extend({ content: MessageText }),
+    perform: (actions, message, { content }) => actions.edit?.({ ...message, content }),
     record: (tx, seq, now, { content }) => editMessage(tx, seq, content, now),
   }),
-  revision('delete', {
+  defineRevision('delete', {
     tiers: { granted: 2 },
-    when: 'Take back one of your own messages.',
-    input: Targeted,
-    does: (actions, on) => actions.delete?.(on),
+    when: 'Delete one of your own messages.',
+    input: OwnMessage,
+    perform: (actions, message) => actions.delete?.(message),
     record: deleteMessage,
   }),
 ]

@@ -7,8 +7,8 @@ import { paneTools } from './pane.ts'
 
 const prompt = { title: 'Help', message: 'What can you do?' }
 
-onEveryEngine('the pane', (engine) => {
-  test('prompts and title reach the platform, trimmed', async (t) => {
+onEveryEngine('pane tools', (engine) => {
+  test('pass trimmed prompts and titles to the platform', async (t) => {
     const here = await chatTools(t, engine, paneTools)
     const tools = await here.tools()
     const prompts = [{ title: ' Help ', message: 'What can you do?\n' }]
@@ -21,11 +21,11 @@ onEveryEngine('the pane', (engine) => {
         ['pane_set_title', { jid: ROOM, title: 'Travel plans' }],
       ],
     )
-    here.fake.next(new ChannelError('permanent', 'there is no open pane here'))
-    assert.equal(await tools.refusal('pane_set_title', { chatJid: ROOM, title: 'x' }), 'there is no open pane here')
+    here.fake.next(new ChannelError('permanent', 'no pane is open'))
+    assert.equal(await tools.refusal('pane_set_title', { chatJid: ROOM, title: 'x' }), 'no pane is open')
   })
 
-  test('a title has 1 to 256 characters, whatever each of them is made of', async (t) => {
+  test('accept titles of 1 to 256 characters, counted in code points', async (t) => {
     const here = await chatTools(t, engine, paneTools)
     const tools = await here.tools()
     for (const title of ['x', 'x'.repeat(256), '😀'.repeat(256), ` ${'x'.repeat(256)} `])
@@ -35,7 +35,7 @@ onEveryEngine('the pane', (engine) => {
     assert.equal(here.fake.calls.length, 4)
   })
 
-  test('there are 1 to 16 prompts, each with a title and a message and nothing else', async (t) => {
+  test('accept 1 to 16 prompts, each with only a title and a message', async (t) => {
     const here = await chatTools(t, engine, paneTools)
     const tools = await here.tools()
     for (const count of [1, 2, 5, 16]) {
@@ -60,7 +60,7 @@ onEveryEngine('the pane', (engine) => {
     assert.equal(here.fake.calls.length, 4)
   })
 
-  test('rules, reach, and platforms without a pane', async (t) => {
+  test('refuse denied chats, chats out of reach and platforms without a pane', async (t) => {
     const here = await chatTools(t, engine, paneTools, { lacks: ['pane_set_title'] })
     const tools = await here.tools()
     for (const [name, more] of [

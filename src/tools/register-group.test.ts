@@ -1,4 +1,4 @@
-// Groups that agents make: where they may lie, what comes with them, and that nothing is left of one that failed.
+// register_group: allowed folders, the rows and files of a new group, and the rollback of a failed one.
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,7 +11,7 @@ import { groups } from '../core/groups/groups.ts'
 import { routes } from '../core/routing/routes.ts'
 import { scheduledTasks } from '../core/schedule/tasks.ts'
 
-const tracesOf = ({ host }: Agents) =>
+const rowsOf = ({ host }: Agents) =>
   host.engine.read(async (tx) => [
     ...(await groups.list(tx)).map(({ folder, name }) => `group ${folder} ${name}`),
     ...(await routes.list(tx)).map(({ seq, match, target }) => `route ${seq} ${match} ${target}`),
@@ -20,7 +20,7 @@ const tracesOf = ({ host }: Agents) =>
     `acl ${await acl.count(tx)}`,
   ])
 
-function put(root: string, files: Record<string, string>): void {
+function writeFiles(root: string, files: Record<string, string>): void {
   for (const [path, content] of Object.entries(files)) {
     mkdirSync(dirname(join(root, path)), { recursive: true })
     writeFileSync(join(root, path), content)
@@ -28,17 +28,17 @@ function put(root: string, files: Record<string, string>): void {
 }
 
 onEveryEngine('register_group', (engine) => {
-  test('makes a group with its route, tasks, membership and folder', async (t) => {
+  test('creates a group with its route, tasks, membership and folder', async (t) => {
     const here = await agents(t, engine, ['main', 'team'])
-    const before = await tracesOf(here)
+    const before = await rowsOf(here)
     const team = await here.open('team')
-    const asked = { jid: 'telegram:group/42', folder: 'team/a', name: 'The A' }
-    assert.deepEqual(await team.call('register_group', asked), {
+    const args = { jid: 'telegram:group/42', folder: 'team/a', name: 'The A' }
+    assert.deepEqual(await team.call('register_group', args), {
       registered: true,
       folder: 'team/a',
       jid: 'telegram:group/42',
     })
-    const fresh = (await tracesOf(here)).filter((trace) => !before.includes(trace))
+    const fresh = (await rowsOf(here)).filter((row) => !before.includes(row))
     assert.deepEqual(fresh, [
       'group team/a The A',
       'route 0 room=group/42 team/a',
@@ -47,20 +47,20 @@ onEveryEngine('register_group', (engine) => {
     ])
     const home = join(here.root, 'groups/team/a')
     assert.ok(existsSync(join(home, 'PERSONA.md')) && !existsSync(join(home, 'logs')))
-    assert.equal(await team.refusal('register_group', asked), 'there is a group team/a already')
-    // Nothing was taken back of what was there.
+    assert.equal(await team.refusal('register_group', args), 'there is a group team/a already')
+    // The refused call removed nothing of the existing group.
     assert.deepEqual(
-      (await tracesOf(here)).filter((trace) => !before.includes(trace)),
+      (await rowsOf(here)).filter((row) => !before.includes(row)),
       fresh,
     )
     assert.ok(existsSync(home))
   })
 
-  test('takes everything back when the folder cannot be made', async (t) => {
+  test('removes all rows when the folder cannot be created', async (t) => {
     const here = await agents(t, engine, ['main', 'team'])
-    const before = await tracesOf(here)
+    const before = await rowsOf(here)
     const team = await here.open('team')
-    // A turn that ends meanwhile does not keep it from cleaning up.
+    // The cleanup also works in a call that names its turn.
     await here.begin({ id: 'turn-1', folder: 'team' })
     const inTurn = await here.open('team', { turn: { id: 'turn-1', fence: 1 } })
     writeFileSync(join(here.root, 'groups/team/taken'), '')
@@ -73,16 +73,20 @@ onEveryEngine('register_group', (engine) => {
       await team.refusal('register_group', { jid: 'telegram:1', fromPrototype: true }),
       'no prototype dir: there is no directory /home/node/prototype',
     )
-    assert.deepEqual(await tracesOf(here), before)
+    assert.deepEqual(await rowsOf(here), before)
     assert.deepEqual(readdirSync(join(here.root, 'groups/team')).toSorted(), ['.claude', 'PERSONA.md', 'taken'])
     assert.deepEqual(readdirSync(join(here.root, 'web/pub/team')), [])
   })
 })
 
-test('a prototype is copied with its modes and without links, and is called after the chat', async (t) => {
+test('copies a prototype without links and names the folder after the chat', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team'])
-  put(join(here.root, 'groups/team/prototype'), { 'PERSONA.md': 'A seller.\n', 'facts/a.md': '1', 'bin/x': '#!' })
-  put(here.root, { 'secret.txt': 'secret' })
+  writeFiles(join(here.root, 'groups/team/prototype'), {
+    'PERSONA.md': 'A seller.\n',
+    'facts/a.md': '1',
+    'bin/x': '#!',
+  })
+  writeFiles(here.root, { 'secret.txt': 'secret' })
   symlinkSync(join(here.root, 'secret.txt'), join(here.root, 'groups/team/prototype/link'))
   symlinkSync(here.root, join(here.root, 'groups/team/prototype/away'))
   const team = await here.open('team')
@@ -97,46 +101,46 @@ test('a prototype is copied with its modes and without links, and is called afte
   assert.equal(row?.name, 'telegram:Group/4.2')
 })
 
-test('a prototype that is a link, or lies in a workspace that leads elsewhere, is none', async (t) => {
+test('refuses a prototype that is a symbolic link', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team', 'other'])
-  put(join(here.root, 'groups/other/prototype'), { 'secret.md': 'secret' })
+  writeFiles(join(here.root, 'groups/other/prototype'), { 'secret.md': 'secret' })
   symlinkSync(join(here.root, 'groups/other/prototype'), join(here.root, 'groups/team/prototype'))
   const team = await here.open('team')
   assert.match(await team.refusal('register_group', { jid: 'telegram:1', fromPrototype: true }), /^no prototype dir/)
 })
 
-test('a folder makes its own children, and the root no top-level folders', async (t) => {
+test('a folder creates only its own children, and the root no top-level folders', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team', 'team/a', 'other'])
   await here.route('room=42', 'other')
   const [root, team] = [await here.open('main'), await here.open('team')]
-  const before = await tracesOf(here)
+  const before = await rowsOf(here)
   const jid = 'telegram:1'
-  for (const [args, said] of [
+  for (const [args, expected] of [
     [{ jid }, 'folder required when fromPrototype is false'],
-    [{ jid, folder: 'team/a/b' }, 'register_group: not permitted: team/a/b does not lie directly in team'],
-    [{ jid, folder: 'other/x' }, 'register_group: not permitted: other/x does not lie directly in team'],
-    [{ jid, folder: 'new' }, 'register_group: not permitted: new does not lie directly in team'],
-    [{ jid, folder: 'x', parent: 'other' }, 'register_group: not permitted: other/x does not lie directly in team'],
+    [{ jid, folder: 'team/a/b' }, 'register_group: not permitted: team/a/b is not directly below team'],
+    [{ jid, folder: 'other/x' }, 'register_group: not permitted: other/x is not directly below team'],
+    [{ jid, folder: 'new' }, 'register_group: not permitted: new is not directly below team'],
+    [{ jid, folder: 'x', parent: 'other' }, 'register_group: not permitted: other/x is not directly below team'],
     [
       { jid, folder: 'team/x', parent: 'other' },
-      'folder must lie directly in parent, and team/x does not lie in other',
+      'folder must be directly below parent, and team/x is not directly below other',
     ],
     [{ jid, folder: 'team/../x' }, /^folder must be names/],
     [{ jid, folder: 'team/share' }, 'folder must not use the reserved name share'],
     [{ jid, folder: 'team/x', fromPrototype: 'yes' }, 'fromPrototype must be true or false'],
     [{ jid: 'telegram:4*', folder: 'team/x' }, /^jid must not contain blanks/],
-    [{ jid: 'telegram:ж', fromPrototype: true, parent: 'team/a' }, /does not lie directly in team$/],
+    [{ jid: 'telegram:ж', fromPrototype: true, parent: 'team/a' }, /is not directly below team$/],
     [{ jid: 'telegram:42', folder: 'team/x' }, /the chat telegram:42 belongs to a folder outside team$/],
     [{ jid: 'web:other', folder: 'team/x' }, /the chat web:other belongs to a folder outside team$/],
   ] as const) {
     const text = await team.refusal('register_group', args)
-    if (typeof said === 'string') assert.equal(text, said)
-    else assert.match(text, said)
+    if (typeof expected === 'string') assert.equal(text, expected)
+    else assert.match(text, expected)
   }
   assert.match(await root.refusal('register_group', { jid, folder: 'new' }), /with svc group add$/)
   assert.equal(await root.refusal('register_group', { jid, folder: 'none/x' }), 'there is no group none')
-  assert.deepEqual(await tracesOf(here), before)
-  // Anywhere below, though: also in a folder of its own.
+  assert.deepEqual(await rowsOf(here), before)
+  // The root may create groups anywhere below the top level.
   await root.call('register_group', { jid, folder: 'x', parent: 'team/a' })
   await root.call('register_group', { jid: 'telegram:2', folder: 'main/x' })
   await team.call('register_group', { jid: 'telegram:3', folder: 'x', parent: 'team' })
@@ -147,35 +151,35 @@ test('a folder makes its own children, and the root no top-level folders', async
 test('a group has no more children than its max_children', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team', 'team/a', 'team/a/b'])
   const team = await here.open('team')
-  const limited = (max_children: unknown) =>
+  const setLimit = (max_children: unknown) =>
     here.host.engine.transaction((tx) =>
       groups.update(tx, { folder: 'team' }, { container_config: JSON.stringify({ max_children }) }),
     )
   const register = { jid: 'telegram:1', folder: 'team/x' }
-  await limited(0)
+  await setLimit(0)
   assert.equal(await team.refusal('register_group', register), 'spawning disabled (max_children=0)')
-  await limited(1)
+  await setLimit(1)
   assert.equal(await team.refusal('register_group', register), 'max_children limit reached (1)')
-  await limited('many')
+  await setLimit('many')
   assert.equal(await team.refusal('register_group', register), 'max_children of team is not a number')
-  await limited(2)
+  await setLimit(2)
   await team.call('register_group', register)
 })
 
-onEveryEngine('the groups below a folder', (engine) => {
-  test('are as many as the setting says, at any depth together', async (t) => {
+onEveryEngine('GROUPS_PER_FOLDER', (engine) => {
+  test('limits the number of groups below a top-level folder at any depth', async (t) => {
     const here = await agents(t, engine, ['main', 'team', 'team/a', 'team0', 'team-b', 'team-b/x'])
     Object.assign(here.host, { limits: { ...AGENT_LIMITS, groupsPerFolder: 3 } })
     const [team, child, root] = [await here.open('team'), await here.open('team/a'), await here.open('main')]
     await team.call('register_group', { jid: 'telegram:1', folder: 'team/b' })
     await child.call('register_group', { jid: 'telegram:2', folder: 'team/a/x' })
-    const before = await tracesOf(here)
+    const before = await rowsOf(here)
     const full =
-      'team has 3 groups below it, which is the most that is allowed\nhint: an operator can remove some, or raise GROUPS_PER_FOLDER'
+      'team has 3 groups below it, which is the maximum\nhint: an operator can remove some, or raise GROUPS_PER_FOLDER'
     assert.equal(await team.refusal('register_group', { jid: 'telegram:3', folder: 'team/c' }), full)
     assert.equal(await child.refusal('register_group', { jid: 'telegram:3', folder: 'team/a/y' }), full)
     assert.equal(await root.refusal('register_group', { jid: 'telegram:3', folder: 'team/c' }), full)
-    assert.deepEqual(await tracesOf(here), before)
+    assert.deepEqual(await rowsOf(here), before)
     await root.call('register_group', { jid: 'telegram:4', folder: 'team-b/y' })
     Object.assign(here.host, { limits: { ...AGENT_LIMITS, groupsPerFolder: 0 } })
     await team.call('register_group', { jid: 'telegram:3', folder: 'team/c' })

@@ -1,5 +1,5 @@
-// New groups, made by an agent below itself. The rows are one transaction; the folder on the disk is made after it, and when
-// that fails the rows are taken back.
+// Creates groups below the caller's folder. The rows are written in one transaction; if creating the folder on disk fails
+// afterwards, they are removed again.
 import { z } from 'zod'
 import { creatorOf } from '../core/access/caller.ts'
 import { mayReachFolder, parentFolderOf, ROOT_FOLDER } from '../core/access/tiers.ts'
@@ -14,41 +14,41 @@ import { mustNotTakeOverChats } from '../permissions/route-access.ts'
 import { actingFolder, allowAnyone, mustHaveTool } from '../registry/authorization.ts'
 import { callVerb } from '../registry/call.ts'
 import type { Context, RequestContext } from '../registry/context.ts'
+import { mustFindGroup } from '../registry/crud.ts'
 import { defineTool } from '../registry/tool.ts'
 
 const PRODUCT = 'assistant'
 
-const Register = z.object({
-  jid: RoutableJid.describe('The chat that leads to the new group'),
-  name: Group.shape.name.optional().describe('What people call it; the JID unless said'),
-  fromPrototype: z.boolean().default(false).describe('Copies /home/node/prototype into the workspace of the new group'),
-  folder: Folder.optional().describe('The new folder, directly below yours; may be left out with fromPrototype'),
-  parent: Folder.optional().describe('The folder that the new one lies in; yours unless said'),
+const NewGroup = z.object({
+  jid: RoutableJid.describe('The chat to route to the new group'),
+  name: Group.shape.name.optional().describe('Display name; default: the JID'),
+  fromPrototype: z.boolean().default(false).describe('Copy /home/node/prototype into the workspace of the new group'),
+  folder: Folder.optional().describe('The new folder, directly below yours; optional with fromPrototype'),
+  parent: Folder.optional().describe('Parent of the new folder; default: yours'),
 })
-type Register = z.output<typeof Register>
+type NewGroup = z.output<typeof NewGroup>
 
 const CreatedRows = z.object({ folder: Folder, routes: z.array(z.int()), tasks: z.array(z.string()) })
 
-/** What is left of a registration whose folder could not be made. */
 const undoRegistration = defineTool({
   name: 'register_group.undo',
   when: '',
   key: ['folder'],
   input: CreatedRows,
-  needs: allowAnyone,
-  run: async (ctx, { folder, ...came }) => undoAddGroup(ctx.tx, folder, came),
+  authorize: allowAnyone,
+  run: async (ctx, { folder, ...rows }) => undoAddGroup(ctx.tx, folder, rows),
 })
 
 export const registerGroupTools = [
   defineTool({
     name: 'register_group',
     tiers: { max: 1, granted: 1 },
-    when: 'Make a new group below yours, with a folder and an agent of its own, for a chat.',
+    when: 'Create a group below yours, with its own folder and agent, for a chat.',
     key: ['folder'],
-    input: Register,
-    needs: async (ctx, input) => {
+    input: NewGroup,
+    authorize: async (ctx, input) => {
       const [own, folder] = [await actingFolder(ctx), await newFolder(ctx, input)]
-      mustLieRight(ctx, own, folder)
+      mustBeOwnChild(ctx, own, folder)
       await mustHaveTool(ctx, folder)
       await mustNotTakeOverChats(ctx, (await planChatRoutes(ctx.tx, input.jid, folder)).added)
       const owner = await findChatFolder(ctx.tx, input.jid, ctx.routes)
@@ -58,7 +58,7 @@ export const registerGroupTools = [
     run: async (ctx, input) => {
       const { jid, name = [...jid].slice(0, 128).join(''), fromPrototype } = input
       const [own, folder] = [await actingFolder(ctx), await newFolder(ctx, input)]
-      await mustHaveRoom(ctx, folder)
+      await mustBeWithinLimits(ctx, folder)
       const { added, routes, tasks } = await addGroup(
         ctx.tx,
         { folder, name, product: PRODUCT, jid, by: creatorOf(ctx.caller) },
@@ -67,67 +67,67 @@ export const registerGroupTools = [
       if (!added) refuse('conflict', `there is a group ${folder} already`)
       return { routes, tasks, folder, from: fromPrototype ? own : undefined }
     },
-    finish: async (asking, { from, folder, routes, tasks }, { jid }) => {
-      await makeFolder(asking, { folder, from }, { folder, routes, tasks })
-      asking.host.signals.emit()
+    finish: async (request, { from, folder, routes, tasks }, { jid }) => {
+      await createFolder(request, { folder, from }, { folder, routes, tasks })
+      request.host.signals.emit()
       return { registered: true, folder, jid }
     },
   }),
 ]
 
-async function makeFolder(
-  asking: RequestContext,
+async function createFolder(
+  request: RequestContext,
   { folder, from }: { folder: string; from: string | undefined },
-  came: object,
+  rows: object,
 ): Promise<void> {
   try {
-    const layout = asking.host.layout ?? refuse('unavailable', 'this process has no files: no folder can be made')
+    const layout = request.host.layout ?? refuse('unavailable', 'this process has no files and cannot create a folder')
     await makeWorkspace(layout, { folder, product: PRODUCT, from })
   } catch (error) {
-    // A turn that is over meanwhile must still be able to clean up.
-    const { turn: _, ...whoever } = asking
-    await callVerb(whoever, undoRegistration, came)
+    // Without the turn, which may have ended meanwhile.
+    const { turn: _, ...cleanup } = request
+    await callVerb(cleanup, undoRegistration, rows)
     throw error
   }
 }
 
-/** As it was said, or below the parent; without a name, by the chat: `telegram:group/42` is `telegram_group_42`. */
-async function newFolder(ctx: Context, { jid, folder, parent, fromPrototype }: Register): Promise<string> {
+/** Without `folder`, the name comes from the chat: `telegram:group/42` gives `telegram_group_42`. */
+async function newFolder(ctx: Context, { jid, folder, parent, fromPrototype }: NewGroup): Promise<string> {
   const above = parent ?? (await actingFolder(ctx))
   if (folder === undefined) {
     if (!fromPrototype) return refuse('invalid', 'folder required when fromPrototype is false')
-    return valid(`${above}/${nameOfChat(jid)}`)
+    return checkFolder(`${above}/${folderNameOf(jid)}`)
   }
   if (parent === undefined || parentFolderOf(folder) === parent) return folder
-  if (!folder.includes('/')) return valid(`${parent}/${folder}`)
-  return refuse('invalid', `folder must lie directly in parent, and ${folder} does not lie in ${parent}`)
+  if (!folder.includes('/')) return checkFolder(`${parent}/${folder}`)
+  return refuse('invalid', `folder must be directly below parent, and ${folder} is not directly below ${parent}`)
 }
 
-function valid(folder: string): string {
+function checkFolder(folder: string): string {
   const fault = folderFault(folder)
-  return fault === undefined ? folder : refuse('invalid', `the folder ${folder} ${fault}`, 'say another with folder')
+  return fault === undefined ? folder : refuse('invalid', `the folder ${folder} ${fault}`, 'name another with folder')
 }
 
-function nameOfChat(jid: string): string {
+function folderNameOf(jid: string): string {
   const name = jid.toLowerCase().replace(/[:/]/g, '_')
   return name.replace(/[^a-z0-9_-]/g, '').slice(0, 64)
 }
 
-function mustLieRight({ tool }: Context, own: string, folder: string): void {
+function mustBeOwnChild({ tool }: Context, own: string, folder: string): void {
   if (own === ROOT_FOLDER) {
     if (folder.includes('/')) return
-    refuse('forbidden', `${tool}: not permitted: a top-level folder is made on the command line, with svc group add`)
+    refuse('forbidden', `${tool}: not permitted: create a top-level folder on the command line, with svc group add`)
   }
   if (parentFolderOf(folder) !== own)
-    refuse('forbidden', `${tool}: not permitted: ${folder} does not lie directly in ${own}`)
+    refuse('forbidden', `${tool}: not permitted: ${folder} is not directly below ${own}`)
 }
 
-/** The parent is there, and has room for one more. */
-async function mustHaveRoom(ctx: Context, folder: string): Promise<void> {
+/** The parent must exist and be below its limits. */
+async function mustBeWithinLimits(ctx: Context, folder: string): Promise<void> {
   const parent = parentFolderOf(folder) ?? ROOT_FOLDER
-  const group = (await groups.find(ctx.tx, { folder: parent })) ?? refuse('not_found', `there is no group ${parent}`)
+  const group = await mustFindGroup(ctx, parent)
   const config: Record<string, unknown> = JSON.parse(group.container_config ?? '{}')
-  await mustHaveGroupsLeft(ctx, folder)
+  await mustBeBelowGroupLimit(ctx, folder)
   const max = config.max_children
   if (max === undefined) return
   if (typeof max !== 'number' || !(max >= 0)) refuse('conflict', `max_children of ${parent} is not a number`)
@@ -136,14 +136,14 @@ async function mustHaveRoom(ctx: Context, folder: string): Promise<void> {
   if (children.length >= max) refuse('conflict', `max_children limit reached (${max})`)
 }
 
-/** Counted below the top-level folder: children of children would get around a limit for each parent. */
-async function mustHaveGroupsLeft({ tx, limits }: Context, folder: string): Promise<void> {
+/** Counts all groups below the top-level folder, because nested groups would bypass a limit per parent. */
+async function mustBeBelowGroupLimit({ tx, limits }: Context, folder: string): Promise<void> {
   const [top = ''] = folder.split('/')
   const max = limits.groupsPerFolder
   if (max === 0 || (await countDescendants(tx, top)) < max) return
   refuse(
     'conflict',
-    `${top} has ${max} groups below it, which is the most that is allowed`,
+    `${top} has ${max} groups below it, which is the maximum`,
     'an operator can remove some, or raise GROUPS_PER_FOLDER',
   )
 }

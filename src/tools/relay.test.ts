@@ -5,7 +5,7 @@ import { onEveryEngine } from '../../test/support/host.ts'
 import { finishTurn, startTurn } from '../../test/support/turns.ts'
 import { relayTools } from './relay.ts'
 
-/** Each tool with arguments that are good: what is brought, and where to. */
+/** Valid arguments of each tool, for a message and a target chat. */
 const GOOD = {
   forward: (sourceMsgId: string, to: string) => ({ sourceMsgId, targetJid: to, comment: 'see this' }),
   quote: (sourceMsgId: string, to: string) => ({ sourceMsgId, chatJid: to, comment: 'see this' }),
@@ -13,8 +13,8 @@ const GOOD = {
 } as const
 const NAMES = ['forward', 'quote', 'repost'] as const
 
-onEveryEngine('bringing messages elsewhere', (engine) => {
-  test('the message is named as its platform names it, and the record tells the id', async (t) => {
+onEveryEngine('forward, quote and repost', (engine) => {
+  test("pass the platform's id of the message and return the id of the new one", async (t) => {
     const here = await chatTools(t, engine, relayTools)
     const turn = await startTurn(t, here, { folder: 'team', jid: ROOM, envelope: { platform_id: 'p-1' } })
     const tools = await here.tools()
@@ -42,7 +42,7 @@ onEveryEngine('bringing messages elsewhere', (engine) => {
     )
   })
 
-  test('neither the chat that it comes from nor the one it goes to may lie outside', async (t) => {
+  test('refuse a source or target chat out of reach', async (t) => {
     const here = await chatTools(t, engine, relayTools)
     const alien = await startTurn(t, here, { folder: 'other', jid: OTHER_ROOM, envelope: { platform_id: 'p-2' } })
     await finishTurn(t, here, alien)
@@ -52,10 +52,7 @@ onEveryEngine('bringing messages elsewhere', (engine) => {
       for (const id of [alien.id, `${OTHER_ROOM}|p-2`, `${OTHER_ROOM}|guessed`])
         assert.match(await tools.refusal(name, GOOD[name](id, ROOM)), /not permitted on the message/)
       assert.match(await tools.refusal(name, GOOD[name](own.id, OTHER_ROOM)), /outside team/)
-      assert.match(
-        await tools.refusal(name, GOOD[name]('p-2', ROOM)),
-        /there is no message p-2 here\nhint: .*sourceMsgId/,
-      )
+      assert.match(await tools.refusal(name, GOOD[name]('p-2', ROOM)), /there is no message p-2\nhint: .*sourceMsgId/)
     }
     assert.deepEqual([here.fake.calls.length, (await here.said()).length], [0, 0])
     // The root reaches both.
@@ -65,7 +62,7 @@ onEveryEngine('bringing messages elsewhere', (engine) => {
     })
   })
 
-  test('an id of one platform is never used on another', async (t) => {
+  test('refuse a source on another platform', async (t) => {
     const here = await chatTools(t, engine, relayTools)
     const turn = await startTurn(t, here, { folder: 'team', jid: 'web:team' })
     const tools = await here.tools()
@@ -76,7 +73,7 @@ onEveryEngine('bringing messages elsewhere', (engine) => {
     assert.equal((await here.said()).length, 0)
   })
 
-  test('rules, bad arguments, and platforms that lack it', async (t) => {
+  test('refuse denied chats, bad arguments and platforms without support', async (t) => {
     const here = await chatTools(t, engine, relayTools, { lacks: ['repost'] })
     const turn = await startTurn(t, here, { folder: 'team', jid: ROOM, envelope: { platform_id: 'p-1' } })
     const tools = await here.tools()

@@ -1,5 +1,4 @@
-// Bringing a message from where it was said to somewhere else. Both chats must be within reach: the one it goes to, by the
-// rules, and the one it is taken from.
+// Tools that forward, quote or repost a message. Both the source chat and the target chat must be within reach.
 import { z } from 'zod'
 import type { Reach } from '../core/access/reach.ts'
 import type { ToolTiers } from '../core/access/tiers.ts'
@@ -11,32 +10,28 @@ import { canReachChat } from '../permissions/chat-access.ts'
 import type { Context } from '../registry/context.ts'
 import { defineTool } from '../registry/tool.ts'
 import { resolveChatTarget } from './chat/channel-action.ts'
-import { deliverMessage, recordMessage, requireSendAccess } from './chat/outgoing-message.ts'
+import { deliverMessage, recordMessage, requireSendAccessTo } from './chat/outgoing-message.ts'
 
-const Feed = ChatName.describe('The feed that it goes to')
-const Source = MessageId.describe('The message: its id, or <chat>|<id> for one that only its platform knows')
+const Feed = ChatName.describe('The destination feed')
+const SourceId = MessageId.describe('The message: its id, or <chat>|<id> for one that only its platform knows')
 
-type Relay = 'forward' | 'quote' | 'repost'
-interface RelaySource {
+interface RelayRequest {
+  readonly chat: string
   readonly sourceMsgId: string
   readonly comment?: string | undefined
 }
 
-function relay<I extends z.ZodObject>(
-  name: Relay,
-  {
-    tiers,
-    when,
-    reach,
-    input,
-    to,
-  }: {
-    tiers: ToolTiers
-    when: string
-    reach: Reach
-    input: I
-    to: (input: z.output<I>) => RelaySource & { readonly chat: string }
-  },
+interface Relay<I extends z.ZodObject> {
+  readonly tiers: ToolTiers
+  readonly when: string
+  readonly reach: Reach
+  readonly input: I
+  toRequest(input: z.output<I>): RelayRequest
+}
+
+function defineRelay<I extends z.ZodObject>(
+  name: 'forward' | 'quote' | 'repost',
+  { tiers, when, reach, input, toRequest }: Relay<I>,
 ) {
   return defineTool({
     name,
@@ -44,12 +39,12 @@ function relay<I extends z.ZodObject>(
     reach,
     tiers,
     input,
-    needs: requireSendAccess((given: z.output<I>) => to(given).chat),
+    authorize: requireSendAccessTo((given: z.output<I>) => toRequest(given).chat),
     appendsMessages: true,
-    prepare: async ({ host }, given) => resolveChatTarget(host, to(given).chat, name),
+    prepare: async ({ host }, given) => resolveChatTarget(host, toRequest(given).chat, name),
     run: async (ctx, given, { jid }) => {
-      const { sourceMsgId, comment } = to(given)
-      const source = await sourceOf(ctx, jid, sourceMsgId)
+      const { sourceMsgId, comment } = toRequest(given)
+      const source = await findSource(ctx, jid, sourceMsgId)
       return recordMessage(ctx, {
         jid,
         content: comment ?? `[${name} of ${sourceMsgId}]`,
@@ -62,8 +57,8 @@ function relay<I extends z.ZodObject>(
   })
 }
 
-/** Where the message is, for its platform: among all that we know, else in the chat that is written before it. */
-async function sourceOf(
+/** Finds the message in the store, or takes the chat named before the id. */
+async function findSource(
   ctx: Context,
   target: string,
   given: string,
@@ -76,47 +71,47 @@ async function sourceOf(
     const found = jid === undefined ? undefined : await findMessage(tx, id, jid)
     if (!found) continue
     if (!(await canReachChat(ctx, found.jid))) refuse('forbidden', `${tool}: not permitted on the message ${given}`)
-    mustShare(ctx, found.jid, target)
+    mustBeSamePlatform(ctx, found.jid, target)
     return { sourceMsgId: requirePlatformId(found), sourceJid: found.jid }
   }
   if (chat === undefined || !ChatName.safeParse(chat).success || id === '')
-    return refuse('not_found', `there is no message ${given} here`, 'write sourceMsgId as <chat>|<id>')
+    return refuse('not_found', `there is no message ${given}`, 'write sourceMsgId as <chat>|<id>')
   if (!(await canReachChat(ctx, chat))) refuse('forbidden', `${tool}: not permitted on the message ${given}`)
-  mustShare(ctx, chat, target)
+  mustBeSamePlatform(ctx, chat, target)
   return { sourceMsgId: id, sourceJid: chat }
 }
 
-/** An id means something on its own platform alone; elsewhere it may be the id of another message. */
-function mustShare({ tool }: Context, from: string, to: string): void {
-  const [there, here] = [platformOf(from), platformOf(to)]
-  if (there === here) return
+/** On another platform, the id may belong to a different message. */
+function mustBeSamePlatform({ tool }: Context, source: string, target: string): void {
+  const [from, to] = [platformOf(source), platformOf(target)]
+  if (from === to) return
   refuse(
     'unsupported',
-    `unsupported: ${tool} from ${there || 'a folder'} to ${here}`,
+    `unsupported: ${tool} from ${from || 'a folder'} to ${to}`,
     'say it in words with send(chatJid, text)',
   )
 }
 
 export const relayTools = [
-  relay('forward', {
+  defineRelay('forward', {
     tiers: { granted: 2 },
-    when: 'Pass a message on to another chat as it is.',
+    when: 'Forward a message unchanged to another chat.',
     reach: 'work',
-    input: z.object({ sourceMsgId: Source, targetJid: ChatName, comment: multilineText(4096).optional() }),
-    to: ({ targetJid, sourceMsgId, comment }) => ({ chat: targetJid, sourceMsgId, comment }),
+    input: z.object({ sourceMsgId: SourceId, targetJid: ChatName, comment: multilineText(4096).optional() }),
+    toRequest: ({ targetJid, sourceMsgId, comment }) => ({ chat: targetJid, sourceMsgId, comment }),
   }),
-  relay('quote', {
+  defineRelay('quote', {
     tiers: { granted: 2 },
-    when: 'Publish a message of somebody on a feed together with what you say of it.',
+    when: "Publish someone's message on a feed with your comment.",
     reach: 'chat',
-    input: z.object({ chatJid: Feed, sourceMsgId: Source, comment: MessageText }),
-    to: ({ chatJid, sourceMsgId, comment }) => ({ chat: chatJid, sourceMsgId, comment }),
+    input: z.object({ chatJid: Feed, sourceMsgId: SourceId, comment: MessageText }),
+    toRequest: ({ chatJid, sourceMsgId, comment }) => ({ chat: chatJid, sourceMsgId, comment }),
   }),
-  relay('repost', {
+  defineRelay('repost', {
     tiers: { granted: 2 },
-    when: 'Publish a message of somebody on a feed without a word of your own.',
+    when: "Publish someone's message on a feed without a comment.",
     reach: 'chat',
-    input: z.object({ chatJid: Feed, sourceMsgId: Source }),
-    to: ({ chatJid, sourceMsgId }) => ({ chat: chatJid, sourceMsgId }),
+    input: z.object({ chatJid: Feed, sourceMsgId: SourceId }),
+    toRequest: ({ chatJid, sourceMsgId }) => ({ chat: chatJid, sourceMsgId }),
   }),
 ]

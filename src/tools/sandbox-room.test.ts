@@ -17,8 +17,8 @@ import { voiceTools } from './voice.ts'
 
 const ROOM = 'sandbox:hall'
 
-onEveryEngine('the tools in the sandbox', (engine) => {
-  test('everything that is said and done is seen in the room', async (t) => {
+onEveryEngine('chat tools in the sandbox', (engine) => {
+  test('show all messages and actions in the room', async (t) => {
     const verbs = [messageActionTools, fileTools, paneTools, relayTools, messageEditTools, sendTools, voiceTools].flat()
     const sound = { path: join(import.meta.dirname, 'voice.ts'), mime: 'audio/ogg' }
     const here = await chatTools(t, engine, verbs, { speech: { synthesize: async () => sound } })
@@ -44,7 +44,7 @@ onEveryEngine('the tools in the sandbox', (engine) => {
     await id('quote', { sourceMsgId: post, chatJid, comment: 'said' })
     await id('repost', { sourceMsgId: post, chatJid })
     await id('send_voice', { chatJid, text: 'aloud' })
-    await tools.call('send_file', { chatJid, filepath: '/home/node/a.txt', caption: 'as asked' })
+    await tools.call('send_file', { chatJid, filepath: '/home/node/a.txt', caption: 'as requested' })
     await tools.call('like', { chatJid, targetId: mia, reaction: '🎉' })
     await tools.call('dislike', { chatJid, targetId: mia })
     await tools.call('pin_message', { chatJid, targetId: post })

@@ -12,7 +12,7 @@ import { deleteMessage, editMessage } from '../core/messages/message-changes.ts'
 import { lockMessageOrder } from '../core/messages/messages.ts'
 import { timestamp } from '../lib/clock.ts'
 
-interface Found {
+interface SearchReply {
   messages: { id: string; chat_jid: string; sender: string; timestamp: string; content: string; rank: number }[]
   count: number
   source: string
@@ -25,22 +25,22 @@ const CORPUS = [
   'the deployer is on holiday, café closed',
 ]
 
-async function filled(here: SearchHost): Promise<void> {
+async function addCorpus(here: SearchHost): Promise<void> {
   for (const content of CORPUS) await here.receive(content)
 }
 
-/** What a query finds, as numbers of the corpus. */
+/** The hits of a query, as indexes of the corpus. */
 async function hits(here: SearchHost, query: string, more: object = {}, folder = 'team'): Promise<number[]> {
-  const { messages } = (await (await here.open(folder)).call('find_messages', { query, ...more })) as Found
+  const { messages } = (await (await here.open(folder)).call('find_messages', { query, ...more })) as SearchReply
   return messages.map(({ content }) => CORPUS.indexOf(content.replace(/[«»]/g, '')))
 }
 
 const sorted = (numbers: readonly number[]): number[] => [...numbers].sort((a, b) => a - b)
 
-onEveryEngine('finding messages', (engine) => {
-  test('the words of a query are those of FTS5, and an index of either store finds the same', async (t) => {
+onEveryEngine('find_messages', (engine) => {
+  test('supports the FTS5 query syntax', async (t) => {
     const here = await openSearchHost(t, engine)
-    await filled(here)
+    await addCorpus(here)
     for (const [query, found] of [
       ['server', [0, 1]],
       ['SERVER', [0, 1]],
@@ -57,13 +57,13 @@ onEveryEngine('finding messages', (engine) => {
       assert.deepEqual(sorted(await hits(here, query)), found, query)
   })
 
-  test('a hit has the chat, the sender, the time, a marked snippet and a rank; the best is first, of equals the newest', async (t) => {
+  test('returns chat, sender, time, marked snippet and rank, best first and then newest', async (t) => {
     const here = await openSearchHost(t, engine)
     const long = `${'word '.repeat(60)}needle${' more'.repeat(60)}`
     await here.receive(long)
     const older = await here.receive('needle one', { sender: 'fake:user/2' })
     const newer = await here.receive('needle two')
-    const found = (await (await here.open()).call('find_messages', { query: 'needle' })) as Found
+    const found = (await (await here.open()).call('find_messages', { query: 'needle' })) as SearchReply
     assert.deepEqual([found.count, found.source], [3, 'local-db'])
     assert.deepEqual(
       found.messages.slice(0, 2).map(({ id }) => id),
@@ -80,7 +80,7 @@ onEveryEngine('finding messages', (engine) => {
     assert.ok((found.messages[0]?.rank ?? 0) <= (last?.rank ?? 0))
   })
 
-  test('scope, sender and since narrow it, and limit counts what is left', async (t) => {
+  test('filters by scope, sender and since before it applies the limit', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.receive('apple a')
     await here.receive('apple b', { jid: 'web:team/sub', folder: 'team/sub', sender: 'bob' })
@@ -89,7 +89,7 @@ onEveryEngine('finding messages', (engine) => {
     await here.receive('apple e', { jid: 'web:teams', folder: 'teams' })
     const find = async (more: object, folder = 'main') => {
       const tools = await here.open(folder)
-      const { messages } = (await tools.call('find_messages', { query: 'apple', ...more })) as Found
+      const { messages } = (await tools.call('find_messages', { query: 'apple', ...more })) as SearchReply
       return messages.map(({ content }) => content.at(-1)).join('')
     }
     assert.equal(await find({}), 'edcba')
@@ -102,7 +102,7 @@ onEveryEngine('finding messages', (engine) => {
     assert.equal(await find({ since: '2026-01-01T01:00:00.004+01:00' }), 'ed')
     assert.equal(await find({ since: '2026-01-01T00:00:00.0041Z' }), 'e')
     assert.equal(await find({}, 'team'), 'cba')
-    // Foreign rows would fill the page if they were taken out of it afterwards.
+    // Rows of other folders do not count against the limit.
     assert.equal(await find({ limit: 1 }, 'team'), 'c')
     assert.equal(await find({ limit: 0 }, 'team'), 'c')
     assert.equal(await find({ limit: -1 }, 'team'), 'c')
@@ -110,28 +110,28 @@ onEveryEngine('finding messages', (engine) => {
     assert.equal(await find({}, 'other'), 'd')
   })
 
-  test('the limit is at most 200 and 20 unless said', async (t) => {
+  test('returns at most 200 messages, 20 by default', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.receiveAll(Array.from({ length: 205 }, (_, count) => `pear ${count}`))
     const tools = await here.open('main')
     const count = async (more: object) =>
-      ((await tools.call('find_messages', { query: 'pear', ...more })) as Found).count
+      ((await tools.call('find_messages', { query: 'pear', ...more })) as SearchReply).count
     assert.deepEqual([await count({}), await count({ limit: 201 }), await count({ limit: 200 })], [20, 200, 200])
   })
 
-  test('what is out of reach is refused, or not there', async (t) => {
+  test('refuses scopes out of reach and leaves out denied folders', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.receive('secret plan', { jid: OTHER_ROOM, folder: 'other' })
     await here.receive('secret child', { jid: 'web:team/sub', folder: 'team/sub' })
     const team = await here.open('team')
-    assert.match(await team.refusal('find_messages', { query: 'secret', scope: 'other' }), /lies outside team/)
+    assert.match(await team.refusal('find_messages', { query: 'secret', scope: 'other' }), /is outside team/)
     assert.match(
       await team.refusal('find_messages', { query: 'secret', scope: OTHER_ROOM }),
       /belongs to a folder outside/,
     )
-    assert.equal(((await team.call('find_messages', { query: 'secret' })) as Found).count, 1)
+    assert.equal(((await team.call('find_messages', { query: 'secret' })) as SearchReply).count, 1)
     await here.grant('folder:team', 'mcp:find_messages', 'team/sub', 'deny')
-    assert.equal(((await team.call('find_messages', { query: 'secret' })) as Found).count, 0)
+    assert.equal(((await team.call('find_messages', { query: 'secret' })) as SearchReply).count, 0)
     assert.match(
       await team.refusal('find_messages', { query: 'secret', scope: 'team/sub' }),
       /not permitted on team\/sub/,
@@ -143,7 +143,7 @@ onEveryEngine('finding messages', (engine) => {
     assert.ok(!(await (await here.open('team/sub/x/y')).names()).includes('find_messages'))
   })
 
-  test('a person finds what they administer', async (t) => {
+  test('returns to a person the messages of folders they administer', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.receive('plum one')
     await here.receive('plum two', { jid: OTHER_ROOM, folder: 'other' })
@@ -152,12 +152,12 @@ onEveryEngine('finding messages', (engine) => {
     await here.operator('github:2')
     const count = async (sub: string) => {
       const tools = await here.openAs(person(sub))
-      return ((await tools.call('find_messages', { query: 'plum' })) as Found).count
+      return ((await tools.call('find_messages', { query: 'plum' })) as SearchReply).count
     }
     assert.deepEqual([await count('github:1'), await count('github:2')], [1, 3])
   })
 
-  test('the index follows what is routed, edited and deleted', async (t) => {
+  test('follows routing, edits and deletions', async (t) => {
     const here = await openSearchHost(t, engine)
     const { seq } = await here.receive('quince', { folder: undefined })
     assert.deepEqual([await countOf(here, 'quince'), await countOf(here, 'quince', 'main')], [0, 1])
@@ -175,7 +175,7 @@ onEveryEngine('finding messages', (engine) => {
       await deleteMessage(tx, seq, now)
     })
     assert.equal(await countOf(here, 'medlar'), 0)
-    // Before it was ever indexed.
+    // An edit before the message is indexed.
     const { seq: later } = await here.receive('sloe')
     await here.host.engine.transaction(async (tx) => {
       await lockMessageOrder(tx, dialect)
@@ -186,43 +186,43 @@ onEveryEngine('finding messages', (engine) => {
     assert.deepEqual([await countOf(here, 'sloe'), await countOf(here, 'damson')], [0, 2])
   })
 
-  test('a lost, damaged or foreign index is made anew, and nobody else may read it', async (t) => {
+  test('rebuilds a lost, damaged or foreign index, readable only by its owner', async (t) => {
     const one = await openSearchHost(t, engine)
-    await filled(one)
+    await addCorpus(one)
     assert.equal(await countOf(one, 'server'), 2)
     assert.equal(statSync(one.searchPath).mode & 0o777, 0o600)
     await one.search.close()
-    const again = () =>
+    const reopen = () =>
       openSearchHost(t, engine, { on: { ...one, host: one.host as never }, searchPath: one.searchPath })
 
-    const lost = await again()
+    const lost = await reopen()
     for (const end of ['', '-wal', '-shm']) rmSync(one.searchPath + end, { force: true })
     assert.equal(await countOf(lost, 'server'), 2)
     await lost.search.close()
 
-    writeFileSync(one.searchPath, 'this is no database, but it is long enough to be taken for one'.repeat(100))
-    const damaged = await again()
+    writeFileSync(one.searchPath, 'this is not a database, but it is as long as one'.repeat(100))
+    const damaged = await reopen()
     assert.equal(await countOf(damaged, 'server'), 2)
     await damaged.search.close()
 
     const db = new DatabaseSync(one.searchPath)
     db.exec(`update progress set mark = json_set(mark, '$.id', 'of another store')`)
     db.close()
-    const foreign = await again()
+    const foreign = await reopen()
     assert.equal(await countOf(foreign, 'server'), 2)
     await foreign.search.close()
 
     rmSync(one.searchPath)
-    const theirs = new DatabaseSync(one.searchPath)
-    theirs.exec('create table theirs (x)')
-    theirs.close()
+    const otherProgram = new DatabaseSync(one.searchPath)
+    otherProgram.exec('create table other (x)')
+    otherProgram.close()
     chmodSync(one.searchPath, 0o600)
-    assert.equal(await countOf(await again(), 'server'), 2)
+    assert.equal(await countOf(await reopen(), 'server'), 2)
   })
 
-  test('an index that turns out to be damaged while it is used is made anew', async (t) => {
+  test('rebuilds an index that is damaged while in use', async (t) => {
     const here = await openSearchHost(t, engine)
-    await filled(here)
+    await addCorpus(here)
     assert.equal(await countOf(here, 'server'), 2)
     const db = new DatabaseSync(here.searchPath)
     db.enableDefensive(false)
@@ -233,7 +233,7 @@ onEveryEngine('finding messages', (engine) => {
     assert.equal(await countOf(here, 'server'), 3)
   })
 
-  test('two processes fill one index together', async (t) => {
+  test('lets two processes fill one index', async (t) => {
     const one = await openSearchHost(t, engine)
     const two = await openSearchHost(t, engine, { on: { ...one, host: one.host as never }, searchPath: one.searchPath })
     for (let count = 0; count < 30; count++) await one.receive(`fig ${count}`)
@@ -244,9 +244,9 @@ onEveryEngine('finding messages', (engine) => {
     assert.equal(await countOf(one, 'fig', 'team', 200), 31)
   })
 
-  test('it keeps up by itself where it is told to', async (t) => {
+  test('updates the index in the background', async (t) => {
     const here = await openSearchHost(t, engine)
-    await filled(here)
+    await addCorpus(here)
     here.search.follow(here.host.signals)
     const indexed = (): number => {
       try {
@@ -266,23 +266,23 @@ onEveryEngine('finding messages', (engine) => {
 })
 
 async function countOf(here: SearchHost, query: string, folder = 'team', limit = 20): Promise<number> {
-  return ((await (await here.open(folder)).call('find_messages', { query, limit })) as Found).count
+  return ((await (await here.open(folder)).call('find_messages', { query, limit })) as SearchReply).count
 }
 
-test('what is no query is refused in the words of the engine', async (t) => {
+test('refuses an invalid query with the error of the engine', async (t) => {
   const here = await openSearchHost(t, 'sqlite')
-  await filled(here)
+  await addCorpus(here)
   const tools = await here.open()
-  for (const [query, said] of [
+  for (const [query, expected] of [
     ['"', 'find_messages: unterminated string'],
     ['NEAR(', 'find_messages: fts5: syntax error near ""'],
     ['a NOT', 'find_messages: fts5: syntax error near ""'],
     ['*', 'find_messages: fts5: syntax error near "*"'],
     [' *reads', 'find_messages: fts5: syntax error near "*"'],
-    ['col:x', 'find_messages: no such column: col\nhint: put words with signs in quotes: "col:x"'],
-    ['author:x', 'find_messages: no such column: author\nhint: put words with signs in quotes: "author:x"'],
-    ['rank:x', 'find_messages: no such column: rank\nhint: put words with signs in quotes: "rank:x"'],
-    ['see foo-bar now', 'find_messages: no such column: bar\nhint: put words with signs in quotes: "foo-bar"'],
+    ['col:x', 'find_messages: no such column: col\nhint: put words with punctuation in quotes: "col:x"'],
+    ['author:x', 'find_messages: no such column: author\nhint: put words with punctuation in quotes: "author:x"'],
+    ['rank:x', 'find_messages: no such column: rank\nhint: put words with punctuation in quotes: "rank:x"'],
+    ['see foo-bar now', 'find_messages: no such column: bar\nhint: put words with punctuation in quotes: "foo-bar"'],
     [`'; drop table documents`, `find_messages: fts5: syntax error near "'"`],
     ['', 'query must not be empty'],
     ['  ', 'query must not be empty'],
@@ -290,8 +290,8 @@ test('what is no query is refused in the words of the engine', async (t) => {
     ['a\u0000b', 'query must not contain a NUL character'],
     ['a '.repeat(33), 'find_messages: query has more than 32 words'],
   ] as const)
-    assert.equal(await tools.refusal('find_messages', { query }), said)
-  for (const [args, said] of [
+    assert.equal(await tools.refusal('find_messages', { query }), expected)
+  for (const [args, expected] of [
     [{}, 'query is required'],
     [{ query: 7 }, 'query must be text'],
     [{ query: 'a', limit: '10' }, 'limit must be a number'],
@@ -303,15 +303,15 @@ test('what is no query is refused in the words of the engine', async (t) => {
     [{ query: 'a', more: 1 }, 'unknown field "more"'],
   ] as const) {
     const text = await tools.refusal('find_messages', args)
-    if (typeof said === 'string') assert.equal(text, said)
-    else assert.match(text, said)
+    if (typeof expected === 'string') assert.equal(text, expected)
+    else assert.match(text, expected)
   }
   assert.deepEqual(sorted(await hits(here, 'server')), [0, 1])
 })
 
-test('any text gives hits or a refusal', async (t) => {
+test('answers any text with hits or a refusal', async (t) => {
   const here = await openSearchHost(t, 'sqlite')
-  await filled(here)
+  await addCorpus(here)
   const part = fc.constantFrom(
     'server',
     'noon',
@@ -340,14 +340,14 @@ test('any text gives hits or a refusal', async (t) => {
     fc.asyncProperty(query, async (text) => {
       const { content } = await client.callTool({ name: 'find_messages', arguments: { query: text } })
       assert.equal(content.length, 1)
-      const [said] = content
-      assert.ok(said?.type === 'text' && said.text !== 'internal error', text)
+      const [part] = content
+      assert.ok(part?.type === 'text' && part.text !== 'internal error', text)
     }),
     { numRuns: 300 },
   )
 })
 
-test('a search that takes too long is ended, and the next one is served', async (t) => {
+test('stops a slow search and serves the next one', async (t) => {
   const here = await openSearchHost(t, 'sqlite', { deadlineMs: 1000 })
   for (let count = 0; count < 60; count++) await here.receive('a/'.repeat(32_768))
   const tools = await here.open()
@@ -361,23 +361,23 @@ test('a search that takes too long is ended, and the next one is served', async 
   await until(async () => (await tools.call('find_messages', { query: 'b' }).catch(() => undefined)) !== undefined)
 })
 
-test('an index that cannot be opened is said to be, without where it is, until it can', async (t) => {
-  const stray: unknown[] = []
+test('reports an unusable index without its path, and recovers', async (t) => {
+  const errors: unknown[] = []
   const searchPath = join(tempDir(t), 'search.db')
   mkdirSync(searchPath)
-  const here = await openSearchHost(t, 'sqlite', { searchPath, onBackgroundError: (error) => stray.push(error) })
-  await filled(here)
+  const here = await openSearchHost(t, 'sqlite', { searchPath, onBackgroundError: (error) => errors.push(error) })
+  await addCorpus(here)
   const tools = await here.open()
   assert.equal(
     await tools.refusal('find_messages', { query: 'server' }),
     'find_messages: the search index cannot be used',
   )
-  assert.match(String(stray[0]), /search\.db/)
+  assert.match(String(errors[0]), /search\.db/)
   rmdirSync(searchPath)
   assert.equal(await countOf(here, 'server'), 2)
 })
 
-test('without an index there is no such tool', async (t) => {
+test('is not a tool without an index', async (t) => {
   const here = await openSearchHost(t, 'sqlite')
   const { search: _, ...host } = here.host
   const tools = await here.openAs(agent('team'), host)

@@ -1,4 +1,4 @@
-// The tool that finds messages by their words.
+// Full-text search of messages.
 import { z } from 'zod'
 import { isToolDenied } from '../core/access/policy.ts'
 import { mayReachFolder, ROOT_FOLDER } from '../core/access/tiers.ts'
@@ -20,30 +20,29 @@ import type { NamedVerb } from '../registry/resource.ts'
 import { defineTool } from '../registry/tool.ts'
 import { chatVisibility } from './chat/chat-visibility.ts'
 
-/** No question of a person or an agent is longer, and a long one is a burden on everybody. */
+/** Long queries are slow for all users of the index. */
 const QUERY_MAX = 2000
 
-const Scope = text((value) => {
-  const read = (value.includes(':') ? ChatName : Folder).safeParse(value)
-  return read.success ? undefined : read.error.issues[0]?.message
-}).describe('A chat, such as web:team; or a folder, which stands for itself and those below it')
+const Scope = text(
+  (value) => (value.includes(':') ? ChatName : Folder).safeParse(value).error?.issues[0]?.message,
+).describe('A chat, such as web:team; or a folder, which includes those below it')
 
-const Find = z.object({
+const SearchInput = z.object({
   query: multilineText(QUERY_MAX)
     .refine((value) => value.trim() !== '', 'must not be empty')
     .describe('Full-text syntax: word, "a phrase", a OR b, a NOT b, prefix*, NEAR(a b, 5); at most 32 words'),
   scope: Scope.optional(),
-  sender: line(256).optional().describe('Only what this one said; exactly'),
-  since: CursorTime.optional().describe('Only what was said at this RFC 3339 time or later'),
+  sender: line(256).optional().describe('Only messages of exactly this sender'),
+  since: CursorTime.optional().describe('Only messages of this RFC 3339 time or later'),
   limit: pageLimit(20, 200),
 })
-type Find = z.output<typeof Find>
+type SearchInput = z.output<typeof SearchInput>
 
-/** What the rights leave of a question. */
+/** The part of the index that the caller may search. */
 interface SearchScope extends Pick<SearchRequest, 'reach' | 'except'> {
   /** A chat or a folder. */
   readonly scope: string | undefined
-  /** Where the lists cannot say it all: whether a row of this folder may be seen. */
+  /** Filters the hits by folder, in addition to `reach` and `except`. */
   readonly maySee: (folder: string | undefined) => boolean
 }
 
@@ -52,63 +51,62 @@ export const searchTools: readonly NamedVerb[] = [
     name: 'find_messages',
     reach: 'chat',
     tiers: { granted: 2 },
-    when: 'Find messages by their words, the best first and of equals the newest, with « and » around each hit.',
-    input: Find,
+    when: 'Search messages by text: best match first, then newest, with « and » around each hit.',
+    input: SearchInput,
     isAvailable: ({ search }) => search !== undefined,
-    needs: async (ctx, given) => {
+    authorize: async (ctx, given) => {
       const scope = await scopeOf(ctx, given)
       if (scope?.includes(':')) return mustReachChat(ctx, scope)
       await requireToolForAgents(ctx)
       if (scope !== undefined) await mustReachFolder(ctx, scope)
     },
-    reads: true,
-    run: narrow,
-    finish: ({ host }, narrowed, input) => find(host, narrowed, input),
+    isReadOnly: true,
+    run: searchScope,
+    finish: ({ host }, scope, input) => search(host, scope, input),
   }),
 ]
 
 async function mustReachFolder(ctx: Context, folder: string): Promise<void> {
   const { caller } = ctx
   if (ctx.reach === 'chat')
-    refuse('forbidden', `${ctx.tool}: not permitted on ${folder}, because visitors may use it in their own chat alone`)
+    refuse('forbidden', `${ctx.tool}: not permitted on ${folder}, because visitors may use it only in their own chat`)
   if (caller.kind === 'agent' && !mayReachFolder(caller.folder, folder))
-    refuse('forbidden', `${ctx.tool}: the folder ${folder} lies outside ${caller.folder}`)
+    refuse('forbidden', `${ctx.tool}: the folder ${folder} is outside ${caller.folder}`)
   if (!(await hasTool(ctx, folder))) refuse('forbidden', `${ctx.tool}: not permitted on ${folder}`)
 }
 
-/** A turn of reach `chat` finds what was said in its chat, unless it asks for something else and is refused. */
-async function scopeOf(ctx: Context, { scope }: Find): Promise<string | undefined> {
+/** A turn of reach `chat` searches its own chat by default. */
+async function scopeOf(ctx: Context, { scope }: SearchInput): Promise<string | undefined> {
   return scope ?? (ctx.reach === 'chat' ? (await ctx.turn())?.jid : undefined)
 }
 
-async function narrow(ctx: Context, given: Find): Promise<SearchScope> {
+async function searchScope(ctx: Context, given: SearchInput): Promise<SearchScope> {
   const scope = await scopeOf(ctx, given)
   if (scope?.includes(':')) {
     const { folders } = await chatVisibility(ctx, scope)
     return { scope, reach: folders, maySee: () => true }
   }
   const [reach, mayAdmin] = [await administeredRoots(ctx), await adminFilter(ctx)]
-  if (await isWhole(ctx)) return { scope, reach, maySee: () => true }
+  if (await isUnrestricted(ctx)) return { scope, reach, maySee: () => true }
   const denied = (await groups.list(ctx.tx)).map(({ folder }) => folder).filter((folder) => !mayAdmin(folder))
   const maySeeAll = await hasTool(ctx, INSTANCE_SCOPE)
   return { scope, reach, except: denied, maySee: (folder) => (folder === undefined ? maySeeAll : mayAdmin(folder)) }
 }
 
-/** Whether no row takes a part away; asked first, for an instance may have very many folders. */
-async function isWhole({ caller, tool, params, policy }: Context): Promise<boolean> {
+/** Whether no row denies a part of the subtree. Checked first, because listing all folders is slow. */
+async function isUnrestricted({ caller, tool, params, policy }: Context): Promise<boolean> {
   if (caller.kind === 'host') return true
   if (caller.kind !== 'agent') return false
   const scope = caller.folder === ROOT_FOLDER ? '**' : `${caller.folder}/**`
   return !isToolDenied(await policy(), caller.folder, { tool, scope, params })
 }
 
-async function find(host: InstanceHost, { scope, reach, except, maySee }: SearchScope, input: Find) {
+async function search(host: InstanceHost, { scope, reach, except, maySee }: SearchScope, input: SearchInput) {
   const { query, sender, since, limit } = input
-  const place = scope?.includes(':') ? { jid: scope } : { below: scope }
-  const index = host.search ?? refuse('unavailable', 'there is no search index here')
-  const ask = {
+  const index = host.search ?? refuse('unavailable', 'this process has no search index')
+  const request: SearchRequest = {
     query,
-    ...place,
+    ...(scope?.includes(':') ? { jid: scope } : { below: scope }),
     sender,
     since: since === undefined ? undefined : ceilToMillisecond(since),
     limit,
@@ -116,7 +114,7 @@ async function find(host: InstanceHost, { scope, reach, except, maySee }: Search
     except,
   }
   try {
-    const hits = (await index.search(ask)).filter(({ folder }) => maySee(folder))
+    const hits = (await index.search(request)).filter(({ folder }) => maySee(folder))
     const messages = hits.map(({ folder: _, ...hit }) => hit)
     return { messages, count: messages.length, source: 'local-db' }
   } catch (error) {
@@ -130,8 +128,8 @@ async function find(host: InstanceHost, { scope, reach, except, maySee }: Search
   }
 }
 
-/** To the engine, signs within a word are operators: `foo-bar` asks for a column. */
+/** The engine treats punctuation within a word as an operator: `foo-bar` refers to a column. */
 function quoteHint(query: string): string | undefined {
   const word = /(?<=^|\s)[\p{L}\p{N}_]+(?:[^\s"()*\p{L}\p{N}_]+[\p{L}\p{N}_]+)+(?=\s|$)/u.exec(query)?.[0]
-  return word === undefined ? undefined : `put words with signs in quotes: "${word.slice(0, 80)}"`
+  return word === undefined ? undefined : `put words with punctuation in quotes: "${word.slice(0, 80)}"`
 }

@@ -7,24 +7,24 @@ import { ChannelError } from '../core/delivery/channel.ts'
 import { findLiveEngagement } from '../core/routing/engagements.ts'
 import { sendTools } from './send.ts'
 
-onEveryEngine('saying something in words', (engine) => {
-  test('what is sent reaches the platform once, with its key, and is recorded as sent', async (t) => {
+onEveryEngine('send and reply', (engine) => {
+  test('deliver a message once, with its key, and record it as sent', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     const tools = await here.tools()
     assert.equal(await tools.call('send', { chatJid: ROOM, text: 'hello' }), 'ok')
-    const [said, ...more] = await here.said()
+    const [message, ...more] = await here.said()
     assert.equal(more.length, 0)
     assert.deepEqual(
-      [said?.state, said?.platform_id, said?.folder, said?.content, said?.attempts],
+      [message?.state, message?.platform_id, message?.folder, message?.content, message?.attempts],
       ['sent', 'fake-1', 'team', 'hello', 1],
     )
     assert.deepEqual(
       here.fake.calls.map(({ action, given }) => [action, given.jid, given.content, given.key]),
-      [['send', ROOM, 'hello', said?.id]],
+      [['send', ROOM, 'hello', message?.id]],
     )
   })
 
-  test('send stands for itself even in a topic, reply goes into the thread of the turn', async (t) => {
+  test('put a reply into the thread of the turn, but not a new message', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     const turn = await startTurn(t, here, {
       folder: 'team',
@@ -56,7 +56,7 @@ onEveryEngine('saying something in words', (engine) => {
     )
   })
 
-  test('a reply in another chat than the one of the turn is no part of its thread', async (t) => {
+  test('put a reply in another chat outside the thread of the turn', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     await startTurn(t, here, { folder: 'team', jid: 'web:team', topic: 't7' })
     await (await here.tools()).call('reply', { chatJid: ROOM, text: 'over here' })
@@ -66,7 +66,7 @@ onEveryEngine('saying something in words', (engine) => {
     )
   })
 
-  test('a chat that is spoken in stays with the folder, but not for what a schedule says', async (t) => {
+  test('engage the chat with the folder, except in scheduled turns', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     const engaged = () => here.host.engine.read((tx) => findLiveEngagement(tx, ROOM, '', here.clock.now()))
     const timed = await startTurn(t, here, {
@@ -83,10 +83,10 @@ onEveryEngine('saying something in words', (engine) => {
     assert.equal(await engaged(), 'team')
   })
 
-  test("in a link's chat it is a frame of the round that asked, and part of its topic", async (t) => {
+  test("add a frame to the round of a link's chat, in its topic", async (t) => {
     const here = await chatTools(t, engine, sendTools)
-    const heard: string[] = []
-    here.host.signals.on((keys = []) => heard.push(...keys))
+    const signals: string[] = []
+    here.host.signals.on((keys = []) => signals.push(...keys))
     const turn = await startTurn(t, here, { folder: 'team', jid: 'web:team', topic: 'q', hasRound: true })
     const tools = await here.tools()
     assert.equal(await tools.call('reply', { chatJid: 'web:team', text: 'here' }), 'ok')
@@ -98,26 +98,26 @@ onEveryEngine('saying something in words', (engine) => {
         ['sent', 'there', 'q', turn.id],
       ],
     )
-    assert.ok(heard.includes('web:team') && heard.includes(turn.id))
+    assert.ok(signals.includes('web:team') && signals.includes(turn.id))
     assert.match(
       await tools.refusal('reply', { chatJid: 'web:team', text: 'x', replyToId: 'nowhere' }),
       /no message nowhere in web:team/,
     )
   })
 
-  test('only what is left to others is word of work', async (t) => {
+  test('signal work only for messages that are left to the outbox', async (t) => {
     const here = await chatTools(t, engine, sendTools)
-    const heard: string[] = []
-    here.host.signals.on((keys, work) => heard.push(`${keys} ${work}`))
+    const signals: string[] = []
+    here.host.signals.on((keys, work) => signals.push(`${keys} ${work}`))
     const tools = await here.tools()
-    await tools.call('send', { chatJid: 'web:team', text: 'recorded is delivered' })
+    await tools.call('send', { chatJid: 'web:team', text: 'delivered at once' })
     here.fake.next(new ChannelError('transient', 'too many requests'))
-    await tools.call('send', { chatJid: ROOM, text: 'tried, and put back' })
+    await tools.call('send', { chatJid: ROOM, text: 'retried later' })
     await tools.call('send', { chatJid: ROOM, text: 'behind it' })
-    assert.deepEqual(heard, ['web:team ', `${ROOM} `, `${ROOM} arrivals,turns,outbox`, `${ROOM} outbox`])
+    assert.deepEqual(signals, ['web:team ', `${ROOM} `, `${ROOM} arrivals,turns,outbox`, `${ROOM} outbox`])
   })
 
-  test('what cannot go now is still said: it waits in the outbox', async (t) => {
+  test('keep a message in the outbox when the platform is temporarily unavailable', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     here.fake.next(new ChannelError('transient', 'too many requests'))
     assert.equal(await (await here.tools()).call('send', { chatJid: ROOM, text: 'later' }), 'ok')
@@ -126,7 +126,7 @@ onEveryEngine('saying something in words', (engine) => {
     assert.ok((row?.next_at ?? 0) > here.clock.now())
   })
 
-  test('what the platform refuses is an error in its words, and fails visibly', async (t) => {
+  test('return the error of the platform and record the failure', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     here.fake.next(new ChannelError('permanent', 'the bot was removed from the room'))
     assert.equal(
@@ -139,18 +139,18 @@ onEveryEngine('saying something in words', (engine) => {
     )
   })
 
-  test('where nobody knows whether it arrived, that is said, and it is not sent again', async (t) => {
+  test('report an unknown outcome and do not resend', async (t) => {
     const here = await chatTools(t, engine, sendTools, { isKeyed: false })
     here.fake.next(new ChannelError('unclear', 'the connection broke'))
-    const said = await (await here.tools()).refusal('send', { chatJid: ROOM, text: 'once' })
-    assert.match(said, /not known whether the message .* arrived: the connection broke\nhint: /)
+    const refusal = await (await here.tools()).refusal('send', { chatJid: ROOM, text: 'once' })
+    assert.match(refusal, /unknown whether the message .* arrived: the connection broke\nhint: /)
     assert.deepEqual(
       (await here.said()).map(({ state }) => state),
       ['unknown'],
     )
   })
 
-  test('a bare folder is the chat that its people last wrote in', async (t) => {
+  test('resolve a bare folder to the chat of its latest message', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     const tools = await here.tools()
     assert.match(
@@ -170,12 +170,12 @@ onEveryEngine('saying something in words', (engine) => {
     assert.match(await tools.refusal('send', { chatJid: 'team', text: 'x' }), /not permitted/)
   })
 
-  test('the rules and the reach of the folder are asked before the platform', async (t) => {
+  test('check rules and reach before they call the platform', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     const tools = await here.tools()
     for (const name of ['send', 'reply']) {
       assert.match(await tools.refusal(name, { chatJid: OTHER_ROOM, text: 'x' }), /outside team/)
-      // An е of another alphabet is another room, and nobody has it.
+      // A Cyrillic letter makes it another room, without a route.
       assert.match(await tools.refusal(name, { chatJid: 'fakе:room/1', text: 'x' }), /platform:room/)
       assert.match(await tools.refusal(name, { chatJid: 'fake:rооm/1', text: 'x' }), /no route/)
       await here.grant('folder:team', `mcp:${name}`, 'team', 'deny', `jid=${ROOM}`)
@@ -184,7 +184,7 @@ onEveryEngine('saying something in words', (engine) => {
     assert.deepEqual([here.fake.calls.length, (await here.said()).length], [0, 0])
   })
 
-  test('who is asked from a chat of another folder may answer there, and only there', async (t) => {
+  test('let a delegated turn answer only in the chat of the question', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     await startTurn(t, here, {
       folder: 'team',
@@ -201,7 +201,7 @@ onEveryEngine('saying something in words', (engine) => {
     assert.match(await tools.refusal('send', { chatJid: 'fake:room/3', text: 'x' }), /no route/)
   })
 
-  test('bad arguments are refused by name', async (t) => {
+  test('refuse bad arguments by name', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     const tools = await here.tools()
     const bad: [Record<string, unknown>, RegExp][] = [
@@ -222,7 +222,7 @@ onEveryEngine('saying something in words', (engine) => {
     assert.equal(here.fake.calls.length, 0)
   })
 
-  test('a folder of tier 3 may reply and has no other way to speak', async (t) => {
+  test('offer only reply to a folder of tier 3', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     await here.groups('team/sub/a', 'team/sub/a/b')
     assert.deepEqual(await (await here.tools('team/sub/a/b')).names(), ['reply'])

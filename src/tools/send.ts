@@ -1,4 +1,4 @@
-// Saying something in words.
+// Sends text messages and replies.
 import { z } from 'zod'
 import { resolveChatJid } from '../core/chats/folder-chat.ts'
 import { isLinkChat } from '../core/delivery/channel.ts'
@@ -14,9 +14,9 @@ const send = defineTool({
   name: 'send',
   reach: 'chat',
   tiers: { granted: 2 },
-  when: 'Say something in a chat as a message of its own, not as an answer. To answer somebody, use reply.',
+  when: 'Send a new message to a chat. To answer a message, use reply.',
   input: z.object({ chatJid: ChatName, text: MessageText }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess,
   appendsMessages: true,
   run: async (ctx, { chatJid, text }) =>
     recordMessage(ctx, { jid: await resolveChatJid(ctx.tx, chatJid), content: text, isThreaded: false }),
@@ -29,17 +29,17 @@ const reply = defineTool({
   name: 'reply',
   reach: 'chat',
   tiers: { granted: 3 },
-  when: 'Answer in a chat: in its thread, to the message that you name or else to the last one.',
+  when: 'Answer in the thread of a chat: to the message that you name, or to the last one.',
   input: z.object({
     chatJid: ChatName,
     text: MessageText,
-    replyToId: MessageId.optional().describe('The message that you answer; the last one of the chat unless said'),
+    replyToId: MessageId.optional().describe('The message to answer; default: the last one of the chat'),
   }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess,
   appendsMessages: true,
   run: async (ctx, { chatJid, text, replyToId }) => {
     const jid = await resolveChatJid(ctx.tx, chatJid)
-    const replyTo = await answered(ctx, jid, replyToId)
+    const replyTo = await findReplyTarget(ctx, jid, replyToId)
     return recordMessage(ctx, { jid, content: text, isThreaded: true, payload: { replyTo } })
   },
   finish: async ({ host }, recorded) => {
@@ -47,15 +47,15 @@ const reply = defineTool({
   },
 })
 
-/** What the platform calls the message that is answered; nothing where it has no name for it. */
-async function answered(ctx: Context, jid: string, replyToId: string | undefined): Promise<string | undefined> {
+/** The platform's id of the message to answer, if it has one. */
+async function findReplyTarget(ctx: Context, jid: string, replyToId: string | undefined): Promise<string | undefined> {
   const { tx } = ctx
   if (replyToId === undefined && isLinkChat(jid)) return undefined
   const id = replyToId ?? (await findLastReplyId(tx, jid, topicIn(await ctx.turn(), jid)))
   if (id === undefined) return undefined
   const found = await findMessageInChat(tx, jid, id)
   if (found) return found.platform_id
-  // A link's chat has no other messages than those that we know.
+  // All messages of a link's chat are in the store.
   return isLinkChat(jid) ? refuseMissing(id, jid) : id
 }
 

@@ -1,4 +1,4 @@
-// Topics that start from others, and sessions that start afresh.
+// fork_topic and reset_session.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Agents, agents } from '../../test/support/agents.ts'
@@ -8,8 +8,13 @@ import { submitTurn } from '../core/turns/turns.ts'
 
 const NOW = '2026-01-01T00:00:00.000Z'
 
-async function converse(here: Agents, folder: string, topic: string, known: Partial<Conversation> = {}): Promise<void> {
-  const row = { folder, topic, waiting: 0, observed_seq: 0, updated_at: NOW, ...known }
+async function addConversation(
+  here: Agents,
+  folder: string,
+  topic: string,
+  values: Partial<Conversation> = {},
+): Promise<void> {
+  const row = { folder, topic, waiting: 0, observed_seq: 0, updated_at: NOW, ...values }
   await here.host.engine.transaction((tx) => conversations.insert(tx, row))
 }
 
@@ -21,21 +26,21 @@ const sessions = ({ host }: Agents) =>
     )
   })
 
-onEveryEngine('topics', (engine) => {
-  test('a fork starts from the session of its parent, and from what that has observed', async (t) => {
+onEveryEngine('topic tools', (engine) => {
+  test('fork a topic from the session and the observed messages of its parent', async (t) => {
     const here = await agents(t, engine, ['main', 'team'])
-    await converse(here, 'team', '', { session_id: 's-main', observed_seq: 7 })
+    await addConversation(here, 'team', '', { session_id: 's-main', observed_seq: 7 })
     const team = await here.open('team')
     const fork = { folder: 'team', parent_topic: '', child_topic: 'plans' }
     assert.deepEqual(await team.call('fork_topic', { parent: '', child: 'plans' }), fork)
     assert.deepEqual(await sessions(here), ['team  s-main - - 7', 'team plans -  s-main 7'])
-    // A fork of a fork that has not run yet starts from the same session; a topic without one, afresh.
+    // A fork of an unused fork starts from the same session; a topic without a session starts fresh.
     await team.call('fork_topic', { parent: 'plans', child: 'more' })
-    await team.call('fork_topic', { parent: 'unheard', child: 'new' })
-    assert.deepEqual((await sessions(here)).slice(1, 3), ['team more - plans s-main 7', 'team new - unheard - 0'])
+    await team.call('fork_topic', { parent: 'unknown', child: 'new' })
+    assert.deepEqual((await sessions(here)).slice(1, 3), ['team more - plans s-main 7', 'team new - unknown - 0'])
 
-    const said = await team.refusal('fork_topic', { parent: '', child: 'plans' })
-    assert.equal(said, 'topic_exists\nhint: set force: true to replace the session of "plans"')
+    const refusal = await team.refusal('fork_topic', { parent: '', child: 'plans' })
+    assert.equal(refusal, 'topic_exists\nhint: set force: true to replace the session of "plans"')
     await here.host.engine.transaction((tx) =>
       conversations.update(tx, { folder: 'team', topic: 'plans' }, { session_id: 's-plans', waiting: 2 }),
     )
@@ -53,14 +58,14 @@ onEveryEngine('topics', (engine) => {
     )
   })
 
-  test('a reset forgets every topic of the folder, and what a turn that runs now would leave', async (t) => {
+  test('reset every topic of the folder, including the session of a running turn', async (t) => {
     const here = await agents(t, engine, ['main', 'team', 'team/a', 'other'])
     for (const [folder, topic] of [
       ['team', ''],
       ['team', 'plans'],
       ['team/a', ''],
     ] as const)
-      await converse(here, folder, topic, { session_id: 's' })
+      await addConversation(here, folder, topic, { session_id: 's' })
     const turn = await here.begin({ id: 'turn-1', folder: 'team', topic: 'plans' })
     const { host } = here
     await host.engine.transaction((tx) =>
@@ -74,7 +79,7 @@ onEveryEngine('topics', (engine) => {
       )
     await submit(turn.id, 's-old')
     assert.deepEqual(await sessions(here), ['team  - - - 0', 'team plans - - - 0', 'team/a  s - - 0'])
-    // The next turn's session is kept again.
+    // The session of the next turn is stored again.
     await here.begin({ id: 'turn-2', folder: 'team', topic: 'plans' })
     await submit('turn-2', 's-new')
     assert.equal((await sessions(here))[1], 'team plans s-new - - 0')
@@ -83,9 +88,9 @@ onEveryEngine('topics', (engine) => {
   })
 })
 
-test('the conversation of a visitor is neither forked nor replaced', async (t) => {
+test('refuses to fork or replace the conversation of a visitor', async (t) => {
   const here = await agents(t, 'sqlite', ['main'])
-  await converse(here, 'main', 'visitor:web:main#', { session_id: 's-visitor' })
+  await addConversation(here, 'main', 'visitor:web:main#', { session_id: 's-visitor' })
   const main = await here.open('main')
   for (const fork of [
     { parent: 'visitor:web:main#', child: 'plans' },
@@ -95,13 +100,13 @@ test('the conversation of a visitor is neither forked nor replaced', async (t) =
   assert.deepEqual(await sessions(here), ['main visitor:web:main# s-visitor - - 0'])
 })
 
-test('topics and folders that cannot be meant are refused', async (t) => {
+test('refuses invalid topics and folders', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team', 'team/a', 'other'])
-  await converse(here, 'team', 'busy', { turn_id: 'turn-1' })
-  await converse(here, 'other', '', { session_id: 's' })
+  await addConversation(here, 'team', 'busy', { turn_id: 'turn-1' })
+  await addConversation(here, 'other', '', { session_id: 's' })
   const before = await sessions(here)
   const team = await here.open('team')
-  for (const [tool, args, said] of [
+  for (const [tool, args, expected] of [
     ['fork_topic', {}, 'parent is required; child is required'],
     ['fork_topic', { parent: '', child: '' }, 'child must not be empty'],
     ['fork_topic', { parent: 'a', child: 'a' }, 'parent and child must be different topics'],
@@ -118,8 +123,8 @@ test('topics and folders that cannot be meant are refused', async (t) => {
     ['reset_session', { groupFolder: 'main' }, /^reset_session: not permitted on main/],
   ] as const) {
     const text = await team.refusal(tool, args)
-    if (typeof said === 'string') assert.equal(text, said)
-    else assert.match(text, said)
+    if (typeof expected === 'string') assert.equal(text, expected)
+    else assert.match(text, expected)
   }
   assert.deepEqual(await sessions(here), before)
 })

@@ -10,37 +10,37 @@ import type { SpeechSynthesizer } from '../core/delivery/speech.ts'
 import { refuse } from '../lib/refusal.ts'
 import { voiceTools } from './voice.ts'
 
-function speaker(t: TestContext) {
-  const sound = join(tempDir(t), '1.ogg')
-  writeFileSync(sound, 'sound')
-  const asked: [string, string | undefined][] = []
+function fakeSpeech(t: TestContext) {
+  const path = join(tempDir(t), '1.ogg')
+  writeFileSync(path, 'sound')
+  const requests: [string, string | undefined][] = []
   const speech: SpeechSynthesizer = {
     synthesize: async (text, voice) => {
-      asked.push([text, voice])
-      if (text === 'nobody is there') refuse('unavailable', 'the speech service does not answer')
-      return { path: sound, mime: 'audio/ogg' }
+      requests.push([text, voice])
+      if (text === 'no service') refuse('unavailable', 'the speech service timed out')
+      return { path, mime: 'audio/ogg' }
     },
   }
-  return { asked, speech }
+  return { requests, speech }
 }
 
-onEveryEngine('saying something aloud', (engine) => {
-  test('the text is spoken, sent into the thread, and recorded in words', async (t) => {
-    const { asked, speech } = speaker(t)
+onEveryEngine('send_voice', (engine) => {
+  test('synthesizes the text, sends it into the thread and records the text', async (t) => {
+    const { requests, speech } = fakeSpeech(t)
     const here = await chatTools(t, engine, voiceTools, { speech })
     await startTurn(t, here, { folder: 'team', jid: ROOM, topic: 't7' })
-    let heard = ''
+    let content = ''
     here.fake.next(({ given }) => {
-      heard = readFileSync(String(given.path), 'utf8')
+      content = readFileSync(String(given.path), 'utf8')
     })
     const tools = await here.tools()
     assert.deepEqual(await tools.call('send_voice', { chatJid: ROOM, text: '  good morning\n' }), {
       ok: true,
       id: 'fake-1',
     })
-    assert.deepEqual(asked, [['good morning', undefined]])
+    assert.deepEqual(requests, [['good morning', undefined]])
     const { jid, filename, mime, threadId } = here.fake.calls[0]?.given ?? {}
-    assert.deepEqual([jid, filename, mime, threadId, heard], [ROOM, 'voice.ogg', 'audio/ogg', 't7', 'sound'])
+    assert.deepEqual([jid, filename, mime, threadId, content], [ROOM, 'voice.ogg', 'audio/ogg', 't7', 'sound'])
     assert.deepEqual(readdirSync(join(here.home, '..', '..', 'outbox')), [])
     assert.deepEqual(
       (await here.said()).map(({ content, action, state }) => [content, action, state]),
@@ -48,8 +48,8 @@ onEveryEngine('saying something aloud', (engine) => {
     )
   })
 
-  test('the voice is the one that is asked for, else that of the persona, else the instance’s own', async (t) => {
-    const { asked, speech } = speaker(t)
+  test('uses the given voice, else that of the persona, else the default', async (t) => {
+    const { requests, speech } = fakeSpeech(t)
     const here = await chatTools(t, engine, voiceTools, { speech })
     const tools = await here.tools()
     await tools.call('send_voice', { chatJid: ROOM, text: 'a' })
@@ -57,27 +57,27 @@ onEveryEngine('saying something aloud', (engine) => {
     await tools.call('send_voice', { chatJid: ROOM, text: 'b' })
     await tools.call('send_voice', { chatJid: ROOM, text: 'c', voice: 'onyx' })
     assert.deepEqual(
-      asked.map(([, voice]) => voice),
+      requests.map(([, voice]) => voice),
       [undefined, 'nova', 'onyx'],
     )
   })
 
-  test('a text has 1 to 5000 characters, whatever each of them is made of', async (t) => {
-    const { asked, speech } = speaker(t)
+  test('accepts texts of 1 to 5000 characters, counted in code points', async (t) => {
+    const { requests, speech } = fakeSpeech(t)
     const here = await chatTools(t, engine, voiceTools, { speech })
     const tools = await here.tools()
-    // 4999 characters that are 9998 units of UTF-16; blanks around do not count.
+    // 4999 characters are 9998 UTF-16 units; surrounding blanks do not count.
     for (const text of ['x'.repeat(5000), '😀'.repeat(4999), ` ${'x'.repeat(5000)} `])
       await tools.call('send_voice', { chatJid: ROOM, text })
     for (const text of ['', ' \n ', 'x'.repeat(5001), '😀'.repeat(5001), 7, undefined])
       assert.match(await tools.refusal('send_voice', { chatJid: ROOM, text }), /text/)
     for (const voice of ['', 'a\nb', 'x'.repeat(65)])
       assert.match(await tools.refusal('send_voice', { chatJid: ROOM, text: 'x', voice }), /voice/)
-    assert.equal(asked.length, 3)
+    assert.equal(requests.length, 3)
   })
 
-  test('rules and reach come before anybody is asked to speak', async (t) => {
-    const { asked, speech } = speaker(t)
+  test('checks access before it calls the speech service', async (t) => {
+    const { requests, speech } = fakeSpeech(t)
     const here = await chatTools(t, engine, voiceTools, { speech })
     const tools = await here.tools()
     assert.match(await tools.refusal('send_voice', { chatJid: OTHER_ROOM, text: 'x' }), /outside team/)
@@ -87,20 +87,20 @@ onEveryEngine('saying something aloud', (engine) => {
     )
     await here.grant('folder:team', 'mcp:send_voice', 'team', 'deny', `jid=${ROOM}`)
     assert.match(await tools.refusal('send_voice', { chatJid: ROOM, text: 'x' }), /not permitted/)
-    assert.deepEqual([asked, await here.said()], [[], []])
+    assert.deepEqual([requests, await here.said()], [[], []])
   })
 
-  test('without a service it is unsupported, and one that does not answer is said; nothing is recorded', async (t) => {
-    const mute = await chatTools(t, engine, voiceTools)
+  test('records nothing without a speech service or when it fails', async (t) => {
+    const withoutSpeech = await chatTools(t, engine, voiceTools)
     assert.match(
-      await (await mute.tools()).refusal('send_voice', { chatJid: ROOM, text: 'x' }),
+      await (await withoutSpeech.tools()).refusal('send_voice', { chatJid: ROOM, text: 'x' }),
       /^unsupported: send_voice on fake\nhint: send the text with send\(chatJid, text\).*TTS_URL$/,
     )
-    const here = await chatTools(t, engine, voiceTools, { speech: speaker(t).speech })
+    const here = await chatTools(t, engine, voiceTools, { speech: fakeSpeech(t).speech })
     assert.equal(
-      await (await here.tools()).refusal('send_voice', { chatJid: ROOM, text: 'nobody is there' }),
-      'the speech service does not answer',
+      await (await here.tools()).refusal('send_voice', { chatJid: ROOM, text: 'no service' }),
+      'the speech service timed out',
     )
-    assert.deepEqual([await mute.said(), await here.said()], [[], []])
+    assert.deepEqual([await withoutSpeech.said(), await here.said()], [[], []])
   })
 })

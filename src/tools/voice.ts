@@ -1,4 +1,4 @@
-// Saying something aloud.
+// Sends voice messages.
 import { z } from 'zod'
 import { stageTrustedFile } from '../core/delivery/staged-files.ts'
 import { personaVoice } from '../core/groups/workspace-files.ts'
@@ -13,7 +13,7 @@ const sendVoice = defineTool({
   name: 'send_voice',
   reach: 'chat',
   tiers: { granted: 2 },
-  when: 'Say a text aloud in a chat, as a voice message.',
+  when: 'Send a text to a chat as a voice message.',
   input: z.object({
     chatJid: ChatName,
     text: z
@@ -21,10 +21,10 @@ const sendVoice = defineTool({
       .trim()
       .min(1, 'must not be empty')
       .pipe(multilineText(5000))
-      .describe('What is said; at most 5000 characters'),
-    voice: line(64).optional().describe('Who speaks; the voice of your PERSONA.md or of the instance unless said'),
+      .describe('The text to speak; at most 5000 characters'),
+    voice: line(64).optional().describe('Default: the voice of your PERSONA.md, else that of the instance'),
   }),
-  needs: requireSendAccess(({ chatJid }: { chatJid: string }) => chatJid),
+  authorize: requireSendAccess,
   appendsMessages: true,
   prepare: async ({ host, caller }, { chatJid, text, voice }) => {
     const { jid, channel } = await resolveChatTarget(host, chatJid, 'send_voice')
@@ -36,7 +36,7 @@ const sendVoice = defineTool({
       )
     const own = host.layout && caller.kind === 'agent' ? await personaVoice(host.layout, caller.folder) : undefined
     const { path, mime } = await host.speech.synthesize(text, voice ?? own)
-    return { jid, mime, path: await copied(host, path) }
+    return { jid, mime, path: await stageCopy(host, path) }
   },
   run: (ctx, { text }, { jid, path, mime }) =>
     recordMessage(ctx, {
@@ -49,8 +49,8 @@ const sendVoice = defineTool({
   finish: async ({ host }, recorded) => ({ ok: true, id: await deliverMessage(host, recorded) }),
 })
 
-/** A copy in the outbox, which backups hold. The sounds of the speech service are a cache, which they do not. */
-async function copied(host: InstanceHost, path: string): Promise<string> {
+/** Copies the file to the outbox, which backups include; the cache of synthesized speech is not backed up. */
+async function stageCopy(host: InstanceHost, path: string): Promise<string> {
   return host.layout ? stageTrustedFile(host.layout, host, path) : path
 }
 

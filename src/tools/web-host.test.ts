@@ -1,4 +1,4 @@
-// The host names of published pages.
+// get_web_host and set_web_host.
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { agents } from '../../test/support/agents.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
 
 onEveryEngine('web hosts', (engine) => {
-  test('are bound by the root, and read by each folder', async (t) => {
+  test('are bound by the root and read by each folder', async (t) => {
     const here = await agents(t, engine, ['main', 'team', 'team/a'])
     const [root, team] = [await here.open('main'), await here.open('team')]
     assert.deepEqual(await team.call('get_web_host'), { hostname: '', folder: 'team' })
@@ -24,7 +24,7 @@ onEveryEngine('web hosts', (engine) => {
   })
 })
 
-test('a directory of the groups area needs no group to be bound', async (t) => {
+test('binds a directory of the groups area without a group', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team'])
   const root = await here.open('main')
   mkdirSync(join(here.root, 'groups', 'team', 'site'))
@@ -40,7 +40,7 @@ test('a directory of the groups area needs no group to be bound', async (t) => {
     )
 })
 
-test('an empty folder takes a host name back', async (t) => {
+test('unbinds a host name with an empty folder', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team'])
   const root = await here.open('main')
   for (const hostname of ['a.example', 'b.example']) await root.call('set_web_host', { hostname, folder: 'team' })
@@ -52,7 +52,7 @@ test('an empty folder takes a host name back', async (t) => {
   assert.deepEqual(await root.call('get_web_host', { folder: 'team' }), { hostname: 'b.example', folder: 'team' })
 })
 
-test('the host of the instance is bound to no folder, and a folder has its directory', async (t) => {
+test('refuses the host of the instance and a folder without a directory', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team'])
   const root = await here.open('main')
   const { host, hostname } = new URL(here.host.webBase)
@@ -68,11 +68,11 @@ test('the host of the instance is bound to no folder, and a folder has its direc
   )
 })
 
-test('a host name is one, a folder is there, and each folder asks for its own', async (t) => {
+test('refuses invalid host names, unknown folders and other folders', async (t) => {
   const here = await agents(t, 'sqlite', ['main', 'team', 'team/a'])
   const [root, team] = [await here.open('main'), await here.open('team')]
   const long = `${'a.'.repeat(126)}bc`
-  for (const [args, said] of [
+  for (const [args, expected] of [
     [{}, 'hostname is required; folder is required'],
     [{ hostname: '', folder: 'team' }, 'hostname must not be empty'],
     [{ hostname: long, folder: 'team' }, 'hostname is longer than 253 characters'],
@@ -84,16 +84,16 @@ test('a host name is one, a folder is there, and each folder asks for its own', 
     [{ hostname: 'a.example', folder: 7 }, 'folder must be text'],
   ] as const) {
     const text = await root.refusal('set_web_host', args)
-    if (typeof said === 'string') assert.equal(text, said)
-    else assert.match(text, said)
+    if (typeof expected === 'string') assert.equal(text, expected)
+    else assert.match(text, expected)
   }
   assert.equal(await root.refusal('get_web_host', { folder: 'none' }), 'there is no group none')
   for (const folder of ['team/a', 'main', 'none'])
     assert.equal(
       await team.refusal('get_web_host', { folder }),
-      `get_web_host: not permitted on ${folder}: only your own folder may be asked for`,
+      `get_web_host: not permitted on ${folder}: only the root may name another folder`,
     )
-  // The bracket beats any grant.
+  // The tier limit overrides grants.
   await here.at.grant('folder:team', 'mcp:*', '**')
   const bind = { hostname: 'a.example', folder: 'team' }
   await assert.rejects(team.call('set_web_host', bind), { message: 'unknown tool: set_web_host' })

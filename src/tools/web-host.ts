@@ -1,28 +1,23 @@
-// The host name that shows a folder's published pages.
+// Tools that bind a host name to the published pages of a folder.
 import { lstat } from 'node:fs/promises'
 import { z } from 'zod'
 import { ROOT_FOLDER } from '../core/access/tiers.ts'
-import { groups } from '../core/groups/groups.ts'
 import { groupDirs, type Layout } from '../core/layout.ts'
 import { bindWebHost, unbindWebHost, WebHost, webHostOf } from '../core/links/web-hosts.ts'
 import { Folder, FolderOrRoot } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { actingFolder, INSTANCE_SCOPE, mustHaveTool } from '../registry/authorization.ts'
+import { actingFolder, mustHaveTool, requireInstanceTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
+import { mustFindGroup } from '../registry/crud.ts'
 import { defineTool } from '../registry/tool.ts'
-import type { Tx } from '../store/engine.ts'
 
 async function mustBeDirectory(layout: Layout, folder: string): Promise<void> {
   const found = await lstat(groupDirs(layout, folder).home).catch(() => undefined)
   if (!found?.isDirectory()) refuse('not_found', `there is no directory ${folder} in the groups area`)
 }
 
-async function mustBeGroup(tx: Tx, folder: string): Promise<void> {
-  if (!(await groups.find(tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
-}
-
-/** Bound, the host of the instance would show one folder's pages in the place of its links. */
-function mustBeOthers({ webBase }: Context, hostname: string): void {
+/** Binding the host of the instance would hide its links behind one folder's pages. */
+function mustNotBeInstanceHost({ webBase }: Context, hostname: string): void {
   const { host, hostname: name } = new URL(webBase)
   if (hostname === host || hostname === name)
     refuse('conflict', `${hostname} is the host of this instance (WEB_HOST)`, 'bind another host name')
@@ -32,19 +27,19 @@ export const webHostTools = [
   defineTool({
     name: 'get_web_host',
     tiers: { max: 1, granted: 1 },
-    when: 'See under which host name the published pages of your folder are shown; empty when there is none.',
-    reads: true,
-    input: z.object({ folder: Folder.optional().describe('Yours unless said; only the root may ask for another') }),
+    when: 'Get the host name that serves the published pages of your folder; empty if there is none.',
+    isReadOnly: true,
+    input: z.object({ folder: Folder.optional().describe('Default: yours; only the root may name another') }),
     output: z.object({ hostname: z.string(), folder: Folder }),
-    needs: async (ctx, { folder }) => {
+    authorize: async (ctx, { folder }) => {
       const own = await actingFolder(ctx)
       if (own !== ROOT_FOLDER && folder !== undefined && folder !== own)
-        refuse('forbidden', `${ctx.tool}: not permitted on ${folder}: only your own folder may be asked for`)
+        refuse('forbidden', `${ctx.tool}: not permitted on ${folder}: only the root may name another folder`)
       await mustHaveTool(ctx, folder ?? own)
     },
     run: async (ctx, { folder: named }) => {
       const folder = named ?? (await actingFolder(ctx))
-      await mustBeGroup(ctx.tx, folder)
+      await mustFindGroup(ctx, folder)
       return { hostname: (await webHostOf(ctx.tx, folder)) ?? '', folder }
     },
   }),
@@ -52,24 +47,23 @@ export const webHostTools = [
   defineTool({
     name: 'set_web_host',
     tiers: { max: 0 },
-    when: 'Show the published pages of a folder under a host name, or no longer. Answers with all host names and their folders.',
+    when: 'Serve the published pages of a folder under a host name, or stop it. Returns all host names and their folders.',
     key: ['hostname'],
     input: WebHost.extend({
       folder: FolderOrRoot.describe(
-        'A directory of the groups area, such as team/support; empty takes the host name back',
+        'A directory of the groups area, such as team/support; empty unbinds the host name',
       ),
     }),
     output: z.record(z.string(), z.string()),
-    // The whole map is the instance's.
-    needs: (ctx) => mustHaveTool(ctx, INSTANCE_SCOPE),
+    authorize: requireInstanceTool,
     prepare: async ({ host: { engine, layout } }, { folder }) => {
       if (folder === '') return
       if (layout) await mustBeDirectory(layout, folder)
-      else await engine.read((tx) => mustBeGroup(tx, folder))
+      else await engine.read((tx) => mustFindGroup({ tx }, folder))
     },
     run: (ctx, { hostname, folder }) => {
       if (folder === '') return unbindWebHost(ctx.tx, hostname)
-      mustBeOthers(ctx, hostname)
+      mustNotBeInstanceHost(ctx, hostname)
       return bindWebHost(ctx.tx, hostname, folder)
     },
   }),

@@ -92,7 +92,7 @@ suite('the socket of a run', () => {
     )
     assert.equal(
       (await session.call('reply', { chatJid: 'team', text: 'hi' })).text,
-      'reply: not permitted in team, because visitors may use it in their own chat alone',
+      'reply: not permitted in team, because visitors may use it only in their own chat',
     )
     assert.equal((await session.call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
   })

@@ -38,7 +38,7 @@ export const thingsResource = defineResource({
   title: 'Things',
   servedBy: 'routd',
   verbs: (table) => ({
-    list: listVerb(table, 'things', { needs: allowAnyone, order: [['name', 'asc']], when: 'See every thing.' }),
+    list: listVerb(table, 'things', { authorize: allowAnyone, order: [['name', 'asc']], when: 'See every thing.' }),
 
     create: defineVerb({
       http: 'POST /',
@@ -46,7 +46,7 @@ export const thingsResource = defineResource({
       input: Thing.omit({ added_at: true, hash: true }).extend({ size: Thing.shape.size.default(1) }),
       // On purpose the whole row: what is write-only must not leave by forgetting.
       output: Thing,
-      needs: allowAnyone,
+      authorize: allowAnyone,
       run: async (ctx, thing) => {
         if (await table.find(ctx.tx, { name: thing.name })) refuse('conflict', `there is a ${thing.name} already`)
         await table.insert(ctx.tx, { ...thing, hash: new Uint8Array([1, 2]), added_at: ctx.now })
@@ -59,7 +59,7 @@ export const thingsResource = defineResource({
       when: 'Change a thing.',
       input: Thing.pick({ name: true, size: true, open: true }).partial({ size: true }),
       output: Thing.pick({ name: true, size: true }),
-      needs: allowAnyone,
+      authorize: allowAnyone,
       run: async (ctx, { name, ...patch }) => {
         await table.update(ctx.tx, { name }, patch)
         return mustFindRow(ctx, table, { name }, `thing ${name}`)
@@ -68,17 +68,17 @@ export const thingsResource = defineResource({
 
     measure: defineVerb({
       http: 'GET /{name}/size',
-      reads: true,
+      isReadOnly: true,
       input: z.object({ name: line(64), unit: z.enum(['cm', 'in']).default('cm'), exact: z.boolean().optional() }),
       output: z.object({ name: z.string(), unit: z.string(), exact: z.boolean().optional() }),
-      needs: allowAnyone,
+      authorize: allowAnyone,
       run: async (_, input) => input,
     }),
 
     delete: defineVerb({
       http: 'DELETE /{name}',
       input: Thing.pick({ name: true }),
-      needs: allowAnyone,
+      authorize: allowAnyone,
       run: async (ctx, key) => {
         if ((await table.remove(ctx.tx, key)) === 0) refuse('not_found', `there is no thing ${key.name}`)
       },
@@ -87,7 +87,7 @@ export const thingsResource = defineResource({
     fail: defineVerb({
       http: 'POST /fail',
       input: z.object({}),
-      needs: allowAnyone,
+      authorize: allowAnyone,
       run: () => Promise.reject(new Error('select * from things: disk full at /var/lib/svc')),
     }),
 
@@ -95,7 +95,7 @@ export const thingsResource = defineResource({
     polish: defineVerb({
       when: 'Make a thing shine.',
       input: Thing.pick({ name: true }),
-      needs: allowAnyone,
+      authorize: allowAnyone,
       run: async () => {},
     }),
   }),
@@ -118,10 +118,10 @@ export const pairsResource = defineResource({
   verbs: () => ({
     look: defineVerb({
       http: 'GET /{pk}',
-      reads: true,
+      isReadOnly: true,
       input: Pair,
       output: Pair,
-      needs: allowAnyone,
+      authorize: allowAnyone,
       run: async (_, pair) => pair,
     }),
   }),

@@ -109,7 +109,7 @@ export function renderPrompt(parts: PromptParts): string {
   return blocks.filter((block) => block !== '').join('\n')
 }
 
-function escapePromptText(text: string): string {
+export function escapePromptText(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 }
 

@@ -93,7 +93,7 @@ async function changesOf(
       plan.changed.push(rowTitle(shape, row))
     }
   }
-  const { show = (row: ManifestRow) => row } = shape.exported
+  const { exportRow: show = (row: ManifestRow) => row } = shape.exported
   const { shown = [], hidden = [] } = Object.groupBy(current.values(), (row) => (show(row) ? 'shown' : 'hidden'))
   plan.removed = shown.map((row) => rowTitle(shape, row))
   const removes = shown.map((row) => pick(row, shape.table.key))

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { bumpConfigVersion, readConfigVersion } from '../../core/config-version.ts'
 import { Bytes, line } from '../../core/values.ts'
-import { hostOnly } from '../../registry/authorization.ts'
+import { requireHost } from '../../registry/authorization.ts'
 import type { Context } from '../../registry/context.ts'
 import { defineVerb, type NamedVerb, type Resource, type Verb } from '../../registry/resource.ts'
 import { planChanges, writeChanges } from './change-plan.ts'
@@ -55,10 +55,10 @@ export function manifestVerbs(resources: readonly Resource[]) {
     export: configVerb(
       'export',
       defineVerb({
-        reads: true,
+        isReadOnly: true,
         input: z.strictObject({}),
         output: z.string(),
-        needs: hostOnly,
+        authorize: requireHost,
         run: ({ tx }) => writeManifest(tx, shapes),
       }),
     ),
@@ -67,8 +67,8 @@ export function manifestVerbs(resources: readonly Resource[]) {
       defineVerb({
         input: Apply,
         output: ApplyResult,
-        needs: hostOnly,
-        audited: ({ source, manifest, force }, reply) => auditOf({ source, manifest, force }, reply),
+        authorize: requireHost,
+        auditInput: ({ source, manifest, force }, reply) => auditOf({ source, manifest, force }, reply),
         run: (ctx, input) => apply(ctx, input, shapes),
       }),
     ),

@@ -86,7 +86,7 @@ function prose(text: string): string {
  * engine, numbers as numbers.
  */
 async function* pages(tx: Tx, { table, columns, key, exported }: ManifestResource): AsyncGenerator<ManifestRow[]> {
-  const { ordered, show = (row: ManifestRow) => row } = exported
+  const { ordered, exportRow: show = (row: ManifestRow) => row } = exported
   const by = ordered ? [ordered.within, ordered.counter] : key
   const order = by.join(', ')
   const select = `select ${[...new Set([...columns, ...by])].join(', ')} from ${table.name}`

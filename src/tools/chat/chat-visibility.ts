@@ -1,5 +1,5 @@
-// What a caller may see of a chat within reach: of a link's chat only what was said with those who have it now, for the chat
-// of a folder that is gone may have become another's.
+// Which messages of a chat the caller may see. A link's chat may have belonged to another folder earlier, so only messages of
+// its current owner and of the caller's folders are visible.
 import { isLinkChat } from '../../core/delivery/channel.ts'
 import { findChatFolder } from '../../core/routing/chat-folder.ts'
 import { administeredRoots } from '../../registry/authorization.ts'
@@ -7,9 +7,9 @@ import type { Context } from '../../registry/context.ts'
 
 export interface ChatVisibility {
   readonly owner: string | undefined
-  /** Folders, with what lies below each; nothing where all of it may be seen. */
+  /** Visible folders, including those below; undefined if all messages are visible. */
   readonly folders: readonly string[] | undefined
-  /** Whether the causes of failures are shown, which name programs, hosts and models. */
+  /** Whether error causes are shown, which name programs, hosts and models. */
   readonly showsCauses: boolean
 }
 

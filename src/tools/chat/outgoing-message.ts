@@ -1,6 +1,4 @@
-// What the tools have in common that say something: which chat is meant, in whose name and in which thread it is said, and
-// what the caller is told of it.
-
+// Shared by all tools that send messages: resolves the chat, records the message in the outbox and delivers it.
 import { resolveChatJid } from '../../core/chats/folder-chat.ts'
 import { isLinkChat } from '../../core/delivery/channel.ts'
 import { DELIVERY_LEASE_MS, deliver, type OutboxPayload } from '../../core/delivery/delivery.ts'
@@ -11,8 +9,8 @@ import { refuse } from '../../lib/refusal.ts'
 import { mustReachChat } from '../../permissions/chat-access.ts'
 import type { Context, InstanceHost } from '../../registry/context.ts'
 
-/** `needs` of a tool that says or does something in a chat. Of a bare folder, the chat that is meant is judged too. */
-export function requireSendAccess<I>(nameOf: (input: I) => string) {
+/** `authorize` of a tool that acts in a chat. For a bare folder, the chat it resolves to is checked too. */
+export function requireSendAccessTo<I>(nameOf: (input: I) => string) {
   return async (ctx: Context, input: I): Promise<void> => {
     const name = nameOf(input)
     await mustReachChat(ctx, name)
@@ -20,27 +18,27 @@ export function requireSendAccess<I>(nameOf: (input: I) => string) {
   }
 }
 
-export interface OutgoingChatMessage extends Pick<OutboundMessage, 'jid' | 'content' | 'action'> {
-  /** Whether it belongs into the thread of the turn, or stands for itself. */
+export const requireSendAccess = requireSendAccessTo(({ chatJid }: { chatJid: string }) => chatJid)
+
+interface OutgoingChatMessage extends Pick<OutboundMessage, 'jid' | 'content' | 'action'> {
+  /** Whether it goes into the thread of the turn. */
   readonly isThreaded: boolean
   readonly payload?: OutboxPayload | undefined
 }
 
-/** Records it, in the name of the folder that asks and as a part of its turn. */
+/** Records the message for the caller's folder as part of its turn. */
 export async function recordMessage(
   ctx: Context,
-  { isThreaded, ...saying }: OutgoingChatMessage,
+  { isThreaded, ...message }: OutgoingChatMessage,
 ): Promise<RecordedOutbound> {
   const { caller, tx } = ctx
-  const { jid } = saying
+  const { jid } = message
   const turn = await ctx.turn()
-  const topic = topicIn(turn, jid)
-  // A link's chat has no top level beside its topics: whoever asks in one reads there.
-  const isInTopic = isThreaded || isLinkChat(jid)
   const recorded = await recordOutbound(tx, ctx, ctx.rules, {
     leaseMs: DELIVERY_LEASE_MS,
-    ...saying,
-    topic: isInTopic ? topic : '',
+    ...message,
+    // Clients of a link's chat read one topic and would not see a message outside of it.
+    topic: isThreaded || isLinkChat(jid) ? topicIn(turn, jid) : '',
     folder: caller.kind === 'agent' ? caller.folder : await findChatFolder(tx, jid, ctx.routes),
     turn_id: turn?.id,
     engages: turn === undefined || engagesChat(turn),
@@ -50,18 +48,24 @@ export async function recordMessage(
   return recorded
 }
 
-/** Delivers what was recorded. The platform's id of it, or our own where there is none yet. */
+/** Returns the platform's id of the message, or its own id if the platform has given none yet. */
 export async function deliverMessage(host: InstanceHost, recorded: RecordedOutbound): Promise<string> {
   const { id, isDelivered } = recorded
   if (isDelivered) return id
-  const { state, platform_id = id, error = 'it was not sent', hint, isUnsupported } = await deliver(host, recorded)
+  const {
+    state,
+    platform_id = id,
+    error = 'the message was not sent',
+    hint,
+    isUnsupported,
+  } = await deliver(host, recorded)
   if (state === 'failed') refuse(isUnsupported ? 'unsupported' : 'unprocessable', error, hint)
   if (state === 'unknown')
     refuse(
       'unavailable',
-      `it is not known whether the message ${id} arrived: ${error}`,
-      'look with fetch_history(chat_jid) before you say it again',
+      `it is unknown whether the message ${id} arrived: ${error}`,
+      'check with fetch_history(chat_jid) before you send it again',
     )
-  // What has not gone yet is recorded, and will be tried until it goes.
+  // A message that is still queued is retried by the outbox.
   return platform_id
 }
