@@ -177,7 +177,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     const { shell } = await sealed(t)
     await assert.rejects(
       shell("trap '' TERM; setsid sleep 1000 & sleep 1000", { hangMs: 300 }),
-      isRunFault('again', /no sign of life/),
+      isRunFault('again', /no activity/),
     )
   })
 
