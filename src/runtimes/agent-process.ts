@@ -131,7 +131,7 @@ async function superviseProcess(
 /** Throws if the program exited with an error. */
 export function requireSuccess({ code, lastError }: ProgramExit): void {
   if (code === 0) return
-  throw new RunFault('again', lastError || `the program failed with exit code ${code}`)
+  throw new RunFault('retryable', lastError || `the program failed with exit code ${code}`)
 }
 
 function readExit(
@@ -141,7 +141,7 @@ function readExit(
 ): ProgramExit {
   if (!isCellReady) {
     const cause = startFault ?? (lastError || error?.message)
-    throw new RunFault('again', cause ? `its cell could not be set up: ${cause}` : 'its cell could not be set up')
+    throw new RunFault('retryable', cause ? `its cell could not be set up: ${cause}` : 'its cell could not be set up')
   }
   if (error) throw new RunFault('terminal', `${name} could not be started: ${describeSpawnError(error)}`)
   if (startFault !== undefined)
@@ -149,7 +149,7 @@ function readExit(
   // Exit codes of a shell that could not start its command.
   if (code === 126 || code === 127)
     throw new RunFault('terminal', `${name} could not be started: ${lastError || `exit code ${code}`}`)
-  if (code === null) throw new RunFault('again', `the program was killed by ${signal ?? 'a signal'}`)
+  if (code === null) throw new RunFault('retryable', `the program was killed by ${signal ?? 'a signal'}`)
   return { code, lastError }
 }
 

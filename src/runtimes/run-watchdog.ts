@@ -54,7 +54,7 @@ export class RunWatchdog {
       lastCallAt === undefined ? Number.POSITIVE_INFINITY : this.#clock.now() - lastCallAt,
     )
     if (idleMs < hangMs) this.#checkLater(hangMs - idleMs)
-    else this.#stop(new RunFault('again', `it showed no activity for ${formatDuration(hangMs)}`))
+    else this.#stop(new RunFault('retryable', `it showed no activity for ${formatDuration(hangMs)}`))
   }
 
   readonly #onAbort = (): void => {
@@ -70,5 +70,5 @@ export class RunWatchdog {
 
 /** The caller that aborts a run may pass the fault as its reason. */
 export function toAbortFault({ reason }: AbortSignal): RunFault {
-  return reason instanceof RunFault ? reason : new RunFault('again', 'it was stopped')
+  return reason instanceof RunFault ? reason : new RunFault('retryable', 'it was stopped')
 }

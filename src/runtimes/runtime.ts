@@ -76,12 +76,12 @@ export interface Runtime {
 }
 
 /**
- * A failed run. The message is for operators; the chat gets the text of `failure`. Kinds: `again` can be retried; `terminal`
- * cannot; `session` means that the session cannot be resumed and a new one may work; `unavailable` is a failure of the
- * socket, not of the agent, and does not count as an attempt.
+ * A failed run. The message is for operators; the chat gets the text of `failure`. A `retryable` fault may not recur, a
+ * `terminal` one would. `session`: the session cannot be resumed, but a new one may work. `unavailable`: the socket failed,
+ * not the agent, so the attempt does not count.
  */
 export class RunFault extends Error {
-  readonly kind: 'again' | 'terminal' | 'session' | 'unavailable'
+  readonly kind: 'retryable' | 'terminal' | 'session' | 'unavailable'
   /** The cost of the failed run. */
   readonly models: readonly ModelCost[]
   readonly failure: TurnFailure

@@ -64,7 +64,7 @@ export class WarmChild {
     })
     const onExit = ({ error, signal, code }: CellProcessExit): void => {
       const cause = this.#lastError || (error?.message ?? signal ?? `exit code ${code}`)
-      reject(killedFor ?? new RunFault('again', `its process exited early (${cause})`))
+      reject(killedFor ?? new RunFault('retryable', `its process exited early (${cause})`))
     }
     this.#current = { log, watchdog, onOutcome: resolve, onExit }
     if (this.isGone) void this.#launched.ended.then(onExit)

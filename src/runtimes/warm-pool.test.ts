@@ -77,7 +77,7 @@ suite('the pool of warm processes', () => {
   test('fails only the turn of a process that exits, with its last error, and replaces it', async (t) => {
     const { run } = await open(t)
     const first = await run()
-    await assert.rejects(run({ die: 'out of tea' }), isRunFault('again', /out of tea/))
+    await assert.rejects(run({ die: 'out of tea' }), isRunFault('retryable', /out of tea/))
     assert.notEqual(await run(), first)
   })
 
@@ -104,7 +104,7 @@ suite('the pool of warm processes', () => {
   test('close stops idle and busy processes', async (t) => {
     const { pool, run } = await open(t)
     const idle = await run()
-    const busy = assert.rejects(run({ wait: true }), isRunFault('again', /exited early/))
+    const busy = assert.rejects(run({ wait: true }), isRunFault('retryable', /exited early/))
     await pool.close()
     await busy
     await until(() => !isAlive(idle))

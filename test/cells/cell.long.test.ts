@@ -139,7 +139,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
       shell(`${hold(200)} & ${hold(200)} & wait`),
       isRunFault('terminal', /more than 300 MiB of memory/),
     )
-    await assert.rejects(shell(hold(400)), isRunFault('again', /Out of memory/))
+    await assert.rejects(shell(hold(400)), isRunFault('retryable', /Out of memory/))
   })
 
   test('has a program that is not there told apart from one that fails', async (t) => {
@@ -154,7 +154,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
       start(['/etc/passwd']),
       isRunFault('terminal', /^\/etc\/passwd could not be started: permission denied/),
     )
-    await assert.rejects(start(['/bin/false']), isRunFault('again', /exit code 1/))
+    await assert.rejects(start(['/bin/false']), isRunFault('retryable', /exit code 1/))
     await assert.rejects(start(['/bin/true', 'a\0b']), isRunFault('terminal', /contains a NUL/))
   })
 
@@ -167,7 +167,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
   test('that cannot be set up tells the operator why, and visitors nothing', async (t) => {
     const { shell } = await sealed(t)
     await assert.rejects(shell('ls', { socket: '/no/such/socket' }), (error) => {
-      assert.ok(isRunFault('again', /^its cell could not be set up: .*\/no\/such\/socket/)(error))
+      assert.ok(isRunFault('retryable', /^its cell could not be set up: .*\/no\/such\/socket/)(error))
       assert.equal(Reflect.get(Object(error), 'failure'), 'failed')
       return true
     })
@@ -177,7 +177,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     const { shell } = await sealed(t)
     await assert.rejects(
       shell("trap '' TERM; setsid sleep 1000 & sleep 1000", { hangMs: 300 }),
-      isRunFault('again', /no activity/),
+      isRunFault('retryable', /no activity/),
     )
   })
 
@@ -189,7 +189,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     })
     await until(() => existsSync(join(home, 'ready')))
     stop.abort()
-    await assert.rejects(running, isRunFault('again', /it was stopped/))
+    await assert.rejects(running, isRunFault('retryable', /it was stopped/))
     assert.equal(readFileSync(join(home, 'bye'), 'utf8'), 'bye\n')
   })
 

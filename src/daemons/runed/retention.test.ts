@@ -87,5 +87,5 @@ test('the time is 0 (forever) or at least an hour', () => {
     readSettings(RETENTION_SETTINGS, [sourceOf('.env', new Map(text === undefined ? [] : [['KEEP_TURNS', text]]))])
       .KEEP_TURNS
   assert.deepEqual([undefined, '0', '1h', '8760h'].map(read), [0, 0, KEEP_MS, 8760 * KEEP_MS])
-  assert.throws(() => read('59m'), isRefusal('invalid', 'KEEP_TURNS in .env must be 0, for ever, or at least 1h'))
+  assert.throws(() => read('59m'), isRefusal('invalid', 'KEEP_TURNS in .env must be 0 (forever) or at least 1h'))
 })

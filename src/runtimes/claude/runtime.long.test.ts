@@ -53,7 +53,7 @@ suite('the runtime claude', needs('open checkout'), () => {
   test('fails with a retryable fault if the tool server never connects', async (t) => {
     const warned: string[] = []
     const { ask } = await open(t, {}, (sentence) => warned.push(sentence))
-    await assert.rejects(ask('tools late 9'), isRunFault('again', /before its tool server was connected/))
+    await assert.rejects(ask('tools late 9'), isRunFault('retryable', /before its tool server was connected/))
     assert.equal(warned.length, 3)
   })
 
@@ -196,17 +196,17 @@ suite('the runtime claude', needs('open checkout'), () => {
       assert.ok(error instanceof RunFault)
       assert.deepEqual(
         [error.kind, error.message, error.models[0]?.cost_cents],
-        ['again', 'API Error: 529 Overloaded', 4],
+        ['retryable', 'API Error: 529 Overloaded', 4],
       )
       return true
     })
     const { sessionId } = await ask('hello')
     await assert.rejects(ask('long', { sessionId }), isRunFault('session', /cannot be resumed/))
-    await assert.rejects(ask('long'), isRunFault('again', /too long/))
+    await assert.rejects(ask('long'), isRunFault('retryable', /too long/))
     await assert.rejects(ask('login'), isRunFault('terminal', /Invalid API key/))
     await assert.rejects(ask('xkey'), isRunFault('terminal', /invalid x-api-key/))
     await assert.rejects(ask('budget'), isRunFault('terminal', /used up its budget/))
-    await assert.rejects(ask('crash'), isRunFault('again', /^panic: something broke$/))
+    await assert.rejects(ask('crash'), isRunFault('retryable', /^panic: something broke$/))
   })
 
   test('stops the run at once when the provider rejects the key', async (t) => {
@@ -221,12 +221,12 @@ suite('the runtime claude', needs('open checkout'), () => {
     const { ask } = await open(t)
     assert.equal((await ask('garbage')).result, 'after garbage')
     assert.equal((await ask('unended')).result, 'no newline')
-    await assert.rejects(ask('half'), isRunFault('again', /without a result/))
+    await assert.rejects(ask('half'), isRunFault('retryable', /without a result/))
   })
 
   test('stops a client that hangs, and reports one that does not exist', async (t) => {
     const { ask } = await open(t)
-    await assert.rejects(ask('hang', { hangMs: 2000 }), isRunFault('again', /no activity/))
+    await assert.rejects(ask('hang', { hangMs: 2000 }), isRunFault('retryable', /no activity/))
     const { ask: without } = await open(t, { AGENT_CLI: 'no-such-client' })
     await assert.rejects(without('hello'), isRunFault('terminal', /no-such-client could not be started/))
   })

@@ -26,7 +26,7 @@ const STARTS_MAX = 3
 
 class ToolsNotConnected extends RunFault {
   constructor(status: string) {
-    super('again', `the client started before its tool server was connected (${status})`)
+    super('retryable', `the client started before its tool server was connected (${status})`)
   }
 }
 
@@ -126,10 +126,10 @@ function toRunResult(stream: StreamJsonReader, exit: ProgramExit, { sessionId, p
   if (isResumed && (stream.isError || exit.code !== 0) && SESSION_ERROR.test(`${error}\n${exit.lastError}`))
     throw new RunFault('session', 'its session cannot be resumed', models)
   if (stream.isOverBudget) throw new RunFault('terminal', 'it has used up its budget', models, 'overBudget')
-  if (stream.isError) throw new RunFault(PERMANENT_ERROR.test(error) ? 'terminal' : 'again', error, models)
+  if (stream.isError) throw new RunFault(PERMANENT_ERROR.test(error) ? 'terminal' : 'retryable', error, models)
   if (!stream.isDone) {
     requireSuccess(exit)
-    throw new RunFault('again', 'it ended without a result')
+    throw new RunFault('retryable', 'it ended without a result')
   }
   return { result: stream.text, sessionId: stream.sessionId, models }
 }

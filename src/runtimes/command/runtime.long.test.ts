@@ -131,10 +131,10 @@ suite('the runtime command', () => {
     const { run } = await open(t)
     await assert.rejects(
       run('echo first >&2; echo; echo "the model is asleep" >&2; exit 3'),
-      isRunFault('again', /^the model is asleep$/),
+      isRunFault('retryable', /^the model is asleep$/),
     )
-    await assert.rejects(run('exit 3'), isRunFault('again', /exit code 3/))
-    await assert.rejects(run('kill -9 $$'), isRunFault('again', /SIGKILL/))
+    await assert.rejects(run('exit 3'), isRunFault('retryable', /exit code 3/))
+    await assert.rejects(run('kill -9 $$'), isRunFault('retryable', /SIGKILL/))
   })
 
   test('does not retry a program that cannot be started', async (t) => {
@@ -165,11 +165,11 @@ suite('the runtime command', () => {
     })
     await until(() => existsSync(pids) && readFileSync(pids, 'utf8').endsWith('\n'))
     stop.abort('stopped')
-    await assert.rejects(running, isRunFault('again', /stopped/))
+    await assert.rejects(running, isRunFault('retryable', /stopped/))
     assert.equal(readFileSync(join(home, 'bye'), 'utf8'), 'bye\n')
     const [child = 0, parent = 0] = readFileSync(pids, 'utf8').split(/\s/).map(Number)
     await until(() => !isAlive(child) && !isAlive(parent))
-    await assert.rejects(run('echo', { signal: stop.signal }), isRunFault('again', /stopped/))
+    await assert.rejects(run('echo', { signal: stop.signal }), isRunFault('retryable', /stopped/))
   })
 
   test('kills a program that ignores SIGTERM', async (t) => {
@@ -181,7 +181,7 @@ suite('the runtime command', () => {
       hangMs: 300,
       lastActivityAt: seenAt,
     })
-    await assert.rejects(running, isRunFault('again', /no activity for 300ms/))
+    await assert.rejects(running, isRunFault('retryable', /no activity for 300ms/))
     assert.ok(!isAlive(Number(readFileSync(pid, 'utf8'))))
   })
 

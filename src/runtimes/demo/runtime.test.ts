@@ -90,7 +90,7 @@ test('a crash fails only its own turn', async (t) => {
   const { tell, said, runtime } = await demo(t)
   await tell('/say one')
   await tell('/say two')
-  await assert.rejects(tell('/say three\n/crash'), isRunFault('again', /exited early/))
+  await assert.rejects(tell('/say three\n/crash'), isRunFault('retryable', /exited early/))
   await tell('/say four')
   assert.deepEqual(said, ['one', 'two', 'three', 'four'])
   assert.equal(runtime.name, 'demo')
@@ -111,14 +111,14 @@ test('stops an aborted turn and its process', async (t) => {
   const running = tell('/say a\n/wait 50s\n/say b', { signal: stop.signal })
   await until(() => said.length > 0)
   stop.abort()
-  await assert.rejects(running, isRunFault('again', /stopped/))
+  await assert.rejects(running, isRunFault('retryable', /stopped/))
   await tell('/say after')
   assert.deepEqual(said, ['a', 'after'])
 })
 
 test('stops a turn that hangs or reaches its deadline', async (t) => {
   const { tell } = await demo(t)
-  await assert.rejects(tell('/hang', { hangMs: 100 }), isRunFault('again', /no activity for 100ms/))
+  await assert.rejects(tell('/hang', { hangMs: 100 }), isRunFault('retryable', /no activity for 100ms/))
   await assert.rejects(tell('/hang', { deadline: Date.now() + 100 }), isRunFault('terminal', /past its deadline/))
 })
 
@@ -126,7 +126,7 @@ test('counts use of the socket as activity', async (t) => {
   const { tell, said } = await demo(t)
   let checks = 0
   const seenAt = (): number => (++checks < 5 ? Date.now() : 0)
-  await assert.rejects(tell('/hang', { hangMs: 50, lastActivityAt: seenAt }), isRunFault('again', /no activity/))
+  await assert.rejects(tell('/hang', { hangMs: 50, lastActivityAt: seenAt }), isRunFault('retryable', /no activity/))
   assert.equal(checks, 5)
   assert.deepEqual(said, [])
 })

@@ -20,7 +20,7 @@ export async function runDemoTask(task: DemoTask): Promise<AgentOutcome> {
     return { sessionId: task.session, ...(await new DemoTurn(socket, task).run(script)) }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
-    return { fault: { kind: error instanceof SocketFault ? 'unavailable' : 'again', message } }
+    return { fault: { kind: error instanceof SocketFault ? 'unavailable' : 'retryable', message } }
   } finally {
     socket?.close()
   }

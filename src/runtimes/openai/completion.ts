@@ -53,7 +53,7 @@ export async function requestCompletion(
       return await attemptCompletion(endpoint, request, onActivity)
     } catch (error) {
       if (!(error instanceof RetryableError)) throw error
-      if (attempt >= TRIES_MAX) throw new RunFault('again', error.message)
+      if (attempt >= TRIES_MAX) throw new RunFault('retryable', error.message)
       process.stderr.write(`${error.message}; retrying\n`)
       await pause(Math.min(error.retryAfterMs ?? FIRST_PAUSE_MS * 2 ** (attempt - 1), PAUSE_MAX_MS))
     }

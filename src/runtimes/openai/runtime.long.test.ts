@@ -117,7 +117,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     const { ask, endpoint, socket } = await open(t)
     const chat = chatDirectory(t)
     writeFileSync(join(socket.home, 'PERSONA.md'), 'You are Kim.')
-    endpoint.answer(replyText('hello'), replyText('again'))
+    endpoint.answer(replyText('hello'), replyText('retryable'))
     const { sessionId = '' } = await ask('first', { chat })
     await ask('second', { chat, sessionId })
     assert.match(String(endpoint.asked[1]?.body.messages[0]?.content), /You are Kim\./)
@@ -174,7 +174,7 @@ suite('the runtime openai', needs('open checkout'), () => {
       await assert.rejects(ask('hello', { sessionId }), isRunFault('terminal', new RegExp(`answers ${status}: no`)))
       assert.equal(endpoint.asked.length, 3)
       endpoint.answer(no, replyError(503, 'busy', { 'retry-after': '0' }))
-      await assert.rejects(ask('hello', { sessionId }), isRunFault('again', /answers 503/))
+      await assert.rejects(ask('hello', { sessionId }), isRunFault('retryable', /answers 503/))
       endpoint.answer(no, replyText('fine'))
       await assert.rejects(ask('hello', { sessionId }), (error) => {
         assert.ok(error instanceof RunFault)
@@ -259,10 +259,10 @@ suite('the runtime openai', needs('open checkout'), () => {
   test('fails with the error of the endpoint after the last retry', async (t) => {
     const { ask, endpoint } = await open(t)
     endpoint.answer(replyError(500, { message: 'out of order' }, { 'retry-after': '0' }))
-    await assert.rejects(ask('hello'), isRunFault('again', /answers 500: out of order/))
+    await assert.rejects(ask('hello'), isRunFault('retryable', /answers 500: out of order/))
     assert.equal(endpoint.asked.length, 5)
     endpoint.answer((response) => events(response, [{ error: { message: 'the model fell over' } }]))
-    await assert.rejects(ask('hello'), isRunFault('again', /the model fell over/))
+    await assert.rejects(ask('hello'), isRunFault('retryable', /the model fell over/))
   })
 
   test('does not retry permanent failures', async (t) => {
@@ -371,7 +371,7 @@ suite('the runtime openai', needs('open checkout'), () => {
   test('stops a run that hangs, and reports a closed socket as unavailable', async (t) => {
     const { ask, endpoint, socket } = await open(t, { wait: () => new Promise(() => undefined) })
     endpoint.answer(() => undefined)
-    await assert.rejects(ask('hello', { hangMs: 1500 }), isRunFault('again', /no activity/))
+    await assert.rejects(ask('hello', { hangMs: 1500 }), isRunFault('retryable', /no activity/))
     endpoint.answer(replyToolCalls({ name: 'wait', args: '{}' }))
     const running = ask('wait')
     await until(() => socket.asked.length > 0)

@@ -47,7 +47,7 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
   )
   if (!outcome) {
     requireSuccess(exit)
-    throw new RunFault('again', 'it ended without a result')
+    throw new RunFault('retryable', 'it ended without a result')
   }
   return requireResult(outcome)
 }

@@ -32,7 +32,7 @@ export async function runOpenaiTask(task: OpenaiTask): Promise<AgentOutcome> {
     return { ...(await runToolLoop(socket, task, costs)), models: costs.models }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
-    const kind = error instanceof RunFault ? error.kind : error instanceof SocketFault ? 'unavailable' : 'again'
+    const kind = error instanceof RunFault ? error.kind : error instanceof SocketFault ? 'unavailable' : 'retryable'
     const failure = error instanceof RunFault ? { failure: error.failure } : {}
     return { fault: { kind, message, ...failure }, models: costs.models }
   } finally {
@@ -92,7 +92,7 @@ async function rethrowInOldSession(error: unknown, completeFresh: () => Promise<
   try {
     await completeFresh()
   } catch (second) {
-    if (second instanceof RunFault && second.kind === 'again') throw second
+    if (second instanceof RunFault && second.kind === 'retryable') throw second
     throw error
   }
   throw new RunFault('session', `its session fails but a new one does not: ${error.message}`)
