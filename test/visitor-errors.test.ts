@@ -12,7 +12,7 @@ import { chatFeed, roundFeed } from '../src/daemons/webd/event-feeds.ts'
 import { pollRound, renderRoundPage } from '../src/daemons/webd/round-view.ts'
 import { openLog } from '../src/lib/log/log.ts'
 import { Refusal } from '../src/lib/refusal.ts'
-import { mustHaveSucceeded } from '../src/runtimes/agent-process.ts'
+import { requireSuccess } from '../src/runtimes/agent-process.ts'
 import { RunFault } from '../src/runtimes/runtime.ts'
 import { type ConversationHost, openConversationHost } from './support/conversation-host.ts'
 import { type EngineName, onEveryEngine } from './support/host.ts'
@@ -79,7 +79,7 @@ const FAULTS: Record<string, (cause: string) => never> = {
   'a fault of the runtime': (cause) => {
     throw new RunFault('terminal', cause)
   },
-  'the last line of stderr': (cause) => mustHaveSucceeded({ code: 1, lastError: cause }) as never,
+  'the last line of stderr': (cause) => requireSuccess({ code: 1, lastError: cause }) as never,
   'a refusal of the store': (cause) => {
     throw new Refusal('unavailable', cause, cause)
   },

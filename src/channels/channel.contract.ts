@@ -1,5 +1,5 @@
-// What every channel must do, whatever its platform: it can do what it says, says what to do instead where it cannot, and
-// tells what will never go from what may go later.
+// Tests that every channel must pass: its actions work, it has a hint for each missing action, and its errors are permanent
+// or transient as they should be.
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,12 +13,12 @@ import {
   type DeliveryReceipt,
 } from '../core/delivery/channel.ts'
 
-export interface Subject {
+export interface ChannelUnderTest {
   readonly channel: Channel
   readonly jid: string
-  /** Which of the actions the platform really has. */
+  /** The actions that the platform supports. */
   readonly abilities: readonly ActionName[]
-  /** The contents of what has reached the platform under this key, in order. */
+  /** The contents that reached the platform with this key, in order. */
   delivered(key: string): Promise<readonly string[]>
 }
 
@@ -56,17 +56,17 @@ const TOOLS: Readonly<Record<string, readonly string[]>> = {
   unpin_message: ['chatJid', 'targetId'],
 }
 
-type Doing = { readonly [A in ActionName]: (act: ChannelActions[A], on: Target) => Promise<unknown> }
+type ActionCalls = { readonly [A in ActionName]: (act: ChannelActions[A], on: Target) => Promise<unknown> }
 
 interface Target {
   readonly jid: string
   readonly key: string
-  /** Something that was sent before. */
+  /** The id of a message that was sent before. */
   readonly id: string
   readonly path: string
 }
 
-const DO: Doing = {
+const ACTION_CALLS: ActionCalls = {
   send: (act, { jid, key }) => act({ jid, key, content: 'a text' }),
   send_file: (act, { jid, key, path }) => act({ jid, key, path, filename: 'a "note".txt', caption: 'a caption' }),
   send_voice: (act, { jid, key, path }) => act({ jid, key, path, filename: 'voice.ogg', mime: 'audio/ogg' }),
@@ -87,37 +87,37 @@ const DO: Doing = {
   typing: (act, { jid }) => act({ jid, on: true }),
 }
 
-const SENDING = ['send', 'send_file', 'send_voice', 'post', 'forward', 'quote', 'repost'] as const
+const SEND_ACTIONS = ['send', 'send_file', 'send_voice', 'post', 'forward', 'quote', 'repost'] as const
 
-export function channelContract(open: (t: TestContext) => Promise<Subject>): void {
-  const opened = async (t: TestContext) => {
+export function testChannelContract(open: (t: TestContext) => Promise<ChannelUnderTest>): void {
+  const setUp = async (t: TestContext) => {
     const subject = await open(t)
     const path = join(tempDir(t), 'note.txt')
-    writeFileSync(path, 'what the file says')
+    writeFileSync(path, 'text of the file')
     const { channel, jid } = subject
     const first = await channel.actions.send?.({ jid, key: 'the first', content: 'the first' })
     const target = { jid, key: 'another', id: first?.id ?? '', path }
     const perform = <A extends ActionName>(action: A, over: Partial<Target> = {}): Promise<unknown> => {
       const act = channel.actions[action]
-      return act === undefined ? assert.fail(`${action} is not there`) : doing(action, act, { ...target, ...over })
+      return act === undefined ? assert.fail(`${action} is missing`) : callAction(action, act, { ...target, ...over })
     }
     return { ...subject, target, perform }
   }
 
-  test('what it advertises is what its platform can do', async (t) => {
-    const { channel, abilities } = await opened(t)
+  test('offers exactly the actions of its platform', async (t) => {
+    const { channel, abilities } = await setUp(t)
     assert.deepEqual(Object.keys(channel.actions).toSorted(), abilities.toSorted())
   })
 
-  test('everything that it advertises works', async (t) => {
-    const { abilities, perform } = await opened(t)
-    // What is deleted cannot be worked on any more.
+  test('performs every action that it offers', async (t) => {
+    const { abilities, perform } = await setUp(t)
+    // Delete last: the other actions need the message.
     for (const action of abilities.toSorted((a, b) => Number(a === 'delete') - Number(b === 'delete')))
       await assert.doesNotReject(perform(action, { key: `key of ${action}` }), action)
   })
 
-  test('for what it lacks it names tools and arguments that exist', async (t) => {
-    const { channel, abilities } = await opened(t)
+  test('names existing tools and arguments in the hints for missing actions', async (t) => {
+    const { channel, abilities } = await setUp(t)
     for (const action of EVERY_ACTION.filter((name) => !abilities.includes(name))) {
       const hint = channel.hint(action)
       assert.notEqual(hint, '')
@@ -126,41 +126,41 @@ export function channelContract(open: (t: TestContext) => Promise<Subject>): voi
     }
   })
 
-  test('what is sent arrives, and its id can be worked with', async (t) => {
-    const { channel, perform, delivered, abilities } = await opened(t)
+  test('delivers messages and returns usable ids', async (t) => {
+    const { channel, perform, delivered, abilities } = await setUp(t)
     if (channel.isInternal) return
-    for (const action of SENDING.filter((name) => abilities.includes(name))) {
+    for (const action of SEND_ACTIONS.filter((name) => abilities.includes(name))) {
       const sent = (await perform(action, { key: action })) as DeliveryReceipt
       assert.equal((await delivered(action)).length, 1, action)
       if (abilities.includes('pin_message')) await perform('pin_message', { id: sent.id ?? assert.fail(action) })
     }
   })
 
-  test('the same key is delivered once where it says so, and only there', async (t) => {
-    const { channel, perform, delivered, abilities } = await opened(t)
+  test('delivers the same key once if and only if it is idempotent', async (t) => {
+    const { channel, perform, delivered, abilities } = await setUp(t)
     if (channel.isInternal) return
-    for (const action of SENDING.filter((name) => abilities.includes(name))) {
+    for (const action of SEND_ACTIONS.filter((name) => abilities.includes(name))) {
       const [one, two] = [await perform(action, { key: action }), await perform(action, { key: action })]
       assert.equal((await delivered(action)).length, channel.isIdempotent ? 1 : 2, action)
       if (channel.isIdempotent) assert.deepEqual(one, two)
     }
   })
 
-  test('a file that is not there will never go', async (t) => {
-    const { abilities, perform } = await opened(t)
+  test('fails permanently for a missing file', async (t) => {
+    const { abilities, perform } = await setUp(t)
     for (const action of (['send_file', 'send_voice'] as const).filter((name) => abilities.includes(name)))
-      await assert.rejects(perform(action, { path: '/nowhere/at/all' }), isFault('permanent'))
+      await assert.rejects(perform(action, { path: '/nowhere/at/all' }), isChannelError('permanent'))
   })
 
-  test('a message that is not there will never be worked on', async (t) => {
-    const { abilities, perform } = await opened(t)
+  test('fails permanently for a missing message', async (t) => {
+    const { abilities, perform } = await setUp(t)
     for (const action of ['like', 'dislike', 'edit', 'delete', 'pin_message', 'unpin_message'] as const)
       if (abilities.includes(action))
-        await assert.rejects(perform(action, { id: 'none' }), isFault('permanent'), action)
+        await assert.rejects(perform(action, { id: 'none' }), isChannelError('permanent'), action)
   })
 
-  test('its history is what was said, oldest first, with the words as they are now', async (t) => {
-    const { channel, jid, target, perform, abilities } = await opened(t)
+  test('returns the history oldest first, with edits and without deleted messages', async (t) => {
+    const { channel, jid, target, perform, abilities } = await setUp(t)
     if (!channel.actions.fetch_history) return
     await perform('send', { key: 'second' })
     if (abilities.includes('edit')) await perform('edit')
@@ -178,14 +178,14 @@ export function channelContract(open: (t: TestContext) => Promise<Subject>): voi
   })
 }
 
-/** A step of its own, because the action and what it takes belong together. */
-function doing<A extends ActionName>(action: A, act: ChannelActions[A], target: Target): Promise<unknown> {
-  const perform: Doing[A] = DO[action]
+/** A generic function, so that the compiler relates the action to its arguments. */
+function callAction<A extends ActionName>(action: A, act: ChannelActions[A], target: Target): Promise<unknown> {
+  const perform: ActionCalls[A] = ACTION_CALLS[action]
   return perform(act, target)
 }
 
 /** For `assert.rejects`. */
-export function isFault(kind: ChannelError['kind'], text: string | RegExp = ''): (error: unknown) => boolean {
+export function isChannelError(kind: ChannelError['kind'], text: string | RegExp = ''): (error: unknown) => boolean {
   return (error) => {
     assert.ok(error instanceof ChannelError, String(error))
     assert.equal(error.kind, kind, error.message)

@@ -1,18 +1,17 @@
-// What is known of an adapter that has registered: all that is needed to speak to it.
-
+// A registered adapter, with all that requests to it need.
 import type { AddressPolicy } from './address-policy.ts'
 
 export interface Adapter {
   readonly name: string
-  /** The platform of the chat that it is asked for. */
+  /** The platform of the chat that the channel is opened for. */
   readonly platform: string
-  /** Where its endpoints are, without a slash at the end. */
+  /** Base URL of its endpoints, without a trailing slash. */
   readonly url: string
   readonly capabilities: Readonly<Record<string, boolean>>
-  /** What it was given when it registered: by that it knows that it is us. */
+  /** The token that svc issued at registration; it authenticates svc to the adapter. */
   readonly token?: string | undefined
-  /** Where it may be. */
+  /** The addresses that it may have. */
   readonly addresses: AddressPolicy
-  /** How long it is waited for; half a minute unless said. */
-  readonly answerMs?: number | undefined
+  /** Timeout of a response; 30 seconds by default. */
+  readonly timeoutMs?: number | undefined
 }

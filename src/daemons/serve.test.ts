@@ -36,14 +36,14 @@ for (const name of DAEMON_NAMES) {
 test('the metrics of proxyd are only for operators', async (t) => {
   const front = await serveHost(t, { daemons: ['proxyd', 'routd'] })
   await front.operator('github:9')
-  const asked = async (authorization?: string) =>
+  const statusFor = async (authorization?: string) =>
     (await fetch(`${front.url()}/metrics`, authorization ? { headers: { Authorization: authorization } } : {})).status
   const bearer = async (request: Parameters<typeof front.bearer>[0]) => `Bearer ${await front.bearer(request)}`
-  assert.equal(await asked(), 401)
-  assert.equal(await asked('Basic dTpw'), 401)
-  assert.equal(await asked(await bearer({ sub: 'github:1' })), 403)
-  assert.equal(await asked(await bearer({ sub: 'service:routd', kind: 'service' })), 403)
-  assert.equal(await asked(await bearer({ sub: 'github:9' })), 200)
+  assert.equal(await statusFor(), 401)
+  assert.equal(await statusFor('Basic dTpw'), 401)
+  assert.equal(await statusFor(await bearer({ sub: 'github:1' })), 403)
+  assert.equal(await statusFor(await bearer({ sub: 'service:routd', kind: 'service' })), 403)
+  assert.equal(await statusFor(await bearer({ sub: 'github:9' })), 200)
   assert.equal((await fetch(`${front.url('routd')}/metrics`)).status, 200)
   // Other spellings are not found.
   for (const path of ['/metrics/', '//metrics', '/%6detrics', '/v1/../metrics'])

@@ -81,16 +81,16 @@ export const TRUSTED_PROXY_SETTINGS = {
 
 export const LINK_SETTINGS = {
   TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'largest request body at a link'),
-  WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'messages per minute through one hook link; 0 is no limit'),
-  WEBHOOK_RATE_WEB: setting(CountSetting, '60', 'messages per minute through one chat link; 0 is no limit'),
+  WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'messages per minute through one hook link; 0 means no limit'),
+  WEBHOOK_RATE_WEB: setting(CountSetting, '60', 'messages per minute through one chat link; 0 means no limit'),
   LINK_QUOTA: setting(
     QuotaSetting,
     '10GiB',
-    'bytes of received messages stored for the chat of one link; 0 is no limit',
+    'bytes of received messages stored for the chat of one link; 0 means no limit',
   ),
-  FOLDER_QUOTA: setting(QuotaSetting, '20GiB', 'bytes of received messages stored for one folder; 0 is no limit'),
-  STREAMS_MAX: setting(CountSetting, '20000', 'open event streams; 0 is no limit'),
-  STREAMS_PER_LINK: setting(CountSetting, '1000', 'open event streams of one link; 0 is no limit'),
+  FOLDER_QUOTA: setting(QuotaSetting, '20GiB', 'bytes of received messages stored for one folder; 0 means no limit'),
+  STREAMS_MAX: setting(CountSetting, '20000', 'open event streams; 0 means no limit'),
+  STREAMS_PER_LINK: setting(CountSetting, '1000', 'open event streams of one link; 0 means no limit'),
 } satisfies SettingDeclarations
 
 export const CHANNEL_SETTINGS = {
@@ -120,19 +120,19 @@ export const AGENT_LIMIT_SETTINGS = {
   TASKS_PER_FOLDER: setting(
     CountSetting,
     '1000',
-    'scheduled tasks of one folder; the oldest completed ones are removed for new ones; 0 is no limit',
+    'scheduled tasks of one folder; the oldest completed ones are removed for new ones; 0 means no limit',
   ),
-  ACTIVE_TASKS_PER_FOLDER: setting(CountSetting, '100', 'active tasks of one folder; 0 is no limit'),
+  ACTIVE_TASKS_PER_FOLDER: setting(CountSetting, '100', 'active tasks of one folder; 0 means no limit'),
   TASK_MIN_INTERVAL: setting(DurationSetting, '1m', 'shortest interval of a task'),
   GROUPS_PER_FOLDER: setting(
     CountSetting,
     '200',
-    'groups below one top-level folder that agents may create; 0 is no limit',
+    'groups below one top-level folder that agents may create; 0 means no limit',
   ),
   TOOL_CALLS_PER_SECOND: setting(
     CountSetting,
     '100',
-    'tool calls per second through one tool socket, link or account; 0 is no limit',
+    'tool calls per second through one tool socket, link or account; 0 means no limit',
   ),
 } satisfies SettingDeclarations
 
@@ -143,8 +143,8 @@ const KEEP_MIN_MS = 3_600_000
 const KeepSetting = DurationSetting.refine((ms) => ms === 0 || ms >= KEEP_MIN_MS, 'must be 0 (forever) or at least 1h')
 
 export const RETENTION_SETTINGS = {
-  KEEP_MESSAGES: setting(KeepSetting, '0', 'how long messages are kept, at least 1h; 0 is forever'),
-  KEEP_TURNS: setting(KeepSetting, '0', 'how long ended turns and their logs are kept, at least 1h; 0 is forever'),
+  KEEP_MESSAGES: setting(KeepSetting, '0', 'how long messages are kept, at least 1h; 0 means forever'),
+  KEEP_TURNS: setting(KeepSetting, '0', 'how long ended turns and their logs are kept, at least 1h; 0 means forever'),
 } satisfies SettingDeclarations
 
 export const SEARCH_SETTINGS = {

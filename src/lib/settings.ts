@@ -94,7 +94,7 @@ function faultOf(key: string, source: string, text: string, error: z.ZodError): 
     ...new Set(error.issues.map((issue) => formatIssue({ ...issue, path: [name, ...issue.path] }))),
   ].join('; ')
   if (!isSecretKey(key)) return `${message}, not ${JSON.stringify(text.slice(0, 80))}`
-  // Other schemas may quote their input. Texts of up to three letters are no secret, and would match any message.
+  // Other schemas may quote their input. Texts of up to three letters are not secrets and would match any message.
   return text.length > 3 && message.includes(text) ? `${name} is not valid` : message
 }
 

@@ -32,7 +32,7 @@ export class TokenBucket {
     this.#left -= this.rate.windowMs
   }
 
-  /** Returns what was taken for something that did not happen. */
+  /** Refunds tokens of an item that was not used. */
   refund(): void {
     const { count, windowMs } = this.rate
     this.#left = Math.min(count * windowMs, this.#left + windowMs)

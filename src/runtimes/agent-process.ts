@@ -1,47 +1,48 @@
-// Runs one program for a turn: the prompt goes in, what it prints is the turn's log, and it is ended when it must.
+// Runs one agent program for a turn: writes the prompt to its stdin, logs its output, and kills it at the deadline, when it
+// hangs, or when it exceeds its limits.
 import { StringDecoder } from 'node:string_decoder'
 import { type CellProcessExit, type LaunchedProcess, launch } from '../cell/launch.ts'
 import type { ModelAddress, RunNetwork } from '../cell/network.ts'
 import { watchUsage } from '../cell/resource-usage.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { buildEnvironment } from './environment.ts'
-import { abortFault, RunWatchdog } from './run-watchdog.ts'
+import { RunWatchdog, toAbortFault } from './run-watchdog.ts'
 import { type Job, RunFault } from './runtime.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import { TextLineSplitter } from './text-line-splitter.ts'
 import { TurnLog } from './turn-log.ts'
 
-const LINE_MAX = 500
+const ERROR_LINE_MAX = 500
 
 export interface AgentProgram {
   readonly argv: readonly string[]
   readonly input: string
-  /** Besides what every run has in its environment. */
+  /** Added to the environment that every run has. */
   readonly env?: Readonly<Record<string, string | undefined>>
-  /** Texts that it finds as read-only files, by their absolute path in a cell. */
+  /** Read-only files to show in the cell: their text by absolute path. */
   readonly texts?: Readonly<Record<string, string>>
-  /** Where its model answers. */
+  /** The model endpoint that its network must allow. */
   readonly endpoint?: ModelAddress | undefined
-  /** A fault ends the program: it has said that it cannot succeed. */
+  /** Returns a fault to stop the program. */
   onLine?(line: string): RunFault | undefined
   onText?(text: string): void
 }
 
 export interface ProgramExit {
   readonly code: number
-  /** What it said last on stderr. */
+  /** The last line that is not empty on stderr. */
   readonly lastError: string
 }
 
-/** Resolves with how it ended by itself; throws where it could not start, or was ended. No process of it is left. */
-export async function runAgentProgram(setup: RuntimeContext, job: Job, program: AgentProgram): Promise<ProgramExit> {
-  if (job.signal.aborted) throw abortFault(job.signal)
-  const cell = await setup.cell()
-  const network = cell.isNetworkOpen ? undefined : await setup.network.open(job.folder, program.endpoint)
+/** Resolves when the program exits by itself; throws if it could not start or was killed. None of its processes remain. */
+export async function runAgentProgram(context: RuntimeContext, job: Job, program: AgentProgram): Promise<ProgramExit> {
+  if (job.signal.aborted) throw toAbortFault(job.signal)
+  const cell = await context.cell()
+  const network = cell.isNetworkOpen ? undefined : await context.network.open(job.folder, program.endpoint)
   try {
-    const env = { ...buildEnvironment(job, cell, program.endpoint), ...definedOf(program.env ?? {}) }
+    const env = { ...buildEnvironment(job, cell, program.endpoint), ...dropUndefined(program.env ?? {}) }
     const { folder, home, socket, chat } = job
-    const place = {
+    const resources = {
       folder,
       home,
       socket,
@@ -50,19 +51,22 @@ export async function runAgentProgram(setup: RuntimeContext, job: Job, program: 
       texts: program.texts,
       handover: network?.handover,
     }
-    const launched = await started(launch(cell, place, program.argv, env), network)
+    const launched = await awaitLaunch(launch(cell, resources, program.argv, env), network)
     const { pid } = launched.child
-    return await superviseProcess(setup, job, program, launched, (over) =>
-      pid === undefined ? () => undefined : watchUsage(pid, cell.limits, over),
+    return await superviseProcess(context, job, program, launched, (onExceeded) =>
+      pid === undefined ? () => undefined : watchUsage(pid, cell.limits, onExceeded),
     )
   } finally {
-    // Not awaited: its processes are gone, and with them the namespace that its connections were in.
-    void network?.close().catch((error) => setup.onBackgroundError?.(error))
+    // Not awaited: the processes have ended, and the network namespace of their connections with them.
+    void network?.close().catch((error) => context.onBackgroundError?.(error))
   }
 }
 
-/** The child has its own copy of the descriptor by then, or never will. */
-async function started(launching: Promise<LaunchedProcess>, network: RunNetwork | undefined): Promise<LaunchedProcess> {
+/** Closes our copy of the network descriptor after the launch: by then the child has its own, or was not started. */
+async function awaitLaunch(
+  launching: Promise<LaunchedProcess>,
+  network: RunNetwork | undefined,
+): Promise<LaunchedProcess> {
   try {
     return await launching
   } catch (error) {
@@ -78,7 +82,7 @@ async function superviseProcess(
   job: Job,
   program: AgentProgram,
   { child, ended, stop }: LaunchedProcess,
-  watchUse: (over: (sentence: string) => void) => () => void,
+  startUsageWatch: (onExceeded: (message: string) => void) => () => void,
 ): Promise<ProgramExit> {
   const log = new TurnLog(job.logFile)
   let killedFor: RunFault | undefined
@@ -86,74 +90,74 @@ async function superviseProcess(
     killedFor ??= fault
     void stop()
   }
-  const watch = new RunWatchdog(job, clock, kill)
-  const unwatch = watchUse((sentence) => kill(new RunFault('terminal', sentence)))
+  const watchdog = new RunWatchdog(job, clock, kill)
+  const stopUsageWatch = startUsageWatch((message) => kill(new RunFault('terminal', message)))
   const lines = new TextLineSplitter((line) => {
     const fault = program.onLine?.(line)
     if (fault) kill(fault)
   })
   let lastError = ''
   const errors = new TextLineSplitter((line) => {
-    if (line.trim() !== '') lastError = line.trim().slice(0, LINE_MAX)
+    if (line.trim() !== '') lastError = line.trim().slice(0, ERROR_LINE_MAX)
   }, 65_536)
-  const heard = (chunk: Uint8Array): void => {
-    watch.recordActivity()
+  const recordOutput = (chunk: Uint8Array): void => {
+    watchdog.recordActivity()
     log.write(chunk)
   }
   const [decoder, errorDecoder] = [new StringDecoder('utf8'), new StringDecoder('utf8')]
   child.stdout?.on('data', (chunk: Buffer) => {
-    heard(chunk)
+    recordOutput(chunk)
     const text = decoder.write(chunk)
     program.onText?.(text)
     lines.push(text)
   })
   child.stderr?.on('data', (chunk: Buffer) => {
-    heard(chunk)
+    recordOutput(chunk)
     errors.push(errorDecoder.write(chunk))
   })
   try {
     child.stdin?.end(program.input)
     const end = await ended
-    for (const rest of [lines, errors]) rest.end()
+    for (const splitter of [lines, errors]) splitter.end()
     if (killedFor) throw killedFor
-    return exitOf(program.argv[0] ?? '', end, lastError)
+    return readExit(program.argv[0] ?? '', end, lastError)
   } finally {
-    watch.close()
-    unwatch()
+    watchdog.close()
+    stopUsageWatch()
     await log.close()
   }
 }
 
-/** How a program that ended by itself failed, if it did. */
-export function mustHaveSucceeded({ code, lastError }: ProgramExit): void {
+/** Throws if the program exited with an error. */
+export function requireSuccess({ code, lastError }: ProgramExit): void {
   if (code === 0) return
-  throw new RunFault('again', lastError || `its program ended with exit code ${code}`)
+  throw new RunFault('retryable', lastError || `the program failed with exit code ${code}`)
 }
 
-function exitOf(
+function readExit(
   name: string,
   { code, signal, error, isCellReady, startFault }: CellProcessExit,
   lastError: string,
 ): ProgramExit {
   if (!isCellReady) {
     const cause = startFault ?? (lastError || error?.message)
-    throw new RunFault('again', cause ? `its cell could not be set up: ${cause}` : 'its cell could not be set up')
+    throw new RunFault('retryable', cause ? `its cell could not be set up: ${cause}` : 'its cell could not be set up')
   }
-  if (error) throw new RunFault('terminal', `${name} could not be started: ${spawnFault(error)}`)
+  if (error) throw new RunFault('terminal', `${name} could not be started: ${describeSpawnError(error)}`)
   if (startFault !== undefined)
     throw new RunFault('terminal', `${name} could not be started: ${startFault.toLowerCase()}`)
-  // A shell that could not start what it was told to.
+  // Exit codes of a shell that could not start its command.
   if (code === 126 || code === 127)
     throw new RunFault('terminal', `${name} could not be started: ${lastError || `exit code ${code}`}`)
-  if (code === null) throw new RunFault('again', `its program was ended by ${signal ?? 'a signal'}`)
+  if (code === null) throw new RunFault('retryable', `the program was killed by ${signal ?? 'a signal'}`)
   return { code, lastError }
 }
 
-function spawnFault({ code, message }: NodeJS.ErrnoException): string {
-  if (code === 'ENOENT') return 'there is no such program'
-  return code === 'EACCES' ? 'it may not be run' : message
+function describeSpawnError({ code, message }: NodeJS.ErrnoException): string {
+  if (code === 'ENOENT') return 'program not found'
+  return code === 'EACCES' ? 'permission denied' : message
 }
 
-function definedOf(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+function dropUndefined(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   return Object.fromEntries(Object.entries(env).flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])))
 }

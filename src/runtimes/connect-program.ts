@@ -1,4 +1,4 @@
-// Where the program lies that joins ssh to the proxy of a cell.
+// Path of `connect.ts`, the ProxyCommand of ssh in a cell.
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 

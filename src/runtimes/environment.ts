@@ -1,6 +1,5 @@
-// The environment of a run: what it is told, what any program needs, and what leads ordinary programs to the proxy of its
-// cell. Nothing of the service's own.
-
+// The environment variables of a run: its turn, its secrets, the basics of any program, and the proxy of its cell. It
+// contains nothing from the environment of svc itself except PATH, LANG and TZ.
 import { PROXY_PORT } from '../cell/bubblewrap/init-program.ts'
 import type { Cell } from '../cell/cell.ts'
 import type { ModelAddress } from '../cell/network.ts'
@@ -11,24 +10,24 @@ import { CONNECT_PROGRAM } from './connect-program.ts'
 import type { Job } from './runtime.ts'
 
 const LOOPBACK = ['localhost', '127.0.0.1', '::1']
-/** Linux allows 128 KiB for a variable with its name. */
+/** Linux limits one variable, with its name, to 128 KiB. */
 const TEXT_MAX = 65_536
 const STANDARD_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** What svc sets itself wins over a secret of the same name. A value with control characters is left out. */
+/** Variables of svc take precedence over secrets of the same name. Values with control characters are omitted. */
 export function buildEnvironment(job: Job, cell: Cell, endpoint?: ModelAddress): Record<string, string> {
-  const seen = cell.visiblePaths(job)
+  const visible = cell.visiblePaths(job)
   const all = {
     ...job.env,
-    ...baseEnvironment(cell, seen.home),
-    ...(cell.isNetworkOpen ? {} : proxyEnvironment(cell, endpoint)),
-    SVC_SOCKET: seen.socket,
+    ...buildBaseEnvironment(cell, visible.home),
+    ...(cell.isNetworkOpen ? {} : buildProxyEnvironment(cell, endpoint)),
+    SVC_SOCKET: visible.socket,
     SVC_TURN: job.turnId,
     SVC_FENCE: String(job.fence),
     SVC_FOLDER: job.folder,
     SVC_JID: job.jid,
     SVC_TOPIC: job.topic,
-    SVC_TEXT: textOf(job),
+    SVC_TEXT: joinMessageTexts(job),
     SVC_SESSION: job.sessionId ?? '',
     SVC_MONEY_CENTS: job.moneyCents === undefined ? '' : String(job.moneyCents),
     SVC_DEADLINE: timestamp(job.deadline),
@@ -36,15 +35,15 @@ export function buildEnvironment(job: Job, cell: Cell, endpoint?: ModelAddress):
   return Object.fromEntries(Object.entries(all).filter(([, value]) => isPlainValue(value)))
 }
 
-/** What the turn is asked, without the prompt around it: no more than fits into one variable. */
-function textOf({ messages }: Job): string {
+/** The message texts without the prompt around them, cut to fit into one variable. */
+function joinMessageTexts({ messages }: Job): string {
   const text = messages.map((message) => message.text).join('\n\n')
-  // The decoder leaves out the start of a character that was cut.
+  // In stream mode the decoder omits a character that was cut in half.
   const bytes = Buffer.from(withoutControl(text)).subarray(0, TEXT_MAX)
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes, { stream: true })
 }
 
-export function baseEnvironment(cell: Pick<Cell, 'searchPath'>, home: string): Record<string, string> {
+export function buildBaseEnvironment(cell: Pick<Cell, 'searchPath'>, home: string): Record<string, string> {
   const TZ = readEnvironment('TZ')
   return {
     PATH: cell.searchPath(readEnvironment('PATH') || STANDARD_PATH),
@@ -54,10 +53,10 @@ export function baseEnvironment(cell: Pick<Cell, 'searchPath'>, home: string): R
   }
 }
 
-/** Programs disagree on the spelling, and some read none of them unless told: Node, the JVM, and git over ssh. */
-function proxyEnvironment(cell: Cell, endpoint: ModelAddress | undefined): Record<string, string> {
+/** Programs differ in the case of the names they read; Node, the JVM and git over ssh need variables of their own. */
+function buildProxyEnvironment(cell: Cell, endpoint: ModelAddress | undefined): Record<string, string> {
   const proxy = `http://127.0.0.1:${PROXY_PORT}`
-  // A model on the machine's loopback is not on that of the cell.
+  // A cell has its own loopback, so a model on the host's loopback is reached through the proxy.
   const direct = LOOPBACK.filter((host) => host !== endpoint?.host)
   const java = ['http', 'https'].flatMap((scheme) => [
     `-D${scheme}.proxyHost=127.0.0.1`,

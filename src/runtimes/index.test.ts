@@ -14,38 +14,38 @@ function settingsOf(entries: Record<string, string>): RuntimeSettings {
 }
 
 async function open(t: TestContext, settings: RuntimeSettings): Promise<Runtimes> {
-  const network = { open: () => assert.fail('it has the network of the machine') }
+  const network = { open: () => assert.fail('without a cell, runs use the network of the machine') }
   const [groups, chats] = [agentDir(t), '/nowhere']
   const runtimes = await openRuntimes({ settings, clock: systemClock, groups, chats, network, warn: assert.fail })
   t.after(() => runtimes.close())
   return runtimes
 }
 
-test('other settings open runtimes anew, and what runs with the former ones goes on to its end', async (t) => {
+test('reopens runtimes for new settings while runs with the old ones finish', async (t) => {
   const [one, two] = [settingsOf({}), settingsOf({})]
   const runtimes = await open(t, one)
   const { job, said } = await toolSocket(t)
   const before = await runtimes.runtimeFor(undefined, one)
   assert.equal(await runtimes.runtimeFor(undefined, one), before)
-  const telling = Promise.withResolvers<void>()
+  const started = Promise.withResolvers<void>()
   const running = before.run(
     job({
-      messages: [{ id: '1', sender: 'mia', text: '/wait 200ms\n/say with the former', jid: 'web:main' }],
+      messages: [{ id: '1', sender: 'mia', text: '/wait 200ms\n/say with the old', jid: 'web:main' }],
       readText: () => {
-        telling.resolve()
+        started.resolve()
         return undefined
       },
     }),
   )
-  await telling.promise
+  await started.promise
   const after = await runtimes.runtimeFor(undefined, two)
   assert.notEqual(after, before)
   await after.run(job({ messages: [{ id: '2', sender: 'mia', text: '/say with the new', jid: 'web:main' }] }))
   await running
-  assert.deepEqual([...said].sort(), ['with the former', 'with the new'])
+  assert.deepEqual([...said].sort(), ['with the new', 'with the old'])
 })
 
-test('a turn has the program of the settings that it starts with', async (t) => {
+test('runs a turn with the settings at its start', async (t) => {
   const runtimes = await open(t, settingsOf({}))
   const { job } = await toolSocket(t)
   for (const word of ['one', 'two']) {

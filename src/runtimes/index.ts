@@ -1,4 +1,4 @@
-// Opens the runtimes that settings.ts names. Each is loaded only when it is to run.
+// Opens the runtimes listed in settings.ts. Each module is loaded when its runtime is first used.
 import { extname } from 'node:path'
 import type { Cell } from '../cell/cell.ts'
 import type { Network } from '../cell/network.ts'
@@ -10,51 +10,52 @@ import { RunFault, type Runtime } from './runtime.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import { RUNTIME_NAMES, type RuntimeName, type RuntimeSettings } from './settings.ts'
 
-/** What `runtime.ts` of each runtime exports. */
+/** The exports of each `<name>/runtime.ts`. */
 interface RuntimeModule {
   openRuntime(context: RuntimeContext): Promise<Runtime>
 }
 
-/** As source or as compiled code, like this file. */
+/** Loads source or compiled code, whichever this file is. */
 async function load(name: RuntimeName): Promise<RuntimeModule> {
   return import(new URL(`./${name}/runtime${extname(import.meta.url)}`, import.meta.url).href)
 }
 
-const AHEAD_MS = 1000
+const WARM_UP_DELAY_MS = 1000
 
 export interface Runtimes {
   /**
-   * The one that a group's `config` names, else the instance's; opened when first asked for. With other `settings` than before
-   * all are opened anew, and what was warm ends when its runs are over.
+   * Returns the runtime that a group's `config` names, or else the instance's, and opens it on first use. When `settings`
+   * differ from the last call, all runtimes are reopened; the old ones close after their runs end.
    */
   runtimeFor(config?: Readonly<Record<string, unknown>>, settings?: RuntimeSettings): Promise<Runtime>
-  /** Ends every process of theirs. */
+  /** Stops all processes of all runtimes. */
   close(): Promise<void>
 }
 
 export interface RuntimesOptions {
   readonly settings: RuntimeSettings
   readonly clock: Clock
-  /** The directory of all workspaces, and that of visitors' chats. */
+  /** The directory of all workspaces. */
   readonly groups: string
+  /** The directory of visitors' chats. */
   readonly chats: string
   readonly network: Network
-  warn(sentence: string): void
+  warn(message: string): void
   onBackgroundError?(error: unknown): void
 }
 
-export async function openRuntimes(opening: RuntimesOptions): Promise<Runtimes> {
-  const { settings, clock, groups, chats, network, warn } = opening
+export async function openRuntimes(options: RuntimesOptions): Promise<Runtimes> {
+  const { settings, clock, groups, chats, network, warn } = options
   const user = agentUser(settings.AGENT_UID)
-  const onBackgroundError = (error: unknown): void => opening.onBackgroundError?.(error)
-  const cells = new SharedCell(() => openCell({ settings, groups, chats }), warn)
+  const onBackgroundError = (error: unknown): void => options.onBackgroundError?.(error)
+  const sharedCell = new SharedCell(() => openCell({ settings, groups, chats }), warn)
   const open = async (name: RuntimeName, settings: RuntimeSettings): Promise<Runtime> => {
     const { openRuntime } = await load(name)
-    return openRuntime({ settings, clock, user, cell: () => cells.open(), network, warn, onBackgroundError })
+    return openRuntime({ settings, clock, user, cell: () => sharedCell.open(), network, warn, onBackgroundError })
   }
   let current = new RuntimeSet(settings, open)
   const retiring = new Set<Promise<void>>()
-  const currentWith = (now: RuntimeSettings): RuntimeSet => {
+  const selectSet = (now: RuntimeSettings): RuntimeSet => {
     if (now === current.settings) return current
     const closing = current.retire().catch(onBackgroundError)
     retiring.add(closing)
@@ -62,26 +63,26 @@ export async function openRuntimes(opening: RuntimesOptions): Promise<Runtimes> 
     current = new RuntimeSet(now, open)
     return current
   }
-  // The demo needs none.
-  if (settings.AGENT_RUNTIME !== 'demo') void cells.open().catch(() => undefined)
-  // Ahead of the first message, but not in the way of the start.
-  const ahead = setTimeout(
+  // The demo runs without a cell.
+  if (settings.AGENT_RUNTIME !== 'demo') void sharedCell.open().catch(() => undefined)
+  // Open the default runtime before the first message, but after the start-up work.
+  const warmUp = setTimeout(
     () => void current.open(current.settings.AGENT_RUNTIME).catch(() => undefined),
-    AHEAD_MS,
+    WARM_UP_DELAY_MS,
   ).unref()
   return {
     runtimeFor: async (config, now = current.settings) =>
-      currentWith(now).open(nameOf(config?.runtime ?? now.AGENT_RUNTIME)),
+      selectSet(now).open(parseRuntimeName(config?.runtime ?? now.AGENT_RUNTIME)),
     close: async () => {
-      clearTimeout(ahead)
+      clearTimeout(warmUp)
       await current.close()
       await Promise.all(retiring)
-      await cells.close()
+      await sharedCell.close()
     },
   }
 }
 
-/** The runtimes that were opened with the same settings. */
+/** The runtimes opened with one set of settings. */
 class RuntimeSet {
   readonly settings: RuntimeSettings
   readonly #open: (name: RuntimeName, settings: RuntimeSettings) => Promise<Runtime>
@@ -94,7 +95,8 @@ class RuntimeSet {
   }
 
   open(name: RuntimeName): Promise<Runtime> {
-    const opening = this.#opened.get(name) ?? this.#open(name, this.settings).then((runtime) => this.#watched(runtime))
+    const opening =
+      this.#opened.get(name) ?? this.#open(name, this.settings).then((runtime) => this.#trackRuns(runtime))
     this.#opened.set(name, opening)
     return opening
   }
@@ -103,13 +105,13 @@ class RuntimeSet {
     for (const opening of this.#opened.values()) await (await opening).close()
   }
 
-  /** Closes when the runs under way are over. */
+  /** Closes after the current runs have ended. */
   async retire(): Promise<void> {
     while (this.#running.size > 0) await Promise.allSettled(this.#running)
     await this.close()
   }
 
-  #watched(runtime: Runtime): Runtime {
+  #trackRuns(runtime: Runtime): Runtime {
     return {
       ...runtime,
       run: (job) => {
@@ -121,17 +123,17 @@ class RuntimeSet {
   }
 }
 
-/** How long after cells did not work they are tried again: the operator may have installed what was missing. */
-const AGAIN_MS = 10_000
+/** Retry interval after a failure: the operator may have installed the missing package. */
+const CELL_RETRY_MS = 10_000
 
-/** The cell of all runs, opened when the first of them needs it. */
+/** The cell of all runs, opened on first use. */
 class SharedCell {
   readonly #open: () => Promise<Cell>
-  readonly #warn: (sentence: string) => void
+  readonly #warn: (message: string) => void
   #opening: Promise<Cell> | undefined
-  #said = ''
+  #lastWarning = ''
 
-  constructor(open: () => Promise<Cell>, warn: (sentence: string) => void) {
+  constructor(open: () => Promise<Cell>, warn: (message: string) => void) {
     this.#open = open
     this.#warn = warn
   }
@@ -154,17 +156,17 @@ class SharedCell {
     } catch (error) {
       setTimeout(() => {
         this.#opening = undefined
-      }, AGAIN_MS).unref()
+      }, CELL_RETRY_MS).unref()
       if (!(error instanceof Refusal)) throw error
-      const sentence = `agents cannot run: ${error.message}; ${error.hint ?? 'svc doctor says more'}`
-      if (sentence !== this.#said) this.#warn(sentence)
-      this.#said = sentence
-      throw new RunFault('terminal', sentence)
+      const message = `agents cannot run: ${error.message}; ${error.hint ?? 'run svc doctor for details'}`
+      if (message !== this.#lastWarning) this.#warn(message)
+      this.#lastWarning = message
+      throw new RunFault('terminal', message)
     }
   }
 }
 
-function nameOf(value: unknown): RuntimeName {
+function parseRuntimeName(value: unknown): RuntimeName {
   const name = RUNTIME_NAMES.find((known) => known === value)
-  return name ?? refuse('invalid', `${JSON.stringify(value)} is no runtime: it is one of ${RUNTIME_NAMES.join(', ')}`)
+  return name ?? refuse('invalid', `${JSON.stringify(value)} is not a runtime; use one of ${RUNTIME_NAMES.join(', ')}`)
 }

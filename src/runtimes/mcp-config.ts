@@ -1,4 +1,4 @@
-// How an agent client is told of a tool socket: an MCP configuration that starts `svc bridge`.
+// MCP configuration that connects an agent client to a tool socket: it starts `svc bridge`.
 import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import type { AgentUser } from '../core/agent-user.ts'
 
 const SVC = fileURLToPath(new URL('../../bin/svc.js', import.meta.url))
 
-/** The name that the client calls the server by: its tools are `mcp__svc__<tool>`. */
+/** The client's name for the server; it lists the tools as `mcp__svc__<tool>`. */
 export const MCP_SERVER_NAME = 'svc'
 
 export interface McpConfigFile {
@@ -15,17 +15,22 @@ export interface McpConfigFile {
   remove(): Promise<void>
 }
 
-/** The text of the configuration; `inner` says where the client finds a file of svc. */
-export function mcpConfigText(
+/** `toClientPath` maps a path of svc to the path that the client sees. */
+export function buildMcpConfig(
   socket: string,
   env: Readonly<Record<string, string>>,
-  inner: (path: string) => string,
+  toClientPath: (path: string) => string,
 ): string {
-  const server = { type: 'stdio', command: inner(process.execPath), args: [inner(SVC), 'bridge', socket], env }
+  const server = {
+    type: 'stdio',
+    command: toClientPath(process.execPath),
+    args: [toClientPath(SVC), 'bridge', socket],
+    env,
+  }
   return `${JSON.stringify({ mcpServers: { [MCP_SERVER_NAME]: server } }, undefined, 2)}\n`
 }
 
-/** A file that only its user can read, in a folder of its own. */
+/** Writes the configuration to a temporary file that only the agents' user can read. */
 export async function writeMcpConfigFile(
   socket: string,
   env: Readonly<Record<string, string>> = {},
@@ -35,7 +40,7 @@ export async function writeMcpConfigFile(
   const path = join(folder, 'mcp.json')
   await writeFile(
     path,
-    mcpConfigText(socket, env, (file) => file),
+    buildMcpConfig(socket, env, (file) => file),
     { mode: 0o600 },
   )
   for (const each of user ? [path, folder] : []) await chown(each, user?.uid ?? -1, user?.gid ?? -1)

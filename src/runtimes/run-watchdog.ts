@@ -1,9 +1,9 @@
-// Watches over a run: it ends when it is stopped, when its time is over, or when it gives no sign of life.
+// Stops a run when it is aborted, reaches its deadline, or shows no activity for too long.
 import type { Clock } from '../lib/clock.ts'
 import { formatDuration } from '../lib/text/duration.ts'
 import { type Job, RunFault } from './runtime.ts'
 
-/** Timers take no more. */
+/** The longest delay of setTimeout. */
 const TIMER_MAX_MS = 2_147_483_647
 
 export class RunWatchdog {
@@ -12,60 +12,63 @@ export class RunWatchdog {
   readonly #clock: Clock
   readonly #deadline: NodeJS.Timeout
   #hang: NodeJS.Timeout | undefined
-  #lastSign = performance.now()
-  #isOver = false
+  #lastOutput = performance.now()
+  #isClosed = false
 
-  /** Calls `end` once, with why; not after `close`. */
+  /** Calls `end` at most once, and not after `close`. */
   constructor(job: Job, clock: Clock, end: (fault: RunFault) => void) {
     this.#job = job
     this.#clock = clock
     this.#end = end
     const left = Math.max(0, Math.min(job.deadline - clock.now(), TIMER_MAX_MS))
-    this.#deadline = setTimeout(() => this.#over(new RunFault('terminal', 'its time was over', [], 'late')), left)
-    this.#lookLater(job.hangMs)
+    this.#deadline = setTimeout(
+      () => this.#stop(new RunFault('terminal', 'it ran past its deadline', [], 'late')),
+      left,
+    )
+    this.#checkLater(job.hangMs)
     job.signal.addEventListener('abort', this.#onAbort, { once: true })
     if (job.signal.aborted) queueMicrotask(this.#onAbort)
   }
 
-  /** It has printed something. */
+  /** Call when the run printed something. */
   recordActivity(): void {
-    this.#lastSign = performance.now()
+    this.#lastOutput = performance.now()
   }
 
   close(): void {
-    this.#isOver = true
+    this.#isClosed = true
     clearTimeout(this.#deadline)
     clearTimeout(this.#hang)
     this.#job.signal.removeEventListener('abort', this.#onAbort)
   }
 
-  #lookLater(ms: number): void {
-    this.#hang = setTimeout(() => this.#look(), Math.min(Math.max(1, ms), TIMER_MAX_MS))
+  #checkLater(ms: number): void {
+    this.#hang = setTimeout(() => this.#check(), Math.min(Math.max(1, ms), TIMER_MAX_MS))
   }
 
-  #look(): void {
+  #check(): void {
     const { hangMs } = this.#job
-    const seenAt = this.#job.lastActivityAt?.()
-    const silent = Math.min(
-      performance.now() - this.#lastSign,
-      seenAt === undefined ? Number.POSITIVE_INFINITY : this.#clock.now() - seenAt,
+    const lastCallAt = this.#job.lastActivityAt?.()
+    const idleMs = Math.min(
+      performance.now() - this.#lastOutput,
+      lastCallAt === undefined ? Number.POSITIVE_INFINITY : this.#clock.now() - lastCallAt,
     )
-    if (silent < hangMs) this.#lookLater(hangMs - silent)
-    else this.#over(new RunFault('again', `it gave no sign of life for ${formatDuration(hangMs)}`))
+    if (idleMs < hangMs) this.#checkLater(hangMs - idleMs)
+    else this.#stop(new RunFault('retryable', `it showed no activity for ${formatDuration(hangMs)}`))
   }
 
   readonly #onAbort = (): void => {
-    this.#over(abortFault(this.#job.signal))
+    this.#stop(toAbortFault(this.#job.signal))
   }
 
-  #over(fault: RunFault): void {
-    if (this.#isOver) return
+  #stop(fault: RunFault): void {
+    if (this.#isClosed) return
     this.close()
     this.#end(fault)
   }
 }
 
-/** Whoever stops a run may say why. */
-export function abortFault({ reason }: AbortSignal): RunFault {
-  return reason instanceof RunFault ? reason : new RunFault('again', 'it was stopped')
+/** The caller that aborts a run may pass the fault as its reason. */
+export function toAbortFault({ reason }: AbortSignal): RunFault {
+  return reason instanceof RunFault ? reason : new RunFault('retryable', 'it was stopped')
 }

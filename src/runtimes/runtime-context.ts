@@ -1,4 +1,4 @@
-// What a runtime is made with.
+// Dependencies of a runtime.
 import type { Cell } from '../cell/cell.ts'
 import type { Network } from '../cell/network.ts'
 import type { AgentUser } from '../core/agent-user.ts'
@@ -8,14 +8,14 @@ import type { RuntimeSettings } from './settings.ts'
 export interface RuntimeContext {
   readonly settings: RuntimeSettings
   readonly clock: Clock
-  /** Whom agents run as, where that is not the user of svc. */
+  /** The user of agents, if it is not the user of svc. */
   readonly user?: AgentUser | undefined
-  /** The cell of every run; throws a `RunFault` where cells do not work on this machine. */
+  /** The cell of all runs; throws a `RunFault` if cells do not work on this machine. */
   cell(): Promise<Cell>
-  /** The way out of a cell. */
+  /** Opens the proxied network of a cell. */
   readonly network: Network
-  /** Something that operators should read in the log. */
-  warn(sentence: string): void
-  /** Something failed that no run waits for. */
+  /** Writes a warning for operators to the log. */
+  warn(message: string): void
+  /** Receives errors of work that no run waits for. */
   readonly onBackgroundError?: ((error: unknown) => void) | undefined
 }

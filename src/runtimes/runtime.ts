@@ -1,5 +1,4 @@
-// The port of a way to run an agent's turn: a program that is told what was said, works through its folder's socket, and
-// comes to an end.
+// Interface of a runtime: it runs the program of one agent turn, which reads the messages and calls tools through its socket.
 import type { ChatDirectory, OpenDirectory } from '../cell/cell.ts'
 import type { TurnFailure } from '../core/turns/turn-failures.ts'
 import type { ModelCost } from '../core/turns/turns.ts'
@@ -9,14 +8,14 @@ export interface TurnMessage {
   readonly id: string
   readonly sender: string
   readonly text: string
-  /** The chat that it was said in. */
+  /** The chat that it was sent in. */
   readonly jid: string
 }
 
-/** All that a run is told. */
+/** One turn to run. */
 export interface Job {
   readonly turnId: string
-  /** Named with the turn to the socket (decision T10). */
+  /** Sent with the turn id to the socket. See docs/decisions.md#turn-of-a-tool-call. */
   readonly fence: number
   readonly folder: string
   readonly topic: string
@@ -24,46 +23,46 @@ export interface Job {
   readonly jid: string
   readonly sender: string
   readonly prompt: string
-  /** What the prompt asks to answer, for a runtime that reads no prose. */
+  /** The messages of the prompt, for runtimes that do not parse it. */
   readonly messages: readonly TurnMessage[]
-  /** How much earlier tries of this turn have said: a script does not say it again. */
+  /** The number of messages that earlier attempts of this turn sent, so that a script does not repeat them. */
   readonly sentCount: number
-  /** What it goes on with; absent for a fresh session. */
+  /** The session to resume; absent for a new one. */
   readonly sessionId?: string | undefined
-  /** A fork starts from this session instead of its own. */
+  /** The session that a new session is forked from. */
   readonly parentSessionId?: string | undefined
   /** The tool socket of this run. */
   readonly socket: string
-  /** The workspace, which every tool calls /home/node/. */
+  /** The workspace. Tools call it /home/node/. */
   readonly home: string
-  /** The same as a verified open directory, for a cell to mount; the caller closes it. */
+  /** Opens the workspace as a verified directory for a cell to mount; the caller closes it. */
   openHome(): Promise<OpenDirectory>
-  /** Of a run that visitors ask for: its HOME, where its sessions lie. It can only read the workspace. */
+  /** HOME of a run for a visitors' chat, with its sessions. Such a run can only read the workspace. */
   readonly chat?: ChatDirectory | undefined
-  /** The text of a small file of the workspace; undefined where there is none. */
+  /** Reads a small file of the workspace; undefined if it does not exist. */
   readText(name: string): string | undefined
-  /** The log of this turn: stdout and stderr are added to it. */
+  /** The log of this turn; stdout and stderr are appended. */
   readonly logFile: string
-  /** What it may cost, in cents; absent where there is no cap. */
+  /** The cost limit in cents; absent if there is none. */
   readonly moneyCents?: number | undefined
-  /** When it must be over, in milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly deadline: number
-  /** So long without a sign of life, and it is taken for dead. */
+  /** A run without activity for this long is stopped. */
   readonly hangMs: number
-  /** What its environment holds besides. */
+  /** Additional environment variables: the secrets of the run. */
   readonly env: Readonly<Record<string, string>>
-  /** Which variables of `env` the person who asked has set for themselves. */
+  /** The variables of `env` that are the sender's own secrets. */
   readonly personal?: ReadonlySet<string> | undefined
-  /** The group's own settings (its `config`), where it has some. */
+  /** The `config` of the group. */
   readonly config?: Readonly<Record<string, unknown>> | undefined
-  /** When its turn last used the socket, in milliseconds since 1970: a sign of life besides what it prints. */
+  /** When the turn last used its socket, in milliseconds since 1970. Counts as activity, like output. */
   lastActivityAt?(): number | undefined
-  /** Aborted when it must break off: somebody stops it, the process ends, or another has the turn. */
+  /** Aborted when the turn is stopped, svc shuts down, or another process has claimed the turn. */
   readonly signal: AbortSignal
 }
 
 export interface AgentRunResult {
-  /** Said in the chat where the run has said nothing itself. */
+  /** Sent to the chat if the run sent nothing itself. */
   readonly result?: string | undefined
   readonly sessionId?: string | undefined
   readonly models?: readonly ModelCost[] | undefined
@@ -71,19 +70,19 @@ export interface AgentRunResult {
 
 export interface Runtime {
   readonly name: string
-  /** Resolves when the run is over and its processes are gone; throws a `RunFault` where it failed. */
+  /** Resolves when the run and its processes have ended; throws a `RunFault` if it failed. */
   run(job: Job): Promise<AgentRunResult>
   close(): Promise<void>
 }
 
 /**
- * How a run failed. The message is for operators; people in the chat are told `failure`. `again` may go better next time; `terminal` cannot, because it does not
- * even start; `session` means that the session is gone and a fresh one may go; `unavailable` is not the agent's failure (the
- * socket does not answer) and counts as no try.
+ * A failed run. The message is for operators; the chat gets the text of `failure`. A `retryable` fault may not recur, a
+ * `terminal` one would. `session`: the session cannot be resumed, but a new one may work. `unavailable`: the socket failed,
+ * not the agent, so the attempt does not count.
  */
 export class RunFault extends Error {
-  readonly kind: 'again' | 'terminal' | 'session' | 'unavailable'
-  /** What it has cost all the same. */
+  readonly kind: 'retryable' | 'terminal' | 'session' | 'unavailable'
+  /** The cost of the failed run. */
   readonly models: readonly ModelCost[]
   readonly failure: TurnFailure
 

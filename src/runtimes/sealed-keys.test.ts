@@ -19,29 +19,29 @@ const row = {
 function opened(entries: Record<string, string>, rows = [row]): { key: string | undefined; warnings: string[] } {
   const warnings: string[] = []
   const settings = readSettings(RUNTIME_SETTINGS, [sourceOf('the test', new Map(Object.entries(entries)))])
-  const { OPENAI_API_KEY: key } = openSealedKeys(settings, rows, keyring, (sentence) => warnings.push(sentence))
+  const { OPENAI_API_KEY: key } = openSealedKeys(settings, rows, keyring, (message) => warnings.push(message))
   return { key, warnings }
 }
 
-test('a key that .env leaves to the store is opened for the endpoint that it was set with', () => {
+test('decrypts a sealed key for the endpoint that it was set with', () => {
   for (const OPENAI_BASE_URL of [ENDPOINT, `${ENDPOINT}/`])
     assert.deepEqual(opened({ OPENAI_BASE_URL, OPENAI_API_KEY: 'sealed' }), { key: 'sk-1', warnings: [] })
 })
 
-test('after the endpoint was changed the key does not open, so it is sent nowhere else', () => {
+test('does not decrypt a sealed key for another endpoint', () => {
   const { key, warnings } = opened({ OPENAI_BASE_URL: 'https://other.example/v1', OPENAI_API_KEY: 'sealed' })
   assert.equal(key, undefined)
   assert.match(
     warnings.join(),
-    /^OPENAI_API_KEY cannot be used with https:\/\/other\.example\/v1: .*svc model sets it$/,
+    /^OPENAI_API_KEY cannot be used with https:\/\/other\.example\/v1: .*set it with svc model$/,
   )
 })
 
-test('a key that is not in the store is none, and so is an empty one', () => {
+test('treats a missing or empty key as not set', () => {
   assert.equal(opened({ OPENAI_BASE_URL: ENDPOINT, OPENAI_API_KEY: 'sealed' }, []).key, undefined)
   assert.deepEqual(opened({ OPENAI_BASE_URL: ENDPOINT, OPENAI_API_KEY: '' }), { key: undefined, warnings: [] })
 })
 
-test('a key in .env itself is used as it is', () => {
+test('uses a key in .env unchanged', () => {
   assert.deepEqual(opened({ OPENAI_BASE_URL: ENDPOINT, OPENAI_API_KEY: 'sk-2' }), { key: 'sk-2', warnings: [] })
 })

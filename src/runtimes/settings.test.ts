@@ -6,7 +6,7 @@ import { RUNTIME_SETTINGS } from './settings.ts'
 
 const read = (key: string, value: string) => readSettings(RUNTIME_SETTINGS, [sourceOf('.env', new Map([[key, value]]))])
 
-const REACH_A_RUN = [
+const PASSED_TO_RUNS = [
   'AGENT_COMMAND',
   'AGENT_CLI',
   'AGENT_MODEL',
@@ -19,8 +19,8 @@ const REACH_A_RUN = [
   'SANDBOX_PATHS',
 ]
 
-test('settings that reach a run have no control characters', () => {
-  for (const key of REACH_A_RUN)
+test('rejects control characters in settings that are passed to a run', () => {
+  for (const key of PASSED_TO_RUNS)
     for (const character of ['\u0000', '\u001b', '\u0080'])
       assert.throws(
         () => read(key, `http://a.example/${character}x`),
@@ -28,6 +28,6 @@ test('settings that reach a run have no control characters', () => {
       )
 })
 
-test('a command may have several lines', () => {
+test('accepts a command with several lines', () => {
   assert.equal(read('AGENT_COMMAND', 'a\n\tb').AGENT_COMMAND, 'a\n\tb')
 })

@@ -1,4 +1,4 @@
-// What an instance can say about its runtimes.
+// The settings of the runtimes.
 import { z } from 'zod'
 import { CELL_SETTINGS } from '../cell/settings.ts'
 import { EnvValue } from '../core/values.ts'
@@ -15,32 +15,32 @@ const PriceSetting = z
 
 const EnvUrlSetting = UrlSetting.pipe(EnvValue)
 
-/** The endpoint of an OpenAI key that comes without one. */
+/** The endpoint of OpenAI keys that are set without one. */
 export const OPENAI_PUBLIC_URL = 'https://api.openai.com/v1'
 
-/** The endpoint of an Anthropic key that comes without one. */
+/** The endpoint of Anthropic keys that are set without one. */
 export const ANTHROPIC_PUBLIC_URL = 'https://api.anthropic.com'
 
 export const RUNTIME_SETTINGS = {
-  AGENT_RUNTIME: setting(z.enum(RUNTIME_NAMES), 'demo', 'what runs the agents, unless the group says otherwise'),
-  AGENT_COMMAND: setting(EnvValue, undefined, 'the program of the runtime command, as a shell would run it'),
-  AGENT_CLI: setting(EnvValue, 'claude', 'the agent client of svc chat and of the runtime claude'),
-  AGENT_MODEL: setting(EnvValue, undefined, 'the model of the runtime claude'),
-  ANTHROPIC_API_KEY: setting(EnvValue, undefined, 'given to the runtime claude'),
-  CLAUDE_CODE_OAUTH_TOKEN: setting(EnvValue, undefined, 'given to the runtime claude'),
-  ANTHROPIC_BASE_URL: setting(EnvUrlSetting, undefined, 'the endpoint of the runtime claude, if not the public one'),
+  AGENT_RUNTIME: setting(z.enum(RUNTIME_NAMES), 'demo', 'runtime of agents; a group can set another in its config'),
+  AGENT_COMMAND: setting(EnvValue, undefined, 'shell command that the runtime command runs'),
+  AGENT_CLI: setting(EnvValue, 'claude', 'agent client that svc chat and the runtime claude start'),
+  AGENT_MODEL: setting(EnvValue, undefined, 'model of the runtime claude'),
+  ANTHROPIC_API_KEY: setting(EnvValue, undefined, 'API key of the runtime claude'),
+  CLAUDE_CODE_OAUTH_TOKEN: setting(EnvValue, undefined, 'OAuth token of the runtime claude'),
+  ANTHROPIC_BASE_URL: setting(EnvUrlSetting, undefined, 'endpoint of the runtime claude, if not the public one'),
   OPENAI_BASE_URL: setting(
     EnvUrlSetting,
     OPENAI_PUBLIC_URL,
-    'the endpoint of the runtime openai; any that speaks the protocol',
+    'endpoint of the runtime openai; any OpenAI-compatible server',
   ),
-  OPENAI_MODEL: setting(EnvValue, undefined, 'the model of the runtime openai'),
-  OPENAI_API_KEY: setting(EnvValue, undefined, 'the key of that endpoint; none is needed on this machine'),
-  OPENAI_PRICE_INPUT: setting(PriceSetting, undefined, 'cents for a million tokens in'),
-  OPENAI_PRICE_OUTPUT: setting(PriceSetting, undefined, 'cents for a million tokens out'),
+  OPENAI_MODEL: setting(EnvValue, undefined, 'model of the runtime openai'),
+  OPENAI_API_KEY: setting(EnvValue, undefined, 'API key of that endpoint; not needed for one on this machine'),
+  OPENAI_PRICE_INPUT: setting(PriceSetting, undefined, 'price of a million input tokens, in cents'),
+  OPENAI_PRICE_OUTPUT: setting(PriceSetting, undefined, 'price of a million output tokens, in cents'),
   ...CELL_SETTINGS,
-  TURN_DEADLINE: setting(DurationSetting, '20m', 'how long a turn may take'),
-  TURN_HANG: setting(DurationSetting, '5m', 'how long a turn may give no sign of life'),
+  TURN_DEADLINE: setting(DurationSetting, '20m', 'longest time that a turn may take'),
+  TURN_HANG: setting(DurationSetting, '5m', 'longest time that a turn may show no activity'),
 } satisfies SettingDeclarations
 
 export type RuntimeSettings = Settings<typeof RUNTIME_SETTINGS>

@@ -1,20 +1,19 @@
-// An agent's side of its folder's socket: one JSON-RPC object a line. Small, because whoever starts an agent waits for it
-// to load.
+// Client of a tool socket: one JSON-RPC object per line. It is small because every agent process loads it at start.
 import { realpath } from 'node:fs/promises'
 import { createConnection, type Socket } from 'node:net'
 import { TextLineSplitter } from './text-line-splitter.ts'
 
-/** What the kernel keeps of the path of a socket. */
+/** The kernel's limit for the path of a Unix socket. */
 const PATH_MAX_BYTES = 107
 const PROTOCOL = '2025-11-25'
 
-/** What the server calls a method that it cannot do at the moment. */
+/** JSON-RPC error code of the server for a temporary failure. */
 const UNAVAILABLE = -32053
 
-/** The socket does not answer, or not any more; or what is behind it cannot do anything at the moment. */
+/** The socket is closed or does not answer, or the server failed temporarily. */
 export class SocketFault extends Error {}
 
-/** It answered with an error. */
+/** The server responded with an error. */
 export class RpcFault extends Error {}
 
 export interface FencedTurn {
@@ -33,7 +32,7 @@ export interface ListedTool {
   readonly inputSchema?: Readonly<Record<string, unknown>>
 }
 
-interface Waiting {
+interface PendingRequest {
   resolve(result: unknown): void
   reject(error: Error): void
 }
@@ -46,7 +45,7 @@ interface RpcResponse {
 
 export class SocketClient {
   readonly #socket: Socket
-  readonly #waiting = new Map<number, Waiting>()
+  readonly #pending = new Map<number, PendingRequest>()
   #next = 1
   #fault: SocketFault | undefined
 
@@ -58,7 +57,7 @@ export class SocketClient {
     socket.on('close', () => this.#fail('the tool socket was closed'))
   }
 
-  /** Connects, and names the turn that it works for (decision T10). */
+  /** Connects and sends the turn of all calls. See docs/decisions.md#turn-of-a-tool-call. */
   static async open(path: string, turn: FencedTurn): Promise<SocketClient> {
     const client = new SocketClient(createConnection(await resolveSocketPath(path)))
     await client.request('initialize', {
@@ -75,12 +74,12 @@ export class SocketClient {
     if (this.#fault) return Promise.reject(this.#fault)
     const id = this.#next++
     return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject })
+      this.#pending.set(id, { resolve, reject })
       this.#write({ jsonrpc: '2.0', id, method, params })
     })
   }
 
-  /** What a tool refuses is an answer; a tool that is not there, or that could not be used for a passing reason, is a fault. */
+  /** Returns refusals of the tool as a result; throws if the tool does not exist or failed temporarily. */
   async call(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolCallResult> {
     const result = (await this.request('tools/call', { name, arguments: args })) as
       | { content?: readonly { type?: string; text?: string }[]; isError?: boolean; _meta?: Record<string, unknown> }
@@ -105,7 +104,7 @@ export class SocketClient {
   }
 
   close(): void {
-    this.#fault ??= new SocketFault('it is closed')
+    this.#fault ??= new SocketFault('the tool socket was closed')
     this.#socket.end()
   }
 
@@ -118,29 +117,29 @@ export class SocketClient {
     try {
       message = JSON.parse(line)
     } catch {
-      this.#fail('the tool socket answers with something else than JSON')
+      this.#fail('the tool socket sent a line that is not JSON')
       return
     }
-    const waiting = typeof message?.id === 'number' ? this.#waiting.get(message.id) : undefined
-    if (!waiting) return
-    this.#waiting.delete(Number(message.id))
-    if (message.error) waiting.reject(toSocketError(message.error))
-    else waiting.resolve(message.result)
+    const pending = typeof message?.id === 'number' ? this.#pending.get(message.id) : undefined
+    if (!pending) return
+    this.#pending.delete(Number(message.id))
+    if (message.error) pending.reject(toSocketError(message.error))
+    else pending.resolve(message.result)
   }
 
-  #fail(sentence: string): void {
-    this.#fault ??= new SocketFault(sentence)
+  #fail(message: string): void {
+    this.#fault ??= new SocketFault(message)
     this.#socket.destroy()
-    for (const { reject } of this.#waiting.values()) reject(this.#fault)
-    this.#waiting.clear()
+    for (const { reject } of this.#pending.values()) reject(this.#fault)
+    this.#pending.clear()
   }
 }
 
-function toSocketError({ code, message = 'it failed' }: NonNullable<RpcResponse['error']>): Error {
+function toSocketError({ code, message = 'the request failed' }: NonNullable<RpcResponse['error']>): Error {
   return code === UNAVAILABLE ? new SocketFault(message) : new RpcFault(message)
 }
 
-/** A path that is too long for a socket is a link to one that is not. */
+/** A path too long for a socket is a symbolic link to a short one. */
 export async function resolveSocketPath(path: string): Promise<string> {
   return Buffer.byteLength(path) > PATH_MAX_BYTES ? realpath(path).catch(() => path) : path
 }

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { TextLineSplitter } from './text-line-splitter.ts'
 
-function cut(pieces: readonly string[], max?: number): string[] {
+function split(pieces: readonly string[], max?: number): string[] {
   const found: string[] = []
   const lines = new TextLineSplitter((line) => found.push(line), max)
   for (const piece of pieces) lines.push(piece)
@@ -11,42 +11,42 @@ function cut(pieces: readonly string[], max?: number): string[] {
   return found
 }
 
-suite('a stream in lines', () => {
-  test('gives each line once it is whole, and what is left at the end', () => {
-    assert.deepEqual(cut(['a\nb', 'c\r\n', '\n', 'd']), ['a', 'bc', '', 'd'])
-    assert.deepEqual(cut(['a\r', '\nb\n']), ['a', 'b'])
-    assert.deepEqual(cut([]), [])
+suite('the line splitter', () => {
+  test('emits each complete line, and the rest at the end', () => {
+    assert.deepEqual(split(['a\nb', 'c\r\n', '\n', 'd']), ['a', 'bc', '', 'd'])
+    assert.deepEqual(split(['a\r', '\nb\n']), ['a', 'b'])
+    assert.deepEqual(split([]), [])
   })
 
-  test('however it is cut, the lines are the same', () => {
+  test('emits the same lines for any chunking', () => {
     const piece = fc.string({ unit: fc.constantFrom('a', 'b', '\n', '\r', 'é') })
     fc.assert(
       fc.property(fc.array(piece), (pieces) => {
         const whole = pieces.join('').split('\n')
         const last = whole.pop() ?? ''
         const expected = [...whole, ...(last === '' ? [] : [last])].map((line) => line.replace(/\r$/, ''))
-        assert.deepEqual(cut(pieces), expected)
+        assert.deepEqual(split(pieces), expected)
       }),
     )
   })
 
-  test('a line that never ends is handed on in pieces, and nothing of it is lost', () => {
-    const found = cut([`${'x'.repeat(25)}`, `${'y'.repeat(8)}\nz`], 10)
+  test('emits a line without an end in pieces and loses none of it', () => {
+    const found = split([`${'x'.repeat(25)}`, `${'y'.repeat(8)}\nz`], 10)
     assert.equal(found.join(''), `${'x'.repeat(25)}${'y'.repeat(8)}z`)
     assert.ok(found.every((line) => line.length <= 20))
   })
 
-  test('a line at the limit is whole, and one beyond it is cut there', () => {
-    assert.deepEqual(cut(['x'.repeat(10), '\n'], 10), ['x'.repeat(10)])
-    assert.deepEqual(cut(['x'.repeat(11), '\n'], 10), ['x'.repeat(10), 'x'])
-    assert.deepEqual(cut(['x'.repeat(20)], 10), ['x'.repeat(10), 'x'.repeat(10)])
+  test('splits a line only if it is over the limit', () => {
+    assert.deepEqual(split(['x'.repeat(10), '\n'], 10), ['x'.repeat(10)])
+    assert.deepEqual(split(['x'.repeat(11), '\n'], 10), ['x'.repeat(10), 'x'])
+    assert.deepEqual(split(['x'.repeat(20)], 10), ['x'.repeat(10), 'x'.repeat(10)])
   })
 
-  test('a long line that comes in many chunks costs no more than its length', () => {
+  test('copies a long line of many chunks only once', () => {
     const chunk = 'x'.repeat(65_536)
     const length = (chunks: number): number =>
-      cut(Array.from({ length: chunks }, () => chunk)).reduce((sum, line) => sum + line.length, 0)
-    // With a copy of the line for every chunk, this would move several gigabytes.
+      split(Array.from({ length: chunks }, () => chunk)).reduce((sum, line) => sum + line.length, 0)
+    // Copying the line for every chunk would move several gigabytes.
     assert.equal(length(2000), 2000 * chunk.length)
   })
 })

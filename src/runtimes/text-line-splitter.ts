@@ -1,10 +1,10 @@
-// Cuts a stream of text into lines. A line that is too long is handed on in pieces, so that memory stays bounded.
+// Splits a stream of text into lines. A line over the limit is emitted in pieces, to bound memory.
 const LINE_MAX = 8 * 1024 * 1024
 
 export class TextLineSplitter {
   readonly #onLine: (line: string) => void
   readonly #max: number
-  /** The start of a line whose end has not come. Joined only then: one text that grows would be copied with every chunk. */
+  /** The line so far, in pieces. Concatenating them per chunk would copy the whole line each time. */
   #pieces: string[] = []
   #length = 0
 
@@ -16,20 +16,20 @@ export class TextLineSplitter {
   push(text: string): void {
     let from = 0
     for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', from)) {
-      this.#give(this.#take() + text.slice(from, end))
+      this.#emit(this.#take() + text.slice(from, end))
       from = end + 1
     }
     this.#keep(text.slice(from))
     if (this.#length <= this.#max) return
     let rest = this.#take()
-    for (; rest.length > this.#max; rest = rest.slice(this.#max)) this.#give(rest.slice(0, this.#max))
+    for (; rest.length > this.#max; rest = rest.slice(this.#max)) this.#emit(rest.slice(0, this.#max))
     this.#keep(rest)
   }
 
-  /** What came last had no end. */
+  /** Emits a last line that has no newline. */
   end(): void {
     const rest = this.#take()
-    if (rest !== '') this.#give(rest)
+    if (rest !== '') this.#emit(rest)
   }
 
   #keep(piece: string): void {
@@ -45,7 +45,7 @@ export class TextLineSplitter {
     return whole
   }
 
-  #give(line: string): void {
+  #emit(line: string): void {
     this.#onLine(line.endsWith('\r') ? line.slice(0, -1) : line)
   }
 }

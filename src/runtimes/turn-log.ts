@@ -1,4 +1,4 @@
-// The log of one turn: what its process prints, up to a size. The file comes into being with the first byte.
+// The log file of one turn: the output of its process, up to a size limit. It is created with the first byte.
 import type { FileHandle } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { Directory } from '../lib/files/directory.ts'
@@ -9,22 +9,20 @@ export class TurnLog {
   readonly #path: string
   #file: Promise<FileHandle | undefined> | undefined
   #writing: Promise<void> = Promise.resolve()
-  #left = LOG_MAX_BYTES
+  #bytesLeft = LOG_MAX_BYTES
 
   constructor(path: string) {
     this.#path = path
   }
 
-  /** What does not fit any more is dropped, and so is all where the disk takes none: a log is no reason to fail. */
+  /** Drops output over the limit, and all output if the file cannot be written: a turn must not fail because of its log. */
   write(chunk: Uint8Array): void {
-    if (this.#left <= 0) return
-    const bytes = chunk.subarray(0, this.#left)
-    this.#left -= bytes.length
+    if (this.#bytesLeft <= 0) return
+    const bytes = chunk.subarray(0, this.#bytesLeft)
+    this.#bytesLeft -= bytes.length
     this.#file ??= openLog(this.#path).catch(() => undefined)
-    const opened = this.#file
-    this.#writing = this.#writing
-      .then(async () => void (await (await opened)?.appendFile(bytes)))
-      .catch(() => undefined)
+    const file = this.#file
+    this.#writing = this.#writing.then(async () => void (await (await file)?.appendFile(bytes))).catch(() => undefined)
   }
 
   async close(): Promise<void> {

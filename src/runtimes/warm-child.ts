@@ -1,5 +1,5 @@
-// A process that waits for jobs: one line of JSON in, one line of JSON out. It is started ahead, so that no message waits
-// until a program has loaded.
+// An agent process that runs one job after another: a line of JSON in, a line of JSON out. It is started in advance, so that
+// no message waits for a program to load.
 import type { Socket } from 'node:net'
 import type { CellProcessExit, LaunchedProcess } from '../cell/launch.ts'
 import { parseFailure, type TurnFailure } from '../core/turns/turn-failures.ts'
@@ -10,25 +10,24 @@ import { type AgentRunResult, type Job, RunFault } from './runtime.ts'
 import { TextLineSplitter } from './text-line-splitter.ts'
 import { TurnLog } from './turn-log.ts'
 
-/** What an agent prints when it is done: how it went. */
+/** What an agent prints at the end of a job. */
 export interface AgentOutcome extends AgentRunResult {
   readonly fault?:
     | { readonly kind: RunFault['kind']; readonly message: string; readonly failure?: TurnFailure }
     | undefined
 }
 
-interface Running {
+interface CurrentRun {
   readonly log: TurnLog
-  readonly watch: RunWatchdog
-  done(outcome: AgentOutcome): void
-  /** The process has ended. */
-  gone(ended: CellProcessExit): void
+  readonly watchdog: RunWatchdog
+  onOutcome(outcome: AgentOutcome): void
+  onExit(exit: CellProcessExit): void
 }
 
 export class WarmChild {
   readonly #launched: LaunchedProcess
   readonly #clock: Clock
-  #running: Running | undefined
+  #current: CurrentRun | undefined
   #lastError = ''
   isGone = false
 
@@ -39,47 +38,45 @@ export class WarmChild {
     const lines = new TextLineSplitter((line) => this.#onLine(line))
     child.stdout?.setEncoding('utf8').on('data', (text: string) => lines.push(text))
     child.stderr?.on('data', (chunk: Uint8Array) => this.#onError(chunk))
-    // Once, and not for each job: a promise keeps what waits for it.
-    void ended.then((how) => {
+    // One listener for all jobs: a promise keeps its listeners until it settles.
+    void ended.then((exit) => {
       this.isGone = true
-      this.#running?.gone(how)
+      this.#current?.onExit(exit)
     })
-    this.#hold(false)
+    this.#setRef(false)
   }
 
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has exited. */
   get ended(): Promise<unknown> {
     return this.#launched.ended
   }
 
-  /** After a fault the process may be gone; `isGone` says. */
+  /** After a fault, check `isGone`: the process may have exited. */
   async run(job: Job, line: object): Promise<AgentRunResult> {
-    this.#hold(true)
+    this.#setRef(true)
     this.#lastError = ''
     const log = new TurnLog(job.logFile)
     const { promise, resolve, reject } = Promise.withResolvers<AgentOutcome>()
     let killedFor: RunFault | undefined
-    const watch = new RunWatchdog(job, this.#clock, (fault) => {
+    const watchdog = new RunWatchdog(job, this.#clock, (fault) => {
       killedFor = fault
       void this.stop()
     })
-    const gone = ({ error, signal, code }: CellProcessExit): void => {
-      const how = error?.message ?? signal ?? `exit code ${code}`
-      reject(killedFor ?? new RunFault('again', `its process ended before it was done (${this.#lastError || how})`))
+    const onExit = ({ error, signal, code }: CellProcessExit): void => {
+      const cause = this.#lastError || (error?.message ?? signal ?? `exit code ${code}`)
+      reject(killedFor ?? new RunFault('retryable', `its process exited early (${cause})`))
     }
-    this.#running = { log, watch, done: resolve, gone }
-    if (this.isGone) void this.#launched.ended.then(gone)
+    this.#current = { log, watchdog, onOutcome: resolve, onExit }
+    if (this.isGone) void this.#launched.ended.then(onExit)
     try {
       this.#launched.child.stdin?.write(`${JSON.stringify(line)}\n`)
-      const { fault, ...ran } = await promise
-      if (fault) throw new RunFault(fault.kind, fault.message, ran.models, parseFailure(fault.failure))
-      return ran
+      return requireResult(await promise)
     } finally {
-      watch.close()
-      this.#running = undefined
+      watchdog.close()
+      this.#current = undefined
       await log.close()
       if (this.isGone) await this.#launched.ended
-      else this.#hold(false)
+      else this.#setRef(false)
     }
   }
 
@@ -89,30 +86,36 @@ export class WarmChild {
   }
 
   #onLine(line: string): void {
-    const running = this.#running
-    if (!running) return
-    running.watch.recordActivity()
+    const current = this.#current
+    if (!current) return
+    current.watchdog.recordActivity()
     const outcome = readOutcome(line)
-    if (outcome) running.done(outcome)
-    else running.log.write(Buffer.from(`${line}\n`))
+    if (outcome) current.onOutcome(outcome)
+    else current.log.write(Buffer.from(`${line}\n`))
   }
 
   #onError(chunk: Uint8Array): void {
-    this.#running?.watch.recordActivity()
-    this.#running?.log.write(chunk)
+    this.#current?.watchdog.recordActivity()
+    this.#current?.log.write(chunk)
     this.#lastError = Buffer.from(chunk).toString('utf8').trim().split('\n').at(-1)?.slice(0, 500) ?? ''
   }
 
-  /** A child that only waits keeps no process running. */
-  #hold(isHeld: boolean): void {
+  /** Unrefs an idle child, so that it does not keep svc running. */
+  #setRef(isReferenced: boolean): void {
     const { child } = this.#launched
     for (const handle of [child, ...child.stdio] as (Partial<Socket> | null)[]) {
-      // A pipe that is closed would wait for its next connection, with one more listener each time.
+      // A closed pipe would add a listener for its next connection on each call.
       if (handle?.destroyed) continue
-      if (isHeld) handle?.ref?.()
+      if (isReferenced) handle?.ref?.()
       else handle?.unref?.()
     }
   }
+}
+
+/** Throws the fault of a failed run. */
+export function requireResult({ fault, ...result }: AgentOutcome): AgentRunResult {
+  if (fault) throw new RunFault(fault.kind, fault.message, result.models, parseFailure(fault.failure))
+  return result
 }
 
 export function readOutcome(line: string): AgentOutcome | undefined {

@@ -7,7 +7,7 @@ import { until } from '../../test/support/until.ts'
 import { systemClock } from '../lib/clock.ts'
 import { WarmPool } from './warm-pool.ts'
 
-/** Answers with its own process id; prints and waits as it is told. */
+/** Answers each job with its process id; the job can make it print, exit or wait first. */
 const AGENT = `
   require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
     const { print, die, wait, mute } = JSON.parse(line)
@@ -34,22 +34,22 @@ function isAlive(pid: number): boolean {
   }
 }
 
-suite('processes that wait for turns', () => {
-  test('one serves turn after turn, and several at once are several', async (t) => {
+suite('the pool of warm processes', () => {
+  test('reuses an idle process and starts more for concurrent turns', async (t) => {
     const { run } = await open(t)
     const first = await run()
     assert.equal(await run(), first)
     assert.equal(new Set(await Promise.all([run(), run(), run()])).size, 3)
   })
 
-  test('one that is started ahead is used', async (t) => {
+  test('runs a turn in a process that was started in advance', async (t) => {
     const { pool, run } = await open(t)
     await pool.warm()
     const [one, other] = await Promise.all([run(), run()])
     assert.notEqual(one, other)
   })
 
-  test('one that has closed a pipe serves turn after turn without adding listeners', async (t) => {
+  test('adds no listeners per turn to a process that closed a pipe', async (t) => {
     const warnings: Error[] = []
     const onWarning = (warning: Error): void => void warnings.push(warning)
     process.on('warning', onWarning)
@@ -61,32 +61,32 @@ suite('processes that wait for turns', () => {
     assert.deepEqual(warnings, [])
   })
 
-  test('one that nobody needs for a while is ended', async (t) => {
+  test('stops a process that has been idle for too long', async (t) => {
     const { run } = await open(t, 50)
     const first = await run()
     await until(() => !isAlive(first))
     assert.notEqual(await run(), first)
   })
 
-  test('no more than a few are kept', async (t) => {
+  test('keeps a limited number of idle processes', async (t) => {
     const { run } = await open(t)
     const pids = await Promise.all(Array.from({ length: 10 }, () => run()))
     await until(() => pids.filter(isAlive).length <= 8)
   })
 
-  test('one that dies costs its own turn, with what it said last, and is replaced', async (t) => {
+  test('fails only the turn of a process that exits, with its last error, and replaces it', async (t) => {
     const { run } = await open(t)
     const first = await run()
-    await assert.rejects(run({ die: 'out of tea' }), isRunFault('again', /out of tea/))
+    await assert.rejects(run({ die: 'out of tea' }), isRunFault('retryable', /out of tea/))
     assert.notEqual(await run(), first)
   })
 
-  test('one that was ended while it waited is not asked', async (t) => {
+  test('does not use a process that was killed while idle', async (t) => {
     const { run } = await open(t)
     const first = await run()
     process.kill(first, 'SIGKILL')
     await until(() => !isAlive(first))
-    // The word of its end may come a moment after it.
+    // The pool may learn of the exit a moment later.
     await until(() =>
       run().then(
         (next) => next !== first,
@@ -95,16 +95,16 @@ suite('processes that wait for turns', () => {
     )
   })
 
-  test('what it prints besides is in the log', async (t) => {
+  test('writes other output of a process to the log of the turn', async (t) => {
     const { run, job } = await open(t)
     await run({ print: 'a remark' })
     assert.equal(readFileSync(job().logFile, 'utf8'), 'a remark\n')
   })
 
-  test('closing ends all of them, those at work too', async (t) => {
+  test('close stops idle and busy processes', async (t) => {
     const { pool, run } = await open(t)
     const idle = await run()
-    const busy = assert.rejects(run({ wait: true }), isRunFault('again', /ended before/))
+    const busy = assert.rejects(run({ wait: true }), isRunFault('retryable', /exited early/))
     await pool.close()
     await busy
     await until(() => !isAlive(idle))

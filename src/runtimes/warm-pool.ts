@@ -1,17 +1,16 @@
-// Processes that wait for jobs, kept for a while between them.
-
+// Pool of agent processes that stay alive for a while between jobs.
 import { launch } from '../cell/launch.ts'
 import { UnconfinedCell } from '../cell/unconfined-cell.ts'
 import type { Clock } from '../lib/clock.ts'
-import { baseEnvironment } from './environment.ts'
+import { buildBaseEnvironment } from './environment.ts'
 import type { AgentRunResult, Job } from './runtime.ts'
 import { WarmChild } from './warm-child.ts'
 
 const IDLE_MS = 60_000
-/** Each is a process with its memory. */
+/** Bounds the memory of idle processes. */
 const IDLE_MAX = 8
 
-/** Its jobs are turns of many folders, and each of them has limits of its own. */
+/** A child runs turns of many folders, so the limits of one folder do not apply to it. */
 const NO_LIMITS = {
   processes: Number.POSITIVE_INFINITY,
   memoryBytes: Number.POSITIVE_INFINITY,
@@ -19,7 +18,7 @@ const NO_LIMITS = {
   cpuMs: Number.POSITIVE_INFINITY,
 }
 
-interface Idle {
+interface IdleChild {
   readonly child: WarmChild
   readonly timer: NodeJS.Timeout
 }
@@ -27,15 +26,15 @@ interface Idle {
 export interface WarmPoolOptions {
   readonly clock: Clock
   readonly argv: readonly string[]
-  /** Variables besides those that any program needs. */
+  /** Added to the base environment. */
   readonly env?: Readonly<Record<string, string>> | undefined
   readonly idleMs?: number
 }
 
 export class WarmPool {
   readonly #options: WarmPoolOptions
-  /** The oldest first. */
-  readonly #idle = new Set<Idle>()
+  /** Oldest first. */
+  readonly #idle = new Set<IdleChild>()
   readonly #children = new Set<WarmChild>()
   readonly #cell = new UnconfinedCell(undefined, NO_LIMITS)
   #isClosed = false
@@ -44,7 +43,7 @@ export class WarmPool {
     this.#options = options
   }
 
-  /** Starts one ahead. */
+  /** Starts a process in advance. */
   async warm(): Promise<void> {
     this.#park(await this.#start())
   }
@@ -80,13 +79,13 @@ export class WarmPool {
       return
     }
     const timer = setTimeout(() => this.#drop(idle), this.#options.idleMs ?? IDLE_MS).unref()
-    const idle: Idle = { child, timer }
+    const idle: IdleChild = { child, timer }
     this.#idle.add(idle)
     const [oldest] = this.#idle
     if (this.#idle.size > IDLE_MAX && oldest) this.#drop(oldest)
   }
 
-  #drop(idle: Idle): void {
+  #drop(idle: IdleChild): void {
     this.#idle.delete(idle)
     clearTimeout(idle.timer)
     void idle.child.stop()
@@ -94,14 +93,14 @@ export class WarmPool {
 
   async #start(): Promise<WarmChild> {
     const { argv, env, clock } = this.#options
-    const all = { ...baseEnvironment(this.#cell, '/'), ...env }
-    const place = {
+    const all = { ...buildBaseEnvironment(this.#cell, '/'), ...env }
+    const resources = {
       folder: '',
       home: '/',
       socket: '',
       openHome: async () => ({ fd: -1, close: async () => undefined }),
     }
-    const child = new WarmChild(await launch(this.#cell, place, argv, all), clock)
+    const child = new WarmChild(await launch(this.#cell, resources, argv, all), clock)
     this.#children.add(child)
     void child.ended.then(() => this.#children.delete(child))
     return child

@@ -144,7 +144,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
       shell(`${hold(200)} & ${hold(200)} & wait`),
       isRunFault('terminal', /more than 300 MiB of memory/),
     )
-    await assert.rejects(shell(hold(400)), isRunFault('again', /Out of memory/))
+    await assert.rejects(shell(hold(400)), isRunFault('retryable', /Out of memory/))
   })
 
   test('reports a missing program differently from a failing one', async (t) => {
@@ -159,7 +159,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
       start(['/etc/passwd']),
       isRunFault('terminal', /^\/etc\/passwd could not be started: permission denied/),
     )
-    await assert.rejects(start(['/bin/false']), isRunFault('again', /exit code 1/))
+    await assert.rejects(start(['/bin/false']), isRunFault('retryable', /exit code 1/))
     await assert.rejects(start(['/bin/true', 'a\0b']), isRunFault('terminal', /contains a NUL/))
   })
 
@@ -172,7 +172,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
   test('reports a failed setup to the operator but not to visitors', async (t) => {
     const { shell } = await openCellFixture(t)
     await assert.rejects(shell('ls', { socket: '/no/such/socket' }), (error) => {
-      assert.ok(isRunFault('again', /^its cell could not be set up: .*\/no\/such\/socket/)(error))
+      assert.ok(isRunFault('retryable', /^its cell could not be set up: .*\/no\/such\/socket/)(error))
       assert.equal(Reflect.get(Object(error), 'failure'), 'failed')
       return true
     })
@@ -182,7 +182,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     const { shell } = await openCellFixture(t)
     await assert.rejects(
       shell("trap '' TERM; setsid sleep 1000 & sleep 1000", { hangMs: 300 }),
-      isRunFault('again', /no sign of life/),
+      isRunFault('retryable', /no activity/),
     )
   })
 
@@ -194,7 +194,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
     })
     await until(() => existsSync(join(home, 'ready')))
     stop.abort()
-    await assert.rejects(running, isRunFault('again', /it was stopped/))
+    await assert.rejects(running, isRunFault('retryable', /it was stopped/))
     assert.equal(readFileSync(join(home, 'bye'), 'utf8'), 'bye\n')
   })
 

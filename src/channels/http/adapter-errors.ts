@@ -1,4 +1,4 @@
-// Errors of an adapter as agents and chats may see them: without the address of the adapter, which is for operators alone.
+// Removes the address of an adapter from its errors: agents and chats see them, but only operators may see the address.
 import { ChannelError } from '../../core/delivery/channel.ts'
 import { Refusal } from '../../lib/refusal.ts'
 
@@ -7,20 +7,20 @@ interface NamedAdapter {
   readonly url: string
 }
 
-/** The same error with the adapter's name in place of its address. Errors of other kinds are bugs and stay as they are. */
+/** Replaces the adapter's address with its name. Errors of other types are bugs and stay unchanged. */
 export function redactAddress(error: unknown, adapter: NamedAdapter): unknown {
-  const hidden = (text: string): string =>
-    spellingsOf(adapter).reduce((rest, spelling) => rest.replaceAll(spelling, adapter.name), text)
-  if (error instanceof ChannelError) return new ChannelError(error.kind, hidden(error.message), error.retryAfterMs)
-  if (error instanceof Refusal) return new Refusal(error.code, hidden(error.message), error.hint && hidden(error.hint))
+  const redact = (text: string): string =>
+    listSpellings(adapter).reduce((rest, spelling) => rest.replaceAll(spelling, adapter.name), text)
+  if (error instanceof ChannelError) return new ChannelError(error.kind, redact(error.message), error.retryAfterMs)
+  if (error instanceof Refusal) return new Refusal(error.code, redact(error.message), error.hint && redact(error.hint))
   return error
 }
 
-/** The longest first, so that no part of an address is left. */
-function spellingsOf({ url }: NamedAdapter): string[] {
+/** Longest first, so that no part of an address remains. */
+function listSpellings({ url }: NamedAdapter): string[] {
   const { origin, host, hostname, port } = new URL(url)
   const address = hostname.replace(/^\[|\]$/g, '')
-  // A plain word such as `localhost` tells nothing without its port.
-  const isTelling = /[.:]/.test(address)
-  return [url, origin, host, ...(port === '' ? [] : [`${address}:${port}`]), ...(isTelling ? [hostname, address] : [])]
+  // A plain word such as `localhost` reveals nothing without its port.
+  const isAddress = /[.:]/.test(address)
+  return [url, origin, host, ...(port === '' ? [] : [`${address}:${port}`]), ...(isAddress ? [hostname, address] : [])]
 }

@@ -1,18 +1,18 @@
-// One request to an adapter and its answer. What matters is how far a request got that failed: nothing was written, or it may
-// have been understood. So each has a connection of its own: on one that is kept, nobody could tell.
+// Sends one HTTP request to an adapter. A failed request is classified by whether the adapter may have received it, so each
+// request has its own connection: on a reused one this cannot be known.
 import { createReadStream } from 'node:fs'
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
 import { pipeline } from 'node:stream/promises'
 import { ChannelError } from '../../core/delivery/channel.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
-import { type AddressPolicy, hasForbiddenAddress, NOT_PRIVATE, restrictedLookup } from '../address-policy.ts'
+import { type AddressPolicy, createRestrictedLookup, hasForbiddenAddress, NOT_PRIVATE } from '../address-policy.ts'
 
-const CONNECT_MS = 5000
-/** More than that no adapter has to say. */
-const ANSWER_MAX = 8 * 1024 * 1024
+const CONNECT_TIMEOUT_MS = 5000
+/** The rest of a longer response body is discarded. */
+const BODY_MAX_BYTES = 8 * 1024 * 1024
 
-/** A file between what stands before and after it. */
+/** A file with the bytes before and after it. */
 export interface FileBody {
   readonly head: Buffer
   readonly path: string
@@ -33,78 +33,86 @@ export interface AdapterRequest {
 export interface AdapterResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
-  /** As far as it came: the status says already whether it was done. */
+  /** Possibly incomplete: the status alone decides whether the request succeeded. */
   readonly text: string
 }
 
-export function sendAdapterRequest(asked: AdapterRequest): Promise<AdapterResponse> {
+export function sendAdapterRequest({
+  url,
+  method,
+  headers,
+  body,
+  timeoutMs,
+  addresses,
+  signal,
+}: AdapterRequest): Promise<AdapterResponse> {
   return new Promise((resolve, reject) => {
-    const { url, method, headers, addresses, signal } = asked
     if (hasForbiddenAddress(url, addresses))
       return reject(new ChannelError('transient', `${url.origin} cannot be reached (${NOT_PRIVATE})`))
     const options = {
       method,
       headers,
       agent: false,
-      lookup: restrictedLookup(addresses),
+      lookup: createRestrictedLookup(addresses),
       ...(signal ? { signal } : {}),
     }
     const isSecure = url.protocol === 'https:'
-    const sent = (isSecure ? requestSecure : requestPlain)(url, options)
+    const request = (isSecure ? requestSecure : requestPlain)(url, options)
     let isWritten = false
     let isAnswered = false
-    let broke: ChannelError | undefined
-    let late: NodeJS.Timeout | undefined
-    const connecting = setTimeout(() => sent.destroy(new Error('no connection in time')), CONNECT_MS)
-    sent.once('socket', (socket) => {
+    let fileError: ChannelError | undefined
+    let responseTimer: NodeJS.Timeout | undefined
+    const connectTimer = setTimeout(() => request.destroy(new Error('no connection in time')), CONNECT_TIMEOUT_MS)
+    request.once('socket', (socket) => {
       socket.once(isSecure ? 'secureConnect' : 'connect', () => {
         isWritten = true
-        clearTimeout(connecting)
-        // From here on: what only waits for a connection has its own limit, and is no answer that is missing.
-        late = setTimeout(() => sent.destroy(new Error('no answer in time')), asked.timeoutMs)
+        clearTimeout(connectTimer)
+        // Starts only now: a missing connection has its own timeout and is not a missing response.
+        responseTimer = setTimeout(() => request.destroy(new Error('no response in time')), timeoutMs)
       })
     })
-    const settle = (): void => {
-      clearTimeout(late)
-      clearTimeout(connecting)
+    const clearTimers = (): void => {
+      clearTimeout(responseTimer)
+      clearTimeout(connectTimer)
     }
-    sent.on('error', (error) => {
-      // What was answered counts, even where the end of it is missing.
+    request.on('error', (error) => {
+      // The response counts even if its body is incomplete.
       if (isAnswered) return
-      settle()
-      const said = `${url.origin} ${isWritten ? 'broke off' : 'cannot be reached'} (${errnoCode(error) ?? error.message})`
-      reject(broke ?? new ChannelError(isWritten ? 'unclear' : 'transient', said))
+      clearTimers()
+      const problem = isWritten ? 'did not answer' : 'cannot be reached'
+      const message = `${url.origin} ${problem} (${errnoCode(error) ?? error.message})`
+      reject(fileError ?? new ChannelError(isWritten ? 'unclear' : 'transient', message))
     })
-    sent.once('response', (answer) => {
+    request.once('response', (response) => {
       isAnswered = true
-      void textOf(answer).then((text) => {
-        settle()
-        resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text })
+      void readBody(response).then((text) => {
+        clearTimers()
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text })
       })
     })
-    write(sent, asked.body).catch((error) => {
-      // Half a file is no request: an adapter that checks the length has done nothing with it.
-      broke = new ChannelError('permanent', `the file cannot be read (${errnoCode(error) ?? 'it has changed'})`)
-      sent.destroy(broke)
+    writeBody(request, body).catch((error) => {
+      // An adapter that checks the length has ignored the incomplete request.
+      fileError = new ChannelError('permanent', `the file cannot be read (${errnoCode(error) ?? 'it has changed'})`)
+      request.destroy(fileError)
     })
   })
 }
 
-async function write(sent: ClientRequest, body: AdapterRequest['body']): Promise<void> {
+async function writeBody(request: ClientRequest, body: AdapterRequest['body']): Promise<void> {
   if (body === undefined || !('head' in body)) {
-    sent.end(body)
+    request.end(body)
     return
   }
   const { head, path, size, tail } = body
-  sent.write(head)
-  if (size > 0 && !(await piped(createReadStream(path, { start: 0, end: size - 1 }), sent))) return
-  sent.end(tail)
+  request.write(head)
+  if (size > 0 && !(await pipeFile(createReadStream(path, { start: 0, end: size - 1 }), request))) return
+  request.end(tail)
 }
 
-/** Whether it went through. An end of the connection is told by the connection, and an answer may come before the end. */
-async function piped(file: ReturnType<typeof createReadStream>, sent: ClientRequest): Promise<boolean> {
+/** Returns false if the connection ended: the request reports that, unless the adapter answered early. Throws file errors. */
+async function pipeFile(file: ReturnType<typeof createReadStream>, request: ClientRequest): Promise<boolean> {
   try {
-    await pipeline(file, sent, { end: false })
+    await pipeline(file, request, { end: false })
     return true
   } catch (error) {
     if (error instanceof Error && 'path' in error) throw error
@@ -112,17 +120,17 @@ async function piped(file: ReturnType<typeof createReadStream>, sent: ClientRequ
   }
 }
 
-async function textOf(answer: IncomingMessage): Promise<string> {
+async function readBody(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   let length = 0
   try {
-    for await (const chunk of answer) {
+    for await (const chunk of response) {
       length += chunk.length
-      if (length > ANSWER_MAX) break
+      if (length > BODY_MAX_BYTES) break
       chunks.push(chunk)
     }
   } catch {
-    // It broke off; what came is what there is.
+    // The connection ended early; return the part that arrived.
   }
   return Buffer.concat(chunks).toString()
 }

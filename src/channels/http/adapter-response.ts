@@ -1,4 +1,4 @@
-// What the answer of an adapter means: done, not supported, never, later, or nobody knows.
+// Interprets the response of an adapter: success, unsupported, or a failure that is permanent, transient or unclear.
 import { z } from 'zod'
 import { ChannelError } from '../../core/delivery/channel.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -19,47 +19,51 @@ type ResponseBody = z.output<typeof ResponseBody>
 
 const ID_MAX = 512
 
-/** Who was asked for what, for the sentences. */
+/** The call that a response belongs to, for error messages. */
 export interface AdapterCall {
   readonly adapter: string
   readonly tool: string
   readonly platform: string
-  /** Where the adapter has none. */
+  /** Used if the adapter sends no hint. */
   readonly hint: string
-  /** 404 says that the chat lacks what is asked for, not that the adapter is broken. */
+  /** For calls about a pane, 404 means that the chat has none. */
   readonly isPane?: boolean
 }
 
-/** What it says, if it was done. */
+/** Returns the id and body of a successful response; throws otherwise. */
 export function readAdapterResponse(
-  answered: AdapterResponse,
-  question: AdapterCall,
+  response: AdapterResponse,
+  call: AdapterCall,
 ): { readonly id?: string; readonly body: unknown } {
-  const { status, headers, text } = answered
+  const { status, headers, text } = response
   const body = tryParseJson(text)
-  const said = ResponseBody.safeParse(body).data ?? {}
-  if (status >= 200 && status < 300 && said.ok !== false) {
-    const id = said.id !== undefined && said.id !== '' && said.id.length <= ID_MAX ? said.id : undefined
+  const fields = ResponseBody.safeParse(body).data ?? {}
+  if (status >= 200 && status < 300 && fields.ok !== false) {
+    const id = fields.id !== undefined && fields.id !== '' && fields.id.length <= ID_MAX ? fields.id : undefined
     return { body, ...(id === undefined ? {} : { id }) }
   }
-  const { adapter, tool, platform, isPane } = question
+  const { adapter, tool, platform, isPane } = call
   if (status === 501 || (status === 404 && isPane))
-    throw new Refusal('unsupported', `unsupported: ${tool} on ${platform}`, said.hint || question.hint)
-  throw new ChannelError(kindOf(status), sentence(adapter, status, said), retryAfterMs(headers['retry-after']))
+    throw new Refusal('unsupported', `unsupported: ${tool} on ${platform}`, fields.hint || call.hint)
+  throw new ChannelError(
+    classifyStatus(status),
+    describeFailure(adapter, status, fields),
+    toRetryAfterMs(headers['retry-after']),
+  )
 }
 
-/** A gateway that waited in vain does not know what became of it. */
-function kindOf(status: number): ChannelError['kind'] {
+/** After a gateway timeout (504) the adapter may or may not have handled the request. */
+function classifyStatus(status: number): ChannelError['kind'] {
   if (status === 504) return 'unclear'
   return status >= 500 || status === 408 || status === 425 || status === 429 ? 'transient' : 'permanent'
 }
 
-function sentence(adapter: string, status: number, { error, detail }: ResponseBody): string {
+function describeFailure(adapter: string, status: number, { error, detail }: ResponseBody): string {
   const why = (error ?? detail ?? '').replace(/[\u0000-\u001f\u007f]+/g, ' ').slice(0, 300)
   return why === '' ? `${adapter} answers ${status}` : `${adapter} answers ${status}: ${why}`
 }
 
-/** Seconds; a date is not waited for. */
-function retryAfterMs(header: string | undefined): number | undefined {
+/** Reads seconds; dates are ignored. */
+function toRetryAfterMs(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined
 }

@@ -7,23 +7,23 @@ import { isRefusal } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import type { ActionName, Channel } from '../../core/delivery/channel.ts'
 import type { AddressPolicy } from '../address-policy.ts'
-import { channelContract, EVERY_ACTION, isFault } from '../channel.contract.ts'
-import { httpChannel } from './adapter.ts'
+import { EVERY_ACTION, isChannelError, testChannelContract } from '../channel.contract.ts'
+import { openHttpChannel } from './adapter.ts'
 
 const jid = 'telegram:group/42'
 
-async function opened(
+async function openAdapter(
   t: TestContext,
-  options: FakeOptions & { capabilities?: Record<string, boolean>; answerMs?: number; addresses?: AddressPolicy } = {},
+  options: FakeOptions & { capabilities?: Record<string, boolean>; timeoutMs?: number; addresses?: AddressPolicy } = {},
 ) {
-  const { capabilities = {}, answerMs, addresses = { isPublicAllowed: false }, ...rest } = options
+  const { capabilities = {}, timeoutMs, addresses = { isPublicAllowed: false }, ...rest } = options
   const adapter = await fakeAdapter(t, rest)
-  const channel = httpChannel({
+  const channel = openHttpChannel({
     name: 'teled',
     platform: 'telegram',
     url: adapter.url,
     token: 'the token',
-    answerMs,
+    timeoutMs,
     addresses,
     capabilities: { ...EVERY_CAPABILITY, dedupe: rest.isKeyed === true, ...capabilities },
   })
@@ -52,8 +52,8 @@ const KINDS: Record<string, FakeOptions & { capabilities?: Record<string, boolea
 }
 for (const [kind, { lost = [], ...options }] of Object.entries(KINDS))
   suite(`an adapter ${kind}`, () => {
-    channelContract(async (t) => {
-      const { adapter, channel } = await opened(t, options)
+    testChannelContract(async (t) => {
+      const { adapter, channel } = await openAdapter(t, options)
       return {
         channel,
         jid,
@@ -63,8 +63,8 @@ for (const [kind, { lost = [], ...options }] of Object.entries(KINDS))
     })
   })
 
-test('the key goes along as a member and as a header, with all that is known of the message', async (t) => {
-  const { adapter, channel } = await opened(t)
+test('sends the key as a member and as a header, with all fields of the message', async (t) => {
+  const { adapter, channel } = await openAdapter(t)
   assert.deepEqual(await send(channel), { id: 'p1' })
   const [request] = adapter.requests
   assert.deepEqual(request?.body, {
@@ -79,8 +79,8 @@ test('the key goes along as a member and as a header, with all that is known of 
   assert.equal(request?.headers.authorization, 'Bearer the token')
 })
 
-test('a file comes through byte by byte, with its name, its type and its key', async (t) => {
-  const { adapter, channel } = await opened(t)
+test('sends a file unchanged, with its name, type and key', async (t) => {
+  const { adapter, channel } = await openAdapter(t)
   const path = join(tempDir(t), 'x')
   writeFileSync(path, `start\r\n--svc-boundary\r\n${'é'.repeat(200_000)}`)
   await channel.actions.send_file?.({ jid, key: 'k', path, filename: 'ä "b".txt', mime: 'text/plain', caption: 'look' })
@@ -92,15 +92,15 @@ test('a file comes through byte by byte, with its name, its type and its key', a
   assert.equal(request?.headers['idempotency-key'], 'k')
 })
 
-test('an empty file is a file', async (t) => {
-  const { adapter, channel } = await opened(t)
+test('sends an empty file', async (t) => {
+  const { adapter, channel } = await openAdapter(t)
   const path = join(tempDir(t), 'empty')
   writeFileSync(path, '')
   assert.deepEqual(await channel.actions.send_file?.({ jid, key: 'k', path, filename: 'empty' }), { id: 'p1' })
   assert.equal(adapter.requests[0]?.file?.text, '')
 })
 
-suite('what an adapter answers', () => {
+suite('the response of an adapter', () => {
   const answers: [status: number, kind: 'permanent' | 'transient' | 'unclear'][] = [
     [400, 'permanent'],
     [403, 'permanent'],
@@ -114,14 +114,14 @@ suite('what an adapter answers', () => {
     [504, 'unclear'],
   ]
   for (const [status, kind] of answers)
-    test(`${status} is ${kind}`, async (t) => {
-      const { adapter, channel } = await opened(t)
+    test(`with status ${status} is a ${kind} error`, async (t) => {
+      const { adapter, channel } = await openAdapter(t)
       adapter.behave({ status, body: { ok: false, error: 'no\u0000 room' } })
-      await assert.rejects(async () => send(channel), isFault(kind, `teled answers ${status}: no  room|no room`))
+      await assert.rejects(async () => send(channel), isChannelError(kind, `teled answers ${status}: no  room|no room`))
     })
 
-  test('429 says how long to wait', async (t) => {
-    const { adapter, channel } = await opened(t)
+  test('with status 429 sets the retry delay', async (t) => {
+    const { adapter, channel } = await openAdapter(t)
     adapter.behave({ status: 429, headers: { 'Retry-After': '17' } })
     await assert.rejects(
       async () => send(channel),
@@ -129,8 +129,8 @@ suite('what an adapter answers', () => {
     )
   })
 
-  test('501 is unsupported, with the hint of the adapter or ours', async (t) => {
-    const { channel } = await opened(t, { lacks: ['/quote'] })
+  test('with status 501 is unsupported, with the hint of the adapter or the default one', async (t) => {
+    const { channel } = await openAdapter(t, { lacks: ['/quote'] })
     await assert.rejects(
       async () => channel.actions.quote?.({ jid, key: 'k', sourceMsgId: 'p1', sourceJid: jid }),
       (error: Error & { hint?: string }) => {
@@ -138,7 +138,7 @@ suite('what an adapter answers', () => {
         return isRefusal('unsupported', 'unsupported: quote on telegram')(error)
       },
     )
-    const { adapter, channel: other } = await opened(t)
+    const { adapter, channel: other } = await openAdapter(t)
     adapter.behave({ status: 501, body: {} })
     await assert.rejects(
       async () => other.actions.dislike?.({ jid, targetId: 'p1' }),
@@ -146,14 +146,14 @@ suite('what an adapter answers', () => {
     )
   })
 
-  test('a chat without an open pane is unsupported', async (t) => {
-    const { adapter, channel } = await opened(t)
+  test('with status 404 for a pane is unsupported', async (t) => {
+    const { adapter, channel } = await openAdapter(t)
     adapter.behave({ status: 404 })
     await assert.rejects(async () => channel.actions.pane_set_title?.({ jid, title: 'x' }), isRefusal('unsupported'))
   })
 
-  test('success without an id, or with nonsense, is success', async (t) => {
-    const { adapter, channel } = await opened(t)
+  test('is a success without an id or with an invalid body', async (t) => {
+    const { adapter, channel } = await openAdapter(t)
     for (const body of [{ ok: true }, 'fine', { id: { deep: 1 } }, { id: '' }]) {
       adapter.behave({ status: 200, body })
       assert.deepEqual(await send(channel), { id: undefined })
@@ -161,20 +161,20 @@ suite('what an adapter answers', () => {
     adapter.behave({ status: 200, body: { id: 17 } })
     assert.deepEqual(await send(channel), { id: '17' })
     adapter.behave({ status: 200, body: { ok: false, error: 'no' } })
-    await assert.rejects(async () => send(channel), isFault('permanent'))
+    await assert.rejects(async () => send(channel), isChannelError('permanent'))
   })
 })
 
-test('nobody listens: nothing was written, so it may be tried again', async (t) => {
-  const { adapter, channel } = await opened(t)
+test('reports a refused connection as transient, because nothing was written', async (t) => {
+  const { adapter, channel } = await openAdapter(t)
   await adapter.close()
-  await assert.rejects(async () => send(channel), isFault('transient', 'cannot be reached'))
+  await assert.rejects(async () => send(channel), isChannelError('transient', 'cannot be reached'))
 })
 
-test('no error tells the address of the adapter', async (t) => {
-  const { adapter, channel } = await opened(t)
+test('does not reveal the address of the adapter in any error', async (t) => {
+  const { adapter, channel } = await openAdapter(t)
   const { host, port } = new URL(adapter.url)
-  const says = async (): Promise<string> => {
+  const failure = async (): Promise<string> => {
     const error: unknown = await Promise.resolve(send(channel)).catch((error: unknown) => error)
     assert.ok(error instanceof Error)
     const text = `${error.message} ${'hint' in error ? error.hint : ''}`
@@ -182,32 +182,32 @@ test('no error tells the address of the adapter', async (t) => {
     return text
   }
   adapter.behave({ status: 502, body: { error: `connect ECONNREFUSED ${host}, see ${adapter.url}/health` } })
-  assert.equal((await says()).trim(), 'teled answers 502: connect ECONNREFUSED teled, see teled/health')
+  assert.equal((await failure()).trim(), 'teled answers 502: connect ECONNREFUSED teled, see teled/health')
   adapter.behave({ status: 501, body: { hint: `ask ${adapter.url}` } })
-  assert.equal(await says(), 'unsupported: send on telegram ask teled')
+  assert.equal(await failure(), 'unsupported: send on telegram ask teled')
   adapter.behave('dropped before')
-  assert.match(await says(), /^teled broke off \(ECONNRESET\)/)
+  assert.match(await failure(), /^teled did not answer \(ECONNRESET\)/)
   await adapter.close()
-  assert.match(await says(), /^teled cannot be reached \(ECONNREFUSED\)/)
+  assert.match(await failure(), /^teled cannot be reached \(ECONNREFUSED\)/)
 })
 
 for (const how of ['dropped before', 'dropped after'] as const)
-  test(`a connection that is ${how} the delivery leaves it unclear`, async (t) => {
-    const { adapter, channel } = await opened(t)
+  test(`reports a connection ${how} the delivery as unclear`, async (t) => {
+    const { adapter, channel } = await openAdapter(t)
     adapter.behave(how)
-    await assert.rejects(async () => send(channel), isFault('unclear', 'broke off'))
+    await assert.rejects(async () => send(channel), isChannelError('unclear', 'did not answer'))
   })
 
-test('an answer that does not come in time leaves it unclear', async (t) => {
-  const { adapter, channel } = await opened(t, { answerMs: 50 })
+test('reports a response timeout as unclear', async (t) => {
+  const { adapter, channel } = await openAdapter(t, { timeoutMs: 50 })
   adapter.behave('silent')
-  await assert.rejects(async () => send(channel), isFault('unclear', 'no answer in time'))
+  await assert.rejects(async () => send(channel), isChannelError('unclear', 'no response in time'))
 })
 
-test('a history that is none is a fault, and one in any order is put in order', async (t) => {
-  const { adapter, channel } = await opened(t)
+test('rejects an invalid history and sorts a valid one', async (t) => {
+  const { adapter, channel } = await openAdapter(t)
   adapter.behave({ status: 200, body: { messages: 'none' } })
-  await assert.rejects(async () => channel.actions.fetch_history?.({ jid, limit: 5 }), isFault('permanent'))
+  await assert.rejects(async () => channel.actions.fetch_history?.({ jid, limit: 5 }), isChannelError('permanent'))
   const message = (id: number, timestamp: unknown) => ({ id, sender: 's', content: '', timestamp })
   adapter.behave({ status: 200, body: { messages: [message(2, '2026-01-02T00:00:00Z'), message(1, 1)] } })
   const history = await channel.actions.fetch_history?.({

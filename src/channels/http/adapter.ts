@@ -1,5 +1,5 @@
-// A channel whose platform is spoken to by a process of its own, over HTTP. What the adapter has not said that it can do is
-// never asked of it.
+// A channel of a registered adapter: a separate process that connects one platform and serves HTTP. Only actions that the
+// adapter's capabilities allow are sent to it.
 import { randomBytes } from 'node:crypto'
 import {
   type ActionName,
@@ -19,11 +19,11 @@ import { buildMultipartForm } from './multipart-form.ts'
 
 export { probeHealth } from './health-check.ts'
 
-/** Both below the lease of whoever sends. */
-const ANSWER_MS = 30_000
-const FILE_MS = 75_000
+/** Both are shorter than DELIVERY_LEASE_MS, so that no other process sends the same message meanwhile. */
+const RESPONSE_TIMEOUT_MS = 30_000
+const FILE_TIMEOUT_MS = 75_000
 
-/** What an adapter must have said to be asked. The others are asked unless it says no. */
+/** Actions that an adapter has only if it registers the capability. */
 const REQUIRED_CAPABILITIES: Partial<Record<ActionName, string>> = {
   send: 'send_text',
   send_file: 'send_file',
@@ -40,6 +40,7 @@ const REQUIRED_CAPABILITIES: Partial<Record<ActionName, string>> = {
   unpin_message: 'pin',
   unpin_all: 'pin',
 }
+/** Actions that an adapter has unless it registers the capability as false. */
 const DEFAULT_ON_CAPABILITIES: Partial<Record<ActionName, string>> = {
   like: 'like',
   post: 'post',
@@ -47,57 +48,59 @@ const DEFAULT_ON_CAPABILITIES: Partial<Record<ActionName, string>> = {
   pane_set_title: 'pane',
 }
 
-export function httpChannel(adapter: Adapter): Channel {
+export function openHttpChannel(adapter: Adapter): Channel {
   const { name, platform, capabilities } = adapter
   const can = (action: string): boolean => {
-    const [gate, open] = [REQUIRED_CAPABILITIES[action as ActionName], DEFAULT_ON_CAPABILITIES[action as ActionName]]
-    return gate !== undefined ? capabilities[gate] === true : capabilities[open ?? ''] !== false
+    const required = REQUIRED_CAPABILITIES[action as ActionName]
+    if (required !== undefined) return capabilities[required] === true
+    return capabilities[DEFAULT_ON_CAPABILITIES[action as ActionName] ?? ''] !== false
   }
-  const all = Object.entries(actionsOf(adapter)).filter(([action]) => can(action))
   return {
     name,
     platform,
     isInternal: false,
     isIdempotent: capabilities.dedupe === true,
-    actions: Object.fromEntries(all),
+    actions: Object.fromEntries(Object.entries(createActions(adapter)).filter(([action]) => can(action))),
     hint: (action) => hintFor(platform, action),
   }
 }
 
-function actionsOf(adapter: Adapter): ChannelActions {
-  const { name, platform, answerMs = ANSWER_MS } = adapter
-  const ask = async (
+function createActions(adapter: Adapter): ChannelActions {
+  const { name, platform } = adapter
+  const send = async (
     tool: ActionName,
     path: string,
-    asked: Omit<AdapterRequest, 'url' | 'timeoutMs' | 'addresses'>,
-    timeoutMs = answerMs,
+    request: Omit<AdapterRequest, 'url' | 'timeoutMs' | 'addresses'>,
+    timeoutMs = adapter.timeoutMs ?? RESPONSE_TIMEOUT_MS,
   ) => {
-    const headers = { ...asked.headers, ...(adapter.token === undefined ? {} : bearer(adapter.token)) }
+    const headers = { ...request.headers, ...(adapter.token === undefined ? {} : bearer(adapter.token)) }
     const isPane = path.startsWith('/v1/pane/')
     try {
-      const answered = await sendAdapterRequest({
-        ...asked,
+      const response = await sendAdapterRequest({
+        ...request,
         headers,
         url: new URL(adapter.url + path),
         addresses: adapter.addresses,
         timeoutMs,
       })
-      return readAdapterResponse(answered, { adapter: name, tool, platform, hint: hintFor(platform, tool), isPane })
+      return readAdapterResponse(response, { adapter: name, tool, platform, hint: hintFor(platform, tool), isPane })
     } catch (error) {
       throw redactAddress(error, adapter)
     }
   }
-  const post = (tool: ActionName, path: string, members: Members) => ask(tool, path, jsonBody(members))
-  const done = async (answer: Promise<unknown>): Promise<void> => {
-    await answer
+  const post = (tool: ActionName, path: string, members: JsonMembers) => send(tool, path, jsonBody(members))
+  const done = async (response: Promise<unknown>): Promise<void> => {
+    await response
   }
-  const delivered = async (answer: Promise<{ id?: string }>): Promise<DeliveryReceipt> => ({ id: (await answer).id })
+  const delivered = async (response: Promise<{ id?: string }>): Promise<DeliveryReceipt> => ({
+    id: (await response).id,
+  })
   const file = (tool: 'send_file' | 'send_voice', path: string) => async (out: OutgoingFile) => {
     const { jid, key, filename, caption, replyTo, threadId, turnId } = out
     const fields = { chat_jid: jid, key, filename, caption, reply_to: replyTo, thread_id: threadId, turn_id: turnId }
     const { headers, body } = await buildMultipartForm(fields, out, `svc-${randomBytes(16).toString('hex')}`)
     const keyed = { ...headers, ...keyHeader(key) }
-    return delivered(ask(tool, path, { method: 'POST', headers: keyed, body }, FILE_MS))
+    return delivered(send(tool, path, { method: 'POST', headers: keyed, body }, FILE_TIMEOUT_MS))
   }
   return {
     send: ({ jid, key, content, replyTo, threadId, turnId }) =>
@@ -144,15 +147,15 @@ function actionsOf(adapter: Adapter): ChannelActions {
     typing: ({ jid, on }) => done(post('typing', '/typing', { chat_jid: jid, on })),
     fetch_history: async ({ jid, limit, before }) => {
       const query = new URLSearchParams({ jid, limit: String(limit), ...(before === undefined ? {} : { before }) })
-      const { body } = await ask('fetch_history', `/v1/history?${query}`, { method: 'GET', headers: {} })
-      return parseAdapterHistory(body) ?? noHistory(name)
+      const { body } = await send('fetch_history', `/v1/history?${query}`, { method: 'GET', headers: {} })
+      return parseAdapterHistory(body) ?? throwInvalidHistory(name)
     },
   }
 }
 
-type Members = Readonly<Record<string, unknown>>
+type JsonMembers = Readonly<Record<string, unknown>>
 
-function jsonBody(members: Members): Omit<AdapterRequest, 'url' | 'timeoutMs' | 'addresses'> {
+function jsonBody(members: JsonMembers): Omit<AdapterRequest, 'url' | 'timeoutMs' | 'addresses'> {
   const body = Buffer.from(JSON.stringify(members))
   const key = typeof members.key === 'string' ? keyHeader(members.key) : {}
   const headers = { 'Content-Type': 'application/json', 'Content-Length': String(body.length), ...key }
@@ -167,6 +170,6 @@ function keyHeader(key: string): Record<string, string> {
   return { 'Idempotency-Key': key }
 }
 
-function noHistory(adapter: string): never {
-  throw new ChannelError('permanent', `${adapter} answers with something that is no history`)
+function throwInvalidHistory(adapter: string): never {
+  throw new ChannelError('permanent', `${adapter} sent an invalid history`)
 }

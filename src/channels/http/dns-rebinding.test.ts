@@ -1,4 +1,4 @@
-// A name may lead to one address when an adapter registers and to another when it is asked.
+// A name may resolve to one address when an adapter registers and to another at a later request.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -6,11 +6,11 @@ import type { LookupFunction } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { EVERY_CAPABILITY, fakeAdapter } from '../../../test/support/fake-adapter.ts'
-import { hasForbiddenAddress, isPrivateAddress, restrictedLookup } from '../address-policy.ts'
-import { isFault } from '../channel.contract.ts'
-import { httpChannel, probeHealth } from './adapter.ts'
+import { createRestrictedLookup, hasForbiddenAddress, isPrivateAddress } from '../address-policy.ts'
+import { isChannelError } from '../channel.contract.ts'
+import { openHttpChannel, probeHealth } from './adapter.ts'
 
-/** A resolver whose answer the test changes. */
+/** A resolver whose result the test can change. */
 function resolver(...first: string[]): {
   lookup: LookupFunction
   asked: string[]
@@ -32,23 +32,29 @@ function resolver(...first: string[]): {
   }
 }
 
-async function opened(t: TestContext, isPublicAllowed = false) {
+async function openAdapter(t: TestContext, isPublicAllowed = false) {
   const adapter = await fakeAdapter(t)
   const names = resolver('127.0.0.1')
   const addresses = { isPublicAllowed, lookup: names.lookup }
   const url = adapter.url.replace('127.0.0.1', 'adapter.test')
-  const channel = httpChannel({ name: 'teled', platform: 'telegram', url, addresses, capabilities: EVERY_CAPABILITY })
+  const channel = openHttpChannel({
+    name: 'teled',
+    platform: 'telegram',
+    url,
+    addresses,
+    capabilities: EVERY_CAPABILITY,
+  })
   const send = async () => channel.actions.send?.({ jid: 'telegram:1', key: 'k', content: 'hello' })
   return { adapter, names, url, send, isHealthy: () => probeHealth(url, addresses, new AbortController().signal) }
 }
 
-const REFUSED = isFault('transient', 'cannot be reached \\(its address is neither loopback nor private\\)')
+const REFUSED = isChannelError('transient', 'cannot be reached \\(its address is neither loopback nor private\\)')
 
-test('an adapter is not asked once its name leads to an address that could not have registered', async (t) => {
-  const { adapter, names, send, isHealthy } = await opened(t)
+test('sends nothing to an adapter whose name now resolves to a forbidden address', async (t) => {
+  const { adapter, names, send, isHealthy } = await openAdapter(t)
   assert.deepEqual(await send(), { id: 'p1' })
   assert.equal(await isHealthy(), true)
-  // 127.0.0.1 listens; the other must not be hidden behind it.
+  // A list with an allowed address that listens must not hide the forbidden one.
   for (const addresses of [['169.254.169.254'], ['203.0.113.7'], ['127.0.0.1', '203.0.113.7'], ['2001:db8::1'], []]) {
     names.answer(...addresses)
     await assert.rejects(send, REFUSED, addresses.join())
@@ -60,14 +66,14 @@ test('an adapter is not asked once its name leads to an address that could not h
   assert.ok(names.asked.every((name) => name === 'adapter.test'))
 })
 
-test('each connection looks the name up again', async (t) => {
-  const { names, send } = await opened(t)
+test('resolves the name for each connection', async (t) => {
+  const { names, send } = await openAdapter(t)
   await send()
   await send()
   assert.equal(names.asked.length, 2)
 })
 
-test('an address in the URL itself is judged as well', async () => {
+test('checks an IP address in the URL', async () => {
   for (const url of [
     'http://203.0.113.7:9/',
     'http://169.254.169.254/',
@@ -75,41 +81,41 @@ test('an address in the URL itself is judged as well', async () => {
     'http://3405803783/',
   ]) {
     const addresses = { isPublicAllowed: false }
-    const channel = httpChannel({ name: 'a', platform: 'x', url, addresses, capabilities: EVERY_CAPABILITY })
+    const channel = openHttpChannel({ name: 'a', platform: 'x', url, addresses, capabilities: EVERY_CAPABILITY })
     await assert.rejects(async () => channel.actions.send?.({ jid: 'x:1', key: 'k', content: 'c' }), REFUSED, url)
   }
 })
 
-test('where public addresses are allowed, none is refused', async (t) => {
-  const { names, send } = await opened(t, true)
+test('refuses no address if public ones are allowed', async (t) => {
+  const { names, send } = await openAdapter(t, true)
   assert.deepEqual(await send(), { id: 'p1' })
-  // Not private, and this machine all the same.
+  // Not a private address, but it reaches this machine.
   names.answer('0.0.0.0')
   assert.equal((await send())?.id, 'p2')
   assert.equal(hasForbiddenAddress(new URL('http://203.0.113.7'), { isPublicAllowed: true }), false)
 })
 
-test('a redirect is an answer and is not followed', async (t) => {
+test('does not follow redirects', async (t) => {
   const other = createServer((_, response) => response.end('{}')).listen(0, '127.0.0.1')
   await once(other, 'listening')
   t.after(() => other.close())
   let requests = 0
   other.on('request', () => requests++)
   const address = other.address()
-  const { adapter, send, isHealthy } = await opened(t)
+  const { adapter, send, isHealthy } = await openAdapter(t)
   const port = typeof address === 'object' ? address?.port : undefined
   adapter.behave({ status: 302, headers: { Location: `http://127.0.0.1:${port}/` } })
-  await assert.rejects(send, isFault('permanent', 'answers 302'))
+  await assert.rejects(send, isChannelError('permanent', 'answers 302'))
   assert.equal(await isHealthy(), false)
   assert.equal(requests, 0)
 })
 
-test('of any addresses that a resolver gives, all are private or the lookup fails', () => {
+test('the lookup succeeds only if all addresses are private', () => {
   const one = fc.oneof(fc.ipV4(), fc.ipV6(), fc.constantFrom('127.0.0.1', '10.1.2.3', '::1', '::ffff:127.0.0.1'))
   fc.assert(
     fc.property(fc.array(one, { maxLength: 4 }), fc.boolean(), (addresses, all) => {
       let given: readonly string[] | undefined
-      const lookup = restrictedLookup({ isPublicAllowed: false, lookup: resolver(...addresses).lookup })
+      const lookup = createRestrictedLookup({ isPublicAllowed: false, lookup: resolver(...addresses).lookup })
       lookup('adapter.test', { all }, (error, found) => {
         if (!error) given = typeof found === 'string' ? [found] : found.map(({ address }) => address)
       })

@@ -1,19 +1,19 @@
-// Whether an adapter answers for its health.
+// Health check of an adapter.
 import type { AddressPolicy } from '../address-policy.ts'
 import { sendAdapterRequest } from './adapter-request.ts'
 
-const ANSWER_MS = 10_000
+const RESPONSE_TIMEOUT_MS = 10_000
 
-/** One that is `stale`, because nothing has come in for a while, is healthy all the same. */
+/** An adapter that reports `stale` (no inbound message for a while) counts as healthy. */
 export async function probeHealth(url: string, addresses: AddressPolicy, stop: AbortSignal): Promise<boolean> {
   try {
     const { status, text } = await sendAdapterRequest({
       method: 'GET',
       url: new URL(`${url}/health`),
       headers: {},
-      timeoutMs: ANSWER_MS,
+      timeoutMs: RESPONSE_TIMEOUT_MS,
       addresses,
-      // Its own: each request listens to the signal, and there may be many at once.
+      // A signal per request, because many concurrent requests would exceed the listener limit of one.
       signal: AbortSignal.any([stop]),
     })
     return (status >= 200 && status < 300) || /"status"\s*:\s*"stale"/.test(text)

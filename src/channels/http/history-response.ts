@@ -1,11 +1,11 @@
-// The history of a chat as an adapter tells it.
+// Parses the chat history that an adapter returns.
 import { z } from 'zod'
 import type { PlatformHistory } from '../../core/delivery/channel.ts'
 import { timestamp } from '../../lib/clock.ts'
 
 const Id = z.union([z.string(), z.number().transform(String)])
 /** Seconds since 1970 or RFC 3339. */
-const Time = z.union([
+const Timestamp = z.union([
   z
     .number()
     .min(0)
@@ -23,7 +23,7 @@ const History = z.object({
       sender: z.string(),
       sender_name: z.string().optional(),
       content: z.string(),
-      timestamp: Time,
+      timestamp: Timestamp,
       topic: z.string().optional(),
       reply_to: Id.optional(),
       is_from_me: z.boolean().optional(),
@@ -31,16 +31,16 @@ const History = z.object({
   ),
 })
 
-/** Oldest first, whatever order it was told in; nothing where it is none. */
+/** Sorts the messages oldest first; undefined if the body is not a history. */
 export function parseAdapterHistory(body: unknown): PlatformHistory | undefined {
   const { data } = History.safeParse(body)
   if (!data) return undefined
-  const messages = data.messages.map(({ sender_name, reply_to, is_from_me, ...told }) => ({
-    ...told,
+  const messages = data.messages.map(({ sender_name, reply_to, is_from_me, ...message }) => ({
+    ...message,
     senderName: sender_name,
     replyTo: reply_to,
     isFromMe: is_from_me,
   }))
-  const inTime = messages.toSorted((a, b) => Date.parse(a.timestamp) - Date.parse(b.timestamp))
-  return { messages: inTime, ...(data.cap === undefined ? {} : { cap: data.cap }) }
+  const sorted = messages.toSorted((a, b) => Date.parse(a.timestamp) - Date.parse(b.timestamp))
+  return { messages: sorted, ...(data.cap === undefined ? {} : { cap: data.cap }) }
 }

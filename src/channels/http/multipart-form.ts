@@ -1,4 +1,4 @@
-// A file with some fields, as multipart/form-data: the file is sent as it lies on the disk, whatever its size.
+// Builds a multipart/form-data request with fields and one file, which is streamed from the disk.
 import { stat } from 'node:fs/promises'
 import { ChannelError } from '../../core/delivery/channel.ts'
 import type { FileBody } from './adapter-request.ts'
@@ -19,12 +19,12 @@ export async function buildMultipartForm(
   { path, filename, mime }: FormFile,
   boundary: string,
 ): Promise<MultipartForm> {
-  const size = await sizeOf(path, filename)
+  const size = await requireFileSize(path, filename)
   const parts = Object.entries(fields)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`)
   const type = /^[\w.+-]+\/[\w.+-]+$/.test(mime ?? '') ? mime : 'application/octet-stream'
-  const opening = `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="${quoted(filename)}"\r\n`
+  const opening = `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="${escapeName(filename)}"\r\n`
   const head = Buffer.from(`${parts.join('')}${opening}Content-Type: ${type}\r\n\r\n`)
   const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
   return {
@@ -36,17 +36,17 @@ export async function buildMultipartForm(
   }
 }
 
-async function sizeOf(path: string, filename: string): Promise<number> {
+async function requireFileSize(path: string, filename: string): Promise<number> {
   try {
     const stats = await stat(path)
     if (stats.isFile()) return stats.size
   } catch {
-    // Said below, for all that is no file.
+    // Reported below.
   }
   throw new ChannelError('permanent', `there is no file ${filename}`)
 }
 
-/** As browsers write it. */
-function quoted(name: string): string {
+/** Escapes as browsers do. */
+function escapeName(name: string): string {
   return name.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
 }

@@ -5,27 +5,27 @@ import { test } from 'node:test'
 import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { listRoomEntries, sandboxRooms } from '../../core/delivery/sandbox-rooms.ts'
-import { channelContract, EVERY_ACTION, type Subject } from '../channel.contract.ts'
+import { type ChannelUnderTest, EVERY_ACTION, testChannelContract } from '../channel.contract.ts'
 import { openChannel } from './adapter.ts'
 
 const jid = 'sandbox:lobby'
 
-async function opened(t: Parameters<typeof testHost>[0], engine: EngineName) {
+async function openSandbox(t: Parameters<typeof testHost>[0], engine: EngineName) {
   const { host } = await testHost(t, engine)
   const entries = () => host.engine.read((tx) => listRoomEntries(tx, jid, { limit: 100 }))
   return { host, channel: openChannel(host), entries }
 }
 
 onEveryEngine('the sandbox', (engine) => {
-  channelContract(async (t): Promise<Subject> => {
-    const { channel, entries } = await opened(t, engine)
-    const delivered: Subject['delivered'] = async (key) =>
+  testChannelContract(async (t): Promise<ChannelUnderTest> => {
+    const { channel, entries } = await openSandbox(t, engine)
+    const delivered: ChannelUnderTest['delivered'] = async (key) =>
       (await entries()).filter((entry) => entry.key === key).map(({ content }) => content)
     return { channel, jid, abilities: EVERY_ACTION, delivered }
   })
 
-  test('an answer to a message that was never there is refused; one to a deleted message is not', async (t) => {
-    const { channel, entries } = await opened(t, engine)
+  test('refuses a reply to a missing message but not to a deleted one', async (t) => {
+    const { channel, entries } = await openSandbox(t, engine)
     const { send, delete: remove } = channel.actions
     const { id } = (await send?.({ jid, key: 'k1', content: 'hello' })) ?? {}
     await assert.rejects(async () => send?.({ jid, key: 'k2', content: 'what?', replyTo: 'never' }), {
@@ -37,8 +37,8 @@ onEveryEngine('the sandbox', (engine) => {
     assert.equal((await entries()).at(-1)?.content, 'about that')
   })
 
-  test('a post keeps the names of its files', async (t) => {
-    const { channel, entries } = await opened(t, engine)
+  test('keeps the file names of a post', async (t) => {
+    const { channel, entries } = await openSandbox(t, engine)
     const path = join(tempDir(t), '0199.png')
     writeFileSync(path, 'x')
     await channel.actions.post?.({ jid, key: 'k', content: 'look', media: [path], mediaNames: ['cat.png'] })
@@ -48,8 +48,8 @@ onEveryEngine('the sandbox', (engine) => {
     )
   })
 
-  test('reactions, pins, edits and panes stand in the room', async (t) => {
-    const { host, channel, entries } = await opened(t, engine)
+  test('saves reactions, pins, edits and panes in the room', async (t) => {
+    const { host, channel, entries } = await openSandbox(t, engine)
     const { id = '' } = (await channel.actions.send?.({ jid, key: 'k', content: 'hello', threadId: 'news' })) ?? {}
     await channel.actions.like?.({ jid, targetId: id, reaction: '🎉' })
     await channel.actions.like?.({ jid, targetId: id, reaction: '🎉' })

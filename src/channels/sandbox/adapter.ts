@@ -1,4 +1,4 @@
-// The sandbox as a channel: whatever an agent does there stands in the store, where `svc sandbox` shows it.
+// The channel of the sandbox: saves what an agent does there in the store, where `svc sandbox` shows it.
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import {
@@ -26,31 +26,31 @@ import {
 import { timestamp } from '../../lib/clock.ts'
 import { Refusal } from '../../lib/refusal.ts'
 
-/** What the sandbox remembers of it: as much as a platform with a limited window would. */
+/** Limit of the history, like the limited window of real platforms. */
 const WINDOW = 1000
 
 export function openChannel({ engine, clock, random, signals }: ChannelContext): Channel {
-  const speaking = { dialect: engine.dialect, clock, random }
+  const context = { dialect: engine.dialect, clock, random }
   const change: typeof engine.transaction = async (work) => {
-    const done = await engine.transaction(work).catch(asFault)
+    const result = await engine.transaction(work).catch(throwChannelError)
     signals.emit()
-    return done
+    return result
   }
   const add = async (entry: Omit<NewEntry, 'author'>) => {
-    const added = await change((tx) => addEntry(tx, speaking, { ...entry, author: INSTANCE_SENDER, is_from_me: true }))
+    const added = await change((tx) => addEntry(tx, context, { ...entry, author: INSTANCE_SENDER, is_from_me: true }))
     return { id: entryId(added) }
   }
   const file = (kind: 'send_file' | 'send_voice') => async (out: OutgoingFile) => {
     const { jid, key, filename, mime, caption = '', threadId: topic, replyTo: reply_to } = out
-    const files = [{ ...(await fileAt(out.path)), filename, ...(mime === undefined ? {} : { mime }) }]
+    const files = [{ ...(await requireFile(out.path)), filename, ...(mime === undefined ? {} : { mime }) }]
     return add({ jid, key, kind, content: caption, files, topic, reply_to })
   }
   const relay = (kind: 'forward' | 'quote' | 'repost') => async (out: OutgoingForward) => {
     const { jid, key, comment = '', sourceMsgId: source_id, sourceJid: source_jid, threadId: topic } = out
-    await engine.read((tx) => requireSandboxEntry(tx, source_jid, source_id)).catch(asFault)
+    await engine.read((tx) => requireSandboxEntry(tx, source_jid, source_id)).catch(throwChannelError)
     return add({ jid, key, kind, content: comment, source_id, source_jid, topic })
   }
-  const onEntry = async (jid: string, id: string, patch: (now: string) => Partial<NewEntry>): Promise<void> => {
+  const updateEntry = async (jid: string, id: string, patch: (now: string) => Partial<NewEntry>): Promise<void> => {
     await change(async (tx) => {
       const { seq } = await requireSandboxEntry(tx, jid, id)
       await updateEntry(tx, seq, patch(timestamp(clock.now())))
@@ -58,7 +58,7 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
   }
   const actions: ChannelActions = {
     send: async ({ jid, key, content, threadId: topic, replyTo: reply_to }) => {
-      // Unlike other platforms, the sandbox has no messages but those that it knows.
+      // The store has all messages of the sandbox, unlike those of other platforms.
       const isKnown = reply_to === undefined || (await engine.read((tx) => findEntry(tx, jid, reply_to))) !== undefined
       if (!isKnown) throw new ChannelError('permanent', `there is no message ${reply_to} in ${jid}`)
       return add({ jid, key, content, topic, reply_to })
@@ -68,7 +68,7 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     post: async ({ jid, key, content, media, mediaNames = [] }) => {
       const files = await Promise.all(
         media.map(async (path, at) => {
-          const file = await fileAt(path)
+          const file = await requireFile(path)
           return { ...file, filename: mediaNames[at] ?? file.filename }
         }),
       )
@@ -83,10 +83,10 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     dislike: async ({ jid, targetId: id }) => {
       await change((tx) => addReaction(tx, { jid, id, person: INSTANCE_SENDER, emoji: '👎' }))
     },
-    edit: ({ jid, targetId, content }) => onEntry(jid, targetId, (edited_at) => ({ content, edited_at })),
-    delete: ({ jid, targetId }) => onEntry(jid, targetId, (deleted_at) => ({ deleted_at, is_pinned: false })),
-    pin_message: ({ jid, targetId }) => onEntry(jid, targetId, () => ({ is_pinned: true })),
-    unpin_message: ({ jid, targetId }) => onEntry(jid, targetId, () => ({ is_pinned: false })),
+    edit: ({ jid, targetId, content }) => updateEntry(jid, targetId, (edited_at) => ({ content, edited_at })),
+    delete: ({ jid, targetId }) => updateEntry(jid, targetId, (deleted_at) => ({ deleted_at, is_pinned: false })),
+    pin_message: ({ jid, targetId }) => updateEntry(jid, targetId, () => ({ is_pinned: true })),
+    unpin_message: ({ jid, targetId }) => updateEntry(jid, targetId, () => ({ is_pinned: false })),
     unpin_all: async ({ jid }) => {
       await change((tx) => unpinAllEntries(tx, jid))
     },
@@ -122,7 +122,7 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
   }
 }
 
-async function fileAt(path: string): Promise<{ filename: string; path: string; size: number }> {
+async function requireFile(path: string): Promise<{ filename: string; path: string; size: number }> {
   const size = await stat(path).then(
     (stats) => (stats.isFile() ? stats.size : undefined),
     () => undefined,
@@ -131,8 +131,8 @@ async function fileAt(path: string): Promise<{ filename: string; path: string; s
   return { filename: basename(path), path, size }
 }
 
-/** What is refused will be refused again. */
-function asFault(error: unknown): never {
+/** A refusal is permanent: a retry would be refused too. */
+function throwChannelError(error: unknown): never {
   if (error instanceof Refusal && error.code !== 'unavailable') throw new ChannelError('permanent', error.message)
   throw error
 }

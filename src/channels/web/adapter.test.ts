@@ -1,9 +1,9 @@
 import { suite } from 'node:test'
-import { channelContract } from '../channel.contract.ts'
+import { testChannelContract } from '../channel.contract.ts'
 import { openChannel } from './adapter.ts'
 
 suite('the chats of links', () => {
-  channelContract(async () => ({
+  testChannelContract(async () => ({
     channel: openChannel(),
     jid: 'web:main',
     abilities: ['send'],

@@ -1,4 +1,4 @@
-// The chats of links. What is recorded there is delivered: pages, polls and streams read the store.
+// The channel of link chats. A saved message counts as delivered, because pages, polls and streams read the store.
 import type { Channel } from '../../core/delivery/channel.ts'
 import { hintFor } from '../../core/delivery/platforms.ts'
 

@@ -23,10 +23,10 @@ async function asUser(uid: number, path: string): Promise<string> {
   const script = `
     process.setgroups([]); process.setgid(${uid}); process.setuid(${uid})
     const socket = require('node:net').connect(process.argv[1])
-    let said = ''
-    socket.on('error', (error) => { said ||= error.code })
-    socket.on('data', (data) => { said += data; socket.destroy() })
-    socket.on('close', () => console.log(said || 'closed'))
+    let result = ''
+    socket.on('error', (error) => { result ||= error.code })
+    socket.on('data', (data) => { result += data; socket.destroy() })
+    socket.on('close', () => console.log(result || 'closed'))
     socket.write(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }) + '\\n')`
   const { stdout } = await promisify(execFile)(process.execPath, ['-e', script, path])
   return stdout.trim()

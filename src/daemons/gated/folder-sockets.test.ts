@@ -122,9 +122,9 @@ suite('the connections of a socket', () => {
     }
     const ninth = await s.wire('main')
     ninth.send({ jsonrpc: '2.0', id: 9, method: 'ping' })
-    const said = await ninth.next()
-    assert.deepEqual([said?.id, said?.error?.code], [null, -32000])
-    assert.match(said?.error?.message ?? '', /takes 8/)
+    const response = await ninth.next()
+    assert.deepEqual([response?.id, response?.error?.code], [null, -32000])
+    assert.match(response?.error?.message ?? '', /takes 8/)
     assert.equal(await ninth.next(), undefined)
     assert.ok((await (await s.open('team')).list()).length > 0)
     wires[0]?.socket.destroy()

@@ -6,7 +6,7 @@ import { upsertChat } from '../../core/chats/chats.ts'
 import { CHANNELS_CHANGED, deregisterChannel, registerChannel } from '../../core/delivery/channel-registrations.ts'
 import { openChannelRegistry } from './channel-registry.ts'
 
-async function opened(t: TestContext, engine: EngineName = 'sqlite') {
+async function setUp(t: TestContext, engine: EngineName = 'sqlite') {
   const at = await testHost(t, engine)
   const { host } = at
   let reads = 0
@@ -29,7 +29,7 @@ async function opened(t: TestContext, engine: EngineName = 'sqlite') {
 
 onEveryEngine('the channel of a chat', (engine) => {
   test('is the named one, or the one of the latest message, or the owner of the prefix', async (t) => {
-    const { host, register, nameOf } = await opened(t, engine)
+    const { host, register, nameOf } = await setUp(t, engine)
     await register('one', 'telegram:')
     await register('two', 'telegram:')
     await register('groups', 'telegram:group/')
@@ -43,7 +43,7 @@ onEveryEngine('the channel of a chat', (engine) => {
   })
 
   test('is never an adapter of another platform, even if it delivered before', async (t) => {
-    const { host, register, nameOf } = await opened(t, engine)
+    const { host, register, nameOf } = await setUp(t, engine)
     await register('one', 'discord:')
     await host.engine.transaction((tx) => upsertChat(tx, 'telegram:1', { source: 'one' }))
     assert.equal(await nameOf('telegram:1'), undefined)
@@ -53,7 +53,7 @@ onEveryEngine('the channel of a chat', (engine) => {
   })
 
   test('is found as soon as it registers, and no longer after it deregisters', async (t) => {
-    const { host, register, nameOf } = await opened(t, engine)
+    const { host, register, nameOf } = await setUp(t, engine)
     assert.equal(await nameOf('telegram:1'), undefined)
     await register('one', 'telegram:')
     assert.equal(await nameOf('telegram:1'), 'one')
@@ -65,7 +65,7 @@ onEveryEngine('the channel of a chat', (engine) => {
 
 suite('built-in channels', () => {
   test('own their chats, which no adapter can take over', async (t) => {
-    const { nameOf } = await opened(t)
+    const { nameOf } = await setUp(t)
     assert.deepEqual(
       await Promise.all(['web:main', 'hook:main/ci', 'sandbox:lobby', 'main'].map((jid) => nameOf(jid))),
       ['web', 'web', 'sandbox', undefined],
@@ -74,7 +74,7 @@ suite('built-in channels', () => {
 })
 
 test('a send that names its channel does not read cached rows', async (t) => {
-  const { channels, register, reads } = await opened(t)
+  const { channels, register, reads } = await setUp(t)
   await register('one', 'telegram:')
   const first = await channels.resolve('telegram:1', 'one')
   const before = reads()

@@ -10,23 +10,23 @@ const at = (name: DaemonName, settings: Record<string, string> = {}): string => 
   return `${listen.host} ${listen.port} ${setting}`
 }
 
-const PLACES: Record<string, readonly [is: string, should: string]> = {
-  'the front door': [at('proxyd'), '127.0.0.1 8080 WEB_LISTEN'],
-  'the first after it': [at('routd'), '127.0.0.1 8081 ROUTD_LISTEN'],
-  'the last': [at('dashd'), '127.0.0.1 8088 DASHD_LISTEN'],
-  'another front door': [at('routd', { WEB_LISTEN: ':9000' }), '127.0.0.1 9001 ROUTD_LISTEN'],
-  'any port': [at('dashd', { WEB_LISTEN: '127.0.0.1:0' }), '127.0.0.1 0 DASHD_LISTEN'],
+const ADDRESSES: Record<string, readonly [is: string, should: string]> = {
+  proxyd: [at('proxyd'), '127.0.0.1 8080 WEB_LISTEN'],
+  'the first daemon after it': [at('routd'), '127.0.0.1 8081 ROUTD_LISTEN'],
+  'the last daemon': [at('dashd'), '127.0.0.1 8088 DASHD_LISTEN'],
+  'a daemon beside another WEB_LISTEN': [at('routd', { WEB_LISTEN: ':9000' }), '127.0.0.1 9001 ROUTD_LISTEN'],
+  'a daemon beside a random port': [at('dashd', { WEB_LISTEN: '127.0.0.1:0' }), '127.0.0.1 0 DASHD_LISTEN'],
   'a public proxyd': [at('proxyd', { WEB_LISTEN: '0.0.0.0:80' }), '0.0.0.0 80 WEB_LISTEN'],
   'another daemon of a public proxyd, which stays on loopback': [
     at('routd', { WEB_LISTEN: '0.0.0.0:80' }),
     '127.0.0.1 81 ROUTD_LISTEN',
   ],
-  'loopback of IPv6': [at('routd', { WEB_LISTEN: '[::1]:80' }), '::1 81 ROUTD_LISTEN'],
-  'a daemon told otherwise': [at('routd', { ROUTD_LISTEN: '0.0.0.0:7000' }), '0.0.0.0 7000 ROUTD_LISTEN'],
+  'a daemon on the loopback of IPv6': [at('routd', { WEB_LISTEN: '[::1]:80' }), '::1 81 ROUTD_LISTEN'],
+  'a daemon with its own setting': [at('routd', { ROUTD_LISTEN: '0.0.0.0:7000' }), '0.0.0.0 7000 ROUTD_LISTEN'],
   'proxyd with its own setting': [at('proxyd', { PROXYD_LISTEN: ':7000' }), '127.0.0.1 7000 PROXYD_LISTEN'],
 }
 
-for (const [what, [is, should]] of Object.entries(PLACES))
+for (const [what, [is, should]] of Object.entries(ADDRESSES))
   test(`${what} listens at ${should}`, () => assert.equal(is, should))
 
 test('a port above 65535 is refused with a reason', () => {

@@ -8,7 +8,7 @@ import { isRefusal } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { openSpeechSynthesis, type SpeechOptions } from './speech-synthesis.ts'
 
-interface Heard {
+interface SpeechRequest {
   readonly path: string | undefined
   readonly authorization: string | undefined
   readonly body: unknown
@@ -16,14 +16,14 @@ interface Heard {
 
 async function service(
   t: TestContext,
-  answer: (response: ServerResponse, heard: Heard) => void = (response) => response.end('sound'),
+  answer: (response: ServerResponse, requests: SpeechRequest) => void = (response) => response.end('sound'),
 ) {
-  const heard: Heard[] = []
+  const requests: SpeechRequest[] = []
   const server = createServer(async (request: IncomingMessage, response) => {
     const { url: path, headers } = request
     const body: unknown = JSON.parse(Buffer.concat(await request.toArray()).toString())
     const one = { path, authorization: headers.authorization, body }
-    heard.push(one)
+    requests.push(one)
     answer(response, one)
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -36,13 +36,13 @@ async function service(
   const dir = join(tempDir(t), 'speech')
   const open = (options: Partial<SpeechOptions> = {}) =>
     openSpeechSynthesis({ url: `http://127.0.0.1:${address.port}/`, model: 'm1', voice: 'alloy', dir, ...options })
-  return { heard, dir, open, url: `http://127.0.0.1:${address.port}` }
+  return { requests, dir, open, url: `http://127.0.0.1:${address.port}` }
 }
 
 test('synthesizes a text with the OpenAI API and caches the audio', async (t) => {
-  const { heard, open } = await service(t)
+  const { requests, open } = await service(t)
   const { path, mime } = await open({ key: 'k' }).synthesize('hello')
-  assert.deepEqual(heard, [
+  assert.deepEqual(requests, [
     {
       path: '/v1/audio/speech',
       authorization: 'Bearer k',
@@ -53,16 +53,16 @@ test('synthesizes a text with the OpenAI API and caches the audio', async (t) =>
 })
 
 test('the URL of the service may end in /v1', async (t) => {
-  const { heard, open, url } = await service(t)
+  const { requests, open, url } = await service(t)
   for (const ending of ['', '/v1', '/v1/']) await open({ url: `${url}${ending}` }).synthesize(`hello ${ending}`)
   assert.deepEqual(
-    heard.map(({ path }) => path),
+    requests.map(({ path }) => path),
     Array.from({ length: 3 }, () => '/v1/audio/speech'),
   )
 })
 
 test('requests the same text in the same voice once, also concurrently', async (t) => {
-  const { heard, open } = await service(t)
+  const { requests, open } = await service(t)
   const speech = open()
   const [one, two] = await Promise.all([speech.synthesize('hello'), speech.synthesize('hello')])
   const again = await open().synthesize('hello')
@@ -74,7 +74,7 @@ test('requests the same text in the same voice once, also concurrently', async (
     await speech.synthesize('hi'),
   ]
   assert.equal(new Set([one, ...others].map(({ path }) => path)).size, 4)
-  assert.equal(heard.length, 4)
+  assert.equal(requests.length, 4)
 })
 
 test('failures are refusals and leave no file', async (t) => {
@@ -97,7 +97,7 @@ test('a response that never ends times out', async (t) => {
 
 test('a failure is not cached', async (t) => {
   let isDown = true
-  const { open, heard } = await service(t, (response) => {
+  const { open, requests } = await service(t, (response) => {
     if (isDown) response.writeHead(503).end()
     else response.end('sound')
   })
@@ -105,7 +105,7 @@ test('a failure is not cached', async (t) => {
   await assert.rejects(speech.synthesize('hello'), isRefusal('unavailable'))
   isDown = false
   await speech.synthesize('hello')
-  assert.equal(heard.length, 2)
+  assert.equal(requests.length, 2)
 })
 
 test('removes audio that was not used for a week', async (t) => {

@@ -13,16 +13,16 @@ function reading(host: InstanceHost, read: () => Promise<never>): InstanceHost {
 
 test('concurrent checks share one read of the store', async (t) => {
   const { host } = await testHost(t)
-  let asked = 0
+  let reads = 0
   const { engine } = host
   const read: typeof engine.read = (work) => {
-    asked++
+    reads++
     return engine.read(work)
   }
   const health = storeHealthCheck({ ...host, engine: overrideEngine(engine, { read }) })
   await Promise.all(Array.from({ length: 50 }, () => health()))
   await health()
-  assert.equal(asked, 1)
+  assert.equal(reads, 1)
 })
 
 test('a store that fails or does not respond is refused with a reason', async (t) => {

@@ -6,9 +6,9 @@ import { type TestContext, test } from 'node:test'
 import { type ServedHost, sendRaw, serveHost, statusOf } from '../../../test/support/served-host.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
 
-interface Door extends ServedHost {
+interface ProxyWithBackend extends ServedHost {
   /** Requests to the backend. */
-  readonly asked: IncomingMessage[]
+  readonly requests: IncomingMessage[]
 }
 
 async function bodyOf(request: IncomingMessage): Promise<string> {
@@ -18,10 +18,10 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
 }
 
 /** proxyd alone, with a test backend in place of routd. */
-async function door(t: TestContext, answer: RequestListener): Promise<Door> {
-  const asked: IncomingMessage[] = []
+async function openProxy(t: TestContext, answer: RequestListener): Promise<ProxyWithBackend> {
+  const requests: IncomingMessage[] = []
   const backend = createServer((request, response) => {
-    asked.push(request)
+    requests.push(request)
     answer(request, response)
   }).listen(0, '127.0.0.1')
   await once(backend, 'listening')
@@ -32,11 +32,11 @@ async function door(t: TestContext, answer: RequestListener): Promise<Door> {
   const bound = backend.address()
   const port = bound !== null && typeof bound === 'object' ? bound.port : 0
   const front = await serveHost(t, { daemons: ['proxyd'], settings: { ROUTD_URL: `http://127.0.0.1:${port}/base/` } })
-  return { ...front, asked }
+  return { ...front, requests }
 }
 
 test('forwards method, path, query and body, and the response', async (t) => {
-  const front = await door(t, async (request, response) => {
+  const front = await openProxy(t, async (request, response) => {
     response.writeHead(
       207,
       [
@@ -55,7 +55,7 @@ test('forwards method, path, query and body, and the response', async (t) => {
 })
 
 test('does not forward identity and forwarding headers of the client', async (t) => {
-  const front = await door(t, (_, response) => {
+  const front = await openProxy(t, (_, response) => {
     response.writeHead(200, {
       Connection: 'close, X-Secret-Hop',
       'X-Secret-Hop': '1',
@@ -92,7 +92,7 @@ test('does not forward identity and forwarding headers of the client', async (t)
     ].join('\r\n'),
   )
   assert.equal(statusOf(answer), 200)
-  const { host, 'x-request-id': id, ...headers } = front.asked[0]?.headers ?? {}
+  const { host, 'x-request-id': id, ...headers } = front.requests[0]?.headers ?? {}
   assert.match(host ?? '', /^127\.0\.0\.1:\d+$/)
   assert.match(String(id), /^[0-9a-f-]{36}$/)
   assert.deepEqual(headers, {
@@ -108,7 +108,9 @@ test('does not forward identity and forwarding headers of the client', async (t)
 })
 
 test('forwards a body without a length in chunks, for any method', async (t) => {
-  const front = await door(t, async (request, response) => response.end(`${request.method} ${await bodyOf(request)}`))
+  const front = await openProxy(t, async (request, response) =>
+    response.end(`${request.method} ${await bodyOf(request)}`),
+  )
   for (const method of ['POST', 'DELETE', 'GET']) {
     const head = `${method} /v1/routes HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n`
     const smuggled = 'GET /v1/secrets HTTP/1.1\r\nHost: a\r\n\r\n'
@@ -117,7 +119,7 @@ test('forwards a body without a length in chunks, for any method', async (t) => 
     assert.ok(answer.includes(`${method} ${smuggled}`))
   }
   assert.deepEqual(
-    front.asked.map(({ url }) => url),
+    front.requests.map(({ url }) => url),
     Array(3).fill('/base/v1/routes'),
   )
 })
@@ -138,7 +140,7 @@ test('a body that is too large is 413 through proxyd too, and does not affect th
 
 test('forwards a stream while it is written', async (t) => {
   const { promise: seen, resolve: see } = Promise.withResolvers<void>()
-  const front = await door(t, async (_, response) => {
+  const front = await openProxy(t, async (_, response) => {
     response.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders()
     response.write('data: 1\n\n')
     await seen
@@ -153,7 +155,7 @@ test('forwards a stream while it is written', async (t) => {
 })
 
 test('a truncated response does not look complete', async (t) => {
-  const front = await door(t, (_, response) => {
+  const front = await openProxy(t, (_, response) => {
     response.writeHead(200)
     response.write('half', () => response.destroy())
   })
@@ -165,7 +167,7 @@ test('a truncated response does not look complete', async (t) => {
 test('a client that disconnects aborts the upstream request', async (t) => {
   const { promise: closed, resolve: close } = Promise.withResolvers<void>()
   const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
-  const front = await door(t, (request) => {
+  const front = await openProxy(t, (request) => {
     request.socket.once('close', () => close())
     arrive()
   })
@@ -196,7 +198,7 @@ test('a daemon that cannot be reached or is not configured is 503', async (t) =>
 })
 
 test('no path escapes the base path of the backend', async (t) => {
-  const front = await door(t, (request, response) => response.end(request.url))
+  const front = await openProxy(t, (request, response) => response.end(request.url))
   for (const path of [
     '//evil.example/v1/routes',
     '/v1/routes/../../x',
@@ -206,20 +208,20 @@ test('no path escapes the base path of the backend', async (t) => {
     const answer = await sendRaw(front.url(), `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
     assert.ok([400, 404].includes(statusOf(answer)), `${path}: ${answer}`)
   }
-  assert.equal(front.asked.length, 0)
+  assert.equal(front.requests.length, 0)
   const absolute = await sendRaw(front.url(), 'GET http://a/v1/routes HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   assert.ok(absolute.includes('/base/v1/routes'))
 })
 
 test('forwards HEAD as HEAD', async (t) => {
-  const front = await door(t, (request, response) => {
+  const front = await openProxy(t, (request, response) => {
     response.setHeader('Content-Length', 1234)
     response.end(request.method === 'HEAD' ? undefined : 'x')
   })
   const answer = await fetch(`${front.url()}/v1/routes`, { method: 'HEAD' })
   assert.equal(answer.status, 200)
   assert.equal(answer.headers.get('content-length'), '1234')
-  assert.equal(front.asked[0]?.method, 'HEAD')
+  assert.equal(front.requests[0]?.method, 'HEAD')
 })
 
 test('the URL of a daemon must be HTTP', async (t) => {

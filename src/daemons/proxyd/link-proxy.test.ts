@@ -12,7 +12,7 @@ import { routeTokens } from '../../core/links/route-tokens.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
 
-interface Door extends ServedHost {
+interface ServedLinks extends ServedHost {
   readonly chat: string
   readonly hook: string
 }
@@ -29,7 +29,7 @@ const SHAPES: Record<string, Shape> = {
   },
 }
 
-async function mint(front: ServedHost): Promise<Door> {
+async function mint(front: ServedHost): Promise<ServedLinks> {
   await front.groups('main', 'team')
   const { issue_chat, issue_hook } = routeTokensResource.verbs
   const chat = await front.cli.call(issue_chat, { target_folder: 'team', jid_suffix: 'x' })
@@ -156,8 +156,8 @@ for (const [shape, open] of Object.entries(SHAPES)) {
     test('the client address comes from a trusted proxy, otherwise from the socket', async (t) => {
       const senders = async (settings: Record<string, string>): Promise<number> => {
         const front = await mint(await open(t, settings))
-        for (const said of ['198.51.100.1', '198.51.100.2']) {
-          const headers = { 'X-Forwarded-For': said }
+        for (const address of ['198.51.100.1', '198.51.100.2']) {
+          const headers = { 'X-Forwarded-For': address }
           await fetch(`${front.url()}/chat/${front.chat}/`, { method: 'POST', body: 'x', headers })
         }
         const { rows } = await front.host.engine.read((tx) =>
@@ -207,14 +207,14 @@ for (const [shape, open] of Object.entries(SHAPES)) {
 }
 
 suite('links forwarded to another process', () => {
-  interface Passed extends Door {
-    readonly asked: IncomingMessage[]
+  interface ForwardedLinks extends ServedLinks {
+    readonly requests: IncomingMessage[]
   }
 
-  async function passing(t: TestContext, answer: RequestListener): Promise<Passed> {
-    const asked: IncomingMessage[] = []
+  async function serveForwarded(t: TestContext, answer: RequestListener): Promise<ForwardedLinks> {
+    const requests: IncomingMessage[] = []
     const webd = createServer((request, response) => {
-      asked.push(request)
+      requests.push(request)
       answer(request, response)
     }).listen(0, '127.0.0.1')
     await once(webd, 'listening')
@@ -225,11 +225,11 @@ suite('links forwarded to another process', () => {
     const bound = webd.address()
     const port = bound !== null && typeof bound === 'object' ? bound.port : 0
     const front = await serveHost(t, { daemons: ['proxyd'], settings: { WEBD_URL: `http://127.0.0.1:${port}/base` } })
-    return { ...(await mint(front)), asked }
+    return { ...(await mint(front)), requests }
   }
 
   test('carry the folder of the token and the identity, set only by proxyd', async (t) => {
-    const front = await passing(t, (_, response) => response.end())
+    const front = await serveForwarded(t, (_, response) => response.end())
     const bearer = await front.bearer({ sub: 'github:1' })
     const service = await front.bearer({ sub: 'service:routd', kind: 'service' })
     const old = 'A'.repeat(43)
@@ -250,7 +250,7 @@ suite('links forwarded to another process', () => {
     await ask(`/hook/${'B'.repeat(42)}A`)
     await ask('/chat/team/')
     assert.deepEqual(
-      front.asked.map(({ url = '', headers }) => [url.slice(0, 10), headers['x-folder'], headers['x-user-sub']]),
+      front.requests.map(({ url = '', headers }) => [url.slice(0, 10), headers['x-folder'], headers['x-user-sub']]),
       [
         ['/base/chat', 'team', 'github:1'],
         ['/base/hook', 'team', undefined],
@@ -259,7 +259,7 @@ suite('links forwarded to another process', () => {
         ['/base/chat', undefined, undefined],
       ],
     )
-    for (const { headers } of front.asked) {
+    for (const { headers } of front.requests) {
       assert.equal(headers['x-forwarded-for'], '127.0.0.1')
       assert.equal(headers['x-chat-token'], undefined)
       assert.match(String(headers['x-request-id']), /^[0-9a-f-]{36}$/)
@@ -267,7 +267,7 @@ suite('links forwarded to another process', () => {
   })
 
   test('keep body, status and headers, and are logged once without the token', async (t) => {
-    const front = await passing(t, (request, response) => {
+    const front = await serveForwarded(t, (request, response) => {
       response.writeHead(207, ['Set-Cookie', 'a=1', 'Set-Cookie', 'b=2', 'Connection', 'X-Hop', 'X-Hop', '1'])
       request.pipe(response)
     })
@@ -287,7 +287,7 @@ suite('links forwarded to another process', () => {
   test('a client that does not read pauses the upstream', async (t) => {
     const total = 64 * 1024 * 1024
     let written = 0
-    const front = await passing(t, async (_, response) => {
+    const front = await serveForwarded(t, async (_, response) => {
       const chunk = Buffer.alloc(65_536, 'x')
       for (; written < total; written += chunk.length) if (!response.write(chunk)) await once(response, 'drain')
       response.end()
@@ -312,7 +312,7 @@ suite('links forwarded to another process', () => {
 
   test('a client that disconnects closes its stream', async (t) => {
     const { promise: closed, resolve: close } = Promise.withResolvers<void>()
-    const front = await passing(t, (request, response) => {
+    const front = await serveForwarded(t, (request, response) => {
       request.socket.once('close', () => close())
       response.write('retry: 1\n\n')
     })

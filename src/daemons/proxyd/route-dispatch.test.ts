@@ -9,23 +9,23 @@ import { identitiesResource } from '../../resources/identities.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
 import { webRoutesResource } from '../../resources/web-routes.ts'
 
-interface Door extends ServedHost {
+interface ProxyWithBackend extends ServedHost {
   /** URL of the test backend. */
   readonly backend: string
   /** Requests to it. */
-  readonly asked: IncomingMessage[]
+  readonly requests: IncomingMessage[]
   route(row: object): Promise<unknown>
   get(path: string, headers?: Record<string, string>): Promise<Response>
 }
 
-async function door(
+async function openProxy(
   t: TestContext,
   settings: Record<string, string> = {},
   answer: RequestListener = (request, response) => response.end(request.url),
-): Promise<Door> {
-  const asked: IncomingMessage[] = []
+): Promise<ProxyWithBackend> {
+  const requests: IncomingMessage[] = []
   const server = createServer((request, response) => {
-    asked.push(request)
+    requests.push(request)
     answer(request, response)
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -40,7 +40,7 @@ async function door(
   return {
     ...front,
     backend,
-    asked,
+    requests,
     route: (row) => front.cli.call(proxydRoutesResource.verbs.create, { auth: 'public', backend, ...row }),
     get: (path, headers = {}) => fetch(front.url() + path, { headers, redirect: 'manual' }),
   }
@@ -49,7 +49,7 @@ async function door(
 const as = (bearer: string) => ({ Authorization: `Bearer ${bearer}` })
 
 test('a backend gets the whole path, or the part after the prefix', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   await front.route({ path: '/app/' })
   await front.route({ path: '/cut/', strip_prefix: true, backend: `${front.backend}/base/` })
   await front.route({ path: '/exactly', strip_prefix: true })
@@ -64,7 +64,7 @@ test('a backend gets the whole path, or the part after the prefix', async (t) =>
 })
 
 test('bodies are forwarded both ways, whatever the method', async (t) => {
-  const front = await door(t, {}, (request, response) => {
+  const front = await openProxy(t, {}, (request, response) => {
     response.writeHead(201, { 'Content-Type': 'text/plain', 'X-Method': request.method ?? '' })
     request.pipe(response)
   })
@@ -76,7 +76,7 @@ test('bodies are forwarded both ways, whatever the method', async (t) => {
 })
 
 test('a backend gets our identity headers and not those of the client', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   await front.route({ path: '/app/', auth: 'user', preserve_headers: ['X-Forwarded-Port', 'X-Kept'] })
   await front.cli.call(identitiesResource.verbs.link, { sub: 'github:1', name: 'Jörg B.' })
   const bearer = await front.bearer({ sub: 'github:1' })
@@ -94,7 +94,7 @@ test('a backend gets our identity headers and not those of the client', async (t
     Cookie: 'a=b',
   }
   await front.get('/app/', { ...forged, ...as(bearer) })
-  const headers = front.asked[0]?.headers ?? {}
+  const headers = front.requests[0]?.headers ?? {}
   assert.equal(headers['x-user-sub'], 'github:1')
   assert.equal(headers['x-user-name'], 'J%C3%B6rg B.')
   assert.equal(headers['x-forwarded-for'], '127.0.0.1')
@@ -111,7 +111,7 @@ test('a backend gets our identity headers and not those of the client', async (t
 })
 
 test('a bearer of this instance reaches a backend only if its row says so, other credentials always', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   await front.route({ path: '/open/' })
   await front.route({ path: '/told/', preserve_headers: ['Authorization'] })
   const bearer = as(await front.bearer({ sub: 'github:1' }))
@@ -120,7 +120,7 @@ test('a bearer of this instance reaches a backend only if its row says so, other
   await front.get('/open/', { Authorization: 'Basic eDp5' })
   await front.get('/open/', { Authorization: 'Bearer a.b.c' })
   assert.deepEqual(
-    front.asked.map(({ headers }) => [headers.authorization, headers['x-user-sub']]),
+    front.requests.map(({ headers }) => [headers.authorization, headers['x-user-sub']]),
     [
       [undefined, 'github:1'],
       [bearer.Authorization, 'github:1'],
@@ -131,7 +131,7 @@ test('a bearer of this instance reaches a backend only if its row says so, other
 })
 
 test('enforces auth: public, signed-in people, operators; a service is not a person', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   for (const auth of ['public', 'user', 'operator']) await front.route({ path: `/${auth}/`, auth })
   await front.operator('github:9')
   await front.grant('github:1', 'admin', 'team/**')
@@ -167,7 +167,7 @@ test('enforces auth: public, signed-in people, operators; a service is not a per
 })
 
 test('a browser that is not signed in gets an error page and no redirect', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   await front.route({ path: '/app/', auth: 'user' })
   const program = await front.get('/app/', { Accept: 'application/json' })
   assert.deepEqual([program.status, JSON.parse(await program.text()).code], [401, 'unauthenticated'])
@@ -178,7 +178,7 @@ test('a browser that is not signed in gets an error page and no redirect', async
 })
 
 test('no row can take a path of a daemon, however it got into the store', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   await front.host.engine.transaction(async (tx) => {
     for (const path of ['/', '/chat/', '/hook/', '/v1/', '/v1/groups', '/mcp', '/openapi/', '/health', '/metrics'])
       await proxydRoutesResource.table.insert(tx, { path, backend: front.backend, auth: 'public' })
@@ -194,12 +194,12 @@ test('no row can take a path of a daemon, however it got into the store', async 
     '/metrics',
   ])
     await (await front.get(path)).arrayBuffer()
-  assert.deepEqual(front.asked, [])
+  assert.deepEqual(front.requests, [])
   assert.equal(await (await front.get('/anything')).text(), '/anything')
 })
 
 test('ambiguous paths reach no backend', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   await front.route({ path: '/' })
   await front.route({ path: '/admin/', auth: 'operator' })
   for (const path of [
@@ -219,12 +219,12 @@ test('ambiguous paths reach no backend', async (t) => {
     assert.equal(statusOf(answer), 404, path)
     assert.match(answer, /application\/problem\+json/)
   }
-  assert.deepEqual(front.asked, [])
+  assert.deepEqual(front.requests, [])
   assert.equal(front.logged().filter(({ status }) => status === 404).length, 11)
 })
 
 test('a redirect keeps the rest of the path and the query, and cannot change the host', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   await front.cli.call(webRoutesResource.verbs.create, {
     path_prefix: '/go',
     access: 'redirect',
@@ -245,7 +245,7 @@ test('a redirect keeps the rest of the path and the query, and cannot change the
 })
 
 test('a denied path is 403 for everyone', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   const row = { path_prefix: '/pub/team/x', access: 'deny', folder: 'team' }
   await front.cli.call(webRoutesResource.verbs.create, row)
   await front.operator('github:9')
@@ -255,7 +255,7 @@ test('a denied path is 403 for everyone', async (t) => {
 })
 
 test('a row with gated_by is active when the setting has a value', async (t) => {
-  const front = await door(t, { SLACK_KEY: 'x', EMPTY_KEY: '' })
+  const front = await openProxy(t, { SLACK_KEY: 'x', EMPTY_KEY: '' })
   for (const gated_by of ['SLACK_KEY', 'EMPTY_KEY', 'OTHER_KEY']) await front.route({ path: `/${gated_by}/`, gated_by })
   const statuses = await Promise.all(['SLACK_KEY', 'EMPTY_KEY', 'OTHER_KEY'].map((key) => front.get(`/${key}/`)))
   assert.deepEqual(
@@ -265,7 +265,7 @@ test('a row with gated_by is active when the setting has a value', async (t) => 
 })
 
 test('a change of the rows takes effect with the next request, in every process', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   assert.equal((await front.get('/app/')).status, 404)
   const other = await serveHost(t, { on: front, daemons: ['proxyd'] })
   await front.operator('github:9')
@@ -285,7 +285,7 @@ test('a change of the rows takes effect with the next request, in every process'
 })
 
 test('an unreachable backend is 503 without its address', async (t) => {
-  const front = await door(t)
+  const front = await openProxy(t)
   await front.route({ path: '/app/', backend: 'http://127.0.0.1:1/secret' })
   const answer = await front.get('/app/')
   assert.equal(answer.status, 503)
@@ -298,11 +298,11 @@ test('an unreachable backend is 503 without its address', async (t) => {
 })
 
 test('behind a trusted proxy the client address is the forwarded one', async (t) => {
-  const front = await door(t, { TRUSTED_PROXIES: '127.0.0.1, 10.0.0.0/8' })
+  const front = await openProxy(t, { TRUSTED_PROXIES: '127.0.0.1, 10.0.0.0/8' })
   await front.route({ path: '/app/' })
   const said = { 'X-Forwarded-For': '6.6.6.6, 198.51.100.7, 10.0.0.2', 'X-Forwarded-Proto': 'https' }
   await front.get('/app/', said)
-  const headers = front.asked[0]?.headers
+  const headers = front.requests[0]?.headers
   assert.equal(headers?.['x-forwarded-for'], '198.51.100.7')
   assert.equal(headers?.['x-forwarded-proto'], 'https')
   assert.equal(front.logged().at(-1)?.remote, '198.51.100.7')

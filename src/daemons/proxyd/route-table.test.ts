@@ -27,23 +27,23 @@ function route(line: string): ProxydRoute {
 }
 
 /** Short text of a match. */
-function said(place: RouteMatch | undefined): string {
-  switch (place?.kind) {
+function describeMatch(match: RouteMatch | undefined): string {
+  switch (match?.kind) {
     case undefined:
       return 'nothing'
     case 'denied':
       return 'denied'
     case 'redirect':
-      return `${place.auth} to ${place.to}${place.keepsQuery ? '' : ' whole'}`
+      return `${match.auth} to ${match.to}${match.keepsQuery ? '' : ' whole'}`
     case 'files':
-      return `${place.auth} ${place.slot} ${place.path}`
+      return `${match.auth} ${match.slot} ${match.path}`
     case 'backend':
-      return `${place.route.auth} ${place.backend} ${place.path}`
+      return `${match.route.auth} ${match.backend} ${match.path}`
   }
 }
 
 suite('matching a path', () => {
-  const door = compileProxyRouteTable({
+  const table = compileProxyRouteTable({
     routes: [
       '/app/ http://app user',
       '/app/admin/ http://admin! operator',
@@ -118,27 +118,27 @@ suite('matching a path', () => {
     '/pub/': 'public pub /',
     '/': 'nothing',
   }
-  for (const [path, place] of Object.entries(PATHS))
-    test(`${path}: ${place}`, () => assert.equal(said(door.match('front.example', path)), place))
+  for (const [path, match] of Object.entries(PATHS))
+    test(`${path}: ${match}`, () => assert.equal(describeMatch(table.match('front.example', path)), match))
 
   test('a mapped host shows its folder, and the slots keep their paths', () => {
-    assert.equal(said(door.match('team.example', '/')), 'public pub /team/')
-    assert.equal(said(door.match('team.example:8080', '/a/b')), 'public pub /team/a/b')
-    assert.equal(said(door.match('team.example:81', '/a')), 'public pub /other/a')
-    assert.equal(said(door.match('team.example', '/secret/x')), 'denied')
-    assert.equal(said(door.match('team.example', '/app/x')), 'public pub /team/app/x')
-    assert.equal(said(door.match('team.example', '/pub/other/x')), 'public pub /other/x')
-    assert.equal(said(door.match('team.example', '/priv/team/x')), 'folder priv /team/x')
-    assert.equal(said(door.match('xteam.example', '/a')), 'nothing')
+    assert.equal(describeMatch(table.match('team.example', '/')), 'public pub /team/')
+    assert.equal(describeMatch(table.match('team.example:8080', '/a/b')), 'public pub /team/a/b')
+    assert.equal(describeMatch(table.match('team.example:81', '/a')), 'public pub /other/a')
+    assert.equal(describeMatch(table.match('team.example', '/secret/x')), 'denied')
+    assert.equal(describeMatch(table.match('team.example', '/app/x')), 'public pub /team/app/x')
+    assert.equal(describeMatch(table.match('team.example', '/pub/other/x')), 'public pub /other/x')
+    assert.equal(describeMatch(table.match('team.example', '/priv/team/x')), 'folder priv /team/x')
+    assert.equal(describeMatch(table.match('xteam.example', '/a')), 'nothing')
   })
 
   test('a catch-all row does not open private files, but may deny them', () => {
     const open = compileProxyRouteTable({ routes: [], webRoutes: [webRoute('/ public')], hosts: new Map() })
-    assert.equal(said(open.match('', '/priv/team/x')), 'folder priv /team/x')
-    assert.equal(said(open.match('', '/x')), 'public pub /team/x')
-    assert.equal(said(open.match('', '/')), 'public pub /team/')
+    assert.equal(describeMatch(open.match('', '/priv/team/x')), 'folder priv /team/x')
+    assert.equal(describeMatch(open.match('', '/x')), 'public pub /team/x')
+    assert.equal(describeMatch(open.match('', '/')), 'public pub /team/')
     const shut = compileProxyRouteTable({ routes: [], webRoutes: [webRoute('/ deny')], hosts: new Map() })
-    assert.equal(said(shut.match('', '/priv/team/x')), 'denied')
+    assert.equal(describeMatch(shut.match('', '/priv/team/x')), 'denied')
   })
 })
 
@@ -155,10 +155,11 @@ test('the longest matching prefix decides', () => {
       const fitting = prefixes
         .filter((prefix) => bare(asked) === bare(prefix) || asked.startsWith(`${bare(prefix)}/`))
         .sort((one, other) => bare(other).length - bare(one).length || Number(other === asked) - Number(one === asked))
-      const place = compileProxyRouteTable({ routes: [], webRoutes: rows, hosts: new Map() }).match('', asked)
+      const match = compileProxyRouteTable({ routes: [], webRoutes: rows, hosts: new Map() }).match('', asked)
       const longest = fitting[0]
-      if (longest === undefined) assert.equal(place, undefined)
-      else assert.ok(place?.kind === 'redirect' && place.to.startsWith(`/to${bare(longest)}`), `${said(place)}`)
+      if (longest === undefined) assert.equal(match, undefined)
+      else
+        assert.ok(match?.kind === 'redirect' && match.to.startsWith(`/to${bare(longest)}`), `${describeMatch(match)}`)
     }),
   )
 })
@@ -170,8 +171,8 @@ onEveryEngine('the cached route table', (engine) => {
     const [here, there] = [new ProxyRouteTableReader(() => false), new ProxyRouteTableReader(() => false)]
     const see = async (path: string, host = ''): Promise<string> => {
       const [one, other] = await at.host.engine.read(async (tx) => [
-        said((await here.read(tx)).match(host, path)),
-        said((await there.read(tx)).match(host, path)),
+        describeMatch((await here.read(tx)).match(host, path)),
+        describeMatch((await there.read(tx)).match(host, path)),
       ])
       assert.equal(one, other)
       return one ?? ''
@@ -204,7 +205,7 @@ onEveryEngine('the cached route table', (engine) => {
     assert.notEqual(second, first)
     assert.equal(await read(), second)
     // A table that was read before does not change.
-    assert.equal(said(first.match('', '/x/')), 'nothing')
+    assert.equal(describeMatch(first.match('', '/x/')), 'nothing')
   })
 
   test('ignores rows whose gated_by setting is not set', async (t) => {
@@ -212,8 +213,8 @@ onEveryEngine('the cached route table', (engine) => {
     const gated = { backend: 'http://x', auth: 'public' } as const
     await cli.call(proxydRoutesResource.verbs.create, { ...gated, path: '/a/', gated_by: 'SLACK_KEY' })
     await cli.call(proxydRoutesResource.verbs.create, { ...gated, path: '/b/', gated_by: 'OTHER_KEY' })
-    const door = await host.engine.read((tx) => new ProxyRouteTableReader((key) => key === 'SLACK_KEY').read(tx))
-    assert.equal(said(door.match('', '/a/')), 'public http://x /a/')
-    assert.equal(said(door.match('', '/b/')), 'nothing')
+    const table = await host.engine.read((tx) => new ProxyRouteTableReader((key) => key === 'SLACK_KEY').read(tx))
+    assert.equal(describeMatch(table.match('', '/a/')), 'public http://x /a/')
+    assert.equal(describeMatch(table.match('', '/b/')), 'nothing')
   })
 })

@@ -20,10 +20,10 @@ const wanted = (over: object = {}) => ({
 onEveryEngine('adapter registration', (engine) => {
   test('an adapter registers, is listed, uses its token, and deregisters', async (t) => {
     const at = await testHost(t, engine)
-    const door = await openChannelApi(t, at)
-    const token = await door.register({ url: 'http://127.0.0.1:9/base/' })
+    const api = await openChannelApi(t, at)
+    const token = await api.register({ url: 'http://127.0.0.1:9/base/' })
     assert.match(token, /^[0-9a-f]{48}$/)
-    const { body } = await door.ask('GET /v1/channels', undefined, token)
+    const { body } = await api.ask('GET /v1/channels', undefined, token)
     assert.deepEqual(body, {
       ok: true,
       channels: [
@@ -38,28 +38,28 @@ onEveryEngine('adapter registration', (engine) => {
         },
       ],
     })
-    assert.equal((await door.ask('POST /v1/channels/deregister', {}, token)).status, 200)
-    assert.equal((await door.ask('GET /v1/channels', undefined, token)).status, 401)
-    assert.deepEqual((await door.ask('GET /v1/channels')).body, { ok: true, channels: [] })
+    assert.equal((await api.ask('POST /v1/channels/deregister', {}, token)).status, 200)
+    assert.equal((await api.ask('GET /v1/channels', undefined, token)).status, 401)
+    assert.deepEqual((await api.ask('GET /v1/channels')).body, { ok: true, channels: [] })
   })
 
   test('registering again keeps the token and updates the rest', async (t) => {
     const at = await testHost(t, engine)
-    const door = await openChannelApi(t, at)
-    const token = await door.register()
+    const api = await openChannelApi(t, at)
+    const token = await api.register()
     at.clock.advance(180_000)
-    assert.equal(await door.register({ capabilities: { send_text: true, edit: true } }), token)
+    assert.equal(await api.register({ capabilities: { send_text: true, edit: true } }), token)
     const row = await at.host.engine.read((tx) => channelRegistrations.find(tx, { name: 'teled' }))
     assert.deepEqual(row?.capabilities, { send_text: true, edit: true })
     assert.deepEqual([row?.registered_at, row?.seen_at], ['2026-01-01T00:00:00.000Z', '2026-01-01T00:03:00.000Z'])
   })
 
   test('a name registered with another secret is refused', async (t) => {
-    const door = await openChannelApi(t, await testHost(t, engine))
-    const token = await door.register()
-    const { status, detail } = await door.ask(REGISTER, wanted({ url: 'http://127.0.0.1:10' }))
+    const api = await openChannelApi(t, await testHost(t, engine))
+    const token = await api.register()
+    const { status, detail } = await api.ask(REGISTER, wanted({ url: 'http://127.0.0.1:10' }))
     assert.deepEqual([status, detail], [409, 'the name teled is in use by an adapter at another address'])
-    assert.equal((await door.ask('GET /v1/channels', undefined, token)).status, 200)
+    assert.equal((await api.ask('GET /v1/channels', undefined, token)).status, 200)
   })
 
   test('the token is not stored', async (t) => {
@@ -75,16 +75,16 @@ onEveryEngine('adapter registration', (engine) => {
 
   test('removes an adapter after three failed health checks; one process checks', async (t) => {
     const at = await testHost(t, engine)
-    const [door, other] = [await openChannelApi(t, at), await openChannelApi(t, at)]
+    const [api, other] = [await openChannelApi(t, at), await openChannelApi(t, at)]
     const adapter = await fakeAdapter(t)
-    await door.register({ url: adapter.url })
+    await api.register({ url: adapter.url })
     const fails = async () =>
       (await at.host.engine.read((tx) => channelRegistrations.find(tx, { name: 'teled' })))?.health_fails
     const round = async () => {
       at.clock.advance(30_000)
-      await Promise.all([door.checks.check(), other.checks.check()])
+      await Promise.all([api.checks.check(), other.checks.check()])
     }
-    await door.checks.check()
+    await api.checks.check()
     assert.equal(adapter.requests.length, 0)
     await round()
     assert.deepEqual([adapter.requests.length, await fails()], [1, 0])
@@ -104,73 +104,73 @@ onEveryEngine('adapter registration', (engine) => {
 suite('authentication of the channel protocol', () => {
   test('accepts the secret, a token and a service bearer, and nothing else', async (t) => {
     const at = await testHost(t)
-    const door = await openChannelApi(t, at)
-    const token = await door.register()
+    const api = await openChannelApi(t, at)
+    const token = await api.register()
     const [service, person] = [
       await issueBearer(at.host, { sub: 'service:timed', kind: 'service' }),
       await issueBearer(at.host, { sub: 'github:1' }),
     ]
-    const asked = async (bearer: string) => (await door.ask('GET /v1/channels', undefined, bearer)).status
-    assert.deepEqual(await Promise.all([CHANNEL_SECRET, token, service, person].map(asked)), [200, 200, 200, 403])
+    const statusFor = async (bearer: string) => (await api.ask('GET /v1/channels', undefined, bearer)).status
+    assert.deepEqual(await Promise.all([CHANNEL_SECRET, token, service, person].map(statusFor)), [200, 200, 200, 403])
     assert.deepEqual(
-      await Promise.all(['', 'no', `${token}0`, 'a'.repeat(48), 'a.b.c'].map(asked)),
+      await Promise.all(['', 'no', `${token}0`, 'a'.repeat(48), 'a.b.c'].map(statusFor)),
       [401, 401, 401, 401, 401],
     )
   })
 })
 
 onEveryEngine('an adapter with its own secret', (engine) => {
-  const opened = async (t: TestContext) => {
+  const setUp = async (t: TestContext) => {
     const at = await testHost(t, engine)
     const { secret } = await at.cli.call(channelSecretsResource.verbs.add, { name: 'bridge', platforms: ['discord'] })
-    return { ...at, door: await openChannelApi(t, at), secret }
+    return { ...at, api: await openChannelApi(t, at), secret }
   }
   const discord = (over: object = {}) => wanted({ name: 'discd', jid_prefixes: ['discord:'], ...over })
 
   test('registers only its platforms', async (t) => {
-    const { door, secret } = await opened(t)
-    const made = await door.ask(REGISTER, discord(), secret)
+    const { api, secret } = await setUp(t)
+    const made = await api.ask(REGISTER, discord(), secret)
     assert.deepEqual([made.status, String(made.body.token).length], [200, 48])
     for (const prefix of ['telegram:', 'discord2:'])
-      assert.deepEqual(
-        await door.ask(REGISTER, discord({ jid_prefixes: ['discord:', prefix] }), secret).then(outcome),
-        [403, `the secret bridge is not valid for the platform ${prefix.slice(0, -1)} (jid_prefix_mismatch)`],
-      )
-    const again = await door.ask(REGISTER, discord({ jid_prefixes: ['telegram:'] }), String(made.body.token))
+      assert.deepEqual(await api.ask(REGISTER, discord({ jid_prefixes: ['discord:', prefix] }), secret).then(outcome), [
+        403,
+        `the secret bridge is not valid for the platform ${prefix.slice(0, -1)} (jid_prefix_mismatch)`,
+      ])
+    const again = await api.ask(REGISTER, discord({ jid_prefixes: ['telegram:'] }), String(made.body.token))
     assert.equal(again.status, 403)
-    const github = await door.ask(REGISTER, discord({ jid_prefixes: ['github:'] }), secret)
+    const github = await api.ask(REGISTER, discord({ jid_prefixes: ['github:'] }), secret)
     assert.deepEqual(outcome(github), [403, 'the platform github is reserved for accounts (jid_prefix_mismatch)'])
   })
 
   test('protects its platforms and its name from the shared secret', async (t) => {
-    const { door, secret } = await opened(t)
+    const { api, secret } = await setUp(t)
     const refusal = 'the platform discord is bound to a separate secret (jid_prefix_mismatch)'
-    assert.deepEqual(outcome(await door.ask(REGISTER, discord())), [403, refusal])
-    await door.ask(REGISTER, discord(), secret)
+    assert.deepEqual(outcome(await api.ask(REGISTER, discord())), [403, refusal])
+    await api.ask(REGISTER, discord(), secret)
     for (const name of ['discd', 'bridge'])
-      assert.deepEqual(outcome(await door.ask(REGISTER, wanted({ name }))), [
+      assert.deepEqual(outcome(await api.ask(REGISTER, wanted({ name }))), [
         403,
         `the name ${name} belongs to an adapter with another secret`,
       ])
-    assert.equal((await door.ask(REGISTER, wanted())).status, 200)
-    assert.equal((await door.ask(REGISTER, discord({ name: 'teled' }), secret)).status, 403)
+    assert.equal((await api.ask(REGISTER, wanted())).status, 200)
+    assert.equal((await api.ask(REGISTER, discord({ name: 'teled' }), secret)).status, 403)
   })
 
   test('sees and removes only its own registrations', async (t) => {
-    const { door, secret, host } = await opened(t)
-    const { body } = await door.ask(REGISTER, discord(), secret)
-    const token = await door.register()
+    const { api, secret, host } = await setUp(t)
+    const { body } = await api.ask(REGISTER, discord(), secret)
+    const token = await api.register()
     const service = await issueBearer(host, { sub: 'service:timed', kind: 'service' })
-    const seen = async (bearer: string) => {
-      const { channels } = (await door.ask('GET /v1/channels', undefined, bearer)).body
+    const listedFor = async (bearer: string) => {
+      const { channels } = (await api.ask('GET /v1/channels', undefined, bearer)).body
       return Array.isArray(channels) ? channels.map(({ name }) => name).join() : channels
     }
-    assert.deepEqual(await Promise.all([secret, String(body.token), CHANNEL_SECRET, token, service].map(seen)), [
+    assert.deepEqual(await Promise.all([secret, String(body.token), CHANNEL_SECRET, token, service].map(listedFor)), [
       ...['discd', 'discd'],
       ...['teled', 'teled'],
       'discd,teled',
     ])
-    const end = (name: string, bearer: string) => door.ask('POST /v1/channels/deregister', { name }, bearer)
+    const end = (name: string, bearer: string) => api.ask('POST /v1/channels/deregister', { name }, bearer)
     assert.deepEqual(outcome(await end('teled', secret)), [403, 'the adapter teled is registered with another secret'])
     assert.equal((await end('discd', CHANNEL_SECRET)).status, 403)
     assert.equal((await end('discd', secret)).status, 200)
@@ -178,17 +178,17 @@ onEveryEngine('an adapter with its own secret', (engine) => {
   })
 
   test('loses access at once when its secret is removed or rotated', async (t) => {
-    const { door, secret, cli } = await opened(t)
-    const { body } = await door.ask(REGISTER, discord(), secret)
+    const { api, secret, cli } = await setUp(t)
+    const { body } = await api.ask(REGISTER, discord(), secret)
     const rotated = await cli.call(channelSecretsResource.verbs.rotate, { name: 'bridge' })
     const unknown = [401, 'the bearer is missing or not valid']
     for (const bearer of [secret, String(body.token), '', 'no'])
-      assert.deepEqual(outcome(await door.ask('GET /v1/channels', undefined, bearer)), unknown)
-    const { body: next } = await door.ask(REGISTER, discord(), rotated.secret)
+      assert.deepEqual(outcome(await api.ask('GET /v1/channels', undefined, bearer)), unknown)
+    const { body: next } = await api.ask(REGISTER, discord(), rotated.secret)
     await cli.call(channelSecretsResource.verbs.remove, { name: 'bridge' })
     for (const bearer of [rotated.secret, String(next.token)])
-      assert.deepEqual(outcome(await door.ask(REGISTER, discord(), bearer)), unknown)
-    assert.equal((await door.ask(REGISTER, discord())).status, 200)
+      assert.deepEqual(outcome(await api.ask(REGISTER, discord(), bearer)), unknown)
+    assert.equal((await api.ask(REGISTER, discord())).status, 200)
   })
 })
 
@@ -203,9 +203,9 @@ onEveryEngine('a request during which its secret is removed', (engine) => {
       const at = await testHost(t, engine)
       const { add, remove } = channelSecretsResource.verbs
       const { secret } = await at.cli.call(add, { name: 'bridge', platforms: ['discord'] })
-      const door = await openChannelApi(t, at)
+      const api = await openChannelApi(t, at)
       const adapter = { name: 'discd', jid_prefixes: ['discord:'] }
-      const { body: registered } = await door.ask(REGISTER, wanted(adapter), secret)
+      const { body: registered } = await api.ask(REGISTER, wanted(adapter), secret)
       const open = Promise.withResolvers<void>()
       const underWay = [secret, String(registered.token)].map((bearer) => {
         const reading = Promise.withResolvers<void>()
@@ -217,7 +217,7 @@ onEveryEngine('a request during which its secret is removed', (engine) => {
         }
         // Nothing is buffered, so the body is read only after the bearer was accepted.
         const slow = new ReadableStream({ pull }, { highWaterMark: 0 })
-        return { answer: door.ask(request, slow, bearer), isRead: reading.promise }
+        return { answer: api.ask(request, slow, bearer), isRead: reading.promise }
       })
       for (const { isRead } of underWay) await isRead
       await at.cli.call(remove, { name: 'bridge' })
@@ -234,8 +234,8 @@ suite('an adapter cannot register', () => {
     'without a name': [{ name: undefined }, /^name is required \(missing_field\)$/],
     'without prefixes': [{ jid_prefixes: undefined }, /jid_prefixes is required \(missing_field\)/],
     'with no prefix': [{ jid_prefixes: [] }, /jid_prefixes needs at least 1/],
-    'with a name that is none': [{ name: 'Tele Gram' }, /name must be 1 to 64 lower-case letters/],
-    'with a prefix that is none': [{ jid_prefixes: ['telegram'] }, /must look like platform:/],
+    'with an invalid name': [{ name: 'Tele Gram' }, /name must be 1 to 64 lower-case letters/],
+    'with an invalid prefix': [{ jid_prefixes: ['telegram'] }, /must look like platform:/],
     'with chats of links': [{ jid_prefixes: ['web:'] }, /^the platform web is reserved for svc/, 403],
     'with rooms of the sandbox': [{ jid_prefixes: ['sandbox:x'] }, /^the platform sandbox is reserved for svc/, 403],
     'with accounts': [{ jid_prefixes: ['github:'] }, /^the platform github is reserved for accounts/, 403],
@@ -247,33 +247,33 @@ suite('an adapter cannot register', () => {
       /^the platform timed-isolated is reserved for svc/,
       403,
     ],
-    'with capabilities that are no yes or no': [{ capabilities: { send_text: 1 } }, /send_text must be true or false/],
-    'with a member that nobody knows': [{ tls: true }, /unknown field "tls" \(bad_request\)/],
-    'with an address that is none': [{ url: 'teled:8080' }, /must start with http/],
-    'with a file': [{ url: 'file:///etc/passwd' }, /must start with http/],
+    'with capabilities that are not booleans': [{ capabilities: { send_text: 1 } }, /send_text must be true or false/],
+    'with an unknown field': [{ tls: true }, /unknown field "tls" \(bad_request\)/],
+    'with an invalid URL': [{ url: 'teled:8080' }, /must start with http/],
+    'with a file URL': [{ url: 'file:///etc/passwd' }, /must start with http/],
     'with a password in the address': [{ url: 'http://a:b@127.0.0.1/' }, /must have no user/],
     'with a public address': [{ url: 'http://8.8.8.8/' }, /must be on a loopback or private address/],
     'with a public address in the long form': [{ url: 'http://[::ffff:808:808]/' }, /loopback or private/],
-    'with the address where clouds keep their secrets': [{ url: 'http://169.254.169.254/' }, /loopback or private/],
-    'with a number for an address': [{ url: 'http://134744072/' }, /loopback or private/],
-    'with a host that is nowhere': [{ url: 'http://nowhere.invalid/' }, /cannot resolve the host of url/],
+    'with the address of cloud metadata services': [{ url: 'http://169.254.169.254/' }, /loopback or private/],
+    'with a public address as a number': [{ url: 'http://134744072/' }, /loopback or private/],
+    'with a host that does not resolve': [{ url: 'http://nowhere.invalid/' }, /cannot resolve the host of url/],
   }
   for (const [what, [over, sentence, expected = 400]] of Object.entries(cases))
     test(what, async (t) => {
-      const door = await openChannelApi(t, await testHost(t))
-      const { status, detail } = await door.ask(REGISTER, wanted(over))
+      const api = await openChannelApi(t, await testHost(t))
+      const { status, detail } = await api.ask(REGISTER, wanted(over))
       assert.equal(status, expected)
       assert.match(detail, sentence)
-      assert.deepEqual((await door.ask('GET /v1/channels')).body.channels, [])
+      assert.deepEqual((await api.ask('GET /v1/channels')).body.channels, [])
     })
 
   test('under the name of another with its own token', async (t) => {
-    const door = await openChannelApi(t, await testHost(t))
-    const token = await door.register()
-    assert.equal((await door.ask(REGISTER, wanted({ name: 'other' }), token)).status, 403)
-    assert.equal((await door.ask('POST /v1/channels/deregister', { name: 'other' }, token)).status, 403)
-    assert.equal((await door.ask('POST /v1/channels/deregister', { name: 'other' })).status, 404)
-    assert.match((await door.ask('POST /v1/channels/deregister', {})).detail, /name is required/)
+    const api = await openChannelApi(t, await testHost(t))
+    const token = await api.register()
+    assert.equal((await api.ask(REGISTER, wanted({ name: 'other' }), token)).status, 403)
+    assert.equal((await api.ask('POST /v1/channels/deregister', { name: 'other' }, token)).status, 403)
+    assert.equal((await api.ask('POST /v1/channels/deregister', { name: 'other' })).status, 404)
+    assert.match((await api.ask('POST /v1/channels/deregister', {})).detail, /name is required/)
   })
 
   test('with a public address, unless those are allowed', async (t) => {
@@ -286,8 +286,8 @@ suite('an adapter cannot register', () => {
       'http://172.31.0.1',
       'http://[fd00::1]/',
     ]) {
-      const door = await openChannelApi(t, await testHost(t))
-      assert.match(await door.register({ url }), /^[0-9a-f]{48}$/, url)
+      const api = await openChannelApi(t, await testHost(t))
+      assert.match(await api.register({ url }), /^[0-9a-f]{48}$/, url)
     }
   })
 })

@@ -15,41 +15,41 @@ import { readInbound } from './inbound.ts'
 const jid = 'telegram:group/1'
 const MESSAGES = 'POST /v1/messages'
 
-async function opened(t: TestContext, engine: EngineName = 'sqlite') {
+async function setUp(t: TestContext, engine: EngineName = 'sqlite') {
   const at = await testHost(t, engine)
-  const door = await openChannelApi(t, at)
-  const token = await door.register()
-  const tell = (over: object = {}, bearer = token, headers: Record<string, string> = {}) =>
-    door.ask(MESSAGES, { chat_jid: jid, content: 'hello', sender: 'telegram:user/7', ...over }, bearer, headers)
+  const api = await openChannelApi(t, at)
+  const token = await api.register()
+  const post = (over: object = {}, bearer = token, headers: Record<string, string> = {}) =>
+    api.ask(MESSAGES, { chat_jid: jid, content: 'hello', sender: 'telegram:user/7', ...over }, bearer, headers)
   const all = () =>
     at.host.engine.read(async (tx) => {
-      const told: { message: Message; text: string; envelope: Envelope | undefined }[] = []
+      const rows: { message: Message; text: string; envelope: Envelope | undefined }[] = []
       for (const message of await messages.list(tx, { direction: 'in' })) {
         const envelope = await envelopes.find(tx, { message_seq: message.seq })
-        told.push({ message, text: decodeContent(message.content), envelope })
+        rows.push({ message, text: decodeContent(message.content), envelope })
       }
-      return told
+      return rows
     })
-  const last = async () => (await all()).at(-1) ?? assert.fail('there is none')
-  const speaking = { dialect: at.host.engine.dialect, clock: at.host.clock, random: at.host.random }
+  const last = async () => (await all()).at(-1) ?? assert.fail('no message')
+  const context = { dialect: at.host.engine.dialect, clock: at.host.clock, random: at.host.random }
   /** A message of the agent with its platform id. */
-  const said = (platform_id: string, topic = '') =>
+  const sendReply = (platform_id: string, topic = '') =>
     at.host.engine.transaction(async (tx) => {
       const out = { jid, topic, folder: 'team', content: 'an answer', leaseMs: 1000 }
-      const recorded = await recordOutbound(tx, speaking, DEFAULT_TURN_RULES, out)
-      await settleDelivery(tx, speaking, DEFAULT_TURN_RULES, recorded, { state: 'sent', platform_id })
+      const recorded = await recordOutbound(tx, context, DEFAULT_TURN_RULES, out)
+      await settleDelivery(tx, context, DEFAULT_TURN_RULES, recorded, { state: 'sent', platform_id })
       return recorded.id
     })
-  return { ...at, door, token, tell, all, last, said }
+  return { ...at, api, token, post, all, last, sendReply }
 }
 
 onEveryEngine('an inbound message of an adapter', (engine) => {
   test('is recorded with all its fields, and its chat is created', async (t) => {
-    const { tell, last, host } = await opened(t, engine)
+    const { post, last, host } = await setUp(t, engine)
     let signals = 0
     host.signals.on(() => signals++)
     const attachments = [{ mime: 'image/png', filename: 'a.png', url: 'https://example.com/a.png' }]
-    const { status, body } = await tell({
+    const { status, body } = await post({
       id: '900',
       sender_name: 'Mia',
       timestamp: 1_700_000_000.5,
@@ -98,35 +98,35 @@ onEveryEngine('an inbound message of an adapter', (engine) => {
   })
 
   test('is recorded once per id or key', async (t) => {
-    const { tell, all } = await opened(t, engine)
-    const first = await tell({ id: '1' })
-    const again = await tell({ id: '1', content: 'other words' })
+    const { post, all } = await setUp(t, engine)
+    const first = await post({ id: '1' })
+    const again = await post({ id: '1', content: 'other words' })
     assert.deepEqual(again.body, { ...first.body, duplicate: true })
     const key = { 'X-Idempotency-Key': 'abc' }
-    assert.equal((await tell({}, undefined, key)).body.id, 'teled-abc')
-    assert.equal((await tell({}, undefined, key)).body.duplicate, true)
-    await tell({ chat_jid: 'telegram:group/2', id: '1' })
-    await tell()
-    await tell()
+    assert.equal((await post({}, undefined, key)).body.id, 'teled-abc')
+    assert.equal((await post({}, undefined, key)).body.duplicate, true)
+    await post({ chat_jid: 'telegram:group/2', id: '1' })
+    await post()
+    await post()
     assert.equal((await all()).length, 5)
   })
 
-  test('concurrent ones with one id are recorded once', async (t) => {
-    const { tell, all } = await opened(t, engine)
-    const told = await Promise.all(Array.from({ length: 8 }, () => tell({ id: '1' })))
+  test('is recorded once for concurrent requests with one id', async (t) => {
+    const { post, all } = await setUp(t, engine)
+    const responses = await Promise.all(Array.from({ length: 8 }, () => post({ id: '1' })))
     assert.deepEqual(
-      told.map(({ status }) => status),
+      responses.map(({ status }) => status),
       Array(8).fill(200),
     )
-    assert.equal(new Set(told.map(({ body }) => body.message_id)).size, 1)
+    assert.equal(new Set(responses.map(({ body }) => body.message_id)).size, 1)
     assert.equal((await all()).length, 1)
   })
 
   test('is a mention if it replies to the agent, by our id or the platform’s, in its topic', async (t) => {
-    const { tell, last, said } = await opened(t, engine)
-    const id = await said('77', 'news')
+    const { post, last, sendReply } = await setUp(t, engine)
+    const id = await sendReply('77', 'news')
     for (const reply_to of ['77', id]) {
-      await tell({ reply_to })
+      await post({ reply_to })
       const { envelope, message } = await last()
       assert.deepEqual(
         [envelope?.verb, message.topic, envelope?.reply_to_text, envelope?.reply_to_sender],
@@ -135,17 +135,17 @@ onEveryEngine('an inbound message of an adapter', (engine) => {
     }
     // Another chat reveals nothing of it.
     for (const reply_to of ['77', id]) {
-      await tell({ chat_jid: 'telegram:group/2', reply_to })
+      await post({ chat_jid: 'telegram:group/2', reply_to })
       const { envelope, message } = await last()
       assert.deepEqual([envelope?.verb, message.topic, envelope?.reply_to_text], ['message', undefined, undefined])
     }
   })
 
   test('is a mention in a topic where the agent has answered', async (t) => {
-    const { tell, last, said } = await opened(t, engine)
-    await tell({ topic: 'news' })
+    const { post, last, sendReply } = await setUp(t, engine)
+    await post({ topic: 'news' })
     assert.equal((await last()).envelope?.verb, 'message')
-    await said('77', 'news')
+    await sendReply('77', 'news')
     for (const [over, verb] of [
       [{ topic: 'news' }, 'mention'],
       [{ topic: 'other' }, 'message'],
@@ -153,15 +153,15 @@ onEveryEngine('an inbound message of an adapter', (engine) => {
       [{ topic: 'news', verb: 'untrusted' }, 'untrusted'],
       [{ topic: 'news', reaction: '👍', content: '' }, 'like'],
     ] as const) {
-      await tell(over)
+      await post(over)
       assert.equal((await last()).envelope?.verb, verb)
     }
   })
 
   test('takes topic, text and sender of the quoted message from the store', async (t) => {
-    const { tell, last } = await opened(t, engine)
-    await tell({ id: '5', topic: 'news', content: 'a question' })
-    await tell({ reply_to: '5', sender: 'telegram:user/9' })
+    const { post, last } = await setUp(t, engine)
+    await post({ id: '5', topic: 'news', content: 'a question' })
+    await post({ reply_to: '5', sender: 'telegram:user/9' })
     const { envelope, message } = await last()
     assert.deepEqual(
       [message.topic, envelope?.reply_to_text, envelope?.reply_to_sender, envelope?.verb],
@@ -170,16 +170,16 @@ onEveryEngine('an inbound message of an adapter', (engine) => {
   })
 
   test('is ignored if the agent sent it', async (t) => {
-    const { tell, all, said } = await opened(t, engine)
-    await said('77')
-    assert.equal((await tell({ id: '77' })).body.ignored, 'the agent sent it')
-    assert.equal((await tell({ is_from_me: true })).body.ignored, 'the agent sent it')
+    const { post, all, sendReply } = await setUp(t, engine)
+    await sendReply('77')
+    assert.equal((await post({ id: '77' })).body.ignored, 'the agent sent it')
+    assert.equal((await post({ is_from_me: true })).body.ignored, 'the agent sent it')
     assert.equal((await all()).length, 0)
   })
 })
 
 test('a reaction is a like or a dislike, whatever its platform name', async (t) => {
-  const { tell, last } = await opened(t)
+  const { post, last } = await setUp(t)
   for (const [reaction, verb] of [
     ['👍', 'like'],
     ['🎉', 'like'],
@@ -190,7 +190,7 @@ test('a reaction is a like or a dislike, whatever its platform name', async (t) 
     ['💩', 'dislike'],
     ['+1', 'like'],
   ]) {
-    await tell({ content: undefined, reaction, reply_to: '1' })
+    await post({ content: undefined, reaction, reply_to: '1' })
     assert.deepEqual([(await last()).text, (await last()).envelope?.verb], [reaction, verb])
   }
 })
@@ -199,13 +199,13 @@ suite('an invalid message is refused without a change', () => {
   const cases: Record<string, [over: object, status: number, sentence: RegExp]> = {
     'without a chat': [{ chat_jid: undefined }, 400, /chat_jid is required \(missing_field\)/],
     'without content': [{ content: undefined }, 400, /content is required \(missing_field\)/],
-    'with content that is no text': [{ content: 5 }, 400, /content must be text \(bad_request\)/],
+    'with content that is not text': [{ content: 5 }, 400, /content must be text \(bad_request\)/],
     'with a NUL': [{ content: 'a\u0000b' }, 400, /must not contain a NUL character/],
-    'with a chat that is none': [{ chat_jid: 'telegram' }, 400, /must look like platform:room/],
-    'with a member that nobody knows': [{ chatjid: 'x' }, 400, /unknown field "chatjid" \(bad_request\)/],
-    'of a chat that is not its own': [{ chat_jid: 'discord:1/2', sender: 'discord:3' }, 403, /jid_prefix_mismatch/],
+    'with an invalid chat': [{ chat_jid: 'telegram' }, 400, /must look like platform:room/],
+    'with an unknown field': [{ chatjid: 'x' }, 400, /unknown field "chatjid" \(bad_request\)/],
+    'of a chat of another adapter': [{ chat_jid: 'discord:1/2', sender: 'discord:3' }, 403, /jid_prefix_mismatch/],
     'of a link': [{ chat_jid: 'web:main', sender: 'web:x' }, 403, /jid_prefix_mismatch/],
-    'from somebody of another platform': [{ sender: 'discord:3' }, 400, /sender_scheme_mismatch/],
+    'from a sender of another platform': [{ sender: 'discord:3' }, 400, /sender_scheme_mismatch/],
     'of an account’s chat': [
       { chat_jid: 'github:1/2', sender: 'github:1', content: '/root who are you?' },
       403,
@@ -223,47 +223,47 @@ suite('an invalid message is refused without a change', () => {
       /^the sender "system" is reserved for svc \(sender_scheme_mismatch\)$/,
     ],
     'from a task': [{ sender: 'timed' }, 400, /is reserved for svc/],
-    'that says it is one of /root': [{ verb: 'root' }, 400, /^verb must not be root, which is reserved/],
-    'that says it is delegated': [{ verb: 'delegate' }, 400, /^verb must not be delegate/],
-    'with a verb that is none': [{ verb: 'Do It' }, 400, /verb must be a word/],
-    'with an attachment that is none': [{ attachments: [{ url: 'file:///etc/passwd' }] }, 400, /http or https URL/],
-    'with a time that is none': [{ timestamp: 'now' }, 400, /timestamp must be a number/],
+    'with the verb root': [{ verb: 'root' }, 400, /^verb must not be root, which is reserved/],
+    'with the verb delegate': [{ verb: 'delegate' }, 400, /^verb must not be delegate/],
+    'with an invalid verb': [{ verb: 'Do It' }, 400, /verb must be a word/],
+    'with an invalid attachment': [{ attachments: [{ url: 'file:///etc/passwd' }] }, 400, /http or https URL/],
+    'with an invalid time': [{ timestamp: 'now' }, 400, /timestamp must be a number/],
   }
   for (const [what, [over, status, sentence]] of Object.entries(cases))
     test(what, async (t) => {
-      const { tell, all, host } = await opened(t)
-      const answer = await tell(over)
+      const { post, all, host } = await setUp(t)
+      const answer = await post(over)
       assert.match(answer.detail, sentence)
       assert.equal(answer.status, status)
       assert.deepEqual([await all(), await host.engine.read((tx) => chats.list(tx))], [[], []])
     })
 
   test('with an id and another key', async (t) => {
-    const { tell } = await opened(t)
-    const answer = await tell({ id: '1' }, undefined, { 'X-Idempotency-Key': '2' })
+    const { post } = await setUp(t)
+    const answer = await post({ id: '1' }, undefined, { 'X-Idempotency-Key': '2' })
     assert.match(answer.detail, /ambiguous_idempotency/)
-    assert.equal((await tell({ id: '1' }, undefined, { 'X-Idempotency-Key': '1' })).status, 200)
-    assert.match((await tell({}, undefined, { 'X-Idempotency-Key': 'a b' })).detail, /bad_request/)
+    assert.equal((await post({ id: '1' }, undefined, { 'X-Idempotency-Key': '1' })).status, 200)
+    assert.match((await post({}, undefined, { 'X-Idempotency-Key': 'a b' })).detail, /bad_request/)
   })
 
   test('that is not JSON, or without credentials', async (t) => {
-    const { door, all } = await opened(t)
-    assert.equal((await door.ask(MESSAGES, '{"chat_jid":')).status, 400)
-    assert.equal((await door.ask(MESSAGES, '[]')).status, 400)
-    assert.equal((await door.ask(MESSAGES, { chat_jid: jid, content: 'x' }, '')).status, 401)
+    const { api, all } = await setUp(t)
+    assert.equal((await api.ask(MESSAGES, '{"chat_jid":')).status, 400)
+    assert.equal((await api.ask(MESSAGES, '[]')).status, 400)
+    assert.equal((await api.ask(MESSAGES, { chat_jid: jid, content: 'x' }, '')).status, 401)
     assert.deepEqual(await all(), [])
   })
 })
 
 onEveryEngine('messages of another adapter’s platform', (engine) => {
   test('are refused, whatever source the caller names', async (t) => {
-    const { tell, all, cli, door, token } = await opened(t, engine)
+    const { post, all, cli, api, token } = await setUp(t, engine)
     const { secret } = await cli.call(channelSecretsResource.verbs.add, { name: 'bridge', platforms: ['discord'] })
     const registered = { name: 'discd', url: 'http://127.0.0.1:9', jid_prefixes: ['discord:'], capabilities: {} }
-    await door.ask('POST /v1/channels/register', registered, secret)
+    await api.ask('POST /v1/channels/register', registered, secret)
     const discord = { chat_jid: 'discord:1/2', sender: 'discord:7' }
     const outcomes = async (over: object) => {
-      const answers = [CHANNEL_SECRET, token, secret].map(async (bearer) => (await tell(over, bearer)).status)
+      const answers = [CHANNEL_SECRET, token, secret].map(async (bearer) => (await post(over, bearer)).status)
       return Promise.all(answers)
     }
     assert.deepEqual(await outcomes(discord), [403, 403, 200])
@@ -277,21 +277,21 @@ onEveryEngine('messages of another adapter’s platform', (engine) => {
       assert.deepEqual(await outcomes({ chat_jid: 'github:1/2', sender: 'github:1' }), [403, 403, 403])
     }
     const reason = 'the platform discord is bound to a separate secret (jid_prefix_mismatch)'
-    assert.equal((await tell(discord, CHANNEL_SECRET)).detail, reason)
-    assert.equal((await tell({ ...discord, source: 'teled' }, secret)).status, 400)
+    assert.equal((await post(discord, CHANNEL_SECRET)).detail, reason)
+    assert.equal((await post({ ...discord, source: 'teled' }, secret)).status, 400)
     assert.equal((await all()).length, 7)
   })
 })
 
 test('a caller with the secret may name an adapter or none', async (t) => {
-  const { tell, last } = await opened(t)
+  const { post, last } = await setUp(t)
   const secret = 'the channel secret'
-  assert.equal((await tell({ chat_jid: 'discord:1/2', sender: 'anon:x' }, secret)).status, 200)
+  assert.equal((await post({ chat_jid: 'discord:1/2', sender: 'anon:x' }, secret)).status, 200)
   assert.equal((await last()).envelope?.source, undefined)
-  assert.equal((await tell({ source: 'teled' }, secret)).status, 200)
+  assert.equal((await post({ source: 'teled' }, secret)).status, 200)
   assert.equal((await last()).envelope?.source, 'teled')
-  assert.match((await tell({ source: 'nobody' }, secret)).detail, /is not a registered adapter/)
-  assert.match((await tell({ source: 'teled', chat_jid: 'discord:1/2', sender: 'mia' }, secret)).detail, /jid_prefix/)
+  assert.match((await post({ source: 'nobody' }, secret)).detail, /is not a registered adapter/)
+  assert.match((await post({ source: 'teled', chat_jid: 'discord:1/2', sender: 'mia' }, secret)).detail, /jid_prefix/)
 })
 
 test('any body is accepted or refused with a reason', () => {

@@ -39,22 +39,22 @@ interface RoomOptions {
   readonly on?: TestHost
 }
 
-async function room(t: TestContext, options: RoomOptions = {}): Promise<Room> {
+async function openRoom(t: TestContext, options: RoomOptions = {}): Promise<Room> {
   const { isKeyed = false, claims = isKeyed, engine = 'sqlite' } = options
   const at = options.on ?? (await testHost(t, engine))
   const { host } = at
   const adapter = await fakeAdapter(t, { isKeyed })
   const capabilities = { ...EVERY_CAPABILITY, dedupe: claims }
-  const wanted = { name: 'teled', url: adapter.url, jid_prefixes: ['telegram:'], capabilities }
-  await host.engine.transaction((tx) => registerChannel(tx, host, wanted))
-  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  const registration = { name: 'teled', url: adapter.url, jid_prefixes: ['telegram:'], capabilities }
+  await host.engine.transaction((tx) => registerChannel(tx, host, registration))
+  const context = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
   const rows = () => host.engine.read((tx) => outbox.list(tx))
   return {
     ...at,
     adapter,
     record: async (content, over = {}) => {
       const out = { jid, topic: '', folder: 'team', content, ...over }
-      const recorded = await host.engine.transaction((tx) => recordOutbound(tx, speaking, DEFAULT_TURN_RULES, out))
+      const recorded = await host.engine.transaction((tx) => recordOutbound(tx, context, DEFAULT_TURN_RULES, out))
       host.signals.emit(recorded.keys)
       return recorded
     },
@@ -71,15 +71,15 @@ async function room(t: TestContext, options: RoomOptions = {}): Promise<Room> {
   }
 }
 
-const held = { leaseMs: DELIVERY_LEASE_MS }
+const leased = { leaseMs: DELIVERY_LEASE_MS }
 /** How long a waiting message blocks later ones. */
 const IN_ORDER_MS = 600_000
 
 onEveryEngine('the outbox', (engine) => {
   test('messages are sent in the order of their chat, by any number of processes', async (t) => {
-    const { record, adapter, worker, settled } = await room(t, { engine })
-    const said = Array.from({ length: 12 }, (_, at) => `message ${at}`)
-    for (const [at, content] of said.entries()) await record(content, { jid: `telegram:group/${at % 2}` })
+    const { record, adapter, worker, settled } = await openRoom(t, { engine })
+    const contents = Array.from({ length: 12 }, (_, at) => `message ${at}`)
+    for (const [at, content] of contents.entries()) await record(content, { jid: `telegram:group/${at % 2}` })
     for (let at = 0; at < 3; at++) worker()
     const rows = await settled()
     assert.deepEqual(new Set(rows.map(({ state }) => state)), new Set(['sent']))
@@ -87,61 +87,61 @@ onEveryEngine('the outbox', (engine) => {
       const inChat = adapter.delivered.filter((one) => one.jid === `telegram:group/${chat}`)
       assert.deepEqual(
         inChat.map(({ content }) => content),
-        said.filter((_, at) => at % 2 === chat),
+        contents.filter((_, at) => at % 2 === chat),
       )
     }
   })
 
   test('a tool that sends directly gets the id, and the next reply quotes it', async (t) => {
-    const { record, adapter, host, rows } = await room(t, { engine })
-    const recorded = await record('hello', { ...held, topic: 'news', payload: { replyTo: 'p0' } })
+    const { record, adapter, host, rows } = await openRoom(t, { engine })
+    const recorded = await record('hello', { ...leased, topic: 'news', payload: { replyTo: 'p0' } })
     assert.deepEqual(await deliver(host, recorded), { state: 'sent', platform_id: 'p1' })
     const [row] = await rows()
     assert.deepEqual([row?.state, row?.platform_id, row?.attempts], ['sent', 'p1', 1])
     const { key, reply_to, thread_id } = adapter.requests[0]?.body ?? {}
     assert.deepEqual([key, reply_to, thread_id], [recorded.id, 'p0', 'news'])
     assert.equal(await host.engine.read((tx) => findLastReplyId(tx, jid, 'news')), 'p1')
-    // It is not sent again.
+    // A second delivery sends nothing.
     assert.deepEqual(await deliver(host, recorded), { state: 'sent', platform_id: 'p1', error: undefined })
     assert.equal(adapter.delivered.length, 1)
   })
 
   test('a delivered message engages the chat, an undelivered one does not', async (t) => {
-    const { record, adapter, host, clock } = await room(t, { engine })
+    const { record, adapter, host, clock } = await openRoom(t, { engine })
     const engaged = () => host.engine.read((tx) => findLiveEngagement(tx, jid, '', clock.now()))
     adapter.behave({ status: 503 })
-    assert.equal((await deliver(host, await record('first', held))).state, 'pending')
+    assert.equal((await deliver(host, await record('first', leased))).state, 'pending')
     assert.equal(await engaged(), undefined)
     clock.advance(IN_ORDER_MS + 1)
     adapter.behave('ok')
-    assert.equal((await deliver(host, await record('second', held))).state, 'sent')
+    assert.equal((await deliver(host, await record('second', leased))).state, 'sent')
     assert.equal(await engaged(), 'team')
     clock.advance(host.rules.engagementMs)
     assert.equal(await engaged(), undefined)
-    assert.equal((await deliver(host, await record('news', { ...held, engages: false }))).state, 'sent')
+    assert.equal((await deliver(host, await record('news', { ...leased, engages: false }))).state, 'sent')
     assert.equal(await engaged(), undefined)
   })
 
   test('an adapter that registers gets waiting messages at once', async (t) => {
     const at = await testHost(t, engine)
     const { host } = at
-    const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+    const context = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
     const say = (chat: string) =>
       host.engine.transaction((tx) =>
-        recordOutbound(tx, speaking, DEFAULT_TURN_RULES, {
+        recordOutbound(tx, context, DEFAULT_TURN_RULES, {
           jid: chat,
           topic: '',
           folder: 'team',
           content: 'hello',
-          ...held,
+          ...leased,
         }),
       )
     for (const chat of ['telegram:1', 'slack_1:1', 'slackx1:1'])
       assert.equal((await deliver(host, await say(chat))).state, 'pending')
     const adapter = await fakeAdapter(t, { isKeyed: false })
-    const door = await openChannelApi(t, at)
+    const api = await openChannelApi(t, at)
     const capabilities = EVERY_CAPABILITY
-    await door.register({ name: 'teled', url: adapter.url, jid_prefixes: ['telegram:', 'slack_1:'], capabilities })
+    await api.register({ name: 'teled', url: adapter.url, jid_prefixes: ['telegram:', 'slack_1:'], capabilities })
     const worker = new OutboxWorker({ host, log: { warn: () => {} } })
     t.after(() => worker.close())
     const states = async () =>
@@ -154,16 +154,16 @@ onEveryEngine('the outbox', (engine) => {
   })
 
   test('messages wait for the one before them, but not forever', async (t) => {
-    const { record, adapter, host, rows, worker, clock, settled } = await room(t, { engine })
+    const { record, adapter, host, rows, worker, clock, settled } = await openRoom(t, { engine })
     adapter.behave({ status: 503 })
-    assert.equal((await deliver(host, await record('first', held))).state, 'pending')
-    assert.deepEqual(await deliver(host, await record('second', held)), {
+    assert.equal((await deliver(host, await record('first', leased))).state, 'pending')
+    assert.deepEqual(await deliver(host, await record('second', leased)), {
       state: 'pending',
       platform_id: undefined,
       error: undefined,
     })
     assert.equal(adapter.requests.length, 1)
-    // After ten minutes it blocks no others.
+    // After ten minutes a waiting message blocks no others.
     clock.advance(600_001)
     adapter.behave(({ body }) => (body.content === 'first' ? { status: 503 } : 'ok'))
     worker()
@@ -181,9 +181,9 @@ onEveryEngine('a clock that is set back', (engine) => {
   const DAY_MS = 24 * 3_600_000
 
   test('delays no due message or retry, and shortens no pause', async (t) => {
-    const { record, adapter, host, rows, worker, clock, settled } = await room(t, { engine })
+    const { record, adapter, host, rows, worker, clock, settled } = await openRoom(t, { engine })
     adapter.behave({ status: 429, headers: { 'Retry-After': '300' } })
-    assert.equal((await deliver(host, await record('tried', held))).state, 'pending')
+    assert.equal((await deliver(host, await record('tried', leased))).state, 'pending')
     await record('new', { jid: 'telegram:group/2' })
     adapter.behave('ok')
     clock.advance(-DAY_MS)
@@ -201,9 +201,9 @@ onEveryEngine('a clock that is set back', (engine) => {
   })
 
   test('keeps a message leased for one lease and no longer', async (t) => {
-    const { record, adapter, rows, worker, clock, settled } = await room(t, { engine, isKeyed: true })
+    const { record, adapter, rows, worker, clock, settled } = await openRoom(t, { engine, isKeyed: true })
     // The sending process dies.
-    await record('held by the recorder', held)
+    await record('held by the recorder', leased)
     adapter.behave('silent')
     const claimed = worker()
     await record('held by the worker', { jid: 'telegram:group/2' })
@@ -226,8 +226,8 @@ onEveryEngine('a clock that is set back', (engine) => {
   })
 
   test('by less than the clock skew of two machines rewrites nothing', async (t) => {
-    const { record, rows, worker, clock } = await room(t, { engine })
-    await record('held', held)
+    const { record, rows, worker, clock } = await openRoom(t, { engine })
+    await record('held', leased)
     const before = await rows()
     clock.advance(-10_000)
     worker()
@@ -241,9 +241,9 @@ onEveryEngine('a clock that is set back', (engine) => {
 
 suite('a failed attempt', () => {
   test('is recorded and not repeated when it is permanent', async (t) => {
-    const { record, adapter, host, rows, worker, clock } = await room(t)
+    const { record, adapter, host, rows, worker, clock } = await openRoom(t)
     adapter.behave({ status: 400, body: { ok: false, error: 'the bot was blocked' } }, 'ok')
-    const delivery = await deliver(host, await record('hello', held))
+    const delivery = await deliver(host, await record('hello', leased))
     assert.deepEqual([delivery.state, delivery.error], ['failed', 'teled answers 400: the bot was blocked'])
     worker()
     clock.advance(3_600_000)
@@ -254,11 +254,16 @@ suite('a failed attempt', () => {
   })
 
   test('for an unsupported action gives a hint without a request', async (t) => {
-    const { record, adapter, host } = await room(t)
-    const wanted = { name: 'teled', url: adapter.url, jid_prefixes: ['telegram:'], capabilities: { send_text: true } }
-    await host.engine.transaction((tx) => registerChannel(tx, host, wanted))
+    const { record, adapter, host } = await openRoom(t)
+    const registration = {
+      name: 'teled',
+      url: adapter.url,
+      jid_prefixes: ['telegram:'],
+      capabilities: { send_text: true },
+    }
+    await host.engine.transaction((tx) => registerChannel(tx, host, registration))
     host.signals.emit(['channels'])
-    const recorded = await record('', { ...held, action: 'quote', payload: { sourceMsgId: 'p1', comment: 'well' } })
+    const recorded = await record('', { ...leased, action: 'quote', payload: { sourceMsgId: 'p1', comment: 'well' } })
     const { state, error, hint, isUnsupported } = await deliver(host, recorded)
     assert.deepEqual([state, error, isUnsupported], ['failed', 'unsupported: quote on telegram', true])
     assert.equal(hint, 'use reply(chatJid, text, replyToId)')
@@ -266,9 +271,9 @@ suite('a failed attempt', () => {
   })
 
   test('is retried with back-off, respects Retry-After, and is given up after a day', async (t) => {
-    const { record, adapter, host, rows, clock } = await room(t)
+    const { record, adapter, host, rows, clock } = await openRoom(t)
     adapter.behave({ status: 502 })
-    const { seq } = await record('hello', held)
+    const { seq } = await record('hello', leased)
     const pauses: number[] = []
     const attempt = async (fence: number): Promise<string> => {
       const { state } = await deliver(host, { message_seq: seq, fence })
@@ -296,34 +301,34 @@ suite('a failed attempt', () => {
   })
 
   test('without an adapter waits for one', async (t) => {
-    const { record, worker, rows, clock, settled, host } = await room(t)
+    const { record, worker, rows, clock, settled, host } = await openRoom(t)
     worker()
     await record('hello', { jid: 'discord:1/2' })
     await until(async () => /no adapter for discord is registered/.test((await rows())[0]?.error ?? ''))
     assert.equal((await rows())[0]?.state, 'pending')
     const other = await fakeAdapter(t)
-    const wanted = { name: 'discd', url: other.url, jid_prefixes: ['discord:'], capabilities: EVERY_CAPABILITY }
-    await host.engine.transaction((tx) => registerChannel(tx, host, wanted))
+    const registration = { name: 'discd', url: other.url, jid_prefixes: ['discord:'], capabilities: EVERY_CAPABILITY }
+    await host.engine.transaction((tx) => registerChannel(tx, host, registration))
     clock.advance(60_000)
     assert.equal((await settled())[0]?.state, 'sent')
     assert.equal(other.delivered.length, 1)
   })
 
   test('is retried when the connection was refused, because nothing was sent', async (t) => {
-    const { record, adapter, host } = await room(t)
+    const { record, adapter, host } = await openRoom(t)
     await adapter.close()
-    assert.equal((await deliver(host, await record('hello', held))).state, 'pending')
+    assert.equal((await deliver(host, await record('hello', leased))).state, 'pending')
   })
 })
 
 suite('an unknown outcome', () => {
   for (const how of ['dropped after', 'dropped before'] as const) {
     test(`${how} it was delivered: retried with the same key where the adapter supports it`, async (t) => {
-      const { record, adapter, host, worker, clock, settled } = await room(t, { isKeyed: true })
+      const { record, adapter, host, worker, clock, settled } = await openRoom(t, { isKeyed: true })
       adapter.behave(how, 'ok')
-      const delivery = await deliver(host, await record('hello', held))
+      const delivery = await deliver(host, await record('hello', leased))
       assert.equal(delivery.state, 'sending')
-      assert.match(delivery.error ?? '', /broke off/)
+      assert.match(delivery.error ?? '', /did not answer/)
       worker()
       clock.advance(60_000)
       assert.deepEqual(
@@ -335,24 +340,24 @@ suite('an unknown outcome', () => {
     })
 
     test(`${how} it was delivered: left as unknown where it does not`, async (t) => {
-      const { record, adapter, host, worker, clock, rows } = await room(t)
+      const { record, adapter, host, worker, clock, rows } = await openRoom(t)
       adapter.behave(how, 'ok')
-      assert.equal((await deliver(host, await record('hello', held))).state, 'unknown')
+      assert.equal((await deliver(host, await record('hello', leased))).state, 'unknown')
       worker()
       clock.advance(24 * 3_600_000)
       await record('other', { jid: 'telegram:group/2' })
       await until(async () => (await rows())[1]?.state === 'sent')
       const [row] = await rows()
       assert.equal(row?.state, 'unknown')
-      assert.match(row?.error ?? '', /broke off/)
+      assert.match(row?.error ?? '', /did not answer/)
       assert.equal(adapter.requests.length, 2)
     })
   }
 
   test('stays unknown while the adapter is away, and no other kind of adapter sends it', async (t) => {
-    const { record, adapter, host, worker, clock, rows, settled } = await room(t, { isKeyed: true })
+    const { record, adapter, host, worker, clock, rows, settled } = await openRoom(t, { isKeyed: true })
     adapter.behave('dropped after', 'ok')
-    await deliver(host, await record('hello', held))
+    await deliver(host, await record('hello', leased))
     await adapter.close()
     const running = worker()
     clock.advance(60_000)
@@ -363,8 +368,13 @@ suite('an unknown outcome', () => {
     await host.engine.transaction(async (tx) => {
       const { deregisterChannel } = await import('../../core/delivery/channel-registrations.ts')
       await deregisterChannel(tx, 'teled')
-      const wanted = { name: 'teled', url: plain.url, jid_prefixes: ['telegram:'], capabilities: EVERY_CAPABILITY }
-      await registerChannel(tx, host, wanted)
+      const registration = {
+        name: 'teled',
+        url: plain.url,
+        jid_prefixes: ['telegram:'],
+        capabilities: EVERY_CAPABILITY,
+      }
+      await registerChannel(tx, host, registration)
     })
     host.signals.emit(['channels'])
     worker()
@@ -374,13 +384,13 @@ suite('an unknown outcome', () => {
   })
 })
 
-// A process is killed after the adapter has delivered and before the response arrives.
-onEveryEngine('a process that is killed between sending and recording', (engine) => {
+// A process is killSender after the adapter has delivered and before the response arrives.
+onEveryEngine('a process that is killSender between sending and recording', (engine) => {
   const CHILD = join(import.meta.dirname, '..', '..', '..', 'test', 'support', 'outbox-child.ts')
 
-  const killed = async (t: TestContext, kind: { isKeyed: boolean; claims: boolean }): Promise<Room> => {
+  const killSender = async (t: TestContext, kind: { isKeyed: boolean; claims: boolean }): Promise<Room> => {
     const store = await freshStore(t, engine)
-    const at = await room(t, { ...kind, on: await testHost(t, engine, store) })
+    const at = await openRoom(t, { ...kind, on: await testHost(t, engine, store) })
     at.adapter.behave('held', 'ok')
     await at.record('hello')
     const orders = JSON.stringify({ store: 'url' in store ? store : { path: store.path }, now: at.clock.now() })
@@ -399,7 +409,7 @@ onEveryEngine('a process that is killed between sending and recording', (engine)
   }
 
   test('an adapter with keys gets it exactly once', async (t) => {
-    const { adapter, settled } = await killed(t, { isKeyed: true, claims: true })
+    const { adapter, settled } = await killSender(t, { isKeyed: true, claims: true })
     assert.deepEqual(
       (await settled()).map(({ state, platform_id }) => [state, platform_id]),
       [['sent', 'p1']],
@@ -408,7 +418,7 @@ onEveryEngine('a process that is killed between sending and recording', (engine)
   })
 
   test('an adapter without keys gets it at most once, and the row is unknown', async (t) => {
-    const { adapter, settled } = await killed(t, { isKeyed: false, claims: false })
+    const { adapter, settled } = await killSender(t, { isKeyed: false, claims: false })
     const [row] = await settled()
     assert.equal(row?.state, 'unknown')
     assert.match(row?.error ?? '', /it may have arrived/)
@@ -416,7 +426,7 @@ onEveryEngine('a process that is killed between sending and recording', (engine)
   })
 
   test('control: a retry without keys delivers twice', async (t) => {
-    const { adapter, settled } = await killed(t, { isKeyed: false, claims: true })
+    const { adapter, settled } = await killSender(t, { isKeyed: false, claims: true })
     assert.equal((await settled())[0]?.state, 'sent')
     assert.equal(adapter.delivered.length, 2)
   })

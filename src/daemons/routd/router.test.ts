@@ -17,26 +17,26 @@ import { Router, routeBatch } from './router.ts'
 
 interface Routing extends ConversationHost {
   route(): Promise<void>
-  /** A message of a platform's chat. */
-  hear(content: string, inbound?: Partial<InboundMessage>): Promise<string>
-  /** A message of a link, filed. */
+  /** Records a message of a platform chat. */
+  receive(content: string, inbound?: Partial<InboundMessage>): Promise<string>
+  /** Records and files a message of a link. */
   post(link: string, content: string, hasRound?: boolean, post?: Partial<LinkPost>): Promise<string>
 }
 
 async function open(t: TestContext, engine: EngineName): Promise<Routing> {
   const on = await openConversationHost(t, engine)
   const { host } = on
-  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  const context = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
   return {
     ...on,
     route: async () => {
       for (let isMore = true; isMore; )
         ({ isMore } = await on.write((tx) => routeBatch(tx, { host, assistantName: 'svc' })))
     },
-    hear: async (content, inbound = {}) =>
+    receive: async (content, inbound = {}) =>
       (
         await on.write((tx) =>
-          recordInbound(tx, speaking, {
+          recordInbound(tx, context, {
             jid: 'sandbox:lobby',
             sender: 'sandbox:ann',
             content,
@@ -59,7 +59,7 @@ onEveryEngine('the router', (engine) => {
     const on = await open(t, engine)
     await on.groups('main', 'team')
     const link = await addLink(on, 'hook:main/ci', { target_folder: 'team' })
-    const ids = [await on.post(link, 'one'), await on.post(link, '/new is no command of a hook')]
+    const ids = [await on.post(link, 'one'), await on.post(link, '/new is not a command of a hook')]
     await on.route()
     for (const id of ids) {
       const { folder, state, topic } = await on.state(id)
@@ -97,26 +97,26 @@ onEveryEngine('the router', (engine) => {
     const on = await open(t, engine)
     await on.groups('main', 'main/child')
     const [web, site] = [await addLink(on, 'web:main'), await addLink(on, 'web:main/site')]
-    const said = async (link: string, content: string, post: Partial<LinkPost> = {}) => {
+    const postAndRoute = async (link: string, content: string, post: Partial<LinkPost> = {}) => {
       const id = await on.post(link, content, true, { sender: 'anon:1', ...post })
       await on.route()
       const { folder, topic } = await on.state(id)
       return [folder, topic]
     }
-    assert.deepEqual(await said(web, 'hi'), ['main', 'visitor:web:main#'])
-    assert.deepEqual(await said(web, 'hi', { topic: 'plans' }), ['main', 'visitor:web:main#plans'])
-    assert.deepEqual(await said(web, '#plans hi'), ['main', 'visitor:web:main#plans'])
-    assert.deepEqual(await said(web, '/new #plans hi'), ['main', 'visitor:web:main#plans'])
-    assert.deepEqual(await said(site, 'hi'), ['main', 'visitor:web:main/site#'])
+    assert.deepEqual(await postAndRoute(web, 'hi'), ['main', 'visitor:web:main#'])
+    assert.deepEqual(await postAndRoute(web, 'hi', { topic: 'plans' }), ['main', 'visitor:web:main#plans'])
+    assert.deepEqual(await postAndRoute(web, '#plans hi'), ['main', 'visitor:web:main#plans'])
+    assert.deepEqual(await postAndRoute(web, '/new #plans hi'), ['main', 'visitor:web:main#plans'])
+    assert.deepEqual(await postAndRoute(site, 'hi'), ['main', 'visitor:web:main/site#'])
     // A visitor does not choose another folder.
-    assert.deepEqual(await said(web, '@child hi'), ['main', 'visitor:web:main#'])
-    assert.deepEqual(await said(web, '@child hi', { reach: 'all' }), ['main/child', ''])
-    assert.deepEqual(await said(web, 'hi', { reach: 'all' }), ['main', ''])
-    assert.deepEqual(await said(web, 'hi', { sender: 'github:1' }), ['main', ''])
+    assert.deepEqual(await postAndRoute(web, '@child hi'), ['main', 'visitor:web:main#'])
+    assert.deepEqual(await postAndRoute(web, '@child hi', { reach: 'all' }), ['main/child', ''])
+    assert.deepEqual(await postAndRoute(web, 'hi', { reach: 'all' }), ['main', ''])
+    assert.deepEqual(await postAndRoute(web, 'hi', { sender: 'github:1' }), ['main', ''])
     // A visitor's conversation cannot be addressed.
     const forged = 'visitor:web:main/site#'
-    assert.deepEqual(await said(web, 'hi', { topic: forged, reach: 'all' }), ['main', `chat:${forged}`])
-    assert.deepEqual(await said(web, 'hi', { topic: forged }), ['main', `visitor:web:main#${forged}`])
+    assert.deepEqual(await postAndRoute(web, 'hi', { topic: forged, reach: 'all' }), ['main', `chat:${forged}`])
+    assert.deepEqual(await postAndRoute(web, 'hi', { topic: forged }), ['main', `visitor:web:main#${forged}`])
   })
 
   test('a visitor who resets a session resets only their own', async (t) => {
@@ -131,16 +131,16 @@ onEveryEngine('the router', (engine) => {
           await conversations.update(tx, { folder: 'main', topic }, { session_id: 's' })
         }
       })
-    const left = async () =>
+    const topicsWithSession = async () =>
       (await on.read((tx) => conversations.list(tx))).filter(({ session_id }) => session_id).map(({ topic }) => topic)
     await keep()
     await on.post(web, '/new', true, { sender: 'anon:1' })
     await on.route()
-    assert.deepEqual((await left()).sort(), ['', 'plans', 'visitor:web:main#plans'])
+    assert.deepEqual((await topicsWithSession()).sort(), ['', 'plans', 'visitor:web:main#plans'])
     await keep()
     await on.post(web, '/new #plans', true, { sender: 'anon:1' })
     await on.route()
-    assert.deepEqual((await left()).sort(), ['', 'plans', 'visitor:web:main#'])
+    assert.deepEqual((await topicsWithSession()).sort(), ['', 'plans', 'visitor:web:main#'])
   })
 
   test('routes every filed message exactly once', async (t) => {
@@ -165,9 +165,9 @@ onEveryEngine('the router', (engine) => {
       await routes.insertReturning(tx, { seq: 1, match: 'room=lobby', target: 'team#observe' })
     })
     const ids = [
-      await on.hear('chatter'),
-      await on.hear('hey svc', { envelope: { verb: 'mention' } }),
-      await on.hear('more chatter', { sender: 'sandbox:bob' }),
+      await on.receive('chatter'),
+      await on.receive('hey svc', { envelope: { verb: 'mention' } }),
+      await on.receive('more chatter', { sender: 'sandbox:bob' }),
     ]
     await on.route()
     assert.deepEqual(await Promise.all(ids.map(async (id) => (await on.state(id)).state)), [
@@ -192,7 +192,7 @@ onEveryEngine('the router', (engine) => {
   test('an unrouted chat is notified once, and its messages wait in onboarding', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
-    const ids = [await on.hear('hello?'), await on.hear('anybody?')]
+    const ids = [await on.receive('hello?'), await on.receive('anybody?')]
     await on.route()
     for (const id of ids) assert.equal((await on.state(id)).state, 'onboarding')
     assert.equal((await on.read((tx) => outbox.list(tx, { jid: 'sandbox:lobby' }))).length, 1)
@@ -213,7 +213,7 @@ onEveryEngine('the router', (engine) => {
   test('fetched history is not routed', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
-    const id = await on.hear('from long ago')
+    const id = await on.receive('from long ago')
     const [message] = await on.read((tx) => messages.list(tx, { id }))
     assert.ok(message)
     const row = {
@@ -266,7 +266,7 @@ onEveryEngine('the router', (engine) => {
     const before = await on.post(hook, 'before')
     const status = await on.post(chat, '/status', true, { sender: 'github:op' })
     const rest = [
-      await on.post(hook, '/ping is no command of a hook'),
+      await on.post(hook, '/ping is not a command of a hook'),
       await on.post(guests, 'from a guest'),
       await on.post(hook, 'in a topic', true, { topic: 'build' }),
     ]

@@ -92,12 +92,15 @@ onEveryEngine('the task routes for remote schedulers', (engine) => {
     await add('b')
     await add('team/x-mem-0')
     await due()
-    const heard: string[] = []
-    host.signals.on((keys = []) => heard.push(...keys))
+    const signalled: string[] = []
+    host.signals.on((keys = []) => signalled.push(...keys))
     const logged = await ask('POST /v1/tasks/runlog', { task_id: 'a', status: 'success' })
     assert.equal(logged.status, 201)
     const [message] = await host.engine.read((tx) => messages.list(tx))
-    assert.deepEqual([message?.id, message?.sender, message?.jid, heard], [logged.body.id, 'timed', 'main', ['main']])
+    assert.deepEqual(
+      [message?.id, message?.sender, message?.jid, signalled],
+      [logged.body.id, 'timed', 'main', ['main']],
+    )
     await ask('POST /v1/tasks/runlog', { task_id: 'b', status: 'error', error: 'no', duration_ms: 12 })
     const logs = await host.engine.read((tx) => taskRunLogs.list(tx, {}, [['task_id', 'asc']]))
     assert.deepEqual(
@@ -135,13 +138,13 @@ onEveryEngine('the task routes for remote schedulers', (engine) => {
     await due()
     for (let time = 0; time < 2; time++)
       assert.equal((await ask('POST /v1/tasks/runlog', { task_id: 'a', status: 'success' })).status, 201)
-    // It dies here, and its slot becomes due again.
+    // The scheduler dies here, and its slot becomes due again.
     clock.advance(60_000)
     const firing = { dialect: host.engine.dialect, clock: host.clock, random: host.random, timeZone: 'UTC' }
     assert.equal((await host.engine.transaction((tx) => fireDueTasks(tx, firing, 10))).count, 1)
     assert.equal((await ask('POST /v1/tasks/runlog', { task_id: 'a', status: 'success' })).status, 409)
-    const [said, logs] = await host.engine.read(async (tx) => [await messages.list(tx), await taskRunLogs.list(tx)])
-    assert.deepEqual([said.length, logs.length], [1, 1])
+    const [posted, logs] = await host.engine.read(async (tx) => [await messages.list(tx), await taskRunLogs.list(tx)])
+    assert.deepEqual([posted.length, logs.length], [1, 1])
   })
 
   test('keep a task paused that was paused while firing, and drop a cancelled one', async (t) => {

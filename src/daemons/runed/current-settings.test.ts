@@ -67,7 +67,7 @@ onEveryEngine('the settings of a turn', (engine) => {
       warn: (sentence) => warnings.push(sentence),
     })
     assert.equal((await current.read()).settings.OPENAI_API_KEY, undefined)
-    assert.deepEqual(warnings, ['OPENAI_API_KEY is not in the store: svc model sets it'])
+    assert.deepEqual(warnings, ['OPENAI_API_KEY is not in the store; set it with svc model'])
     const name = { variable: 'OPENAI_API_KEY' as const, endpoint: ENDPOINT }
     for (const key of ['sk-1', 'sk-2']) {
       const value = host.keyring.seal(key, modelKeyContext(name))

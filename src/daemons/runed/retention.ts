@@ -12,7 +12,7 @@ export interface RetentionOptions {
   readonly host: Pick<InstanceHost, 'engine' | 'clock'>
   readonly layout: Layout
   readonly log: Pick<Log, 'info' | 'warn'>
-  /** 0 is forever. */
+  /** 0 means forever. */
   readonly keepMessagesMs: number
   readonly keepTurnsMs: number
   /** Rows per transaction. */

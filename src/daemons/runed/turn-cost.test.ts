@@ -66,8 +66,8 @@ onEveryEngine('a turn of the demo', (engine) => {
     const costs: EngineCounts[] = []
     for (let turn = 0; turn < TURNS; turn++) costs.push(await costOf(`/say ${turn}`))
     const least = (name: keyof EngineCounts): number => Math.min(...costs.map((cost) => cost[name]))
-    const told = JSON.stringify(costs)
-    assert.ok(least('statements') <= statements, told)
-    assert.ok(least('transactions') <= transactions, told)
+    const report = JSON.stringify(costs)
+    assert.ok(least('statements') <= statements, report)
+    assert.ok(least('transactions') <= transactions, report)
   })
 })

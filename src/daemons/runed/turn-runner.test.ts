@@ -150,7 +150,7 @@ onEveryEngine('the runner', (engine) => {
     const runs: string[] = []
     await on.start(async ({ text }) => {
       runs.push(text)
-      if (text === 'fault') throw new RunFault('again', 'the model is asleep')
+      if (text === 'fault') throw new RunFault('retryable', 'the model is asleep')
       throw new Error('secret of the code')
     })
     for (const [text, cause] of [
@@ -172,17 +172,17 @@ onEveryEngine('the runner', (engine) => {
     let runs = 0
     await on.start(async () => {
       runs++
-      throw new RunFault('terminal', 'there is no such program')
+      throw new RunFault('terminal', 'program not found')
     })
     const id = await on.ask('hi', { jid: 'sandbox:a', hasRound: false, target_folder: undefined })
     await until(async () => (await on.state(id)).state === 'failed')
     assert.equal(runs, 1)
     const [notice] = await on.read((tx) => outbox.list(tx))
     assert.equal(notice?.jid, 'sandbox:a')
-    const said = await on.read((tx) => messages.find(tx, { seq: notice?.message_seq ?? 0 }))
-    assert.equal(decodeContent(said?.content ?? new Uint8Array()), 'The agent cannot answer at the moment.')
-    const { asked } = { asked: await on.read((tx) => turns.find(tx, { id })) }
-    assert.equal(asked?.reason, 'there is no such program')
+    const message = await on.read((tx) => messages.find(tx, { seq: notice?.message_seq ?? 0 }))
+    assert.equal(decodeContent(message?.content ?? new Uint8Array()), 'The agent cannot answer at the moment.')
+    const turn = await on.read((tx) => turns.find(tx, { id }))
+    assert.equal(turn?.reason, 'program not found')
   })
 
   test('shows a typing indicator in a platform chat while the turn runs', async (t) => {
@@ -263,7 +263,7 @@ onEveryEngine('the runner', (engine) => {
     let runs = 0
     await on.start(async ({ text }) => {
       assert.equal(text, 'lost')
-      if (++runs < 3) throw new RunFault('again', 'the model is asleep')
+      if (++runs < 3) throw new RunFault('retryable', 'the model is asleep')
       return { result: 'here I am' }
     })
     await on.passing(lost)
@@ -310,7 +310,7 @@ onEveryEngine('the runner', (engine) => {
   test('an outage of the store does not count as an attempt', async (t) => {
     const on = await open(t, engine)
     let runs = 0
-    const faults = [new TransientRefusal('the store is busy'), new RunFault('again', 'exit code 1')]
+    const faults = [new TransientRefusal('the store is busy'), new RunFault('retryable', 'exit code 1')]
     await on.start(async () => {
       const fault = faults[runs++ % 2]
       on.outage.is = fault instanceof RunFault
@@ -459,7 +459,7 @@ onEveryEngine('the runner', (engine) => {
     const on = await open(t, engine)
     const models = [{ model: 'm', input_tokens: 0, output_tokens: 0, cost_cents: 3 }]
     await on.start(async ({ turn }) => {
-      if (turn.attempts === 1) throw new RunFault('again', 'it broke', models)
+      if (turn.attempts === 1) throw new RunFault('retryable', 'it broke', models)
       return { result: 'ok', models }
     })
     const id = await on.ask()

@@ -231,7 +231,7 @@ export class TurnRunner {
       return await prepared.runtime.run({ ...prepared.job, signal })
     } catch (error) {
       // An agent that fails because its tools were unavailable is retried without counting the attempt.
-      const isOutage = error instanceof RunFault && error.kind === 'again' && prepared.hadOutage?.()
+      const isOutage = error instanceof RunFault && error.kind === 'retryable' && prepared.hadOutage?.()
       throw isOutage ? new RunFault('unavailable', error.message, error.models) : error
     } finally {
       await prepared.close()

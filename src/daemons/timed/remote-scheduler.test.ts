@@ -37,7 +37,7 @@ async function open(t: TestContext) {
         }),
       ),
     task: (id: string) => host.engine.read((tx) => scheduledTasks.find(tx, { id })),
-    said: async () =>
+    texts: async () =>
       (await host.engine.read((tx) => messages.list(tx)))
         .map(({ content }) => decodeContent(content))
         .filter((text) => text.startsWith('prompt of t')),
@@ -49,15 +49,15 @@ test('several schedulers without a store fire each slot once and set the next ru
   s.allow()
   for (let at = 0; at < 30; at++) await s.add(`t${at}`, at % 2 ? '60000' : undefined)
   for (let count = 0; count < 3; count++) s.start()
-  await until(async () => (await s.said()).length >= 30)
+  await until(async () => (await s.texts()).length >= 30)
   await until(async () => (await s.task('t29'))?.status === 'active' && (await s.task('t28'))?.status === 'completed')
-  assert.equal(new Set(await s.said()).size, 30)
-  assert.equal((await s.said()).length, 30)
+  assert.equal(new Set(await s.texts()).size, 30)
+  assert.equal((await s.texts()).length, 30)
   assert.equal((await s.task('t1'))?.next_run, timestamp(s.clock.now() + 60_000))
   const runs = await s.host.engine.read((tx) => taskRunLogs.list(tx))
   assert.equal(runs.filter(({ task_id }) => /^t\d/.test(task_id)).length, 30)
   s.clock.advance(60_000)
-  await until(async () => (await s.said()).length === 45)
+  await until(async () => (await s.texts()).length === 45)
   assert.deepEqual(s.logged, [])
 })
 
@@ -76,5 +76,5 @@ test('a missing bearer or an unavailable routd is logged once, and no task is lo
   await lost.close()
   s.start()
   await until(async () => (await s.task('t1'))?.status === 'completed')
-  assert.deepEqual(await s.said(), ['prompt of t1'])
+  assert.deepEqual(await s.texts(), ['prompt of t1'])
 })

@@ -16,7 +16,7 @@ interface Timing extends TestHost {
   readonly logged: string[]
   add(prompt: string, task?: Partial<ScheduledTask>): Promise<string>
   task(id: string): Promise<ScheduledTask | undefined>
-  said(): Promise<string[]>
+  texts(): Promise<string[]>
   start(): Promise<Scheduler>
 }
 
@@ -38,7 +38,7 @@ async function open(t: TestContext, engine: EngineName = 'sqlite'): Promise<Timi
       return row.id
     },
     task: (id) => host.engine.read((tx) => scheduledTasks.find(tx, { id })),
-    said: async () => (await host.engine.read((tx) => messages.list(tx))).map(({ content }) => decodeContent(content)),
+    texts: async () => (await host.engine.read((tx) => messages.list(tx))).map(({ content }) => decodeContent(content)),
     start: async () => {
       const log = await openLog({ to: { write: (line) => logged.push(line) } })
       const scheduler = new Scheduler({ host, log })
@@ -50,20 +50,20 @@ async function open(t: TestContext, engine: EngineName = 'sqlite'): Promise<Timi
 
 onEveryEngine('the scheduler', (engine) => {
   test('fires due tasks at the start and later, in the order of their slots', async (t) => {
-    const { add, said, start, clock, host } = await open(t, engine)
+    const { add, texts, start, clock, host } = await open(t, engine)
     await add('late', { next_run: timestamp(clock.now() - 1000) })
     await add('later', { next_run: timestamp(clock.now() - 500) })
     await add('soon', { next_run: timestamp(clock.now() + 60_000), cron: '60000' })
     await start()
-    await until(async () => (await said()).length === 2)
-    assert.deepEqual(await said(), ['late', 'later'])
+    await until(async () => (await texts()).length === 2)
+    assert.deepEqual(await texts(), ['late', 'later'])
     clock.advance(60_000)
     host.signals.emit()
-    await until(async () => (await said()).length === 3)
+    await until(async () => (await texts()).length === 3)
     clock.advance(600_000)
     // No signal is sent: the poll finds it.
-    await until(async () => (await said()).length === 4)
-    assert.deepEqual(await said(), ['late', 'later', 'soon', 'soon'])
+    await until(async () => (await texts()).length === 4)
+    assert.deepEqual(await texts(), ['late', 'later', 'soon', 'soon'])
   })
 
   test('removes one-time tasks that completed 30 days ago, and nothing else', async (t) => {
@@ -91,24 +91,24 @@ onEveryEngine('the scheduler', (engine) => {
 
   test('signals the router at once', async (t) => {
     const { add, start, host } = await open(t, engine)
-    const heard: string[] = []
-    host.signals.on((keys = []) => heard.push(...keys))
+    const signalled: string[] = []
+    host.signals.on((keys = []) => signalled.push(...keys))
     await add('now', { chat_jid: 'telegram:1' })
     await start()
-    await until(() => heard.includes('telegram:1'))
+    await until(() => signalled.includes('telegram:1'))
   })
 
   test('fires many tasks that are due at the same time', async (t) => {
-    const { add, said, start } = await open(t, engine)
+    const { add, texts, start } = await open(t, engine)
     for (let at = 0; at < 50; at++) await add(`p${at}`)
     await start()
-    await until(async () => (await said()).length === 50)
-    assert.equal(new Set(await said()).size, 50)
+    await until(async () => (await texts()).length === 50)
+    assert.equal(new Set(await texts()).size, 50)
   })
 })
 
 test('a short outage of the store loses and repeats no task', async (t) => {
-  const { add, said, start, host } = await open(t)
+  const { add, texts, start, host } = await open(t)
   const { transaction } = host.engine
   let left = 2
   const flaky: Engine['transaction'] = async (work) => {
@@ -119,12 +119,12 @@ test('a short outage of the store loses and repeats no task', async (t) => {
   await add('patience')
   Object.assign(host.engine, { transaction: flaky })
   await start()
-  await until(async () => (await said()).length === 1)
-  assert.deepEqual(await said(), ['patience'])
+  await until(async () => (await texts()).length === 1)
+  assert.deepEqual(await texts(), ['patience'])
 })
 
 test('a task that cannot be fired does not block others, and is logged', async (t) => {
-  const { add, said, start, host, logged, task } = await open(t)
+  const { add, texts, start, host, logged, task } = await open(t)
   await host.engine.transaction((tx) =>
     run(
       tx,
@@ -137,7 +137,7 @@ test('a task that cannot be fired does not block others, and is logged', async (
   await add('one')
   await add('two')
   await start()
-  await until(async () => (await said()).length === 2)
+  await until(async () => (await texts()).length === 2)
   await until(async () => ((await task(id))?.next_run ?? '') > timestamp(host.clock.now()))
   const [log] = await host.engine.read((tx) => taskRunLogs.list(tx, { task_id: id }))
   assert.deepEqual([log?.status, log?.error], ['error', 'internal error; see the log'])
@@ -145,18 +145,18 @@ test('a task that cannot be fired does not block others, and is logged', async (
 })
 
 test('fires nothing after close', async (t) => {
-  const { add, said, start, host } = await open(t)
+  const { add, texts, start, host } = await open(t)
   const scheduler = await start()
   await scheduler.close()
   await add('never')
   host.signals.emit()
   await scheduler.close()
-  assert.deepEqual(await said(), [])
+  assert.deepEqual(await texts(), [])
 })
 
 test('the daemon timed fires due tasks', async (t) => {
   const here = await open(t)
   await here.add('served')
   await serveHost(t, { on: here, daemons: ['timed'] })
-  await until(async () => (await here.said()).length === 1)
+  await until(async () => (await here.texts()).length === 1)
 })

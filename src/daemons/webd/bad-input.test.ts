@@ -163,8 +163,8 @@ test('bad input at a link', async (t) => {
   })
 
   await t.test('an HTTP/1.0 request gets one response and the connection closes', async () => {
-    const asked = `POST ${link.hook} HTTP/1.0\r\nHost: a\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nab`
-    assert.equal(statusOf(await sendRaw(url, asked)), 204)
+    const request = `POST ${link.hook} HTTP/1.0\r\nHost: a\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nab`
+    assert.equal(statusOf(await sendRaw(url, request)), 204)
   })
 
   await t.test('a compressed body is stored unchanged', async () => {

@@ -138,9 +138,9 @@ test('a post to an unknown link gets the same refusal for every Accept, or a pag
     lines.map(({ request }) => request),
     [any, json, page].map(({ headers }) => headers.get('x-request-id')),
   )
-  const told = lines.map(({ path, reason, method, remote }) => [path, reason, method, remote])
-  assert.deepEqual(told, [told[0], told[0], told[0]])
-  assert.equal(told[0]?.[0], `/hook/${hash('sha256', path.slice('/hook/'.length), 'hex').slice(0, 8)}`)
+  const fields = lines.map(({ path, reason, method, remote }) => [path, reason, method, remote])
+  assert.deepEqual(fields, [fields[0], fields[0], fields[0]])
+  assert.equal(fields[0]?.[0], `/hook/${hash('sha256', path.slice('/hook/'.length), 'hex').slice(0, 8)}`)
 })
 
 test('any bytes are stored unchanged', async (t) => {

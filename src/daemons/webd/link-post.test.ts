@@ -148,7 +148,7 @@ onEveryStore('a POST at a link', {
 
   'a signed-in person is the sender, and other credentials are ignored': async (s) => {
     const link = await s.mintChat(fresh())
-    const asked = async (value: string) => {
+    const postAs = async (value: string) => {
       const answer = await s.to(`POST ${link.chat}`, json({ content: 'x' }, { Authorization: value }))
       assert.equal(answer.status, 200, value)
       const { turn_id } = JSON.parse(answer.text)
@@ -171,8 +171,8 @@ onEveryStore('a POST at a link', {
       'Bearer x.y.z',
       `Bearer ${header}.${payload}.AA`,
     ]
-    await asked(`Bearer ${await s.bearer({ sub: 'github:7' })}`)
-    for (const value of [...others, `Bearer ${service}`]) await asked(value)
+    await postAs(`Bearer ${await s.bearer({ sub: 'github:7' })}`)
+    for (const value of [...others, `Bearer ${service}`]) await postAs(value)
     const [first, ...more] = (await s.messages(link.jid)).map(({ sender }) => sender)
     assert.equal(first, 'github:7')
     assert.equal(more.length, others.length + 1)
@@ -497,7 +497,7 @@ onEveryStore('a POST at a link', {
 })
 
 onEveryEngine('settings of links', (engine) => {
-  test('limits come from the settings, and 0 is no limit', async (t) => {
+  test('limits come from the settings, and 0 means no limit', async (t) => {
     const settings = { TOKEN_BODY_MAX: '10', WEBHOOK_RATE_HOOK: '0', WEBHOOK_RATE_WEB: '2' }
     const s = await openLinkHost(t, { engine, settings })
     const [web, hook] = [await s.mintChat(), await s.mintHook()]

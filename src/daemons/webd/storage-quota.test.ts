@@ -102,9 +102,9 @@ onEveryEngine('a link whose storage is full', (engine) => {
     const s = await open(t, engine, { LINK_QUOTA: quota(1, 0) })
     const link = await s.mintHook()
     for (let time = 0; time < 5; time++) await isFull(s, `POST ${link.hook}`, { body: 'x' })
-    const told = s.logged().filter(({ msg }) => /storage is full/.test(String(msg)))
+    const warnings = s.logged().filter(({ msg }) => /storage is full/.test(String(msg)))
     assert.deepEqual(
-      told.map(({ msg, chat, bytes, quota }) => ({ msg, chat, bytes, quota })),
+      warnings.map(({ msg, chat, bytes, quota }) => ({ msg, chat, bytes, quota })),
       [
         {
           msg: 'storage is full, messages are refused: raise LINK_QUOTA in .env and restart svc',
@@ -143,12 +143,12 @@ test('a counter keeps unfiled bytes, follows other processes, and goes down with
 })
 
 test('a full folder is logged once an hour, however many links it has', () => {
-  const told: QuotaExceededNotice[] = []
+  const warnings: QuotaExceededNotice[] = []
   let now = 0
   const rooms = new StorageTracker({
     quotas: { chat: 0, folder: 1 },
     now: () => now,
-    onQuotaExceeded: (one) => told.push(one),
+    onQuotaExceeded: (one) => warnings.push(one),
   })
   const counted = { chat: 0, folder: 7 }
   const both = ['web:a', 'web:b'].map((jid) => rooms.open({ jid, folder: 'main', context: undefined }, counted))
@@ -158,8 +158,8 @@ test('a full folder is logged once an hour, however many links it has', () => {
   refuse()
   now = 3_599_999
   refuse()
-  assert.deepEqual(told, [{ scope: 'folder', name: 'main', bytes: 7, quota: 1, setting: 'FOLDER_QUOTA' }])
+  assert.deepEqual(warnings, [{ scope: 'folder', name: 'main', bytes: 7, quota: 1, setting: 'FOLDER_QUOTA' }])
   now = 3_600_000
   refuse()
-  assert.equal(told.length, 2)
+  assert.equal(warnings.length, 2)
 })

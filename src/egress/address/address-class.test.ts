@@ -34,7 +34,7 @@ const EDGES: Readonly<Record<string, readonly [AddressClass, ...string[]]>> = {
       '::ffff:169.254.169.254',
     ],
   ],
-  'public IPv4, next to what is not': [
+  'public IPv4 at the borders of other ranges': [
     'public',
     ...['1.0.0.0', '9.255.255.255', '11.0.0.0', '100.63.255.255', '100.128.0.0', '126.255.255.255', '128.0.0.0'],
     ...[
@@ -77,13 +77,13 @@ const EDGES: Readonly<Record<string, readonly [AddressClass, ...string[]]>> = {
   'fe80::/10': ['link-local', 'fe80::', 'febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff', 'fe80::1%eth0', 'FE80::1%25x'],
   'fec0::/10': ['private', 'fec0::', 'feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
   'ff00::/8': ['multicast', 'ff00::', 'ff02::1', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
-  'public IPv6, next to what is not': [
+  'public IPv6 at the borders of other ranges': [
     'public',
     ...['64:ff9c::1', '64:ff9a:ffff::', '64:ff9b:2::', '64:ff9b:0:0:0:1::', 'ff:ffff::', '100:0:0:1::', '101::'],
     ...['2000:ffff::', '2001:200::', '2001:db7:ffff::', '2001:db9::', '2003::', '2606:2800:220:1:248:1893:25c8:1946'],
     ...['3ffe:ffff::', '3fff:1000::', '5eff:ffff::', '5f01::', 'fbff:ffff::', 'fe00::', 'fe7f:ffff::'],
   ],
-  'what is no address': [
+  'invalid addresses': [
     'reserved',
     '',
     'example.com',

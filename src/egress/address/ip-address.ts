@@ -149,7 +149,7 @@ function isDigit(code: number): boolean {
   return code >= ZERO && code <= NINE
 }
 
-/** -1 if it is no hex digit, also for NaN, which charCodeAt returns beyond the end. */
+/** -1 if it is not a hex digit, also for NaN, which charCodeAt returns beyond the end. */
 function hexDigit(code: number): number {
   if (code >= ZERO && code <= NINE) return code - ZERO
   const lower = code | 0x20

@@ -313,7 +313,7 @@ suite('bodies', () => {
   const BAD: Record<string, string | Uint8Array> = {
     'no body': '',
     'no JSON': '{',
-    'something behind it': `${JSON.stringify(GOOD)} x`,
+    'text after it': `${JSON.stringify(GOOD)} x`,
     'two of them': JSON.stringify(GOOD) + JSON.stringify(GOOD),
     'a byte order mark': `\uFEFF${JSON.stringify(GOOD)}`,
     'no UTF-8': Uint8Array.of(0x7b, 0xff, 0x7d),
@@ -341,7 +341,7 @@ suite('bodies', () => {
     'a range': JSON.stringify({ ...GOOD, allowlist: ['10.0.0.0/8'] }),
     everything: JSON.stringify({ ...GOOD, allowlist: ['*'] }),
     nothing: JSON.stringify({ ...GOOD, allowlist: [''] }),
-    'a member that nobody knows': JSON.stringify({ ...GOOD, hosts: [] }),
+    'an unknown field': JSON.stringify({ ...GOOD, hosts: [] }),
     'a member __proto__': '{"__proto__":{"ip":"10.0.0.5"},"id":"a","allowlist":[]}',
     'a member that is given twice': '{"ip":"10.0.0.1","ip":"10.0.0.2","id":"a","allowlist":[]}',
     'a list that is given twice': '{"ip":"10.0.0.1","id":"a","allowlist":["a.example"],"allow\\u006cist":[]}',

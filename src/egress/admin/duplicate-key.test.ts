@@ -4,12 +4,12 @@ import fc from 'fast-check'
 import { findDuplicateKey } from './duplicate-key.ts'
 
 const TEXTS: [sentence: string, text: string, name: string | undefined][] = [
-  ['a name that stands once is not repeated', '{"a":1,"b":2}', undefined],
-  ['a name that stands twice is', '{"a":1, "b":2, "a" : 3}', 'a'],
-  ['however it is spelled', '{"a":1,"\\u0061":2}', 'a'],
-  ['the names of an inner object are its own', '{"a":{"a":[{"a":1,"a":2}]},"b":{"a":1}}', undefined],
-  ['after an inner object the outer one goes on', '{"a":{"b":1},"a":2}', 'a'],
-  ['what only looks like a name, in a string, is none', '{"a":"\\"a\\":1,{","b":["a:","a"]}', undefined],
+  ['a name that occurs once is not a duplicate', '{"a":1,"b":2}', undefined],
+  ['a name that occurs twice is a duplicate', '{"a":1, "b":2, "a" : 3}', 'a'],
+  ['an escaped spelling of a name is the same name', '{"a":1,"\\u0061":2}', 'a'],
+  ['names of an inner object are separate', '{"a":{"a":[{"a":1,"a":2}]},"b":{"a":1}}', undefined],
+  ['names after an inner object belong to the outer one', '{"a":{"b":1},"a":2}', 'a'],
+  ['text in a string is not a name', '{"a":"\\"a\\":1,{","b":["a:","a"]}', undefined],
 ]
 for (const [sentence, text, name] of TEXTS) test(sentence, () => assert.equal(findDuplicateKey(text), name))
 

@@ -7,10 +7,10 @@ export const EGRESS_PAGE: HelpPage = {
 
 usage: egress-proxy <command> [<argument>…]
 
-A list is host names with commas between: github.com stands for itself and for every name below it. Flags may stand
-anywhere; -- ends them. egress-proxy help <command>, or --help anywhere, explains one command.
+A list is comma-separated host names; github.com also allows every name below it. Flags may appear anywhere; -- ends them.
+egress-proxy help <command>, or --help anywhere, explains one command.
 `,
-  tail: `Exit codes: 0 done; 1 refused or failed, and for check denied; 2 wrongly used; run ends with the exit code of its command,
-or with 125 when it could not start it.
+  tail: `Exit codes: 0 success; 1 refused or failed, for check denied; 2 usage error. run exits with the exit code of its command,
+or with 125 if it could not start it.
 `,
 }

@@ -69,7 +69,7 @@ suite('extracts the host from pasted text', () => {
       const { code, stdout, stderr } = await check(text, 'github.com')
       assert.equal(code, 0)
       assert.match(stdout, /^api\.github\.com is allowed/)
-      assert.equal(stderr, 'only the host counts: api.github.com\n')
+      assert.equal(stderr, 'checking only the host: api.github.com\n')
     })
 })
 

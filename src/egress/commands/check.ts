@@ -6,7 +6,7 @@ const DENIED = 1
 export const checkCommands = [
   defineEgressCommand({
     usage: 'check <host> --allow <list> [--json]',
-    about: 'show whether a list allows a host, and why; exit 0 if allowed, 1 if denied; of a URL only the host counts',
+    about: 'show whether a list allows a host, and why; exit 0 if allowed, 1 if denied; checks only the host of a URL',
     example: 'check api.github.com --allow github.com,pypi.org',
     run: async ({ print }, { host: text, allow }) => {
       const [{ readAllowFlag }, { readPastedHost }, { compileSource, evaluatePolicy, explainVerdict }] =
@@ -18,7 +18,7 @@ export const checkCommands = [
       const { host, isBare } = readPastedHost(text)
       const source = compileSource({ ip: '', id: '', allowlist: readAllowFlag(allow, print) })
       const verdict = evaluatePolicy(source, host)
-      if (!isBare) print.say(`only the host counts: ${host.text}`)
+      if (!isBare) print.say(`checking only the host: ${host.text}`)
       const sentence = explainVerdict(verdict, host)
       if (print.json) {
         const { allow, reason, rule } = verdict

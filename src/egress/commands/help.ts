@@ -6,7 +6,7 @@ import { EGRESS_PAGE } from '../cli/help-page.ts'
 export const egressHelpCommands = [
   defineEgressCommand({
     usage: 'help [<command>]',
-    about: 'explain every command, or one',
+    about: 'explain all commands, or one',
     example: 'help run',
     run: async ({ commands, print }, { command: noun }) => print.raw(await helpOn(EGRESS_PAGE, commands, noun)),
   }),

@@ -10,7 +10,7 @@ export const proxyCommands = [
   defineEgressCommand({
     usage: 'proxy serve [--config <path>] [--listen <addr>] [--admin <addr>] [--transparent <addr>] [--deny-private]',
     about:
-      "run the proxy; prints where each listener is, then ready; <addr> is host:port or :port, '' opens none; the log is on stderr",
+      "run the proxy; print the address of each listener, then ready; <addr> is host:port or :port, '' disables it; logs to stderr",
     example: 'proxy serve --listen :3128 --admin 127.0.0.1:3129',
     run: async ({ io, print }, { config, denyPrivate, ...addresses }) => {
       // Subscribe first, so that a signal during the start is not lost.
@@ -32,7 +32,7 @@ export const proxyCommands = [
         settingsSearchPaths(config, io.environment),
         io.environment,
       )
-      mustListen(settings)
+      requireListener(settings)
       const stream = await openLogStream()
       const log = await openLog({ to: stream })
       for (const warning of warnings) log.warn(warning)
@@ -47,7 +47,7 @@ export const proxyCommands = [
       log.info(path === undefined ? {} : { config: path }, 'the proxy is ready')
       print.line('ready')
       const end = await Promise.race([stopped, proxy.died.then((error) => failed(log, error))])
-      log.info({ signal: end }, 'the proxy stops')
+      log.info({ signal: end }, 'the proxy is stopping')
       await proxy.close()
       log.info('the proxy has stopped')
     },
@@ -59,7 +59,7 @@ function failed(log: Log, error: unknown): never {
   return refuse('unavailable', 'the proxy failed; see its log')
 }
 
-function mustListen({ listen, transparent, admin }: ServeSettings): void {
+function requireListener({ listen, transparent, admin }: ServeSettings): void {
   if (listen || transparent || admin.length > 0) return
   const hint = 'give one of --listen, --transparent and --admin an address such as :3128'
   refuse('invalid', 'nothing to listen on: every listener is switched off', hint)

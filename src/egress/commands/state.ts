@@ -1,4 +1,4 @@
-// `state`: shows the sources that a running proxy has registered, and what it denied.
+// `state`: shows the sources registered with a running proxy, and the hosts that it denied.
 import { z } from 'zod'
 import type { PrintedTable } from '../../lib/command-line/print.ts'
 import { throwUsageError } from '../../lib/command-line/program.ts'
@@ -28,12 +28,12 @@ export const stateCommands = [
   defineEgressCommand({
     usage: 'state [--admin <url>] [--denied] [--json]',
     about:
-      'show which source may reach what, or with --denied what was denied, newest first; <url> is the admin listener',
+      'list sources with their allowlists, or with --denied the denied hosts, newest first; <url> is the admin listener',
     example: 'state --admin http://localhost:3129 --denied',
-    run: async (desk, { admin, denied }) => {
-      const url = adminUrl(desk, admin)
-      if (denied) desk.print.table(denialTable(await fetchAdmin(url, 'v1/denied', Denials)))
-      else desk.print.table(entryTable(desk, await fetchAdmin(url, 'v1/state', Entries)))
+    run: async (context, { admin, denied }) => {
+      const url = adminUrl(context, admin)
+      if (denied) context.print.table(denialTable(await fetchAdmin(url, 'v1/denied', Denials)))
+      else context.print.table(entryTable(context, await fetchAdmin(url, 'v1/state', Entries)))
     },
   }),
 ]
@@ -47,13 +47,13 @@ function adminUrl({ io }: EgressCommandContext, flag: string | undefined): URL {
   return readAdminUrl(text) ?? (flag === undefined ? refuse('invalid', fault) : throwUsageError(fault))
 }
 
-const LIST_LEAST = 24
+const LIST_MIN_COLUMNS = 24
 
 function entryTable({ io }: EgressCommandContext, rows: Entries): PrintedTable<Entries[number]> {
   const { isTerminal, width = 120 } = io.stdout
   const longest = (texts: readonly string[]): number => Math.max(4, ...texts.map((text) => text.length))
   const others = longest(rows.map(({ ip }) => ip)) + longest(rows.map(({ id }) => id)) + 4
-  const room = Math.max(LIST_LEAST, width - others)
+  const room = Math.max(LIST_MIN_COLUMNS, width - others)
   return {
     rows,
     columns: {
@@ -65,13 +65,12 @@ function entryTable({ io }: EgressCommandContext, rows: Entries): PrintedTable<E
   }
 }
 
-/** As many names as fit, and how many more there are. */
+/** As many names as fit, and the number of the others. */
 export function fitted(names: readonly string[], columns: number): string {
   if (names.length === 0) return '(nothing)'
-  const whole = names.join(', ')
-  if (whole.length <= columns) return whole
+  const all = names.join(', ')
+  if (all.length <= columns || names.length === 1) return all
   const more = (count: number): string => `… and ${names.length - count} more`
-  if (names.length === 1) return whole
   let shown = names.length - 1
   const text = (): string => [...names.slice(0, shown), more(shown)].join(', ')
   while (shown > 1 && text().length > columns) shown--

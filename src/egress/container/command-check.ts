@@ -14,7 +14,7 @@ export class CommandNotRunnableError extends Error {
   }
 }
 
-/** `unknown` if the engine does not tell: the start will show it. */
+/** `unknown` if the engine does not report it: the start will show it. */
 type Found = 'runs' | 'not-executable' | 'missing' | 'unknown'
 
 /** The search path if the image sets none. */

@@ -27,9 +27,9 @@ const OUTPUT_MAX = 8 * 1_048_576
 export async function findEngine(): Promise<ContainerEngine> {
   const faults: string[] = []
   for (const command of ['docker', 'podman']) {
-    const said = await finish(start(command, ['--version'], {}))
-    if (said.missing) continue
-    const engine: ContainerEngine = { command, kind: /podman/i.test(command + said.stdout) ? 'podman' : 'docker' }
+    const version = await finish(start(command, ['--version'], {}))
+    if (version.missing) continue
+    const engine: ContainerEngine = { command, kind: /podman/i.test(command + version.stdout) ? 'podman' : 'docker' }
     const networks = await finish(start(command, ['network', 'ls', '--quiet'], {}))
     if (networks.code === 0) return engine
     faults.push(failure(command, ['network', 'ls'], networks))
@@ -110,10 +110,10 @@ function start(command: string, args: readonly string[], { input, hold, timeoutM
 
 /** `kept` lists the outputs to read as text. */
 function finish(child: ChildProcess, kept: readonly ('stdout' | 'stderr')[] = ['stdout', 'stderr']): Promise<Finished> {
-  const said = { stdout: '', stderr: '' }
+  const output = { stdout: '', stderr: '' }
   for (const name of kept) {
     child[name]?.setEncoding('utf8').on('data', (text: string) => {
-      if (said[name].length < OUTPUT_MAX) said[name] += text
+      if (output[name].length < OUTPUT_MAX) output[name] += text
     })
   }
   return new Promise((resolve) => {
@@ -121,7 +121,7 @@ function finish(child: ChildProcess, kept: readonly ('stdout' | 'stderr')[] = ['
       if (child.pid !== undefined) return
       resolve({ code: null, stdout: '', stderr: error.message, missing: error.code === 'ENOENT' })
     })
-    child.on('close', (code) => resolve({ code, ...said, missing: false }))
+    child.on('close', (code) => resolve({ code, ...output, missing: false }))
   })
 }
 

@@ -35,7 +35,7 @@ function machine(): string {
   return createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 8)
 }
 
-/** Start time of a process in ticks; 0 if the system does not tell, undefined if there is no such process. */
+/** Start time of a process in ticks; 0 if the system does not report it, undefined if the process does not exist. */
 function startOf(pid: number): number | undefined {
   const stat = attempt(() => readFileSync(`/proc/${pid}/stat`, 'utf8'))
   // The program name in parentheses may contain any character.

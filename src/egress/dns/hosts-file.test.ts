@@ -35,12 +35,12 @@ const FILES: Record<string, { text: string; hosts: Record<string, readonly strin
     text: '2001:DB8:0:0::1 a.test\n::ffff:192.0.2.1 b.test\n',
     hosts: { 'a.test': ['2001:db8::1'], 'b.test': ['192.0.2.1'] },
   },
-  'what is no address says nothing, a zone included': {
+  'lines without a valid address are ignored, also with a zone': {
     text: 'a.test 192.0.2.1\n192.0.2 b.test\n192.0.2.256 c.test\n0x7f.1 d.test\nfe80::1%lo0 e.test\n192.0.2.0/24 f.test\n',
     hosts: {},
   },
   'an address without names says nothing': { text: '192.0.2.1\n192.0.2.2 \n', hosts: {} },
-  'a name with letters that no request can have is passed over, and is not taken for another': {
+  'a name with characters that no request can contain is ignored': {
     text: '192.0.2.1 bu\u0308cher.test \u212a.test a..test .a.test * *.test a/b b.test\n',
     hosts: { 'b.test': ['192.0.2.1'] },
   },

@@ -62,7 +62,7 @@ function isWhitespace(code: number): boolean {
 /** Each field is compared with all of them, so a long list would waste CPU time. */
 export const NAMES_MAX = 64
 
-/** Parses a list such as that of `Connection` to lower case; undefined if a member is no token or there are too many. */
+/** Parses a list such as that of `Connection` to lower case; undefined if a member is not a token or there are too many. */
 export function parseTokenList(value: string): readonly string[] | undefined {
   const names: string[] = []
   const members = value.split(',', NAMES_MAX + 1)

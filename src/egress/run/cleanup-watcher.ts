@@ -47,7 +47,7 @@ async function watch([command = '', kind, tag = '']: readonly string[]): Promise
   }
 }
 
-/** Errors have no reader here; the next run finds what is left. */
+/** No one reads errors here; the next run removes the rest. */
 async function isOver(engine: ContainerEngine, tag: string): Promise<boolean> {
   try {
     return (await removeRunResources(engine, tag)).length === 0

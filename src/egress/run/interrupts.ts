@@ -1,4 +1,4 @@
-// Termination signals of a run. The first is forwarded to the workload; the second gives up at once.
+// Termination signals of a run. The first is forwarded to the workload; the second ends the run at once.
 import { constants } from 'node:os'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
@@ -16,7 +16,7 @@ export class Interrupted extends Error {
 }
 
 export class Interrupts {
-  /** The exit code of a run that was given up. */
+  /** The exit code of an interrupted run. */
   readonly forcedExit: Promise<number>
   readonly #giveUp: (code: number) => void
   readonly #handler = (signal: NodeJS.Signals): void => this.#receive(signal)

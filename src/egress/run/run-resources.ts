@@ -17,7 +17,7 @@ export async function findRunResources(engine: ContainerEngine, tag?: string): P
   return { containers: linesOf(containers), networks: linesOf(networks) }
 }
 
-/** Removes what it can and returns the names of what is left. */
+/** Removes as many as it can and returns the names of the rest. */
 export async function removeRunResources(engine: ContainerEngine, tag: string): Promise<readonly string[]> {
   const { containers, networks } = await findRunResources(engine, tag)
   if (containers.length + networks.length === 0) return []
@@ -44,7 +44,7 @@ export async function removeNetwork(engine: ContainerEngine, name: string): Prom
   await runEngine(engine, ['network', 'rm', name])
 }
 
-/** Another process may be removing the same; the caller checks what is left. */
+/** Another process may be removing the same; the caller checks which remain. */
 async function attempt(work: () => Promise<void>): Promise<void> {
   await work().catch(() => undefined)
 }

@@ -96,8 +96,8 @@ suite('engine calls of egress-proxy run', () => {
   test('starts the workload from an init process, without the hosts file of this machine', () => {
     const workload = find(docker, 'create workload')
     assert.ok(workload.includes('--init'))
-    assert.ok(!workload.includes('--no-hosts'), 'docker makes a file of its own')
-    assert.ok(!find(docker, 'create proxy').includes('--init'), 'the proxy listens to signals itself')
+    assert.ok(!workload.includes('--no-hosts'), 'docker creates its own hosts file')
+    assert.ok(!find(docker, 'create proxy').includes('--init'), 'the proxy handles signals itself')
   })
 
   test('sets every proxy variable in both spellings', () => {
@@ -129,7 +129,7 @@ suite('egress-proxy run', { concurrency: 3 }, () => {
         .some((arg) => arg.includes(secret)),
     )
     await docker.run([...ALLOW, '--', 'true']).ended
-    assert.ok(!docker.read('seed').includes(secret), 'each run has a secret of its own')
+    assert.ok(!docker.read('seed').includes(secret), 'each run has its own secret')
   })
 
   test('registers an empty list as an entry that allows nothing', async (t) => {
@@ -156,7 +156,7 @@ suite('egress-proxy run', { concurrency: 3 }, () => {
     const docker = fakeDocker(t)
     const ended = await docker.run([...ALLOW, '--', 'cat'], { CODE: '42' }, 'from outside').ended
     assert.deepEqual(ended, { code: 42, stdout: 'of the workload\nfrom outside', stderr: 'its complaint\n' })
-    assert.ok(!find(docker, 'create workload').includes('--tty'), 'a pipe is no terminal')
+    assert.ok(!find(docker, 'create workload').includes('--tty'), 'a pipe is not a terminal')
   })
 
   test('ends with 125 if the engine could not start the workload, whatever exit code it reports', async (t) => {

@@ -105,7 +105,7 @@ async function runParts(
     network: settings.EGRESS_NETWORK,
     denyPrivate: options.denyPrivate,
   }
-  // Remains of earlier runs; failing to remove them is no reason not to run.
+  // Remains of earlier runs; if they cannot be removed, the run starts anyway.
   const swept = removeOrphanedRuns(engine).catch(() => undefined)
   await ensureImages(run, workload, io.stderr)
   await swept

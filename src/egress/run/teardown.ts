@@ -29,7 +29,7 @@ export class Teardown {
     this.#isSure = true
   }
 
-  /** Never throws. Reports what cannot be removed and leaves it to the cleanup watcher. */
+  /** Never throws. Reports resources that cannot be removed and leaves them to the cleanup watcher. */
   async finish(): Promise<void> {
     for (const undo of this.#undos.reverse()) {
       await undo().catch(() => {
@@ -42,7 +42,7 @@ export class Teardown {
     this.#watch.handOver()
   }
 
-  /** Returns what is left after all attempts. */
+  /** Returns the resources that remain after all attempts. */
   async #sweep(): Promise<readonly string[]> {
     const { engine, tag } = this.#run
     let left: readonly string[] = []

@@ -174,7 +174,7 @@ suite('precedence: flag, environment, file, default; an empty text is a value', 
     const toml = '[proxy]\nlisten = ""\nadmin_listen = ""\ntransparent_listen = ""\n'
     const { warnings, ...read } = await readFile(t, toml)
     assert.deepEqual(seen({ warnings, ...read }), off)
-    assert.deepEqual(warnings, [], 'without an admin listener nobody needs a secret')
+    assert.deepEqual(warnings, [], 'without an admin listener no secret is needed')
   })
 })
 

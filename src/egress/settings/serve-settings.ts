@@ -83,9 +83,13 @@ const IO = ['auto', 'epoll', 'net'] as const
 
 /** Of `proxy serve`, by environment variable. */
 export const SERVE_SETTINGS = {
-  EGRESS_PROXY_ADDR: setting(ListenerSetting, ':3128', 'where the forward proxy listens; empty: nowhere'),
-  EGRESS_ADMIN_ADDR: setting(ListenerSetting, ':3129', 'where the admin listener is; empty: nowhere'),
-  EGRESS_TRANSPARENT_ADDR: setting(ListenerSetting, ':3127', 'where redirected connections arrive; empty: nowhere'),
+  EGRESS_PROXY_ADDR: setting(ListenerSetting, ':3128', 'listen address of the forward proxy; empty disables it'),
+  EGRESS_ADMIN_ADDR: setting(ListenerSetting, ':3129', 'listen address of the admin API; empty disables it'),
+  EGRESS_TRANSPARENT_ADDR: setting(
+    ListenerSetting,
+    ':3127',
+    'listen address for redirected connections; empty disables it',
+  ),
   EGRESS_ADMIN_SECRET: setting(SecretSetting, undefined, 'the bearer token for changing the registry'),
   EGRESS_ADMIN_HOSTS: setting(
     HostsSetting,
@@ -96,18 +100,18 @@ export const SERVE_SETTINGS = {
   EGRESS_DENY_PRIVATE: setting(BooleanSetting, 'false', 'whether names that resolve to private addresses are denied'),
   EGRESS_VERIFY_SNI: setting(BooleanSetting, 'true', 'whether the name in a TLS hello must be allowed as well'),
   EGRESS_HEAD_TIMEOUT: setting(TimeoutSetting, '10s', 'how long a client may take to send the head of a request'),
-  EGRESS_DNS_TIMEOUT: setting(TimeoutSetting, '5s', 'how long looking a name up may take'),
+  EGRESS_DNS_TIMEOUT: setting(TimeoutSetting, '5s', 'how long a DNS lookup may take'),
   EGRESS_CONNECT_TIMEOUT: setting(TimeoutSetting, '10s', 'how long connecting to one address may take'),
   EGRESS_DIAL_TIMEOUT: setting(TimeoutSetting, '30s', 'how long connecting to all addresses of a host may take'),
   EGRESS_RESPONSE_TIMEOUT: setting(
     OptionalTimeoutSetting,
     '15m',
-    'how long a host may take to begin its answer to a plain HTTP request; 0: no limit',
+    'how long a host may take to begin its response to a plain HTTP request; 0 means no limit',
   ),
   EGRESS_IDLE_TIMEOUT: setting(
     OptionalTimeoutSetting,
     '1h',
-    'how long a tunnel, half-closed or not, or a body may be idle; 0: no limit',
+    'how long a tunnel, half-closed or not, or a body may be idle; 0 means no limit',
   ),
   EGRESS_KEEP_ALIVE_TIMEOUT: setting(TimeoutSetting, '1m', 'how long a client may wait between two requests'),
   EGRESS_ORIGIN_KEEP_ALIVE_TIMEOUT: setting(
@@ -125,9 +129,9 @@ export const SERVE_SETTINGS = {
   EGRESS_MAX_PER_SOURCE: setting(
     CountSetting,
     undefined,
-    'how many connections one source may have; 0: any number; unset: a quarter of the total, at most 4096',
+    'connections of one source; 0 means no limit; unset: a quarter of the total, at most 4096',
   ),
-  EGRESS_MAX_CONNECTIONS: setting(CountSetting, '0', 'how many connections in total; 0: as many as open files allow'),
+  EGRESS_MAX_CONNECTIONS: setting(CountSetting, '0', 'connections in total; 0 means as many as open files allow'),
   EGRESS_DENY_MESSAGE: setting(MessageSetting, undefined, 'a sentence appended to every denial'),
   EGRESS_DNS_SERVERS: setting(ServersSetting, undefined, 'DNS servers; unset or empty: those of the system'),
   EGRESS_IO: setting(z.enum(IO), 'auto', 'how bytes are moved: epoll (Linux), net, or auto for the best available'),

@@ -63,7 +63,7 @@ function readExtensions(bytes: Uint8Array, from: number, end: number): ClientHel
     if (at + 4 > end) return unreadable('an extension is cut off')
     const type = u16(bytes, at)
     const next = at + 4 + u16(bytes, at + 2)
-    if (next > end) return unreadable('an extension is longer than what holds it')
+    if (next > end) return unreadable('an extension is longer than the list of extensions')
     // Some servers take the first of two, others the last.
     if (type === SERVER_NAME && nameAt >= 0) return unreadable('it has two server name extensions')
     if (type === SERVER_NAME) [nameAt, nameEnd] = [at + 4, next]
@@ -81,7 +81,7 @@ function readNames(bytes: Uint8Array, at: number, end: number, ech: boolean): Cl
   const from = at + 5
   const length = u16(bytes, at + 3)
   if (from + length < end) return unreadable('it names more than one server')
-  if (from + length > end) return unreadable('its server name is longer than what holds it')
+  if (from + length > end) return unreadable('its server name is longer than the list of names')
   if (length === 0 || length > MAX_NAME_BYTES) return unreadable('its server name is empty or too long')
   if (!isName(bytes, from, end)) return unreadable('its server name has characters or dots that no host name has')
   return { kind: 'hello', sni: String.fromCharCode(...bytes.subarray(from, end)), ech }

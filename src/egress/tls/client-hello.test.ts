@@ -171,7 +171,7 @@ suite('an unusual ClientHello is unreadable', () => {
     'half a length of extensions': [withBody((body) => Buffer.concat([body, Buffer.of(0)])), /extensions do not fit/],
     'an extension that overruns the block': [
       clientHello({ extensions: [extension(35, Buffer.alloc(3), 4)] }),
-      /longer than what holds it/,
+      /longer than the list of extensions/,
     ],
     'an extension cut off in its header': [clientHello({ extensions: [Buffer.of(0, 35, 0)] }), /cut off/],
     'a session id of 33 bytes': [clientHello({ sessionId: Buffer.alloc(33) }), /fields/],
@@ -193,7 +193,7 @@ suite('an unusual ClientHello is unreadable', () => {
     'an empty extension': [rawNames(Buffer.alloc(0)), /list of server names/],
     'a list longer than its extension': [rawNames(Buffer.of(0, 9, 0, 0, 1, 0x61)), /list of server names/],
     'a list shorter than its extension': [rawNames(Buffer.of(0, 4, 0, 0, 1, 0x61, 0)), /list of server names/],
-    'a name longer than its list': [rawNames(Buffer.of(0, 4, 0, 0, 2, 0x61)), /longer than what holds it/],
+    'a name longer than its list': [rawNames(Buffer.of(0, 4, 0, 0, 2, 0x61)), /longer than the list of names/],
     'a trailing dot': [clientHello({ sni: `${NAME}.` }), /no host name has/],
     'a leading dot': [clientHello({ sni: `.${NAME}` }), /no host name has/],
     'two dots': [clientHello({ sni: 'example..test' }), /no host name has/],

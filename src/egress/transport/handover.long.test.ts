@@ -54,7 +54,7 @@ suite('a handover', needs('kernel', 'python'), () => {
     ['words', /sent no descriptor, so it cannot connect to anything/],
   ]
   for (const [kind, warning] of HOSTILE)
-    test(`of a descriptor that is no listener (${kind}) is closed and logged`, async (t) => {
+    test(`of a descriptor that is not a listener (${kind}) is closed and logged`, async (t) => {
       const { proxy, lines } = await openStage(t)
       const other = await openSource(proxy)
       const { port } = await handOver(t, other, 'listener')

@@ -289,7 +289,7 @@ function listenContract(open: OpenTransport): void {
     assert.equal(connection.closedTimes, 1)
   })
 
-  test('an attempt that is given up calls nothing', async (t) => {
+  test('an abandoned attempt calls nothing', async (t) => {
     const transport = await open(t)
     const server = await openPeerServer(t)
     for (const gives of ['reset', 'close'] as const) {
@@ -414,7 +414,7 @@ function pumpContract(open: OpenTransport): void {
     const all = noise(TOO_MUCH)
     from.peer.sendLast(all)
     const moved = await untilStill(async () => (await from.connection.facts()).bytesIn)
-    assert.ok(moved < TOO_MUCH / 2, `${moved} bytes were taken that nobody reads`)
+    assert.ok(moved < TOO_MUCH / 2, `${moved} bytes were read that no one consumes`)
     const slowly = setInterval(() => (to.peer.socket.isPaused() ? to.peer.socket.resume() : to.peer.socket.pause()), 2)
     t.after(() => clearInterval(slowly))
     await to.peer.over()
@@ -437,7 +437,7 @@ function pumpContract(open: OpenTransport): void {
       await from.connection.facts()
     }
     const { bytesIn } = await from.connection.facts()
-    assert.ok(bytesIn < 500_000, `${bytesIn} bytes were taken that nobody reads`)
+    assert.ok(bytesIn < 500_000, `${bytesIn} bytes were read that no one consumes`)
     from.peer.sendLast()
     to.peer.socket.resume()
     await to.peer.over()

@@ -1,4 +1,4 @@
-// Parses arguments against the usage lines; returns what to run, what to explain, or what is wrong.
+// Parses arguments against the usage lines; returns the command to run, the help to print, or a usage error.
 import { nearest } from '../text/nearest-word.ts'
 import {
   type ArgumentValues,
@@ -52,7 +52,7 @@ export function readArguments<C extends CommandDescription>(
   return fault === undefined ? { kind: 'run', command, args } : wrong(fault)
 }
 
-/** Separates words and flags. Flags may appear anywhere before `--`; a flag with a value takes the next argument, whatever it is. */
+/** Separates words and flags. Flags may appear anywhere before `--`; a flag with a value takes the next argument unchanged. */
 function scanArguments(known: readonly Flag[], argv: readonly string[]): Scan {
   const words: string[] = []
   const flags = new Map<string, string | true>()

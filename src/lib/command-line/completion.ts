@@ -119,7 +119,7 @@ ${fn}() {
     esac
   done
   if [[ $cur == -* ]]; then
-    # What was filled in stands behind the words of the command.
+    # Arguments follow the words of the command, so shorten the key until it matches.
     while [[ -n $key ]]; do
       case $key in
 ${arms(flags)}

@@ -33,11 +33,11 @@ export interface PrintedTable<T> {
 export interface Printer {
   /** A line of data. */
   line(text: string): void
-  /** Data as it is, without a line break. */
+  /** Prints data unchanged, without adding a line break. */
   raw(text: string): void
   /** Rows as a table, or with --json as they are. */
   table<T>(table: PrintedTable<T>): void
-  /** `name: value` lines, or with --json `value` as it is. */
+  /** `name: value` lines, or with --json the unchanged `value`. */
   record(lines: Readonly<Record<string, string | number>>, value: unknown): void
   /** A message on stderr. */
   say(text: string): void

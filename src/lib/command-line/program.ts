@@ -45,7 +45,7 @@ interface Outs {
   readonly stderr: OutputStream
 }
 
-/** A call that only the command itself can tell is wrong. */
+/** A usage error that a command finds in its own arguments. */
 export class UsageError extends Refusal {}
 
 export function throwUsageError(message: string, hint?: string): never {

@@ -65,18 +65,18 @@ suite('trusted proxies', () => {
 suite('the client address', () => {
   const near = trusts('127.0.0.1, 10.0.0.0/8, fd00::/8')
   const CASES: [what: string, peer: string | undefined, header: string | undefined, client: string | undefined][] = [
-    ['is the peer where nobody says more', '127.0.0.1', undefined, '127.0.0.1'],
-    ['is a peer that is not trusted, whatever it says', '203.0.113.9', '198.51.100.1', '203.0.113.9'],
-    ['is what a trusted peer says', '127.0.0.1', '198.51.100.1', '198.51.100.1'],
-    ['is not what the client itself said before', '127.0.0.1', '10.0.0.1, 1.1.1.1, 198.51.100.1', '198.51.100.1'],
+    ['is the peer without a header', '127.0.0.1', undefined, '127.0.0.1'],
+    ['is the peer if it is not trusted, with any header', '203.0.113.9', '198.51.100.1', '203.0.113.9'],
+    ['is the address that a trusted peer forwards', '127.0.0.1', '198.51.100.1', '198.51.100.1'],
+    ['is not an address that the client forged', '127.0.0.1', '10.0.0.1, 1.1.1.1, 198.51.100.1', '198.51.100.1'],
     ['is found behind several trusted hops', '127.0.0.1', '6.6.6.6, 198.51.100.1, 10.0.0.3,10.0.0.2', '198.51.100.1'],
-    ['is the first hop where all are trusted', '127.0.0.1', '10.0.0.3, 10.0.0.2', '10.0.0.3'],
-    ['is the hop that wrote nonsense', '127.0.0.1', '198.51.100.1, unknown, 10.0.0.2', '10.0.0.2'],
-    ['is the peer where the header is empty', '127.0.0.1', '', '127.0.0.1'],
-    ['may come with a port', '127.0.0.1', '198.51.100.1:4711', '198.51.100.1'],
-    ['may be of the other family', 'fd00::1', '[2001:db8::7]:80', '2001:db8::7'],
-    ['is written the short way', '127.0.0.1', '::ffff:198.51.100.1', '198.51.100.1'],
-    ['is nobody on a socket without addresses', undefined, '198.51.100.1', undefined],
+    ['is the first hop if all are trusted', '127.0.0.1', '10.0.0.3, 10.0.0.2', '10.0.0.3'],
+    ['is the hop that forwarded an invalid address', '127.0.0.1', '198.51.100.1, unknown, 10.0.0.2', '10.0.0.2'],
+    ['is the peer if the header is empty', '127.0.0.1', '', '127.0.0.1'],
+    ['may have a port', '127.0.0.1', '198.51.100.1:4711', '198.51.100.1'],
+    ['may be an IPv6 address', 'fd00::1', '[2001:db8::7]:80', '2001:db8::7'],
+    ['is canonical', '127.0.0.1', '::ffff:198.51.100.1', '198.51.100.1'],
+    ['is undefined on a socket without addresses', undefined, '198.51.100.1', undefined],
   ]
   for (const [what, peer, header, client] of CASES)
     test(what, () => assert.equal(clientAddress(near, peer, header), client))

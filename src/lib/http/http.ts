@@ -120,12 +120,11 @@ export async function readBodyBytes(request: Request, max: number = BODY_MAX): P
   const declared = request.headers.get('content-length')
   if (Number(declared) > max) tooLarge(max)
   // Node's parser enforces the declared length, so the body is read in one go.
-  const bytes = declared === null ? await readStream(request, max) : new Uint8Array(await whole(request))
+  const bytes =
+    declared === null
+      ? await readStream(request, max)
+      : new Uint8Array(await request.arrayBuffer().catch(refuseIncompleteBody))
   return bytes.byteLength > max ? tooLarge(max) : bytes
-}
-
-function whole(request: Request): Promise<ArrayBuffer> {
-  return request.arrayBuffer().catch(brokeOff)
 }
 
 async function readStream(request: Request, max: number): Promise<Uint8Array> {
@@ -133,7 +132,7 @@ async function readStream(request: Request, max: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let length = 0
   while (reader) {
-    const { done, value } = await reader.read().catch(brokeOff)
+    const { done, value } = await reader.read().catch(refuseIncompleteBody)
     if (done) break
     length += value.byteLength
     if (length <= max) chunks.push(value)
@@ -144,7 +143,7 @@ async function readStream(request: Request, max: number): Promise<Uint8Array> {
   return Buffer.concat(chunks, length)
 }
 
-function brokeOff(): never {
+function refuseIncompleteBody(): never {
   refuse('invalid', 'request body ended early')
 }
 

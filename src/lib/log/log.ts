@@ -74,7 +74,7 @@ export function logRequest(log: Log, { method, path, status, ms, reason, ...rest
   })
 }
 
-/** For frequent requests whose path holds no token. */
+/** For frequent requests whose path contains no token. */
 export interface RequestLog {
   write(answered: RequestLogEntry): void
   /** Writes the batched lines, before the process ends. */
@@ -130,7 +130,7 @@ const LINKS = new Set(['chat', 'hook', 'invite'])
 /** Redacts a path for the log: a token becomes the first 8 hex digits of its SHA-256. See docs/decisions.md#tokens-stay-secret. */
 export function redactPath(path: string): string {
   const [, first = ''] = path.split('/', 2)
-  // The fast path: most paths hold no link.
+  // The fast path: most paths contain no link.
   if (!path.includes('%') && !LINKS.has(first.toLowerCase()) && redact(path) === path) return path
   let isToken = false
   const redacted = path.split('/').map((segment) => {

@@ -19,8 +19,8 @@ const CASES: Record<string, [unknown, string]> = {
   'all faults come in one line': [{ daily_limit: 0 }, 'source_label is required; daily_limit must be more than 0'],
   'an unknown member is named': [{ source_label: 'x', daily_limit: 1, isAdmin: true }, 'unknown field "isAdmin"'],
   'a wrong type is named in plain words': [{ source_label: 1, daily_limit: 1 }, 'source_label must be text'],
-  'a float is no whole number': [{ source_label: 'x', daily_limit: 1.5 }, 'daily_limit must be a whole number'],
-  'an empty text is said to be empty': [{ source_label: '', daily_limit: 1 }, 'source_label must not be empty'],
+  'a float is not a whole number': [{ source_label: 'x', daily_limit: 1.5 }, 'daily_limit must be a whole number'],
+  'an empty text is reported as empty': [{ source_label: '', daily_limit: 1 }, 'source_label must not be empty'],
   'a choice names its values': [
     { source_label: 'x', daily_limit: 1, access: 'all' },
     'access must be one of public, deny',
@@ -30,17 +30,17 @@ const CASES: Record<string, [unknown, string]> = {
     'enabled must be true or false',
   ],
   'a list has a size': [{ source_label: 'x', daily_limit: 1, list: ['a', 'b'] }, 'list has more than 1 entries'],
-  'a text is no object': ['x', 'the input must be an object'],
-  'nothing is no object': [undefined, 'the input is required'],
-  'of several limits the strictest is told': [
+  'a text is not an object': ['x', 'the input must be an object'],
+  'a missing input is required': [undefined, 'the input is required'],
+  'only the strictest of several limits is reported': [
     { source_label: 'x', daily_limit: 1, most: 1e20 },
     'most must be at most 1000000',
   ],
-  'of several limits below the strictest is told': [
+  'only the strictest of several lower limits is reported': [
     { source_label: 'x', daily_limit: 1, most: -1e20 },
     'most must be at least -5',
   ],
-  'a text in a list is named by what it says': [
+  'a text in a list is named by its value': [
     { source_label: 'x', daily_limit: 1, names: ['good', 'bad!'] },
     'names: "bad!" must be letters',
   ],

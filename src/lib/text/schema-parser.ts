@@ -17,9 +17,9 @@ const REPORTED_MAX = 20
 
 /** All issues in one line: `source_label is required; daily_limit must be more than 0`. */
 export function formatIssues(issues: readonly Issue[]): string {
-  const said = [...new Set(issues.filter(isStrictest).flatMap((issue) => formatIssue(issue).split('; ')))]
-  const more = said.length > REPORTED_MAX ? [`and ${said.length - REPORTED_MAX} more`] : []
-  return [...said.slice(0, REPORTED_MAX), ...more].join('; ')
+  const messages = [...new Set(issues.filter(isStrictest).flatMap((issue) => formatIssue(issue).split('; ')))]
+  const more = messages.length > REPORTED_MAX ? [`and ${messages.length - REPORTED_MAX} more`] : []
+  return [...messages.slice(0, REPORTED_MAX), ...more].join('; ')
 }
 
 /** Of several violated limits on one side only the strictest is reported; others would not help. */
@@ -88,8 +88,8 @@ function article(type: string): string {
   const word = { int: 'whole number', number: 'number', string: 'text', boolean: 'true or false', array: 'list' }[type]
   if (type === 'boolean') return 'true or false'
   if (type === 'string') return 'text'
-  const said = word ?? type
-  return `${/^[aeiou]/.test(said) ? 'an' : 'a'} ${said}`
+  const noun = word ?? type
+  return `${/^[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`
 }
 
 function lowerFirst(text: string): string {

@@ -5,37 +5,37 @@ import { readSettings, sourceOf } from '../../lib/settings.ts'
 import { RUNTIME_SETTINGS } from '../settings.ts'
 import { resolveClaudeCredentials } from './credentials.ts'
 
-const OF_INSTANCE = {
+const INSTANCE_CREDENTIALS = {
   ANTHROPIC_BASE_URL: 'https://instance.example',
   ANTHROPIC_API_KEY: 'instance-key',
   CLAUDE_CODE_OAUTH_TOKEN: 'instance-token',
 }
 const settings = readSettings(RUNTIME_SETTINGS, [
-  sourceOf('.env', new Map(Object.entries({ ...OF_INSTANCE, AGENT_MODEL: 'instance-model' }))),
+  sourceOf('.env', new Map(Object.entries({ ...INSTANCE_CREDENTIALS, AGENT_MODEL: 'instance-model' }))),
 ])
 
 suite('the credentials of a run', () => {
-  test('are the instance’s if no secret is among them', () => {
+  test('are those of the instance if the run has no secret of its own', () => {
     assert.deepEqual(resolveClaudeCredentials(settings, { env: { OPENAI_API_KEY: 'x' } }), {
-      env: OF_INSTANCE,
+      env: INSTANCE_CREDENTIALS,
       model: 'instance-model',
       endpoint: { host: 'instance.example', port: 443, mayBePrivate: true },
     })
   })
 
   for (const name of ANTHROPIC_VARIABLES)
-    test(`are none of the instance’s if ${name} is a secret`, () => {
+    test(`include nothing of the instance if ${name} is a secret`, () => {
       const { env, model, endpoint } = resolveClaudeCredentials(settings, { env: { [name]: 'own' } })
       assert.deepEqual([env, model], [{}, undefined])
       assert.notEqual(endpoint?.host, 'instance.example')
     })
 
-  test('that could not be read are not replaced by the instance’s', () => {
+  test('are not replaced by those of the instance if a secret could not be read', () => {
     const { env, model } = resolveClaudeCredentials(settings, { env: { ANTHROPIC_API_KEY: '' } })
     assert.deepEqual([env, model], [{}, undefined])
   })
 
-  test('name the endpoint that the run may reach, which may be private unless a person has set it', () => {
+  test('allow a private endpoint unless it is a personal secret', () => {
     const own = { ANTHROPIC_BASE_URL: 'http://10.0.0.1:8000' }
     const endpoint = { host: '10.0.0.1', port: 8000 }
     assert.deepEqual(resolveClaudeCredentials(settings, { env: own }).endpoint, { ...endpoint, mayBePrivate: true })

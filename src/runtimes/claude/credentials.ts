@@ -1,16 +1,14 @@
-// Which endpoint, key and model a run of the runtime claude uses: its own, from secrets, or else the instance's.
-
+// Selects the endpoint, key and model of a run of the runtime claude: from its own secrets, or else the instance's.
 import { type ModelAddress, modelAddressOf } from '../../cell/network.ts'
 import { ANTHROPIC_VARIABLES, hasOwnEndpoint } from '../../core/secrets/model-variables.ts'
 import type { Job } from '../runtime.ts'
 import { ANTHROPIC_PUBLIC_URL, type RuntimeSettings } from '../settings.ts'
 
 export interface ClaudeCredentials {
-  /** Added to the environment of the run, which has the secrets already. */
+  /** Added to the environment of the run, which already contains the secrets. */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Given by flag. With its own endpoint, a run has it from the secret ANTHROPIC_MODEL or the client's default. */
+  /** For the flag --model. A run with its own endpoint uses its secret ANTHROPIC_MODEL or the client's default instead. */
   readonly model?: string | undefined
-  /** Where the client finds its model. */
   readonly endpoint?: ModelAddress | undefined
 }
 

@@ -33,7 +33,7 @@ async function open(
 }
 
 suite('the runtime claude', needs('open checkout'), () => {
-  test('answers, with its session and what it has cost', async (t) => {
+  test('returns the answer, the session and the cost', async (t) => {
     const { ask } = await open(t)
     const { result, sessionId, models } = await ask('hello')
     assert.equal(result, 'you said hello')
@@ -42,22 +42,22 @@ suite('the runtime claude', needs('open checkout'), () => {
     assert.deepEqual(models, [cost])
   })
 
-  test('a client that begins before its tool server is connected is started again, and the log says so', async (t) => {
+  test('restarts a client that started before its tool server was connected, with a warning', async (t) => {
     const warned: string[] = []
     const { ask } = await open(t, {}, (sentence) => warned.push(sentence))
     assert.equal((await ask('tools late 2')).result, 'you said tools late 2')
     assert.equal(warned.length, 2)
-    assert.match(warned[0] ?? '', /its tool server was not connected when it began \(pending\); start 1 of 3$/)
+    assert.match(warned[0] ?? '', /started before its tool server was connected \(pending\); start 1 of 3$/)
   })
 
-  test('a client whose tool server never connects fails, and may be tried again later', async (t) => {
+  test('fails with a retryable fault if the tool server never connects', async (t) => {
     const warned: string[] = []
     const { ask } = await open(t, {}, (sentence) => warned.push(sentence))
-    await assert.rejects(ask('tools late 9'), isRunFault('again', /its tool server was not connected/))
+    await assert.rejects(ask('tools late 9'), isRunFault('retryable', /before its tool server was connected/))
     assert.equal(warned.length, 3)
   })
 
-  test('each model is counted apart, and together they are rounded up once', async (t) => {
+  test('reports each model separately and rounds the sum up once', async (t) => {
     const { ask } = await open(t)
     assert.deepEqual((await ask('both')).models, [
       { model: 'big', input_tokens: 5, output_tokens: 6, cost_cents: 3 },
@@ -65,7 +65,7 @@ suite('the runtime claude', needs('open checkout'), () => {
     ])
   })
 
-  test('goes on with its session, and a fork leaves that of its parent alone', async (t) => {
+  test('resumes a session, and forks one without changing it', async (t) => {
     const { ask } = await open(t)
     const { sessionId } = await ask('first')
     const again = await ask('flags', { sessionId })
@@ -76,19 +76,19 @@ suite('the runtime claude', needs('open checkout'), () => {
     assert.equal(JSON.parse(fork.result ?? '').before, 'first\nflags\n')
   })
 
-  test("a session of a visitors' chat goes on in that chat, and is apart from those of the folder", async (t) => {
+  test("keeps sessions of a visitors' chat separate from other chats and from the folder", async (t) => {
     const { ask } = await open(t)
     const [one, other] = [chatDirectory(t), chatDirectory(t)]
     const { sessionId } = await ask('first', { chat: one })
     assert.equal(JSON.parse((await ask('flags', { chat: one, sessionId })).result ?? '').before, 'first\n')
-    const gone = isRunFault('session', /session cannot be gone on with/)
+    const gone = isRunFault('session', /session cannot be resumed/)
     await assert.rejects(ask('flags', { sessionId }), gone)
     await assert.rejects(ask('flags', { chat: other, sessionId }), gone)
     const { sessionId: own } = await ask('of the folder')
     await assert.rejects(ask('flags', { chat: one, sessionId: own }), gone)
   })
 
-  test("in a visitors' chat it is told where it can write", needs('bubblewrap'), async (t) => {
+  test("tells the client in a visitors' chat where it can write", needs('bubblewrap'), async (t) => {
     const chat = chatDirectory(t)
     for (const [SANDBOX, home, guide] of [
       ['bwrap', '/home/chat', /^Visitors write in this chat\. .* below \/home\/chat/],
@@ -101,7 +101,7 @@ suite('the runtime claude', needs('open checkout'), () => {
     }
   })
 
-  test('a person who names the endpoint of the model gets none of the secrets of the folder', async (t) => {
+  test('passes no secrets of the folder to an endpoint that a person set', async (t) => {
     const { ask } = await open(t)
     const env = { ANTHROPIC_BASE_URL: 'https://model.example', ANTHROPIC_API_KEY: 'own', GITHUB_TOKEN: 'of the folder' }
     const tokenOf = async (...personal: string[]): Promise<unknown[]> => {
@@ -115,17 +115,15 @@ suite('the runtime claude', needs('open checkout'), () => {
     assert.deepEqual(await tokenOf(), [url, 'of the folder'])
   })
 
-  test('a session that is gone is told apart from a failure', async (t) => {
+  test('reports a missing session as a session fault', async (t) => {
     const { ask } = await open(t)
-    await assert.rejects(ask('hello', { sessionId: 'b00b5' }), isRunFault('session', /session cannot be gone on with/))
-    await assert.rejects(ask('hello', { sessionId: 'said-1' }), isRunFault('session', /session cannot be gone on with/))
-    await assert.rejects(
-      ask('hello', { parentSessionId: 'b00b5' }),
-      isRunFault('session', /session cannot be gone on with/),
-    )
+    const gone = isRunFault('session', /session cannot be resumed/)
+    await assert.rejects(ask('hello', { sessionId: 'b00b5' }), gone)
+    await assert.rejects(ask('hello', { sessionId: 'said-1' }), gone)
+    await assert.rejects(ask('hello', { parentSessionId: 'b00b5' }), gone)
   })
 
-  test('it is told its model, its money and where its tools are', async (t) => {
+  test('passes the model, the budget and the tool server to the client', async (t) => {
     const { ask, path, home } = await open(t, { AGENT_MODEL: 'of-the-instance', ANTHROPIC_API_KEY: 'key' })
     const said = JSON.parse((await ask('flags', { moneyCents: 7 })).result ?? '')
     assert.deepEqual(
@@ -142,7 +140,7 @@ suite('the runtime claude', needs('open checkout'), () => {
     )
   })
 
-  test('a key of its own goes without the endpoint, the token and the model of the instance', async (t) => {
+  test('passes no endpoint, token or model of the instance beside a key of the run', async (t) => {
     const { ask } = await open(t, {
       ANTHROPIC_BASE_URL: 'https://instance.example',
       CLAUDE_CODE_OAUTH_TOKEN: 'of the instance',
@@ -160,7 +158,7 @@ suite('the runtime claude', needs('open checkout'), () => {
     )
   })
 
-  test('its MCP configuration names svc bridge and the turn, and is gone afterwards', async (t) => {
+  test('writes an MCP configuration with svc bridge and the turn, and removes it afterwards', async (t) => {
     const { ask, path } = await open(t)
     const { mcpServers } = JSON.parse((await ask('mcp')).result ?? '')
     const { command, args, env } = mcpServers.svc
@@ -179,12 +177,11 @@ suite('the runtime claude', needs('open checkout'), () => {
     assert.deepEqual([said, turns], [['by its tool'], [{ 'svc/turn': 't1', 'svc/fence': 7 }]])
   }
 
-  test('its tools are those of the socket, by svc bridge, and its calls are those of the turn', (t) =>
-    usesTools(t, 'none'))
+  test('calls tools of the socket through svc bridge, as calls of the turn', (t) => usesTools(t, 'none'))
 
-  test('so they are in a cell', needs('bubblewrap'), (t) => usesTools(t, 'bwrap'))
+  test('calls tools through svc bridge in a cell too', needs('bubblewrap'), (t) => usesTools(t, 'bwrap'))
 
-  test('in a cell it asks for no leave', needs('bubblewrap'), async (t) => {
+  test('bypasses permission prompts in a cell', needs('bubblewrap'), async (t) => {
     const { ask } = await open(t, { SANDBOX: 'bwrap' })
     const said = JSON.parse((await ask('flags')).result ?? '')
     assert.deepEqual(
@@ -193,26 +190,26 @@ suite('the runtime claude', needs('open checkout'), () => {
     )
   })
 
-  test('what fails is said in its words, with what it has cost all the same', async (t) => {
+  test('reports errors of the client in its words, with the cost of the failed run', async (t) => {
     const { ask } = await open(t)
     await assert.rejects(ask('error'), (error) => {
       assert.ok(error instanceof RunFault)
       assert.deepEqual(
         [error.kind, error.message, error.models[0]?.cost_cents],
-        ['again', 'API Error: 529 Overloaded', 4],
+        ['retryable', 'API Error: 529 Overloaded', 4],
       )
       return true
     })
     const { sessionId } = await ask('hello')
-    await assert.rejects(ask('long', { sessionId }), isRunFault('session', /cannot be gone on with/))
-    await assert.rejects(ask('long'), isRunFault('again', /too long/))
+    await assert.rejects(ask('long', { sessionId }), isRunFault('session', /cannot be resumed/))
+    await assert.rejects(ask('long'), isRunFault('retryable', /too long/))
     await assert.rejects(ask('login'), isRunFault('terminal', /Invalid API key/))
     await assert.rejects(ask('xkey'), isRunFault('terminal', /invalid x-api-key/))
-    await assert.rejects(ask('budget'), isRunFault('terminal', /used up the money/))
-    await assert.rejects(ask('crash'), isRunFault('again', /^panic: something broke$/))
+    await assert.rejects(ask('budget'), isRunFault('terminal', /used up its budget/))
+    await assert.rejects(ask('crash'), isRunFault('retryable', /^panic: something broke$/))
   })
 
-  test('a key that the provider refuses ends the run at once', async (t) => {
+  test('stops the run at once when the provider rejects the key', async (t) => {
     const { ask } = await open(t)
     await assert.rejects(
       ask('key'),
@@ -220,16 +217,16 @@ suite('the runtime claude', needs('open checkout'), () => {
     )
   })
 
-  test('lines that are no JSON say nothing; a last line without its end counts if it is whole', async (t) => {
+  test('ignores lines that are not JSON, and reads a last line without a newline if it is complete', async (t) => {
     const { ask } = await open(t)
     assert.equal((await ask('garbage')).result, 'after garbage')
     assert.equal((await ask('unended')).result, 'no newline')
-    await assert.rejects(ask('half'), isRunFault('again', /without a result/))
+    await assert.rejects(ask('half'), isRunFault('retryable', /without a result/))
   })
 
-  test('one that hangs is ended, and one that is not there is said', async (t) => {
+  test('stops a client that hangs, and reports one that does not exist', async (t) => {
     const { ask } = await open(t)
-    await assert.rejects(ask('hang', { hangMs: 2000 }), isRunFault('again', /no sign of life/))
+    await assert.rejects(ask('hang', { hangMs: 2000 }), isRunFault('retryable', /no activity/))
     const { ask: without } = await open(t, { AGENT_CLI: 'no-such-client' })
     await assert.rejects(without('hello'), isRunFault('terminal', /no-such-client could not be started/))
   })

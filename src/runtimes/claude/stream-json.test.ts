@@ -4,8 +4,8 @@ import fc from 'fast-check'
 import { toWholeCents } from '../cost.ts'
 import { StreamJsonReader } from './stream-json.ts'
 
-suite('what the client prints', () => {
-  test('the last result counts, and the session that was named last', () => {
+suite('the stream-json reader', () => {
+  test('returns the last result and the last session', () => {
     const stream = new StreamJsonReader()
     stream.push('{"type":"system","session_id":"a","model":"m"}')
     assert.ok(!stream.isDone)
@@ -14,7 +14,7 @@ suite('what the client prints', () => {
     assert.deepEqual(stream.models, [{ model: 'm', input_tokens: 3, output_tokens: 0, cost_cents: 0 }])
   })
 
-  test('whatever comes, nothing breaks, and costs are whole and not below 0', () => {
+  test('accepts any lines, and costs are whole and not negative', () => {
     const event = fc.record(
       {
         type: fc.constantFrom('system', 'result', 'other'),
@@ -47,13 +47,13 @@ suite('what the client prints', () => {
     )
   })
 
-  test('an absurd cost stays a number', () => {
+  test('caps absurd amounts', () => {
     const stream = new StreamJsonReader()
     stream.push('{"type":"result","modelUsage":{"m":{"costUSD":1.7976931348623156e+300,"inputTokens":1e300}}}')
     assert.deepEqual(stream.models, [{ model: 'm', input_tokens: 1e12, output_tokens: 0, cost_cents: 1e14 }])
   })
 
-  test('all models together cost the sum, rounded up once', () => {
+  test('rounds the sum of all models up once', () => {
     fc.assert(
       fc.property(fc.array(fc.double({ min: 0, max: 1e6, noNaN: true })), (amounts) => {
         const used = amounts.map((cents) => ({ model: 'm', input: 0, output: 0, cents }))

@@ -26,7 +26,7 @@ async function open(t: TestContext): Promise<Command> {
 const isAlive = (pid: number): boolean => {
   try {
     process.kill(pid, 0)
-    // A zombie is dead, but may not have been fetched yet.
+    // A zombie has exited, but its parent has not waited for it yet.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
   } catch {
     return false
@@ -34,7 +34,7 @@ const isAlive = (pid: number): boolean => {
 }
 
 suite('the runtime command', () => {
-  test('gives the prompt on stdin, and what is printed is the result', async (t) => {
+  test('writes the prompt to stdin and returns stdout as the result', async (t) => {
     const { run, log, home } = await open(t)
     const { result } = await run('cat; echo; pwd; echo warned >&2', { prompt: 'why 😀?' })
     assert.equal(result, `why 😀?\n${home}`)
@@ -42,7 +42,7 @@ suite('the runtime command', () => {
     assert.equal(statSync(join(home, 'logs', 't1.log')).mode & 0o777, 0o600)
   })
 
-  test("has the directory of a visitors' chat for its HOME, and works in the workspace", async (t) => {
+  test("sets HOME to the directory of a visitors' chat and runs in the workspace", async (t) => {
     const { run, home } = await open(t)
     const chat = chatDirectory(t)
     assert.equal((await run('pwd; echo $HOME; echo mine > ~/note', { chat })).result, `${home}\n${chat.path}`)
@@ -52,32 +52,32 @@ suite('the runtime command', () => {
     await assert.rejects(run('true', { chat: closed }), isRunFault('terminal', /something else is there/))
   })
 
-  test('gives a person who names an endpoint none of the secrets of the folder', async (t) => {
+  test('passes no secrets of the folder to an endpoint that a person set', async (t) => {
     const { run } = await open(t)
     for (const url of ['OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL']) {
       const env = { [url]: 'https://model.example', GITHUB_TOKEN: 'of the folder' }
-      const told = (personal: readonly string[]) =>
+      const echo = (personal: readonly string[]) =>
         run(`echo $${url} $GITHUB_TOKEN`, { env, personal: new Set(personal) })
-      assert.equal((await told([url])).result, 'https://model.example')
-      assert.equal((await told([])).result, 'https://model.example of the folder')
+      assert.equal((await echo([url])).result, 'https://model.example')
+      assert.equal((await echo([])).result, 'https://model.example of the folder')
     }
   })
 
-  test('has the bare text of what it is asked in SVC_TEXT, as far as a variable can hold it', async (t) => {
+  test('sets SVC_TEXT to the message texts, cut to the limit of a variable', async (t) => {
     const { run } = await open(t)
-    const told = async (...texts: string[]): Promise<string> => {
+    const readText = async (...texts: string[]): Promise<string> => {
       const messages = texts.map((text) => ({ id: 'm', sender: 'web:1', text, jid: 'web:main' }))
       return (await run('printf %s "$SVC_TEXT"', { messages })).result ?? ''
     }
-    assert.equal(await told('<b>why</b> & 😀?', 'two\tlines\nhere'), '<b>why</b> & 😀?\n\ntwo\tlines\nhere')
-    assert.equal(await told('a\r\nb\u001b[1mc\u0000d'), 'a\nb[1mcd')
-    assert.equal(await told(), '')
-    assert.equal(await told('x'.repeat(65_536)), 'x'.repeat(65_536))
-    assert.equal(await told(`${'x'.repeat(65_535)}ü`), 'x'.repeat(65_535))
-    assert.equal(await told(`${'x'.repeat(65_534)}ü!`), `${'x'.repeat(65_534)}ü`)
+    assert.equal(await readText('<b>why</b> & 😀?', 'two\tlines\nhere'), '<b>why</b> & 😀?\n\ntwo\tlines\nhere')
+    assert.equal(await readText('a\r\nb\u001b[1mc\u0000d'), 'a\nb[1mcd')
+    assert.equal(await readText(), '')
+    assert.equal(await readText('x'.repeat(65_536)), 'x'.repeat(65_536))
+    assert.equal(await readText(`${'x'.repeat(65_535)}ü`), 'x'.repeat(65_535))
+    assert.equal(await readText(`${'x'.repeat(65_534)}ü!`), `${'x'.repeat(65_534)}ü`)
   })
 
-  test('tells the turn in the environment, and nothing of the service', async (t) => {
+  test('describes the turn in the environment and passes none of the variables of svc', async (t) => {
     const { run, path, home } = await open(t)
     process.env.SECRETS_KEY = 'of the service'
     t.after(() => delete process.env.SECRETS_KEY)
@@ -112,12 +112,12 @@ suite('the runtime command', () => {
     )
   })
 
-  test('a list is a program with its arguments, and no shell reads them', async (t) => {
+  test('runs a list as a program with arguments, without a shell', async (t) => {
     const { run } = await open(t)
     assert.equal((await run(['echo', '$HOME', 'a  b'])).result, '$HOME a  b')
   })
 
-  test('AGENT_COMMAND is for groups that name none; none at all is said', async (t) => {
+  test('uses AGENT_COMMAND for groups without a command, and reports if neither is set', async (t) => {
     const { job } = await open(t)
     const runtime = await openRuntime(t, 'command', { AGENT_COMMAND: 'echo of the instance' })
     assert.equal((await runtime.run(job())).result, 'of the instance')
@@ -127,36 +127,36 @@ suite('the runtime command', () => {
       await assert.rejects(none.run(job({ config })), isRunFault('terminal', /no program is set/))
   })
 
-  test('a program that fails may go better again, with what it said last', async (t) => {
+  test('reports a failed program as retryable, with its last error line', async (t) => {
     const { run } = await open(t)
     await assert.rejects(
       run('echo first >&2; echo; echo "the model is asleep" >&2; exit 3'),
-      isRunFault('again', /^the model is asleep$/),
+      isRunFault('retryable', /^the model is asleep$/),
     )
-    await assert.rejects(run('exit 3'), isRunFault('again', /exit code 3/))
-    await assert.rejects(run('kill -9 $$'), isRunFault('again', /SIGKILL/))
+    await assert.rejects(run('exit 3'), isRunFault('retryable', /exit code 3/))
+    await assert.rejects(run('kill -9 $$'), isRunFault('retryable', /SIGKILL/))
   })
 
-  test('a program that cannot be started is not tried again', async (t) => {
+  test('does not retry a program that cannot be started', async (t) => {
     const { run, home } = await open(t)
     await assert.rejects(
       run(['no-such-program-here']),
-      isRunFault('terminal', /no-such-program-here could not be started: there is no/),
+      isRunFault('terminal', /no-such-program-here could not be started: program not found/),
     )
     await assert.rejects(run('no-such-program-here'), isRunFault('terminal', /not found/))
     const script = join(home, 'not-executable')
     writeFileSync(script, 'echo')
     chmodSync(script, 0o600)
-    await assert.rejects(run([script]), isRunFault('terminal', /may not be run/))
+    await assert.rejects(run([script]), isRunFault('terminal', /permission denied/))
     await assert.rejects(run(script), isRunFault('terminal', /denied/i))
   })
 
-  test('is not started without its workspace', async (t) => {
+  test('does not start without a workspace', async (t) => {
     const { run, home } = await open(t)
     await assert.rejects(run('echo', { home: join(home, 'none') }), isRunFault('terminal', /no workspace/))
   })
 
-  test('a stop ends all of it, and asks before it kills', async (t) => {
+  test('an abort sends SIGTERM to all processes of the run before it kills them', async (t) => {
     const { run, home } = await open(t)
     const stop = new AbortController()
     const pids = join(home, 'pids')
@@ -165,33 +165,33 @@ suite('the runtime command', () => {
     })
     await until(() => existsSync(pids) && readFileSync(pids, 'utf8').endsWith('\n'))
     stop.abort('stopped')
-    await assert.rejects(running, isRunFault('again', /stopped/))
+    await assert.rejects(running, isRunFault('retryable', /stopped/))
     assert.equal(readFileSync(join(home, 'bye'), 'utf8'), 'bye\n')
     const [child = 0, parent = 0] = readFileSync(pids, 'utf8').split(/\s/).map(Number)
     await until(() => !isAlive(child) && !isAlive(parent))
-    await assert.rejects(run('echo', { signal: stop.signal }), isRunFault('again', /stopped/))
+    await assert.rejects(run('echo', { signal: stop.signal }), isRunFault('retryable', /stopped/))
   })
 
-  test('who does not listen is killed', async (t) => {
+  test('kills a program that ignores SIGTERM', async (t) => {
     const { run, home } = await open(t)
     const pid = join(home, 'pid')
-    // Not before it has come so far that it does not listen.
+    // Active until it has installed its trap.
     const seenAt = (): number => (existsSync(pid) && readFileSync(pid, 'utf8').endsWith('\n') ? 0 : Date.now())
     const running = run(`trap '' TERM; echo $$ > ${pid}; while :; do sleep 0.2; done`, {
       hangMs: 300,
       lastActivityAt: seenAt,
     })
-    await assert.rejects(running, isRunFault('again', /no sign of life for 300ms/))
+    await assert.rejects(running, isRunFault('retryable', /no activity for 300ms/))
     assert.ok(!isAlive(Number(readFileSync(pid, 'utf8'))))
   })
 
-  test('one that prints is alive until its time is over', async (t) => {
+  test('lets a program that prints run until its deadline', async (t) => {
     const { run } = await open(t)
     const running = run('while :; do echo .; sleep 0.05; done', { hangMs: 4000, deadline: Date.now() + 6000 })
-    await assert.rejects(running, isRunFault('terminal', /time was over/))
+    await assert.rejects(running, isRunFault('terminal', /past its deadline/))
   })
 
-  test('what it leaves running does not outlive it, nor hold it up', async (t) => {
+  test('kills background processes when the program exits, and does not wait for them', async (t) => {
     const { run } = await open(t)
     const { result = '' } = await run('sleep 1000 & echo $!')
     await until(() => !isAlive(Number(result)))
@@ -199,14 +199,14 @@ suite('the runtime command', () => {
     assert.equal(pid, 'done')
   })
 
-  test('a log ends at its limit, and the result with it', async (t) => {
+  test('cuts the log and the result at their limits', async (t) => {
     const { run, log } = await open(t)
     const { result = '' } = await run('yes 0123456789abcdef | head -c 12000000; echo end')
     assert.equal(result.length, 1_048_576)
     assert.equal(log().length, 10 * 1024 * 1024)
   })
 
-  test('no link in the workspace leads its log elsewhere', async (t) => {
+  test('does not follow a symbolic link in the workspace when it writes the log', async (t) => {
     const { run, home } = await open(t)
     const other = join(home, 'precious')
     writeFileSync(other, 'kept')

@@ -1,42 +1,42 @@
-// Any program as an agent: the prompt on its stdin, the socket and the turn in its environment, its stdout is the result.
+// Runs any program as an agent: the prompt is its stdin, its environment names the socket and the turn, stdout is the result.
 import { variablesForEndpoint } from '../../core/secrets/model-variables.ts'
-import { mustHaveSucceeded, runAgentProgram } from '../agent-process.ts'
+import { requireSuccess, runAgentProgram } from '../agent-process.ts'
 import { type Job, RunFault, type Runtime } from '../runtime.ts'
 import type { RuntimeContext } from '../runtime-context.ts'
 
-/** More than this is no message any more; the log has all of it. */
+/** Longer output is cut; the log has more of it. */
 const RESULT_MAX = 1_048_576
 
-export async function openRuntime(setup: RuntimeContext): Promise<Runtime> {
+export async function openRuntime(context: RuntimeContext): Promise<Runtime> {
   return {
     name: 'command',
     run: async (given) => {
       const job = { ...given, env: variablesForEndpoint(given.env, given.personal, MODEL_URLS) }
       let result = ''
-      const exit = await runAgentProgram(setup, job, {
-        argv: argvOf(job, setup.settings.AGENT_COMMAND),
+      const exit = await runAgentProgram(context, job, {
+        argv: buildArgv(job, context.settings.AGENT_COMMAND),
         input: job.prompt,
         onText: (text) => {
           if (result.length < RESULT_MAX) result += text.slice(0, RESULT_MAX - result.length)
         },
       })
-      mustHaveSucceeded(exit)
+      requireSuccess(exit)
       return { result: result.trim() }
     },
     close: async () => undefined,
   }
 }
 
-/** The program may use either. */
+/** The program may call either provider. */
 const MODEL_URLS = ['ANTHROPIC_BASE_URL', 'OPENAI_BASE_URL']
 
-/** The group's own, else the instance's. A list is a program and its arguments; a text is for a shell. */
-function argvOf({ config }: Job, instance: string | undefined): readonly string[] {
+/** The group's command, or else the instance's. A list is a program with arguments; a string is a shell command. */
+function buildArgv({ config }: Job, instance: string | undefined): readonly string[] {
   const command = config?.command ?? instance
   if (typeof command === 'string' && command.trim() !== '') return ['/bin/sh', '-c', command]
   if (Array.isArray(command) && command.length > 0 && command.every((part) => typeof part === 'string')) return command
   throw new RunFault(
     'terminal',
-    'no program is set for this agent: AGENT_COMMAND, or command in the config of the group, names one',
+    'no program is set for this agent; set AGENT_COMMAND, or command in the config of the group',
   )
 }

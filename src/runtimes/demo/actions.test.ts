@@ -31,8 +31,8 @@ async function open(
   return { ...server, say: (text) => answerMessage(socket, task, text) }
 }
 
-suite('what the demo does', () => {
-  test('a reminder is a task of this chat, once, and comes as a sentence', async (t) => {
+suite('the actions of the demo', () => {
+  test('schedule a reminder as a one-time task in this chat', async (t) => {
     const { say, asked } = await open(t, { schedule_task: () => ({ taskId: 'task-1' }) })
     assert.match(
       (await say('remind me in 2m to drink water')) ?? '',
@@ -43,7 +43,7 @@ suite('what the demo does', () => {
     assert.equal(await say('Reminder: drink water'), '⏰ drink water')
   })
 
-  test('it lists tasks and links, and says where there are none', async (t) => {
+  test('list tasks and links', async (t) => {
     const lists: { tasks: unknown; tokens: object[] } = { tasks: [], tokens: [] }
     const { say } = await open(t, {
       list_tasks: () => lists.tasks,
@@ -57,18 +57,18 @@ suite('what the demo does', () => {
     assert.match((await say('links')) ?? '', /`hook:team\/github`/)
   })
 
-  test('it finds what was said, but not the question itself', async (t) => {
+  test('find messages except the one that asks', async (t) => {
     const hits = [
       { id: 'm1', sender: 'anon:1', timestamp: 'now', content: 'find «tea»' },
       { id: 'm0', sender: 'anon:2', timestamp: 'before', content: 'black «tea»' },
     ]
     const { say } = await open(t, { find_messages: () => ({ messages: hits, count: 2, source: 'local-db' }) })
-    assert.equal(await say('find tea'), 'This fits `tea`:\n- before `anon:2`: black «tea»')
+    assert.equal(await say('find tea'), 'Messages that match `tea`:\n- before `anon:2`: black «tea»')
     hits.pop()
-    assert.match((await say('find tea')) ?? '', /Nothing else/)
+    assert.match((await say('find tea')) ?? '', /No other message/)
   })
 
-  test('it notes, and what was noted stays', async (t) => {
+  test('append notes to the work file', async (t) => {
     let content = ''
     const { say } = await open(t, {
       get_work: () => ({ content, exists: content !== '' }),
@@ -77,14 +77,14 @@ suite('what the demo does', () => {
         return 'ok'
       },
     })
-    assert.match((await say('notes')) ?? '', /Nothing is noted/)
+    assert.match((await say('notes')) ?? '', /There are no notes/)
     await say('note milk')
     await say('note tea')
     assert.equal(content, '- milk\n- tea\n')
     assert.equal(await say('notes'), content)
   })
 
-  test('it hands out a hook, spends money and says who is who', async (t) => {
+  test('mint a hook, record a cost and describe the turn', async (t) => {
     const { say, asked } = await open(t, {
       issue_webhook: () => ({ token: 'x', url: 'http://localhost/hook/x', jid: 'hook:team/github' }),
       log_external_cost: () => ({ ok: true, cents: 5 }),
@@ -99,7 +99,7 @@ suite('what the demo does', () => {
     assert.match((await say('help')) ?? '', /remind me in 2m/)
   })
 
-  test('a question for another folder is left to it', async (t) => {
+  test('delegate a question to another folder and send no reply', async (t) => {
     const { say, asked } = await open(t, { delegate_group: () => ({ queued: true }) })
     assert.equal(await say('ask child how are you?'), undefined)
     assert.deepEqual(asked, [
@@ -113,7 +113,7 @@ suite('what the demo does', () => {
     assert.match(root.asked[0] ?? '', /"group":"team"/)
   })
 
-  test('a refusal is told in words, and so is a tool that it does not have', async (t) => {
+  test('reply with the refusal of a tool, or that the tool does not exist', async (t) => {
     const { say } = await open(t, {
       schedule_task: () => {
         throw new ToolRefusal('schedule_task: not permitted on team')
@@ -121,12 +121,12 @@ suite('what the demo does', () => {
     })
     assert.match(
       (await say('remind me in 1m to x')) ?? '',
-      /tried `schedule_task`, and was refused: .*not permitted on team/,
+      /called `schedule_task` and was refused: .*not permitted on team/,
     )
     assert.match((await say('ask child why')) ?? '', /I have no tool `delegate_group`/)
   })
 
-  test('long talk is quoted in part', async (t) => {
+  test('quote only the start of a long message', async (t) => {
     const { say } = await open(t, {})
     const said = (await say('😀'.repeat(1000))) ?? ''
     assert.ok(said.includes(`${'😀'.repeat(400)} …`))

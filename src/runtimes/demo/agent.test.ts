@@ -7,7 +7,7 @@ import { tempDir } from '../../../test/support/temp.ts'
 
 const AGENT = join(import.meta.dirname, 'agent.ts')
 
-test('keeps its compiled code in a cache that only the user of svc can write', (t) => {
+test('writes its compile cache, which only the user of svc can write', (t) => {
   const cache = tempDir(t)
   chmodSync(cache, 0o700)
   const isRoot = process.getuid?.() === 0

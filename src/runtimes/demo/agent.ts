@@ -1,4 +1,4 @@
-// The process of the demo. It waits for turns: one line of JSON in, one line out, for as long as somebody holds its input.
+// The process of the demo: runs one task per line of JSON on stdin and prints one line each, until stdin is closed.
 import { flushCompileCache } from 'node:module'
 import { refuse } from '../../lib/refusal.ts'
 import { TextLineSplitter } from '../text-line-splitter.ts'
@@ -15,10 +15,10 @@ process.stdin.setEncoding('utf8')
 process.stdin.on('data', (text: string) => lines.push(text))
 process.stdin.on('end', () => process.exit(0))
 
-/** Gives up being root, for good. */
+/** Drops root privileges permanently. */
 function becomeUser(uid: string | undefined): void {
   if (uid === undefined) return
-  // Only the user of svc can write the cache.
+  // Before the switch: only the user of svc can write the cache.
   flushCompileCache()
   process.setgroups?.([])
   process.setgid?.(Number(uid))

@@ -25,7 +25,7 @@ async function demo(t: TestContext, tools?: Record<string, FakeTool>): Promise<D
   return { ...socket, runtime, tell: (text, given) => runtime.run(socket.job({ ...messagesOf(text), ...given })) }
 }
 
-test('the demo tells what arrived, by its socket, as the turn that it is', async (t) => {
+test('repeats a message through its socket, as its turn', async (t) => {
   const { tell, said, asked, turns } = await demo(t)
   const { result, sessionId } = await tell('hello\nthere')
   assert.deepEqual([result, sessionId], [undefined, 'demo-t1'])
@@ -35,7 +35,7 @@ test('the demo tells what arrived, by its socket, as the turn that it is', async
   assert.deepEqual(turns, [{ 'svc/turn': 't1', 'svc/fence': 7 }])
 })
 
-test('only whoever waits in a browser is told that it reads; a task apart from any chat is no talk', async (t) => {
+test('sends a status only to web chats, and does not answer prompts of isolated tasks', async (t) => {
   const { tell, said, asked } = await demo(t)
   await tell('hello', { jid: 'slack:C1' })
   assert.deepEqual([said.length, asked.length], [1, 1])
@@ -46,7 +46,7 @@ test('only whoever waits in a browser is told that it reads; a task apart from a
   assert.deepEqual([said[1], asked.length], ['⏰ tea', 2])
 })
 
-test('the demo does what a script says', async (t) => {
+test('performs a script', async (t) => {
   const { tell, asked, said } = await demo(t, { add: ({ a, b }) => ({ sum: Number(a) + Number(b) }) })
   await tell('/status a\n/wait 1ms\n/say b {sender}\n/tool add {"a": 1, "b": 2}\n/tool nothing\n/result over')
   assert.deepEqual(said.slice(0, 2), ['b anon:1', '{"sum":3}'])
@@ -54,7 +54,7 @@ test('the demo does what a script says', async (t) => {
   assert.match(asked.at(-1) ?? '', /^submit_turn .*"result":"over"/)
 })
 
-test('a script that fails says so itself, and so does one that is wrong', async (t) => {
+test('reports the turn as failed for /fail and for an invalid script', async (t) => {
   const { tell, said, asked } = await demo(t)
   await tell('/say a\n/fail no luck\n/say never')
   assert.deepEqual(said, ['a'])
@@ -63,7 +63,7 @@ test('a script that fails says so itself, and so does one that is wrong', async 
   assert.match(asked.at(-1) ?? '', /^submit_turn .*"error":"wait: /)
 })
 
-test('an answer that the store could not take for a moment ends the run, so that it is tried again', async (t) => {
+test('ends the run when a reply fails temporarily, so that it is retried', async (t) => {
   let count = 0
   const { tell, asked } = await demo(t, {
     reply: () => {
@@ -80,23 +80,23 @@ test('an answer that the store could not take for a moment ends the run, so that
   )
 })
 
-test('what an earlier try has said is not said again', async (t) => {
+test('does not repeat messages that an earlier attempt sent', async (t) => {
   const { tell, said } = await demo(t)
   await tell('/status s\n/say a\n/say b\n/say c', { sentCount: 2 })
   assert.deepEqual(said, ['c'])
 })
 
-test('one process serves turn after turn, and a crash costs only its own turn', async (t) => {
+test('a crash fails only its own turn', async (t) => {
   const { tell, said, runtime } = await demo(t)
   await tell('/say one')
   await tell('/say two')
-  await assert.rejects(tell('/say three\n/crash'), isRunFault('again', /ended before it was done/))
+  await assert.rejects(tell('/say three\n/crash'), isRunFault('retryable', /exited early/))
   await tell('/say four')
   assert.deepEqual(said, ['one', 'two', 'three', 'four'])
   assert.equal(runtime.name, 'demo')
 })
 
-test('several turns run at once', async (t) => {
+test('runs several turns concurrently', async (t) => {
   const { tell, said } = await demo(t)
   const slow = tell('/say slow\n/wait 60s')
   slow.catch(() => undefined)
@@ -105,33 +105,33 @@ test('several turns run at once', async (t) => {
   assert.deepEqual(said, ['slow', 'quick'])
 })
 
-test('a turn that is stopped stops, with its process', async (t) => {
+test('stops an aborted turn and its process', async (t) => {
   const { tell, said } = await demo(t)
   const stop = new AbortController()
   const running = tell('/say a\n/wait 50s\n/say b', { signal: stop.signal })
   await until(() => said.length > 0)
   stop.abort()
-  await assert.rejects(running, isRunFault('again', /stopped/))
+  await assert.rejects(running, isRunFault('retryable', /stopped/))
   await tell('/say after')
   assert.deepEqual(said, ['a', 'after'])
 })
 
-test('a turn that hangs is noticed before its time is over; one whose time is over is ended', async (t) => {
+test('stops a turn that hangs or reaches its deadline', async (t) => {
   const { tell } = await demo(t)
-  await assert.rejects(tell('/hang', { hangMs: 100 }), isRunFault('again', /no sign of life for 100ms/))
-  await assert.rejects(tell('/hang', { deadline: Date.now() + 100 }), isRunFault('terminal', /time was over/))
+  await assert.rejects(tell('/hang', { hangMs: 100 }), isRunFault('retryable', /no activity for 100ms/))
+  await assert.rejects(tell('/hang', { deadline: Date.now() + 100 }), isRunFault('terminal', /past its deadline/))
 })
 
-test('a turn that uses its socket is not taken for dead', async (t) => {
+test('counts use of the socket as activity', async (t) => {
   const { tell, said } = await demo(t)
-  let looks = 0
-  const seenAt = (): number => (++looks < 5 ? Date.now() : 0)
-  await assert.rejects(tell('/hang', { hangMs: 50, lastActivityAt: seenAt }), isRunFault('again', /no sign of life/))
-  assert.equal(looks, 5)
+  let checks = 0
+  const seenAt = (): number => (++checks < 5 ? Date.now() : 0)
+  await assert.rejects(tell('/hang', { hangMs: 50, lastActivityAt: seenAt }), isRunFault('retryable', /no activity/))
+  assert.equal(checks, 5)
   assert.deepEqual(said, [])
 })
 
-test('a socket that does not answer is nobody’s failure', async (t) => {
+test('reports a socket that does not answer as unavailable', async (t) => {
   const { runtime, job, tell, drop, said } = await demo(t, { leave: () => drop() })
   await assert.rejects(
     runtime.run(job({ socket: '/nowhere/gated.sock' })),
@@ -141,7 +141,7 @@ test('a socket that does not answer is nobody’s failure', async (t) => {
   assert.deepEqual(said, ['a'])
 })
 
-test('what it cannot say by its tool is left to whoever ends the turn', async (t) => {
+test('returns replies that the tool refused as the result', async (t) => {
   const { tell, home } = await demo(t, {
     reply: () => {
       throw new ToolRefusal('reply: not permitted')
@@ -154,7 +154,7 @@ test('what it cannot say by its tool is left to whoever ends the turn', async (t
   assert.equal(statSync(log).mode & 0o777, 0o600)
 })
 
-test('a file demo.script makes it do the same each time', async (t) => {
+test('performs demo.script of the workspace', async (t) => {
   const { tell, home, said, asked } = await demo(t)
   writeFileSync(join(home, 'demo.script'), '# a test\n/say {text}, {folder}!\n\nwhen bad day\n/say oh\n/silent\n')
   await tell('hello')

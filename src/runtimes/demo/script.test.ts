@@ -3,8 +3,8 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { parseScript } from './script.ts'
 
-suite('the script of the demo', () => {
-  test('is a message whose every line starts with one of its words', () => {
+suite('the script parser', () => {
+  test('parses a message in which every line starts with a slash command', () => {
     assert.deepEqual(parseScript('/status thinking\n\n/wait 1.5s\r\n/say  hello there \n/fail no'), [
       { do: 'status', text: 'thinking' },
       { do: 'wait', ms: 1500 },
@@ -15,7 +15,7 @@ suite('the script of the demo', () => {
       parseScript('/count 3'),
       [1, 2, 3].map((at) => ({ do: 'say', text: `${at}` })),
     )
-    assert.deepEqual(parseScript('/fail'), [{ do: 'fail', text: 'it was told to fail' }])
+    assert.deepEqual(parseScript('/fail'), [{ do: 'fail', text: 'the script failed on purpose' }])
     assert.deepEqual(parseScript('/silent'), [])
     assert.deepEqual(parseScript('/tool a.b {"c": [1]}\n/tool d\n/crash\n/hang\n/result r'), [
       { do: 'tool', name: 'a.b', args: { c: [1] } },
@@ -26,12 +26,12 @@ suite('the script of the demo', () => {
     ])
   })
 
-  test('anything else is no script', () => {
+  test('returns undefined for other messages', () => {
     for (const text of ['', ' ', 'hello', '/hello', '/say a\nhello', ' /say a', '/sayings', '/', '//say'])
       assert.equal(parseScript(text), undefined, text)
   })
 
-  test('what is wrong with a line is a sentence', () => {
+  test('returns an error message for an invalid line', () => {
     for (const text of [
       '/say',
       '/status ',
@@ -52,7 +52,7 @@ suite('the script of the demo', () => {
     assert.equal(typeof parseScript(Array(2001).fill('/say a').join('\n')), 'string')
   })
 
-  test('counting gives as many messages as asked for, none longer than asked for', () => {
+  test('/count produces the requested number of messages within the requested length', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 3000 }), (count, max) => {
         const steps = parseScript(`/count ${count} ${max}`)
@@ -67,7 +67,7 @@ suite('the script of the demo', () => {
     )
   })
 
-  test('whatever is said, it is steps, a sentence, or no script', () => {
+  test('accepts any text', () => {
     const word = fc.constantFrom('/say', '/status', '/wait', '/count', '/fail', '/silent', '/tool', '/tool a', '/x')
     const line = fc.oneof(
       fc.tuple(word, fc.string()).map(([start, rest]) => `${start} ${rest}`),
@@ -75,8 +75,8 @@ suite('the script of the demo', () => {
     )
     fc.assert(
       fc.property(fc.array(line), (lines) => {
-        const read = parseScript(lines.join('\n'))
-        assert.ok(read === undefined || typeof read === 'string' || (Array.isArray(read) && read.length <= 2000))
+        const steps = parseScript(lines.join('\n'))
+        assert.ok(steps === undefined || typeof steps === 'string' || (Array.isArray(steps) && steps.length <= 2000))
       }),
     )
   })

@@ -1,4 +1,4 @@
-// What the process of the demo is told of a turn, as one line of JSON.
+// One task for the demo process, sent as a line of JSON.
 import type { TurnMessage } from '../runtime.ts'
 
 export interface DemoTask {
@@ -13,6 +13,6 @@ export interface DemoTask {
   readonly messages: readonly TurnMessage[]
   readonly sentCount: number
   readonly moneyCents?: number | undefined
-  /** Milliseconds since 1970, by the clock of the service. */
+  /** Milliseconds since 1970, by the clock of svc. */
   readonly now: number
 }

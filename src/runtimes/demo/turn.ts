@@ -1,4 +1,4 @@
-// One turn of the demo, in its own process: it reads what was said, and answers by the tools of its folder's socket.
+// Runs one turn of the demo, in the demo process: performs a script, or answers each message with the tools of its socket.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { AgentRunResult } from '../runtime.ts'
 import { RpcFault, SocketClient, SocketFault } from '../socket-client.ts'
@@ -13,14 +13,14 @@ const MESSAGE_TOOLS = new Set(['post', 'reply', 'send', 'send_file', 'send_voice
 
 export async function runDemoTask(task: DemoTask): Promise<AgentOutcome> {
   let socket: SocketClient | undefined
-  const said = task.messages.map(({ text }) => text).join('\n')
+  const text = joinTexts(task)
   try {
     socket = await SocketClient.open(task.socket, task.turn)
-    const script = scriptForMessage(task.script ?? '', said) ?? parseScript(said)
+    const script = scriptForMessage(task.script ?? '', text) ?? parseScript(text)
     return { sessionId: task.session, ...(await new DemoTurn(socket, task).run(script)) }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
-    return { fault: { kind: error instanceof SocketFault ? 'unavailable' : 'again', message } }
+    return { fault: { kind: error instanceof SocketFault ? 'unavailable' : 'retryable', message } }
   } finally {
     socket?.close()
   }
@@ -29,10 +29,10 @@ export async function runDemoTask(task: DemoTask): Promise<AgentOutcome> {
 class DemoTurn {
   readonly #socket: SocketClient
   readonly #task: DemoTask
-  /** What an earlier try has said is not said again. */
+  /** The number of messages to skip, because an earlier attempt sent them. */
   #skip: number
-  /** What no tool would say: it is left to whoever waits for the end. */
-  readonly #unsaid: string[] = []
+  /** Replies that the tool refused; they become the result of the turn. */
+  readonly #unsent: string[] = []
 
   constructor(socket: SocketClient, task: DemoTask) {
     this.#socket = socket
@@ -44,21 +44,21 @@ class DemoTurn {
     if (typeof script === 'string') await this.#fail(script)
     else if (script) await this.#perform(script)
     else await this.#answer()
-    return this.#unsaid.length > 0 ? { result: this.#unsaid.join('\n\n') } : {}
+    return this.#unsent.length > 0 ? { result: this.#unsent.join('\n\n') } : {}
   }
 
   async #answer(): Promise<void> {
     const { messages, turn, sentCount, jid, sender } = this.#task
-    // Where a word of that kind is no message of its own, and somebody waits for it.
-    const isWaitedFor = sentCount === 0 && jid.startsWith('web:') && !sender.startsWith('timed')
-    if (isWaitedFor) await this.#socket.request('submit_status', { turn_id: turn.id, text: 'Reading your message' })
+    // Only in web chats: on other platforms a status is a message, and scheduled tasks have no reader.
+    const hasReader = sentCount === 0 && jid.startsWith('web:') && !sender.startsWith('timed')
+    if (hasReader) await this.#socket.request('submit_status', { turn_id: turn.id, text: 'Reading your message' })
     for (const { text } of messages) {
-      // What a task asks for apart from any chat is for an agent that knows its skills.
-      if (sender.startsWith('timed-isolated') && parsePhrase(text).ask === 'talk') continue
+      // The prompts of isolated tasks are for agents with skills.
+      if (sender.startsWith('timed-isolated') && parsePhrase(text).kind === 'talk') continue
       if (this.#skip > 0) this.#skip--
       else {
-        const words = await answerMessage(this.#socket, this.#task, text)
-        if (words !== undefined) await this.#say(words)
+        const reply = await answerMessage(this.#socket, this.#task, text)
+        if (reply !== undefined) await this.#say(reply)
       }
     }
   }
@@ -67,18 +67,18 @@ class DemoTurn {
     for (const step of steps) if (!(await this.#step(step))) return
   }
 
-  /** Whether it goes on. */
+  /** Returns whether the script continues. */
   async #step(step: ScriptStep): Promise<boolean> {
     const { id: turn_id } = this.#task.turn
     switch (step.do) {
       case 'say':
-        await this.#say(this.#filled(step.text))
+        await this.#say(this.#fillIn(step.text))
         return true
       case 'status':
-        if (this.#skip === 0) await this.#socket.request('submit_status', { turn_id, text: this.#filled(step.text) })
+        if (this.#skip === 0) await this.#socket.request('submit_status', { turn_id, text: this.#fillIn(step.text) })
         return true
       case 'result':
-        await this.#socket.request('submit_turn', { turn_id, status: 'success', result: this.#filled(step.text) })
+        await this.#socket.request('submit_turn', { turn_id, status: 'success', result: this.#fillIn(step.text) })
         return true
       case 'wait':
         await pause(step.ms)
@@ -90,7 +90,7 @@ class DemoTurn {
         process.kill(process.pid, 'SIGKILL')
         return false
       case 'hang':
-        // Nothing comes of it, and nothing is heard: whoever watches must notice.
+        // For tests of the watchdog: the process stays alive without output.
         await new Promise(() => setInterval(() => undefined, 60_000))
         return false
       default:
@@ -104,12 +104,12 @@ class DemoTurn {
       this.#skip--
       return
     }
-    const filled = JSON.parse(this.#filled(JSON.stringify(args), (value) => JSON.stringify(value).slice(1, -1)))
+    const filled = JSON.parse(this.#fillIn(JSON.stringify(args), (value) => JSON.stringify(value).slice(1, -1)))
     const { text, isError } = await this.#socket.call(name, filled).catch((error) => {
       if (error instanceof RpcFault) return { text: error.message, isError: true }
       throw error
     })
-    // Each step is said once: what a tool of this kind has said, it has said.
+    // Tools that send messages need no second message with their result.
     if (isError) await this.#say(`refused: ${text}`)
     else if (!MESSAGE_TOOLS.has(name)) await this.#say(text)
   }
@@ -119,7 +119,7 @@ class DemoTurn {
       this.#skip--
       return
     }
-    const isSaid = await this.#socket.call('reply', { chatJid: this.#task.jid, text }).then(
+    const isSent = await this.#socket.call('reply', { chatJid: this.#task.jid, text }).then(
       ({ isError, text: why }) => {
         if (isError) process.stderr.write(`reply: ${why}\n`)
         return !isError
@@ -130,18 +130,22 @@ class DemoTurn {
         return false
       },
     )
-    if (!isSaid) this.#unsaid.push(text)
+    if (!isSent) this.#unsent.push(text)
   }
 
-  /** The turn has failed, and the agent says so itself. */
+  /** Reports the turn as failed. */
   async #fail(error: string): Promise<void> {
     await this.#socket.request('submit_turn', { turn_id: this.#task.turn.id, status: 'error', error })
   }
 
-  /** `{text}`, `{sender}`, `{folder}` and `{jid}` stand for what the turn is about. */
-  #filled(text: string, write = (value: string): string => value): string {
-    const { messages, sender, folder, jid } = this.#task
-    const values: Record<string, string> = { text: messages.map((said) => said.text).join('\n'), sender, folder, jid }
-    return text.replace(/\{(text|sender|folder|jid)\}/g, (whole, name) => write(values[name] ?? whole))
+  /** Replaces the placeholders `{text}`, `{sender}`, `{folder}` and `{jid}` with values of the turn. */
+  #fillIn(text: string, encode = (value: string): string => value): string {
+    const { sender, folder, jid } = this.#task
+    const values: Record<string, string> = { text: joinTexts(this.#task), sender, folder, jid }
+    return text.replace(/\{(text|sender|folder|jid)\}/g, (whole, name) => encode(values[name] ?? whole))
   }
+}
+
+function joinTexts({ messages }: DemoTask): string {
+  return messages.map(({ text }) => text).join('\n')
 }

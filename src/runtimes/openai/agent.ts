@@ -1,4 +1,4 @@
-// The process of the runtime openai: a turn as JSON on stdin, how it went as JSON on stdout.
+// The process of the runtime openai: reads its task as JSON from stdin and prints the outcome as JSON.
 import { text } from 'node:stream/consumers'
 import type { OpenaiTask } from './task.ts'
 import { runOpenaiTask } from './turn.ts'

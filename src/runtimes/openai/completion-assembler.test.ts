@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { type CompletionMessage, retryAfter } from './completion.ts'
+import { type CompletionMessage, parseRetryAfter } from './completion.ts'
 import { CompletionAssembler } from './completion-assembler.ts'
 import { trimMessages } from './transcript.ts'
 
 const pieces = (text: string, cuts: readonly number[]): string[] => {
-  const places = [...new Set(cuts.map((cut) => cut % (text.length + 1)))].sort((a, b) => a - b)
-  return [0, ...places].map((from, at) => text.slice(from, places[at]))
+  const offsets = [...new Set(cuts.map((cut) => cut % (text.length + 1)))].sort((a, b) => a - b)
+  return [0, ...offsets].map((from, at) => text.slice(from, offsets[at]))
 }
 
-suite('a streamed answer', () => {
-  test('however words and calls are cut and mixed, they come together', () => {
+suite('the completion assembler', () => {
+  test('joins text and tool calls for any interleaving of deltas', () => {
     const cuts = fc.array(fc.nat(50), { maxLength: 5 })
     fc.assert(
       fc.property(fc.string(), cuts, fc.array(fc.tuple(fc.string(), cuts), { maxLength: 3 }), (words, at, calls) => {
@@ -20,9 +20,9 @@ suite('a streamed answer', () => {
         for (const [index] of calls.entries())
           push({ tool_calls: [{ index, id: `c${index}`, function: { name: `f${index}` } }] })
         const streams = calls.map(([args, where]) => pieces(args, where))
-        const words3 = pieces(words, at)
+        const textPieces = pieces(words, at)
         for (let round = 0; round < 7; round++) {
-          if (words3[round] !== undefined) push({ content: words3[round] })
+          if (textPieces[round] !== undefined) push({ content: textPieces[round] })
           for (const [index, stream] of streams.entries())
             if (stream[round] !== undefined) push({ tool_calls: [{ index, function: { arguments: stream[round] } }] })
         }
@@ -39,7 +39,7 @@ suite('a streamed answer', () => {
     )
   })
 
-  test('whatever comes, nothing breaks', () => {
+  test('accepts any chunks', () => {
     const shape = fc.record(
       {
         choices: fc.oneof(
@@ -70,16 +70,16 @@ suite('a streamed answer', () => {
   })
 })
 
-test('Retry-After is seconds or a date, and nothing where it is neither', () => {
+test('parses Retry-After as seconds or a date', () => {
   const now = Date.parse('2026-01-01T00:00:00Z')
-  assert.equal(retryAfter('2', now), 2000)
-  assert.equal(retryAfter('0.5', now), 500)
-  assert.equal(retryAfter('Thu, 01 Jan 2026 00:00:03 GMT', now), 3000)
-  assert.equal(retryAfter('Thu, 01 Jan 2025 00:00:03 GMT', now), 0)
-  for (const value of [null, '', 'soon', '-']) assert.equal(retryAfter(value, now), undefined)
+  assert.equal(parseRetryAfter('2', now), 2000)
+  assert.equal(parseRetryAfter('0.5', now), 500)
+  assert.equal(parseRetryAfter('Thu, 01 Jan 2026 00:00:03 GMT', now), 3000)
+  assert.equal(parseRetryAfter('Thu, 01 Jan 2025 00:00:03 GMT', now), 0)
+  for (const value of [null, '', 'soon', '-']) assert.equal(parseRetryAfter(value, now), undefined)
 })
 
-test('a session that grows too long loses whole turns, the oldest first, and never the last', () => {
+test('drops whole turns of a session that is too long, oldest first, but never the last', () => {
   const turn = (text: string): CompletionMessage[] => [
     { role: 'user', content: text },
     { role: 'assistant', content: null, tool_calls: [] },

@@ -1,7 +1,24 @@
-// Puts a streamed answer together: words in pieces, tool calls in pieces of pieces, the usage at the end. A whole answer that
-// was not streamed fits as well.
-import type { Completion, ModelToolCall } from './completion.ts'
-import { type ProviderError, readError } from './provider-error.ts'
+// Assembles a completion from the chunks of a stream: text and tool calls in deltas, the usage at the end. It also accepts a
+// response that was not streamed.
+import { type ProviderError, toProviderError } from './provider-error.ts'
+
+export interface ModelToolCall {
+  readonly id: string
+  readonly type: 'function'
+  readonly function: { readonly name: string; readonly arguments: string }
+}
+
+export interface Completion {
+  /** The text of the model, or its refusal to answer. */
+  readonly text: string
+  /** `cut` at the model's length limit, or `withheld` by the provider's content filter. */
+  readonly end: 'whole' | 'cut' | 'withheld'
+  readonly calls: readonly ModelToolCall[]
+  /** Tokens of the request. */
+  readonly input: number
+  /** Tokens of the response. */
+  readonly output: number
+}
 
 interface ToolCallDelta {
   readonly index?: number
@@ -13,19 +30,19 @@ interface Chunk {
   readonly error?: unknown
   readonly usage?: { readonly prompt_tokens?: number; readonly completion_tokens?: number } | null
   readonly choices?: readonly {
-    readonly delta?: Piece
-    readonly message?: Piece
+    readonly delta?: Delta
+    readonly message?: Delta
     readonly finish_reason?: string | null
   }[]
 }
 
-interface Piece {
+interface Delta {
   readonly content?: string | null
   readonly refusal?: string | null
   readonly tool_calls?: readonly ToolCallDelta[] | null
 }
 
-interface Call {
+interface PartialCall {
   id: string
   name: string
   args: string
@@ -37,14 +54,14 @@ export class CompletionAssembler {
   #text = ''
   #refusal = ''
   #end: Completion['end'] = 'whole'
-  readonly #calls = new Map<number, Call>()
+  readonly #calls = new Map<number, PartialCall>()
   #input = 0
   #output = 0
-  /** Whether it came to its end; a stream that is cut does not. */
+  /** Whether the completion is finished; false if the stream ended early. */
   isDone = false
   error: ProviderError | undefined
 
-  /** What follows `data:`, or a whole answer. What is no JSON says nothing. */
+  /** Takes the data of one event, or a whole response. Ignores text that is not JSON. */
   push(json: string): void {
     if (json.trim() === '[DONE]') {
       this.isDone = true
@@ -57,9 +74,9 @@ export class CompletionAssembler {
       return
     }
     if (typeof chunk !== 'object' || chunk === null) return
-    if (chunk.error !== undefined && chunk.error !== null) this.error = readError(chunk.error)
-    this.#input = countOf(chunk.usage?.prompt_tokens) ?? this.#input
-    this.#output = countOf(chunk.usage?.completion_tokens) ?? this.#output
+    if (chunk.error !== undefined && chunk.error !== null) this.error = toProviderError(chunk.error)
+    this.#input = toCount(chunk.usage?.prompt_tokens) ?? this.#input
+    this.#output = toCount(chunk.usage?.completion_tokens) ?? this.#output
     const [choice] = Array.isArray(chunk.choices) ? chunk.choices : []
     if (!choice) return
     this.#add(choice.delta ?? choice.message ?? {})
@@ -81,14 +98,14 @@ export class CompletionAssembler {
     return { text: this.#text || this.#refusal, calls, end: this.#end, input: this.#input, output: this.#output }
   }
 
-  #add({ content, refusal, tool_calls }: Piece): void {
+  #add({ content, refusal, tool_calls }: Delta): void {
     if (typeof content === 'string') this.#text += content
     if (typeof refusal === 'string') this.#refusal += refusal
     for (const [at, piece] of (Array.isArray(tool_calls) ? tool_calls : []).entries())
       if (typeof piece === 'object' && piece !== null) this.#addCall(at, piece)
   }
 
-  /** Some say only in the first piece of a call which it is, and some repeat its name. */
+  /** Some servers send the index and id of a call only in its first delta, and some repeat its name. */
   #addCall(at: number, piece: ToolCallDelta): void {
     const index = typeof piece.index === 'number' ? piece.index : at
     const call = this.#calls.get(index) ?? { id: '', name: '', args: '' }
@@ -100,6 +117,6 @@ export class CompletionAssembler {
   }
 }
 
-function countOf(value: unknown): number | undefined {
+function toCount(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? Math.round(value) : undefined
 }

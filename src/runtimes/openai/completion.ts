@@ -1,16 +1,10 @@
-// One streamed answer of an OpenAI-compatible endpoint: asked for, read to its end, and asked for again where that may help.
+// Requests a completion from an OpenAI-compatible endpoint, reads its stream, and retries after temporary failures.
 import { setTimeout as pause } from 'node:timers/promises'
 import { RunFault } from '../runtime.ts'
 import { TextLineSplitter } from '../text-line-splitter.ts'
-import { CompletionAssembler } from './completion-assembler.ts'
-import { errorOf, isTooLong } from './provider-error.ts'
+import { type Completion, CompletionAssembler, type ModelToolCall } from './completion-assembler.ts'
+import { isTooLong, parseErrorBody } from './provider-error.ts'
 import type { OpenaiEndpoint } from './task.ts'
-
-export interface ModelToolCall {
-  readonly id: string
-  readonly type: 'function'
-  readonly function: { readonly name: string; readonly arguments: string }
-}
 
 export type CompletionMessage =
   | { readonly role: 'system' | 'user'; readonly content: string }
@@ -20,18 +14,8 @@ export type CompletionMessage =
 export interface CompletionRequest {
   readonly messages: readonly CompletionMessage[]
   readonly tools: readonly object[]
-  /** The last round: it must answer in words. */
+  /** In the last round the model may not call tools. */
   readonly isLast: boolean
-}
-
-export interface Completion {
-  /** What the model said, or why it refuses to answer. */
-  readonly text: string
-  /** `cut` by the model's limit, or the rest `withheld` by the provider's filter. */
-  readonly end: 'whole' | 'cut' | 'withheld'
-  readonly calls: readonly ModelToolCall[]
-  readonly input: number
-  readonly output: number
 }
 
 const TRIES_MAX = 5
@@ -40,17 +24,17 @@ const PAUSE_MAX_MS = 60_000
 const ERROR_MAX = 2000
 const BAD_REQUEST: ReadonlySet<number> = new Set([400, 413, 422])
 
-/** A try that may go better the next time. */
+/** A failed attempt that may be repeated. */
 class RetryableError extends Error {
-  readonly afterMs: number | undefined
+  readonly retryAfterMs: number | undefined
 
   constructor(message: string, afterMs?: number) {
     super(message)
-    this.afterMs = afterMs
+    this.retryAfterMs = afterMs
   }
 }
 
-/** The endpoint does not take the request: the same one is refused again. */
+/** The endpoint rejects the request; a retry of the same request would fail too. */
 export class BadRequestFault extends RunFault {
   constructor(message: string) {
     super('terminal', message)
@@ -58,31 +42,31 @@ export class BadRequestFault extends RunFault {
   }
 }
 
-/** `onSign` is called whenever something has come. */
+/** Calls `onActivity` for the response headers and every chunk. */
 export async function requestCompletion(
   endpoint: OpenaiEndpoint,
-  question: CompletionRequest,
-  onSign: () => void,
+  request: CompletionRequest,
+  onActivity: () => void,
 ): Promise<Completion> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await attemptOne(endpoint, question, onSign)
+      return await attemptCompletion(endpoint, request, onActivity)
     } catch (error) {
       if (!(error instanceof RetryableError)) throw error
-      if (attempt >= TRIES_MAX) throw new RunFault('again', error.message)
-      process.stderr.write(`${error.message}; asking again\n`)
-      await pause(Math.min(error.afterMs ?? FIRST_PAUSE_MS * 2 ** (attempt - 1), PAUSE_MAX_MS))
+      if (attempt >= TRIES_MAX) throw new RunFault('retryable', error.message)
+      process.stderr.write(`${error.message}; retrying\n`)
+      await pause(Math.min(error.retryAfterMs ?? FIRST_PAUSE_MS * 2 ** (attempt - 1), PAUSE_MAX_MS))
     }
   }
 }
 
-async function attemptOne(
+async function attemptCompletion(
   endpoint: OpenaiEndpoint,
-  question: CompletionRequest,
-  onSign: () => void,
+  request: CompletionRequest,
+  onActivity: () => void,
 ): Promise<Completion> {
   const { baseUrl, apiKey, model } = endpoint
-  const { messages, tools, isLast } = question
+  const { messages, tools, isLast } = request
   let response: Response
   try {
     response = await fetch(`${baseUrl.replace(/\/+$/, '')}/chat/completions`, {
@@ -101,14 +85,14 @@ async function attemptOne(
       }),
     })
   } catch (error) {
-    throw new RetryableError(`the model's endpoint was not reached: ${causeOf(error)}`)
+    throw new RetryableError(`the model's endpoint cannot be reached: ${describeCause(error)}`)
   }
-  onSign()
-  if (!response.ok) return refused(response)
-  return read(response, onSign)
+  onActivity()
+  if (!response.ok) return throwErrorResponse(response)
+  return readCompletion(response, onActivity)
 }
 
-async function read(response: Response, onSign: () => void): Promise<Completion> {
+async function readCompletion(response: Response, onActivity: () => void): Promise<Completion> {
   const assembly = new CompletionAssembler()
   const lines = new TextLineSplitter((line) => {
     const [, json = ''] = /^data: ?(.*)$/.exec(line) ?? []
@@ -119,46 +103,46 @@ async function read(response: Response, onSign: () => void): Promise<Completion>
     else {
       const decoder = new TextDecoder()
       for await (const chunk of response.body ?? []) {
-        onSign()
+        onActivity()
         lines.push(decoder.decode(chunk, { stream: true }))
       }
       lines.end()
     }
   } catch (error) {
-    throw new RetryableError(`the model's answer broke off: ${causeOf(error)}`)
+    throw new RetryableError(`the model's response ended early: ${describeCause(error)}`)
   }
-  if (assembly.error && isTooLong(assembly.error)) throw tooLong()
+  if (assembly.error && isTooLong(assembly.error)) throw createTooLongFault()
   if (assembly.error) throw new RetryableError(`the model failed: ${assembly.error.message}`)
-  if (!assembly.isDone) throw new RetryableError("the model's answer broke off")
+  if (!assembly.isDone) throw new RetryableError("the model's response ended early")
   return assembly.completion()
 }
 
-async function refused(response: Response): Promise<never> {
+async function throwErrorResponse(response: Response): Promise<never> {
   const { status, headers } = response
   const text = (await response.text().catch(() => '')).slice(0, ERROR_MAX)
-  const error = errorOf(text)
-  const sentence = `the model's endpoint answers ${status}: ${error.message}`
-  if (status !== 429 && isTooLong(error)) throw tooLong()
+  const error = parseErrorBody(text)
+  const message = `the model's endpoint answers ${status}: ${error.message}`
+  if (status !== 429 && isTooLong(error)) throw createTooLongFault()
   if (status === 408 || status === 409 || status === 429 || status >= 500) {
-    // Money that is used up does not come back by waiting.
-    if (error.code === 'insufficient_quota') throw new RunFault('terminal', sentence)
-    throw new RetryableError(sentence, retryAfter(headers.get('retry-after')))
+    // A quota that is used up does not recover within a retry.
+    if (error.code === 'insufficient_quota') throw new RunFault('terminal', message)
+    throw new RetryableError(message, parseRetryAfter(headers.get('retry-after')))
   }
-  throw BAD_REQUEST.has(status) ? new BadRequestFault(sentence) : new RunFault('terminal', sentence)
+  throw BAD_REQUEST.has(status) ? new BadRequestFault(message) : new RunFault('terminal', message)
 }
 
-function tooLong(): RunFault {
-  return new RunFault('session', 'its session has become too long for the model')
+function createTooLongFault(): RunFault {
+  return new RunFault('session', 'its session is too long for the model')
 }
 
-/** Seconds, or a date. */
-export function retryAfter(value: string | null, now = Date.now()): number | undefined {
+/** Milliseconds to wait: the header contains seconds or a date. */
+export function parseRetryAfter(value: string | null, now = Date.now()): number | undefined {
   if (value === null) return undefined
   const seconds = /^\s*\d{1,9}(?:\.\d+)?\s*$/.test(value) ? Number(value) * 1000 : Date.parse(value) - now
   return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined
 }
 
-function causeOf(error: unknown): string {
+function describeCause(error: unknown): string {
   const { message, cause } = error instanceof Error ? error : { message: String(error), cause: undefined }
   return cause instanceof Error && cause.message !== '' ? cause.message : message
 }

@@ -5,24 +5,24 @@ import { readSettings, sourceOf } from '../../lib/settings.ts'
 import { RUNTIME_SETTINGS } from '../settings.ts'
 import { resolveOpenaiEndpoint } from './endpoint.ts'
 
-const OF_INSTANCE = {
+const INSTANCE_ENDPOINT = {
   OPENAI_BASE_URL: 'https://instance.example/v1',
   OPENAI_MODEL: 'instance-model',
   OPENAI_API_KEY: 'instance-key',
 }
 
-function endpoint(env: Record<string, string>, config = {}, instance: Record<string, string> = OF_INSTANCE) {
+function endpoint(env: Record<string, string>, config = {}, instance: Record<string, string> = INSTANCE_ENDPOINT) {
   const settings = readSettings(RUNTIME_SETTINGS, [sourceOf('.env', new Map(Object.entries(instance)))])
   const { baseUrl, model, apiKey } = resolveOpenaiEndpoint(settings, { env, config })
   return [baseUrl, model, apiKey]
 }
 
 suite('the endpoint of a run', () => {
-  test('is the instance’s if no secret names one', () => {
+  test('is the one of the instance if the run has no secret of its own', () => {
     assert.deepEqual(endpoint({ GITHUB_TOKEN: 'x' }), ['https://instance.example/v1', 'instance-model', 'instance-key'])
   })
 
-  test('with a key of its own is the public one, never the instance’s', () => {
+  test('is the public one, not the one of the instance, for a key of the run', () => {
     const own = { OPENAI_API_KEY: 'own' }
     assert.deepEqual(endpoint(own, { model: 'm' }), ['https://api.openai.com/v1', 'm', 'own'])
     assert.throws(
@@ -31,7 +31,7 @@ suite('the endpoint of a run', () => {
     )
   })
 
-  test('with a base URL of its own gets no key and no model of the instance', () => {
+  test('gets no key or model of the instance with a base URL of the run', () => {
     const own = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1', OPENAI_MODEL: 'own-model' }
     assert.deepEqual(endpoint(own), ['http://127.0.0.1:9/v1', 'own-model', undefined])
     assert.throws(
@@ -40,18 +40,18 @@ suite('the endpoint of a run', () => {
     )
   })
 
-  test('with a model of its own gets nothing of the instance', () => {
+  test('gets nothing of the instance with a model of the run', () => {
     assert.throws(() => endpoint({ OPENAI_MODEL: 'own-model' }), isRunFault('terminal', /OPENAI_API_KEY is not set/))
   })
 
-  test('takes the model that the group’s config names, whichever endpoint it is', () => {
+  test('uses the model in the config of the group with any endpoint', () => {
     assert.equal(endpoint({}, { model: 'of-the-group' })[1], 'of-the-group')
     assert.equal(endpoint({ OPENAI_API_KEY: 'k', OPENAI_MODEL: 'own' }, { model: 'of-the-group' })[1], 'of-the-group')
   })
 
-  test('that could not be read is not replaced by another one', () => {
+  test('is not replaced by another one if a secret could not be read', () => {
     const unreadable = { OPENAI_BASE_URL: '', OPENAI_API_KEY: 'own', OPENAI_MODEL: 'm' }
-    assert.throws(() => endpoint(unreadable), isRunFault('terminal', /OPENAI_BASE_URL is no URL/))
+    assert.throws(() => endpoint(unreadable), isRunFault('terminal', /OPENAI_BASE_URL is not an HTTP URL/))
     assert.throws(
       () => endpoint({ OPENAI_API_KEY: '', OPENAI_MODEL: 'm' }),
       isRunFault('terminal', /OPENAI_API_KEY is not/),
@@ -60,6 +60,9 @@ suite('the endpoint of a run', () => {
 
   test('must be an HTTP URL', () => {
     for (const url of ['nowhere', 'file:///etc/passwd', 'http://'])
-      assert.throws(() => endpoint({ OPENAI_BASE_URL: url, OPENAI_MODEL: 'm' }), isRunFault('terminal', /is no URL/))
+      assert.throws(
+        () => endpoint({ OPENAI_BASE_URL: url, OPENAI_MODEL: 'm' }),
+        isRunFault('terminal', /is not an HTTP URL/),
+      )
   })
 })

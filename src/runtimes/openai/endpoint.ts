@@ -1,4 +1,5 @@
-// Which model endpoint a run of the runtime openai uses: its own, from secrets, or else the instance's. Never parts of both.
+// Selects the endpoint of a run of the runtime openai: from its own secrets, or else the instance's. Never parts of both, so
+// that no key is sent to another endpoint.
 import { hasOwnEndpoint, OPENAI_VARIABLES } from '../../core/secrets/model-variables.ts'
 import { type Job, RunFault } from '../runtime.ts'
 import { OPENAI_PUBLIC_URL, type RuntimeSettings } from '../settings.ts'
@@ -11,15 +12,15 @@ export function resolveOpenaiEndpoint(
   const isOwn = hasOwnEndpoint(env, OPENAI_VARIABLES)
   const source = isOwn ? env : settings
   const { OPENAI_BASE_URL: baseUrl = OPENAI_PUBLIC_URL, OPENAI_API_KEY: apiKey } = source
-  if (!isHttpUrl(baseUrl)) throw new RunFault('terminal', 'OPENAI_BASE_URL is no URL of an HTTP endpoint')
+  if (!isHttpUrl(baseUrl)) throw new RunFault('terminal', 'OPENAI_BASE_URL is not an HTTP URL')
   const named = typeof config?.model === 'string' ? config.model : undefined
   const model = named ?? source.OPENAI_MODEL
   if (!model)
     throw new RunFault(
       'terminal',
       isOwn
-        ? 'no model is set: set the secret OPENAI_MODEL beside the other OPENAI_ secrets, or model in the config of the group'
-        : 'no model is set: OPENAI_MODEL names one',
+        ? 'no model is set; set the secret OPENAI_MODEL beside the other OPENAI_ secrets, or model in the config of the group'
+        : 'no model is set; set OPENAI_MODEL',
     )
   if (!apiKey && !isLoopback(baseUrl)) throw new RunFault('terminal', 'OPENAI_API_KEY is not set')
   const [priceInput, priceOutput] = [settings.OPENAI_PRICE_INPUT ?? 0, settings.OPENAI_PRICE_OUTPUT ?? 0]

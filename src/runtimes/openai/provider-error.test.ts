@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { errorOf, isTooLong } from './provider-error.ts'
+import { isTooLong, parseErrorBody } from './provider-error.ts'
 
 const TOO_LONG = {
   OpenAI: {
@@ -34,11 +34,11 @@ const TOO_LONG = {
 }
 
 for (const [server, body] of Object.entries(TOO_LONG))
-  test(`a conversation that is too long is recognised in the words of ${server}`, () => {
-    assert.ok(isTooLong(errorOf(JSON.stringify(body))))
+  test(`recognises the error of ${server} for a conversation that is too long`, () => {
+    assert.ok(isTooLong(parseErrorBody(JSON.stringify(body))))
   })
 
-test('another error is not taken for a conversation that is too long', () => {
+test('does not take other errors for a conversation that is too long', () => {
   for (const message of [
     'Invalid value for tool_choice',
     'max_tokens is too large',
@@ -49,22 +49,22 @@ test('another error is not taken for a conversation that is too long', () => {
     assert.ok(!isTooLong({ message, code: 'invalid_request_error', type: 'invalid_request_error' }), message)
 })
 
-test('an error is told in the words of the endpoint, whatever their form', () => {
-  assert.deepEqual(errorOf('{"error": {"message": "no", "code": "x", "type": "y"}}'), {
+test('reads the error message in every form that endpoints use', () => {
+  assert.deepEqual(parseErrorBody('{"error": {"message": "no", "code": "x", "type": "y"}}'), {
     message: 'no',
     code: 'x',
     type: 'y',
   })
-  assert.deepEqual(errorOf('{"error": {"message": "no", "code": 400}}'), { message: 'no' })
-  assert.deepEqual(errorOf('{"error": "no"}'), { message: 'no' })
-  assert.deepEqual(errorOf('{"message": "no"}'), { message: 'no' })
-  assert.deepEqual(errorOf('<html>\nno'), { message: '<html>' })
-  assert.deepEqual(errorOf('{"error": {}}'), { message: 'it does not say why' })
-  assert.deepEqual(errorOf(''), { message: 'it does not say why' })
-  assert.equal(errorOf('x'.repeat(201)).message.length, 200)
+  assert.deepEqual(parseErrorBody('{"error": {"message": "no", "code": 400}}'), { message: 'no' })
+  assert.deepEqual(parseErrorBody('{"error": "no"}'), { message: 'no' })
+  assert.deepEqual(parseErrorBody('{"message": "no"}'), { message: 'no' })
+  assert.deepEqual(parseErrorBody('<html>\nno'), { message: '<html>' })
+  assert.deepEqual(parseErrorBody('{"error": {}}'), { message: 'no reason given' })
+  assert.deepEqual(parseErrorBody(''), { message: 'no reason given' })
+  assert.equal(parseErrorBody('x'.repeat(201)).message.length, 200)
 })
 
-test('whatever an endpoint answers is read as an error with a message', () => {
+test('returns a message for any response body', () => {
   const body = fc.oneof(
     fc.string(),
     fc.anything().map((value) => JSON.stringify({ error: value }) ?? ''),
@@ -72,7 +72,7 @@ test('whatever an endpoint answers is read as an error with a message', () => {
   )
   fc.assert(
     fc.property(body, (text) => {
-      const error = errorOf(text)
+      const error = parseErrorBody(text)
       assert.ok(typeof error.message === 'string')
       assert.equal(typeof isTooLong(error), 'boolean')
     }),

@@ -1,5 +1,5 @@
-// The errors of OpenAI-compatible endpoints. Each server has its own words for a conversation that does not fit into the
-// context of its model, with status 400, 413, 422, 500, or inside a stream that began with 200.
+// Parses the errors of OpenAI-compatible endpoints. Each server reports a conversation that exceeds the model's context in
+// its own words, with status 400, 413, 422, 500, or inside a stream that began with 200.
 
 export interface ProviderError {
   readonly message: string
@@ -7,7 +7,7 @@ export interface ProviderError {
   readonly type?: string
 }
 
-const UNKNOWN = 'it does not say why'
+const UNKNOWN = 'no reason given'
 const TOO_LONG_NAMES = new Set(['context_length_exceeded', 'context_window_exceeded', 'exceed_context_size_error'])
 const TOO_LONG_TEXTS = [
   // OpenAI, OpenRouter, vLLM, llama.cpp, LM Studio, Mistral: "maximum context length", "available context size", …
@@ -20,21 +20,21 @@ const TOO_LONG_TEXTS = [
   /\btokens\b.{0,80}\bmust be <=/i,
 ]
 
-/** The error that a body or an event of a stream holds; without one, the first line of the body. */
-export function errorOf(text: string): ProviderError {
+/** The error in a response body; if it contains none, the first line of the body. */
+export function parseErrorBody(text: string): ProviderError {
   try {
     const parsed: unknown = JSON.parse(text)
     const { error, message } = Object(parsed)
-    if (error !== undefined && error !== null) return readError(error)
-    // vLLM has no member `error` around it.
-    if (typeof message === 'string') return readError(parsed)
+    if (error !== undefined && error !== null) return toProviderError(error)
+    // vLLM does not wrap its error in a member `error`.
+    if (typeof message === 'string') return toProviderError(parsed)
   } catch {
-    // It is not JSON.
+    // Not JSON.
   }
   return { message: text.trim().split('\n')[0]?.slice(0, 200) || UNKNOWN }
 }
 
-export function readError(error: unknown): ProviderError {
+export function toProviderError(error: unknown): ProviderError {
   if (typeof error === 'string') return { message: error }
   const { message, code, type } = Object(error)
   return {
@@ -44,7 +44,7 @@ export function readError(error: unknown): ProviderError {
   }
 }
 
-/** Whether the conversation does not fit into the context of the model. */
+/** Whether the conversation exceeds the model's context. */
 export function isTooLong({ message, code = '', type = '' }: ProviderError): boolean {
   return TOO_LONG_NAMES.has(code) || TOO_LONG_NAMES.has(type) || TOO_LONG_TEXTS.some((text) => text.test(message))
 }

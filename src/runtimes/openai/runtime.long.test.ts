@@ -43,7 +43,7 @@ async function open(
 const PRICES = { OPENAI_PRICE_INPUT: '1000', OPENAI_PRICE_OUTPUT: '5000' }
 
 suite('the runtime openai', needs('open checkout'), () => {
-  test('answers what the model says, with its usage', async (t) => {
+  test('returns the text of the model, with its usage', async (t) => {
     const { ask, endpoint } = await open(t, {}, PRICES)
     endpoint.answer(replyText('Grüße 😀, and more'))
     const { result, sessionId, models } = await ask('hello')
@@ -61,7 +61,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.equal(asked?.body.messages[1]?.content, 'hello')
   })
 
-  test('does what the model asks for by the socket, and tells it what came of it', async (t) => {
+  test('calls the tools that the model requests and sends it the results', async (t) => {
     const { ask, endpoint, socket } = await open(t, {
       add: ({ a, b }) => ({ sum: Number(a) + Number(b) }),
       'groups.list': () => {
@@ -93,7 +93,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     )
   })
 
-  test('its session goes on, in a file that only it can read; a fork starts from it', async (t) => {
+  test('resumes and forks a session, in a file that only the agent can read', async (t) => {
     const { ask, endpoint, socket } = await open(t)
     endpoint.answer(replyText('noted'))
     const { sessionId = '' } = await ask('my name is Kim')
@@ -113,33 +113,36 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.equal(readdirSync(join(socket.home, '.svc', 'sessions')).length, 2)
   })
 
-  test("its session of a visitors' chat is kept there, and its guides come from the workspace", async (t) => {
+  test("keeps the session of a visitors' chat in that chat and reads guides from the workspace", async (t) => {
     const { ask, endpoint, socket } = await open(t)
     const chat = chatDirectory(t)
     writeFileSync(join(socket.home, 'PERSONA.md'), 'You are Kim.')
-    endpoint.answer(replyText('hello'), replyText('again'))
+    endpoint.answer(replyText('hello'), replyText('retryable'))
     const { sessionId = '' } = await ask('first', { chat })
     await ask('second', { chat, sessionId })
     assert.match(String(endpoint.asked[1]?.body.messages[0]?.content), /You are Kim\./)
     assert.equal(endpoint.asked[1]?.body.messages[1]?.content, 'first')
     assert.deepEqual(readdirSync(join(chat.path, '.svc', 'sessions')), [`${sessionId}.json`])
-    await assert.rejects(ask('third', { sessionId }), isRunFault('session', /its session is gone/))
+    await assert.rejects(ask('third', { sessionId }), isRunFault('session', /its session does not exist/))
   })
 
-  test('a session that is gone, damaged, of a strange name or too long is told apart', async (t) => {
+  test('reports a session that is missing, damaged, invalid or too long as a session fault', async (t) => {
     const { ask, endpoint, socket } = await open(t)
     endpoint.answer(replyText('x'))
     const { sessionId = '' } = await ask('hello')
     writeFileSync(join(socket.home, '.svc', 'sessions', `${sessionId}.json`), '{"messages": [')
     for (const id of [sessionId, 'unknown', '../../etc/passwd'])
-      await assert.rejects(ask('hello', { sessionId: id }), isRunFault('session', /session is gone/))
+      await assert.rejects(
+        ask('hello', { sessionId: id }),
+        isRunFault('session', /session does not exist or is damaged/),
+      )
     const { sessionId: other } = await ask('hello')
     endpoint.answer(replyError(400, { message: 'too many tokens', code: 'context_length_exceeded' }))
     await assert.rejects(ask('hello', { sessionId: other }), isRunFault('session', /too long/))
     await assert.rejects(ask('hello'), isRunFault('terminal', /too long/))
   })
 
-  test('a session that is too long is told apart also in the words of other servers, and inside of a stream', async (t) => {
+  test('recognises a session that is too long in errors of other servers and inside a stream', async (t) => {
     const { ask, endpoint } = await open(t)
     endpoint.answer(replyText('x'))
     const { sessionId } = await ask('hello')
@@ -162,7 +165,7 @@ suite('the runtime openai', needs('open checkout'), () => {
   })
 
   for (const status of [400, 413, 422])
-    test(`a session that fails with ${status} is given up only if a new one does not fail`, async (t) => {
+    test(`abandons a session that fails with ${status} only if a new one succeeds`, async (t) => {
       const { ask, endpoint } = await open(t, {}, PRICES)
       endpoint.answer(replyText('noted'))
       const { sessionId = '' } = await ask('my name is Kim')
@@ -171,7 +174,7 @@ suite('the runtime openai', needs('open checkout'), () => {
       await assert.rejects(ask('hello', { sessionId }), isRunFault('terminal', new RegExp(`answers ${status}: no`)))
       assert.equal(endpoint.asked.length, 3)
       endpoint.answer(no, replyError(503, 'busy', { 'retry-after': '0' }))
-      await assert.rejects(ask('hello', { sessionId }), isRunFault('again', /answers 503/))
+      await assert.rejects(ask('hello', { sessionId }), isRunFault('retryable', /answers 503/))
       endpoint.answer(no, replyText('fine'))
       await assert.rejects(ask('hello', { sessionId }), (error) => {
         assert.ok(error instanceof RunFault)
@@ -187,7 +190,7 @@ suite('the runtime openai', needs('open checkout'), () => {
       assert.equal((await ask('what is my name?', { sessionId })).sessionId, sessionId)
     })
 
-  test('a refusal of the model is its answer', async (t) => {
+  test('returns a refusal of the model as the answer', async (t) => {
     const { ask, endpoint } = await open(t)
     endpoint.answer((response) => {
       const piece = (refusal: string, finish_reason: string | null = null) => ({
@@ -198,7 +201,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.equal((await ask('hello')).result, 'I cannot help with that.')
   })
 
-  test('an answer that is not whole says so', async (t) => {
+  test('marks an incomplete answer', async (t) => {
     const { ask, endpoint } = await open(t)
     const ending = (content: string, finish_reason: string): EndpointReply => {
       return (response) => events(response, [{ choices: [{ delta: { content }, finish_reason }] }])
@@ -212,7 +215,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.equal(endpoint.asked[1]?.body.messages[2]?.content, 'Once upon')
   })
 
-  test('a tool call that the length limit cut off is not made, and the model is told', async (t) => {
+  test('does not make a tool call that the length limit cut off, and tells the model', async (t) => {
     const { ask, endpoint, socket } = await open(t, { add: () => 'ok' })
     const call = (index: number, args: string) => ({
       choices: [{ delta: { tool_calls: [{ index, id: `c${index}`, function: { name: 'add', arguments: args } }] } }],
@@ -227,7 +230,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.match(endpoint.asked[1]?.body.messages.at(-1)?.content ?? '', /cut off/)
   })
 
-  test('arguments that are not a JSON object do not stay in the session, where endpoints refuse them', async (t) => {
+  test('removes arguments that are not a JSON object from the session, because endpoints reject them', async (t) => {
     const { ask, endpoint } = await open(t, { add: () => 'ok' })
     endpoint.answer(
       replyToolCalls({ name: 'add', args: '{"a": 1,' }, { name: 'add', args: '{"a":2}' }),
@@ -241,7 +244,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     )
   })
 
-  test('what may go better is asked again, after as long as the endpoint says', async (t) => {
+  test('retries temporary failures after Retry-After', async (t) => {
     const { ask, endpoint } = await open(t)
     endpoint.answer(
       replyError(429, { message: 'slow down' }, { 'retry-after': '0' }),
@@ -253,16 +256,16 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.equal(endpoint.asked.length, 4)
   })
 
-  test('after some tries it gives up, in the words of the endpoint', async (t) => {
+  test('fails with the error of the endpoint after the last retry', async (t) => {
     const { ask, endpoint } = await open(t)
     endpoint.answer(replyError(500, { message: 'out of order' }, { 'retry-after': '0' }))
-    await assert.rejects(ask('hello'), isRunFault('again', /answers 500: out of order/))
+    await assert.rejects(ask('hello'), isRunFault('retryable', /answers 500: out of order/))
     assert.equal(endpoint.asked.length, 5)
     endpoint.answer((response) => events(response, [{ error: { message: 'the model fell over' } }]))
-    await assert.rejects(ask('hello'), isRunFault('again', /the model fell over/))
+    await assert.rejects(ask('hello'), isRunFault('retryable', /the model fell over/))
   })
 
-  test('what cannot go better is not asked again', async (t) => {
+  test('does not retry permanent failures', async (t) => {
     const { ask, endpoint } = await open(t)
     for (const [status, error, words] of [
       [401, { message: 'no such key' }, /answers 401: no such key/],
@@ -277,7 +280,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     }
   })
 
-  test('a tool that was cut off in the middle is not used', async (t) => {
+  test('does not make a tool call of a stream that ended early', async (t) => {
     const { ask, endpoint, socket } = await open(t, { add: () => 'ok' })
     const half = {
       choices: [{ delta: { tool_calls: [{ index: 0, id: 'c', function: { name: 'add', arguments: '{}' } }] } }],
@@ -290,19 +293,19 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.deepEqual(socket.asked, [])
   })
 
-  test('money is counted between rounds, and what was spent is told even where it fails', async (t) => {
+  test('checks the budget between rounds and reports the cost of a failed run', async (t) => {
     const { ask, endpoint, socket } = await open(t, { add: () => 'ok' }, PRICES)
     endpoint.answer(replyToolCalls({ name: 'add', args: '{}' }))
     await assert.rejects(ask('spend all', { moneyCents: 4 }), (error) => {
       assert.ok(error instanceof RunFault)
       assert.deepEqual([error.kind, error.models[0]?.cost_cents], ['terminal', 5])
-      assert.match(error.message, /used up the money/)
+      assert.match(error.message, /used up its budget/)
       return true
     })
     assert.equal(socket.asked.length, 3)
   })
 
-  test('one that never stops using tools must answer in the end', async (t) => {
+  test('forbids tool calls in the last round', async (t) => {
     const { ask, endpoint } = await open(t, { add: () => 'ok' })
     endpoint.answer((response, asked) => {
       const isLast = asked.body.tool_choice === 'none'
@@ -314,7 +317,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.equal(endpoint.asked.length, 24)
   })
 
-  test('an endpoint that does not stream, and one that counts nothing, are fine', async (t) => {
+  test('accepts an endpoint that does not stream and reports no usage', async (t) => {
     const { ask, endpoint } = await open(t)
     endpoint.answer((response) => {
       response.writeHead(200, { 'content-type': 'application/json' })
@@ -324,7 +327,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.deepEqual([result, models], ['whole', []])
   })
 
-  test('the workspace says who it is', async (t) => {
+  test('puts PERSONA.md of the workspace into the system prompt', async (t) => {
     const { ask, endpoint, socket } = await open(t)
     writeFileSync(join(socket.home, 'PERSONA.md'), 'You speak in rhymes.')
     endpoint.answer(replyText('x'))
@@ -332,7 +335,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.match(endpoint.asked[0]?.body.messages[0]?.content ?? '', /folder main[\s\S]*rhymes/)
   })
 
-  test('the key of the instance goes to its own endpoint alone', async (t) => {
+  test('sends the key of the instance only to the endpoint of the instance', async (t) => {
     const { ask, endpoint } = await open(
       t,
       {},
@@ -352,20 +355,23 @@ suite('the runtime openai', needs('open checkout'), () => {
     )
   })
 
-  test('what is not set is said before anything runs', async (t) => {
+  test('reports missing settings before it starts a process', async (t) => {
     const { job } = await toolSocket(t)
     const bare = await openRuntime(t, 'openai')
     await assert.rejects(bare.run(job()), isRunFault('terminal', /OPENAI_MODEL/))
     const keyless = await openRuntime(t, 'openai', { OPENAI_MODEL: 'm' })
     await assert.rejects(keyless.run(job()), isRunFault('terminal', /OPENAI_API_KEY is not set/))
-    await assert.rejects(keyless.run(job({ env: { OPENAI_BASE_URL: 'nowhere' } })), isRunFault('terminal', /no URL/))
+    await assert.rejects(
+      keyless.run(job({ env: { OPENAI_BASE_URL: 'nowhere' } })),
+      isRunFault('terminal', /not an HTTP URL/),
+    )
     await assert.rejects(keyless.run(job({ env: { OPENAI_API_KEY: 'own' } })), isRunFault('terminal', /OPENAI_MODEL/))
   })
 
-  test('one that hangs is ended, and a socket that is gone is nobody’s failure', async (t) => {
+  test('stops a run that hangs, and reports a closed socket as unavailable', async (t) => {
     const { ask, endpoint, socket } = await open(t, { wait: () => new Promise(() => undefined) })
     endpoint.answer(() => undefined)
-    await assert.rejects(ask('hello', { hangMs: 1500 }), isRunFault('again', /no sign of life/))
+    await assert.rejects(ask('hello', { hangMs: 1500 }), isRunFault('retryable', /no activity/))
     endpoint.answer(replyToolCalls({ name: 'wait', args: '{}' }))
     const running = ask('wait')
     await until(() => socket.asked.length > 0)

@@ -1,25 +1,23 @@
-// Any endpoint that speaks OpenAI's chat completions as an agent. The loop of tools runs in a process of its own, like any
-// other agent.
+// Runs an agent on any endpoint with OpenAI's chat completions API. The tool loop runs in a process in the cell.
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { modelAddressOf as networkEndpoint } from '../../cell/network.ts'
-import { parseFailure } from '../../core/turns/turn-failures.ts'
-import { mustHaveSucceeded, runAgentProgram } from '../agent-process.ts'
+import { requireSuccess, runAgentProgram } from '../agent-process.ts'
 import { type AgentRunResult, type Job, RunFault, type Runtime } from '../runtime.ts'
 import type { RuntimeContext } from '../runtime-context.ts'
-import { type AgentOutcome, readOutcome } from '../warm-child.ts'
+import { type AgentOutcome, readOutcome, requireResult } from '../warm-child.ts'
 import { resolveOpenaiEndpoint } from './endpoint.ts'
 import type { OpenaiTask } from './task.ts'
 
 const AGENT = fileURLToPath(new URL(`./agent${extname(import.meta.url)}`, import.meta.url))
 
-export async function openRuntime(setup: RuntimeContext): Promise<Runtime> {
-  return { name: 'openai', run: (job) => runOpenai(setup, job), close: async () => undefined }
+export async function openRuntime(context: RuntimeContext): Promise<Runtime> {
+  return { name: 'openai', run: (job) => runOpenai(context, job), close: async () => undefined }
 }
 
-async function runOpenai(setup: RuntimeContext, job: Job): Promise<AgentRunResult> {
-  const endpoint = resolveOpenaiEndpoint(setup.settings, job)
-  const cell = await setup.cell()
+async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunResult> {
+  const endpoint = resolveOpenaiEndpoint(context.settings, job)
+  const cell = await context.cell()
   const { turnId, fence, folder, prompt, sessionId, parentSessionId, moneyCents } = job
   const turn = { id: turnId, fence }
   const task: OpenaiTask = {
@@ -33,9 +31,9 @@ async function runOpenai(setup: RuntimeContext, job: Job): Promise<AgentRunResul
     moneyCents,
   }
   let outcome: AgentOutcome | undefined
-  // Its key comes by its input: nothing that an agent starts could read it there.
+  // The key goes through stdin, not the environment, where programs that the agent starts could read it.
   const exit = await runAgentProgram(
-    setup,
+    context,
     { ...job, env: {} },
     {
       argv: [cell.pathInside(process.execPath), cell.pathInside(AGENT)],
@@ -48,10 +46,8 @@ async function runOpenai(setup: RuntimeContext, job: Job): Promise<AgentRunResul
     },
   )
   if (!outcome) {
-    mustHaveSucceeded(exit)
-    throw new RunFault('again', 'it ended without a result')
+    requireSuccess(exit)
+    throw new RunFault('retryable', 'it ended without a result')
   }
-  const { fault, ...ran } = outcome
-  if (fault) throw new RunFault(fault.kind, fault.message, ran.models, parseFailure(fault.failure))
-  return ran
+  return requireResult(outcome)
 }

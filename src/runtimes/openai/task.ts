@@ -1,10 +1,10 @@
-// What the process of the runtime openai is told, as JSON on its stdin.
+// The task of a process of the runtime openai, sent as JSON on its stdin.
 export interface OpenaiTask {
   readonly turn: { readonly id: string; readonly fence: number }
   readonly socket: string
-  /** Where its guides lie. */
+  /** The directory of its guides. */
   readonly workspace: string
-  /** Where its sessions lie. */
+  /** The directory of its sessions. */
   readonly home: string
   readonly folder: string
   readonly prompt: string
@@ -18,7 +18,7 @@ export interface OpenaiEndpoint {
   readonly baseUrl: string
   readonly model: string
   readonly apiKey?: string | undefined
-  /** Cents for a million tokens. */
+  /** Cents per million tokens, like `priceOutput`. */
   readonly priceInput: number
   readonly priceOutput: number
 }

@@ -1,4 +1,4 @@
-// The session of the runtime openai: all messages so far, as JSON in its HOME. The oldest turns go when it grows too long.
+// Sessions of the runtime openai: the messages so far, as JSON files in HOME. The oldest turns are dropped over a size limit.
 import { randomUUID } from 'node:crypto'
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ export interface Session {
 export async function openSession({ home, sessionId, parentSessionId }: OpenaiTask): Promise<Session> {
   if (sessionId !== undefined) {
     const messages = await readMessages(home, sessionId)
-    if (!messages) throw new RunFault('session', 'its session is gone')
+    if (!messages) throw new RunFault('session', 'its session does not exist or is damaged')
     return { id: sessionId, messages }
   }
   const inherited = parentSessionId === undefined ? undefined : await readMessages(home, parentSessionId)
@@ -41,7 +41,7 @@ async function readMessages(home: string, id: string): Promise<readonly Completi
   }
 }
 
-/** Whole turns go, from the oldest on: a tool's answer without its question is refused by most endpoints. */
+/** Drops whole turns, oldest first: most endpoints reject a tool result without its call. */
 export function trimMessages(messages: readonly CompletionMessage[], max = CHARS_MAX): readonly CompletionMessage[] {
   let size = messages.reduce((sum, message) => sum + JSON.stringify(message).length, 0)
   let from = 0
