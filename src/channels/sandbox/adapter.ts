@@ -50,7 +50,7 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     await engine.read((tx) => requireSandboxEntry(tx, source_jid, source_id)).catch(throwChannelError)
     return add({ jid, key, kind, content: comment, source_id, source_jid, topic })
   }
-  const updateEntry = async (jid: string, id: string, patch: (now: string) => Partial<NewEntry>): Promise<void> => {
+  const patchEntry = async (jid: string, id: string, patch: (now: string) => Partial<NewEntry>): Promise<void> => {
     await change(async (tx) => {
       const { seq } = await requireSandboxEntry(tx, jid, id)
       await updateEntry(tx, seq, patch(timestamp(clock.now())))
@@ -83,10 +83,10 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     dislike: async ({ jid, targetId: id }) => {
       await change((tx) => addReaction(tx, { jid, id, person: INSTANCE_SENDER, emoji: '👎' }))
     },
-    edit: ({ jid, targetId, content }) => updateEntry(jid, targetId, (edited_at) => ({ content, edited_at })),
-    delete: ({ jid, targetId }) => updateEntry(jid, targetId, (deleted_at) => ({ deleted_at, is_pinned: false })),
-    pin_message: ({ jid, targetId }) => updateEntry(jid, targetId, () => ({ is_pinned: true })),
-    unpin_message: ({ jid, targetId }) => updateEntry(jid, targetId, () => ({ is_pinned: false })),
+    edit: ({ jid, targetId, content }) => patchEntry(jid, targetId, (edited_at) => ({ content, edited_at })),
+    delete: ({ jid, targetId }) => patchEntry(jid, targetId, (deleted_at) => ({ deleted_at, is_pinned: false })),
+    pin_message: ({ jid, targetId }) => patchEntry(jid, targetId, () => ({ is_pinned: true })),
+    unpin_message: ({ jid, targetId }) => patchEntry(jid, targetId, () => ({ is_pinned: false })),
     unpin_all: async ({ jid }) => {
       await change((tx) => unpinAllEntries(tx, jid))
     },
