@@ -108,11 +108,7 @@ async function append(
   isAll = false,
 ): Promise<readonly boolean[]> {
   const isLast = isAll && !posts.some(({ hasRound }) => hasRound)
-  const seqs = await APPEND.insertReturningIds(tx, dialect, posts.map(appendRow), {
-    key: 'id',
-    counter: 'seq',
-    isLast,
-  })
+  const seqs = await APPEND.insertReturningIds(tx, dialect, posts.map(appendRow), { key: 'id', counter: 'seq', isLast })
   const rounds: number[][] = []
   for (const [at, seq] of seqs.entries()) if (seq !== undefined && posts[at]?.hasRound) rounds.push([seq])
   await OPEN_ROUND.run(tx, dialect, rounds)
