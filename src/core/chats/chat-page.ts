@@ -47,40 +47,31 @@ export async function readChatPage(tx: Tx, request: ChatPageRequest): Promise<Ch
 async function findEvents(tx: Tx, request: ChatPageRequest): Promise<Position[]> {
   const values: Value[] = [request.jid, await lastEventBefore(tx, request)]
   const only = conditions(request, values, { topic: 'e.topic' })
-  return query(
-    tx,
-    POSITION,
-    `select m.seq, m.created_at as at from chat_events e join messages m on m.seq = e.message_seq
-     where e.jid = $1 and e.seq <= $2 and e.kind = 'message'${only}
-     order by e.seq desc limit $${values.length + 1}`,
-    [...values, request.limit + SLACK],
-  )
+  const sql = `from chat_events e join messages m on m.seq = e.message_seq
+     where e.jid = $1 and e.seq <= $2 and e.kind = 'message'${only} order by e.seq desc`
+  return findPositions(tx, sql, values, request.limit + SLACK)
 }
 
 /** Acknowledged messages that are not in `chat_events` yet, so that senders see their own. */
-async function findPending(tx: Tx, request: ChatPageRequest): Promise<Position[]> {
+function findPending(tx: Tx, request: ChatPageRequest): Promise<Position[]> {
   const values: Value[] = [request.jid]
   const only = conditions(request, values)
-  return query(
-    tx,
-    POSITION,
-    `select m.seq, m.created_at as at from messages m where m.seq > (select last_seq from filing where id = 1)
-       and m.direction = 'in' and m.kind = 'message' and m.jid = $1${only}
-     order by m.seq desc limit $${values.length + 1}`,
-    [...values, request.limit + SLACK],
-  )
+  const sql = `from messages m where m.seq > (select last_seq from filing where id = 1)
+       and m.direction = 'in' and m.kind = 'message' and m.jid = $1${only} order by m.seq desc`
+  return findPositions(tx, sql, values, request.limit + SLACK)
 }
 
-async function findFetched(tx: Tx, request: ChatPageRequest): Promise<Position[]> {
+function findFetched(tx: Tx, request: ChatPageRequest): Promise<Position[]> {
   const values: Value[] = [request.jid]
   const only = conditions(request, values, { at: 'f.created_at', seq: 'f.message_seq' })
-  return query(
-    tx,
-    POSITION,
-    `select m.seq, m.created_at as at from fetched f join messages m on m.seq = f.message_seq where f.jid = $1${only}
-     order by f.created_at desc, f.message_seq desc limit $${values.length + 1}`,
-    [...values, request.limit + 1],
-  )
+  const sql = `from fetched f join messages m on m.seq = f.message_seq where f.jid = $1${only}
+     order by f.created_at desc, f.message_seq desc`
+  return findPositions(tx, sql, values, request.limit + 1)
+}
+
+function findPositions(tx: Tx, sql: string, values: readonly Value[], limit: number): Promise<Position[]> {
+  const limited = `select m.seq, m.created_at as at ${sql} limit $${values.length + 1}`
+  return query(tx, POSITION, limited, [...values, limit])
 }
 
 /** Columns with the index that is used. */

@@ -96,11 +96,7 @@ async function attemptDelivery(
     const now = host.clock.now()
     const isOver = now >= Date.parse(row.created_at) + RETRY_FOR_MS
     if (isOver) return { state: mayHaveArrived ? 'unknown' : 'failed', error: `gave up after 24 hours: ${error}` }
-    return {
-      state: mayHaveArrived ? 'retry-unclear' : 'retry',
-      error,
-      at: now + backoffMs(row.attempts, retryAfterMs),
-    }
+    return { state: mayHaveArrived ? 'retry-unclear' : 'retry', error, at: now + backoffMs(row.attempts, retryAfterMs) }
   }
   const fail = (error: string, more: Pick<DeliveryResult, 'hint' | 'isUnsupported'> = {}): AttemptResult => ({
     state: isUnclear ? 'unknown' : 'failed',

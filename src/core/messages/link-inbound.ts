@@ -108,11 +108,7 @@ async function append(
   isAll = false,
 ): Promise<readonly boolean[]> {
   const isLast = isAll && !posts.some(({ hasRound }) => hasRound)
-  const seqs = await APPEND.insertReturningIds(tx, dialect, posts.map(appendRow), {
-    key: 'id',
-    counter: 'seq',
-    isLast,
-  })
+  const seqs = await APPEND.insertReturningIds(tx, dialect, posts.map(appendRow), { key: 'id', counter: 'seq', isLast })
   const rounds: number[][] = []
   for (const [at, seq] of seqs.entries()) if (seq !== undefined && posts[at]?.hasRound) rounds.push([seq])
   await OPEN_ROUND.run(tx, dialect, rounds)
@@ -152,20 +148,21 @@ export function notificationPayload({ keys }: DeferredResult): string {
 
 /** Minimum interval between two sweeps of expired keys. */
 const SWEEP_MS = 10 * 60_000
-let sweptAt = 0
 
 /** Uses the time of the latest message, because the writer thread has no clock. */
-async function sweepKeys(tx: Tx): Promise<void> {
-  const [last] = await query(
-    tx,
-    { created_at: text },
-    'select created_at from messages where seq = (select last_seq from filing where id = 1)',
-  )
-  const now = Date.parse(last?.created_at ?? '')
-  if (Number.isNaN(now) || Math.abs(now - sweptAt) < SWEEP_MS) return
-  await deleteIdempotencyKeys(tx, timestamp(now - IDEMPOTENCY_TTL_MS))
-  sweptAt = now
+function openKeySweeper(): (tx: Tx) => Promise<void> {
+  const sql = 'select created_at from messages where seq = (select last_seq from filing where id = 1)'
+  let sweptAt = 0
+  return async (tx) => {
+    const [last] = await query(tx, { created_at: text }, sql)
+    const now = Date.parse(last?.created_at ?? '')
+    if (Number.isNaN(now) || Math.abs(now - sweptAt) < SWEEP_MS) return
+    await deleteIdempotencyKeys(tx, timestamp(now - IDEMPOTENCY_TTL_MS))
+    sweptAt = now
+  }
 }
+
+const sweepKeys = openKeySweeper()
 
 export const linkPostWork: LaneHandler<LinkPost, AppendResult> = {
   byteSize: ({ content }) => content.byteLength + 512,
