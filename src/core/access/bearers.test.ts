@@ -128,17 +128,17 @@ test('a bearer expires at its time, with 30 seconds of clock tolerance', async (
   await assert.rejects(verifyBearer(host, bearer), invalid)
 })
 
-const SPOILT: Record<string, (claims: JWTPayload) => JWTPayload> = {
+const INVALID_CLAIMS: Record<string, (claims: JWTPayload) => JWTPayload> = {
   'another issuer': (claims) => ({ ...claims, iss: 'https://evil.example' }),
   'no issuer': ({ iss, ...claims }) => claims,
   'another instance': (claims) => ({ ...claims, aud: 'svc:other' }),
   'no audience': ({ aud, ...claims }) => claims,
-  'no end': ({ exp, ...claims }) => claims,
-  'an end in the past': (claims) => ({ ...claims, exp: (claims.exp ?? 0) - 7200 }),
-  'an end that is text': (claims) => ({ ...claims, exp: 'never' as never }),
-  'no beginning': ({ nbf, ...claims }) => claims,
-  'a beginning in the future': (claims) => ({ ...claims, nbf: (claims.nbf ?? 0) + 60 }),
-  'no time of issue': ({ iat, ...claims }) => claims,
+  'no expiry': ({ exp, ...claims }) => claims,
+  'an expiry in the past': (claims) => ({ ...claims, exp: (claims.exp ?? 0) - 7200 }),
+  'an expiry that is text': (claims) => ({ ...claims, exp: 'never' as never }),
+  'no not-before time': ({ nbf, ...claims }) => claims,
+  'a not-before time in the future': (claims) => ({ ...claims, nbf: (claims.nbf ?? 0) + 60 }),
+  'no issue time': ({ iat, ...claims }) => claims,
   'no id': ({ jti, ...claims }) => claims,
   'no sub': ({ sub, ...claims }) => claims,
   'an unknown type': (claims) => ({ ...claims, typ: 'downscoped' }),
@@ -147,10 +147,10 @@ const SPOILT: Record<string, (claims: JWTPayload) => JWTPayload> = {
   'the type of a service and a person’s sub': (claims) => ({ ...claims, typ: 'service' }),
   'an agent’s principal': (claims) => ({ ...claims, sub: 'folder:main' }),
   'a role': (claims) => ({ ...claims, sub: 'role:operator' }),
-  'a folder that is none': (claims) => ({ ...claims, folder: '../main' }),
+  'an invalid folder': (claims) => ({ ...claims, folder: '../main' }),
 }
 
-for (const [what, spoil] of Object.entries(SPOILT)) {
+for (const [what, spoil] of Object.entries(INVALID_CLAIMS)) {
   test(`a bearer with ${what} is refused even if signed with our key`, async (t) => {
     const { host } = await testHost(t)
     assert.equal((await verifyBearer(host, await sign(host, claimsOf(host)))).kind, 'person')
@@ -238,13 +238,13 @@ test('does not issue a bearer with an invalid sub, folder or lifetime', async (t
     'a service as a person': { sub: 'service:timed' },
     'an agent as a person': { sub: 'folder:main' },
     'a role as a person': { sub: 'role:operator' },
-    'a person of a chat platform, for whom an adapter speaks': { sub: 'discord:7' },
+    'a sender of a chat platform': { sub: 'discord:7' },
     'a person as a service': { sub: 'github:1', kind: 'service' as const },
     'a service with a folder': { sub: 'service:timed', kind: 'service' as const, folder: 'main' },
-    'a folder that is none': { sub: 'github:1', folder: '/etc' },
-    'no time': { sub: 'github:1', ttlMs: 0 },
+    'an invalid folder': { sub: 'github:1', folder: '/etc' },
+    'a lifetime of 0': { sub: 'github:1', ttlMs: 0 },
     'more than 30 days': { sub: 'github:1', ttlMs: 30 * 24 * HOUR_MS + 1 },
-    'no number': { sub: 'github:1', ttlMs: Number.NaN },
+    'a lifetime that is not a number': { sub: 'github:1', ttlMs: Number.NaN },
   }
   for (const [what, request] of Object.entries(wrong)) {
     await assert.rejects(issueBearer(host, request), isRefusal('invalid'), what)

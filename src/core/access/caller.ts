@@ -1,5 +1,5 @@
 // The caller of a verb or tool. The transport sets it; it is never read from arguments.
-import type { Claims } from './policy.ts'
+import type { Claims } from './rules.ts'
 import { tierOf, worldOf } from './tiers.ts'
 
 export type Face = 'rest' | 'tool' | 'cli' | 'dash'

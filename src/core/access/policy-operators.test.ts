@@ -4,13 +4,13 @@ import { suite, test } from 'node:test'
 import {
   type AclRow,
   administeredScopes,
-  type Claims,
   compilePolicy,
   findCycle,
   isOperator,
   type Membership,
   unmatchableReason,
 } from './policy.ts'
+import type { Claims } from './rules.ts'
 
 /** The effect is unchecked, as in a restored package or an old store. */
 const row = (principal: string, action: string, scope: string, on: Record<string, string> = {}): AclRow => ({
@@ -27,35 +27,41 @@ const OPERATORS: Record<string, { rows?: AclRow[]; roles?: Membership[]; operato
     roles: [member('github:1', 'role:a'), member('role:a', 'role:operator')],
     operator: true,
   },
-  'a member of another role is none': { roles: [member('github:1', 'role:member')], operator: false },
-  'who administers everything is an operator': { rows: [row('github:1', 'admin', '**')], operator: true },
-  'who may do everything everywhere is an operator': { rows: [row('github:1', '*', '**')], operator: true },
-  'who has every tool everywhere is none': { rows: [row('github:1', 'mcp:*', '**')], operator: false },
-  'who administers every top-level folder is none': { rows: [row('github:1', 'admin', '*')], operator: false },
-  'who administers a subtree is none': { rows: [row('github:1', 'admin', 'team/**')], operator: false },
-  'a grant under a condition makes no operator': {
+  'a member of another role is not an operator': { roles: [member('github:1', 'role:member')], operator: false },
+  'an administrator of everything is an operator': { rows: [row('github:1', 'admin', '**')], operator: true },
+  'a principal that may do everything everywhere is an operator': {
+    rows: [row('github:1', '*', '**')],
+    operator: true,
+  },
+  'having every tool everywhere does not make an operator': { rows: [row('github:1', 'mcp:*', '**')], operator: false },
+  'administering every top-level folder does not make an operator': {
+    rows: [row('github:1', 'admin', '*')],
+    operator: false,
+  },
+  'administering a subtree does not make an operator': { rows: [row('github:1', 'admin', 'team/**')], operator: false },
+  'a conditional grant does not make an operator': {
     rows: [row('github:1', 'admin', '**', { predicate: 'mfa=yes' })],
     operator: false,
   },
-  'a grant for some parameters makes no operator': {
+  'a grant for some parameters does not make an operator': {
     rows: [row('github:1', 'admin', '**', { params: 'jid' })],
     operator: false,
   },
-  'a deny of everything takes the standing away': {
+  'a deny of everything removes operator status': {
     rows: [row('github:1', '*', '**', no)],
     roles: [member('github:1', 'role:operator')],
     operator: false,
   },
-  'a deny of admin everywhere takes the standing away': {
+  'a deny of admin everywhere removes operator status': {
     rows: [row('github:1', 'admin', '**'), row('github:1', 'admin', '**', no)],
     operator: false,
   },
-  'a deny of a tool everywhere does not': {
+  'a deny of a tool everywhere keeps operator status': {
     rows: [row('github:1', 'mcp:send', '**', no)],
     roles: [member('github:1', 'role:operator')],
     operator: true,
   },
-  'a deny of a part does not': {
+  'a deny in a subtree keeps operator status': {
     rows: [row('**', 'admin', 'archive/**', no)],
     roles: [member('github:1', 'role:operator')],
     operator: true,
@@ -69,13 +75,13 @@ suite('isOperator', () => {
 })
 
 const ADMINISTERED: Record<string, { rows: AclRow[]; roles?: Membership[]; claims?: Claims; scopes: string[] }> = {
-  'without a row there is nothing': { rows: [], scopes: [] },
+  'without a row no scope is listed': { rows: [], scopes: [] },
   'admin rows are listed, sorted': {
     rows: [row('github:1', 'admin', 'b/**'), row('github:1', 'admin', 'a')],
     scopes: ['a', 'b/**'],
   },
   'a star row is listed': { rows: [row('github:1', '*', 'a')], scopes: ['a'] },
-  'a scope held twice is listed once': {
+  'a scope granted twice is listed once': {
     rows: [row('github:1', '*', 'a'), row('github:1', 'admin', 'a')],
     scopes: ['a'],
   },
@@ -105,16 +111,19 @@ const ADMINISTERED: Record<string, { rows: AclRow[]; roles?: Membership[]; claim
     rows: [row('github:1', 'admin', 'a'), row('github:1', 'mcp:*', 'a', no)],
     scopes: ['a'],
   },
-  'a row whose predicate holds is listed': {
+  'a row whose predicate matches is listed': {
     rows: [row('github:1', 'admin', 'a', { predicate: 'mfa=yes' })],
     claims: { mfa: 'yes' },
     scopes: ['a'],
   },
-  'a row whose predicate fails is not': { rows: [row('github:1', 'admin', 'a', { predicate: 'mfa=yes' })], scopes: [] },
-  'a row for some parameters is not': { rows: [row('github:1', 'admin', 'a', { params: 'jid' })], scopes: [] },
+  'a row whose predicate does not match is not listed': {
+    rows: [row('github:1', 'admin', 'a', { predicate: 'mfa=yes' })],
+    scopes: [],
+  },
+  'a row for some parameters is not listed': { rows: [row('github:1', 'admin', 'a', { params: 'jid' })], scopes: [] },
 }
 
-suite('administered', () => {
+suite('administeredScopes', () => {
   for (const [sentence, { rows, roles = [], claims = {}, scopes }] of Object.entries(ADMINISTERED)) {
     test(sentence, () =>
       assert.deepEqual(administeredScopes(compilePolicy(rows, roles), { principal: 'github:1', claims }), scopes),
@@ -123,7 +132,7 @@ suite('administered', () => {
 })
 
 const CYCLES: Record<string, { roles: [string, string][]; added: [string, string]; path?: string[] }> = {
-  'the first membership makes no cycle': { roles: [], added: ['github:1', 'role:a'] },
+  'the first membership creates no cycle': { roles: [], added: ['github:1', 'role:a'] },
   'a role of itself is a cycle': { roles: [], added: ['role:a', 'role:a'], path: ['role:a', 'role:a'] },
   'two roles of each other are a cycle': {
     roles: [['role:a', 'role:b']],
@@ -147,7 +156,7 @@ const CYCLES: Record<string, { roles: [string, string][]; added: [string, string
     added: ['role:b', 'role:a'],
     path: ['role:b', 'role:a', 'role:b'],
   },
-  'two ways to the same role are no cycle': {
+  'two paths to the same role are not a cycle': {
     roles: [
       ['role:a', 'role:c'],
       ['role:b', 'role:c'],
@@ -155,8 +164,8 @@ const CYCLES: Record<string, { roles: [string, string][]; added: [string, string
     ],
     added: ['github:1', 'role:a'],
   },
-  'the same membership again is no cycle': { roles: [['role:a', 'role:b']], added: ['role:a', 'role:b'] },
-  'an old cycle elsewhere is not blamed on the new one': {
+  'adding a membership again creates no cycle': { roles: [['role:a', 'role:b']], added: ['role:a', 'role:b'] },
+  'an existing cycle elsewhere is not reported': {
     roles: [
       ['role:a', 'role:b'],
       ['role:b', 'role:a'],
@@ -179,7 +188,7 @@ suite('findCycle', () => {
   }
 })
 
-const ALIVE: AclRow[] = [
+const MATCHABLE: AclRow[] = [
   row('role:operator', '*', '**'),
   row('**', 'interact', '**'),
   row('google:*', 'assume', 'a/*'),
@@ -188,7 +197,7 @@ const ALIVE: AclRow[] = [
   row('github:1', 'mcp:issue_chat_link', 'team', { params: 'jid_suffix, context=a*', predicate: 'tier=1' }),
 ]
 
-const DEAD: Record<string, [dead: AclRow, sentence: RegExp]> = {
+const UNMATCHABLE: Record<string, [row: AclRow, reason: RegExp]> = {
   'an empty principal': [row('', 'admin', 'a'), /^the principal "" is neither/],
   'a principal without a namespace': [row('alice', 'admin', 'a'), /^the principal "alice" is neither/],
   'a principal without a name': [row('github:', 'admin', 'a'), /^the principal "github:" is neither/],
@@ -202,7 +211,7 @@ const DEAD: Record<string, [dead: AclRow, sentence: RegExp]> = {
   'an action in capitals': [row('github:1', 'Admin', 'a'), /^the action/],
   'an empty action': [row('github:1', '', 'a'), /^the action/],
   'a tool without a name': [row('github:1', 'mcp:', 'a'), /^the action/],
-  'a glob of actions that are no tools': [row('github:1', 'adm*', 'a'), /^the action/],
+  'a glob of actions other than tools': [row('github:1', 'adm*', 'a'), /^the action/],
   'a tool with a dash': [row('github:1', 'mcp:send-file', 'a'), /^the action/],
   'a malformed scope': [row('github:1', 'admin', 'a/['), /^the scope "a\/\[" is not a path glob$/],
   'a scope of three stars': [row('github:1', 'admin', '***'), /^the scope/],
@@ -225,11 +234,11 @@ const DEAD: Record<string, [dead: AclRow, sentence: RegExp]> = {
 }
 
 suite('unmatchableReason', () => {
-  for (const alive of ALIVE) {
-    test(`${alive.principal} ${alive.action} on ${alive.scope} can match`, () =>
-      assert.equal(unmatchableReason(alive), undefined))
+  for (const row of MATCHABLE) {
+    test(`${row.principal} ${row.action} on ${row.scope} can match`, () =>
+      assert.equal(unmatchableReason(row), undefined))
   }
-  for (const [sentence, [dead, expected]] of Object.entries(DEAD)) {
-    test(`${sentence} can never match`, () => assert.match(unmatchableReason(dead) ?? '', expected))
+  for (const [sentence, [row, reason]] of Object.entries(UNMATCHABLE)) {
+    test(`${sentence} can never match`, () => assert.match(unmatchableReason(row) ?? '', reason))
   }
 })

@@ -5,15 +5,19 @@ import fc from 'fast-check'
 import { declaredTiers } from '../../../test/support/tool-tiers.ts'
 import { compileSegments } from '../../lib/text/glob.ts'
 import {
+  type AccessRequest,
+  type AccessSubject,
   type AclRow,
   administeredScopes,
   checkAccess,
   checkToolAccess,
   compilePolicy,
+  type DeclaredTiers,
   findCycle,
   isOperator,
   type Membership,
   type Policy,
+  type ToolAccessRequest,
   toolListing,
   unmatchableReason,
 } from './policy.ts'
@@ -69,9 +73,9 @@ const broken: fc.Arbitrary<AclRow> = fc
   })
   .filter((made) => unmatchableReason(made) !== undefined)
 
-const LAW = { numRuns: 1500 }
+const PROPERTY = { numRuns: 1500 }
 
-suite('the laws of access', () => {
+suite('every policy', () => {
   test('adding a deny row never turns a refusal into an allow', () => {
     fc.assert(
       fc.property(rows, roles, row, subject, request, (before, members, added, who, requested) => {
@@ -79,7 +83,7 @@ suite('the laws of access', () => {
         if (checkAccess(compilePolicy(before, members), who, requested).allow) return
         assert.equal(checkAccess(compilePolicy(after, members), who, requested).allow, false)
       }),
-      LAW,
+      PROPERTY,
     )
   })
 
@@ -94,7 +98,7 @@ suite('the laws of access', () => {
           assert.equal(checkToolAccess(renewed, who, requested).allow, false)
         if (!toolListing(old, who, requested).listed) assert.equal(toolListing(renewed, who, requested).listed, false)
       }),
-      LAW,
+      PROPERTY,
     )
   })
 
@@ -105,7 +109,7 @@ suite('the laws of access', () => {
         if (!checkAccess(compilePolicy(before, members), who, requested).allow) return
         assert.equal(checkAccess(compilePolicy(after, members), who, requested).allow, true)
       }),
-      LAW,
+      PROPERTY,
     )
   })
 
@@ -121,19 +125,19 @@ suite('the laws of access', () => {
         call,
         (before, members, dead, who, requested, agent, called) => {
           const all = (given: AclRow[]): unknown[] =>
-            everything(compilePolicy(given, members), who, requested, agent, called)
+            allDecisions(compilePolicy(given, members), who, requested, agent, called)
           assert.deepEqual(all([dead, ...before]), all(before))
         },
       ),
-      LAW,
+      PROPERTY,
     )
   })
 
   test('the order of rows and memberships changes no decision and no reason', () => {
     fc.assert(
       fc.property(rows, roles, subject, request, folder, call, (given, members, who, requested, agent, called) => {
-        const forward = everything(compilePolicy(given, members), who, requested, agent, called)
-        const reversed = everything(
+        const forward = allDecisions(compilePolicy(given, members), who, requested, agent, called)
+        const reversed = allDecisions(
           compilePolicy(given.toReversed(), members.toReversed()),
           who,
           requested,
@@ -142,7 +146,7 @@ suite('the laws of access', () => {
         )
         assert.deepEqual(reversed, forward)
       }),
-      LAW,
+      PROPERTY,
     )
   })
 
@@ -177,7 +181,7 @@ suite('the laws of access', () => {
         if (!checkAccess(policy, who, requested).allow || !compileSegments(requested.scope)?.(one)) return
         assert.equal(checkAccess(policy, who, { ...requested, scope: one }).allow, true)
       }),
-      LAW,
+      PROPERTY,
     )
   })
 
@@ -188,7 +192,7 @@ suite('the laws of access', () => {
         if (checkToolAccess(policy, who, requested).allow)
           assert.equal(toolListing(policy, who, requested).listed, true)
       }),
-      LAW,
+      PROPERTY,
     )
   })
 
@@ -218,27 +222,29 @@ suite('the laws of access', () => {
           assert.equal(compilePolicy([], accepted).grantsOf(role).principals.has(subject), false)
         }
       }),
-      LAW,
+      PROPERTY,
     )
   })
 })
 
-type Who = Parameters<typeof checkAccess>[1]
-type Requested = Parameters<typeof checkAccess>[2]
-type ToolCall = Parameters<typeof checkToolAccess>[2]
-
-function everything(policy: Policy, who: Who, requested: Requested, agent: string, called: ToolCall): unknown[] {
+function allDecisions(
+  policy: Policy,
+  subject: AccessSubject,
+  request: AccessRequest,
+  agent: string,
+  call: ToolAccessRequest & DeclaredTiers,
+): unknown[] {
   return [
-    checkAccess(policy, who, requested),
-    checkToolAccess(policy, agent, called),
-    toolListing(policy, agent, called),
-    isOperator(policy, who.principal),
-    administeredScopes(policy, who),
+    checkAccess(policy, subject, request),
+    checkToolAccess(policy, agent, call),
+    toolListing(policy, agent, call),
+    isOperator(policy, subject.principal),
+    administeredScopes(policy, subject),
   ]
 }
 
 /** A direct implementation of the specification, without index, cache or order. */
-function naiveDecision(given: AclRow[], members: Membership[], who: Who, requested: Requested): boolean {
+function naiveDecision(given: AclRow[], members: Membership[], who: AccessSubject, requested: AccessRequest): boolean {
   const names = new Set([who.principal])
   for (const _ of members) for (const { subject, role } of members) if (names.has(subject)) names.add(role)
   const matching = given.filter(
@@ -246,8 +252,8 @@ function naiveDecision(given: AclRow[], members: Membership[], who: Who, request
       [...names].some((given) => naivePrincipal(one.principal, given)) &&
       naiveContains(one.action, requested.action) &&
       (one.scope === '**' || (requested.scope !== '' && compileSegments(one.scope)?.(requested.scope))) &&
-      naiveHolds(one.params, requested.params ?? {}) &&
-      naiveHolds(one.predicate, who.claims),
+      naiveConditionsHold(one.params, requested.params ?? {}) &&
+      naiveConditionsHold(one.predicate, who.claims),
   )
   return matching.length > 0 && matching.every((one) => one.effect === 'allow')
 }
@@ -267,7 +273,7 @@ function naiveContains(granted: string, requested: string): boolean {
   return isTool && granted.startsWith('mcp:') && new RegExp(`^${pattern.join('.*')}$`).test(requested)
 }
 
-function naiveHolds(list: string, values: Record<string, string>): boolean {
+function naiveConditionsHold(list: string, values: Record<string, string>): boolean {
   return list
     .split(',')
     .filter((item) => item !== '')

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { declaredTiers } from '../../../test/support/tool-tiers.ts'
-import { type AclRow, type Claims, checkToolAccess, compilePolicy, type Membership, toolListing } from './policy.ts'
+import { type AclRow, checkToolAccess, compilePolicy, type Membership, toolListing } from './policy.ts'
+import type { Claims } from './rules.ts'
 
 type Conditions = Partial<Pick<AclRow, 'params' | 'predicate'>>
 
@@ -59,7 +60,7 @@ const GLOBS: Record<string, Case> = {
     call: ['revoke_route_token', 'team'],
     allow: false,
   },
-  'a glob of tools holds in its scope alone': {
+  'a glob of tools applies only in its scope': {
     rows: [allow('folder:team', 'mcp:issue_*', 'team')],
     folder: 'team',
     call: ['issue_webhook', 'other'],
@@ -124,7 +125,7 @@ const BRACKETS: Record<string, Case> = {
   },
   'a bracket of 0 to 1 admits an inner group': { folder: 'a/b', call: ['add_route', 'a/b'], allow: true },
   'a bracket of 0 to 1 admits a top-level folder': { folder: 'a', call: ['list_acl', 'a'], allow: true },
-  'no bracket is not yet a rule': { folder: 'a/b/c', call: ['inject_message', 'a/b/c'], allow: false },
+  'the absence of a bracket grants nothing': { folder: 'a/b/c', call: ['inject_message', 'a/b/c'], allow: false },
 }
 
 const DEFAULTS: Record<string, Case> = {
@@ -152,35 +153,35 @@ const DEFAULTS: Record<string, Case> = {
     reason: 'other is out of the reach of team, and no row allows send there',
   },
   'an inner group may not send above itself': { folder: 'team/a', call: ['send', 'team'], allow: false },
-  'a name that begins the same is out of reach': { folder: 'team', call: ['send', 'teams'], allow: false },
+  'a folder whose name starts the same is out of reach': { folder: 'team', call: ['send', 'teams'], allow: false },
   'an inner group may schedule': { folder: 'team', call: ['schedule_task', 'team'], allow: true },
   'an inner group may replace the routes of its own folder': {
     folder: 'team',
     call: ['set_routes', 'team'],
     allow: true,
   },
-  'an inner group is not given the list of routes': {
+  'an inner group does not have list_routes': {
     folder: 'team',
     call: ['list_routes', 'team'],
     allow: false,
     reason: 'no rule of tier 1 and no row allows list_routes on team',
   },
-  'an inner group is given the list of routes by a row': {
+  'a row gives an inner group list_routes': {
     rows: [allow('folder:team', 'mcp:list_routes', 'team/**')],
     folder: 'team',
     call: ['list_routes', 'team'],
     allow: true,
   },
   'an inner group may not mint': { folder: 'team', call: ['issue_chat_link', 'team'], allow: false },
-  'an inner group has no tool that the specification does not name': {
+  'an inner group has no tool outside the specification': {
     folder: 'team',
     call: ['acl.list', 'team'],
     allow: false,
   },
-  'a top-level folder is no root': { folder: 'team', call: ['set_web_host', 'team'], allow: false },
+  'a top-level folder is not the root': { folder: 'team', call: ['set_web_host', 'team'], allow: false },
   'a guest may send': { folder: 'a/b/c', call: ['send', 'a/b/c'], allow: true },
   'a guest may pin': { folder: 'a/b/c', call: ['pin_message', 'a/b/c'], allow: true },
-  'a guest may look back': { folder: 'a/b/c', call: ['find_messages', 'a/b/c'], allow: true },
+  'a guest may read history': { folder: 'a/b/c', call: ['find_messages', 'a/b/c'], allow: true },
   'a guest may fork a topic': { folder: 'a/b/c', call: ['fork_topic', 'a/b/c'], allow: true },
   'a guest may engage': { folder: 'a/b/c', call: ['engage', 'a/b/c'], allow: true },
   'a guest may publish on its own pages': { folder: 'a/b/c', call: ['set_web_route', 'a/b/c'], allow: true },
@@ -194,8 +195,8 @@ const DEFAULTS: Record<string, Case> = {
     allow: false,
     reason: 'no rule of tier 3 and no row allows send on a/b/c/d',
   },
-  'a stranger may not look back': { folder: 'a/b/c/d', call: ['fetch_history', 'a/b/c/d'], allow: false },
-  'a stranger of great depth is a stranger': { folder: 'a/b/c/d/e/f', call: ['get_work', 'a/b/c/d/e/f'], allow: false },
+  'a stranger may not read history': { folder: 'a/b/c/d', call: ['fetch_history', 'a/b/c/d'], allow: false },
+  'a deeper folder is also a stranger': { folder: 'a/b/c/d/e/f', call: ['get_work', 'a/b/c/d/e/f'], allow: false },
 }
 
 const ROWS: Record<string, Case> = {
@@ -206,7 +207,7 @@ const ROWS: Record<string, Case> = {
     allow: false,
     reason: '!send is the last matching rule: folder:team mcp:send on **',
   },
-  'a deny row leaves the other tools': {
+  'a deny row does not affect other tools': {
     rows: [deny('folder:team', 'mcp:send', '**')],
     folder: 'team',
     call: ['reply', 'team'],
@@ -218,51 +219,51 @@ const ROWS: Record<string, Case> = {
     call: ['send', 'team'],
     allow: false,
   },
-  'a deny row holds only in its scope': {
+  'a deny row applies only in its scope': {
     rows: [deny('folder:main', 'mcp:send', 'team/**')],
     folder: 'main',
     call: ['send', 'other'],
     allow: true,
   },
-  'a deny row wins over an allow row, whichever came first': {
+  'a deny row wins over an allow row in any order': {
     rows: [deny('folder:team', 'mcp:send', '**'), allow('folder:team', 'mcp:send', '**')],
     folder: 'team',
     call: ['send', 'team'],
     allow: false,
   },
-  'a deny of all tools takes the defaults away': {
+  'a deny of all tools overrides the defaults': {
     rows: [deny('folder:team', 'mcp:*', '**')],
     folder: 'team',
     call: ['reply', 'team'],
     allow: false,
     reason: '!* is the last matching rule: folder:team mcp:* on **',
   },
-  'a deny of admin takes the defaults away': {
+  'a deny of admin overrides the defaults': {
     rows: [deny('folder:team', 'admin', '**')],
     folder: 'team',
     call: ['reply', 'team'],
     allow: false,
   },
-  'a deny of interact leaves the tools': {
+  'a deny of interact does not affect tools': {
     rows: [deny('folder:team', 'interact', '**')],
     folder: 'team',
     call: ['reply', 'team'],
     allow: true,
   },
-  'an allow row gives a tool that the tier does not': {
+  'an allow row gives a tool that the tier does not have': {
     rows: [allow('folder:a/b/c/d', 'mcp:send', 'a/b/c/d')],
     folder: 'a/b/c/d',
     call: ['send', 'a/b/c/d'],
     allow: true,
     reason: 'send is the last matching rule: folder:a/b/c/d mcp:send on a/b/c/d',
   },
-  'an allow row reaches as far as its scope': {
+  'an allow row applies in its scope': {
     rows: [allow('folder:team', 'mcp:send', 'other/**')],
     folder: 'team',
     call: ['send', 'other/x'],
     allow: true,
   },
-  'an allow row reaches no farther': {
+  'an allow row does not apply outside its scope': {
     rows: [allow('folder:team', 'mcp:send', 'other')],
     folder: 'team',
     call: ['send', 'other/x'],
@@ -281,7 +282,7 @@ const ROWS: Record<string, Case> = {
     call: ['reset_session', 'x'],
     allow: true,
   },
-  'an interact row is no rule': {
+  'an interact row is not a rule': {
     rows: [allow('folder:a/b/c', 'interact', '**')],
     folder: 'a/b/c',
     call: ['reset_session', 'a/b/c'],
@@ -293,25 +294,25 @@ const ROWS: Record<string, Case> = {
     call: ['acl.list', 'team'],
     allow: true,
   },
-  'a row of a parent folder is not the child’s': {
+  'a row of a folder does not apply to its children': {
     rows: [allow('folder:a', 'mcp:reset_session', '**')],
     folder: 'a/b/c',
     call: ['reset_session', 'a/b/c'],
     allow: false,
   },
-  'a row of a folder subtree is': {
+  'a row of a subtree applies to its children': {
     rows: [allow('folder:a/**', 'mcp:reset_session', '**')],
     folder: 'a/b/c',
     call: ['reset_session', 'a/b/c'],
     allow: true,
   },
-  'a row of everyone is an agent’s too': {
+  'a row of everyone applies to agents': {
     rows: [deny('**', 'mcp:send', 'archive/**')],
     folder: 'main',
     call: ['send', 'archive/x'],
     allow: false,
   },
-  'a grant of one folder may let it mint there': {
+  'a grant lets a folder mint in its scope': {
     rows: [allow('folder:team', 'mcp:issue_chat_link', 'team/**')],
     folder: 'team',
     call: ['issue_chat_link', 'team/a'],
@@ -323,7 +324,7 @@ const ROWS: Record<string, Case> = {
     call: ['issue_chat_link', 'other'],
     allow: false,
   },
-  'a bare grant to mint does not cover the children': {
+  'a grant to mint for one folder does not cover its children': {
     rows: [allow('folder:team', 'mcp:issue_chat_link', 'team')],
     folder: 'team',
     call: ['issue_chat_link', 'team/a'],
@@ -335,13 +336,13 @@ const ROWS: Record<string, Case> = {
     call: ['send', 'team'],
     allow: true,
   },
-  'a row of a person is not the agent’s': {
+  'a row of a person does not apply to an agent': {
     rows: [allow('github:1', '*', '**')],
     folder: 'a/b/c',
     call: ['reset_session', 'a/b/c'],
     allow: false,
   },
-  'who asks for a whole subtree needs it whole': {
+  'a request for a subtree needs a row for the whole subtree': {
     rows: [allow('folder:a/b/c', 'mcp:reset_session', 'x/*')],
     folder: 'a/b/c',
     call: ['reset_session', 'x/**'],
@@ -382,37 +383,37 @@ const PARAMS_AND_CLAIMS: Record<string, Case> = {
     allow: false,
     reason: '!send(jid=web:*) is the last matching rule: folder:team mcp:send(jid=web:*) on **',
   },
-  'a predicate on the folder holds on the socket': {
+  'a predicate on the folder matches the agent': {
     rows: [allow('folder:**', 'mcp:acl.list', '**', { predicate: 'folder=team' })],
     folder: 'team',
     call: ['acl.list', 'team'],
     allow: true,
   },
-  'a predicate on another folder does not': {
+  'a predicate on another folder does not match': {
     rows: [allow('folder:**', 'mcp:acl.list', '**', { predicate: 'folder=team' })],
     folder: 'other',
     call: ['acl.list', 'other'],
     allow: false,
   },
-  'a predicate on the tier holds on the socket': {
+  'a predicate on the tier matches the agent': {
     rows: [deny('folder:**', 'mcp:send', '**', { predicate: 'tier=2' })],
     folder: 'a/b/c',
     call: ['send', 'a/b/c'],
     allow: false,
   },
-  'a predicate on another tier does not': {
+  'a predicate on another tier does not match': {
     rows: [deny('folder:**', 'mcp:send', '**', { predicate: 'tier=2' })],
     folder: 'a/b',
     call: ['send', 'a/b'],
     allow: true,
   },
-  'a predicate on the world holds on the socket': {
+  'a predicate on the world matches the agent': {
     rows: [deny('**', 'mcp:send', '**', { predicate: 'world=a' })],
     folder: 'a/b/c',
     call: ['send', 'a/b/c'],
     allow: false,
   },
-  'a predicate on a claim that no agent has fails': {
+  'a predicate on a claim that agents do not have fails': {
     rows: [deny('**', 'mcp:send', '**', { predicate: 'mfa=no' })],
     folder: 'team',
     call: ['send', 'team'],
@@ -443,7 +444,7 @@ const MEMBERS: Record<string, Case> = {
     call: ['set_web_route', 'other'],
     allow: false,
   },
-  'a deny of the role reaches its members': {
+  'a deny of the role applies to its members': {
     rows: [...SEEDED, deny('role:member', 'mcp:send', '**')],
     roles: [member('folder:team', 'role:member')],
     folder: 'team',
@@ -457,14 +458,14 @@ const MEMBERS: Record<string, Case> = {
     call: ['issue_webhook', 'other'],
     allow: true,
   },
-  'a role of a role reaches an agent': {
+  'a role of a role applies to an agent': {
     rows: [allow('role:b', 'mcp:issue_webhook', '**')],
     roles: [member('folder:team', 'role:a'), member('role:a', 'role:b')],
     folder: 'team',
     call: ['issue_webhook', 'x'],
     allow: true,
   },
-  'without its membership a stranger has no part in it': {
+  'the role does not apply to a folder that is not a member': {
     rows: SEEDED,
     folder: 'a/b/c/d',
     call: ['send', 'a/b/c/d'],
@@ -473,7 +474,7 @@ const MEMBERS: Record<string, Case> = {
 }
 
 for (const [name, table] of Object.entries({ BRACKETS, GLOBS, DEFAULTS, ROWS, PARAMS_AND_CLAIMS, MEMBERS })) {
-  suite(`judgeTool: ${name.toLowerCase().replaceAll('_', ' ')}`, () => {
+  suite(`checkToolAccess: ${name.toLowerCase().replaceAll('_', ' ')}`, () => {
     for (const [sentence, { rows = [], roles = [], folder, call, ...expected }] of Object.entries(table)) {
       test(sentence, () => {
         const [tool, scope, params] = call
@@ -498,7 +499,7 @@ interface Listing {
 const LISTINGS: Record<string, Listing> = {
   'the root sees every tool, by its star': { folder: 'main', tool: 'issue_webhook', listed: true, rules: ['*'] },
   'a default lists its tool': { folder: 'team', tool: 'send', listed: true, rules: ['send'] },
-  'what no rule matches is not listed': { folder: 'a/b/c/d', tool: 'send', listed: false, rules: [] },
+  'a tool without a matching rule is not listed': { folder: 'a/b/c/d', tool: 'send', listed: false, rules: [] },
   'a lone deny does not list a tool': {
     rows: [deny('folder:a/b/c/d', 'mcp:send', '**')],
     folder: 'a/b/c/d',
@@ -513,14 +514,14 @@ const LISTINGS: Record<string, Listing> = {
     listed: true,
     rules: ['send', '!send'],
   },
-  'a row lists its tool whatever its scope': {
+  'a row lists its tool for any scope': {
     rows: [allow('folder:a/b/c/d', 'mcp:send', 'elsewhere')],
     folder: 'a/b/c/d',
     tool: 'send',
     listed: true,
     rules: ['send'],
   },
-  'a row lists its tool whatever its params': {
+  'a row lists its tool for any params': {
     rows: [allow('folder:a/b/c/d', 'mcp:send', '**', { params: 'jid=telegram:*, topic' })],
     folder: 'a/b/c/d',
     tool: 'send',
@@ -572,14 +573,14 @@ const LISTINGS: Record<string, Listing> = {
     tool: 'post',
     listed: false,
   },
-  'a row whose predicate fails does not list': {
+  'a row whose predicate fails does not list its tool': {
     rows: [allow('folder:**', 'mcp:acl.list', '**', { predicate: 'world=other' })],
     folder: 'team',
     tool: 'acl.list',
     listed: false,
     rules: [],
   },
-  'a row whose predicate holds does': {
+  'a row whose predicate matches lists its tool': {
     rows: [allow('folder:**', 'mcp:acl.list', '**', { predicate: 'world=team' })],
     folder: 'team',
     tool: 'acl.list',
@@ -591,7 +592,7 @@ const LISTINGS: Record<string, Listing> = {
     tool: 'send',
     listed: false,
   },
-  'a rule that tier and role both have is shown once': {
+  'a rule of both the tier and a role is shown once': {
     rows: SEEDED,
     roles: [member('folder:team', 'role:member')],
     folder: 'team',

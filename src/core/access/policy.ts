@@ -14,8 +14,6 @@ import { claimsOf } from './caller.ts'
 import { type Claims, type Condition, conditionsHold, parseConditions } from './rules.ts'
 import { bracketFault, defaultRule, mayReachFolder, selfAndAncestors, type ToolTiers, tierOf } from './tiers.ts'
 
-export type { Claims } from './rules.ts'
-
 export interface AclRow {
   principal: string
   action: string

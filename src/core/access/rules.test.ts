@@ -13,31 +13,31 @@ interface Case {
 const CASES: Record<string, Case> = {
   'a name matches its tool': { rule: 'send', tool: 'send', matches: true },
   'a name matches no other tool': { rule: 'send', tool: 'send_file', matches: false },
-  'names are compared with their case': { rule: 'send', tool: 'Send', matches: false },
+  'names are case-sensitive': { rule: 'send', tool: 'Send', matches: false },
   'a star matches every tool': { rule: '*', tool: 'send', matches: true },
   'a star matches dots too': { rule: '*', tool: 'acl.list', matches: true },
-  'a star inside a name matches a run': { rule: 'inspect_*', tool: 'inspect_tasks', matches: true },
+  'a star inside a name matches any characters': { rule: 'inspect_*', tool: 'inspect_tasks', matches: true },
   'a star inside a name may match nothing': { rule: 'send*', tool: 'send', matches: true },
-  'a star crosses the dot of a resource': { rule: 'route*', tool: 'routes.list', matches: true },
-  'a dot in a name is a dot': { rule: 'acl.list', tool: 'aclxlist', matches: false },
+  'a star matches the dot of a resource': { rule: 'route*', tool: 'routes.list', matches: true },
+  'a dot in a name matches only a dot': { rule: 'acl.list', tool: 'aclxlist', matches: false },
   'a deny rule matches as an allow rule does': { rule: '!send', tool: 'send', matches: true },
   'empty parentheses are ignored': { rule: 'send()', tool: 'send', matches: true },
   'blank parentheses are ignored': { rule: 'send( )', tool: 'send', matches: true },
   'a parameter must match': { rule: 'send(jid=web:a)', tool: 'send', params: { jid: 'web:a' }, matches: true },
   'another value does not match': { rule: 'send(jid=web:a)', tool: 'send', params: { jid: 'web:b' }, matches: false },
-  'a star in a value crosses slashes and colons': {
+  'a star in a value matches slashes and colons': {
     rule: 'send(jid=telegram:*)',
     tool: 'send',
     params: { jid: 'telegram:user/1:2' },
     matches: true,
   },
-  'a star in a value is not fooled by a comma or a parenthesis': {
+  'a star in a value matches commas and parentheses': {
     rule: '!send(jid=evil*)',
     tool: 'send',
     params: { jid: 'evil,)' },
     matches: true,
   },
-  'a parameter that is missing does not match': { rule: 'send(jid=telegram:*)', tool: 'send', matches: false },
+  'a missing parameter does not match': { rule: 'send(jid=telegram:*)', tool: 'send', matches: false },
   'a star for a value still requires the parameter': { rule: 'send(jid=*)', tool: 'send', matches: false },
   'a bare name requires the parameter': { rule: 'send(jid)', tool: 'send', params: { jid: '' }, matches: true },
   'a bare name fails without it': { rule: 'send(jid)', tool: 'send', params: { topic: 'x' }, matches: false },
@@ -53,10 +53,10 @@ const CASES: Record<string, Case> = {
     params: { topic: '' },
     matches: true,
   },
-  'a value may hold an equals sign': { rule: 'send(q=a=b)', tool: 'send', params: { q: 'a=b' }, matches: true },
-  'of two parameters both are needed': { rule: 'send(a=1,b=2)', tool: 'send', params: { a: '1' }, matches: false },
+  'a value may contain an equals sign': { rule: 'send(q=a=b)', tool: 'send', params: { q: 'a=b' }, matches: true },
+  'both of two parameters are required': { rule: 'send(a=1,b=2)', tool: 'send', params: { a: '1' }, matches: false },
   'two parameters that both match': { rule: 'send(a=1,b=2)', tool: 'send', params: { b: '2', a: '1' }, matches: true },
-  'blanks around a parameter do not count': {
+  'spaces around a parameter are ignored': {
     rule: 'send(a=1, b=2)',
     tool: 'send',
     params: { a: '1', b: '2' },
@@ -76,7 +76,7 @@ const CASES: Record<string, Case> = {
     matches: false,
   },
   'another value after ! matches': { rule: 'send(!jid=web:*)', tool: 'send', params: { jid: 'x:a' }, matches: true },
-  'a name that every object inherits does not count as given': {
+  'an inherited object member does not count as a parameter': {
     rule: 'send(constructor)',
     tool: 'send',
     params: {},

@@ -14,37 +14,37 @@ import {
 
 const TIERS: Record<string, [folder: string, tier: Tier]> = {
   'the root is tier 0': ['main', 0],
-  'a top-level folder is tier 1, not an operator by its place': ['team', 1],
-  'a name that begins like the root is no root': ['mainly', 1],
+  'a top-level folder is tier 1, not an operator': ['team', 1],
+  'a name that starts like the root is not the root': ['mainly', 1],
   'a folder below the root is tier 1': ['main/a', 1],
   'a folder of a world is tier 1': ['team/a', 1],
   'two slashes make a guest': ['team/a/b', 2],
   'three slashes make a stranger': ['team/a/b/c', 3],
-  'deeper than that is a stranger still': ['a/b/c/d/e/f/g/h', 3],
+  'a deeper folder is also a stranger': ['a/b/c/d/e/f/g/h', 3],
 }
 
-suite('a folder stands somewhere', () => {
+suite('the position of a folder', () => {
   for (const [sentence, [folder, tier]] of Object.entries(TIERS)) {
     test(sentence, () => assert.equal(tierOf(folder), tier))
   }
 
-  test('its world is its first segment', () => {
+  test('the world is the first segment', () => {
     assert.equal(worldOf('team/a/b'), 'team')
     assert.equal(worldOf('team'), 'team')
   })
 
-  test('its name is its last segment', () => {
+  test('the base name is the last segment', () => {
     assert.equal(folderBaseName('team/a/b'), 'b')
     assert.equal(folderBaseName('team'), 'team')
   })
 
-  test('its parent is counted by the path alone', () => {
+  test('the parent depends only on the path', () => {
     assert.equal(parentFolderOf('team/a/b'), 'team/a')
     assert.equal(parentFolderOf('team'), undefined)
     assert.equal(parentFolderOf('main'), undefined)
   })
 
-  test('its ancestry runs from the world down to itself', () => {
+  test('the ancestors are listed from the top down to the folder', () => {
     assert.deepEqual(selfAndAncestors('a/b'), ['a', 'a/b'])
     assert.deepEqual(selfAndAncestors('a/b/c'), ['a', 'a/b', 'a/b/c'])
     assert.deepEqual(selfAndAncestors('a'), ['a'])
@@ -53,15 +53,15 @@ suite('a folder stands somewhere', () => {
 
 suite('containment', () => {
   const CASES: Record<string, [from: string, to: string, contained: boolean, reached: boolean]> = {
-    'a folder holds itself': ['team', 'team', true, true],
-    'a folder holds its children': ['team', 'team/a', true, true],
-    'a folder holds its grandchildren': ['team', 'team/a/b', true, true],
-    'a name that begins the same is another folder': ['team', 'teams', false, false],
-    'a child does not hold its parent': ['team/a', 'team', false, false],
-    'siblings do not hold each other': ['team/a', 'team/b', false, false],
-    'the root reaches every folder, though the path does not say so': ['main', 'team/a', false, true],
+    'a folder contains itself': ['team', 'team', true, true],
+    'a folder contains its children': ['team', 'team/a', true, true],
+    'a folder contains its grandchildren': ['team', 'team/a/b', true, true],
+    'a folder does not contain one whose name starts the same': ['team', 'teams', false, false],
+    'a child does not contain its parent': ['team/a', 'team', false, false],
+    'siblings do not contain each other': ['team/a', 'team/b', false, false],
+    'the root reaches every folder, although no path is below it': ['main', 'team/a', false, true],
     'the root reaches the instance itself': ['main', '', false, true],
-    'a folder below the root has only its own subtree': ['main/a', 'team', false, false],
+    'a folder below the root reaches only its own subtree': ['main/a', 'team', false, false],
     'no other folder reaches the instance itself': ['team', '', false, false],
   }
   for (const [sentence, [from, to, contained, reached]] of Object.entries(CASES)) {
@@ -90,33 +90,32 @@ suite('brackets', () => {
     assert.equal(bracketFault('set_web_host', 1), 'the tool set_web_host is for tier 0 only')
   })
 
-  test('a tool that the specification does not name has no bracket, whatever its name', () => {
+  test('a tool outside the specification has no bracket', () => {
     for (const tool of ['acl.list', 'constructor', '__proto__', 'toString'])
       assert.equal(bracketFault(tool, 3), undefined)
   })
 
-  test('turn results come by a method, which is no tool', () =>
-    assert.ok(!Object.hasOwn(SPECIFIED_TIERS, 'submit_turn')))
+  test('submit_turn is a method, not a tool', () => assert.ok(!Object.hasOwn(SPECIFIED_TIERS, 'submit_turn')))
 
-  const PUT_RIGHT: Record<string, number | undefined> = {
+  const REGISTRATION_BRACKETS: Record<string, number | undefined> = {
     refresh_groups: 2,
     set_work: 2,
     list_acl: 1,
     get_web_host: 1,
     set_web_host: 0,
   }
-  for (const [tool, highest] of Object.entries(PUT_RIGHT)) {
-    test(`the bracket of ${tool} is the one of the registration rules`, () =>
+  for (const [tool, highest] of Object.entries(REGISTRATION_BRACKETS)) {
+    test(`the bracket of ${tool} follows the registration rules`, () =>
       assert.equal(SPECIFIED_TIERS[tool]?.max, highest))
   }
 
   const COUNTS: Record<string, number> = { 'no bracket': 39, '0 to 2': 3, '0 to 1': 16, '0 only': 1 }
-  test('the table is complete: 55 tools of document 001 and four for route tokens', () => {
+  test('the table is complete: 55 tools and four for route tokens', () => {
     const names = Object.values(SPECIFIED_TIERS).map(({ max }) =>
       max === undefined ? 'no bracket' : max === 0 ? '0 only' : `0 to ${max}`,
     )
     assert.deepEqual(
-      Object.fromEntries(Object.keys(COUNTS).map((name) => [name, names.filter((given) => given === name).length])),
+      Object.fromEntries(Object.keys(COUNTS).map((name) => [name, names.filter((each) => each === name).length])),
       COUNTS,
     )
   })
@@ -125,7 +124,7 @@ suite('brackets', () => {
 suite('default rules', () => {
   test('the root has everything', () => assert.deepEqual(defaultRules(0), ['*']))
 
-  test('an inner group has every tool that its bracket admits but the list of routes', () => {
+  test('an inner group has every tool that its bracket admits except list_routes', () => {
     const rules = defaultRules(1)
     assert.equal(rules.length, 55 - 2)
     for (const tool of [
@@ -142,7 +141,7 @@ suite('default rules', () => {
     for (const tool of ['list_routes', 'set_web_host']) assert.ok(!rules.includes(tool), tool)
   })
 
-  test('a guest speaks, looks back, minds its topics and its own pages', () => {
+  test('a guest can send, read history, and manage its topics and pages', () => {
     assert.deepEqual(
       [...defaultRules(2)].sort(),
       [
@@ -167,7 +166,7 @@ suite('default rules', () => {
     )
   })
 
-  test('a stranger replies, sends a file, likes and edits', () =>
+  test('a stranger can reply, send a file, like and edit', () =>
     assert.deepEqual(defaultRules(3).sort(), ['edit', 'like', 'reply', 'send_file']))
 
   for (const tier of [1, 2, 3] as const) {
@@ -178,7 +177,7 @@ suite('default rules', () => {
       }
     })
 
-    test(`no default of tier ${tier} runs against a bracket`, () => {
+    test(`no default of tier ${tier} violates a bracket`, () => {
       for (const tool of defaultRules(tier)) assert.equal(bracketFault(tool, tier), undefined)
     })
   }

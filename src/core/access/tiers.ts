@@ -1,11 +1,11 @@
-// Where a folder stands: its tier, its world, whom it reaches, and what the specification gives each tier.
+// The position of a folder: its tier, its world and the folders it reaches; and the default rules of each tier.
 
 export type Tier = 0 | 1 | 2 | 3
 
-/** The root folder: tier 0, and for reach the ancestor of every other (decisions A1, A9). */
+/** Tier 0, and the ancestor of every other folder. See docs/decisions.md#the-root-folder. */
 export const ROOT_FOLDER = 'main'
 
-/** Decision A1: only the root is 0, so that a new top-level folder is not an operator by its place alone. */
+/** See docs/decisions.md#tiers. */
 export function tierOf(folder: string): Tier {
   if (folder === ROOT_FOLDER) return 0
   const slashes = folder.split('/').length - 1
@@ -21,13 +21,13 @@ export function folderBaseName(folder: string): string {
   return folder.slice(folder.lastIndexOf('/') + 1)
 }
 
-/** By the path alone; a top-level folder has none. */
+/** By the path only: a top-level folder has no parent. */
 export function parentFolderOf(folder: string): string | undefined {
   const slash = folder.lastIndexOf('/')
   return slash < 0 ? undefined : folder.slice(0, slash)
 }
 
-/** From the world down to the folder itself: `a/b` gives `a`, `a/b`. */
+/** From the top down: `a/b` gives `a`, `a/b`. */
 export function selfAndAncestors(folder: string): string[] {
   const folders: string[] = []
   for (let slash = folder.indexOf('/'); slash >= 0; slash = folder.indexOf('/', slash + 1)) {
@@ -36,31 +36,31 @@ export function selfAndAncestors(folder: string): string[] {
   return [...folders, folder]
 }
 
-/** Equal or below, by the path alone: `team` holds `team/a` but not `teams`. */
+/** Whether the folder is `ancestor` or below it, by the path only. */
 export function containsFolder(ancestor: string, folder: string): boolean {
   return folder === ancestor || folder.startsWith(`${ancestor}/`)
 }
 
-/** Decisions A5 and A9: the root reaches every folder, any other its own subtree. */
+/** The root reaches every folder, any other folder its own subtree. See docs/decisions.md#containment. */
 export function mayReachFolder(from: string, to: string): boolean {
   return from === ROOT_FOLDER || containsFolder(from, to)
 }
 
-/** A tool's declaration: which tiers may have it, and which have it without an acl row. */
+/** The tiers that a tool declares. */
 export interface ToolTiers {
-  /** The highest tier that may have the tool, whatever the acl rows say; absent: any. */
+  /** The highest tier that may have the tool, whatever the acl rows allow. Default: any. */
   readonly max?: 0 | 1 | 2
-  /** The highest tier that has the tool by default, within its reach; absent: 0, the root alone. */
+  /** The highest tier that has the tool without an acl row, within its reach. Default: 0. */
   readonly granted?: Tier
 }
 
-/** Why a folder of this tier can never have the tool, whatever its rules say; undefined when it can. */
+/** Why a folder of this tier can never have the tool; undefined if it can. */
 export function bracketFault(tool: string, { max }: ToolTiers, tier: Tier): string | undefined {
   if (max === undefined || tier <= max) return undefined
   return `the tool ${tool} is for ${max === 0 ? 'tier 0 only' : `tiers 0 to ${max}`}`
 }
 
-/** The default rule that gives a folder of this tier the tool, in the rule grammar; undefined when there is none. */
+/** The default rule that gives a folder of this tier the tool, if there is one. */
 export function defaultRule(tool: string, { granted = 0 }: ToolTiers, tier: Tier): string | undefined {
   if (tier === 0) return '*'
   return tier <= granted ? tool : undefined
