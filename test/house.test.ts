@@ -109,7 +109,6 @@ const MAY_PARSE_JSON: Record<string, string> = {
   'src/tools/register-group.ts': 'the config of a group, which was checked when it was set',
   'src/daemons/runed/attachments.ts': 'attachments in the store, which were checked when they came',
   'src/daemons/webd/streams.ts': 'notices between processes of svc',
-  'src/faces/rest-client.ts': 'answers of svc, in the command line',
   'src/cli/output/round-output.ts': 'answers of svc, in the command line',
   'src/cli/link/link-client.ts': 'answers of svc, in the command line',
   'src/cli/commands/bridge.ts': 'lines of the agent client that started it, in a process of its own',
