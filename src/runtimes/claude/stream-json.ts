@@ -1,7 +1,7 @@
 // What the Claude Code command line prints with `--output-format stream-json`: one JSON object a line. Lines that are no
 // JSON, or of a kind that is not known here, say nothing.
 import type { ModelCost } from '../../core/turns/turns.ts'
-import { tryParseJson } from '../../lib/text/json.ts'
+import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import { type ModelUsage, toWholeCents } from '../cost.ts'
 import { MCP_SERVER_NAME } from '../mcp-config.ts'
 
@@ -100,8 +100,4 @@ function amountOf(value: unknown): number {
 function readObject(line: string): Json | undefined {
   const read = tryParseJson(line)
   return isObject(read) ? read : undefined
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
