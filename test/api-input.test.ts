@@ -154,7 +154,7 @@ suite('a change', () => {
     'of a wrong type': [{ seq: '1' }, /^seq must be a number$/],
     'of an unknown column': [{ colour: 1 }, /^unknown field "colour"$/],
     'of the key': [{ id: 2, seq: 1 }, /^id is given twice, with different values$/],
-    'of nothing': [{}, /^there is nothing to change/],
+    'of nothing': [{}, /^nothing to change/],
     'to nothing': [{ match: null }, /^match must be text$/],
     'to what could never match': [{ match: 'rooms=1' }, /^match has the unknown key "rooms"/],
     'that is no object': [[], /^the body must be a JSON object$/],
@@ -223,7 +223,7 @@ suite('a secret', () => {
   test('goes in by the body alone and never comes out', async (t) => {
     const { ask } = await api(t)
     const row = { scope_kind: 'folder', owner: 'team', key: 'API_KEY' }
-    assert.equal((await ask('POST /v1/secrets?value=hush', row)).detail, 'value must stand in the body')
+    assert.equal((await ask('POST /v1/secrets?value=hush', row)).detail, 'value must be in the request body')
     const made = await ask('POST /v1/secrets', { ...row, value: 'hush' })
     assert.deepEqual(made.body, { ...row, created_at: '2026-01-01T00:00:00.000Z' })
     const { body } = await ask('GET /v1/audit')
