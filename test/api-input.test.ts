@@ -154,7 +154,7 @@ suite('updating a route', () => {
     'with a wrong type': [{ seq: '1' }, /^seq must be a number$/],
     'with an unknown column': [{ colour: 1 }, /^unknown field "colour"$/],
     'with another key': [{ id: 2, seq: 1 }, /^id is given twice, with different values$/],
-    'without a field': [{}, /^there is nothing to change/],
+    'without a field': [{}, /^nothing to change/],
     'with null': [{ match: null }, /^match must be text$/],
     'with a match that can never apply': [{ match: 'rooms=1' }, /^match has the unknown key "rooms"/],
     'with an array': [[], /^the body must be a JSON object$/],

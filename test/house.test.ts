@@ -109,7 +109,6 @@ const MAY_PARSE_JSON: Record<string, string> = {
   'src/tools/register-group.ts': 'the config of a group, validated when set',
   'src/daemons/runed/attachments.ts': 'attachments in the store, validated on arrival',
   'src/daemons/webd/streams.ts': 'notifications between svc processes',
-  'src/faces/rest-client.ts': 'responses of svc, in the command line',
   'src/cli/output/round-output.ts': 'responses of svc, in the command line',
   'src/cli/link/link-client.ts': 'responses of svc, in the command line',
   'src/cli/commands/bridge.ts': 'lines of the agent client that started it, in its own process',

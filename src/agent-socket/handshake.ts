@@ -2,7 +2,7 @@
 // a server for each connection. A connection that only calls tools does not need one.
 import { type JSONRPCRequest, SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/server'
 import { CAPABILITIES, serverInfo } from '../faces/mcp.ts'
-import { isObject } from './rpc-line.ts'
+import { isObject } from '../lib/text/json.ts'
 
 const MEMBERS: ReadonlySet<string> = new Set(['protocolVersion', 'capabilities', 'clientInfo', '_meta'])
 const CLIENT_MEMBERS: ReadonlySet<string> = new Set(['name', 'version'])

@@ -8,7 +8,7 @@ import {
   ProtocolErrorCode,
   type RequestId,
 } from '@modelcontextprotocol/server'
-import { findJsonError, tryParseJson } from '../lib/text/json.ts'
+import { findJsonError, isObject, tryParseJson } from '../lib/text/json.ts'
 
 export type RpcLine =
   | { readonly kind: 'request'; readonly request: JSONRPCRequest }
@@ -72,8 +72,4 @@ function fault(id: RequestId | null, code: number, message: string): RpcLine {
 /** An integer that JSON cannot represent exactly would change in the response. */
 function isRequestId(value: unknown): value is RequestId {
   return typeof value === 'string' || Number.isSafeInteger(value)
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,8 +1,8 @@
 // The turn that a connection or a request claims to belong to; every call checks the claim.
 // See docs/decisions.md#turn-of-a-tool-call.
 import { z } from 'zod'
+import { isObject } from '../lib/text/json.ts'
 import { parse } from '../lib/text/schema-parser.ts'
-import { isObject } from './rpc-line.ts'
 
 export interface TurnMeta {
   readonly id: string

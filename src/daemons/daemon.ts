@@ -13,7 +13,7 @@ import { readSettings, type SettingDeclarations, type SettingSource, type Settin
 import type { InstanceHost } from '../registry/context.ts'
 import type { Resource } from '../registry/resource.ts'
 import { API_DESCRIPTIONS } from './api-descriptions.ts'
-import type { Peers } from './http/peers.ts'
+import type { LocalDaemon, Peers } from './http/peers.ts'
 import type { RawHandler } from './http/raw-request.ts'
 import { bearerAuthenticator, requestMiddleware } from './http/request-middleware.ts'
 import type { StoreHealthCheck } from './process/store-health.ts'
@@ -70,12 +70,10 @@ export interface ProcessContext {
   readonly stopping: AbortSignal
 }
 
-export interface OpenDaemon {
+export interface OpenDaemon extends LocalDaemon {
   readonly name: DaemonName
-  readonly app: Hono
   readonly log: Log
   readonly metrics: RequestMetrics
-  readonly rawHandler?: RawHandler | undefined
   close(): Promise<void>
 }
 

@@ -1,5 +1,5 @@
-// The same request over REST and as a tool gets the same verdict, whatever rows there are: one evaluator stands behind
-// both. Two instances that began alike are asked side by side, one through each face; so they also stay alike.
+// REST and tools give the same result for the same request and rights, because both use the same evaluator. Two equal
+// instances get the same requests, one over REST and one as tool calls, and must stay equal.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
@@ -12,10 +12,10 @@ import { audit } from '../registry/audit.ts'
 
 type Args = Record<string, unknown>
 
-interface Asked {
+interface TestRequest {
   tool: string
   args: Args
-  /** What the verb is asked over REST, where it is not the tool's arguments. */
+  /** The input over REST where it differs from the arguments. */
   input?: Args
 }
 
@@ -30,7 +30,7 @@ const grant = fc.record({
   scope: fc.constantFrom(...SCOPES),
   effect: fc.constantFrom('allow' as const, 'allow' as const, 'deny' as const),
 })
-const asked: fc.Arbitrary<Asked> = fc.oneof(
+const request: fc.Arbitrary<TestRequest> = fc.oneof(
   fc
     .record({ target_folder: folder, jid_suffix: fc.constantFrom('a', 'b') })
     .map((args) => ({ tool: 'issue_chat_link', args })),
@@ -96,32 +96,32 @@ async function setRights(
   })
 }
 
-/** What REST says: a sentence of refusal, or how much there was to see or do. */
-async function overRest(at: TestHost, caller: Caller, { tool, args, input = args }: Asked): Promise<string> {
+/** The result over REST: the message of a refusal, `empty` for a list without rows, or `done`. */
+async function callOverRest(at: TestHost, caller: Caller, { tool, args, input = args }: TestRequest): Promise<string> {
   const verb = TOOL_VERBS.get(tool)
   assert.ok(verb)
   try {
     const reply = await at.as(caller, 'rest').call(verb, input)
     const rows = Object.values(Object(reply)).find(Array.isArray)
-    return verb.isReadOnly && rows?.length === 0 ? 'nothing to see' : 'done'
+    return verb.isReadOnly && rows?.length === 0 ? 'empty' : 'done'
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     return error.hint ? `${error.message}\nhint: ${error.hint}` : error.message
   }
 }
 
-async function asTool(session: ToolSession, { tool, args }: Asked): Promise<string> {
-  const answer = await session.client.callTool({ name: tool, arguments: args }).catch((error: unknown) => {
+async function callAsTool(session: ToolSession, { tool, args }: TestRequest): Promise<string> {
+  const result = await session.client.callTool({ name: tool, arguments: args }).catch((error: unknown) => {
     assert.ok(error instanceof Error && error.message === `unknown tool: ${tool}`, String(error))
   })
-  if (!answer) return 'not shown'
-  const [said] = answer.content
-  assert.ok(said?.type === 'text')
-  if (answer.isError) return said.text
-  return /^(\[\]|\{("folder":"[^"]*",)?"\w+":\[\]\})$/.test(said.text) ? 'nothing to see' : 'done'
+  if (!result) return 'not listed'
+  const [content] = result.content
+  assert.ok(content?.type === 'text')
+  if (result.isError) return content.text
+  return /^(\[\]|\{("folder":"[^"]*",)?"\w+":\[\]\})$/.test(content.text) ? 'empty' : 'done'
 }
 
-test('REST and tool give the same verdict, and leave the same behind', async (t) => {
+test('REST and tools give the same results and make the same changes', async (t) => {
   const [rest, tools] = [await seeded(t), await seeded(t)]
   const bearers = [undefined, 'team', 'other']
   const sessions = new Map<string | undefined, ToolSession>()
@@ -133,29 +133,30 @@ test('REST and tool give the same verdict, and leave the same behind', async (t)
       fc.array(grant, { maxLength: 4 }),
       fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
       fc.constantFrom(...bearers),
-      fc.array(asked, { minLength: 1, maxLength: 4 }),
+      fc.array(request, { minLength: 1, maxLength: 4 }),
       async (rows, isOperator, bearer, requests) => {
         for (const at of [rest, tools]) await setRights(at, rows, isOperator)
         const session = sessions.get(bearer)
         assert.ok(session)
-        for (const request of requests) {
-          const one = await overRest(rest, person(WHO, bearer), request)
-          const other = await asTool(session, request)
-          tally.set(other === 'done' ? 'done' : 'refused', (tally.get(other === 'done' ? 'done' : 'refused') ?? 0) + 1)
-          // Who is not shown a tool has nothing to do there by REST either.
-          if (other === 'not shown') assert.notEqual(one, 'done', JSON.stringify(request))
-          else assert.equal(one, other, JSON.stringify(request))
+        for (const each of requests) {
+          const overRest = await callOverRest(rest, person(WHO, bearer), each)
+          const asTool = await callAsTool(session, each)
+          const outcome = asTool === 'done' ? 'done' : 'refused'
+          tally.set(outcome, (tally.get(outcome) ?? 0) + 1)
+          // A caller for whom the tool is not listed must not succeed over REST either.
+          if (asTool === 'not listed') assert.notEqual(overRest, 'done', JSON.stringify(each))
+          else assert.equal(overRest, asTool, JSON.stringify(each))
         }
       },
     ),
     { numRuns: 150 },
   )
 
-  // A property that never allows, or never refuses, would hold of anything.
+  // A run that never allows, or never refuses, would prove nothing.
   assert.ok((tally.get('done') ?? 0) > 20 && (tally.get('refused') ?? 0) > 20, JSON.stringify([...tally]))
-  const deeds = async ({ host }: TestHost) =>
+  const auditedCalls = async ({ host }: TestHost) =>
     (await host.engine.read((tx) => audit.list(tx, { category: 'mutation' }))).map(
       ({ action, key }) => `${action} ${key}`,
     )
-  assert.deepEqual(await deeds(rest), await deeds(tools))
+  assert.deepEqual(await auditedCalls(rest), await auditedCalls(tools))
 })

@@ -1,4 +1,4 @@
-// Which of the product's tools each tier sees, and that rights count at every call (decisions A1 to A5).
+// Tools that each tier sees; rights apply at every call (decisions A1 to A5).
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { agent, onEveryEngine, testHost } from '../../test/support/host.ts'
@@ -6,7 +6,7 @@ import { openTools, PRODUCT_TOOLS, ROW_TOOLS, revoking } from '../../test/suppor
 
 const EVERY_TOOL = ROW_TOOLS.definitions.map(({ name }) => name)
 const WEB_ROUTES = ['del_web_route', 'list_web_routes', 'set_web_route']
-/** Document 001, section 4.1: tier 0 to 1, of those that are rows. */
+/** Document 001, section 4.1: tools of resources for tiers 0 and 1. */
 const INNER = [
   'add_route',
   'cancel_task',
@@ -32,7 +32,7 @@ const BY_DEFAULT: Record<string, string[]> = {
 const unknown = (name: string) => ({ code: -32602, message: `unknown tool: ${name}` })
 
 onEveryEngine('registration', (engine) => {
-  test('each tier sees what its rules name and its bracket admits', async (t) => {
+  test('lists for each tier the tools that its rules name and its bracket admits', async (t) => {
     const at = await testHost(t, engine)
     await at.groups(...Object.keys(BY_DEFAULT))
     for (const [folder, names] of Object.entries(BY_DEFAULT)) {
@@ -41,7 +41,7 @@ onEveryEngine('registration', (engine) => {
     }
   })
 
-  test('a revoke applies to the next call of an open session', async (t) => {
+  test('applies a revoke to the next call of an open session', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team')
     const session = await openTools(t, at.host, agent('team'))
@@ -53,7 +53,7 @@ onEveryEngine('registration', (engine) => {
     assert.ok(!(await session.names()).includes('list_route_tokens'))
   })
 
-  test('a role that is taken away applies to the next call', async (t) => {
+  test('applies the loss of a role to the next call', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team')
     const session = await openTools(t, at.host, agent('team'))
@@ -67,7 +67,7 @@ onEveryEngine('registration', (engine) => {
 suite('brackets', () => {
   const WILDCARDS = ['*', 'admin', 'mcp:*'] as const
   for (const action of WILDCARDS) {
-    test(`a bracket beats the wildcard ${action}`, async (t) => {
+    test(`a bracket takes precedence over the wildcard ${action}`, async (t) => {
       const at = await testHost(t)
       await at.groups('team/a/b', 'team/a/b/c')
       for (const folder of ['team/a/b', 'team/a/b/c']) await at.grant(`folder:${folder}`, action, '**')
@@ -86,7 +86,7 @@ suite('brackets', () => {
     })
   }
 
-  test('a bracket beats a grant of the tool by its name', async (t) => {
+  test('a bracket takes precedence over a grant of the tool by name', async (t) => {
     const at = await testHost(t)
     await at.groups('team/a/b')
     await at.grant('folder:team/a/b', 'mcp:add_route', '**')
@@ -96,7 +96,7 @@ suite('brackets', () => {
 })
 
 suite('rules in the description', () => {
-  test('the rules that name the tool follow its description', async (t) => {
+  test('appends the rules that name the tool to its description', async (t) => {
     const at = await testHost(t)
     await at.groups('team')
     await at.grant('folder:team', 'mcp:issue_webhook', 'team/**')
@@ -111,7 +111,7 @@ suite('rules in the description', () => {
     assert.equal(tools.get('add_route')?.[1], 'grants: ["add_route"]')
   })
 
-  test('a deny alone registers nothing; beside a default it refuses', async (t) => {
+  test('a deny alone lists nothing; together with a default it refuses calls', async (t) => {
     const at = await testHost(t)
     await at.groups('team')
     await at.grant('folder:team', 'mcp:list_route_tokens', '**', 'deny')
@@ -121,7 +121,7 @@ suite('rules in the description', () => {
     assert.match(await session.refusal('refresh_groups'), /^refresh_groups: not permitted on team \(!refresh_groups/)
   })
 
-  test('a deny of a part hides that part from lists and refuses it in calls', async (t) => {
+  test('a deny for a subfolder hides its rows from lists and refuses calls for it', async (t) => {
     const at = await testHost(t)
     await at.groups('team', 'team/a', 'team/vault')
     for (const tool of ['list_route_tokens', 'issue_chat_link', 'revoke_route_token']) {
@@ -140,7 +140,7 @@ suite('rules in the description', () => {
   })
 })
 
-test('every schema is closed, and says what is required', () => {
+test('every input schema is closed and has no references', () => {
   for (const { name, description, inputSchema } of PRODUCT_TOOLS.definitions) {
     assert.equal(inputSchema.additionalProperties, false, name)
     assert.ok(description?.endsWith('.'), name)

@@ -1,5 +1,5 @@
-// Every tool that is a row: allowed with the answer that the specification gives, refused by rule, refused by
-// containment, and refused for each argument that is wrong.
+// Every tool of a resource: allowed with the result of the specification, refused by rule, refused by containment, and
+// refused for each invalid argument.
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { agent, type EngineName, onEveryEngine, type TestHost, testHost } from '../../test/support/host.ts'
@@ -18,12 +18,12 @@ interface Stage {
 interface Case {
   /** Grants that `team` and `other` need on their own subtree, because their tier has none by default. */
   granted?: string[]
-  /** Called by `team`; the answer is checked to the letter. */
+  /** Calls as `team`; checks the exact result. */
   allowed(stage: Stage): Promise<void>
-  /** Arguments that `team` may not use, and what it is told. */
-  outside?(stage: Stage): Promise<[args: Args, said: RegExp][]>
-  /** Arguments that nobody may use, and what they are told. Nothing changes. */
-  bad: [args: Args, said: string | RegExp][]
+  /** Arguments outside the folder of `team`, and the message of the refusal. */
+  outside?(stage: Stage): Promise<[args: Args, message: RegExp][]>
+  /** Invalid arguments and the message of the refusal, which changes nothing. */
+  bad: [args: Args, message: string | RegExp][]
   /** Arguments with which the call would be allowed, for the refusal by rule. */
   sample: Args
 }
@@ -90,7 +90,7 @@ const CASES: Record<string, Case> = {
       [{}, 'source_label is required'],
       [{ source_label: '' }, /^source_label must be 1 to 64/],
       [{ source_label: 'a.b' }, /^source_label must be/],
-      ...MINTING.map(([args, said]): [Args, string | RegExp] => [{ source_label: 'ci', ...args }, said]),
+      ...MINTING.map(([args, message]): [Args, string | RegExp] => [{ source_label: 'ci', ...args }, message]),
     ],
   },
   list_route_tokens: {
@@ -224,7 +224,7 @@ const CASES: Record<string, Case> = {
         rows.map(({ match, target }) => `${match} ${target}`),
         ['room=1 team', 'room=7 other', 'room=3 team/a'],
       )
-      // What stays keeps its id, and another subtree its rows.
+      // Unchanged routes keep their ids, and other subtrees keep their rows.
       assert.deepEqual([rows[0]?.id, rows[1]?.id], [id, theirs])
     },
     outside: async ({ team }) => {
@@ -383,12 +383,12 @@ const CASES: Record<string, Case> = {
   schedule_task: {
     sample: { targetJid: 'team', prompt: 'Look.' },
     allowed: async ({ team, root }) => {
-      const asked = { targetJid: 'team', prompt: 'Look.', cron: '*/5 * * * *' }
-      const { taskId, ...rest } = await answer(team, 'schedule_task', asked)
+      const args = { targetJid: 'team', prompt: 'Look.', cron: '*/5 * * * *' }
+      const { taskId, ...rest } = await answer(team, 'schedule_task', args)
       assert.match(String(taskId), new RegExp(`^task-${Date.parse(AT)}-[0-9a-f]{8}$`))
       assert.deepEqual(rest, {})
-      // The same again is the same task; a pause in between makes it another.
-      assert.deepEqual(await team.call('schedule_task', asked), { taskId })
+      // A repeated call returns the same task.
+      assert.deepEqual(await team.call('schedule_task', args), { taskId })
       assert.deepEqual(await taskOf(root, taskId), {
         ...{ id: taskId, owner: 'team', chat_jid: 'team', prompt: 'Look.', cron: '*/5 * * * *' },
         ...{
@@ -599,7 +599,7 @@ const CASES: Record<string, Case> = {
   },
 }
 
-/** What belongs to the whole instance: for the root, and for nobody whose grant is of a folder. */
+/** Tools for the whole instance: the root may call them, a caller with a grant for a folder may not. */
 const INSTANCE_CASES: Record<string, { prepare?: [string, Args][]; args: Args; answer: unknown }> = {
   'proxyd_routes.list': { args: {}, answer: { proxyd_routes: [] } },
   'proxyd_routes.create': {
@@ -643,21 +643,21 @@ const INSTANCE_CASES: Record<string, { prepare?: [string, Args][]; args: Args; a
     answer: 'ok',
   },
 }
-/** Rows that only the front makes: there is nothing to change in an empty instance. */
-const ELSEWHERE = ['onboarding.update']
+/** Needs a row that only a web page creates. */
+const UNTESTED = ['onboarding.update']
 
 const unknown = (name: string) => ({ code: -32602, message: `unknown tool: ${name}` })
 
 async function answer(session: ToolSession, name: string, args?: Args): Promise<Args> {
-  const said = await session.call(name, args)
-  assert.ok(typeof said === 'object' && said !== null && !Array.isArray(said), `${name} answered ${String(said)}`)
-  return { ...said }
+  const result = await session.call(name, args)
+  assert.ok(typeof result === 'object' && result !== null && !Array.isArray(result), `${name}: ${String(result)}`)
+  return { ...result }
 }
 
 async function rowsOf(session: ToolSession, name: string, member?: string): Promise<Args[]> {
-  const said: unknown = member ? (await answer(session, name))[member] : await session.call(name)
-  assert.ok(Array.isArray(said))
-  return said
+  const rows: unknown = member ? (await answer(session, name))[member] : await session.call(name)
+  assert.ok(Array.isArray(rows))
+  return rows
 }
 
 const routesOf = (session: ToolSession) => rowsOf(session, 'list_routes', 'routes')
@@ -666,7 +666,7 @@ async function taskOf(session: ToolSession, id: unknown): Promise<Args | undefin
   return (await rowsOf(session, 'list_tasks')).find((task) => task.id === id)
 }
 
-async function stage(t: TestContext, engine: EngineName, granted: readonly string[] = []): Promise<Stage> {
+async function openStage(t: TestContext, engine: EngineName, granted: readonly string[] = []): Promise<Stage> {
   const at = await testHost(t, engine)
   await at.groups('main', 'team', 'team/a', 'other')
   for (const folder of ['team', 'other'])
@@ -675,8 +675,8 @@ async function stage(t: TestContext, engine: EngineName, granted: readonly strin
   return { at, root: await open('main'), team: await open('team'), other: await open('other') }
 }
 
-/** What a refused call must leave as it is. */
-async function everything({ root }: Stage): Promise<unknown> {
+/** Rows that a refused call must not change. */
+async function snapshot({ root }: Stage): Promise<unknown> {
   return Promise.all(
     ['list_routes', 'list_web_routes', 'list_route_tokens', 'list_tasks', 'network_rules.list'].map((name) =>
       root.call(name),
@@ -686,15 +686,15 @@ async function everything({ root }: Stage): Promise<unknown> {
 
 onEveryEngine('tools', (engine) => {
   for (const [name, { granted, allowed }] of Object.entries(CASES)) {
-    test(`${name}: allowed, with the answer of the specification`, async (t) => {
-      await allowed(await stage(t, engine, granted))
+    test(`${name}: returns the result of the specification`, async (t) => {
+      await allowed(await openStage(t, engine, granted))
     })
   }
 
   for (const [name, { prepare = [], args, answer }] of Object.entries(INSTANCE_CASES)) {
-    test(`${name}: for the root, and for no grant of a folder`, async (t) => {
-      const { at, root, team } = await stage(t, engine)
-      for (const [tool, given] of prepare) await root.call(tool, given)
+    test(`${name}: allowed for the root, refused with a grant for a folder`, async (t) => {
+      const { at, root, team } = await openStage(t, engine)
+      for (const [tool, toolArgs] of prepare) await root.call(tool, toolArgs)
       await assert.rejects(team.call(name, args), unknown(name))
       await at.grant('folder:team', `mcp:${name}`, 'team/**')
       assert.match(await team.refusal(name, args), new RegExp(`^${name}: not permitted`))
@@ -706,40 +706,40 @@ onEveryEngine('tools', (engine) => {
 for (const [name, { granted, outside, bad, sample }] of Object.entries(CASES)) {
   suite(`${name}: refused`, () => {
     if (outside)
-      test('by containment', async (t) => {
-        const here = await stage(t, 'sqlite', granted)
-        for (const [args, said] of await outside(here)) {
-          const before = await everything(here)
-          assert.match(await here.team.refusal(name, args), said, JSON.stringify(args))
-          assert.deepEqual(await everything(here), before, JSON.stringify(args))
+      test('outside the folder', async (t) => {
+        const here = await openStage(t, 'sqlite', granted)
+        for (const [args, message] of await outside(here)) {
+          const before = await snapshot(here)
+          assert.match(await here.team.refusal(name, args), message, JSON.stringify(args))
+          assert.deepEqual(await snapshot(here), before, JSON.stringify(args))
         }
       })
 
-    test('for what is wrong with the arguments', async (t) => {
-      const here = await stage(t, 'sqlite', granted)
-      const before = await everything(here)
-      for (const [args, said] of bad) {
+    test('with invalid arguments', async (t) => {
+      const here = await openStage(t, 'sqlite', granted)
+      const before = await snapshot(here)
+      for (const [args, message] of bad) {
         const text = await here.team.refusal(name, args)
-        if (typeof said === 'string') assert.equal(text, said, JSON.stringify(args).slice(0, 200))
-        else assert.match(text, said, JSON.stringify(args).slice(0, 200))
+        if (typeof message === 'string') assert.equal(text, message, JSON.stringify(args).slice(0, 200))
+        else assert.match(text, message, JSON.stringify(args).slice(0, 200))
       }
-      assert.deepEqual(await everything(here), before)
+      assert.deepEqual(await snapshot(here), before)
     })
 
-    test('by rule: without one, and by a deny', async (t) => {
-      const here = await stage(t, 'sqlite', granted)
+    test('without a rule, and with a deny', async (t) => {
+      const here = await openStage(t, 'sqlite', granted)
       await here.root.call('add_route', { route: '{"match": "room=1", "target": "team"}' })
       const stranger = await openTools(t, here.at.host, agent('team/a/b/c'))
       await here.at.grant('folder:team', `mcp:${name}`, '**', 'deny')
-      const before = await everything(here)
+      const before = await snapshot(here)
       await assert.rejects(stranger.call(name, sample), unknown(name))
       assert.match(await here.team.refusal(name, sample), /not permitted/)
-      assert.deepEqual(await everything(here), before)
+      assert.deepEqual(await snapshot(here), before)
     })
   })
 }
 
-test('no tool is left out', () => {
-  const tried = [...Object.keys(CASES), ...Object.keys(INSTANCE_CASES), ...ELSEWHERE]
-  assert.deepEqual(tried.toSorted(), [...TOOL_VERBS.keys()].toSorted())
+test('tests every tool', () => {
+  const tested = [...Object.keys(CASES), ...Object.keys(INSTANCE_CASES), ...UNTESTED]
+  assert.deepEqual(tested.toSorted(), [...TOOL_VERBS.keys()].toSorted())
 })

@@ -1,4 +1,4 @@
-// The tool face over a made-up resource: what answers look like, and what nobody is told.
+// MCP over an example resource: results, errors, and what callers must not learn.
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { Client, InMemoryTransport } from '@modelcontextprotocol/client'
@@ -76,23 +76,23 @@ const things = defineResource({
 })
 const LIST = createToolList(resourceTools([things]))
 
-interface Opened {
+interface TestServer {
   at: TestHost
   reported: string[]
   open(caller: Caller): Promise<ToolSession>
 }
 
-async function opened(t: TestContext): Promise<Opened> {
+async function openTest(t: TestContext): Promise<TestServer> {
   const at = await testHost(t)
   const reported: string[] = []
   const onError = (error: unknown, what: string) => reported.push(`${what}: ${String(error)}`)
   return { at, reported, open: (caller) => openTools(t, at.host, caller, { list: LIST, onError }) }
 }
 
-/** Code and sentence of a protocol error. */
+/** Code and message of a protocol error. */
 async function protocolError(work: Promise<unknown>): Promise<string> {
   const error: unknown = await work.then(
-    () => assert.fail('it was answered'),
+    () => assert.fail('no error'),
     (error: unknown) => error,
   )
   assert.ok(error instanceof Error && 'code' in error)
@@ -100,8 +100,8 @@ async function protocolError(work: Promise<unknown>): Promise<string> {
 }
 
 for (const generation of GENERATIONS) {
-  suite(`answers, ${generation}`, () => {
-    test('every kind of answer', async (t) => {
+  suite(`results, ${generation}`, () => {
+    test('returns every kind of result', async (t) => {
       const { host } = await testHost(t)
       const session = await openTools(t, host, agent('main'), { list: LIST, generation })
       assert.equal(session.client.getServerVersion()?.name, 'svc')
@@ -117,7 +117,7 @@ for (const generation of GENERATIONS) {
       assert.equal(await session.refusal('groups.hinted'), 'it is taken\nhint: take another')
     })
 
-    test('the list is sorted, and says what a tool takes and by which rules', async (t) => {
+    test('lists tools by name, with their arguments and grants', async (t) => {
       const { host } = await testHost(t)
       const session = await openTools(t, host, agent('main'), { list: LIST, generation })
       const tools = await session.tools()
@@ -149,27 +149,31 @@ for (const generation of GENERATIONS) {
 }
 
 suite('arguments', () => {
-  const BAD: Record<string, [tool: string, args: Record<string, unknown>, sentence: string]> = {
-    'what is missing is named': ['groups.text', {}, 'words is required'],
-    'what has the wrong type is named': ['groups.text', { words: 3 }, 'words must be text'],
-    'what is unknown is named': ['groups.text', { words: 'a', other: 1 }, 'unknown field "other"'],
-    'all of it at once': ['groups.text', { other: 1 }, 'words is required; unknown field "other"'],
-    'a tool that takes nothing takes nothing': ['groups.nothing', { constructor: 1 }, 'unknown field "constructor"'],
-    "a tool's own arguments stand for the verb's": [
+  const INVALID: Record<string, [tool: string, args: Record<string, unknown>, message: string]> = {
+    'names a missing argument': ['groups.text', {}, 'words is required'],
+    'names an argument of the wrong type': ['groups.text', { words: 3 }, 'words must be text'],
+    'names an unknown argument': ['groups.text', { words: 'a', other: 1 }, 'unknown field "other"'],
+    'names all errors at once': ['groups.text', { other: 1 }, 'words is required; unknown field "other"'],
+    'refuses arguments of a tool that takes none': [
+      'groups.nothing',
+      { constructor: 1 },
+      'unknown field "constructor"',
+    ],
+    'takes the arguments of the tool, not of the verb': [
       'groups.array',
       { limit: 2 },
       'count is required; unknown field "limit"',
     ],
   }
-  for (const [sentence, [tool, args, said]] of Object.entries(BAD)) {
-    test(sentence, async (t) => {
-      const session = await (await opened(t)).open(agent('main'))
-      assert.equal(await session.refusal(tool, args), said)
+  for (const [name, [tool, args, message]] of Object.entries(INVALID)) {
+    test(name, async (t) => {
+      const session = await (await openTest(t)).open(agent('main'))
+      assert.equal(await session.refusal(tool, args), message)
     })
   }
 
-  test('arguments that are no object are an error of the protocol', async (t) => {
-    const { client } = await (await opened(t)).open(agent('main'))
+  test('answers arguments that are not an object with a protocol error', async (t) => {
+    const { client } = await (await openTest(t)).open(agent('main'))
     for (const wrong of [[], null, 'a', 1]) {
       const params: Record<string, unknown> = { name: 'groups.nothing', arguments: wrong }
       assert.match(await protocolError(client.request({ method: 'tools/call', params })), /^-32602 .*arguments/s)
@@ -178,22 +182,22 @@ suite('arguments', () => {
 })
 
 suite('failures', () => {
-  test('what nobody foresaw is reported, and not told', async (t) => {
-    const { reported, open } = await opened(t)
+  test('reports an unexpected error and hides it from the caller', async (t) => {
+    const { reported, open } = await openTest(t)
     const session = await open(agent('main'))
     assert.equal(await session.refusal('groups.broken'), 'internal error')
     assert.deepEqual(reported, [`groups.broken: Error: ${SECRET}`])
   })
 
-  test('a refusal is not reported', async (t) => {
-    const { reported, open } = await opened(t)
+  test('does not report a refusal', async (t) => {
+    const { reported, open } = await openTest(t)
     const session = await open(person('github:1'))
     await assert.rejects(session.call('groups.forbidden'))
     assert.deepEqual(reported, [])
   })
 
-  test('rights that cannot be read are a refusal, in the list and in a call', async (t) => {
-    const { at, reported } = await opened(t)
+  test('refuses lists and calls when the policy cannot be read', async (t) => {
+    const { at, reported } = await openTest(t)
     const broken: InstanceHost = {
       ...at.host,
       policies: Object.assign(Object.create(at.host.policies), {
@@ -207,23 +211,23 @@ suite('failures', () => {
     assert.deepEqual(reported, [`tools/list: Error: ${SECRET}`, `groups.nothing: Error: ${SECRET}`])
   })
 
-  test('who cannot be told any more is refused with the sentence', async (t) => {
-    const { at } = await opened(t)
-    const gone: InstanceHost = {
+  test('refuses lists and calls with the message of an unavailable store', async (t) => {
+    const { at } = await openTest(t)
+    const unavailable: InstanceHost = {
       ...at.host,
       engine: { ...at.host.engine, read: () => refuse('unavailable', 'the store is busy') },
     }
-    const session = await openTools(t, gone, agent('main'), { list: LIST })
+    const session = await openTools(t, unavailable, agent('main'), { list: LIST })
     assert.equal(await protocolError(session.tools()), '-32053 the store is busy')
     assert.equal(await session.refusal('get_thing'), 'the store is busy')
   })
 })
 
-suite('a tool that is not shown does not exist', () => {
+suite('a tool that is not listed does not exist', () => {
   const unknown = (name: string) => `-32602 unknown tool: ${name}`
 
-  test('for an agent without a rule, whatever it sends', async (t) => {
-    const { at, open } = await opened(t)
+  test('for an agent without a rule, with any arguments', async (t) => {
+    const { at, open } = await openTest(t)
     await at.groups('team')
     const session = await open(agent('team'))
     assert.deepEqual(await session.names(), [])
@@ -233,8 +237,8 @@ suite('a tool that is not shown does not exist', () => {
     }
   })
 
-  test('nor does one in other letters, one without a `when`, or what objects have', async (t) => {
-    const session = await (await opened(t)).open(agent('main'))
+  test('like a name in another case, a verb without `when`, and members of Object.prototype', async (t) => {
+    const session = await (await openTest(t)).open(agent('main'))
     for (const name of [
       'groups.hidden',
       'Groups.nothing',
@@ -248,8 +252,8 @@ suite('a tool that is not shown does not exist', () => {
     assert.equal(await protocolError(session.call('x'.repeat(5000))), unknown('x'.repeat(80)))
   })
 
-  test('the attempt is audited once, and nothing else is', async (t) => {
-    const { at, open } = await opened(t)
+  test('audits the attempt once, and nothing else', async (t) => {
+    const { at, open } = await openTest(t)
     const session = await open(agent('team'))
     await assert.rejects(session.call('groups.none'))
     await assert.rejects(session.call('groups.nothing'))
@@ -267,8 +271,8 @@ suite('a tool that is not shown does not exist', () => {
     )
   })
 
-  test('a person sees what a row allows somewhere, without a line of grants', async (t) => {
-    const { at, open } = await opened(t)
+  test('lists for a person what a row allows in some folder, without grants', async (t) => {
+    const { at, open } = await openTest(t)
     await at.groups('team')
     const session = await open(person('github:1'))
     assert.deepEqual(await session.names(), [])
@@ -282,21 +286,21 @@ suite('a tool that is not shown does not exist', () => {
     assert.equal((await session.names()).length, LIST.definitions.length)
   })
 
-  test('a person whose only row is a deny sees nothing', async (t) => {
-    const { at, open } = await opened(t)
+  test('lists nothing for a person whose only row is a deny', async (t) => {
+    const { at, open } = await openTest(t)
     await at.grant('github:1', 'admin', '**', 'deny')
     assert.deepEqual(await (await open(person('github:1'))).names(), [])
   })
 
-  test('the command line sees everything', async (t) => {
-    const session = await (await opened(t)).open({ kind: 'host', sub: 'cli' })
+  test('lists everything for the command line', async (t) => {
+    const session = await (await openTest(t)).open({ kind: 'host', sub: 'cli' })
     assert.equal((await session.names()).length, LIST.definitions.length)
     assert.equal(await session.call('groups.forbidden'), 'ok')
   })
 })
 
-test('who asks is asked again at every request', async (t) => {
-  const { at } = await opened(t)
+test('determines the caller anew for every request', async (t) => {
+  const { at } = await openTest(t)
   let caller: Caller = agent('team')
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
   const server = createToolServer({
@@ -312,18 +316,15 @@ test('who asks is asked again at every request', async (t) => {
   await client.close()
 })
 
-test('connections share what is costly', () => {
+test('shares JSON schemas between connections', () => {
   const policy = compilePolicy([], [])
   const [one, two] = [toolsVisibleTo(LIST, policy, agent('main')), toolsVisibleTo(LIST, policy, agent('main'))]
   for (const [index, { inputSchema }] of one.entries()) assert.equal(inputSchema, two[index]?.inputSchema)
 })
 
-test('two tools of one name are an error at the start', () => {
+test('rejects two tools with one name, and arguments that are not an object', () => {
   const [tool] = resourceTools([things])
   assert.ok(tool)
-  assert.throws(() => createToolList([tool, tool]), /two tools are called groups\.nothing/)
-  assert.throws(
-    () => createToolList([{ ...tool, input: z.string() }]).definitions,
-    /the arguments of a tool are an object/,
-  )
+  assert.throws(() => createToolList([tool, tool]), /two tools have the name groups\.nothing/)
+  assert.throws(() => createToolList([{ ...tool, input: z.string() }]).definitions, /tool arguments must be an object/)
 })

@@ -1,30 +1,29 @@
-// The tool face: the Model Context Protocol over whatever transport the daemon has. Which tools there are is said by the
-// resources, who may see and use them by the registry.
+// The Model Context Protocol over any transport. Resources define the tools; the registry decides who may see and call them.
 import {
   type CallToolResult,
   type JSONRPCRequest,
   ProtocolError,
   ProtocolErrorCode,
   Server,
-  type Tool as ShownTool,
+  type Tool as ToolDefinition,
 } from '@modelcontextprotocol/server'
 import { hasReach } from '../core/access/reach.ts'
 import { REFUSALS, Refusal, TransientRefusal } from '../lib/refusal.ts'
+import { isObject } from '../lib/text/json.ts'
 import { packageVersion } from '../lib/version.ts'
 import type { RequestContext } from '../registry/context.ts'
 import { ToolNotListed } from '../registry/tool.ts'
-import { isSchema } from './json-schema.ts'
 import { type ToolList, toolsVisibleTo } from './tool-list.ts'
 
 export interface ToolServerOptions<A = RequestContext> {
   readonly list: ToolList<A>
   /** Returns the caller and its turn; called with the `_meta` of every request. */
   requestContext(meta: unknown): A | Promise<A>
-  /** Asked before each call; what it refuses is the answer. */
-  admit?(asking: A, tool: string): void
-  /** Whether a tool that the caller may use is listed at all; all are unless said. */
+  /** Called before each tool call; its refusal is the result of the call. */
+  admit?(context: A, tool: string): void
+  /** Whether a tool that the caller may use is listed; by default all are. */
   isOffered?(tool: string): boolean
-  /** What was thrown and is no refusal. The caller is told nothing of it. */
+  /** Called for errors that are not refusals; the client gets only `internal error`. */
   onError(error: unknown, what: string): void
 }
 
@@ -34,31 +33,31 @@ export function serverInfo(): { readonly name: string; readonly version: string 
   return { name: 'svc', version: packageVersion() }
 }
 
-/** One for each connection, or for each request over HTTP. Both protocol generations speak to it. */
+/** One for each connection, or for each HTTP request. Serves both protocol generations. */
 export function createToolServer(options: ToolServerOptions): Server {
-  return createMcpServer(options, async (asking) => {
-    const { host, caller, reach = 'all' } = asking
+  return createMcpServer(options, async (context) => {
+    const { host, caller, reach = 'all' } = context
     const policy = await host.engine.read((tx) => host.policies.read(tx))
     const { tools } = options.list
     return toolsVisibleTo(options.list, policy, caller).filter(({ name }) => {
       const tool = tools.get(name)
       if (tool === undefined || options.isOffered?.(name) === false) return false
-      return hasReach(reach, tool.reach ?? 'all') && (tool.isAvailable?.(asking) ?? true)
+      return hasReach(reach, tool.reach ?? 'all') && (tool.isAvailable?.(context) ?? true)
     })
   })
 }
 
-/** The same for whoever is no caller of the registry, or is shown its tools by other rules. */
+/** Like `createToolServer`, for callers that are not in the registry or that see tools by other rules. */
 export function createMcpServer<A>(
   options: ToolServerOptions<A>,
-  shown: (asking: A) => readonly ShownTool[] | Promise<readonly ShownTool[]>,
+  listTools: (context: A) => readonly ToolDefinition[] | Promise<readonly ToolDefinition[]>,
 ): Server {
   const { requestContext, onError } = options
   const server = new Server(serverInfo(), { capabilities: CAPABILITIES })
 
   server.setRequestHandler('tools/list', async (_request, ctx) => {
     try {
-      return { tools: [...(await shown(await requestContext(ctx.mcpReq._meta)))] }
+      return { tools: [...(await listTools(await requestContext(ctx.mcpReq._meta)))] }
     } catch (error) {
       if (!(error instanceof Refusal)) onError(error, 'tools/list')
       throw protocolError(error)
@@ -84,9 +83,9 @@ export async function callTool<A>(
   const tool = list.tools.get(name)
   if (!tool) throw unknownTool(name)
   try {
-    const asked = await requestContext(meta)
-    admit?.(asked, tool.name)
-    return success(await tool.run(asked, args))
+    const context = await requestContext(meta)
+    admit?.(context, tool.name)
+    return success(await tool.run(context, args))
   } catch (error) {
     if (error instanceof ToolNotListed) throw unknownTool(name)
     if (!(error instanceof Refusal)) onError(error, tool.name)
@@ -106,22 +105,22 @@ export function plainToolCall({
 
 const PLAIN_MEMBERS: ReadonlySet<string> = new Set(['name', 'arguments', '_meta'])
 
-/** Why a message is no call of a tool, for a sentence of ours: the official package would print its own findings. */
+/** Why a `tools/call` message is invalid, in plain words; the official package would send its schema errors. */
 export function toolCallFault(message: unknown): string | undefined {
-  if (!isSchema(message) || message.method !== 'tools/call') return undefined
+  if (!isObject(message) || message.method !== 'tools/call') return undefined
   const { params } = message
-  if (!isSchema(params)) return 'params must be an object with the name of a tool'
+  if (!isObject(params)) return 'params must be an object with the name of a tool'
   if (typeof params.name !== 'string') return 'name must be the name of a tool'
-  return params.arguments === undefined || isSchema(params.arguments) ? undefined : 'arguments must be an object'
+  return params.arguments === undefined || isObject(params.arguments) ? undefined : 'arguments must be an object'
 }
 
 function success(reply: unknown): CallToolResult {
   if (reply === undefined) return textResult('ok')
   if (typeof reply === 'string') return textResult(reply)
-  return { ...textResult(JSON.stringify(reply)), ...(isSchema(reply) ? { structuredContent: reply } : {}) }
+  return { ...textResult(JSON.stringify(reply)), ...(isObject(reply) ? { structuredContent: reply } : {}) }
 }
 
-/** Decision E2: a failure is a result that says so. */
+/** Decision E2: a failure is a result with `isError`. */
 function failure(error: unknown): CallToolResult {
   if (!(error instanceof Refusal)) return { ...textResult('internal error'), isError: true }
   const result = textResult(error.hint ? `${error.message}\nhint: ${error.hint}` : error.message)
@@ -132,13 +131,13 @@ function textResult(text: string): CallToolResult {
   return { content: [{ type: 'text', text }] }
 }
 
-/** A list has no other place for a failure than the protocol's own. */
+/** `tools/list` can report a failure only as a protocol error. */
 function protocolError(error: unknown): ProtocolError {
   if (error instanceof Refusal) return new ProtocolError(REFUSALS[error.code].rpc, error.message)
   return new ProtocolError(ProtocolErrorCode.InternalError, 'internal error')
 }
 
-/** The same for a tool that is not there and for one that the caller is not shown. */
+/** The same for a missing tool and for one that the caller may not see. */
 function unknownTool(name: string): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InvalidParams, `unknown tool: ${name.slice(0, 80)}`)
 }

@@ -5,7 +5,7 @@ import { defineResource } from '../registry/resource.ts'
 import { type OpenApi, openapiDocument, openapiText } from './openapi.ts'
 import { httpOperations, resourcesServedBy } from './operations.ts'
 
-/** How a line of text is described. */
+/** The schema of a line of text. */
 const LINE = { maxLength: 64, minLength: 1, pattern: '^[^\\u0000-\\u001f\\u007f]+$' }
 
 const document = openapiDocument('testd', EXAMPLE_RESOURCES)
@@ -14,17 +14,17 @@ function operation(method: string, path: string): Record<string, unknown> {
   return document.paths[path]?.[method] ?? assert.fail(`no ${method} ${path}`)
 }
 
-/** The schema of a request, or of an answer of this status. */
+/** The JSON schema of a request body or a response. */
 function schemaOf(parent: unknown): unknown {
   const { content } = parent as { content: Record<string, { schema: unknown }> }
   return content['application/json']?.schema
 }
 
-const answerOf = (described: Record<string, unknown>, status: number): unknown =>
+const responseOf = (described: Record<string, unknown>, status: number): unknown =>
   (described.responses as Record<string, unknown>)[status]
 
 suite('operations', () => {
-  test('each verb with http is one, in full', () => {
+  test('includes each verb that has http', () => {
     const listed = httpOperations(thingsResource).map(
       ({ id, method, path, inputLocation }) => `${id}: ${method} ${path}, ${inputLocation}`,
     )
@@ -38,18 +38,18 @@ suite('operations', () => {
     ])
   })
 
-  test('{pk} carries the whole key', () => {
+  test('{pk} contains the whole key', () => {
     assert.deepEqual(httpOperations(pairsResource)[0]?.parameters, [{ name: 'pk', members: ['left', 'right'] }])
   })
 
-  test('a daemon serves what names it', () => {
+  test('selects the resources of a daemon', () => {
     assert.deepEqual(resourcesServedBy('routd', EXAMPLE_RESOURCES), EXAMPLE_RESOURCES)
     assert.deepEqual(resourcesServedBy('webd', EXAMPLE_RESOURCES), [])
   })
 })
 
-suite('the document', () => {
-  test('says what it is', () => {
+suite('the OpenAPI document', () => {
+  test('has title, version, server and security scheme', () => {
     const { openapi, info, servers, security, components } = document
     assert.equal(openapi, '3.1.0')
     assert.deepEqual(info, { title: 'svc testd API', version: 'v1' })
@@ -58,7 +58,7 @@ suite('the document', () => {
     assert.deepEqual(components.securitySchemes, { bearer: { type: 'http', scheme: 'bearer' } })
   })
 
-  test('lists exactly the operations', () => {
+  test('contains exactly the operations', () => {
     const listed = Object.entries(document.paths).flatMap(([path, item]) =>
       Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
     )
@@ -66,7 +66,7 @@ suite('the document', () => {
     assert.deepEqual(listed.sort(), mounted.sort())
   })
 
-  test('has the row of each resource, without what is write-only', () => {
+  test('has the row schema of each resource, without write-only members', () => {
     assert.deepEqual(document.components.schemas.Things, {
       type: 'object',
       properties: {
@@ -80,24 +80,24 @@ suite('the document', () => {
     })
   })
 
-  test('leaves out a resource that has no REST face', () => {
+  test('omits a resource without REST routes', () => {
     const { table: of, title, verbs } = thingsResource
     const silent = defineResource({ of, title, servedBy: 'routd', verbs: () => ({ polish: verbs.polish }) })
     assert.deepEqual(openapiDocument('testd', [silent]).components.schemas, {})
   })
 
-  test('refers to the row where the answer is the row', () => {
+  test('references the row schema where the response is a row', () => {
     const row = { $ref: '#/components/schemas/Things' }
-    assert.deepEqual(schemaOf(answerOf(operation('post', '/v1/things'), 201)), row)
-    assert.deepEqual(schemaOf(answerOf(operation('get', '/v1/things'), 200)), {
+    assert.deepEqual(schemaOf(responseOf(operation('post', '/v1/things'), 201)), row)
+    assert.deepEqual(schemaOf(responseOf(operation('get', '/v1/things'), 200)), {
       type: 'object',
       properties: { things: { type: 'array', items: row }, next: { type: 'string' } },
       required: ['things'],
     })
   })
 
-  test('states the real answer where it is another', () => {
-    assert.deepEqual(schemaOf(answerOf(operation('patch', '/v1/things/{name}'), 200)), {
+  test('has the schema of other responses', () => {
+    assert.deepEqual(schemaOf(responseOf(operation('patch', '/v1/things/{name}'), 200)), {
       type: 'object',
       properties: {
         name: { type: 'string', description: 'What it is called' },
@@ -105,12 +105,12 @@ suite('the document', () => {
       },
       required: ['name', 'size'],
     })
-    assert.deepEqual(answerOf(operation('delete', '/v1/things/{name}'), 204), {
-      description: 'Done; there is nothing to say',
+    assert.deepEqual(responseOf(operation('delete', '/v1/things/{name}'), 204), {
+      description: 'Done; no content',
     })
   })
 
-  test('states the real request: closed, with defaults, without the path', () => {
+  test('has the request schema: closed, with defaults, without path parameters', () => {
     assert.deepEqual(operation('post', '/v1/things').requestBody, {
       required: true,
       content: {
@@ -138,11 +138,11 @@ suite('the document', () => {
     })
   })
 
-  test('a body that needs nothing may be left out', () => {
+  test('does not require a body without required members', () => {
     assert.equal((operation('post', '/v1/things/fail').requestBody as { required: boolean }).required, false)
   })
 
-  test('lists the parameters of path and query', () => {
+  test('describes path and query parameters', () => {
     assert.deepEqual(operation('get', '/v1/things/{name}/size').parameters, [
       {
         name: 'name',
@@ -177,7 +177,7 @@ suite('the document', () => {
     ])
   })
 
-  test('says how a composite key is written', () => {
+  test('describes the encoding of a composite key', () => {
     const { parameters } = operation('get', '/v1/couples/{pk}')
     assert.deepEqual((parameters as unknown[])[0], {
       name: 'pk',
@@ -188,7 +188,7 @@ suite('the document', () => {
     })
   })
 
-  test('tells when an agent would use it, twice, exactly where it is a tool', () => {
+  test('repeats `when` as description and x-mcp-when, for tools only', () => {
     const { description, 'x-mcp-when': when, 'x-mcp-tool': tool } = operation('patch', '/v1/things/{name}')
     assert.deepEqual([description, when, tool], ['Change a thing.', 'Change a thing.', 'things.update'])
     const silent = operation('post', '/v1/things')
@@ -198,31 +198,31 @@ suite('the document', () => {
     )
   })
 
-  test('names every operation, and its refusals by reference', () => {
+  test('has an operation id, a summary and references to the refusals', () => {
     const described = operation('delete', '/v1/things/{name}')
     assert.equal(described.operationId, 'delete_things')
     assert.equal(described.summary, 'Delete things')
     for (const status of [400, 401, 403, 404, 409, 413, 415, 500])
-      assert.deepEqual(answerOf(described, status), { $ref: `#/components/responses/${status}` })
+      assert.deepEqual(responseOf(described, status), { $ref: `#/components/responses/${status}` })
   })
 
-  test('is the same bytes every time', () => {
+  test('is the same bytes at every call', () => {
     assert.equal(openapiText('testd', EXAMPLE_RESOURCES), openapiText('testd', EXAMPLE_RESOURCES))
     assert.equal(openapiText('testd', EXAMPLE_RESOURCES), `${JSON.stringify(document, null, 2)}\n`)
     assert.doesNotMatch(openapiText('testd', EXAMPLE_RESOURCES), /\$schema|\$defs|9007199254740991/)
   })
 })
 
-test('refuses no body where none is read', () => {
+test('has no body refusals for GET', () => {
   const { responses } = operation('get', '/v1/things') as { responses: object }
   assert.deepEqual(Object.keys(responses), ['200', '400', '401', '403', '404', '409', '500'])
 })
 
-test('says what it is told about itself', () => {
+test('contains the given description', () => {
   assert.equal(openapiDocument('webd', [], 'Answers links.').info.description, 'Answers links.')
 })
 
-test('a daemon without resources still has a document, with the standard responses', () => {
+test('a daemon without resources has a document with the common responses', () => {
   const empty: OpenApi = openapiDocument('webd', [])
   assert.deepEqual(empty.paths, {})
   assert.deepEqual(empty.components.schemas, {})

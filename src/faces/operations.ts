@@ -1,42 +1,43 @@
-// What a resource offers over HTTP: the one list that REST mounts, the API description shows and the remote client follows.
-import type { NamedVerb, Resource, ServingDaemon } from '../registry/resource.ts'
+// Operations of a resource over HTTP: one list that `rest.ts` mounts and `openapi.ts` describes.
+import type { HttpRoute, NamedVerb, Resource, ServingDaemon } from '../registry/resource.ts'
 
-export type HttpMethod = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+type HttpMethod = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
-/** One placeholder of a path, and the members of the input that it carries: several when it is a composite key. */
+/** One placeholder of a path and the input members that it carries: several for a composite key. */
 export interface PathParameter {
   readonly name: string
   readonly members: readonly string[]
 }
 
 export interface Operation {
-  /** <verb>_<resource>: generators make a method name of it. */
+  /** <verb>_<resource>: code generators use it as a method name. */
   readonly id: string
   readonly method: HttpMethod
-  /** In full, with placeholders: /v1/route_tokens/{jid}. */
+  /** The full path with placeholders: /v1/route_tokens/{jid}. */
   readonly path: string
   readonly resource: Resource
   readonly verb: NamedVerb
   readonly parameters: readonly PathParameter[]
-  /** Where the members stand that the path does not carry. */
+  /** Where the members go that are not in the path. */
   readonly inputLocation: 'query' | 'body'
 }
 
 export function httpOperations(resource: Resource): Operation[] {
-  return Object.values(resource.verbs).flatMap((verb) => (verb.http ? [operation(resource, verb, verb.http)] : []))
+  return Object.values(resource.verbs).flatMap((verb) =>
+    verb.http ? [createOperation(resource, verb, verb.http)] : [],
+  )
 }
 
-/** The resources of a daemon: what it mounts is what it describes. */
 export function resourcesServedBy(daemon: ServingDaemon, resources: readonly Resource[]): Resource[] {
   return resources.filter((resource) => resource.servedBy.includes(daemon))
 }
 
-function operation(resource: Resource, verb: NamedVerb, http: `${HttpMethod} /${string}`): Operation {
-  const [, method, below = '/'] = /^(\S+) (\S+)$/.exec(http) ?? []
-  const path = resource.path + (below === '/' ? '' : below)
+function createOperation(resource: Resource, verb: NamedVerb, route: HttpRoute): Operation {
+  const [method, subpath = '/'] = route.split(' ')
+  const path = resource.path + (subpath === '/' ? '' : subpath)
   return {
     id: `${verb.verb}_${resource.name}`,
-    // The type of `http` says which methods there are; the pattern cannot.
+    // `HttpRoute` allows only these methods; `split` loses that.
     method: method as HttpMethod,
     path,
     resource,

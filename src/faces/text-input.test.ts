@@ -24,57 +24,57 @@ const Input = z
   .strict()
 
 const TYPED: Record<string, [texts: Record<string, string>, input: Record<string, unknown>]> = {
-  'a number where a number is asked for': [
+  'converts a number where the schema has a number': [
     { count: '12', ratio: '-0.5e1' },
     { count: 12, ratio: -5 },
   ],
-  'through default, optional and transform': [
+  'converts below default, optional and transform': [
     { limit: '5', open: 'false' },
     { limit: 5, open: false },
   ],
-  'behind what folds it first': [{ folded: '7' }, { folded: 7 }],
-  'text stays text, whatever it looks like': [
+  'converts below a preprocess step': [{ folded: '7' }, { folded: 7 }],
+  'keeps text where the schema has text': [
     { name: '12', kind: 'true' },
     { name: '12', kind: 'true' },
   ],
-  'what holds JSON stays text': [
+  'keeps JSON as text': [
     { object: '{"a":1}', list: '[1]' },
     { object: '{"a":1}', list: '[1]' },
   ],
-  'a number of another spelling stays text': [
+  'keeps numbers in other notations as text': [
     { count: '0x10', ratio: ' 1', limit: '+1', folded: '007' },
     { count: '0x10', ratio: ' 1', limit: '+1', folded: '007' },
   ],
-  'no text is no number': [
+  'keeps text that is not a number': [
     { count: '', ratio: '.', limit: 'Infinity' },
     { count: '', ratio: '.', limit: 'Infinity' },
   ],
-  'a boolean has two spellings': [{ open: 'yes' }, { open: 'yes' }],
-  'what the schema does not know is left': [{ other: '1' }, { other: '1' }],
-  'what every object has is not known': [
+  'converts only true and false to booleans': [{ open: 'yes' }, { open: 'yes' }],
+  'keeps unknown members': [{ other: '1' }, { other: '1' }],
+  'treats members of Object.prototype as unknown': [
     { constructor: '1', toString: '1' },
     { constructor: '1', toString: '1' },
   ],
 }
 
-suite('texts become what the schema asks for', () => {
-  for (const [sentence, [texts, input]] of Object.entries(TYPED)) {
-    test(sentence, () => assert.deepEqual(parseTextInput(Input, texts), input))
+suite('text input', () => {
+  for (const [name, [texts, input]] of Object.entries(TYPED)) {
+    test(name, () => assert.deepEqual(parseTextInput(Input, texts), input))
   }
 
-  const SENTENCES: Record<string, Record<string, string>> = {
+  const REFUSED: Record<string, Record<string, string>> = {
     'count must be a number': { count: 'twelve' },
     'limit must be a number': { limit: '1e' },
     'open must be true or false': { open: '1' },
     'unknown field "other"': { other: '' },
   }
-  for (const [sentence, texts] of Object.entries(SENTENCES)) {
-    test(`refused by parse: ${sentence}`, () => {
-      assert.throws(() => parse(Input, parseTextInput(Input, texts)), isRefusal('invalid', sentence))
+  for (const [message, texts] of Object.entries(REFUSED)) {
+    test(`leaves the refusal to parse: ${message}`, () => {
+      assert.throws(() => parse(Input, parseTextInput(Input, texts)), isRefusal('invalid', message))
     })
   }
 
-  test('a number beyond every number is refused', () => {
+  test('refuses a number that is too large', () => {
     assert.throws(() => parse(Input, parseTextInput(Input, { ratio: '1e400' })), isRefusal('invalid', 'ratio'))
     assert.throws(
       () => parse(Input, parseTextInput(Input, { count: '9'.repeat(10_000) })),
@@ -84,7 +84,7 @@ suite('texts become what the schema asks for', () => {
 })
 
 suite('for any text', () => {
-  test('every whole number, boolean and text comes through as itself', () => {
+  test('converts every integer, boolean and text to itself', () => {
     fc.assert(
       fc.property(fc.maxSafeInteger(), fc.boolean(), fc.string(), (count, open, name) => {
         const texts = { count: String(count), open: String(open), name }
@@ -93,7 +93,7 @@ suite('for any text', () => {
     )
   })
 
-  test('a number field gives what JSON reads there, or the text itself', () => {
+  test('converts numbers as JSON does, or keeps the text', () => {
     const numberlike = fc.stringMatching(/^[-+.0-9eExX _]{0,12}$/)
     fc.assert(
       fc.property(fc.oneof(numberlike, fc.string(), fc.double().map(String)), (ratio) => {
@@ -105,7 +105,7 @@ suite('for any text', () => {
     )
   })
 
-  test('no name is lost, none is added, and no prototype changes', () => {
+  test('keeps all names, adds none, and changes no prototype', () => {
     const name = fc.oneof(fc.string(), fc.constantFrom('__proto__', 'constructor', 'count', 'limit'))
     fc.assert(
       fc.property(fc.array(fc.tuple(name, fc.string())), (entries) => {
@@ -117,7 +117,7 @@ suite('for any text', () => {
     )
   })
 
-  test('a query is read as it was written', () => {
+  test('parses every encoded query', () => {
     const wellFormed = fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed())
     fc.assert(
       fc.property(fc.uniqueArray(fc.tuple(wellFormed, wellFormed), { selector: ([name]) => name }), (entries) => {
@@ -129,18 +129,18 @@ suite('for any text', () => {
   })
 })
 
-suite('queries', () => {
-  test('a parameter that is given twice is refused, though it says the same', () => {
+suite('query strings', () => {
+  test('refuses a parameter that is given twice with equal values', () => {
     assert.throws(() => parseQueryString('?a=1&b=2&a=1'), isRefusal('invalid', 'a is given twice'))
   })
 
   for (const query of ['?a=%', '?a=%zz', '?a=%ff', '?%E0%A4=1']) {
-    test(`${query} is not properly encoded`, () => {
+    test(`refuses ${query}, which is not properly encoded`, () => {
       assert.throws(() => parseQueryString(query), isRefusal('invalid', 'not properly URL-encoded'))
     })
   }
 
-  test('a plus is a blank and an encoded one is a plus', () => {
+  test('decodes a plus as a space', () => {
     assert.deepEqual(parseQueryString('?a=1+2&b=1%2B2&c'), { a: '1 2', b: '1+2', c: '' })
   })
 })

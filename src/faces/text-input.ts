@@ -1,40 +1,38 @@
-// Texts to typed input, by schema: query, path and argv know only text. What does not fit stays text, so that `parse`
-// refuses it with its own sentence.
+// Converts the texts of a query string, path or command line to typed input, by schema. Text that does not fit stays text, so
+// that `parse` refuses it with its own message.
 import type { z } from 'zod'
 import { refuse } from '../lib/refusal.ts'
 
-type Texts = Readonly<Record<string, string>>
-
-/** JSON's own numbers: no blanks, no hexadecimal, no leading zeros, so that a number has few spellings. */
+/** The numbers of JSON: no spaces, no hexadecimal, no leading zeros. */
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
-/** Numbers and booleans where the schema asks for them; members that it does not know are kept, for `parse` to refuse. */
-export function parseTextInput(schema: z.ZodObject, texts: Texts): Record<string, unknown> {
+/** Converts numbers and booleans. Keeps unknown members, for `parse` to refuse. */
+export function parseTextInput(schema: z.ZodObject, texts: Readonly<Record<string, string>>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(texts).map(([name, text]) => {
       const field = Object.hasOwn(schema.shape, name) ? schema.shape[name] : undefined
-      return [name, field ? typedValue(field, text) : text]
+      return [name, field ? convertText(field, text) : text]
     }),
   )
 }
 
-function typedValue(field: z.core.$ZodType, text: string): unknown {
-  const kind = baseTypeOf(field)
-  if (kind === 'number' && NUMBER.test(text)) return Number(text)
-  if (kind === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
+function convertText(field: z.core.$ZodType, text: string): unknown {
+  const type = inputTypeOf(field)
+  if (type === 'number' && NUMBER.test(text)) return Number(text)
+  if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
   return text
 }
 
-/** The type at the heart of a field: what it takes when nothing wraps it and before anything transforms it. */
-export function baseTypeOf(field: z.core.$ZodType): z.core.$ZodTypeDef['type'] {
-  // Every schema that zod makes is one of this union; its base type hides the definition's members.
+/** The type that a field takes, without wrappers and before transforms. */
+function inputTypeOf(field: z.core.$ZodType): z.core.$ZodTypeDef['type'] {
+  // Every zod schema is one of this union; `$ZodType` hides the members of the definition.
   const { def } = (field as z.core.$ZodTypes)._zod
-  if ('innerType' in def) return baseTypeOf(def.innerType)
+  if ('innerType' in def) return inputTypeOf(def.innerType)
   if (def.type !== 'pipe') return def.type
-  return def.in._zod.def.type === 'transform' ? baseTypeOf(def.out) : baseTypeOf(def.in)
+  return inputTypeOf(def.in._zod.def.type === 'transform' ? def.out : def.in)
 }
 
-/** The parameters of a query, with or without its "?". One name, one value: a second one is a mistake or a trick. */
+/** The parameters of a query string, with or without its "?". Refuses a name that is given twice. */
 export function parseQueryString(query: string): Record<string, string> {
   try {
     decodeURIComponent(query)

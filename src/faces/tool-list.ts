@@ -1,53 +1,56 @@
-// The tools of the resources and of the hot paths, and the list of them that a server shows. It loads no protocol: daemons make
-// the list when they start, and load the Model Context Protocol (`mcp.ts`) with the first connection.
-import type { Tool as ShownTool } from '@modelcontextprotocol/server'
+// The tools of resources and of standalone verbs, and their MCP definitions. Loads no protocol code: daemons build the list when
+// they start and load `mcp.ts` with the first connection.
+import type { Tool as ToolDefinition } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import type { Caller } from '../core/access/caller.ts'
 import type { Policy } from '../core/access/policy.ts'
+import { isObject } from '../lib/text/json.ts'
 import { parse } from '../lib/text/schema-parser.ts'
 import { ApprovalRequired, requestApproval, withApproval } from '../registry/approvals.ts'
 import { callParsed } from '../registry/call.ts'
 import type { RequestContext } from '../registry/context.ts'
 import type { NamedVerb, Resource } from '../registry/resource.ts'
 import { mustBeListed, type Tool, ToolNotListed, toolVisibility } from '../registry/tool.ts'
-import { isSchema, type JsonSchema, toJsonSchema } from './json-schema.ts'
-import { responseFilter } from './response-filter.ts'
+import { type JsonSchema, toJsonSchema } from './json-schema.ts'
+import { createResponseFilter } from './response-filter.ts'
 
-/** Made once and shared by every connection. */
+/** Shared by all connections. */
 export interface ToolList<A = RequestContext> {
   readonly tools: ReadonlyMap<string, Tool<A>>
-  /** Sorted by name; descriptions do not yet contain the caller's grants. Made at the first read: JSON schemas are the costly part. */
-  readonly definitions: readonly ShownTool[]
+  /** Sorted by name, without the caller's grants. Built at the first read, because JSON schemas are expensive. */
+  readonly definitions: readonly ToolDefinition[]
 }
 
-/** The verbs that say when to use them. */
+/** The verbs of resources that have a `when`. */
 export function resourceTools(resources: readonly Resource[]): Tool[] {
-  return resources.flatMap(({ verbs }) =>
-    Object.values(verbs).flatMap((verb) => (verb.when === undefined ? [] : [toolFromVerb(verb, verb.when)])),
-  )
+  return standaloneTools(resources.flatMap(({ verbs }) => Object.values(verbs)))
 }
 
-/** Tools that are no rows. */
+/** Tools that belong to no resource. */
 export function standaloneTools(verbs: readonly NamedVerb[]): Tool[] {
-  return verbs.flatMap((verb) => (verb.when === undefined ? [] : [toolFromVerb(verb, verb.when)]))
+  return verbs.flatMap((verb) => (verb.when === undefined ? [] : [createTool(verb, verb.when)]))
 }
 
 export function createToolList<A = RequestContext>(tools: readonly Tool<A>[]): ToolList<A> {
   const sorted = [...tools].sort((a, b) => (a.name < b.name ? -1 : 1))
-  const twice = sorted.find(({ name }, index) => sorted[index + 1]?.name === name)
-  if (twice) throw new Error(`two tools are called ${twice.name}`)
-  let shown: readonly ShownTool[] | undefined
+  const duplicate = sorted.find(({ name }, index) => sorted[index + 1]?.name === name)
+  if (duplicate) throw new Error(`two tools have the name ${duplicate.name}`)
+  let definitions: readonly ToolDefinition[] | undefined
   return {
     tools: new Map(sorted.map((tool) => [tool.name, tool])),
     get definitions() {
-      shown ??= sorted.map(({ name, when, input }) => ({ name, description: when, inputSchema: inputSchema(input) }))
-      return shown
+      definitions ??= sorted.map(({ name, when, input }) => ({
+        name,
+        description: when,
+        inputSchema: inputSchema(input),
+      }))
+      return definitions
     },
   }
 }
 
-/** The tools that the caller may see (decision A4); an agent reads by which rules. */
-export function toolsVisibleTo({ definitions, tools }: ToolList, policy: Policy, caller: Caller): ShownTool[] {
+/** The tools that the caller may see (decision A4), with the grants of an agent in their descriptions. */
+export function toolsVisibleTo({ definitions, tools }: ToolList, policy: Policy, caller: Caller): ToolDefinition[] {
   return definitions.flatMap((tool) => {
     const { listed, rules } = toolVisibility(policy, caller, {
       tool: tool.name,
@@ -59,33 +62,32 @@ export function toolsVisibleTo({ definitions, tools }: ToolList, policy: Policy,
   })
 }
 
-function toolFromVerb(verb: NamedVerb, when: string): Tool {
+function createTool(verb: NamedVerb, when: string): Tool {
   const input = verb.toolInput ?? verb.input
-  const show = verb.output ? responseFilter(verb.output) : () => undefined
-  // In the verb's own transaction, so that the rights that list it are the rights that it runs with.
-  const shown: NamedVerb = {
+  const filter = verb.output ? createResponseFilter(verb.output) : () => undefined
+  // Checked in the transaction of the verb, so that one version of the rights decides both.
+  const callWithApproval = withApproval({
     ...verb,
-    authorize: async (ctx, given) => {
+    authorize: async (ctx, args) => {
       await mustBeListed(ctx)
-      await verb.authorize(ctx, given)
+      await verb.authorize(ctx, args)
     },
-  }
-  const callUnlessHeld = withApproval(shown)
-  const { prepare: _, appendsMessages: __, ...bare } = verb
-  const nothing: NamedVerb = {
-    ...bare,
+  })
+  const { prepare: _, appendsMessages: __, ...rest } = verb
+  const listingCheck: NamedVerb = {
+    ...rest,
     input: z.object({}),
     isReadOnly: true,
-    authorize: mustBeListed,
+    needs: mustBeListed,
     run: async () => {},
   }
 
-  async function read(asking: RequestContext, args: unknown): Promise<z.output<z.ZodObject>> {
+  async function parseArguments(context: RequestContext, args: unknown): Promise<z.output<z.ZodObject>> {
     try {
       return parse(input, args)
     } catch (error) {
       // A caller who may not see the tool must not learn its arguments from the error.
-      await callParsed(asking, nothing, {})
+      await callParsed(context, listingCheck, {})
       throw error
     }
   }
@@ -97,32 +99,30 @@ function toolFromVerb(verb: NamedVerb, when: string): Tool {
     ...(verb.tiers ? { tiers: verb.tiers } : {}),
     input,
     isAvailable: ({ host }) => verb.isAvailable?.(host) ?? true,
-    run: async (asking, args) => {
-      if (verb.isAvailable?.(asking.host) === false) throw new ToolNotListed(verb.toolName)
-      const given = await read(asking, args)
-      const done = await callUnlessHeld(asking, given)
-      if (done instanceof ApprovalRequired) return requestApproval(asking, verb, given)
-      if (verb.finish) return verb.finish(asking, done, given)
-      const reply = show(done)
-      return verb.toolReply ? verb.toolReply(reply, given) : reply
+    run: async (context, args) => {
+      if (verb.isAvailable?.(context.host) === false) throw new ToolNotListed(verb.toolName)
+      const parsed = await parseArguments(context, args)
+      const result = await callWithApproval(context, parsed)
+      if (result instanceof ApprovalRequired) return requestApproval(context, verb, parsed)
+      if (verb.finish) return verb.finish(context, result, parsed)
+      const reply = filter(result)
+      return verb.toolReply ? verb.toolReply(reply, parsed) : reply
     },
   }
 }
 
-function inputSchema(input: z.ZodType): ShownTool['inputSchema'] {
+function inputSchema(input: z.ZodType): ToolDefinition['inputSchema'] {
   const { properties, ...schema } = toJsonSchema(input, 'input')
-  if (schema.type !== 'object' || !isSchema(properties)) throw new Error('the arguments of a tool are an object')
-  const parts = Object.entries(properties).map(([name, part]) => [name, isSchema(part) ? argument(part) : part])
+  if (schema.type !== 'object' || !isObject(properties)) throw new Error('tool arguments must be an object')
+  const parts = Object.entries(properties).map(([name, part]) => [name, isObject(part) ? argumentSchema(part) : part])
   return { ...schema, type: 'object', properties: Object.fromEntries(parts) }
 }
 
-/**
- * That the server sets an id is about rows, not about naming one. Rules of texts are left out: the list goes with every turn
- * of a model, which learns more from the sentence of a refusal.
- */
-function argument({ items, ...part }: JsonSchema): JsonSchema {
-  const kept = Object.entries(part).filter(([key, value]) => !LEFT_OUT.has(key) || value === 'date-time')
-  return { ...Object.fromEntries(kept), ...(isSchema(items) ? { items: argument(items) } : {}) }
+/** Omits text rules: models get the list with every turn and learn more from the message of a refusal. */
+function argumentSchema({ items, ...part }: JsonSchema): JsonSchema {
+  const kept = Object.entries(part).filter(([key, value]) => !OMITTED_KEYS.has(key) || value === 'date-time')
+  return { ...Object.fromEntries(kept), ...(isObject(items) ? { items: argumentSchema(items) } : {}) }
 }
 
-const LEFT_OUT: ReadonlySet<string> = new Set(['readOnly', 'minLength', 'maxLength', 'pattern', 'not', 'format'])
+/** `readOnly` is about rows: an id that the server sets can still be an argument. */
+const OMITTED_KEYS: ReadonlySet<string> = new Set(['readOnly', 'minLength', 'maxLength', 'pattern', 'not', 'format'])

@@ -53,7 +53,7 @@ export function keysOf(result: ApplyResult) {
 
 /** Without a store: what is wrong with a text by itself. */
 export function read(manifest: string | Uint8Array): Manifest {
-  return readManifest(manifest, { shapes: SHAPES, known: resources.map(({ name }) => name) })
+  return readManifest(manifest, { exported: SHAPES, names: resources.map(({ name }) => name) })
 }
 
 /** `body` below the version that a new store has. */

@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { SettingSource } from '../../lib/settings.ts'
+import { isObject } from '../../lib/text/json.ts'
 import { svcCommand } from '../command.ts'
 
 /** What the kernel keeps of the path of a socket. */
@@ -116,8 +117,4 @@ function objectIn(line: string): Record<string, unknown> | undefined {
   } catch {
     return undefined
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -111,7 +111,7 @@ suite('svc apply', () => {
       ['config_version: one\n', /config_version/],
       ['config_version: -1\n', /svc: /],
       ['config_version: 9223372036854775808\n', /svc: /],
-      [Uint8Array.of(0x61, 0x0a, 0xff), /line 2: is not valid UTF-8/],
+      [Uint8Array.of(0x61, 0x0a, 0xff), /line 2: invalid UTF-8/],
     ]
     for (const [stdin, sentence] of cases) {
       const { code, stdout, stderr } = await cli.run('apply demo -', { stdin })

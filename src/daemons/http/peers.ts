@@ -1,8 +1,7 @@
 // How daemons reach each other: by a call within the process, or through <DAEMON>_URL.
 import { type IncomingMessage, ServerResponse } from 'node:http'
-import type { Context } from 'hono'
+import type { Context, Hono } from 'hono'
 import { refuse } from '../../lib/refusal.ts'
-import type { OpenDaemon } from '../daemon.ts'
 import type { DaemonName } from '../settings.ts'
 import { openForwarder, type UpstreamRequest } from './http-forwarder.ts'
 import type { RawHandler } from './raw-request.ts'
@@ -27,6 +26,12 @@ export interface Peers {
   forward(upstream: UpstreamRequest, c: Context): Promise<Response>
 }
 
+/** A daemon of this process. */
+export interface LocalDaemon {
+  readonly app: Hono
+  readonly rawHandler?: RawHandler | undefined
+}
+
 export interface OpenPeers {
   readonly peers: Peers
   close(): void
@@ -34,7 +39,7 @@ export interface OpenPeers {
 
 /** `local` is filled while the process starts; `urls` are the settings <DAEMON>_URL. */
 export function openPeers(
-  local: ReadonlyMap<DaemonName, Pick<OpenDaemon, 'app' | 'rawHandler'>>,
+  local: ReadonlyMap<DaemonName, LocalDaemon>,
   urls: ReadonlyMap<DaemonName, string>,
 ): OpenPeers {
   const forwarder = openForwarder()

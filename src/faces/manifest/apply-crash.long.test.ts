@@ -1,4 +1,4 @@
-// Whatever happens to a process in the middle of an apply, the store is the old one or the new one, and two never both win.
+// A process that dies during an apply leaves the old or the new store, and of two concurrent applies only one wins.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -35,22 +35,22 @@ const NEW: RandomStore = {
   onboarding_gates: [gate('team', 2), gate('new', 2)],
   acl_membership: [{ subject: 'github:1', role: 'role:operator', added_at: THEN }],
 }
-/** Enough rows that a process can be met in the middle of it. */
+/** Enough rows to kill a process in the middle of the writes. */
 const many = (mark: string): RandomStore => ({
   groups: [group('main', mark)],
   routes: Array.from({ length: 1500 }, (_, seq) => ({ seq, match: `room=${mark}`, target: 'main' })),
   onboarding_gates: [gate('team', mark.length)],
 })
 
-interface Scene {
+interface TestCase {
   store: StoreAddress
-  /** A manifest for the store as it is, which makes it `after`. */
+  /** Turns the store from `before` into `after`. */
   manifest: string
   before: string
   after: string
 }
 
-async function scene(t: TestContext, engine: EngineName, [one, other] = [OLD, NEW]): Promise<Scene> {
+async function openCase(t: TestContext, engine: EngineName, [one, other] = [OLD, NEW]): Promise<TestCase> {
   const store = await freshStore(t, engine)
   const host = await openStore(store)
   await fillStore(host, other ?? {})
@@ -63,45 +63,45 @@ async function scene(t: TestContext, engine: EngineName, [one, other] = [OLD, NE
   return { store, manifest, before, after: wanted.replace('config_version: 1', 'config_version: 2') }
 }
 
-/** A copy of the scene's store, which is a file that nobody has open. */
-function copyOf(t: TestContext, { store }: Scene): StoreAddress {
+/** A copy of the store file, which no process has open. */
+function copyStore(t: TestContext, { store }: TestCase): StoreAddress {
   if (!('path' in store)) throw new Error('only a file can be copied')
   const path = join(tempDir(t), 'svc.db')
   copyFileSync(store.path, path)
   return { path }
 }
 
-/** A process that stands just before its apply. */
-async function ready(orders: Orders) {
+/** Starts a process that waits before its apply. */
+async function startChild(orders: Orders) {
   const child = spawn(process.execPath, [CHILD, JSON.stringify(orders)], { stdio: ['pipe', 'pipe', 'inherit'] })
   const lines = createInterface({ input: child.stdout })
-  // Not the process's own end: what it has said may still be on its way then.
-  const silent = once(lines, 'close')
+  // Output may arrive after the exit event.
+  const outputEnd = once(lines, 'close')
   const exited = once(child, 'exit')
   const [line] = await once(lines, 'line')
   assert.equal(line, 'ready')
   const writing = once(lines, 'line')
-  let said = ''
+  let lastLine = ''
   lines.on('line', (line) => {
-    if (line !== 'writing') said = line
+    if (line !== 'writing') lastLine = line
   })
   child.stdin.on('error', () => {})
   return {
     go: () => child.stdin.write('go\n'),
     writing,
     kill: () => child.kill('SIGKILL'),
-    /** What it said at last, or nothing when it died before. */
-    over: async (): Promise<string> => {
-      await Promise.all([exited, silent])
-      return said
+    /** Resolves with its last line; empty if it died before. */
+    finished: async (): Promise<string> => {
+      await Promise.all([exited, outputEnd])
+      return lastLine
     },
   }
 }
 
-async function played(orders: Orders): Promise<string> {
-  const child = await ready(orders)
+async function runChild(orders: Orders): Promise<string> {
+  const child = await startChild(orders)
   child.go()
-  return child.over()
+  return child.finished()
 }
 
 async function stateOf(store: StoreAddress): Promise<string> {
@@ -119,8 +119,8 @@ async function stateOf(store: StoreAddress): Promise<string> {
   }
 }
 
-/** So many at a time as there is room for. */
-async function eachOf<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+/** Runs three at a time. */
+async function forEachParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const queue = [...items]
   const worker = async (): Promise<void> => {
     for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item)
@@ -130,53 +130,53 @@ async function eachOf<T>(items: readonly T[], work: (item: T) => Promise<void>):
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1)
 
-async function writesOf(orders: Orders): Promise<number> {
-  const [kind, writes] = (await played(orders)).split(' ')
+async function countWrites(orders: Orders): Promise<number> {
+  const [kind, writes] = (await runChild(orders)).split(' ')
   assert.equal(kind, 'applied')
   return Number(writes)
 }
 
 suite('a killed apply on sqlite', () => {
-  test('leaves the old store before its commit and the new one after, whichever write it died at', async (t) => {
-    const setting = await scene(t, 'sqlite')
-    const { manifest, before, after } = setting
-    const total = await writesOf({ store: copyOf(t, setting), manifest })
+  test('leaves the old store before its commit and the new one after it, at whichever write it dies', async (t) => {
+    const testCase = await openCase(t, 'sqlite')
+    const { manifest, before, after } = testCase
+    const total = await countWrites({ store: copyStore(t, testCase), manifest })
     assert.ok(total > 12, `only ${total} writes`)
-    await eachOf(upTo(total), async (dieAt) => {
-      const store = copyOf(t, setting)
-      assert.equal(await played({ store, manifest, dieAt }), '')
-      // The last step is the answer: there the commit is done.
+    await forEachParallel(upTo(total), async (dieAt) => {
+      const store = copyStore(t, testCase)
+      assert.equal(await runChild({ store, manifest, dieAt }), '')
+      // The last step comes after the commit.
       assert.equal(await stateOf(store), dieAt < total ? before : after, `killed at ${dieAt} of ${total}`)
     })
   })
 
-  test('would be caught if it were several transactions', async (t) => {
-    const setting = await scene(t, 'sqlite')
-    const { manifest, before, after } = setting
+  test('is detected if it uses several transactions', async (t) => {
+    const testCase = await openCase(t, 'sqlite')
+    const { manifest, before, after } = testCase
     const torn = true
-    const total = await writesOf({ store: copyOf(t, setting), manifest, torn })
-    const store = copyOf(t, setting)
-    await played({ store, manifest, torn, dieAt: Math.floor(total / 2) })
+    const total = await countWrites({ store: copyStore(t, testCase), manifest, torn })
+    const store = copyStore(t, testCase)
+    await runChild({ store, manifest, torn, dieAt: Math.floor(total / 2) })
     const state = (await stateOf(store)).replace(/^.*\n/, '')
     assert.ok(![before, after].map((text) => text.replace(/^.*\n/, '')).includes(state))
   })
 
   test('leaves the old or the new store, killed at any moment', async (t) => {
-    const setting = await scene(t, 'sqlite', [many('old'), many('newer')])
-    const { manifest, before, after } = setting
+    const testCase = await openCase(t, 'sqlite', [many('old'), many('newer')])
+    const { manifest, before, after } = testCase
     const seen = new Set<string>()
-    await eachOf(upTo(15), async (attempt) => {
-      const store = copyOf(t, setting)
-      const child = await ready({ store, manifest })
+    await forEachParallel(upTo(15), async (attempt) => {
+      const store = copyStore(t, testCase)
+      const child = await startChild({ store, manifest })
       child.go()
       await child.writing
-      // Not a wait for something: these are the moments.
+      // The moment of the kill.
       await pause(attempt * 8)
       child.kill()
-      const said = await child.over()
+      const lastLine = await child.finished()
       const state = await stateOf(store)
       assert.ok(state === before || state === after, 'torn')
-      if (said) assert.equal(state, after)
+      if (lastLine) assert.equal(state, after)
       seen.add(state === before ? 'old' : 'new')
     })
     t.diagnostic(`seen: ${[...seen].join(', ')}`)
@@ -184,22 +184,22 @@ suite('a killed apply on sqlite', () => {
 })
 
 onEveryEngine('an apply in another process', (engine) => {
-  test('that dies leaves the old store before its commit and the new one after', async (t) => {
-    const { store, manifest, before, after } = await scene(t, engine)
+  test('leaves the old store if it dies before its commit, and the new one after it', async (t) => {
+    const { store, manifest, before, after } = await openCase(t, engine)
     for (const dieAt of [1, 5, 9]) {
-      assert.equal(await played({ store, manifest, dieAt }), '')
+      assert.equal(await runChild({ store, manifest, dieAt }), '')
       assert.equal(await stateOf(store), before)
     }
-    assert.match(await played({ store, manifest }), /^applied/)
+    assert.match(await runChild({ store, manifest }), /^applied/)
     assert.equal(await stateOf(store), after)
   })
 
-  test('of two at once exactly one wins, and the other changes nothing', async (t) => {
-    const { store, manifest, after } = await scene(t, engine)
-    const children = await Promise.all([ready({ store, manifest }), ready({ store, manifest })])
+  test('changes nothing if a concurrent apply wins', async (t) => {
+    const { store, manifest, after } = await openCase(t, engine)
+    const children = await Promise.all([startChild({ store, manifest }), startChild({ store, manifest })])
     for (const { go } of children) go()
-    const said = await Promise.all(children.map(({ over }) => over()))
-    assert.deepEqual(said.map((line) => line.split(' ')[0]).sort(), ['applied', 'mismatch'])
+    const lines = await Promise.all(children.map(({ finished }) => finished()))
+    assert.deepEqual(lines.map((line) => line.split(' ')[0]).sort(), ['applied', 'mismatch'])
     assert.equal(await stateOf(store), after)
   })
 })

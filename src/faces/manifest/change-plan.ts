@@ -1,5 +1,6 @@
-// What a manifest changes: worked out whole before the first write, then written. What stays is updated in place, so that
-// nothing which hangs on a row (links, run logs, the next run) goes with it.
+// Plans all changes of a manifest before the first write, then writes them. Rows that stay are updated in place, which keeps
+// what depends on them: links, run logs, the next run.
+import { z } from 'zod'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Context } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
@@ -7,116 +8,116 @@ import { ManifestErrors } from './manifest-errors.ts'
 import { type ManifestResource, type ManifestRow, rowIdentity, rowTitle } from './manifest-resource.ts'
 import type { ListedRow, Manifest, ManifestSection } from './validator.ts'
 
-/** Keys as people read them. */
-export interface ResourcePlan {
-  resource: string
-  added: string[]
-  changed: string[]
-  removed: string[]
-}
+/** Keys of rows, for people. */
+export const ResourcePlan = z.object({
+  resource: z.string(),
+  added: z.array(z.string()),
+  changed: z.array(z.string()),
+  removed: z.array(z.string()),
+})
 
-interface Update {
+interface RowUpdate {
   readonly where: ManifestRow
   readonly patch: ManifestRow
 }
 
 export interface ResourceChanges {
-  readonly shape: ManifestResource
+  readonly resource: ManifestResource
   readonly before: readonly ManifestRow[]
-  /** The rows as they will be. */
+  /** The rows after the changes. */
   readonly after: readonly ManifestRow[]
-  /** Keys of rows that get a new place in the order: removed, then inserted again. */
+  /** Keys of rows whose position changes: they are removed and inserted again. */
   readonly moves: readonly ManifestRow[]
   readonly inserts: readonly ManifestRow[]
-  readonly updates: readonly Update[]
+  readonly updates: readonly RowUpdate[]
   readonly removes: readonly ManifestRow[]
-  readonly plan: ResourcePlan
+  readonly plan: z.output<typeof ResourcePlan>
 }
 
-/** In creation order. Refuses, with the manifest's lines, what only the store can tell. */
+/** In creation order. Refuses, with lines, errors that only the store reveals. */
 export async function planChanges(
   ctx: Context,
   { sections }: Manifest,
-  shapes: readonly ManifestResource[],
+  resources: readonly ManifestResource[],
 ): Promise<ResourceChanges[]> {
-  const faults = new ManifestErrors()
+  const errors = new ManifestErrors()
   const changes: ResourceChanges[] = []
-  for (const shape of shapes) {
-    const section = shape.exported.ignoredByApply ? undefined : sections.get(shape.name)
+  for (const resource of resources) {
+    const section = resource.exported.ignoredByApply ? undefined : sections.get(resource.name)
     if (!section) continue
-    await reportDanglingReferences(ctx.tx, section, { sections, shapes, faults })
-    changes.push(await changesOf(ctx, section, faults))
+    await reportDanglingReferences(ctx.tx, section, { sections, resources, errors })
+    changes.push(await planSection(ctx, section, errors))
   }
-  faults.throwIfAny()
+  errors.throwIfAny()
   return changes
 }
 
-/** A row comes after what it refers to and goes before it, because resources are listed in creation order. */
+/** `changes` is in creation order, so that a row is inserted after the rows it refers to and removed before them. */
 export async function writeChanges(tx: Tx, changes: readonly ResourceChanges[]): Promise<void> {
-  for (const { shape, moves, inserts, updates } of changes) {
-    for (const where of moves) await shape.table.remove(tx, where)
-    // Not `insert`: a key that the store counts up itself must not be named.
-    for (const row of inserts) await shape.table.append(tx, row)
-    for (const { where, patch } of updates) await shape.table.update(tx, where, patch)
+  for (const { resource, moves, inserts, updates } of changes) {
+    for (const where of moves) await resource.table.remove(tx, where)
+    // Not `insert`, which would set keys that the store generates.
+    for (const row of inserts) await resource.table.append(tx, row)
+    for (const { where, patch } of updates) await resource.table.update(tx, where, patch)
   }
-  for (const { shape, removes } of changes.toReversed())
-    for (const where of removes) await shape.table.remove(tx, where)
+  for (const { resource, removes } of changes.toReversed())
+    for (const where of removes) await resource.table.remove(tx, where)
 }
 
-async function changesOf(
+async function planSection(
   ctx: Context,
-  { shape, rows }: ManifestSection,
-  faults: ManifestErrors,
+  { resource, rows }: ManifestSection,
+  errors: ManifestErrors,
 ): Promise<ResourceChanges> {
-  const before: ManifestRow[] = await shape.table.list(ctx.tx)
-  const current = new Map(before.map((row) => [rowIdentity(shape, row), row]))
-  const isMoved = outOfOrder(shape, rows, current)
-  const plan: ResourcePlan = { resource: shape.name, added: [], changed: [], removed: [] }
+  const before: ManifestRow[] = await resource.table.list(ctx.tx)
+  const current = new Map(before.map((row) => [rowIdentity(resource, row), row]))
+  const moved = findMovedRows(resource, rows, current)
+  const plan: z.output<typeof ResourcePlan> = { resource: resource.name, added: [], changed: [], removed: [] }
   const [moves, inserts, after]: [ManifestRow[], ManifestRow[], ManifestRow[]] = [[], [], []]
-  const updates: Update[] = []
+  const updates: RowUpdate[] = []
   for (const listed of rows) {
-    const standing = current.get(listed.identity)
+    const stored = current.get(listed.identity)
     current.delete(listed.identity)
-    const row = completeRow(ctx, shape, { listed, standing, faults })
+    const row = completeRow(ctx, resource, { listed, stored, errors })
     if (!row) continue
     after.push(row)
-    const differing = standing ? shape.table.columns.filter((column) => !isSame(row[column], standing[column])) : []
-    if (!standing) {
+    const differing = stored ? resource.table.columns.filter((column) => !isSame(row[column], stored[column])) : []
+    if (!stored) {
       inserts.push(row)
-      plan.added.push(rowTitle(shape, row))
-    } else if (isMoved.has(listed)) {
-      moves.push(pick(standing, shape.table.key))
-      inserts.push({ ...row, [shape.exported.ordered?.counter ?? '']: undefined })
-      plan.changed.push(rowTitle(shape, row))
+      plan.added.push(rowTitle(resource, row))
+    } else if (moved.has(listed)) {
+      moves.push(pick(stored, resource.table.key))
+      inserts.push({ ...row, [resource.exported.ordered?.counter ?? '']: undefined })
+      plan.changed.push(rowTitle(resource, row))
     } else if (differing.length > 0) {
-      updates.push({ where: pick(standing, shape.table.key), patch: pick(row, differing) })
-      plan.changed.push(rowTitle(shape, row))
+      updates.push({ where: pick(stored, resource.table.key), patch: pick(row, differing) })
+      plan.changed.push(rowTitle(resource, row))
     }
   }
-  const { exportRow: show = (row: ManifestRow) => row } = shape.exported
+  const { exportRow: show = (row: ManifestRow) => row } = resource.exported
   const { shown = [], hidden = [] } = Object.groupBy(current.values(), (row) => (show(row) ? 'shown' : 'hidden'))
-  plan.removed = shown.map((row) => rowTitle(shape, row))
-  const removes = shown.map((row) => pick(row, shape.table.key))
-  return { shape, before, after: [...after, ...hidden], moves, inserts, updates, removes, plan }
+  plan.removed = shown.map((row) => rowTitle(resource, row))
+  const removes = shown.map((row) => pick(row, resource.table.key))
+  return { resource, before, after: [...after, ...hidden], moves, inserts, updates, removes, plan }
 }
 
-/** The rows whose counter does not rise in the manifest's order. A row behind a new one is among them: it is counted after it. */
-function outOfOrder(
-  shape: ManifestResource,
+/** Rows whose counter does not rise in the order of the manifest, including every row after a new one. */
+function findMovedRows(
+  resource: ManifestResource,
   rows: readonly ListedRow[],
   current: ReadonlyMap<string, ManifestRow>,
 ): Set<ListedRow> {
   const moved = new Set<ListedRow>()
-  const { ordered } = shape.exported
+  const { ordered } = resource.exported
   if (!ordered) return moved
   const last = new Map<unknown, number>()
   for (const listed of rows) {
-    const place = listed.row[ordered.within]
+    const within = listed.row[ordered.within]
     const count = Number(current.get(listed.identity)?.[ordered.counter] ?? Number.POSITIVE_INFINITY)
-    if (count > (last.get(place) ?? Number.NEGATIVE_INFINITY)) last.set(place, count)
+    if (count > (last.get(within) ?? Number.NEGATIVE_INFINITY)) last.set(within, count)
     else if (current.has(listed.identity)) {
       moved.add(listed)
-      last.set(place, Number.POSITIVE_INFINITY)
+      last.set(within, Number.POSITIVE_INFINITY)
     }
   }
   return moved
@@ -124,62 +125,61 @@ function outOfOrder(
 
 interface RowToComplete {
   readonly listed: ListedRow
-  readonly standing: ManifestRow | undefined
-  readonly faults: ManifestErrors
+  readonly stored: ManifestRow | undefined
+  readonly errors: ManifestErrors
 }
 
-/** The row as it will stand. What the manifest may leave out is kept; what it does not carry is the resource's to set. */
+/** The row to write: omitted columns keep their stored value, and the resource sets those that a manifest does not have. */
 function completeRow(
   ctx: Context,
-  shape: ManifestResource,
-  { listed, standing, faults }: RowToComplete,
+  resource: ManifestResource,
+  { listed, stored, errors }: RowToComplete,
 ): ManifestRow | undefined {
-  const { exported, kept } = shape
-  const row = { ...(standing ? pick(standing, kept) : {}), ...listed.row }
+  const { exported, keptColumns } = resource
+  const row = { ...(stored ? pick(stored, keptColumns) : {}), ...listed.row }
   try {
-    return exported.fill ? exported.fill(ctx, row, standing) : row
+    return exported.fill ? exported.fill(ctx, row, stored) : row
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    faults.add(listed.line, `${shape.name}: ${error.message}`)
+    errors.add(listed.line, `${resource.name}: ${error.message}`)
     return undefined
   }
 }
 
 interface ReferenceScope {
   readonly sections: Manifest['sections']
-  readonly shapes: readonly ManifestResource[]
-  readonly faults: ManifestErrors
+  readonly resources: readonly ManifestResource[]
+  readonly errors: ManifestErrors
 }
 
-/**
- * Notes rows that name what will not be there. A row that is in the store already and names what is not there now either
- * stays, so that a store can always take its own export.
- */
+/** Reports rows that refer to a missing row. A dangling reference in the store may stay, so that it accepts its own export. */
 async function reportDanglingReferences(
   tx: Tx,
-  { shape, rows }: ManifestSection,
-  around: ReferenceScope,
+  { resource, rows }: ManifestSection,
+  scope: ReferenceScope,
 ): Promise<void> {
-  for (const [column, name] of Object.entries(shape.exported.references ?? {})) {
+  for (const [column, name] of Object.entries(resource.exported.references ?? {})) {
     if (name === undefined) continue
-    const { before, after } = await keysOf(tx, name, around)
+    const { before, after } = await keysOf(tx, name, scope)
     const orphans = rows.filter(({ row }) => row[column] !== undefined && !after.has(row[column]))
     if (orphans.length === 0) continue
-    const current = new Map((await shape.table.list(tx)).map((row: ManifestRow) => [rowIdentity(shape, row), row]))
+    const current = new Map(
+      (await resource.table.list(tx)).map((row: ManifestRow) => [rowIdentity(resource, row), row]),
+    )
     for (const { line, identity, row } of orphans) {
       const value = row[column]
       if (!before.has(value) && current.get(identity)?.[column] === value) continue
-      around.faults.add(line, `${shape.name}: ${column} is ${value}, and ${name} will have no such row`)
+      scope.errors.add(line, `${resource.name}: ${column} is ${value}, but ${name} will have no such row`)
     }
   }
 }
 
-async function keysOf(tx: Tx, name: string, { sections, shapes }: ReferenceScope) {
-  const shape = shapes.find((known) => known.name === name)
-  const [column] = shape?.key ?? []
-  if (!shape || column === undefined) throw new Error(`${name} is referred to and not exported`)
+async function keysOf(tx: Tx, name: string, { sections, resources }: ReferenceScope) {
+  const resource = resources.find((exported) => exported.name === name)
+  const [column] = resource?.key ?? []
+  if (!resource || column === undefined) throw new Error(`${name} is referenced but not exported`)
   const keys = (rows: readonly ManifestRow[]): Set<unknown> => new Set(rows.map((row) => row[column]))
-  const before = keys(await shape.table.list(tx))
+  const before = keys(await resource.table.list(tx))
   const listed = sections.get(name)?.rows.map(({ row }) => row)
   return { before, after: listed ? keys(listed) : before }
 }

@@ -1,4 +1,4 @@
-// What a manifest that adds or removes groups does to rows of other resources, which it may not name.
+// Effects of a manifest that adds or removes groups on the rows of other resources, which the manifest may not name.
 import { z } from 'zod'
 import {
   describeReferences,
@@ -14,21 +14,22 @@ import type { ManifestRow } from './manifest-resource.ts'
 
 export const GroupEffect = z.object({
   folder: z.string(),
-  ends: z.string().optional().describe('What ends with a group that is removed'),
-  stays: z.string().optional().describe('What stays of a group that is removed'),
-  inherits: z.string().optional().describe('What a new group takes over from an earlier one of its name'),
+  ends: z.string().optional().describe('Rows that are deleted with a removed group'),
+  stays: z.string().optional().describe('Rows that remain of a removed group'),
+  inherits: z.string().optional().describe('Rows of an earlier group that a new group with its name takes over'),
 })
 export type GroupEffect = z.output<typeof GroupEffect>
 
-/** Only of groups where there is something to tell. */
+/** Groups without effects are omitted. */
 export async function groupEffects(tx: Tx, changes: readonly ResourceChanges[]): Promise<GroupEffect[]> {
-  const turn = changes.find(({ shape }) => shape.name === groups.name)
-  if (!turn) return []
-  const [before, after] = [foldersOf(turn.before), foldersOf(turn.after)]
+  const groupChanges = changes.find(({ resource }) => resource.name === groups.name)
+  if (!groupChanges) return []
+  const [before, after] = [foldersOf(groupChanges.before), foldersOf(groupChanges.after)]
   const [removed, added] = [without(before, after), without(after, before)]
   const { ends, stays } =
-    removed.size === 0 ? NOTHING : await findFolderReferences(reader(tx, changes, 'as listed'), removed)
-  const inherited = added.size === 0 ? NOTHING : await findFolderReferences(reader(tx, changes, 'left out'), added)
+    removed.size === 0 ? NO_REFERENCES : await findFolderReferences(tableReader(tx, changes, 'as listed'), removed)
+  const inherited =
+    added.size === 0 ? NO_REFERENCES : await findFolderReferences(tableReader(tx, changes, 'left out'), added)
   return [
     ...[...removed].map((folder) => ({
       folder,
@@ -39,7 +40,7 @@ export async function groupEffects(tx: Tx, changes: readonly ResourceChanges[]):
   ].filter(({ folder: _, ...effects }) => Object.values(effects).some(Boolean))
 }
 
-const NOTHING = { ends: [], stays: [] }
+const NO_REFERENCES = { ends: [], stays: [] }
 
 function foldersOf(rows: readonly ManifestRow[]): Set<string> {
   return new Set(rows.map(({ folder }) => String(folder)))
@@ -49,18 +50,18 @@ function without(folders: ReadonlySet<string>, others: ReadonlySet<string>): Set
   return new Set([...folders].filter((folder) => !others.has(folder)))
 }
 
-function describeRowsOf(rows: readonly FolderReferences[], folder: string): string | undefined {
-  const its = rows.filter((row) => row.folder === folder)
-  return its.length === 0 ? undefined : describeReferences(its)
+function describeRowsOf(references: readonly FolderReferences[], folder: string): string | undefined {
+  const own = references.filter((reference) => reference.folder === folder)
+  return own.length === 0 ? undefined : describeReferences(own)
 }
 
-/** Tables that the manifest names are read as it leaves them, or left out: what it says itself needs no telling. */
-function reader(tx: Tx, changes: readonly ResourceChanges[], named: 'as listed' | 'left out'): ReadTable {
+/** Reads tables that the manifest names as it leaves them, or as empty: the plan reports their rows. */
+function tableReader(tx: Tx, changes: readonly ResourceChanges[], named: 'as listed' | 'left out'): ReadTable {
   return async <R extends z.ZodObject>(table: Table<R>) => {
-    const change = changes.find(({ shape }) => shape.name === table.name)
+    const change = changes.find(({ resource }) => resource.name === table.name)
     if (!change) return table.list(tx)
     const rows = named === 'as listed' || table.name === groups.name ? change.after : []
-    // Checked against this table's schema when the manifest was read.
+    // Validated against the schema of this table when the manifest was read.
     return rows as z.output<R>[]
   }
 }

@@ -1,4 +1,4 @@
-// Export and apply as verbs, on every engine.
+// The verbs export and apply, on every engine.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
@@ -43,7 +43,7 @@ async function audited({ host }: TestHost) {
 }
 
 onEveryEngine('export', (engine) => {
-  test('is one document: the version, then every exported resource by name, empty ones as []', async (t) => {
+  test('writes the version and then every exported resource by name, empty ones as []', async (t) => {
     const svc = await testHost(t, engine)
     const text = await exportOf(svc)
     assert.deepEqual(text.match(/^\w+:.*$/gm), [
@@ -62,7 +62,7 @@ onEveryEngine('export', (engine) => {
     ])
   })
 
-  test('sorts rows by the manifest key, text by its bytes; routes by seq, and then as they were added', async (t) => {
+  test('sorts rows by the manifest key, text by its bytes, and routes by seq and insertion', async (t) => {
     const svc = await testHost(t, engine)
     await write(svc, async (tx) => {
       for (const seq of [10, 2, -1, 0]) await routes.append(tx, { seq, match: '', target: 'main' })
@@ -81,7 +81,7 @@ onEveryEngine('export', (engine) => {
     )
   })
 
-  test('has fields in the declared order, absent ones left out, and many rows in pages', async (t) => {
+  test('writes fields in the declared order, omits absent ones, and reads many rows in pages', async (t) => {
     const svc = await testHost(t, engine)
     await write(svc, async (tx) => {
       for (let seq = 0; seq < 2001; seq++) await routes.append(tx, { seq, match: 'room=1', target: 'team#observe' })
@@ -95,7 +95,7 @@ onEveryEngine('export', (engine) => {
     assert.equal(rows[2000], 'seq: 2000\n    match: room=1\n    target: team#observe\n')
   })
 
-  test('shows of a secret that it is there, and nothing of its value', async (t) => {
+  test('lists a secret without its value', async (t) => {
     const svc = await testHost(t, engine)
     const value = Buffer.from('sealed bytes')
     await write(svc, (tx) =>
@@ -115,13 +115,13 @@ onEveryEngine('export', (engine) => {
     assert.ok(!text.includes('sealed') && !text.includes(value.toString('base64')))
   })
 
-  test('is one snapshot, and others write meanwhile', async (t) => {
+  test('reads one snapshot while others write', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main')
     const before = await exportOf(svc)
     const [reached, written] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const exporting = svc.host.engine.read((tx) => {
-      const halting: Tx = {
+      const pausedTx: Tx = {
         onCommit: (then) => tx.onCommit(then),
         executeQuery: async (query) => {
           if (query.sql.includes('from groups')) {
@@ -131,7 +131,7 @@ onEveryEngine('export', (engine) => {
           return tx.executeQuery(query)
         },
       }
-      return writeManifest(halting, SHAPES)
+      return writeManifest(pausedTx, SHAPES)
     })
     await reached.promise
     await svc.groups('team')
@@ -146,14 +146,14 @@ onEveryEngine('export', (engine) => {
     assert.deepEqual(await audited(svc), [])
   })
 
-  test('is for the host alone', async (t) => {
+  test('is for the host only', async (t) => {
     const svc = await testHost(t, engine)
     await svc.operator('github:1')
     await assert.rejects(svc.as(person('github:1')).call(manifestVerb.export, {}), isRefusal('forbidden'))
   })
 })
 
-test('between two pages of an export others get their turn', async (t) => {
+test('other work runs between two pages of an export', async (t) => {
   const svc = await testHost(t)
   await write(svc, async (tx) => {
     for (let seq = 0; seq < 5000; seq++) await routes.append(tx, { seq, match: '', target: 'main' })
@@ -169,7 +169,7 @@ test('between two pages of an export others get their turn', async (t) => {
 })
 
 onEveryEngine('apply', (engine) => {
-  test('adds, changes and removes, and says so', async (t) => {
+  test('adds, changes and removes rows, and reports them', async (t) => {
     const svc = await testHost(t, engine)
     await applied(svc, atVersion(1, `groups:\n${MAIN}${TEAM}${group('old')}`))
     const other = '  - {folder: team, name: Other, product: assistant, open: true}\n'
@@ -187,7 +187,7 @@ onEveryEngine('apply', (engine) => {
     )
   })
 
-  test('leaves alone what the manifest does not name, and clears what it names without rows', async (t) => {
+  test('keeps resources that the manifest does not name, and clears those that it lists without rows', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main', 'team')
     const before = await exportOf(svc)
@@ -198,7 +198,7 @@ onEveryEngine('apply', (engine) => {
       assert.equal(sectionOf(after, name), sectionOf(before, name))
   })
 
-  test('refuses groups without main, which cannot be removed', async (t) => {
+  test('refuses groups without main', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main', 'team')
     const before = await exportOf(svc)
@@ -207,7 +207,7 @@ onEveryEngine('apply', (engine) => {
         applyTo(svc, atVersion(1, body), { force: true }),
         isRefusal('invalid', 'line 2: groups: main must be there'),
       )
-    // A fault of its row is the only one that is told.
+    // An error in the row of main is the only one reported.
     const odd = MAIN.replace('name: main', 'name: 7')
     await assert.rejects(
       applyTo(svc, atVersion(1, `groups:\n${odd}`)),
@@ -216,7 +216,7 @@ onEveryEngine('apply', (engine) => {
     assert.equal(await exportOf(svc), before)
   })
 
-  test('counts the version up even when nothing else changes', async (t) => {
+  test('increments the version even when nothing else changes', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main')
     const text = await exportOf(svc)
@@ -225,7 +225,7 @@ onEveryEngine('apply', (engine) => {
     assert.equal(await exportOf(svc), text.replace('config_version: 1', 'config_version: 2'))
   })
 
-  test('a group that stays keeps its links and its web routes', async (t) => {
+  test('keeps the links and web routes of a group that stays', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main', 'team')
     const token = {
@@ -249,7 +249,7 @@ onEveryEngine('apply', (engine) => {
         ['web:team'],
       )
     })
-    // A group that goes takes them along.
+    // Removing the group removes them.
     assert.deepEqual(keysOf(await applied(svc, atVersion(2, `groups:\n${MAIN}`))), {
       groups: { added: [], changed: [], removed: ['team'] },
     })
@@ -258,7 +258,7 @@ onEveryEngine('apply', (engine) => {
     })
   })
 
-  test('a task that stays keeps its run logs and its next run; a new rhythm gets a new one', async (t) => {
+  test('keeps run logs and next run of a task that stays, and computes a new next run for a new cron', async (t) => {
     const svc = await testHost(t, engine)
     await write(svc, async (tx) => {
       await groups.insert(tx, { folder: 'main', name: 'main', product: 'p', open: true, added_at: THEN })
@@ -286,7 +286,7 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual([changed?.cron, changed?.next_run], ['0 2 * * *', '2026-01-01T02:00:00.000Z'])
   })
 
-  test('a single run keeps its time; one that has fired is not exported, and stays as it is', async (t) => {
+  test('keeps the time of a single run; does not export or change one that has fired', async (t) => {
     const [svc, elsewhere] = [await testHost(t, engine), await testHost(t, engine)]
     const [soon, later] = ['2026-01-02T00:00:00.000Z', '2026-01-03T00:00:00.000Z']
     for (const { host } of [svc, elsewhere])
@@ -309,7 +309,7 @@ onEveryEngine('apply', (engine) => {
     await applied(elsewhere, text)
     assert.deepEqual(await tasksOf(elsewhere), [`a active ${soon}`, `b paused ${soon}`])
 
-    // An old export neither revives what has fired nor removes it; another time is taken, in UTC.
+    // An old export neither revives nor removes a task that has fired; a new time is stored in UTC.
     await svc.host.engine.transaction((tx) => scheduledTasks.update(tx, { id: 'a' }, { status: 'completed' }))
     const moved = text.replaceAll(soon, '2026-01-03T01:00:00.000+01:00')
     assert.deepEqual(keysOf(await applied(svc, moved, { force: true })).scheduled_tasks, {
@@ -325,7 +325,7 @@ onEveryEngine('apply', (engine) => {
     )
   })
 
-  test('a task without a time runs now, and one that is there keeps its time', async (t) => {
+  test('runs a new task without a time now, and keeps the time of an existing one', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main')
     const task = (id: string): string =>
@@ -337,7 +337,7 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual([await timeOf('a'), await timeOf('b')], ['2026-01-01T00:00:00.000Z', '2026-01-01T00:01:00.000Z'])
   })
 
-  test('tasks of a group which will not be there are refused, but not what the store has of one already', async (t) => {
+  test('refuses tasks of a missing group, except those already in the store', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main', 'team', 'old')
     await svc.host.engine.transaction((tx) => groups.remove(tx, { folder: 'old' }))
@@ -348,17 +348,17 @@ onEveryEngine('apply', (engine) => {
     const task = '  - {id: new, owner: nope, chat_jid: main, prompt: p, status: active, context_mode: group}\n'
     await assert.rejects(
       applyTo(svc, text.replace(/^scheduled_tasks:\n/m, `scheduled_tasks:\n${task}`), { force: true }),
-      isRefusal('invalid', /^line \d+: scheduled_tasks: owner is nope, and groups will have no such row$/),
+      isRefusal('invalid', /^line \d+: scheduled_tasks: owner is nope, but groups will have no such row$/),
     )
     const withoutTeam = text.replace(/^ {2}- folder: team\n(?: {4}.*\n)*/m, '')
     await assert.rejects(
       applyTo(svc, withoutTeam, { force: true }),
-      isRefusal('invalid', /5 faults\nline \d+: scheduled_tasks: owner is team, and groups will have no such row\n/),
+      isRefusal('invalid', /5 errors\nline \d+: scheduled_tasks: owner is team, but groups will have no such row\n/),
     )
     assert.equal(await exportOf(svc), before)
   })
 
-  test('routes of equal seq keep the order of the manifest; only those that change places get a new id', async (t) => {
+  test('keeps the manifest order of routes with equal seq; only moved routes get a new id', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main')
     const list = (...targets: string[]) =>
@@ -385,7 +385,7 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual(await idsOf(), ['6 a', '8 z'])
   })
 
-  test('the plan says what ends and what stays of a group that goes, and what a new one takes over', async (t) => {
+  test('reports rows that end and stay with a removed group, and rows that a new group inherits', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main', 'team')
     await svc.grant('folder:team', 'mcp:send', '**')
@@ -402,7 +402,7 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual(await effects(1, without, { dry_run: true }), [
       { folder: 'team', ends, stays: `${tasks}, ${grants}` },
     ])
-    // What the manifest removes by itself is not among it.
+    // Rows that the manifest itself removes are not reported.
     assert.deepEqual(await effects(1, `${without}scheduled_tasks: []\n`, { dry_run: true }), [
       { folder: 'team', ends, stays: grants },
     ])
@@ -412,7 +412,7 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual(await effects(2, `${back}scheduled_tasks:\nacl:\nacl_membership:\n`), [])
   })
 
-  test('host bindings go out and in, and name groups that are there', async (t) => {
+  test('exports and applies web hosts, and refuses missing groups', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main', 'team')
     await write(svc, (tx) => webHosts.insert(tx, { hostname: 'a.example', folder: 'team' }))
@@ -422,7 +422,7 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual(keysOf(await applied(svc, atVersion(2, section))).web_hosts?.removed, ['b.example:8443'])
     await assert.rejects(
       applyTo(svc, atVersion(3, section.replace('team', 'nope'))),
-      isRefusal('invalid', 'line 3: web_hosts: folder is nope, and groups will have no such row'),
+      isRefusal('invalid', 'line 3: web_hosts: folder is nope, but groups will have no such row'),
     )
     await assert.rejects(
       applyTo(svc, atVersion(3, section.replace('a.ex', 'A.ex'))),
@@ -430,7 +430,7 @@ onEveryEngine('apply', (engine) => {
     )
   })
 
-  test('a route that stays keeps its id', async (t) => {
+  test('keeps the id of a route that stays', async (t) => {
     const svc = await testHost(t, engine)
     await write(svc, async (tx) => {
       for (const seq of [3, 2, 1]) await routes.append(tx, { seq, match: '', target: 'main', observe_window_chars: 5 })
@@ -453,7 +453,7 @@ onEveryEngine('apply', (engine) => {
     )
   })
 
-  test('what the server sets may be left out: kept where the row stays, else set now; said, it is taken', async (t) => {
+  test('keeps or sets columns that the server sets where the manifest omits them, and takes given values', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main')
     svc.clock.advance(60_000)
@@ -475,7 +475,7 @@ onEveryEngine('apply', (engine) => {
     )
   })
 
-  test('another version is a mismatch: nothing changes, nothing is logged, and force passes it', async (t) => {
+  test('reports another version as a mismatch without changes or audit, unless forced', async (t) => {
     const svc = await testHost(t, engine)
     const before = await exportOf(svc)
     assert.deepEqual(await applyTo(svc, atVersion(7, 'acl: []\n')), { kind: 'mismatch', manifest: 7, store: 1 })
@@ -490,13 +490,13 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual([from, to], [1, 2])
   })
 
-  test('force passes nothing else', async (t) => {
+  test('force skips no other check', async (t) => {
     const svc = await testHost(t, engine)
     for (const bad of ['acl: []\n', 'config_version: x\n', atVersion(1, 'acl: 7\n'), atVersion(1, 'x: []\n')])
       await assert.rejects(applyTo(svc, bad, { force: true }), isRefusal('invalid', 'line '))
   })
 
-  test('a dry run tells the plan of the apply that follows it, and writes nothing', async (t) => {
+  test('a dry run reports the plan of the following apply and writes nothing', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main')
     const before = [await exportOf(svc), await everythingElse(svc.host)]
@@ -507,25 +507,25 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual({ ...(await applied(svc, manifest)), kind: 'planned' }, planned)
   })
 
-  test('rows that name a group which will not be there are refused with their lines (Y13)', async (t) => {
+  test('refuses rows that refer to a missing group, with their lines (Y13)', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main', 'team')
     const before = await exportOf(svc)
     const webRoute = (folder: string) => `  - {path_prefix: /${folder}, access: public, folder: ${folder}}\n`
     const bad = {
-      'a stranger': atVersion(1, `web_routes:\n${webRoute('main')}${webRoute('x')}${webRoute('y')}`),
+      'unknown groups': atVersion(1, `web_routes:\n${webRoute('main')}${webRoute('x')}${webRoute('y')}`),
       'a group that the same manifest removes': atVersion(1, `groups:\n${MAIN}web_routes:\n${webRoute('team')}`),
     }
     await assert.rejects(
-      applyTo(svc, bad['a stranger']),
-      isRefusal('invalid', /2 faults\nline 4: web_routes: folder is x, and groups will have no such row\nline 5: /),
+      applyTo(svc, bad['unknown groups']),
+      isRefusal('invalid', /2 errors\nline 4: web_routes: folder is x, but groups will have no such row\nline 5: /),
     )
     await assert.rejects(
       applyTo(svc, bad['a group that the same manifest removes']),
       isRefusal('invalid', 'line 5: web_routes: folder is team'),
     )
     assert.equal(await exportOf(svc), before)
-    // Moved from a group that goes to one that comes, in whatever order the manifest has them.
+    // A row may move from a removed group to a new one, in any order of the manifest.
     await applied(svc, atVersion(1, `web_routes:\n${webRoute('team')}`))
     const moved = `web_routes:\n  - {path_prefix: /team, access: public, folder: new}\n`
     await applied(svc, atVersion(2, `${moved}groups:\n${MAIN}${group('new')}`))
@@ -536,7 +536,7 @@ onEveryEngine('apply', (engine) => {
     )
   })
 
-  test('what only the store can tell is refused with its line, too', async (t) => {
+  test('refuses errors that only apply can find, with their lines', async (t) => {
     const svc = await testHost(t, engine)
     await write(svc, (tx) =>
       groups.insert(tx, { folder: 'main', name: 'main', product: 'p', open: true, added_at: THEN }),
@@ -549,19 +549,19 @@ onEveryEngine('apply', (engine) => {
     )
     await assert.rejects(
       applyTo(svc, manifest),
-      isRefusal('invalid', /2 faults\nline 3: scheduled_tasks: invalid cron .*\nline 5: scheduled_tasks: cron must be/),
+      isRefusal('invalid', /2 errors\nline 3: scheduled_tasks: invalid cron .*\nline 5: scheduled_tasks: cron must be/),
     )
     assert.equal(sectionOf(await exportOf(svc), 'scheduled_tasks'), 'scheduled_tasks: []\n')
   })
 
-  test('the secrets of a manifest are ignored', async (t) => {
+  test('ignores the secrets of a manifest', async (t) => {
     const svc = await testHost(t, engine)
     const result = await applied(svc, atVersion(1, 'secrets:\n  - {scope_kind: folder, owner: main, key: A}\n'))
     assert.deepEqual(result.plan, [])
     assert.equal(sectionOf(await exportOf(svc), 'secrets'), 'secrets: []\n')
   })
 
-  test('it warns when the last operator is taken away, and only then', async (t) => {
+  test('warns only when the last operator is removed', async (t) => {
     const svc = await testHost(t, engine)
     const power =
       '  - {principal: "role:operator", action: "*", scope: "**", effect: allow, params: "", predicate: ""}\n'
@@ -574,7 +574,7 @@ onEveryEngine('apply', (engine) => {
       [memberships(member('role:a'), member('github:1', 'role:a')), undefined],
       [`acl:\n${power}`, undefined],
       [memberships(member('role:a'), member('github:2', 'role:a')), undefined],
-      [memberships(member('role:a')), /role:operator has no members any more/],
+      [memberships(member('role:a')), /role:operator no longer has members/],
       [memberships(member('role:b')), undefined],
       [`acl:\n${narrower}`, /role:operator no longer has \* on \*\*/],
       ['acl: []\n', undefined],
@@ -586,7 +586,7 @@ onEveryEngine('apply', (engine) => {
     }
   })
 
-  test('one audit row with fingerprint and counts, and nothing of the text', async (t) => {
+  test('writes one audit row with hash and counts, without the text', async (t) => {
     const svc = await testHost(t, engine)
     const manifest = atVersion(1, `groups:\n${MAIN}${TEAM}acl: []\n`)
     await applied(svc, manifest, { source: 'deploy/prod.yaml' })
@@ -606,7 +606,7 @@ onEveryEngine('apply', (engine) => {
     })
   })
 
-  test('is for the host alone, and a refusal is logged without the text', async (t) => {
+  test('is for the host only, and audits a refusal without the text', async (t) => {
     const svc = await testHost(t, engine)
     await svc.operator('github:1')
     const manifest = atVersion(1, `groups:\n${MAIN}${TEAM}`)
@@ -617,7 +617,7 @@ onEveryEngine('apply', (engine) => {
     assert.ok(!JSON.stringify(row).includes('team'))
   })
 
-  test('a write that fails half-way takes everything back', async (t) => {
+  test('rolls back when a write fails', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main')
     await write(svc, async (tx) => {
@@ -633,7 +633,7 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual(await audited(svc), [])
   })
 
-  test('of two at once exactly one wins', async (t) => {
+  test('lets exactly one of several concurrent applies win', async (t) => {
     const svc = await testHost(t, engine)
     const manifest = (name: string) => atVersion(1, `groups:\n${MAIN}${group(name)}`)
     const names = ['a', 'b', 'c', 'd', 'e', 'f']

@@ -1,32 +1,25 @@
-// The store's configuration as one YAML document, out and in again. Derives from the declarations and names no resource.
+// The verbs `config.export` and `config.apply`: the configuration in the store as one YAML manifest.
 import { z } from 'zod'
 import { bumpConfigVersion, readConfigVersion } from '../../core/config-version.ts'
 import { Bytes, line } from '../../core/values.ts'
 import { requireHost } from '../../registry/authorization.ts'
 import type { Context } from '../../registry/context.ts'
 import { defineVerb, type NamedVerb, type Resource, type Verb } from '../../registry/resource.ts'
-import { planChanges, writeChanges } from './change-plan.ts'
+import { planChanges, ResourcePlan, writeChanges } from './change-plan.ts'
 import { GroupEffect, groupEffects } from './group-effects.ts'
 import { type ManifestResource, manifestResources } from './manifest-resource.ts'
 import { operatorWarnings } from './operator-warnings.ts'
 import { type Manifest, readManifest } from './validator.ts'
 import { writeManifest } from './yaml-writer.ts'
 
-/** Hex digits of a manifest's digest in the audit log. */
+/** Hex digits of the hash in the audit log. All 64 would look like a secret and be redacted. */
 const FINGERPRINT_LENGTH = 16
-
-const ResourcePlan = z.object({
-  resource: z.string(),
-  added: z.array(z.string()),
-  changed: z.array(z.string()),
-  removed: z.array(z.string()),
-})
 
 const outcomeFields = {
   from: z.int().describe('The config_version before'),
   to: z.int().describe('The config_version after'),
-  plan: z.array(ResourcePlan).describe('For each resource that the manifest names, the keys of what changes'),
-  effects: z.array(GroupEffect).describe('What adding and removing groups does to rows of other resources'),
+  plan: z.array(ResourcePlan).describe('For each resource in the manifest, the keys of the rows that change'),
+  effects: z.array(GroupEffect).describe('Effects of added and removed groups on rows of other resources'),
   warnings: z.array(z.string()),
 }
 
@@ -37,19 +30,19 @@ export const ApplyResult = z.discriminatedUnion('kind', [
 ])
 export type ApplyResult = z.output<typeof ApplyResult>
 
-/** Called like any other verb; on the command line alone. */
+/** For the command line only. */
 export function manifestVerbs(resources: readonly Resource[]) {
-  const shapes = manifestResources(resources)
-  const vocabulary = { shapes, known: resources.map(({ name }) => name) }
+  const exported = manifestResources(resources)
+  const known = { exported, names: resources.map(({ name }) => name) }
   const Apply = z.strictObject({
-    source: line(4096).default('-').describe('What the manifest is called in the audit log'),
-    // Read while no transaction is open: a large one takes the parser seconds.
+    source: line(4096).default('-').describe('Name of the manifest in the audit log'),
+    // Parsed before the transaction, because a large manifest takes seconds.
     manifest: z
       .union([z.string(), Bytes])
-      .transform((given) => readManifest(given, vocabulary))
+      .transform((input) => readManifest(input, known))
       .meta({ writeOnly: true }),
-    force: z.boolean().default(false).describe('Whatever config_version the manifest names'),
-    dry_run: z.boolean().default(false).describe('Only say what would change'),
+    force: z.boolean().default(false).describe('Apply even if config_version differs'),
+    dry_run: z.boolean().default(false).describe('Report the changes without making them'),
   })
   return {
     export: configVerb(
@@ -59,7 +52,7 @@ export function manifestVerbs(resources: readonly Resource[]) {
         input: z.strictObject({}),
         output: z.string(),
         authorize: requireHost,
-        run: ({ tx }) => writeManifest(tx, shapes),
+        run: ({ tx }) => writeManifest(tx, exported),
       }),
     ),
     apply: configVerb(
@@ -68,8 +61,8 @@ export function manifestVerbs(resources: readonly Resource[]) {
         input: Apply,
         output: ApplyResult,
         authorize: requireHost,
-        auditInput: ({ source, manifest, force }, reply) => auditOf({ source, manifest, force }, reply),
-        run: (ctx, input) => apply(ctx, input, shapes),
+        auditInput: auditSummary,
+        run: (ctx, input) => apply(ctx, input, exported),
       }),
     ),
   }
@@ -81,26 +74,27 @@ function configVerb<I extends z.ZodObject, O>(name: string, declared: Verb<I, O>
 }
 
 interface ApplyInput {
+  readonly source: string
   readonly manifest: Manifest
   readonly force: boolean
   readonly dry_run: boolean
 }
 
-/** All in the caller's one transaction: the version that was compared and the plan that is told are those of the write. */
+/** Runs in one transaction, so that the version check and the reported plan match the writes. */
 async function apply(
   ctx: Context,
   { manifest, force, dry_run }: ApplyInput,
-  shapes: readonly ManifestResource[],
+  exported: readonly ManifestResource[],
 ): Promise<ApplyResult> {
   const from = await readConfigVersion(ctx.tx)
   if (manifest.version !== from && !force) return { kind: 'mismatch', manifest: manifest.version, store: from }
-  const changes = await planChanges(ctx, manifest, shapes)
+  const changes = await planChanges(ctx, manifest, exported)
   const outcome = {
     from,
     to: from + 1,
     plan: changes.map(({ plan }) => plan),
     effects: await groupEffects(ctx.tx, changes),
-    warnings: operatorWarnings((table) => changes.find(({ shape }) => shape.name === table)),
+    warnings: operatorWarnings((table) => changes.find(({ resource }) => resource.name === table)),
   }
   if (dry_run) return { kind: 'planned', ...outcome }
   await writeChanges(ctx.tx, changes)
@@ -108,16 +102,13 @@ async function apply(
   return { kind: 'applied', ...outcome }
 }
 
-/** Counts and a fingerprint: whoever keeps the file can tell which one it was. */
-function auditOf(given: { source: string; manifest: Manifest; force: boolean }, reply: ApplyResult) {
+/** Counts, and a hash that identifies the file. `source` comes last, because a long summary is truncated at its end. */
+function auditSummary({ source, manifest, force }: ApplyInput, reply: ApplyResult) {
   if (reply.kind !== 'applied') return undefined
-  const { source, manifest, force } = given
   const counts = reply.plan.map(({ resource, added, changed, removed }) => [
     resource,
     `+${added.length} ~${changed.length} -${removed.length}`,
   ])
-  // Enough to compare with what sha256sum prints; the whole has the shape of a secret and would be redacted.
   const sha256 = manifest.sha256.slice(0, FINGERPRINT_LENGTH)
-  // The name last: it can be long, and a summary is cut at its end.
   return { sha256, version: `${reply.from} -> ${reply.to}`, force, ...Object.fromEntries(counts), source }
 }

@@ -1,23 +1,23 @@
-// Whether a manifest takes the last operator away: allowed, because the host can give it back, but not unsaid.
+// Warns when a manifest removes the last operator. That is allowed, because the command line on the host can add one.
 import { acl, aclMembership } from '../../core/access/acl.ts'
 import { OPERATOR_ROLE } from '../../core/access/policy.ts'
 import type { ManifestRow } from './manifest-resource.ts'
 
-/** The rows of one named resource, as they stand and as the manifest has them. */
-export interface BeforeAndAfter {
+/** The rows of a resource in the store and after the manifest is applied. */
+interface BeforeAndAfter {
   readonly before: readonly ManifestRow[]
   readonly after: readonly ManifestRow[]
 }
 
-/** `turnOf` answers for a table that the manifest names. */
-export function operatorWarnings(turnOf: (table: string) => BeforeAndAfter | undefined): string[] {
-  const [rights, members] = [turnOf(acl.name), turnOf(aclMembership.name)]
+/** `changesOf` returns undefined for a table that the manifest does not name. */
+export function operatorWarnings(changesOf: (table: string) => BeforeAndAfter | undefined): string[] {
+  const [grants, memberships] = [changesOf(acl.name), changesOf(aclMembership.name)]
   return [
-    ...(rights && isLost(rights, hasPower)
-      ? [`${OPERATOR_ROLE} no longer has * on **: operators can do nothing that other rows do not allow them`]
+    ...(grants && isLost(grants, hasOperatorGrant)
+      ? [`${OPERATOR_ROLE} no longer has * on **: operators may do only what other rows allow`]
       : []),
-    ...(members && isLost(members, hasMember)
-      ? [`${OPERATOR_ROLE} has no members any more: svc group <instance> grant <sub> '**' makes one`]
+    ...(memberships && isLost(memberships, hasOperator)
+      ? [`${OPERATOR_ROLE} no longer has members: add one with svc group <instance> grant <sub> '**'`]
       : []),
   ]
 }
@@ -26,20 +26,21 @@ function isLost({ before, after }: BeforeAndAfter, has: (rows: readonly Manifest
   return has(before) && !has(after)
 }
 
-function hasPower(rows: readonly ManifestRow[]): boolean {
-  const power: ManifestRow = {
-    principal: OPERATOR_ROLE,
-    action: '*',
-    scope: '**',
-    effect: 'allow',
-    params: '',
-    predicate: '',
-  }
-  return rows.some((row) => Object.entries(power).every(([column, value]) => row[column] === value))
+const OPERATOR_GRANT: ManifestRow = {
+  principal: OPERATOR_ROLE,
+  action: '*',
+  scope: '**',
+  effect: 'allow',
+  params: '',
+  predicate: '',
 }
 
-/** A role among the members counts for whoever is a member of it. The set grows while it is walked. */
-function hasMember(rows: readonly ManifestRow[]): boolean {
+function hasOperatorGrant(rows: readonly ManifestRow[]): boolean {
+  return rows.some((row) => Object.entries(OPERATOR_GRANT).every(([column, value]) => row[column] === value))
+}
+
+/** Follows roles that are members of the role: the loop also visits roles that it adds to the set. */
+function hasOperator(rows: readonly ManifestRow[]): boolean {
   const membersOf = Map.groupBy(rows, ({ role }) => role)
   const roles = new Set<unknown>([OPERATOR_ROLE])
   for (const role of roles) {

@@ -1,4 +1,4 @@
-// What holds of every store: export and apply are each other's inverse, and touch nothing else.
+// Export and apply are inverse for every store, and change no other tables.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -26,13 +26,13 @@ function versionOf(text: string): number {
   return Number(/^config_version: (\d+)\n/.exec(text)?.[1])
 }
 
-/** As `svc create` makes one, as far as it matters here. */
+/** Like an instance from `svc create`. */
 const NEW_INSTANCE: RandomStore = {
   groups: [{ folder: 'main', name: 'main', product: 'assistant', open: true, added_at: '2026-01-01T00:00:00.000Z' }],
 }
 
-/** Routes that match the same few messages, at few places in the order. */
-const rivalRoutes = fc.uniqueArray(
+/** Routes that compete for the same few messages, with few values of seq. */
+const competingRoutes = fc.uniqueArray(
   fc.record({
     seq: fc.integer({ min: -1, max: 1 }),
     match: fc.constantFrom('', 'room=1', 'room=*', 'platform=slack', 'sender=a', 'room=1 verb=mention'),
@@ -46,18 +46,18 @@ const isNotIn = <T>(rows: readonly T[]) => {
   return (row: T): boolean => !known.has(JSON.stringify(row))
 }
 
-const SAID = ['slack:1', 'telegram:1', 'slack:2', 'telegram:2'].flatMap((jid) =>
+const MESSAGES = ['slack:1', 'telegram:1', 'slack:2', 'telegram:2'].flatMap((jid) =>
   ['a', 'b'].flatMap((sender) => ['', 'mention'].map((verb) => ({ jid, sender, verb }))),
 )
 
-/** What a manifest must never touch, the next run of every task included. */
+/** Rows that a manifest must never change, including the next run of every task. */
 async function restOf(svc: TestHost): Promise<string> {
   const tasks = await svc.host.engine.read((tx) => scheduledTasks.list(tx))
   return `${await everythingElse(svc.host)} ${JSON.stringify(tasks)}`
 }
 
-/** The same document in another order of keys and rows (but routes, whose order counts), and in the package's own layout. */
-function shuffled(text: string, seed: number): string {
+/** The same document with keys and rows in another order (except routes, whose order counts) and in the package's layout. */
+function shuffle(text: string, seed: number): string {
   let state = seed
   const next = (): number => {
     state = (Math.imul(state, 1_103_515_245) + 12_345) | 0
@@ -77,7 +77,7 @@ function shuffled(text: string, seed: number): string {
     ]),
   )
   const quoted = stringify(mixed, { defaultStringType: 'QUOTE_DOUBLE', lineWidth: 0, aliasDuplicateObjects: false })
-  // The package writes as they are what we refuse to read so.
+  // The package does not escape characters that svc refuses.
   return quoted.replace(
     /[\u007f-\u009f\ufffe\uffff]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
@@ -87,7 +87,7 @@ function shuffled(text: string, seed: number): string {
 onEveryEngine('for every store', (engine) => {
   const numRuns = RUNS[engine]
 
-  test('applying its export changes nothing but the version', async (t) => {
+  test('applying its own export changes only the version', async (t) => {
     const svc = await testHost(t, engine)
     await fc.assert(
       fc.asyncProperty(randomStore, async (store) => {
@@ -103,11 +103,11 @@ onEveryEngine('for every store', (engine) => {
     )
   })
 
-  test('applying the export of another one makes the named resources equal to it', async (t) => {
+  test('applying the export of another store makes the resources equal', async (t) => {
     const svc = await testHost(t, engine)
     await fc.assert(
       fc.asyncProperty(randomStore, randomStore, async (one, other) => {
-        // Secrets are ignored, and whether a task runs or is over is the store's own.
+        // Apply ignores secrets and the state of running or completed tasks.
         const plain = (store: RandomStore): RandomStore => ({
           ...store,
           secrets: one.secrets ?? [],
@@ -125,7 +125,7 @@ onEveryEngine('for every store', (engine) => {
     )
   })
 
-  test('applying its export to a new instance gives an instance with the same export', async (t) => {
+  test('a new instance has the same export after applying it', async (t) => {
     const svc = await testHost(t, engine)
     await fc.assert(
       fc.asyncProperty(randomStore, async (store) => {
@@ -139,21 +139,21 @@ onEveryEngine('for every store', (engine) => {
     )
   })
 
-  test('applying its export elsewhere sends every message to the same folder', async (t) => {
+  test('another instance routes every message to the same folder after applying the export', async (t) => {
     const svc = await testHost(t, engine)
-    const stores = fc.tuple(rivalRoutes, rivalRoutes).chain(([wanted, others]) =>
-      // Some of the same rows in another order, among others: their ids are of no use.
-      fc.shuffledSubarray(wanted).map((kept) => ({ wanted, standing: [...kept, ...others.filter(isNotIn(wanted))] })),
+    const stores = fc.tuple(competingRoutes, competingRoutes).chain(([wanted, others]) =>
+      // Some of the same rows in another order, so that their ids do not help.
+      fc.shuffledSubarray(wanted).map((kept) => ({ wanted, existing: [...kept, ...others.filter(isNotIn(wanted))] })),
     )
     const decisions = async (): Promise<string[]> => {
       const table = compileRoutes(await svc.host.engine.read((tx) => routes.list(tx)))
-      return SAID.map((said) => JSON.stringify(table.match(said)?.target ?? 'none'))
+      return MESSAGES.map((message) => JSON.stringify(table.match(message)?.target ?? 'none'))
     }
     await fc.assert(
-      fc.asyncProperty(stores, async ({ wanted, standing }) => {
+      fc.asyncProperty(stores, async ({ wanted, existing }) => {
         await fillStore(svc.host, { ...NEW_INSTANCE, routes: wanted })
         const [text, before] = [await exportOf(svc), await decisions()]
-        await fillStore(svc.host, { ...NEW_INSTANCE, routes: standing })
+        await fillStore(svc.host, { ...NEW_INSTANCE, routes: existing })
         await applied(svc, text, { force: true })
         assert.deepEqual(await decisions(), before)
         assert.equal(await bodyOf(svc), text.replace(/^.*\n/, ''))
@@ -162,9 +162,9 @@ onEveryEngine('for every store', (engine) => {
     )
   })
 
-  test('a part of an export changes that part alone', async (t) => {
+  test('a part of an export changes only that part', async (t) => {
     const svc = await testHost(t, engine)
-    // Without groups, whose removal may take web routes along.
+    // Without groups, because removing them may remove web routes.
     const names = ['acl', 'acl_membership', 'network_rules', 'onboarding_gates', 'proxyd_routes', 'routes']
     await fc.assert(
       fc.asyncProperty(randomStore, randomStore, fc.subarray(names), async (one, other, chosen) => {
@@ -185,22 +185,22 @@ onEveryEngine('for every store', (engine) => {
     )
   })
 
-  test('the order of keys and rows and the layout make no difference (Y18)', async (t) => {
+  test('the order of keys and rows and the layout do not matter (Y18)', async (t) => {
     const svc = await testHost(t, engine)
     await fc.assert(
       fc.asyncProperty(randomStore, fc.integer(), async (store, seed) => {
         await fillStore(svc.host, store)
         const text = await exportOf(svc)
-        assert.deepEqual(keysOf(await applied(svc, shuffled(text, seed))), {})
+        assert.deepEqual(keysOf(await applied(svc, shuffle(text, seed))), {})
         await fillStore(svc.host, { ...store, ...NEW_INSTANCE, web_routes: [], web_hosts: [], routes: [], acl: [] })
-        await applied(svc, shuffled(text, seed + 1), { force: true })
+        await applied(svc, shuffle(text, seed + 1), { force: true })
         assert.equal(await bodyOf(svc), text.replace(/^.*\n/, ''))
       }),
       { numRuns: Math.ceil(numRuns / 2) },
     )
   })
 
-  test('the order in which rows were written makes no difference, but for routes', async (t) => {
+  test('the order in which rows were written does not matter, except for routes', async (t) => {
     const svc = await testHost(t, engine)
     await fc.assert(
       fc.asyncProperty(randomStore, async (store) => {
@@ -218,7 +218,7 @@ onEveryEngine('for every store', (engine) => {
   })
 })
 
-test('the same rows are the same bytes on both engines', needs('postgres'), async (t) => {
+test('exports the same bytes for the same rows on both engines', needs('postgres'), async (t) => {
   const [sqlite, postgres] = [await testHost(t, 'sqlite'), await testHost(t, 'postgres')]
   await fc.assert(
     fc.asyncProperty(randomStore, async (store) => {

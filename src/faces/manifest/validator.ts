@@ -1,4 +1,4 @@
-// A manifest held against the resources that it names. Reads no store: what is wrong by itself is said before one is opened.
+// Parses a manifest and validates it against the resources, without a store.
 import { nearest } from '../../lib/text/nearest-word.ts'
 import { formatIssue } from '../../lib/text/schema-parser.ts'
 import { decodeManifest } from './decoder.ts'
@@ -10,13 +10,13 @@ const VERSION = 'config_version'
 
 export interface ListedRow {
   readonly line: number
-  /** See `identityOf`. */
+  /** See `rowIdentity`. */
   readonly identity: string
   readonly row: ManifestRow
 }
 
 export interface ManifestSection {
-  readonly shape: ManifestResource
+  readonly resource: ManifestResource
   readonly line: number
   readonly rows: ListedRow[]
 }
@@ -28,64 +28,64 @@ export interface Manifest {
   readonly sections: ReadonlyMap<string, ManifestSection>
 }
 
-/** What a manifest may name. */
-export interface ManifestVocabulary {
-  readonly shapes: readonly ManifestResource[]
-  /** Every resource, so that one which is not exported is told from a typo. */
-  readonly known: readonly string[]
+interface KnownResources {
+  /** Those that a manifest may name. */
+  readonly exported: readonly ManifestResource[]
+  /** The names of all, to tell a resource that is not exported from a typo. */
+  readonly names: readonly string[]
 }
 
-/** The manifest, or a refusal that lists everything that is wrong with it. */
-export function readManifest(given: string | Uint8Array, vocabulary: ManifestVocabulary): Manifest {
-  const { text, sha256 } = decodeManifest(given)
-  const faults = new ManifestErrors()
-  const reading = new ManifestValidator(vocabulary, faults)
-  for (const piece of parseManifestParts(text, faults)) reading.take(piece)
-  return { sha256, ...reading.finish() }
+/** Refuses with all errors at once. */
+export function readManifest(input: string | Uint8Array, known: KnownResources): Manifest {
+  const { text, sha256 } = decodeManifest(input)
+  const errors = new ManifestErrors()
+  const validator = new ManifestValidator(known, errors)
+  for (const part of parseManifestParts(text, errors)) validator.add(part)
+  return { sha256, ...validator.finish() }
 }
 
 class ManifestValidator {
-  readonly #vocabulary: ManifestVocabulary
-  readonly #faults: ManifestErrors
+  readonly #known: KnownResources
+  readonly #errors: ManifestErrors
   readonly #lines = new Map<string, number>()
   readonly #sections = new Map<string, ManifestSection>()
   #version: number | undefined
-  /** Whose rows are being read; nobody's where the name was wrong. */
+  /** The section of the next rows; undefined after an invalid name. */
   #list: { section: ManifestSection; identities: Map<string, number> } | undefined
 
-  constructor(vocabulary: ManifestVocabulary, faults: ManifestErrors) {
-    this.#vocabulary = vocabulary
-    this.#faults = faults
+  constructor(known: KnownResources, errors: ManifestErrors) {
+    this.#known = known
+    this.#errors = errors
   }
 
-  take(piece: ManifestPart): void {
-    const { line } = piece
-    const fault = piece.kind === 'row' ? this.#row(line, piece.fields) : this.#key(piece)
-    if (fault) this.#faults.add(line, fault)
+  add(part: ManifestPart): void {
+    const { line } = part
+    const error = part.kind === 'row' ? this.#addRow(line, part.fields) : this.#addKey(part)
+    if (error) this.#errors.add(line, error)
   }
 
   finish(): Pick<Manifest, 'version' | 'sections'> {
-    const isEmpty = this.#lines.size === 0 && !this.#faults.isEmpty
+    const isEmpty = this.#lines.size === 0 && !this.#errors.isEmpty
     if (!isEmpty && !this.#lines.has(VERSION))
-      this.#faults.add(1, `${VERSION} is required: svc export shows the current one`)
-    for (const section of this.#sections.values()) this.#checkList(section)
-    this.#faults.throwIfAny()
+      this.#errors.add(1, `${VERSION} is required: svc export prints the current one`)
+    for (const section of this.#sections.values()) this.#checkRows(section)
+    this.#errors.throwIfAny()
     return { version: this.#version ?? 0, sections: this.#sections }
   }
 
-  #key(piece: Exclude<ManifestPart, { kind: 'row' }>): string | undefined {
-    const { name, line } = piece
+  #addKey(part: Exclude<ManifestPart, { kind: 'row' }>): string | undefined {
+    const { name, line } = part
     this.#list = undefined
-    const before = this.#lines.get(name)
-    if (before !== undefined) return `${name} stands here a second time: first in line ${before}`
+    const firstLine = this.#lines.get(name)
+    if (firstLine !== undefined) return `duplicate key ${name}: first in line ${firstLine}`
     this.#lines.set(name, line)
-    if (name === VERSION) return this.#readVersion(piece.kind === 'value' ? piece.value : undefined)
-    const shape = this.#vocabulary.shapes.find((known) => known.name === name)
-    if (!shape) return this.#unknown(name)
-    // A key with nothing below it is an empty list.
-    if (piece.kind === 'value' && piece.value !== null)
-      return piece.value === INVALID_VALUE ? undefined : `${name} must be a list of rows`
-    const section = { shape, line, rows: [] }
+    if (name === VERSION) return this.#readVersion(part.kind === 'value' ? part.value : undefined)
+    const resource = this.#known.exported.find((exported) => exported.name === name)
+    if (!resource) return this.#unknownResource(name)
+    // A key without a value is an empty list.
+    if (part.kind === 'value' && part.value !== null)
+      return part.value === INVALID_VALUE ? undefined : `${name} must be a list of rows`
+    const section = { resource, line, rows: [] }
     this.#sections.set(name, section)
     this.#list = { section, identities: new Map() }
     return undefined
@@ -98,61 +98,62 @@ class ManifestValidator {
     return undefined
   }
 
-  #unknown(name: string): string {
-    const { shapes, known } = this.#vocabulary
-    if (known.includes(name)) return `${name} is no part of a manifest`
-    const meant = nearest(name, [VERSION, ...shapes.map((shape) => shape.name)])
-    return `${JSON.stringify(name)} is no resource${meant ? `: did you mean ${meant}?` : ''}`
+  #unknownResource(name: string): string {
+    const { exported, names } = this.#known
+    if (names.includes(name)) return `${name} cannot be in a manifest`
+    return describeUnknown('resource', name, [VERSION, ...exported.map((resource) => resource.name)])
   }
 
-  #row(line: number, fields: RowFields): string | undefined {
+  #addRow(line: number, fields: RowFields): string | undefined {
     if (!this.#list) return undefined
     const { section, identities } = this.#list
-    const { shape } = section
-    const row = this.#checkedRow(shape, line, fields)
+    const { resource } = section
+    const row = this.#parseRow(resource, line, fields)
     if (!row) return undefined
-    const identity = rowIdentity(shape, row)
-    const before = identities.get(identity)
-    if (before !== undefined) return `${shape.name}: ${rowTitle(shape, row)} stands in line ${before} already`
+    const identity = rowIdentity(resource, row)
+    const firstLine = identities.get(identity)
+    if (firstLine !== undefined)
+      return `${resource.name}: duplicate row ${rowTitle(resource, row)}: first in line ${firstLine}`
     identities.set(identity, line)
     section.rows.push({ line, identity, row })
     return undefined
   }
 
-  #checkedRow({ name, columns, row }: ManifestResource, line: number, fields: RowFields): ManifestRow | undefined {
-    const given: ManifestRow = {}
-    for (const [field, { line: at, value }] of fields) {
+  #parseRow({ name, columns, rowSchema }: ManifestResource, line: number, fields: RowFields): ManifestRow | undefined {
+    const values: ManifestRow = {}
+    for (const [field, { line: fieldLine, value }] of fields) {
       if (value === INVALID_VALUE) continue
-      if (columns.includes(field)) given[field] = value
-      else this.#faults.add(at, `${name}: ${unknownField(field, columns)}`)
+      if (columns.includes(field)) values[field] = value
+      else this.#errors.add(fieldLine, `${name}: ${describeUnknown('field', field, columns)}`)
     }
-    // A missing field and one of a wrong type are told apart by the input.
-    const { data, error } = row.safeParse(given, { reportInput: true })
+    // `formatIssue` needs the input to tell a missing field from one of the wrong type.
+    const { data, error } = rowSchema.safeParse(values, { reportInput: true })
     for (const issue of error?.issues ?? []) {
       const field = fields.get(String(issue.path[0]))
-      if (field?.value !== INVALID_VALUE) this.#faults.add(field?.line ?? line, `${name}: ${formatIssue(issue)}`)
+      if (field?.value !== INVALID_VALUE) this.#errors.add(field?.line ?? line, `${name}: ${formatIssue(issue)}`)
     }
     return data
   }
 
-  /** Row by row first: what is wrong with one row is said with its line. */
-  #checkList({ shape, line, rows }: ManifestSection): void {
-    const { check = () => undefined, checkWhole = () => undefined } = shape.exported
-    let sound = true
-    for (const { line: at, row } of rows) {
-      const fault = check([row])
-      if (!fault) continue
-      sound = false
-      this.#faults.add(at, `${shape.name}: ${fault}`)
+  /** Checks each row alone first, so that its error has its line. */
+  #checkRows({ resource, line, rows }: ManifestSection): void {
+    const { check = () => undefined, checkWhole = () => undefined } = resource.exported
+    let isValid = true
+    for (const { line: rowLine, row } of rows) {
+      const error = check([row])
+      if (!error) continue
+      isValid = false
+      this.#errors.add(rowLine, `${resource.name}: ${error}`)
     }
+    if (!isValid) return
     const all = rows.map(({ row }) => row)
-    // A row with a fault of its own is not in the list.
-    const fault = sound ? (check(all) ?? (this.#faults.isEmpty ? checkWhole(all) : undefined)) : undefined
-    if (fault) this.#faults.add(line, `${shape.name}: ${fault}`)
+    // `all` lacks invalid rows, so the whole list is checked only if there are none.
+    const error = check(all) ?? (this.#errors.isEmpty ? checkWhole(all) : undefined)
+    if (error) this.#errors.add(line, `${resource.name}: ${error}`)
   }
 }
 
-function unknownField(field: string, columns: readonly string[]): string {
-  const meant = nearest(field, columns)
-  return `${JSON.stringify(field)} is no field${meant ? `: did you mean ${meant}?` : ''}`
+function describeUnknown(kind: 'resource' | 'field', name: string, known: readonly string[]): string {
+  const suggestion = nearest(name, known)
+  return `unknown ${kind} ${JSON.stringify(name)}${suggestion ? `: did you mean ${suggestion}?` : ''}`
 }

@@ -1,74 +1,76 @@
-// The border to the YAML parser: pieces of a manifest as plain values with their lines. YAML 1.2's core schema and nothing
-// more: no anchors, aliases, merge keys or tags, whose meaning a reader of the file cannot see where they stand.
+// Parses a manifest with the YAML package into values with their lines. Only the core schema of YAML 1.2: anchors, aliases,
+// merge keys and tags are refused, because their meaning is not visible where they are used.
 import { createRequire } from 'node:module'
 import type { CST, Node, Pair, ParsedNode, Scalar, YAMLMap, YAMLSeq } from 'yaml'
 import { refuse } from '../../lib/refusal.ts'
 import type { ManifestErrors } from './manifest-errors.ts'
 import { type ManifestChunk, splitManifest } from './yaml-splitter.ts'
 
-/** Of one chunk. The parser's tree takes some 200 bytes for each. */
+/** Per chunk: the parser's tree takes about 200 bytes for each. */
 const MAX_LEXEMES = 2_000_000
 const MAX_DEPTH = 40
-/** Not so much as a zero behind the point: a float is a slip even where its value happens to be whole. */
+/** Without a decimal point: 1.0 is probably a mistake too. */
 const WHOLE = /^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$/
 
-/** What the lexer says before the text of a plain scalar. */
+/** The lexer's token before the text of a plain scalar. */
 const SCALAR_FOLLOWS = '\u001f'
 
 const OPTIONS = { version: '1.2', schema: 'core', uniqueKeys: false, logLevel: 'silent' } as const
 
-/** Stands for a value whose fault is noted already: nothing further is to be said of it. */
-export const INVALID_VALUE = Symbol('refused')
+/** A value whose error is already reported. */
+export const INVALID_VALUE = Symbol('invalid')
 
 export type RowFields = ReadonlyMap<string, { readonly line: number; readonly value: unknown }>
 
 export type ManifestPart =
-  /** The rows that follow are of this key. */
+  /** The following rows belong to this key. */
   | { kind: 'list'; name: string; line: number }
   | { kind: 'row'; line: number; fields: RowFields }
-  /** A key whose value is no list. */
+  /** A key whose value is not a list. */
   | { kind: 'value'; name: string; line: number; value: unknown }
 
-/** Faults are noted and passed over, so that the rest can be read for further ones. */
-export function* parseManifestParts(text: string, faults: ManifestErrors): Generator<ManifestPart> {
+/** Skips invalid parts, so that one run finds all errors. */
+export function* parseManifestParts(text: string, errors: ManifestErrors): Generator<ManifestPart> {
   const yaml = loadYaml()
-  for (const chunk of splitManifest(text, faults)) {
+  for (const chunk of splitManifest(text, errors)) {
     if (chunk.kind === 'list') yield chunk
-    else yield* new ChunkReader(yaml, chunk, faults).pieces()
+    else yield* new ChunkReader(yaml, chunk, errors).parts()
   }
 }
 
-/** When the first manifest is read, because every start would pay 30 ms for it; at once, because a schema cannot wait. */
+/** Loads the package with the first manifest, because it takes 30 ms, and synchronously, because zod transforms are. */
 function loadYaml(): typeof import('yaml') {
   return createRequire(import.meta.url)('yaml')
 }
 
+type TextChunk = Extract<ManifestChunk, { text: string }>
+
 class ChunkReader {
   readonly #yaml: typeof import('yaml')
-  readonly #chunk: Extract<ManifestChunk, { text: string }>
-  readonly #faults: ManifestErrors
+  readonly #chunk: TextChunk
+  readonly #errors: ManifestErrors
   readonly #newlines: InstanceType<typeof import('yaml').LineCounter>
 
-  constructor(yaml: typeof import('yaml'), chunk: Extract<ManifestChunk, { text: string }>, faults: ManifestErrors) {
+  constructor(yaml: typeof import('yaml'), chunk: TextChunk, errors: ManifestErrors) {
     this.#yaml = yaml
     this.#chunk = chunk
-    this.#faults = faults
+    this.#errors = errors
     this.#newlines = new yaml.LineCounter()
   }
 
-  *pieces(): Generator<ManifestPart> {
+  *parts(): Generator<ManifestPart> {
     const root = this.#root()
     if (!root || !this.#isPlain(root)) return
     if (this.#chunk.kind === 'rows' && this.#yaml.isSeq(root)) yield* this.#rows(root)
     else if (this.#chunk.kind === 'entries' && this.#yaml.isMap(root)) yield* this.#entries(root)
-    else this.#note(root, 'the manifest must be a mapping of config_version and the names of resources')
+    else this.#report(root, 'the manifest must be a mapping of config_version and the names of resources')
   }
 
   #root(): ParsedNode | null {
     const composer = new this.#yaml.Composer(OPTIONS)
     const [document, second] = composer.compose(this.#tokens(), true, this.#chunk.text.length)
-    if (second) this.#faults.add(this.#line(second.range[0]), 'a second document begins: a manifest is one')
-    for (const { pos, message } of document?.errors ?? []) this.#faults.add(this.#line(pos[0]), lowerFirst(message))
+    if (second) this.#errors.add(this.#line(second.range[0]), 'a second document begins: a manifest has only one')
+    for (const { pos, message } of document?.errors ?? []) this.#errors.add(this.#line(pos[0]), lowerFirst(message))
     return document?.errors.length === 0 && !second ? document.contents : null
   }
 
@@ -79,13 +81,14 @@ class ChunkReader {
     const line = (): number => this.#line(parser.offset)
     let [count, last] = [0, '']
     for (const lexeme of new this.#yaml.Lexer().lex(this.#chunk.text)) {
-      // The parser has been seen to drop what follows such a key without a word.
-      if (lexeme === '?' && last !== SCALAR_FOLLOWS) this.#faults.add(line(), 'a manifest has no keys marked with ?')
+      // The parser can silently drop what follows such a key.
+      if (lexeme === '?' && last !== SCALAR_FOLLOWS)
+        this.#errors.add(line(), 'keys with the ? indicator are not allowed')
       for (const token of parser.next(lexeme)) tokens.push(token)
       last = lexeme
-      if (++count > MAX_LEXEMES) refuse('too_large', 'the manifest holds too much', 'write it as svc export does')
-      if (parser.stack.length > MAX_DEPTH)
-        refuse('invalid', `line ${line()}: is nested too deeply`, 'nothing was changed')
+      if (++count > MAX_LEXEMES)
+        refuse('too_large', 'the manifest has too many values in one part', 'format it like svc export')
+      if (parser.stack.length > MAX_DEPTH) refuse('invalid', `line ${line()}: nested too deeply`, 'nothing was changed')
     }
     return [...tokens, ...parser.end()]
   }
@@ -106,7 +109,7 @@ class ChunkReader {
       const node = this.#yaml.isNode(item) ? item : null
       if (!node || !this.#isPlain(node)) continue
       if (!this.#yaml.isMap(node)) {
-        this.#note(node, 'a row must be a mapping of fields')
+        this.#report(node, 'a row must be a mapping of fields')
         continue
       }
       const fields = new Map<string, { line: number; value: unknown }>()
@@ -116,15 +119,15 @@ class ChunkReader {
     }
   }
 
-  /** A duplicate is noted and left out. */
+  /** Reports and skips duplicates. */
   #members(map: YAMLMap): Map<string, { line: number; node: Node | null }> {
     const members = new Map<string, { line: number; node: Node | null }>()
     for (const pair of map.items) {
       const name = this.#name(pair, map)
       if (name === undefined) continue
       const line = this.#yaml.isNode(pair.key) ? this.#lineOf(pair.key) : this.#lineOf(map)
-      const before = members.get(name)
-      if (before) this.#faults.add(line, `${name} stands here a second time: first in line ${before.line}`)
+      const first = members.get(name)
+      if (first) this.#errors.add(line, `duplicate key ${name}: first in line ${first.line}`)
       else members.set(name, { line, node: this.#yaml.isNode(pair.value) ? pair.value : null })
     }
     return members
@@ -134,7 +137,7 @@ class ChunkReader {
     const node = this.#yaml.isNode(key) ? key : map
     if (!this.#isPlain(node)) return undefined
     if (this.#yaml.isScalar(node) && typeof node.value === 'string') return node.value
-    this.#note(node, 'a key must be text')
+    this.#report(node, 'a key must be text')
     return undefined
   }
 
@@ -151,21 +154,21 @@ class ChunkReader {
   #scalar(node: Scalar): unknown {
     const { value, source = '' } = node
     if (typeof value !== 'number') return value
-    // Adding zero makes -0 the 0 that it is everywhere else.
+    // Adding zero turns -0 into 0.
     if (WHOLE.test(source) && Number.isSafeInteger(value)) return value + 0
-    this.#note(node, `${source} is ${WHOLE.test(source) ? 'beyond 2^53, where numbers are exact' : 'no whole number'}`)
+    this.#report(node, `${source} ${WHOLE.test(source) ? 'is too large: the limit is 2^53' : 'is not a whole number'}`)
     return INVALID_VALUE
   }
 
   #isPlain(node: Node): boolean {
-    if (this.#yaml.isAlias(node)) this.#note(node, 'a manifest has no aliases: write the value out')
-    else if (!isBare(node)) this.#note(node, 'a manifest has no anchors and no tags')
+    if (this.#yaml.isAlias(node)) this.#report(node, 'aliases are not allowed: write the value out')
+    else if (!isBare(node)) this.#report(node, 'anchors and tags are not allowed')
     else return true
     return false
   }
 
-  #note(node: Node, text: string): void {
-    this.#faults.add(this.#lineOf(node), text)
+  #report(node: Node, text: string): void {
+    this.#errors.add(this.#lineOf(node), text)
   }
 
   #lineOf(node: Node): number {

@@ -5,15 +5,15 @@ import { parse, parseDocument, stringify } from 'yaml'
 import { ManifestErrors } from './manifest-errors.ts'
 import { type ManifestChunk, splitManifest } from './yaml-splitter.ts'
 
-function chunksOf(text: string, batch?: number): ManifestChunk[] {
-  const faults = new ManifestErrors()
-  const chunks = [...splitManifest(text, faults, batch)]
-  faults.throwIfAny()
+function chunksOf(text: string, batchLength?: number): ManifestChunk[] {
+  const errors = new ManifestErrors()
+  const chunks = [...splitManifest(text, errors, batchLength)]
+  errors.throwIfAny()
   return chunks
 }
 
-/** What the pieces say together. */
-function assembled(chunks: readonly ManifestChunk[]): Record<string, unknown> {
+/** The document that the chunks make up. */
+function assemble(chunks: readonly ManifestChunk[]): Record<string, unknown> {
   const root: Record<string, unknown> = {}
   let list: unknown[] = []
   for (const chunk of chunks) {
@@ -45,7 +45,7 @@ const document = fc.dictionary(name, fc.oneof(fc.array(row, { maxLength: 6 }), f
   minKeys: 1,
   noNullPrototype: true,
 })
-/** The ways in which people and programs lay it out. */
+/** Layouts that people and programs write. */
 const layout = fc.record({
   indentSeq: fc.boolean(),
   indent: fc.constantFrom(1, 2, 4),
@@ -55,8 +55,8 @@ const layout = fc.record({
   directives: fc.constant(null),
 } as const)
 
-suite('a manifest in pieces', () => {
-  test('says what the whole says, however it is laid out', () => {
+suite('a split manifest', () => {
+  test('has the same content as the whole in every layout', () => {
     const crlf = fc.boolean()
     const marked = fc.boolean()
     fc.assert(
@@ -64,11 +64,10 @@ suite('a manifest in pieces', () => {
         const plain = `${isMarked ? '# about\n---\n' : ''}${stringify(value, options)}${isMarked ? '...\n# end\n' : ''}`
         const given = isCrlf ? plain.replace(/\n/g, '\r\n') : plain
         const whole = parseDocument(given)
-        // The package writes some empty lists so that it cannot read them itself.
+        // The package cannot read some empty lists that it writes.
         fc.pre(whole.errors.length === 0)
         const chunks = chunksOf(given, 1)
-        assert.deepEqual(assembled(chunks), whole.toJS())
-        // Each piece knows its own line.
+        assert.deepEqual(assemble(chunks), whole.toJS())
         for (const chunk of chunks) {
           if (chunk.kind === 'list') continue
           const line = given.slice(0, given.indexOf(chunk.text)).split('\n').length
@@ -79,7 +78,7 @@ suite('a manifest in pieces', () => {
     )
   })
 
-  test('is cut at each key and, past the size of a batch, between rows', () => {
+  test('is split at each key and, after the length of a batch, between rows', () => {
     const rows = (names: string) =>
       [...names].map((name) => `  - a: ${name}\n    b: |\n      - x\n\n      y\n`).join('')
     const given = `config_version: 1\nacl: []\nroutes: # comment\n# another\n${rows('xyz')}groups:\n- a: b\n`
@@ -94,10 +93,10 @@ suite('a manifest in pieces', () => {
       '21 rows 7',
     ])
     assert.equal(chunksOf(given, 1).filter(({ kind }) => kind === 'rows').length, 4)
-    assert.deepEqual(assembled(chunksOf(given, 1)), parse(given))
+    assert.deepEqual(assemble(chunksOf(given, 1)), parse(given))
   })
 
-  test('stays whole where its root is in brackets or indented', () => {
+  test('stays whole if its root is in brackets, indented or a list', () => {
     for (const given of ['{\n"acl": [\n{"a": 1}\n]\n}\n', '  acl: []\n  routes:\n  - a: 1\n', '- a\n- b\n'])
       assert.deepEqual(
         chunksOf(given, 1).map(({ kind }) => kind),
@@ -106,13 +105,13 @@ suite('a manifest in pieces', () => {
   })
 
   const refusals: Record<string, [string, RegExp]> = {
-    'nothing at all': ['', /line 1: the manifest is empty/],
-    'comments alone': ['# a\n\n  # b\n', /line 1: the manifest is empty/],
+    'an empty file': ['', /line 1: the manifest is empty/],
+    'only comments': ['# a\n\n  # b\n', /line 1: the manifest is empty/],
     'two documents': ['acl: []\n---\nacl: []\n', /line 2: a second document begins/],
-    'a mark twice': ['---\n---\n', /line 2: a second document begins/],
-    'something after the end': ['acl: []\n...\nb: 1\n', /line 3: a second document begins/],
-    'a value beside the mark': ['--- {a: 1}\n', /line 1: nothing may follow ---/],
-    'a directive': ['%YAML 1.1\n---\nacl: []\n', /line 1: a manifest has no directives/],
+    'a repeated document marker': ['---\n---\n', /line 2: a second document begins/],
+    'content after the end marker': ['acl: []\n...\nb: 1\n', /line 3: a second document begins/],
+    'a value on the line of a marker': ['--- {a: 1}\n', /line 1: nothing may follow ---/],
+    'a directive': ['%YAML 1.1\n---\nacl: []\n', /line 1: directives are not allowed/],
   }
   for (const [what, [given, message]] of Object.entries(refusals))
     test(`is refused for ${what}`, () => assert.throws(() => chunksOf(given), message))

@@ -3,9 +3,9 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { parse } from 'yaml'
 import { decodeManifest } from './decoder.ts'
-import { rowsText, scalar } from './yaml-writer.ts'
+import { inlineText, rowsText } from './yaml-writer.ts'
 
-/** Letters of which YAML makes something, in any order. */
+/** Characters with a meaning in YAML, in any order. */
 const syntax = fc
   .array(fc.constantFrom(...'aA1 _~:#-?*&!|>%@`"\'{}[],.=+/\\<\n\t\r\u0000\u0085\u2028\ufeffé😀'), { maxLength: 8 })
   .map((letters) => letters.join(''))
@@ -40,46 +40,46 @@ const anyValue = fc.oneof(
   fc.dictionary(anyText, fc.oneof(anyText, fc.maxSafeInteger(), fc.array(anyText))),
 )
 
-suite('a value as YAML', () => {
+suite('a value in YAML', () => {
   for (const version of ['1.2', '1.1'] as const) {
-    test(`is read back as itself by YAML ${version}`, () => {
+    test(`is read back unchanged by YAML ${version}`, () => {
       fc.assert(
         fc.property(anyText, (text) => {
-          assert.deepEqual(parse(`a: ${scalar(text)}\n`, { version }), { a: text })
+          assert.deepEqual(parse(`a: ${inlineText(text)}\n`, { version }), { a: text })
         }),
         { numRuns: 3000 },
       )
     })
   }
 
-  test('is read back in lists and maps, too', () => {
+  test('is read back unchanged in lists and maps', () => {
     const own = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
     fc.assert(
       fc.property(anyValue, (value) => {
-        // An own __proto__ is a member like any other here, and the package makes a plain object of it.
+        // The package handles __proto__ in its own way.
         fc.pre(!JSON.stringify(value).includes('__proto__'))
-        assert.deepEqual(own(parse(`a: ${scalar(value)}\n`)), own({ a: value }))
+        assert.deepEqual(own(parse(`a: ${inlineText(value)}\n`)), own({ a: value }))
       }),
       { numRuns: 1000 },
     )
   })
 
-  test('stays bare where that is safe, and stands in quotes where any reader might err', () => {
+  test('is quoted only where a reader might take it for another type', () => {
     const bare = ['main', 'team/support', 'role:operator', 'room=42 verb=mention', 'team#observe', '/pub/x', 'a.b-c_d']
-    for (const text of bare) assert.equal(scalar(text), text)
+    for (const text of bare) assert.equal(inlineText(text), text)
     const words = ['', '**', 'no', 'Off', 'null', '42', '1:20', '2026-01-01', 'a: b', 'a #b', 'a:', '-', '~', 'é']
-    for (const text of words) assert.equal(scalar(text), JSON.stringify(text))
-    assert.equal(scalar('\u0085\u2028'), '"\\u0085\\u2028"')
+    for (const text of words) assert.equal(inlineText(text), JSON.stringify(text))
+    assert.equal(inlineText('\u0085\u2028'), '"\\u0085\\u2028"')
   })
 
-  test('is never bytes, nothing, or a number that is not whole', () => {
+  test('cannot be bytes, null, undefined or a fraction', () => {
     for (const value of [new Uint8Array(1), null, undefined, 1.5, 2 ** 53, Number.NaN])
-      assert.throws(() => scalar(value), /cannot hold/)
+      assert.throws(() => inlineText(value), /cannot contain/)
   })
 })
 
-suite('rows as YAML', () => {
-  test('are read back as themselves, text of several lines included, and hold nothing invisible', () => {
+suite('rows in YAML', () => {
+  test('are read back unchanged and contain no forbidden characters', () => {
     const lines = fc.array(anyText, { minLength: 2, maxLength: 4 }).map((parts) => parts.join('\n'))
     const row = fc.record({ a: anyText, b: lines, c: fc.oneof(lines, anyText) }, { noNullPrototype: true })
     fc.assert(
@@ -92,7 +92,7 @@ suite('rows as YAML', () => {
     )
   })
 
-  test('have absent fields left out and several lines as a block', () => {
+  test('omit absent fields and write several lines as a block', () => {
     const rows = [
       { id: 'x', prompt: 'one\n\n  two #3\nfour' },
       { id: 'y', prompt: 'one\ntwo\n', off: false },
@@ -114,7 +114,7 @@ suite('rows as YAML', () => {
     )
   })
 
-  test('have no block where it would say something else', () => {
+  test('quote text that a block would change', () => {
     for (const text of ['\na\nb', ' a\nb', 'a \nb', 'a\nb ', 'a\nb\n\n', 'a\r\nb', 'a\n\tb'])
       assert.equal(rowsText(['a'], [{ a: text }]), `  - a: ${JSON.stringify(text)}\n`)
   })

@@ -1,7 +1,7 @@
 // Reads the output of Claude Code with `--output-format stream-json`: one JSON object per line. Ignores lines that are not
 // JSON or have an unknown type.
 import type { ModelCost } from '../../core/turns/turns.ts'
-import { tryParseJson } from '../../lib/text/json.ts'
+import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import { type ModelUsage, toWholeCents } from '../cost.ts'
 import { MCP_SERVER_NAME } from '../mcp-config.ts'
 
@@ -99,8 +99,4 @@ function toAmount(value: unknown): number {
 function parseObject(line: string): JsonObject | undefined {
   const read = tryParseJson(line)
   return isObject(read) ? read : undefined
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

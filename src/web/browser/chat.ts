@@ -1,4 +1,5 @@
-// The chat: a link, the topics of its visitor, and what they see of the one they are in.
+// The chat of one link: connects the topics of the visitor, the stream of the current topic, and the view.
+import { toSentence } from '../text/wording.ts'
 import { ConversationView } from './conversation.ts'
 import { BrowserLinkClient, backoffMs, type LinkStream, ServerRefusal, type StreamConnectionState } from './link.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
@@ -8,23 +9,25 @@ import { hashLinkUrl, randomId } from './stored.ts'
 import { TopicList } from './topics.ts'
 import { type ChatView, createChatView } from './view.ts'
 
-export interface ChatOptions {
-  /** The address of the link, with its slash. */
+interface ChatOptions {
+  /** The URL of the link, with a trailing slash. */
   readonly base: string
   readonly name: string
   readonly folder: string
   readonly hasStream: boolean
   readonly credentials: RequestCredentials
-  /** Something came while nobody looked. */
+  /** Called for a message that arrives while the chat is not visible. */
   readonly onUnread: () => void
 }
 
-/** A page that nobody looks at gives its connection back after this: a browser has six for a host. */
+/** A hidden page closes its stream after this, because a browser opens only six connections to a host. */
 const IDLE_MS = 60_000
 const POLL_MS = 1_000
-/** How often a message is sent again by itself when the server is not reached. */
-const TRIES = 5
-const NEAR_PX = 80
+/** Automatic retries of a message while the server is not reachable. */
+const RETRIES = 5
+const BOTTOM_PX = 80
+/** The replay of a topic has ended when no frame has arrived for this long. */
+const REPLAY_MS = 500
 
 export class ChatApp {
   readonly view: ChatView
@@ -36,16 +39,17 @@ export class ChatApp {
   #conversation: ConversationView
   #stream: LinkStream | undefined
   #topic = ''
-  #looking = true
-  #idle: ReturnType<typeof setTimeout> | undefined
+  #isVisible = true
+  #idleTimer: ReturnType<typeof setTimeout> | undefined
   #failures = 0
-  #why: unknown
+  #lastError: unknown
+  /** The server refuses messages for some seconds. */
   #isBlocked = false
   /** The link is gone. */
-  #isOver = false
-  #listed = ''
-  #endPauses: (() => void)[] = []
-  #quiet: ReturnType<typeof setTimeout> | undefined
+  #isClosed = false
+  #shownTopics = ''
+  #pendingRetries: (() => void)[] = []
+  #replayTimer: ReturnType<typeof setTimeout> | undefined
 
   constructor(options: ChatOptions) {
     const { base, name, folder, credentials } = options
@@ -56,10 +60,10 @@ export class ChatApp {
     this.#notice = new Notice(this.view.notice)
     this.#conversation = new ConversationView(name)
     this.#topics = new TopicList(base, () => this.#showTopics())
-    this.#listen()
+    this.#addListeners()
   }
 
-  /** Connects, and sends what a page that was left had not got rid of. */
+  /** Connects, and sends messages that an earlier page left unsent. */
   open(): void {
     this.#showTopics()
     this.setVisible(document.visibilityState === 'visible')
@@ -72,22 +76,24 @@ export class ChatApp {
     else input.focus()
   }
 
-  /** Whether somebody looks at it. */
-  setVisible(looking: boolean): void {
-    this.#looking = looking
-    clearTimeout(this.#idle)
-    if (looking && !this.#isOver) {
+  setVisible(isVisible: boolean): void {
+    this.#isVisible = isVisible
+    clearTimeout(this.#idleTimer)
+    if (isVisible && !this.#isClosed) {
       this.#stream?.start()
       this.#stream?.wake()
-    } else this.#idle = setTimeout(() => this.#rest(), IDLE_MS)
+    } else this.#stopLater()
   }
 
-  #rest(): void {
-    if (this.#conversation.pendingRounds.length === 0) this.#stream?.stop()
-    else this.#idle = setTimeout(() => this.#rest(), IDLE_MS)
+  /** Stops the stream when the chat is idle and no round is pending. */
+  #stopLater(): void {
+    this.#idleTimer = setTimeout(() => {
+      if (this.#conversation.hasPendingRound) this.#stopLater()
+      else this.#stream?.stop()
+    }, IDLE_MS)
   }
 
-  #listen(): void {
+  #addListeners(): void {
     const { app, form, input, log, latestButton, topicsToggle, backdrop, newTopicButtons } = this.view
     form.addEventListener('submit', (event) => {
       event.preventDefault()
@@ -100,82 +106,80 @@ export class ChatApp {
       this.#send()
     })
     input.addEventListener('input', () => {
-      this.#fit()
+      this.#updateInput()
       this.#outbox.saveDraft(this.#topic, input.value)
     })
-    log.addEventListener('scroll', () => this.#showLatest(), { passive: true })
-    latestButton.addEventListener('click', () => this.#scrollDown())
-    topicsToggle.addEventListener('click', () =>
-      this.#openTopics(topicsToggle.getAttribute('aria-expanded') !== 'true'),
-    )
-    backdrop.addEventListener('click', () => this.#openTopics(false))
+    log.addEventListener('scroll', () => this.#showLatestButton(), { passive: true })
+    latestButton.addEventListener('click', () => this.#scrollToBottom())
+    topicsToggle.addEventListener('click', () => this.#setTopicsOpen(!this.#isTopicsOpen()))
+    backdrop.addEventListener('click', () => this.#setTopicsOpen(false))
     app.addEventListener('keydown', (event) => {
-      if (event.key !== 'Escape' || topicsToggle.getAttribute('aria-expanded') !== 'true') return
+      if (event.key !== 'Escape' || !this.#isTopicsOpen()) return
       event.stopPropagation()
-      this.#openTopics(false)
+      this.#setTopicsOpen(false)
     })
-    // Where there is room, the topics always stand beside the log.
+    // On a wide screen the topics are always beside the log.
     globalThis.addEventListener('resize', () => {
-      if (topicsToggle.getClientRects().length === 0) this.#openTopics(false)
+      if (topicsToggle.getClientRects().length === 0) this.#setTopicsOpen(false)
     })
     for (const button of newTopicButtons) {
       button.addEventListener('click', () => {
         this.#topics.start()
-        this.#openTopics(false)
+        this.#setTopicsOpen(false)
         this.focus()
       })
     }
     globalThis.addEventListener('online', () => {
       this.#stream?.wake()
-      for (const end of this.#endPauses.splice(0)) end()
-      this.#showLine()
+      for (const retry of this.#pendingRetries.splice(0)) retry()
+      this.#showConnection()
     })
-    globalThis.addEventListener('offline', () => this.#showLine())
+    globalThis.addEventListener('offline', () => this.#showConnection())
     document.addEventListener('visibilitychange', () =>
-      this.setVisible(document.visibilityState === 'visible' && this.#isShown()),
+      this.setVisible(document.visibilityState === 'visible' && app.getClientRects().length > 0),
     )
-  }
-
-  #isShown(): boolean {
-    return this.view.app.getClientRects().length > 0
   }
 
   // Topics.
 
   #showTopics(): void {
     const { current } = this.#topics
-    if (current.id !== this.#topic) this.#enter(current.id)
+    if (current.id !== this.#topic) this.#openTopic(current.id)
     const list = this.#topics.list()
-    const listed = JSON.stringify([list, current.id])
-    // A list that is made anew would take the focus away from whoever walks through it.
-    if (listed === this.#listed) return
-    this.#listed = listed
+    const shownTopics = JSON.stringify([list, current.id])
+    // Replacing an unchanged list would take the keyboard focus from it.
+    if (shownTopics === this.#shownTopics) return
+    this.#shownTopics = shownTopics
     const rows = list.map(({ id, title }) => {
       const button = element('button', { type: 'button', class: 'topic', dir: 'auto' }, title)
       if (id === current.id) button.setAttribute('aria-current', 'true')
       button.addEventListener('click', () => {
         this.#topics.select(id)
-        this.#openTopics(false)
+        this.#setTopicsOpen(false)
         this.focus()
       })
-      const forget = iconButton(`Take “${title}” off this list`, iconNode('close'), 'icon forget')
-      forget.addEventListener('click', () => this.#topics.remove(id))
-      return element('li', {}, button, forget)
+      const remove = iconButton(`Remove “${title}” from this list`, iconNode('close'), 'icon remove')
+      remove.addEventListener('click', () => this.#topics.remove(id))
+      return element('li', {}, button, remove)
     })
     this.view.topics.replaceChildren(...rows)
   }
 
-  #openTopics(open: boolean): void {
-    const { app, topicsToggle, nav } = this.view
-    if (open === (topicsToggle.getAttribute('aria-expanded') === 'true')) return
-    app.classList.toggle('with-topics', open)
-    topicsToggle.setAttribute('aria-expanded', String(open))
-    this.view.column.inert = open
-    if (open) nav.querySelector('button')?.focus()
+  #isTopicsOpen(): boolean {
+    return this.view.topicsToggle.getAttribute('aria-expanded') === 'true'
+  }
+
+  #setTopicsOpen(isOpen: boolean): void {
+    const { app, column, topicsToggle, nav } = this.view
+    if (isOpen === this.#isTopicsOpen()) return
+    app.classList.toggle('with-topics', isOpen)
+    topicsToggle.setAttribute('aria-expanded', String(isOpen))
+    column.inert = isOpen
+    if (isOpen) nav.querySelector('button')?.focus()
     else topicsToggle.focus()
   }
 
-  #enter(topic: string): void {
+  #openTopic(topic: string): void {
     this.#stream?.stop()
     this.#topic = topic
     const conversation = new ConversationView(this.#options.name)
@@ -185,111 +189,106 @@ export class ChatApp {
     this.view.log.replaceChildren(this.view.welcome, conversation.node)
     this.#showWelcome()
     this.view.input.value = this.#outbox.draft(topic)
-    if (this.#isOver) this.#closeInput()
-    this.#fit()
-    if (!this.#options.hasStream || this.#isOver) return
+    if (this.#isClosed) this.#closeInput()
+    this.#updateInput()
+    if (!this.#options.hasStream || this.#isClosed) return
     this.view.log.setAttribute('aria-busy', 'true')
     this.#stream = this.#link.stream(topic, {
       onFrame: (frame) => {
-        const down = this.#isDown()
-        const isNew = conversation.addFrame(frame)
-        this.#shown(down, isNew)
+        const wasAtBottom = this.#isAtBottom()
+        this.#showUpdate(wasAtBottom, conversation.addFrame(frame))
       },
       onRoundEnd: (end) => {
-        const down = this.#isDown()
+        const wasAtBottom = this.#isAtBottom()
         conversation.endRound(end)
-        this.#shown(down, false)
+        this.#showUpdate(wasAtBottom, false)
       },
-      onConnection: (connection) => this.#connected(connection),
+      onConnection: (connection) => this.#handleConnection(connection),
     })
     this.#stream.start()
   }
 
-  #shown(down: boolean, isNew: boolean): void {
+  #showUpdate(wasAtBottom: boolean, hasNewMessage: boolean): void {
     this.#showWelcome()
-    if (down) this.#scrollDown()
-    else this.#showLatest()
-    if (isNew && !this.#looking && !this.#isBusy()) this.#options.onUnread()
-    if (this.#isBusy()) this.#settle()
+    if (wasAtBottom) this.#scrollToBottom()
+    else this.#showLatestButton()
+    if (this.view.log.getAttribute('aria-busy') === 'true') this.#endReplayLater()
+    else if (hasNewMessage && !this.#isVisible) this.#options.onUnread()
   }
 
-  #isBusy(): boolean {
-    return this.view.log.getAttribute('aria-busy') === 'true'
-  }
-
-  /** What is replayed when a topic is opened is not read out; what comes after it is. */
-  #settle(): void {
-    clearTimeout(this.#quiet)
-    this.#quiet = setTimeout(() => this.view.log.removeAttribute('aria-busy'), 500)
+  /** Screen readers skip the replay of a topic, because the log is busy until it ends. */
+  #endReplayLater(): void {
+    clearTimeout(this.#replayTimer)
+    this.#replayTimer = setTimeout(() => this.view.log.removeAttribute('aria-busy'), REPLAY_MS)
   }
 
   #showWelcome(): void {
-    // A topic with a title has messages; they are on their way.
+    // A topic with a title has messages, even if they have not arrived yet.
     this.view.welcome.hidden = !this.#conversation.isEmpty || this.#topics.current.title !== ''
   }
 
   // Scrolling.
 
-  #isDown(): boolean {
+  #isAtBottom(): boolean {
     const { scrollHeight, scrollTop, clientHeight } = this.view.log
-    return scrollHeight - scrollTop - clientHeight < NEAR_PX
+    return scrollHeight - scrollTop - clientHeight < BOTTOM_PX
   }
 
-  #scrollDown(): void {
+  #scrollToBottom(): void {
     this.view.log.scrollTop = this.view.log.scrollHeight
-    this.#showLatest()
+    this.#showLatestButton()
   }
 
-  #showLatest(): void {
-    this.view.latestButton.hidden = this.#isDown()
+  #showLatestButton(): void {
+    this.view.latestButton.hidden = this.#isAtBottom()
   }
 
   // The composer.
 
-  #fit(): void {
+  #updateInput(): void {
     const { input, send } = this.view
     input.style.height = 'auto'
     input.style.height = `${input.scrollHeight}px`
-    send.disabled = this.#isBlocked || this.#isOver || input.value.trim() === ''
+    send.disabled = this.#isBlocked || this.#isClosed || input.value.trim() === ''
   }
 
   #send(): void {
     const { input } = this.view
     const content = input.value
-    if (content.trim() === '' || this.#isBlocked || this.#isOver) return
+    if (content.trim() === '' || this.#isBlocked || this.#isClosed) return
     const unsent = { key: randomId(), topic: this.#topic, content }
     this.#outbox.add(unsent)
     this.#outbox.saveDraft(this.#topic, '')
     this.#topics.touchCurrent(content)
     this.#conversation.addUnsent(unsent.key, content)
-    // Whatever was wrong with the message before, this is another one.
+    // A refusal concerns the previous message.
     this.#notice.clear()
-    this.#showLine()
+    this.#showConnection()
     this.#showWelcome()
     input.value = ''
-    this.#fit()
-    this.#scrollDown()
+    this.#updateInput()
+    this.#scrollToBottom()
     void this.#deliver(unsent)
   }
 
   async #deliver(unsent: UnsentMessage): Promise<void> {
     const { key, topic, content } = unsent
-    for (let tried = 0; ; tried++) {
+    for (let attempt = 0; ; attempt++) {
       try {
         const posted = await this.#link.post(content, topic, key)
         this.#outbox.remove(key)
-        const [down, conversation] = [this.#isDown(), this.#conversationOf(topic)]
+        const [wasAtBottom, conversation] = [this.#isAtBottom(), this.#conversationOf(topic)]
         conversation?.acknowledge(key, posted)
-        if (down) this.#scrollDown()
-        if (conversation && !this.#options.hasStream) void this.#follow(conversation, posted.id)
+        if (wasAtBottom) this.#scrollToBottom()
+        if (conversation && !this.#options.hasStream) void this.#pollRound(conversation, posted.id)
         return
       } catch (error) {
         if (error instanceof ServerRefusal && !error.mayHaveBeenAccepted) {
           this.#outbox.remove(key)
-          this.#giveBack(unsent, error)
+          this.#restoreDraft(unsent, error)
           return
         }
-        await this.#tryAgain(unsent, tried)
+        await this.#waitForRetry(unsent, attempt)
       }
     }
   }
@@ -298,24 +297,24 @@ export class ChatApp {
     return topic === this.#topic ? this.#conversation : undefined
   }
 
-  /** Waits a while, or after so many tries until somebody asks for another. */
-  #tryAgain({ key, topic }: UnsentMessage, tried: number): Promise<void> {
+  /** Waits for the back-off, or after the automatic retries for a click. */
+  #waitForRetry({ key, topic }: UnsentMessage, attempt: number): Promise<void> {
     const conversation = this.#conversationOf(topic)
     return new Promise((resolve) => {
-      if (tried < TRIES || !conversation) {
+      if (attempt < RETRIES || !conversation) {
         conversation?.showDeliveryProblem(key, 'Not sent yet. Trying again …')
-        setTimeout(resolve, backoffMs(tried))
+        setTimeout(resolve, backoffMs(attempt))
       } else {
         const button = element('button', { type: 'button', class: 'more' }, 'Try again')
         button.addEventListener('click', () => resolve())
         conversation.showDeliveryProblem(key, 'Not sent. ', button)
       }
-      this.#endPauses.push(resolve)
+      this.#pendingRetries.push(resolve)
     })
   }
 
-  /** What was refused goes back to where it can be changed. */
-  #giveBack({ key, topic, content }: UnsentMessage, refused: ServerRefusal): void {
+  /** Puts a refused message back into the input, before what was typed since. */
+  #restoreDraft({ key, topic, content }: UnsentMessage, refusal: ServerRefusal): void {
     const { input } = this.view
     const conversation = this.#conversationOf(topic)
     const draft = conversation ? input.value : this.#outbox.draft(topic)
@@ -323,57 +322,50 @@ export class ChatApp {
     this.#outbox.saveDraft(topic, text)
     conversation?.removeUnsent(key)
     if (conversation) input.value = text
-    this.#refuse(refused)
-    if (this.#looking) this.focus()
+    this.#handleRefusal(refusal)
+    if (this.#isVisible) this.focus()
   }
 
-  /** Without a stream a round is asked for until it is over. */
-  async #follow(conversation: ConversationView, turn: string): Promise<void> {
+  /** Replaces the stream, where the server has none. */
+  async #pollRound(conversation: ConversationView, turn: string): Promise<void> {
     for (let after = 0; ; ) {
       try {
         const polled = await this.#link.poll(turn, after)
-        const down = this.#isDown()
+        const wasAtBottom = this.#isAtBottom()
         after = polled.after
         for (const frame of polled.frames) conversation.addFrame(frame)
         if (polled.end) conversation.endRound(polled.end)
-        this.#shown(down, polled.frames.length > 0)
+        this.#showUpdate(wasAtBottom, polled.frames.length > 0)
         if (polled.end) return
       } catch (error) {
-        if (error instanceof ServerRefusal && error.isPermanent) {
-          this.#refuse(error)
-          return
-        }
+        if (error instanceof ServerRefusal && error.isPermanent) return this.#handleRefusal(error)
       }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))
     }
   }
 
-  // What hinders.
+  // Refusals and the connection.
 
-  #refuse(refused: ServerRefusal): void {
-    const { status, retryAfter, message, hint } = refused
+  #handleRefusal({ status, retryAfter, message, hint }: ServerRefusal): void {
     if (status === 401) {
-      this.#isOver = true
+      this.#isClosed = true
       this.#stream?.stop()
       this.#closeInput()
-      this.#notice.showRefusal('This link does not work any more. Ask for a new one where you got it.')
+      this.#notice.showRefusal('This link no longer works. Ask for a new one where you got it.')
     } else if (status === 413) {
-      this.#notice.showRefusal('This message is too long to be sent. Shorten it, or send it in parts.')
+      this.#notice.showRefusal('This message is too long. Shorten it, or send it in parts.')
     } else if (status === 429 || status === 503) {
       this.#isBlocked = true
-      this.#notice.showCountdown(
-        status === 429 ? 'That was a lot at once.' : 'The server is busy.',
-        Math.max(retryAfter, 1),
-        () => {
-          this.#isBlocked = false
-          this.#fit()
-        },
-      )
-    } else this.#notice.showRefusal([asSentence(message), hint ? asSentence(hint) : ''].join(' ').trim())
-    this.#fit()
+      const reason = status === 429 ? 'Too many messages at once.' : 'The server is busy.'
+      this.#notice.showCountdown(reason, Math.max(retryAfter, 1), () => {
+        this.#isBlocked = false
+        this.#updateInput()
+      })
+    } else this.#notice.showRefusal([message, hint ?? ''].filter(Boolean).map(toSentence).join(' '))
+    this.#updateInput()
   }
 
-  /** What was being written can still be read and copied. */
+  /** A draft can still be read and copied. */
   #closeInput(): void {
     const { input } = this.view
     const hadFocus = input.matches(':focus')
@@ -383,31 +375,26 @@ export class ChatApp {
     if (hadFocus) this.focus()
   }
 
-  #connected(connection: StreamConnectionState): void {
+  #handleConnection(connection: StreamConnectionState): void {
     if (connection.state === 'open') {
       this.#failures = 0
-      this.#settle()
+      this.#endReplayLater()
     }
     if (connection.state === 'waiting') {
+      const { error } = connection
       this.#failures++
-      this.#why = connection.why
-      if (connection.why instanceof ServerRefusal && connection.why.isPermanent) this.#refuse(connection.why)
+      this.#lastError = error
+      if (error instanceof ServerRefusal && error.isPermanent) this.#handleRefusal(error)
     }
-    this.#showLine()
+    this.#showConnection()
   }
 
-  #showLine(): void {
+  #showConnection(): void {
     if (!navigator.onLine)
-      this.#notice.showConnectionProblem('You are offline. The chat goes on when the connection is back.')
+      this.#notice.showConnectionProblem('You are offline. The chat continues when you are online again.')
     else if (this.#failures < 2) this.#notice.showConnectionProblem(undefined)
-    else if (this.#why instanceof ServerRefusal)
+    else if (this.#lastError instanceof ServerRefusal)
       this.#notice.showConnectionProblem('The server is busy. Trying again …')
     else this.#notice.showConnectionProblem('The server cannot be reached. Trying again …')
   }
-}
-
-/** A refusal is a sentence without its capital and full stop. */
-function asSentence(words: string): string {
-  const [first = ''] = words
-  return first.toUpperCase() + words.slice(first.length) + (/[.!?…]$/.test(words) ? '' : '.')
 }

@@ -1,23 +1,24 @@
-// What the log shows of one topic: messages in the order of the link, and for each round that is not over what it does.
+// The log of one topic: its messages in the order of the link, then the status of each round that is not over.
+import { describeFailure, NO_ANSWER } from '../text/wording.ts'
 import type { ChatFrame, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
-import { element } from './nodes.ts'
+import { type Child, element } from './nodes.ts'
 
-interface Item {
+interface LogEntry {
   readonly seq: number
   readonly node: HTMLElement
 }
 
-interface UnsentItem {
+interface UnsentEntry {
   readonly content: string
   readonly node: HTMLElement
-  claimed: boolean
+  isReceived: boolean
 }
 
 interface RoundState {
-  over: boolean
-  answered: boolean
-  line: HTMLElement | undefined
+  isOver: boolean
+  isAnswered: boolean
+  statusNode: HTMLElement | undefined
 }
 
 export class ConversationView {
@@ -25,11 +26,11 @@ export class ConversationView {
   readonly #name: string
   readonly #list = element('div', { class: 'list' })
   readonly #working = element('div', { class: 'working' })
-  /** In their order. */
-  readonly #items: Item[] = []
-  readonly #byId = new Map<string, Item>()
-  /** By their keys, until the server says what they are called there. */
-  readonly #unsent = new Map<string, UnsentItem>()
+  /** Sorted by `seq`. */
+  readonly #entries: LogEntry[] = []
+  readonly #byId = new Map<string, LogEntry>()
+  /** By idempotency key, until the server returns an id. */
+  readonly #unsent = new Map<string, UnsentEntry>()
   readonly #rounds = new Map<string, RoundState>()
 
   constructor(name: string) {
@@ -38,70 +39,60 @@ export class ConversationView {
   }
 
   get isEmpty(): boolean {
-    return this.#items.length === 0
+    return this.#entries.length === 0
   }
 
-  /** Rounds that have no end yet. */
-  get pendingRounds(): string[] {
-    return [...this.#rounds].filter(([, { over }]) => !over).map(([turn]) => turn)
+  get hasPendingRound(): boolean {
+    return [...this.#rounds.values()].some(({ isOver }) => !isOver)
   }
 
-  /** True when there is something new to read. */
+  /** Whether the frame is a new message of the agent. */
   addFrame(frame: ChatFrame): boolean {
     const round = frame.turn_id ? this.#round(frame.turn_id) : undefined
     if (frame.kind === 'status') {
-      if (round && !round.over) this.#say(round, frame.content)
+      if (round && !round.isOver) this.#showStatus(round, frame.content)
       return false
     }
-    if (frame.role === 'user') this.#claim(frame)
+    if (frame.role === 'user') this.#removeReceived(frame)
     else if (round) {
-      round.answered = true
-      if (!round.over) this.#say(round, '')
+      round.isAnswered = true
+      if (!round.isOver) this.#showStatus(round, '')
     }
-    return this.#put(frame)
+    return this.#addMessage(frame)
   }
 
   endRound({ turn_id, status, error, seq }: RoundEnd): void {
     const round = this.#round(turn_id)
-    if (round.over) return
-    round.over = true
-    round.line?.remove()
-    const failed = status === 'failed'
-    if (failed)
-      this.#note(
-        turn_id,
-        seq,
-        'fault',
-        `${round.answered ? 'The answer broke off' : 'There is no answer'}: ${error ?? 'the round failed'}`,
-      )
-    else if (!round.answered && this.#byId.has(turn_id)) this.#note(turn_id, seq, 'note', 'There is no answer to this.')
+    if (round.isOver) return
+    round.isOver = true
+    round.statusNode?.remove()
+    if (status === 'failed') this.#addNote(turn_id, seq, 'fault', describeFailure(round.isAnswered, error))
+    else if (!round.isAnswered && this.#byId.has(turn_id)) this.#addNote(turn_id, seq, 'note', NO_ANSWER)
   }
 
-  /** A message of this page, shown before the server knows it. */
+  /** Shows a message of this page before the server has it. */
   addUnsent(key: string, content: string): void {
     const node = messageNode({ role: 'user', who: 'You', content, createdAt: '' })
     node.classList.add('unsent')
-    const state = element('p', { class: 'delivery' }, 'Sending …')
-    node.append(state)
-    this.#unsent.set(key, { content, node, claimed: false })
+    node.append(element('p', { class: 'delivery' }, 'Sending …'))
+    this.#unsent.set(key, { content, node, isReceived: false })
     this.#list.append(node)
   }
 
-  /** What hinders it. */
-  showDeliveryProblem(key: string, ...children: (Node | string)[]): void {
+  showDeliveryProblem(key: string, ...children: readonly Child[]): void {
     this.#unsent
       .get(key)
       ?.node.querySelector('.delivery')
       ?.replaceChildren(...children)
   }
 
-  /** The server has it. The stream may have said so first; a message of another topic is none of this one. */
+  /** The server has the message. Does nothing for a message of another topic or one that the stream has delivered. */
   acknowledge(key: string, posted: PostedChatMessage): void {
     if (!this.#unsent.has(key)) return
     this.removeUnsent(key)
     if (this.#byId.has(posted.id)) return
     this.#round(posted.id)
-    this.#put({ ...posted, kind: 'message', role: 'user', turn_id: posted.id, seq: Number.POSITIVE_INFINITY })
+    this.#addMessage({ ...posted, kind: 'message', role: 'user', turn_id: posted.id, seq: Number.POSITIVE_INFINITY })
   }
 
   removeUnsent(key: string): void {
@@ -112,54 +103,53 @@ export class ConversationView {
   #round(turn: string): RoundState {
     const known = this.#rounds.get(turn)
     if (known) return known
-    const round: RoundState = { over: false, answered: false, line: undefined }
+    const round: RoundState = { isOver: false, isAnswered: false, statusNode: undefined }
     this.#rounds.set(turn, round)
-    this.#say(round, '')
+    this.#showStatus(round, '')
     return round
   }
 
-  #say(round: RoundState, words: string): void {
+  #showStatus(round: RoundState, text: string): void {
     const dots = element('span', { class: 'dots', 'aria-hidden': 'true' }, element('i'), element('i'), element('i'))
-    const said = words
-      ? element('span', { dir: 'auto' }, words)
+    const status = text
+      ? element('span', { dir: 'auto' }, text)
       : element('span', { class: 'hidden' }, `${this.#name} is working`)
-    round.line ??= element('p', { class: 'status' })
-    round.line.replaceChildren(dots, said)
-    this.#working.append(round.line)
+    round.statusNode ??= element('p', { class: 'status' })
+    round.statusNode.replaceChildren(dots, status)
+    this.#working.append(round.statusNode)
   }
 
-  /** A message of this page came by the stream before the answer to its post did. */
-  #claim({ id, content }: ChatFrame): void {
+  /** Removes the unsent node of a message that the stream delivers before the post is answered. */
+  #removeReceived({ id, content }: ChatFrame): void {
     if (this.#byId.has(id)) return
-    const found = [...this.#unsent.values()].find((unsent) => unsent.content === content && !unsent.claimed)
+    const found = [...this.#unsent.values()].find((unsent) => unsent.content === content && !unsent.isReceived)
     if (!found) return
-    found.claimed = true
+    found.isReceived = true
     found.node.remove()
   }
 
-  #put(frame: ChatFrame): boolean {
-    const { id, role, content, created_at: createdAt, seq } = frame
+  #addMessage({ id, role, content, created_at: createdAt, seq }: ChatFrame): boolean {
     const known = this.#byId.get(id)
-    // What was posted or polled gets its place from the stream.
+    // A posted or polled message has no `seq` until the stream delivers it.
     if (known && !(known.seq > seq)) return false
-    if (known) this.#items.splice(this.#items.indexOf(known), 1)
+    if (known) this.#entries.splice(this.#entries.indexOf(known), 1)
     const node = known?.node ?? messageNode({ role, who: role === 'user' ? 'You' : this.#name, content, createdAt })
-    this.#place({ seq, node }, id)
+    this.#insert({ seq, node }, id)
     return !known && role === 'assistant'
   }
 
-  #note(turn: string, seq: number, className: string, words: string): void {
-    this.#place({ seq, node: element('p', { class: className, dir: 'auto' }, words) }, `${turn} end`)
+  #addNote(turn: string, seq: number, className: string, text: string): void {
+    this.#insert({ seq, node: element('p', { class: className, dir: 'auto' }, text) }, `${turn} end`)
   }
 
-  #place(item: Item, id: string): void {
-    const before = this.#items.findLastIndex(({ seq }) => seq <= item.seq)
-    const previous = this.#items[before]?.node
-    this.#items.splice(before + 1, 0, item)
-    this.#byId.set(id, item)
-    // A node that is put where it stands would be read out again.
-    if (item.node.isConnected && item.node.previousElementSibling === (previous ?? null)) return
-    if (previous) previous.after(item.node)
-    else this.#list.prepend(item.node)
+  #insert(entry: LogEntry, id: string): void {
+    const before = this.#entries.findLastIndex(({ seq }) => seq <= entry.seq)
+    const previous = this.#entries[before]?.node
+    this.#entries.splice(before + 1, 0, entry)
+    this.#byId.set(id, entry)
+    // A screen reader would read a node again that is inserted at its own position.
+    if (entry.node.isConnected && entry.node.previousElementSibling === (previous ?? null)) return
+    if (previous) previous.after(entry.node)
+    else this.#list.prepend(entry.node)
   }
 }

@@ -1,15 +1,15 @@
-// The chat in a page of another site: a button, and a panel that it opens. It stands in a shadow tree, so that neither
-// side's styles reach the other, and its style is a sheet that no policy of the site has to allow.
+// Entry of `widget.js`: the chat in the page of another site, as a button that opens a panel. A shadow tree separates its styles
+// from the site's, and an adopted style sheet needs no permission in the site's content security policy.
 import { ChatApp } from './chat.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
 
-/** Given to the script by whoever serves it. */
+/** Parameters of the function around the script; see `wrapInFunction`. */
 declare const NAME: string
 declare const STYLE: string
 
-// Later there is no current script any more.
-const own = document.currentScript
-if (own instanceof HTMLScriptElement) whenReady(() => startEmbed(own))
+// `currentScript` is set only while the script is evaluated.
+const script = document.currentScript
+if (script instanceof HTMLScriptElement) whenReady(() => startEmbed(script))
 
 function whenReady(start: () => void): void {
   if (document.body) start()
@@ -20,7 +20,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
   const base = new URL('./', src).href
   const others = [...document.querySelectorAll<HTMLElement>('svc-chat')]
   const side = dataset.position === 'left' ? 'left' : 'right'
-  // The same link twice is one button; another link gets its place above.
+  // One button per link; buttons of other links are stacked.
   if (others.some((other) => Reflect.get(other, 'link') === base)) return
   const host = document.createElement('svc-chat')
   Reflect.set(host, 'link', base)
@@ -40,7 +40,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
   })
   const frame = element('div', { class: `frame ${side}` }, panel, button)
   frame.style.setProperty('--level', String(level))
-  paint(frame, dataset.colour ?? dataset.color)
+  applyColour(frame, dataset.colour ?? dataset.color)
 
   const sheet = new CSSStyleSheet()
   sheet.replaceSync(STYLE)
@@ -52,8 +52,8 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
   let chat: ChatApp | undefined
   const setUnread = (unread: boolean): void => {
     button.classList.toggle('has-unread', unread)
-    const words = button.querySelector('.unread')
-    if (words) words.textContent = unread ? ' (new message)' : ''
+    const suffix = button.querySelector('.unread')
+    if (suffix) suffix.textContent = unread ? ' (new message)' : ''
   }
   const close = iconButton('Close', iconNode('close'), 'icon close')
   const show = (open: boolean): void => {
@@ -63,8 +63,8 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
     if (open) {
       setUnread(false)
       document.dispatchEvent(new CustomEvent('svc-chat-open', { detail: base }))
-      // Nobody who does not open it costs the server a connection.
-      chat ??= begin()
+      // Connects only now, so that visitors who never open the panel cost nothing.
+      chat ??= createChat()
       chat.setVisible(true)
       chat.focus()
     } else {
@@ -72,8 +72,8 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
       button.focus()
     }
   }
-  const begin = (): ChatApp => {
-    const made = new ChatApp({
+  const createChat = (): ChatApp => {
+    const created = new ChatApp({
       base,
       name: dataset.title || NAME,
       folder: '',
@@ -81,17 +81,17 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
       credentials: 'omit',
       onUnread: () => setUnread(true),
     })
-    made.view.head.append(close)
-    panel.append(made.view.app)
-    made.open()
-    return made
+    created.view.head.append(close)
+    panel.append(created.view.app)
+    created.open()
+    return created
   }
   button.addEventListener('click', () => show(panel.hidden))
   close.addEventListener('click', () => show(false))
   panel.addEventListener('keydown', (event) => {
     if (event.key === 'Escape' && !event.isComposing) show(false)
-    if (event.key === 'Tab') keepFocus(event, panel, root)
-    // The site's own shortcuts are not meant for what is typed here.
+    if (event.key === 'Tab') cycleFocus(event, panel, root)
+    // Keeps typed text from the shortcuts of the site.
     event.stopPropagation()
   })
   document.addEventListener('svc-chat-open', (event) => {
@@ -103,23 +103,25 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
   })
 }
 
-/** From the last control Tab leads to the first, and back. */
-function keepFocus(event: KeyboardEvent, panel: HTMLElement, root: ShadowRoot): void {
+/** Makes Tab cycle through the controls of the panel. */
+function cycleFocus(event: KeyboardEvent, panel: HTMLElement, root: ShadowRoot): void {
   const all = [...panel.querySelectorAll<HTMLElement>('button, textarea, a[href], [tabindex="0"]')]
-  const able = all.filter((node) => !node.matches(':disabled') && node.getClientRects().length > 0 && isVisible(node))
-  const [first, last] = [able[0], able.at(-1)]
-  const leaving = event.shiftKey ? first : last
-  if (root.activeElement !== leaving) return
+  const focusable = all.filter(
+    (node) => !node.matches(':disabled') && node.getClientRects().length > 0 && isVisible(node),
+  )
+  const ends = [focusable[0], focusable.at(-1)]
+  const [from, to] = event.shiftKey ? ends : ends.reverse()
+  if (root.activeElement !== from) return
   event.preventDefault()
-  ;(event.shiftKey ? last : first)?.focus()
+  to?.focus()
 }
 
 function isVisible(node: HTMLElement): boolean {
   return getComputedStyle(node).visibility !== 'hidden'
 }
 
-/** The site's colour, with black or white on it, whichever can be read. */
-function paint(frame: HTMLElement, colour: string | undefined): void {
+/** Applies the site's colour, with black or white text on it, by contrast. */
+function applyColour(frame: HTMLElement, colour: string | undefined): void {
   if (!colour || !CSS.supports('color', colour)) return
   frame.style.setProperty('--accent', colour)
   frame.style.setProperty('--ink', 'var(--text)')
@@ -129,6 +131,6 @@ function paint(frame: HTMLElement, colour: string | undefined): void {
   context.fillRect(0, 0, 1, 1)
   const [red = 0, green = 0, blue = 0] = context.getImageData(0, 0, 1, 1).data
   const [r, g, b] = [red, green, blue].map((part) => (part / 255) ** 2.2)
-  const light = 0.2126 * (r ?? 0) + 0.7152 * (g ?? 0) + 0.0722 * (b ?? 0)
-  frame.style.setProperty('--on-accent', light > 0.18 ? '#000' : '#fff')
+  const luminance = 0.2126 * (r ?? 0) + 0.7152 * (g ?? 0) + 0.0722 * (b ?? 0)
+  frame.style.setProperty('--on-accent', luminance > 0.18 ? '#000' : '#fff')
 }

@@ -1,7 +1,7 @@
-// The link as its page knows it: what is posted, what is asked, and the stream that goes on for as long as it is wanted.
+// The HTTP client of a link: posts messages, polls rounds and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
 
-/** One event of a link or one frame of a round. */
+/** An event of the stream, or a frame of a polled round. */
 export interface ChatFrame {
   readonly id: string
   readonly kind: 'message' | 'status'
@@ -9,7 +9,7 @@ export interface ChatFrame {
   readonly created_at: string
   readonly role: 'user' | 'assistant'
   readonly turn_id: string
-  /** Its place on the link; a round that is polled knows none. */
+  /** Its position on the link; infinite in a polled round. */
   readonly seq: number
 }
 
@@ -26,7 +26,7 @@ export interface PostedChatMessage {
   readonly created_at: string
 }
 
-/** A refusal of the server. What is thrown otherwise means that it was not reached. */
+/** A response with an error status. Other errors mean that the server was not reached. */
 export class ServerRefusal extends Error {
   readonly status: number
   readonly hint: string | undefined
@@ -40,37 +40,38 @@ export class ServerRefusal extends Error {
     this.retryAfter = retryAfter
   }
 
-  /** What was sent may have been taken all the same. */
+  /** Whether the server may have saved the message. */
   get mayHaveBeenAccepted(): boolean {
     return this.status >= 500 && this.status !== 503 && this.status !== 507
   }
 
-  /** Nothing that is sent or asked later will be taken. */
+  /** Whether later requests will fail too. */
   get isPermanent(): boolean {
     return this.status === 401 || this.status === 403 || this.status === 404
   }
 }
 
-/** A server writes at least a comment every 15 s. */
+/** The server sends at least a comment every 15 s. */
 const SILENCE_MS = 40_000
 const POST_TIMEOUT_MS = 60_000
-const WAITS_MS = [1_000, 2_000, 4_000, 8_000, 15_000]
-const REPLAY = 200
+const BACKOFF_MS = [1_000, 2_000, 4_000, 8_000, 15_000]
+/** Events that a new stream replays. */
+const REPLAY_EVENTS = 200
 
 export type StreamConnectionState =
   | { readonly state: 'open' | 'connecting' }
-  | { readonly state: 'waiting'; readonly why: unknown }
+  | { readonly state: 'waiting'; readonly error: unknown }
 
-export interface StreamListener {
+interface StreamListener {
   onFrame(frame: ChatFrame): void
   onRoundEnd(end: RoundEnd): void
   onConnection(connection: StreamConnectionState): void
 }
 
-/** A wait that grows, with a share of chance so that a thousand pages do not come back at once. */
+/** Grows with each attempt; random, so that many pages do not reconnect at once. */
 export function backoffMs(attempt: number): number {
-  const longest = WAITS_MS[Math.min(attempt, WAITS_MS.length - 1)] ?? 15_000
-  return longest * (0.5 + Math.random() / 2)
+  const max = BACKOFF_MS[Math.min(attempt, BACKOFF_MS.length - 1)] ?? 15_000
+  return max * (0.5 + Math.random() / 2)
 }
 
 export class BrowserLinkClient {
@@ -82,7 +83,7 @@ export class BrowserLinkClient {
     this.#credentials = credentials
   }
 
-  /** With the same key the same message is taken once, however often it is sent. */
+  /** The server saves a message once per key, however often it is sent. */
   async post(content: string, topic: string, key: string): Promise<PostedChatMessage> {
     const response = await this.#fetch('./', {
       method: 'POST',
@@ -90,7 +91,7 @@ export class BrowserLinkClient {
       body: JSON.stringify({ content, topic }),
       signal: AbortSignal.timeout(POST_TIMEOUT_MS),
     })
-    const { user } = await membersOf(response)
+    const user = member(await response.json(), 'user')
     return {
       id: stringMember(user, 'id'),
       content: stringMember(user, 'content') || content,
@@ -98,25 +99,24 @@ export class BrowserLinkClient {
     }
   }
 
-  /** The frames of a round after one of them, and its end when it has one. */
+  /** The frames of a round after frame number `after`, and its end if it is over. */
   async poll(turn: string, after: number): Promise<{ frames: ChatFrame[]; after: number; end: RoundEnd | undefined }> {
     const response = await this.#fetch(`./${encodeURIComponent(turn)}?after=${after}`, {
       headers: { Accept: 'application/json' },
       signal: AbortSignal.timeout(POST_TIMEOUT_MS),
     })
-    const round = await membersOf(response)
-    const listed: readonly unknown[] = Array.isArray(round.frames) ? round.frames : []
-    const frames = listed.map((frame) => ({
-      ...readFrame(frame, 'message'),
-      turn_id: turn,
-      seq: Number.POSITIVE_INFINITY,
-    }))
-    const end = round.status === 'pending' ? undefined : readEnd(round, Number.POSITIVE_INFINITY)
-    return { frames, after: numberMember(round, 'last_seq', after), end }
+    const round: unknown = await response.json()
+    const [list, lastSeq] = [member(round, 'frames'), member(round, 'last_seq')]
+    const seq = Number.POSITIVE_INFINITY
+    return {
+      frames: Array.isArray(list) ? list.map((frame) => ({ ...readFrame(frame, 'message'), turn_id: turn, seq })) : [],
+      after: typeof lastSeq === 'number' ? lastSeq : after,
+      end: member(round, 'status') === 'pending' ? undefined : readEnd(round, seq),
+    }
   }
 
   stream(topic: string, listener: StreamListener): LinkStream {
-    const query = `./events?topic=${encodeURIComponent(topic)}&last=${REPLAY}`
+    const query = `./events?topic=${encodeURIComponent(topic)}&last=${REPLAY_EVENTS}`
     return new LinkStream((init) => this.#fetch(query, init), listener)
   }
 
@@ -128,18 +128,18 @@ export class BrowserLinkClient {
       redirect: 'error',
       ...init,
     })
-    if (!response.ok) throw await refusalOf(response)
+    if (!response.ok) throw await readRefusal(response)
     return response
   }
 }
 
-/** Reconnects until it is stopped, and resumes behind the last event that it gave. */
+/** Reconnects until it is stopped, and resumes after the last event. */
 export class LinkStream {
   readonly #open: (init: RequestInit) => Promise<Response>
   readonly #listener: StreamListener
-  #last = ''
-  #heard = 0
-  /** Counts starts and stops, so that what was started before knows that it is over. */
+  #lastId = ''
+  #lastReadAt = 0
+  /** Counts starts and stops, so that an earlier loop ends. */
   #run = 0
   #isRunning = false
   #attempt: AbortController | undefined
@@ -163,60 +163,64 @@ export class LinkStream {
     this.#endPause?.()
   }
 
-  /** The machine woke up or the network came back: whatever waits need not wait, and what is silent may be dead. */
+  /** Ends the back-off and drops a silent connection, after the machine wakes up or the network is back. */
   wake(): void {
     this.#endPause?.()
-    if (Date.now() - this.#heard > SILENCE_MS / 2) this.#attempt?.abort()
+    if (Date.now() - this.#lastReadAt > SILENCE_MS / 2) this.#attempt?.abort()
   }
 
   async #keepOpen(run: number): Promise<void> {
     for (let failures = 0; run === this.#run; failures++) {
       const attempt = new AbortController()
       this.#attempt = attempt
-      let why: unknown
+      let failure: unknown
       try {
         this.#listener.onConnection({ state: 'connecting' })
-        await this.#once(attempt, () => {
+        await this.#readEvents(attempt, () => {
           failures = 0
         })
       } catch (error) {
-        why = error
+        failure = error
       }
       if (run !== this.#run) return
-      this.#listener.onConnection({ state: 'waiting', why })
-      if (why instanceof ServerRefusal && why.isPermanent) this.stop()
-      const told = why instanceof ServerRefusal ? why.retryAfter * 1_000 : 0
-      if (run === this.#run) await this.#pause(Math.max(told, backoffMs(failures)))
+      this.#listener.onConnection({ state: 'waiting', error: failure })
+      if (failure instanceof ServerRefusal && failure.isPermanent) this.stop()
+      const retryAfterMs = failure instanceof ServerRefusal ? failure.retryAfter * 1_000 : 0
+      if (run === this.#run) await this.#pause(Math.max(retryAfterMs, backoffMs(failures)))
     }
   }
 
-  async #once(attempt: AbortController, opened: () => void): Promise<void> {
-    let silence = setTimeout(() => attempt.abort(), SILENCE_MS)
+  async #readEvents(attempt: AbortController, onOpen: () => void): Promise<void> {
+    let silenceTimer: ReturnType<typeof setTimeout> | undefined
+    const startSilenceTimer = (): void => {
+      clearTimeout(silenceTimer)
+      silenceTimer = setTimeout(() => attempt.abort(), SILENCE_MS)
+    }
+    startSilenceTimer()
     try {
-      const headers = { Accept: 'text/event-stream', ...(this.#last ? { 'Last-Event-ID': this.#last } : {}) }
+      const headers = { Accept: 'text/event-stream', ...(this.#lastId ? { 'Last-Event-ID': this.#lastId } : {}) }
       const { body } = await this.#open({ headers, signal: attempt.signal })
       const reader = body?.getReader()
-      this.#heard = Date.now()
-      opened()
+      this.#lastReadAt = Date.now()
+      onOpen()
       this.#listener.onConnection({ state: 'open' })
       const events = new SseDecoder()
       for (;;) {
         const { value } = (await reader?.read()) ?? {}
         if (!value || attempt.signal.aborted) return
-        clearTimeout(silence)
-        silence = setTimeout(() => attempt.abort(), SILENCE_MS)
-        this.#heard = Date.now()
-        for (const { id, event, data } of events.push(value)) this.#take(id, event, data)
+        startSilenceTimer()
+        this.#lastReadAt = Date.now()
+        for (const { id, event, data } of events.push(value)) this.#handleEvent(id, event, data)
       }
     } finally {
-      clearTimeout(silence)
+      clearTimeout(silenceTimer)
     }
   }
 
-  #take(id: string, event: string, data: string): void {
-    // The ids of a link are one sequence: what is not behind the last one has been shown.
-    if (this.#last !== '' && Number(id) <= Number(this.#last)) return
-    this.#last = id
+  #handleEvent(id: string, event: string, data: string): void {
+    // The ids of a link increase, so an event up to the last one is already shown.
+    if (this.#lastId !== '' && Number(id) <= Number(this.#lastId)) return
+    this.#lastId = id
     const value: unknown = JSON.parse(data)
     const seq = Number(id)
     if (event === 'round_done') this.#listener.onRoundEnd(readEnd(value, seq))
@@ -234,26 +238,13 @@ export class LinkStream {
   }
 }
 
-async function refusalOf(response: Response): Promise<ServerRefusal> {
-  let problem: unknown
-  try {
-    problem = await response.json()
-  } catch {
-    // What stands between the server and here has pages of its own.
-  }
+async function readRefusal(response: Response): Promise<ServerRefusal> {
+  // A proxy may answer with a page of its own.
+  const problem: unknown = await response.json().catch(() => undefined)
   const after = Number(response.headers.get('Retry-After'))
   const detail = stringMember(problem, 'detail') || `The server answered ${response.status}`
-  return new ServerRefusal(
-    response.status,
-    detail,
-    stringMember(problem, 'hint') || undefined,
-    after > 0 ? Math.min(after, 3_600) : 0,
-  )
-}
-
-async function membersOf(response: Response): Promise<Record<string, unknown>> {
-  const value: unknown = await response.json()
-  return typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value)) : {}
+  const hint = stringMember(problem, 'hint') || undefined
+  return new ServerRefusal(response.status, detail, hint, after > 0 ? Math.min(after, 3_600) : 0)
 }
 
 function readFrame(value: unknown, event: 'message' | 'status'): Omit<ChatFrame, 'seq'> {
@@ -284,9 +275,4 @@ function member(value: unknown, name: string): unknown {
 function stringMember(value: unknown, name: string): string {
   const found = member(value, name)
   return typeof found === 'string' ? found : ''
-}
-
-function numberMember(value: unknown, name: string, otherwise: number): number {
-  const found = member(value, name)
-  return typeof found === 'number' ? found : otherwise
 }

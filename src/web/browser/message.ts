@@ -3,31 +3,27 @@ import { truncateText } from '../text/markdown.ts'
 import { copyButton, element } from './nodes.ts'
 import { renderProse } from './prose.ts'
 
-/** A longer message shows its beginning until it is asked for. */
-const SHOWN = { characters: 3_000, lines: 40 }
+/** A longer message is truncated until the visitor asks for all of it. */
+const PREVIEW = { characters: 3_000, lines: 40 }
 
-export interface MessageNodeOptions {
+interface MessageNodeOptions {
   readonly role: 'user' | 'assistant'
-  /** Who wrote it, for those who do not see on which side it stands. */
+  /** The author, for screen readers. */
   readonly who: string
   readonly content: string
   readonly createdAt: string
 }
 
-export function messageNode(about: MessageNodeOptions): HTMLElement {
-  const { role, who, content, createdAt } = about
+export function messageNode({ role, who, content, createdAt }: MessageNodeOptions): HTMLElement {
   const body = element('div', role === 'user' ? { class: 'text', dir: 'auto' } : { class: 'prose' })
-  const render = (shown: string): void => {
-    if (role === 'user') body.replaceChildren(shown)
-    else body.replaceChildren(...renderProse(shown))
-  }
+  const render = (text: string): void => body.replaceChildren(...(role === 'user' ? [text] : renderProse(text)))
   const node = element('article', { class: role === 'user' ? 'message user' : 'message agent' })
   node.append(element('span', { class: 'hidden' }, `${who}:`), body)
-  const beginning = truncateText(content, SHOWN.characters, SHOWN.lines)
-  // A few words more are not worth a button.
-  if (content.length - beginning.length < 200) render(content)
+  const preview = truncateText(content, PREVIEW.characters, PREVIEW.lines)
+  // A button is not worth it for a few more words.
+  if (content.length - preview.length < 200) render(content)
   else {
-    render(beginning)
+    render(preview)
     node.classList.add('cut')
     node.append(moreButton(content, () => render(content), node))
   }

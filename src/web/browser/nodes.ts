@@ -1,4 +1,4 @@
-// Nodes without markup: text goes in as text, so nothing that a message holds can become more than that.
+// Creates DOM nodes. Text is only added as text nodes, so a message can never become markup.
 
 export type Child = Node | string
 
@@ -13,21 +13,21 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return node
 }
 
-/** A button with a picture; its label is what a screen reader says and what the pointer is told. */
+/** A button with an icon; the label is for screen readers and the tooltip. */
 export function iconButton(label: string, icon: Node, className = 'icon'): HTMLButtonElement {
   return element('button', { type: 'button', class: className, 'aria-label': label, title: label }, icon)
 }
 
-/** A button that copies what `text` says when it is pressed, and says that it did. */
+/** A button that copies the result of `text`, and shows whether it succeeded. */
 export function copyButton(label: string, text: () => string): HTMLButtonElement {
-  const word = element('span', {}, 'Copy')
-  const button = element('button', { type: 'button', class: 'quiet', 'aria-label': label }, iconNode('copy'), word)
+  const caption = element('span', {}, 'Copy')
+  const button = element('button', { type: 'button', class: 'quiet', 'aria-label': label }, iconNode('copy'), caption)
   let timer: ReturnType<typeof setTimeout> | undefined
   button.addEventListener('click', async () => {
-    word.textContent = (await copyText(text(), button)) ? 'Copied' : 'Not copied'
+    caption.textContent = (await copyText(text(), button)) ? 'Copied' : 'Not copied'
     clearTimeout(timer)
     timer = setTimeout(() => {
-      word.textContent = 'Copy'
+      caption.textContent = 'Copy'
     }, 2_000)
   })
   return button
@@ -38,7 +38,7 @@ async function copyText(text: string, beside: HTMLElement): Promise<boolean> {
     await navigator.clipboard.writeText(text)
     return true
   } catch {
-    // There is no clipboard where the page came over plain HTTP; the old way still works there.
+    // A page over plain HTTP has no `navigator.clipboard`; `execCommand` still works there.
     const area = element('textarea', { class: 'hidden', 'aria-hidden': 'true', tabindex: '-1' })
     area.value = text
     beside.after(area)
@@ -50,7 +50,7 @@ async function copyText(text: string, beside: HTMLElement): Promise<boolean> {
   }
 }
 
-const SHAPES = {
+const ICON_PATHS = {
   copy: [
     'M9 9V5a2 2 0 0 1 2-2h8a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2h-4',
     'M5 9h8a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2H5a2 2 0 0 1-2-2v-8a2 2 0 0 1 2-2z',
@@ -63,14 +63,14 @@ const SHAPES = {
   bubble: ['M5 4h14a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2h-7l-5 4v-4H5a2 2 0 0 1-2-2V6a2 2 0 0 1 2-2z', 'M8 9h8', 'M8 12.5h5'],
 } as const
 
-export function iconNode(name: keyof typeof SHAPES): SVGElement {
-  const space = 'http://www.w3.org/2000/svg'
-  const svg = document.createElementNS(space, 'svg')
+export function iconNode(name: keyof typeof ICON_PATHS): SVGElement {
+  const namespace = 'http://www.w3.org/2000/svg'
+  const svg = document.createElementNS(namespace, 'svg')
   svg.setAttribute('viewBox', '0 0 24 24')
   svg.setAttribute('aria-hidden', 'true')
-  for (const shape of SHAPES[name]) {
-    const path = document.createElementNS(space, 'path')
-    path.setAttribute('d', shape)
+  for (const d of ICON_PATHS[name]) {
+    const path = document.createElementNS(namespace, 'path')
+    path.setAttribute('d', d)
     svg.append(path)
   }
   return svg

@@ -1,9 +1,9 @@
-// The place where the chat says what hinders it. A refusal stays until the next message; how the line is comes and goes.
+// Shows why the chat does not work. A refusal stays until the next message; a connection problem until the connection is back.
 import { type Child, element } from './nodes.ts'
 
 export class Notice {
   readonly #node: HTMLElement
-  #about: 'refusal' | 'line' | undefined
+  #kind: 'refusal' | 'connection' | undefined
   #timer: ReturnType<typeof setInterval> | undefined
 
   constructor(node: HTMLElement) {
@@ -14,13 +14,13 @@ export class Notice {
     this.#show('refusal', children)
   }
 
-  /** Counts down, then goes away. */
-  showCountdown(why: string, seconds: number, done: () => void): void {
+  /** Counts down, then clears the notice. */
+  showCountdown(reason: string, seconds: number, done: () => void): void {
     const until = Date.now() + seconds * 1_000
-    // A screen reader hears the sentence once and not every second.
+    // Hidden from screen readers, which would read it every second.
     const clock = element('span', { 'aria-hidden': 'true' })
     this.showRefusal(
-      `${why} Your message is kept; you can send it `,
+      `${reason} Your message is kept; you can send it `,
       clock,
       element('span', { class: 'hidden' }, 'in a moment.'),
     )
@@ -36,22 +36,22 @@ export class Notice {
     tick()
   }
 
-  /** What is wrong with the line, or nothing. It gives way to a refusal. */
-  showConnectionProblem(words: string | undefined): void {
-    if (this.#about === 'refusal') return
-    if (words === undefined) this.clear()
-    else this.#show('line', [words])
+  /** Clears the notice if there is no problem. A refusal takes precedence. */
+  showConnectionProblem(text: string | undefined): void {
+    if (this.#kind === 'refusal') return
+    if (text === undefined) this.clear()
+    else this.#show('connection', [text])
   }
 
   clear(): void {
     clearInterval(this.#timer)
-    this.#about = undefined
+    this.#kind = undefined
     this.#node.hidden = true
   }
 
-  #show(about: 'refusal' | 'line', children: readonly Child[]): void {
+  #show(kind: 'refusal' | 'connection', children: readonly Child[]): void {
     clearInterval(this.#timer)
-    this.#about = about
+    this.#kind = kind
     this.#node.replaceChildren(element('p', { dir: 'auto' }, ...children))
     this.#node.hidden = false
   }

@@ -1,48 +1,47 @@
-// What a tab has posted and the server has not acknowledged. It is kept, so that a reload neither loses nor doubles it.
+// Messages of this tab that the server has not acknowledged, and drafts. Stored, so that a reload neither loses nor repeats them.
 import { hashLinkUrl, readStored, writeStored } from './stored.ts'
 
 export interface UnsentMessage {
-  /** The same at every try: the server takes it once. */
+  /** The idempotency key, the same for every attempt. */
   readonly key: string
   readonly topic: string
   readonly content: string
 }
 
 export class BrowserOutbox {
-  readonly #name: string
+  readonly #prefix: string
 
   constructor(base: string) {
-    this.#name = `svc-chat:${hashLinkUrl(base)}`
+    this.#prefix = `svc-chat:${hashLinkUrl(base)}`
   }
 
   list(): UnsentMessage[] {
     try {
-      const kept: unknown = JSON.parse(readStored('sessionStorage', `${this.#name}:unsent`) ?? '[]')
-      return Array.isArray(kept) ? kept.filter(isUnsent) : []
+      const stored: unknown = JSON.parse(readStored('sessionStorage', `${this.#prefix}:unsent`) ?? '[]')
+      return Array.isArray(stored) ? stored.filter(isUnsent) : []
     } catch {
       return []
     }
   }
 
   add(unsent: UnsentMessage): void {
-    this.#keep([...this.list(), unsent])
+    this.#save([...this.list(), unsent])
   }
 
   remove(key: string): void {
-    this.#keep(this.list().filter((unsent) => unsent.key !== key))
+    this.#save(this.list().filter((unsent) => unsent.key !== key))
   }
 
-  /** What is being written in a topic. */
   draft(topic: string): string {
-    return readStored('sessionStorage', `${this.#name}:draft:${topic}`) ?? ''
+    return readStored('sessionStorage', `${this.#prefix}:draft:${topic}`) ?? ''
   }
 
   saveDraft(topic: string, text: string): void {
-    writeStored('sessionStorage', `${this.#name}:draft:${topic}`, text || undefined)
+    writeStored('sessionStorage', `${this.#prefix}:draft:${topic}`, text || undefined)
   }
 
-  #keep(unsent: readonly UnsentMessage[]): void {
-    writeStored('sessionStorage', `${this.#name}:unsent`, unsent.length > 0 ? JSON.stringify(unsent) : undefined)
+  #save(unsent: readonly UnsentMessage[]): void {
+    writeStored('sessionStorage', `${this.#prefix}:unsent`, unsent.length > 0 ? JSON.stringify(unsent) : undefined)
   }
 }
 

@@ -1,13 +1,14 @@
-// The chat as a page of its own.
+// Entry of the chat page.
 import { ChatApp } from './chat.ts'
 
-const place = document.getElementById('chat')
-if (place) startPage(place)
+const container = document.getElementById('chat')
+if (container) startPage(container)
 
-function startPage(at: HTMLElement): void {
-  const { name = '', folder = '', stream = '' } = at.dataset
+function startPage(root: HTMLElement): void {
+  const { name = '', folder = '', stream = '' } = root.dataset
   let unread = 0
-  const showUnread = (): void => {
+  const setUnread = (count: number): void => {
+    unread = count
     document.title = unread > 0 ? `(${unread}) ${name}` : name
   }
   const chat = new ChatApp({
@@ -16,18 +17,13 @@ function startPage(at: HTMLElement): void {
     folder,
     hasStream: stream !== 'no',
     credentials: 'same-origin',
-    onUnread: () => {
-      unread++
-      showUnread()
-    },
+    onUnread: () => setUnread(unread + 1),
   })
   document.addEventListener('visibilitychange', () => {
-    if (document.visibilityState !== 'visible') return
-    unread = 0
-    showUnread()
+    if (document.visibilityState === 'visible') setUnread(0)
   })
-  at.replaceChildren(chat.view.app)
+  root.replaceChildren(chat.view.app)
   chat.open()
-  // On a phone the keyboard would cover what is to be read first.
+  // On a phone the keyboard would cover the messages.
   if (matchMedia('(hover: hover)').matches) chat.focus()
 }

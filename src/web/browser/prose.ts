@@ -1,4 +1,4 @@
-// Markdown as nodes. The tree says what may be there; no text is ever read as HTML.
+// Renders parsed Markdown as DOM nodes. Text never becomes HTML.
 import { type Block, type Inline, parseMarkdown, safeUrl } from '../text/markdown.ts'
 import { copyButton, element } from './nodes.ts'
 
@@ -6,24 +6,24 @@ export function renderProse(text: string): Node[] {
   return parseMarkdown(text).map((block) => blockNode(block))
 }
 
-/** `own` blocks find the direction of their text; what stands inside a list or a quote goes with it, marks and bar too. */
-function blockNode(block: Block, own: Readonly<Record<string, string>> = { dir: 'auto' }): Node {
+/** Outer blocks detect their text direction; blocks in a list or quote inherit it, together with its bullets and bar. */
+function blockNode(block: Block, attributes: Readonly<Record<string, string>> = { dir: 'auto' }): Node {
   switch (block.kind) {
     case 'paragraph':
-      return element('p', own, ...block.children.map(inlineNode))
+      return element('p', attributes, ...block.children.map(inlineNode))
     case 'heading': {
-      // The page has the first two levels.
+      // The page itself uses h1 and h2.
       const tags = ['h3', 'h4', 'h5', 'h6'] as const
-      return element(tags[Math.min(block.level, 4) - 1] ?? 'h6', own, ...block.children.map(inlineNode))
+      return element(tags[Math.min(block.level, 4) - 1] ?? 'h6', attributes, ...block.children.map(inlineNode))
     }
     case 'code':
       return codeNode(block.language, block.text)
     case 'quote':
-      return element('blockquote', own, ...block.children.map((child) => blockNode(child, {})))
+      return element('blockquote', attributes, ...block.children.map((child) => blockNode(child, {})))
     case 'list': {
       const items = block.items.map((item) => element('li', {}, ...itemNodes(item)))
-      if (block.start === undefined) return element('ul', own, ...items)
-      return element('ol', { ...own, start: String(block.start) }, ...items)
+      if (block.start === undefined) return element('ul', attributes, ...items)
+      return element('ol', { ...attributes, start: String(block.start) }, ...items)
     }
     case 'table':
       return tableNode(block)
@@ -32,7 +32,7 @@ function blockNode(block: Block, own: Readonly<Record<string, string>> = { dir: 
   }
 }
 
-/** An item of one line is no paragraph. */
+/** The first paragraph of an item gets no `p`. */
 function itemNodes(item: readonly Block[]): Node[] {
   return item.flatMap((block, at) => {
     if (block.kind === 'paragraph' && at === 0) return block.children.map(inlineNode)
@@ -43,7 +43,7 @@ function itemNodes(item: readonly Block[]): Node[] {
 function codeNode(language: string, text: string): Node {
   const bar = element('div', { class: 'code-bar' }, element('span', {}, language || 'text'))
   bar.append(copyButton('Copy this code', () => text))
-  // Wide code is scrolled sideways, by the keyboard too.
+  // Focusable, so that the keyboard can scroll wide code.
   const body = element('pre', { dir: 'ltr', tabindex: '0' }, element('code', {}, text))
   return element('div', { class: 'code' }, bar, body)
 }

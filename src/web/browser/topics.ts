@@ -1,8 +1,8 @@
-// The topics of a visitor: conversations with the same agent, each by itself. The list is kept in this browser only; a
-// topic's name is random, so that who holds the link does not thereby know what others talk about.
+// The topics of a visitor: separate conversations with the same agent. The list is stored in this browser only, and topic ids are
+// random, so that other visitors of the link cannot read them.
 import { hashLinkUrl, randomId, readStored, writeStored } from './stored.ts'
 
-export interface ChatTopic {
+interface ChatTopic {
   readonly id: string
   readonly title: string
 }
@@ -18,20 +18,20 @@ export class TopicList {
   constructor(base: string, onChange: () => void) {
     this.#key = `svc-chat:${hashLinkUrl(base)}`
     this.#onChange = onChange
-    const [listed, here] = [this.list(), readStored('sessionStorage', this.#key)]
-    // A new tab goes on where the visitor was last; a tab that is loaded again stays where it was.
-    this.#current = listed.find(({ id }) => id === here) ?? listed[0] ?? this.#fresh(here)
-    this.#keepPlace()
+    const [listed, tabTopic] = [this.list(), readStored('sessionStorage', this.#key)]
+    // A reloaded tab keeps its topic; a new tab opens the latest one.
+    this.#current = listed.find(({ id }) => id === tabTopic) ?? listed[0] ?? newTopic(tabTopic)
+    this.#saveCurrent()
     globalThis.addEventListener('storage', ({ key }) => {
       if (key === this.#key) this.#onChange()
     })
   }
 
-  /** The one last written to comes first. */
+  /** The latest first. */
   list(): ChatTopic[] {
     try {
-      const kept: unknown = JSON.parse(readStored('localStorage', this.#key) ?? '[]')
-      return Array.isArray(kept) ? kept.filter(isTopic) : []
+      const stored: unknown = JSON.parse(readStored('localStorage', this.#key) ?? '[]')
+      return Array.isArray(stored) ? stored.filter(isTopic) : []
     } catch {
       return []
     }
@@ -43,47 +43,47 @@ export class TopicList {
 
   select(id: string): void {
     const found = this.list().find((topic) => topic.id === id)
-    if (found) this.#become(found)
+    if (found) this.#setCurrent(found)
   }
 
-  /** A topic is listed from its first message on. */
+  /** The list contains a topic only after its first message. */
   start(): void {
-    this.#become(this.#fresh())
+    this.#setCurrent(newTopic())
   }
 
-  /** The current topic was written to. */
+  /** Moves the current topic to the front; its first message becomes its title. */
   touchCurrent(text: string): void {
     const [first = ''] = text.trim().split('\n')
     const title = this.#current.title || [...first].slice(0, TITLE_MAX).join('') || 'New topic'
     this.#current = { ...this.#current, title }
     const others = this.list().filter(({ id }) => id !== this.#current.id)
-    this.#keep([this.#current, ...others].slice(0, TOPICS_MAX))
+    this.#save([this.#current, ...others].slice(0, TOPICS_MAX))
   }
 
-  /** Takes it off the list here; nothing is deleted where the agent is. */
+  /** Removes it from this list only; the server keeps its messages. */
   remove(id: string): void {
-    this.#keep(this.list().filter((topic) => topic.id !== id))
-    if (id === this.#current.id) this.#become(this.list()[0] ?? this.#fresh())
+    this.#save(this.list().filter((topic) => topic.id !== id))
+    if (id === this.#current.id) this.#setCurrent(this.list()[0] ?? newTopic())
   }
 
-  #fresh(id: string = randomId()): ChatTopic {
-    return { id, title: '' }
-  }
-
-  #become(topic: ChatTopic): void {
+  #setCurrent(topic: ChatTopic): void {
     this.#current = topic
-    this.#keepPlace()
+    this.#saveCurrent()
     this.#onChange()
   }
 
-  #keep(topics: readonly ChatTopic[]): void {
+  #save(topics: readonly ChatTopic[]): void {
     writeStored('localStorage', this.#key, JSON.stringify(topics))
     this.#onChange()
   }
 
-  #keepPlace(): void {
+  #saveCurrent(): void {
     writeStored('sessionStorage', this.#key, this.#current.id)
   }
+}
+
+function newTopic(id: string = randomId()): ChatTopic {
+  return { id, title: '' }
 }
 
 function isTopic(value: unknown): value is ChatTopic {

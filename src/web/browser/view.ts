@@ -1,9 +1,10 @@
-// The parts of the chat that stay: head, topics, log, notice and composer. What they do is in chat.ts.
+// Creates the fixed elements of the chat: header, topics, log, notice and composer. `chat.ts` adds their behaviour.
+import { initialLetter } from '../text/wording.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
 
 export interface ChatView {
   readonly app: HTMLElement
-  /** All but the topics. */
+  /** Everything except the topics. */
   readonly column: HTMLElement
   readonly head: HTMLElement
   readonly nav: HTMLElement
@@ -11,42 +12,36 @@ export interface ChatView {
   readonly backdrop: HTMLElement
   readonly newTopicButtons: readonly HTMLButtonElement[]
   readonly topics: HTMLElement
-  /** Scrolls. */
   readonly log: HTMLElement
   readonly welcome: HTMLElement
   readonly latestButton: HTMLButtonElement
-  /** What hinders, in a sentence. */
   readonly notice: HTMLElement
   readonly form: HTMLFormElement
   readonly input: HTMLTextAreaElement
   readonly send: HTMLButtonElement
 }
 
-export interface ChatViewOptions {
+interface ChatViewOptions {
   readonly name: string
   readonly folder: string
-  /** Tells its ids from those of another chat on the same page. */
+  /** Prefix of element ids; another chat on the page has its own. */
   readonly id: string
 }
 
 export function createChatView({ name, folder, id }: ChatViewOptions): ChatView {
   const nav = element('nav', { class: 'nav', id: `${id}-topics`, 'aria-label': 'Topics' })
   const topics = element('ul')
-  const inNav = element(
-    'button',
-    { type: 'button', class: 'fresh' },
-    iconNode('plus'),
-    element('span', {}, 'New topic'),
-  )
-  nav.append(element('h2', {}, 'Topics'), inNav, topics)
+  const navButton = element('button', { type: 'button', class: 'new-topic' }, iconNode('plus'))
+  navButton.append(element('span', {}, 'New topic'))
+  nav.append(element('h2', {}, 'Topics'), navButton, topics)
 
-  const toggle = iconButton('Topics', iconNode('topics'), 'icon toggle')
-  toggle.setAttribute('aria-controls', nav.id)
-  toggle.setAttribute('aria-expanded', 'false')
-  const inHead = iconButton('New topic', iconNode('plus'), 'icon start')
+  const topicsToggle = iconButton('Topics', iconNode('topics'), 'icon toggle')
+  topicsToggle.setAttribute('aria-controls', nav.id)
+  topicsToggle.setAttribute('aria-expanded', 'false')
+  const headButton = iconButton('New topic', iconNode('plus'), 'icon start')
   const title = element('div', { class: 'title' }, element('h1', { dir: 'auto' }, name))
   if (folder && folder !== name) title.append(element('p', { dir: 'auto' }, folder))
-  const head = element('header', { class: 'head' }, toggle, avatarNode(name), title, inHead)
+  const head = element('header', { class: 'head' }, topicsToggle, avatarNode(name), title, headButton)
 
   const welcome = element('div', { class: 'welcome' }, avatarNode(name))
   welcome.append(element('p', { class: 'lead', dir: 'auto' }, `Write to ${name}`))
@@ -60,16 +55,12 @@ export function createChatView({ name, folder, id }: ChatViewOptions): ChatView 
     'aria-label': 'Messages',
     tabindex: '0',
   })
-  // Headings in messages begin below it.
+  // Headings in messages are below this one.
   const heading = element('h2', { class: 'hidden' }, 'Messages')
-  const latest = element(
-    'button',
-    { type: 'button', class: 'latest', hidden: '' },
-    iconNode('down'),
-    element('span', {}, 'Latest'),
-  )
+  const latestButton = element('button', { type: 'button', class: 'latest', hidden: '' }, iconNode('down'))
+  latestButton.append(element('span', {}, 'Latest'))
 
-  // What is read out must stand there before it has words.
+  // Screen readers announce changes only in a region that already exists.
   const notice = element('div', { class: 'notice', hidden: '' })
   const region = element('div', { role: 'status' }, notice)
   const input = element('textarea', {
@@ -88,25 +79,31 @@ export function createChatView({ name, folder, id }: ChatViewOptions): ChatView 
     iconNode('send'),
   )
   const label = element('label', { class: 'hidden', for: input.id }, `Message ${name}`)
-  const keys = element('span', { class: 'keys', id: `${id}-keys` }, 'Enter sends, Shift and Enter breaks the line')
+  const keys = element('span', { class: 'keys', id: `${id}-keys` }, 'Enter sends, Shift+Enter starts a new line')
   const form = element('form', { class: 'composer' }, label, element('div', { class: 'box' }, input, send), keys)
 
-  const main = element('main', { class: 'main' }, heading, log, element('div', { class: 'dock' }, latest, region, form))
-  const shade = element('div', { class: 'shade' })
+  const main = element(
+    'main',
+    { class: 'main' },
+    heading,
+    log,
+    element('div', { class: 'dock' }, latestButton, region, form),
+  )
+  const backdrop = element('div', { class: 'backdrop' })
   const column = element('div', { class: 'column' }, head, main)
-  const app = element('div', { class: 'chat' }, nav, shade, column)
+  const app = element('div', { class: 'chat' }, nav, backdrop, column)
   return {
     app,
     column,
     head,
     nav,
-    topicsToggle: toggle,
-    backdrop: shade,
-    newTopicButtons: [inNav, inHead],
+    topicsToggle,
+    backdrop,
+    newTopicButtons: [navButton, headButton],
     topics,
     log,
     welcome,
-    latestButton: latest,
+    latestButton,
     notice,
     form,
     input,
@@ -114,6 +111,6 @@ export function createChatView({ name, folder, id }: ChatViewOptions): ChatView 
   }
 }
 
-export function avatarNode(name: string): HTMLElement {
-  return element('span', { class: 'face', 'aria-hidden': 'true' }, [...name.trim()][0]?.toUpperCase() ?? '?')
+function avatarNode(name: string): HTMLElement {
+  return element('span', { class: 'avatar', 'aria-hidden': 'true' }, initialLetter(name))
 }

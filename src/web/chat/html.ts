@@ -1,4 +1,4 @@
-// HTML as text, for pages that are made here: whatever is put into a template is escaped, unless it is HTML already.
+// HTML templates: values are escaped unless they are `Html`.
 
 export class Html {
   readonly text: string
@@ -10,7 +10,7 @@ export class Html {
 
 const ESCAPES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
 
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ESCAPES[character] ?? character)
 }
 
@@ -25,7 +25,7 @@ export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
   return new Html(String.raw({ raw: strings }, ...texts))
 }
 
-/** Text of ours that goes in as it is: a style, a script. */
+/** Markup from this program that must not be escaped, such as a style or a script. */
 export const trustedHtml = (text: string): Html => new Html(text)
 
 export const EMPTY_HTML = new Html('')

@@ -25,9 +25,9 @@ const inside = (tag: string, body: string): string[] =>
   [...body.matchAll(new RegExp(`<${tag}>([\\s\\S]*?)</${tag}>`, 'g'))].map(([, text = '']) => text)
 const sourceOf = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 
-for (const [what, page] of Object.entries(pages)) {
-  suite(`the page of ${what}`, () => {
-    test('is kept by nobody and tells nobody where it was', () => {
+for (const [name, page] of Object.entries(pages)) {
+  suite(`the page of ${name}`, () => {
+    test('forbids caching, referrers and indexing', () => {
       const { headers } = page
       assert.equal(headers['Content-Type'], 'text/html; charset=utf-8')
       assert.equal(headers['Cache-Control'], 'no-store')
@@ -36,7 +36,7 @@ for (const [what, page] of Object.entries(pages)) {
       assert.equal(headers['X-Robots-Tag'], 'noindex')
     })
 
-    test('allows its own style and script by their hashes, and nothing else', () => {
+    test('allows only its own style and script, by hash', () => {
       const policy = policyOf(page)
       assert.deepEqual(policy.get('default-src'), ["'none'"])
       assert.deepEqual(policy.get('base-uri'), ["'none'"])
@@ -44,18 +44,18 @@ for (const [what, page] of Object.entries(pages)) {
       assert.deepEqual(policy.get('frame-ancestors'), ["'none'"])
       assert.deepEqual(policy.get('style-src'), inside('style', page.body).map(sourceOf))
       const scripts = inside('script', page.body)
-      assert.equal(scripts.length, what === 'the chat' ? 1 : 0)
+      assert.equal(scripts.length, name === 'the chat' ? 1 : 0)
       assert.deepEqual(policy.get('script-src') ?? [], scripts.map(sourceOf))
     })
 
-    test('shows what it is given as text', () => {
+    test('escapes all values', () => {
       const markup = page.body.replace(/<(style|script)>[\s\S]*?<\/\1>/g, '')
       assert.ok(!/<(script|img)/.test(markup))
       assert.ok(!/\son\w+=(?!alert)/.test(markup))
       assert.ok(markup.includes('&lt;script&gt;'))
     })
 
-    test('names no address that is not relative', () => {
+    test('contains only relative URLs', () => {
       const addresses = [...page.body.matchAll(/\b(?:href|src|action)="([^"]*)"/g)].map(([, address = '']) => address)
       assert.deepEqual(
         addresses.filter((address) => address !== './' && !address.startsWith('data:')),
@@ -65,13 +65,13 @@ for (const [what, page] of Object.entries(pages)) {
   })
 }
 
-test('the chat may reach its own server only, and no text may become markup', () => {
+test('lets the chat reach only its own server, and forbids turning text into markup', () => {
   const policy = policyOf(chatPage({ name: 'a', folder: 'b', hasStream: true }))
   assert.deepEqual(policy.get('connect-src'), ["'self'"])
   assert.deepEqual(policy.get('require-trusted-types-for'), ["'script'"])
 })
 
-test('the scripts are JavaScript, and small enough for a slow line', () => {
+test('builds scripts of valid JavaScript below 80 kB', () => {
   const [script = ''] = inside('script', chatPage({ name: 'a', folder: 'b', hasStream: true }).body)
   const { body, headers } = buildWidgetScript(HOSTILE)
   for (const code of [script, body]) {
@@ -84,7 +84,7 @@ test('the scripts are JavaScript, and small enough for a slow line', () => {
   assert.equal(headers['Cache-Control'], 'no-store')
 })
 
-suite('a round without script', () => {
+suite('the page of a round without script', () => {
   const round = (status: string, frames: { kind: string; content: string }[], error?: string): string =>
     roundPage({
       name: 'svc',
@@ -93,7 +93,7 @@ suite('a round without script', () => {
     }).body
   const refresh = '<meta http-equiv="refresh" content="1">'
 
-  test('comes again until it is over, and shows what is there', () => {
+  test('reloads until the round is over, and shows its frames', () => {
     const body = round('pending', [
       { kind: 'status', content: 'thinking' },
       { kind: 'message', content: '**half**' },
@@ -102,7 +102,7 @@ suite('a round without script', () => {
     assert.ok(body.includes('Why?'))
   })
 
-  test('stays when it is over, and takes the next question', () => {
+  test('does not reload after the round, and has a form for the next message', () => {
     const body = round('success', [
       { kind: 'status', content: 'thinking' },
       { kind: 'message', content: 'Because.' },
@@ -111,20 +111,20 @@ suite('a round without script', () => {
     assert.match(body, /<form[^>]* method="post" action="\.\/"/)
   })
 
-  test('says that it failed, or that there is nothing to say', () => {
+  test('shows a failure, or that there is no answer', () => {
     assert.ok(round('failed', [], 'the budget is spent').includes('There is no answer: the budget is spent'))
     assert.ok(round('success', []).includes('There is no answer to this.'))
   })
 })
 
-test('a problem says when to come again', () => {
+test('tells when to try again after a refusal', () => {
   const page = linkProblemPage({ status: 429, title: 'Too many requests', detail: 'slow down', retryAfter: 7 })
   assert.equal(page.status, 429)
   assert.equal(page.headers['Retry-After'], '7')
   assert.ok(page.body.includes('Slow down.') && page.body.includes('Try again in 7 seconds.'))
 })
 
-test('any text becomes HTML of known elements, with no handler and no address that runs', () => {
+test('renders any text as HTML of known elements, without handlers and unsafe URLs', () => {
   const pieces = fc.constantFrom(
     '<',
     '>',
@@ -152,15 +152,15 @@ test('any text becomes HTML of known elements, with no handler and no address th
   const link = /<a href="(?:https?:\/\/|mailto:)[^"<>]*" target="_blank" rel="noreferrer noopener nofollow">|<\/a>/gi
   fc.assert(
     fc.property(fc.array(fc.oneof(pieces, fc.string({ maxLength: 4 })), { maxLength: 40 }), (all) => {
-      const made = proseHtml(all.join(''))
+      const rendered = proseHtml(all.join(''))
         .map(({ text }) => text)
         .join('')
-      assert.ok(!/[<>]/.test(made.replace(element, '').replace(link, '')), made)
+      assert.ok(!/[<>]/.test(rendered.replace(element, '').replace(link, '')), rendered)
     }),
   )
 })
 
-test('a round of several long messages reads 50,000 characters of them as Markdown', () => {
+test('renders 50,000 characters of all messages of a round as Markdown', () => {
   const frames = ['*a* '.repeat(10_000), '*b* '.repeat(10_000), '*c*'].map((content) => ({
     kind: 'message',
     content,

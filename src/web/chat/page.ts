@@ -1,7 +1,8 @@
-// What a browser gets at a link: the chat, a round for browsers without script, what went wrong, and the script that
-// puts the chat into another site. No page holds the token: every address in them is relative.
+// The HTML pages of a link: the chat, a round for browsers without script, an error, and the script of the widget. No page
+// contains the token: all URLs in them are relative.
 import { createHash } from 'node:crypto'
 import { MARKDOWN_MAX } from '../text/markdown.ts'
+import { describeFailure, initialLetter, NO_ANSWER, toSentence } from '../text/wording.ts'
 import { EMPTY_HTML, type Html, html, trustedHtml } from './html.ts'
 import { proseHtml } from './prose.ts'
 import { buildScript, wrapInFunction } from './script.ts'
@@ -13,21 +14,21 @@ export interface HtmlPage {
   readonly body: string
 }
 
-export interface ChatPageOptions {
-  /** What the agent is called. */
+interface ChatPageOptions {
+  /** The name of the agent. */
   readonly name: string
   readonly folder: string
-  /** Whether `events` is served; without it the chat asks for each round every second. */
+  /** Whether the server has `events`; otherwise the chat polls each round every second. */
   readonly hasStream: boolean
 }
 
-export interface RoundFrame {
+interface RoundFrame {
   readonly kind: string
   readonly content: string
   readonly created_at: string
 }
 
-export interface RoundPageOptions {
+interface RoundPageOptions {
   readonly name: string
   readonly question: string
   readonly turn: {
@@ -38,7 +39,7 @@ export interface RoundPageOptions {
   }
 }
 
-export interface ProblemPageOptions {
+interface ProblemPageOptions {
   readonly status: number
   readonly title: string
   readonly detail: string
@@ -47,28 +48,24 @@ export interface ProblemPageOptions {
   readonly retryAfter?: number | undefined
 }
 
-export function chatPage(about: ChatPageOptions): HtmlPage {
-  const { name, folder, hasStream } = about
-  const { style, code, policy } = chatAssets()
+export function chatPage({ name, folder, hasStream }: ChatPageOptions): HtmlPage {
+  const { code, policy } = chatScript()
   const body = html`
 <div id="chat" class="app" data-name="${name}" data-folder="${folder}" data-stream="${hasStream ? 'yes' : 'no'}">
 <div class="plain">
 ${plainHead(name)}
-<main><p class="lead">Ask a question. The answer comes on the next page.</p></main>
+<main><p class="lead">Ask a question. The answer appears on the next page.</p></main>
 ${questionForm('Your message')}
 </div>
 </div>
 <script>${code}</script>`
-  return renderDocument(200, name, { style, body, policy })
+  return renderDocument(200, name, { body, policy })
 }
 
-export function roundPage(about: RoundPageOptions): HtmlPage {
-  const { name, question, turn } = about
-  const pending = turn.status === 'pending'
+export function roundPage({ name, question, turn }: RoundPageOptions): HtmlPage {
+  const isPending = turn.status === 'pending'
   const messages = turn.frames.filter(({ kind }) => kind !== 'status')
   const status = turn.frames.findLast(({ kind }) => kind === 'status')
-  const fault = `${messages.length > 0 ? 'The answer broke off' : 'There is no answer'}: ${turn.error ?? 'the round failed'}`
-  const { style, policy } = staticAssets()
   const body = html`
 <div class="app"><div class="plain">
 ${plainHead(name)}
@@ -76,18 +73,18 @@ ${plainHead(name)}
 <section class="message user" aria-label="You"><p class="text" dir="auto">${question}</p></section>
 <section class="answer" aria-label="${name}">
 ${answerHtml(messages.map(({ content }) => content))}
-${pending ? html`<p class="status" dir="auto">${status?.content ?? 'Waiting for the answer'} …</p>` : EMPTY_HTML}
-${turn.status === 'failed' ? html`<p class="fault" dir="auto">${fault}</p>` : EMPTY_HTML}
-${turn.status === 'success' && messages.length === 0 ? html`<p class="status">There is no answer to this.</p>` : EMPTY_HTML}
+${isPending ? html`<p class="status" dir="auto">${status?.content ?? 'Waiting for the answer'} …</p>` : EMPTY_HTML}
+${turn.status === 'failed' ? html`<p class="fault" dir="auto">${describeFailure(messages.length > 0, turn.error)}</p>` : EMPTY_HTML}
+${turn.status === 'success' && messages.length === 0 ? html`<p class="status">${NO_ANSWER}</p>` : EMPTY_HTML}
 </section>
 </main>
 ${questionForm('Your next message')}
 </div></div>`
-  const head = pending ? html`<meta http-equiv="refresh" content="1">` : EMPTY_HTML
-  return renderDocument(200, name, { style, body, policy, head })
+  const head = isPending ? html`<meta http-equiv="refresh" content="1">` : EMPTY_HTML
+  return renderDocument(200, name, { body, head })
 }
 
-/** All messages of a page together are read as Markdown no further than one may be. */
+/** The limit of Markdown applies to all messages of the page together. */
 function answerHtml(contents: readonly string[]): Html[] {
   let left = MARKDOWN_MAX
   return contents.map((content) => {
@@ -97,29 +94,27 @@ function answerHtml(contents: readonly string[]): Html[] {
   })
 }
 
-export function linkProblemPage(problem: ProblemPageOptions): HtmlPage {
-  const { status, title, detail, hint, retryAfter } = problem
-  const { style, policy } = staticAssets()
+export function linkProblemPage({ status, title, detail, hint, retryAfter }: ProblemPageOptions): HtmlPage {
   const body = html`
 <div class="app"><div class="plain"><main class="problem">
 <p class="code">${status}</p>
 <h1>${title}</h1>
-<p dir="auto">${sentence(detail)}</p>
-${hint === undefined ? EMPTY_HTML : html`<p dir="auto">${sentence(hint)}</p>`}
+<p dir="auto">${toSentence(detail)}</p>
+${hint === undefined ? EMPTY_HTML : html`<p dir="auto">${toSentence(hint)}</p>`}
 ${retryAfter === undefined ? EMPTY_HTML : html`<p>Try again in ${retryAfter} ${retryAfter === 1 ? 'second' : 'seconds'}.</p>`}
 </main></div></div>`
-  const page = renderDocument(status, title, { style, body, policy })
+  const page = renderDocument(status, title, { body })
   if (retryAfter === undefined) return page
   return { ...page, headers: { ...page.headers, 'Retry-After': String(retryAfter) } }
 }
 
-export interface WidgetScript {
+interface WidgetScript {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-/** `widget.js`: the chat as a button with a panel, for a page of another site. `name` is what the agent is called. */
-export function buildWidgetScript(name = 'Chat'): WidgetScript {
+/** `widget.js`, which adds the chat to the page of another site. `name` is the name of the agent. */
+export function buildWidgetScript(name: string): WidgetScript {
   const headers = {
     'Content-Type': 'text/javascript; charset=utf-8',
     'Cross-Origin-Resource-Policy': 'cross-origin',
@@ -128,27 +123,26 @@ export function buildWidgetScript(name = 'Chat'): WidgetScript {
   return { headers, body: wrapInFunction(widgetCode(), { NAME: name, STYLE: CHAT_STYLE }) }
 }
 
-const chatAssets = once(() => {
-  const [style, code] = [CHAT_STYLE + PAGE_STYLE, wrapInFunction(buildScript('page'), {})]
+const chatScript = lazy(() => {
+  const code = wrapInFunction(buildScript('page'), {})
   const policy = [
     `script-src ${hashSource(code)}`,
-    `style-src ${hashSource(style)}`,
     "connect-src 'self'",
-    // No text can become markup or code by any way that the browser knows.
+    // The browser refuses to turn text into markup or code.
     "require-trusted-types-for 'script'",
     "trusted-types 'none'",
   ]
-  return { style: trustedHtml(style), code: trustedHtml(code), policy }
+  return { code: trustedHtml(code), policy }
 })
 
-const staticAssets = once(() => {
-  const style = CHAT_STYLE + PAGE_STYLE
-  return { style: trustedHtml(style), policy: [`style-src ${hashSource(style)}`] }
+const style = lazy(() => {
+  const sheet = CHAT_STYLE + PAGE_STYLE
+  return { sheet: trustedHtml(sheet), policy: `style-src ${hashSource(sheet)}` }
 })
 
-const widgetCode = once(() => buildScript('embed'))
+const widgetCode = lazy(() => buildScript('embed'))
 
-/** What keeps the address of a token to itself, and out of every cache. */
+/** Keep the URL, which contains the token, secret and out of caches. */
 const PRIVACY_HEADERS = {
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
@@ -168,17 +162,17 @@ const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='%234f5bd5' d='M6 4h20a4 4 0 0 1 4 4v12a4 4 0 0 1-4 4H14l-8 6v-6a4 4 0 0 1-4-4V8a4 4 0 0 1 4-4z'/%3E%3C/svg%3E"
 
 interface DocumentParts {
-  readonly style: Html
   readonly body: Html
-  readonly policy: readonly string[]
+  readonly policy?: readonly string[]
   readonly head?: Html
 }
 
 function renderDocument(
   status: number,
   title: string,
-  { style, body, policy, head = EMPTY_HTML }: DocumentParts,
+  { body, policy = [], head = EMPTY_HTML }: DocumentParts,
 ): HtmlPage {
+  const { sheet, policy: stylePolicy } = style()
   const page = html`<!doctype html>
 <html lang="en">
 <head>
@@ -190,7 +184,7 @@ function renderDocument(
 ${head}
 <title>${title}</title>
 <link rel="icon" href="${trustedHtml(ICON)}">
-<style>${style}</style>
+<style>${sheet}</style>
 </head>
 <body>${body}
 </body>
@@ -200,7 +194,7 @@ ${head}
     status,
     headers: {
       'Content-Type': 'text/html; charset=utf-8',
-      'Content-Security-Policy': [...BASE_POLICY, ...policy].join('; '),
+      'Content-Security-Policy': [...BASE_POLICY, stylePolicy, ...policy].join('; '),
       ...PRIVACY_HEADERS,
     },
     body: page.text,
@@ -208,7 +202,7 @@ ${head}
 }
 
 function plainHead(name: string): Html {
-  return html`<header class="head"><span class="face" aria-hidden="true">${initialLetter(name)}</span><h1 dir="auto">${name}</h1></header>`
+  return html`<header class="head"><span class="avatar" aria-hidden="true">${initialLetter(name)}</span><h1 dir="auto">${name}</h1></header>`
 }
 
 function questionForm(label: string): Html {
@@ -219,25 +213,15 @@ function questionForm(label: string): Html {
 </form>`
 }
 
-export function initialLetter(name: string): string {
-  return [...name.trim()][0]?.toUpperCase() ?? '?'
-}
-
-/** A refusal is a sentence without its capital and full stop. */
-function sentence(text: string): string {
-  const [first = ''] = text
-  return first.toUpperCase() + text.slice(first.length) + (/[.!?…]$/.test(text) ? '' : '.')
-}
-
 function hashSource(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 }
 
-/** Made when it is first asked for: whoever serves no page reads no script. */
-function once<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined
+/** Created at the first use: most processes serve no page. */
+function lazy<T extends object | string>(create: () => T): () => T {
+  let value: T | undefined
   return () => {
-    made ??= { value: make() }
-    return made.value
+    value ??= create()
+    return value
   }
 }

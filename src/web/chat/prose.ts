@@ -1,4 +1,4 @@
-// Markdown as HTML text, for browsers without script. The same tree is made into nodes by ../browser/prose.ts.
+// Renders parsed Markdown as HTML for browsers without script, like `../browser/prose.ts` does as DOM nodes.
 import { type Block, type Inline, parseMarkdown } from '../text/markdown.ts'
 import { EMPTY_HTML, type Html, html, trustedHtml } from './html.ts'
 
@@ -8,7 +8,7 @@ export function proseHtml(text: string, max?: number): Html[] {
 
 const AUTO = trustedHtml(' dir="auto"')
 
-/** What stands inside a list or a quote has its direction. */
+/** Blocks in a list or quote inherit its text direction. */
 function blockHtml(block: Block, dir: Html = AUTO): Html {
   switch (block.kind) {
     case 'paragraph':

@@ -1,12 +1,13 @@
-// The scripts that a browser gets: the modules of ../text, ../browser and one of lib, one after the other. There is no bundler: the
-// modules have distinct names for what they hold, so that taking their imports and exports away joins them.
+// Builds the browser scripts without a bundler: strips imports and exports from the modules and concatenates them. Therefore no
+// two of them may declare the same top-level name.
 import { readFileSync } from 'node:fs'
 import { stripTypeScriptTypes } from 'node:module'
 import { extname, join } from 'node:path'
 
-/** In an order in which each finds what it needs when it starts. */
+/** Each after the modules that it needs when it is evaluated. */
 const CHAT = [
   'text/markdown',
+  'text/wording',
   '../lib/http/sse-reader',
   'browser/nodes',
   'browser/prose',
@@ -22,25 +23,23 @@ const CHAT = [
 ]
 const ENTRIES = { page: [...CHAT, 'browser/page'], embed: [...CHAT, 'browser/embed'] } as const
 
-export type ScriptEntry = keyof typeof ENTRIES
-
-export function buildScript(entry: ScriptEntry): string {
+export function buildScript(entry: keyof typeof ENTRIES): string {
   return joinModules(ENTRIES[entry])
 }
 
-/** A script that leaves nothing behind in the page; `given` are texts that it finds under these names. */
-export function wrapInFunction(code: string, given: Readonly<Record<string, string>>): string {
-  const [names, values] = [Object.keys(given), Object.values(given).map(literal)]
+/** Wraps the code so that it adds no globals; `constants` are its parameters. */
+export function wrapInFunction(code: string, constants: Readonly<Record<string, string>>): string {
+  const [names, values] = [Object.keys(constants), Object.values(constants).map(toLiteral)]
   return `((${names.join(', ')}) => {\n'use strict'\n${code}\n})(${values.join(', ')})\n`
 }
 
-/** Modules by their paths, as the inside of one function. */
+/** The modules as the body of one function. */
 export function joinModules(paths: readonly string[]): string {
-  return paths.map((path) => minify(stripModuleSyntax(source(path)))).join('\n')
+  return paths.map((path) => minify(stripModuleSyntax(readModule(path)))).join('\n')
 }
 
-/** A module as JavaScript. In the checkout it still has its types; in the package the compiler has taken them. */
-function source(name: string): string {
+/** Reads a module as JavaScript: TypeScript in the checkout, compiled in the package. */
+function readModule(name: string): string {
   const extension = extname(import.meta.filename)
   const text = readFileSync(join(import.meta.dirname, '..', name + extension), 'utf8')
   return extension === '.ts' ? stripTypeScriptTypes(text) : text
@@ -53,7 +52,7 @@ function stripModuleSyntax(module: string): string {
     .replace(/^export /gm, '')
 }
 
-/** Without comments and indentation. No string of these modules goes over a line, so a line can be judged by itself. */
+/** Removes comments and indentation line by line: no string of these modules spans lines. */
 function minify(code: string): string {
   return code
     .replace(/^[ \t]*\/\*[\s\S]*?\*\/[ \t]*$/gm, '')
@@ -63,7 +62,7 @@ function minify(code: string): string {
     .join('\n')
 }
 
-/** Quoted so that it may also stand inside a script element. */
-function literal(text: string): string {
+/** A string literal that is safe inside a script element. */
+function toLiteral(text: string): string {
   return JSON.stringify(text).replaceAll('<', '\\u003c').replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
 }

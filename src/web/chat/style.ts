@@ -1,4 +1,4 @@
-// The looks of the chat: one sheet for the page and for the panel on another site, one for the page alone.
+// The style sheets of the chat: one for the page and the widget, one for the page only.
 
 const LIGHT = `
   --back: #fff; --raised: #f6f7fa; --text: #1b1d26; --muted: #5f6778; --line: #e1e4eb; --bubble: #e9ebfb;
@@ -8,8 +8,8 @@ const DARK = `
   --code: #0f1116; --accent: #98a1ff; --on-accent: #12142e; --fault: #ff9a90; --warn: #3a3014; --on-warn: #ffe3a1;`
 
 /**
- * What both have. In a page `:host` is nothing, in a shadow tree `body` is. `--accent` is a ground, `--ink` what is drawn on
- * the chat's own ground: a site's colour may be too bright for that.
+ * For the page and the widget: `:host` matches nothing in a page, `body` nothing in a shadow tree. `--accent` is a background;
+ * `--ink` is drawn on the background of the chat, for which the colour of a site may be too bright.
  */
 export const CHAT_STYLE = `
 :host { all: initial }
@@ -45,7 +45,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
 .title { flex: 1; min-width: 0 }
 .title > * { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
 .title p { margin: 0; font-size: 13px; line-height: 1.3; color: var(--muted) }
-.face {
+.avatar {
   display: inline-grid; place-items: center; flex: none; width: 34px; height: 34px; border-radius: 11px;
   background: var(--accent); color: var(--on-accent); font-weight: 650; font-size: 16px; line-height: 1;
 }
@@ -72,31 +72,31 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
   overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font-size: 15px;
 }
 .topic[aria-current] { font-weight: 600 }
-.forget { position: absolute; inset-inline-end: 4px; width: 32px; height: 32px; opacity: 0 }
-.forget svg { width: 16px; height: 16px }
-li:hover .forget, .forget:focus-visible { opacity: 1 }
+.remove { position: absolute; inset-inline-end: 4px; width: 32px; height: 32px; opacity: 0 }
+.remove svg { width: 16px; height: 16px }
+li:hover .remove, .remove:focus-visible { opacity: 1 }
 li:hover .topic { padding-inline-end: 38px }
-@media (hover: none) { .forget { opacity: 1 } .topic { padding-inline-end: 38px } }
-.fresh {
+@media (hover: none) { .remove { opacity: 1 } .topic { padding-inline-end: 38px } }
+.new-topic {
   display: flex; align-items: center; gap: 8px; padding: 9px 10px; border: 1px solid var(--line); border-radius: 10px;
   background: var(--back); font-size: 15px; font-weight: 550;
 }
-.fresh:hover { border-color: var(--ink) }
-.shade {
+.new-topic:hover { border-color: var(--ink) }
+.backdrop {
   position: absolute; inset: 0; z-index: 2; background: rgb(0 0 0 / .4); opacity: 0; pointer-events: none;
   transition: opacity .18s ease;
 }
-.with-topics .shade { opacity: 1; pointer-events: auto }
+.with-topics .backdrop { opacity: 1; pointer-events: auto }
 @container chat (min-width: 860px) {
   .nav, .nav:dir(rtl) { position: static; width: 272px; flex: none; visibility: visible; transform: none }
-  .toggle, .start, .shade { display: none }
+  .toggle, .start, .backdrop { display: none }
 }
 
 .log { flex: 1; min-height: 0; overflow: hidden auto; overscroll-behavior: contain; scrollbar-gutter: stable both-edges; outline-offset: -3px }
 .conversation, .welcome { max-width: 760px; margin: 0 auto; padding: 18px 16px 4px }
 .list { display: flex; flex-direction: column; gap: 18px }
 .welcome { padding-top: min(18vh, 120px); text-align: center; color: var(--muted) }
-.welcome .face { width: 60px; height: 60px; border-radius: 20px; font-size: 28px }
+.welcome .avatar { width: 60px; height: 60px; border-radius: 20px; font-size: 28px }
 .welcome p { margin: 6px auto; max-width: 34em; font-size: 15px }
 .welcome .lead { margin-top: 16px; font-size: 22px; font-weight: 650; color: var(--text) }
 
@@ -192,7 +192,7 @@ li:hover .topic { padding-inline-end: 38px }
 }
 .launcher:hover { transform: translateY(-2px) }
 .label { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
-/* Dark between light, or the other way: it is seen on whatever the site has there. */
+/* Two rings of opposite brightness, visible on any site. */
 .launcher:focus-visible { outline: 3px solid var(--text); outline-offset: 2px; box-shadow: 0 0 0 8px var(--back) }
 .right .launcher { right: calc(20px + env(safe-area-inset-right)) }
 .left .launcher { left: calc(20px + env(safe-area-inset-left)) }
@@ -214,12 +214,12 @@ li:hover .topic { padding-inline-end: 38px }
 }
 `
 
-/** The page around it, and the plain pages that work without script. */
+/** For the chat page and the pages that work without script. */
 export const PAGE_STYLE = `
 html, body { height: 100%; margin: 0; background: var(--back) }
 .app { height: 100vh; height: 100dvh; overflow: auto }
 .app:has(> .chat) { overflow: hidden }
-/* Where there is a script the chat stands here before anybody sees this. */
+/* Delayed, because the script usually replaces it first. */
 #chat > .plain { animation: appear 1ms .4s backwards }
 @keyframes appear { from { visibility: hidden } }
 .plain { max-width: 760px; margin: 0 auto; padding: 0 16px 24px }

@@ -5,15 +5,15 @@ import { growth, LINEAR } from '../../../test/support/growth.ts'
 import { type Block, type Inline, parseInline, parseMarkdown, safeUrl, truncateText } from './markdown.ts'
 
 /** A tree in one line: `strong(a) text`. */
-const inline = (nodes: readonly Inline[]): string => nodes.map(shownInline).join('')
-function shownInline(node: Inline): string {
+const inline = (nodes: readonly Inline[]): string => nodes.map(formatInline).join('')
+function formatInline(node: Inline): string {
   if (node.kind === 'text') return node.text
   if (node.kind === 'break') return '⏎'
   if (node.kind === 'code') return `code(${node.text})`
   return `${node.kind}(${node.kind === 'link' ? `${node.href} ` : ''}${inline(node.children)})`
 }
-const blocks = (nodes: readonly Block[]): string => nodes.map(shownBlock).join(' ')
-function shownBlock(node: Block): string {
+const blocks = (nodes: readonly Block[]): string => nodes.map(formatBlock).join(' ')
+function formatBlock(node: Block): string {
   switch (node.kind) {
     case 'paragraph':
       return `p(${inline(node.children)})`
@@ -85,12 +85,12 @@ const BLOCKS: Record<string, string> = {
 }
 
 suite('Markdown', () => {
-  for (const [text, shown] of Object.entries(INLINE))
-    test(`${JSON.stringify(text)} in a line`, () => assert.equal(inline(parseInline(text)), shown))
-  for (const [text, shown] of Object.entries(BLOCKS))
-    test(`${JSON.stringify(text)} as blocks`, () => assert.equal(blocks(parseMarkdown(text)), shown))
+  for (const [text, tree] of Object.entries(INLINE))
+    test(`parses ${JSON.stringify(text)} as inline text`, () => assert.equal(inline(parseInline(text)), tree))
+  for (const [text, tree] of Object.entries(BLOCKS))
+    test(`parses ${JSON.stringify(text)} as blocks`, () => assert.equal(blocks(parseMarkdown(text)), tree))
 
-  test('any text gives a tree whose links may be followed, and no deeper than a browser likes', () => {
+  test('parses any text into a tree of limited depth with safe links', () => {
     fc.assert(
       fc.property(marked(), (text) => {
         for (const { node, depth } of nodesOf(parseMarkdown(text))) {
@@ -101,7 +101,7 @@ suite('Markdown', () => {
     )
   })
 
-  test('text without marks stays as it is', () => {
+  test('keeps text without marks', () => {
     const word = fc.stringMatching(/^[a-gi-z\u05d0-\u05ea\u4e00-\u4e20]{1,12}$/)
     fc.assert(
       fc.property(fc.array(word, { minLength: 1 }), (words) => {
@@ -110,7 +110,7 @@ suite('Markdown', () => {
     )
   })
 
-  test('marks 16 deep are read, and deeper ones are text', () => {
+  test('parses 16 levels of marks; deeper ones are text', () => {
     const marks = (depth: number) => Array.from({ length: depth }, (_, index) => (index % 2 ? '**' : '*'))
     const nested = (depth: number) => `${marks(depth).join('a ')}b${marks(depth).reverse().join(' a')}`
     const depthOf = (text: string) => Math.max(...[...nodesOf(parseMarkdown(text))].map(({ depth }) => depth))
@@ -121,7 +121,7 @@ suite('Markdown', () => {
     for (const depth of [17, 18, 500]) assert.ok(depthOf(nested(depth)) <= 17)
   })
 
-  test('the first 50,000 characters are read as Markdown, and the rest is shown as it is', () => {
+  test('parses the first 50,000 characters and shows the rest as code', () => {
     const text = '*a*\n'.repeat(12_500)
     assert.ok(parseMarkdown(text).every(({ kind }) => kind === 'paragraph'))
     assert.deepEqual(parseMarkdown(`${text}*b*`).at(-1), { kind: 'code', language: '', text: '\n*b*' })
@@ -130,7 +130,7 @@ suite('Markdown', () => {
   })
 })
 
-suite('the time of Markdown grows with its length at most', () => {
+suite('parses in linear time', () => {
   const timesOf = (make: (size: number) => string): number => growth(750, make, (text) => parseMarkdown(text))
   const filled = (piece: string, size: number): string => piece.repeat(Math.ceil(size / piece.length))
 
@@ -140,18 +140,18 @@ suite('the time of Markdown grows with its length at most', () => {
     'fences with blanks': (size: number) => filled(`~~~${' '.repeat(97)}\`\n`, size),
     'a table as wide as it is long': (size: number) =>
       `${'|a'.repeat(size / 8)}|\n${'|-'.repeat(size / 8)}|\n${'|\n'.repeat(size / 4)}`,
-    'tables that are none': (size: number) => filled(`${'|a'.repeat(40)}|\n${'|-'.repeat(41)}|\n`, size),
+    'heads with the wrong rule': (size: number) => filled(`${'|a'.repeat(40)}|\n${'|-'.repeat(41)}|\n`, size),
     'brackets around many links': (size: number) => '['.repeat(16) + filled('[a](https://b) ', size) + ']'.repeat(16),
-    'pictures inside each other': (size: number) => filled(`${'!['.repeat(15)}a${'](https://b)'.repeat(15)}`, size),
+    'nested images': (size: number) => filled(`${'!['.repeat(15)}a${'](https://b)'.repeat(15)}`, size),
     'runs of backticks of all lengths': (size: number) =>
       Array.from({ length: Math.sqrt(size * 2) }, (_, length) => '`'.repeat(length)).join(' '),
-    'a list that goes deeper': (size: number) =>
+    'a nested list': (size: number) =>
       Array.from({ length: Math.sqrt(size * 2) }, (_, depth) => `${' '.repeat(depth)}- a`).join('\n'),
-    'quotes that go deeper': (size: number) =>
+    'nested quotes': (size: number) =>
       Array.from({ length: Math.sqrt(size * 2) }, (_, depth) => `${'>'.repeat(depth)} a`).join('\n'),
-    'one target that never ends': (size: number) => `[a](${filled('(b', size)}`,
-    'a rule with something behind': (size: number) => `${filled('- ', size)}x`,
-    'a head with marks at its end': (size: number) => `# ${filled('# ', size)}#`,
+    'an unclosed link target': (size: number) => `[a](${filled('(b', size)}`,
+    'a rule with text after it': (size: number) => `${filled('- ', size)}x`,
+    'a heading with marks at its end': (size: number) => `# ${filled('# ', size)}#`,
   }))
     test(name, () => assertLinear(timesOf(make)))
 
@@ -179,7 +179,7 @@ suite('the time of Markdown grows with its length at most', () => {
   ]
 
   for (const end of ['', '*', ']', '](https://c)', '`', '|', '\n|-|'])
-    test(`of each mark over and over, then ${JSON.stringify(end)}`, () => {
+    test(`each mark repeated, then ${JSON.stringify(end)}`, () => {
       for (const piece of PIECES)
         assertLinear(
           timesOf((size) => filled(piece, size / 2) + filled(end || piece, size / 2)),
@@ -187,7 +187,7 @@ suite('the time of Markdown grows with its length at most', () => {
         )
     })
 
-  test('of any marks over and over', () => {
+  test('random repeated marks', () => {
     const piece = fc
       .array(fc.oneof(fc.constantFrom(...PIECES), fc.string({ maxLength: 2 })), { minLength: 1, maxLength: 5 })
       .map((parts) => parts.join('') || ' ')
@@ -204,10 +204,9 @@ function assertLinear(times: number, what = ''): void {
   assert.ok(times < LINEAR, `${JSON.stringify(what)} takes ${times.toFixed(1)} times as long for 32 times the text`)
 }
 
-test('an address is one that leads away from here, and to nothing that runs', () => {
-  for (const address of ['http://a', 'https://a.b/c?d=e#f', 'HTTPS://A', 'mailto:a@b.c'])
-    assert.equal(safeUrl(address), address)
-  for (const address of [
+test('accepts absolute http, https and mailto URLs only', () => {
+  for (const url of ['http://a', 'https://a.b/c?d=e#f', 'HTTPS://A', 'mailto:a@b.c']) assert.equal(safeUrl(url), url)
+  for (const url of [
     'javascript:alert(1)',
     ' https://a',
     'java\nscript:x',
@@ -222,10 +221,10 @@ test('an address is one that leads away from here, and to nothing that runs', ()
     'blob:https://a/b',
     'https://a b',
   ])
-    assert.equal(safeUrl(address), undefined, address)
+    assert.equal(safeUrl(url), undefined, url)
 })
 
-test('a long text is cut behind a line, never inside a character, and a short one is not cut', () => {
+test('truncates after a line, never inside a character', () => {
   assert.equal(truncateText('a\nb', 100, 10), 'a\nb')
   assert.equal(truncateText('a\nb\nc\nd', 100, 2), 'a\nb')
   assert.equal(truncateText('abcdefgh', 4, 2), 'abcd')
@@ -244,7 +243,7 @@ test('a long text is cut behind a line, never inside a character, and a short on
   )
 })
 
-/** Texts full of what means something. */
+/** Text full of Markdown syntax. */
 function marked(): fc.Arbitrary<string> {
   const pieces = [
     '*',

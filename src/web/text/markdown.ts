@@ -27,24 +27,24 @@ export type Block =
     }
   | { readonly kind: 'rule' }
 
-/** Quotes and lists inside each other; what is deeper is text. */
+/** Nesting of quotes and lists; deeper ones are text. */
 const DEPTH_MAX = 8
-/** Marks inside each other; what is deeper is text. */
+/** Nesting of marks; deeper ones are text. */
 const OPEN_MAX = 16
-/** What an address may have; more is text. */
-const ADDRESS_MAX = 2048
+/** Characters of a link target; longer ones are text. */
+const TARGET_MAX = 2048
 
-/** Characters that are read as Markdown; the rest of a longer text is shown as it was written. */
+/** Characters that are parsed; the rest of a longer text is shown as code. */
 export const MARKDOWN_MAX = 50_000
 
 export function parseMarkdown(text: string, max = MARKDOWN_MAX): Block[] {
-  const read = truncateText(text, max, max)
-  const blocks = parseBlocks(read.replace(/\r\n?/g, '\n').replaceAll('\t', '    ').split('\n'), 0)
-  if (read.length < text.length) blocks.push({ kind: 'code', language: '', text: text.slice(read.length) })
+  const parsed = truncateText(text, max, max)
+  const blocks = parseBlocks(parsed.replace(/\r\n?/g, '\n').replaceAll('\t', '    ').split('\n'), 0)
+  if (parsed.length < text.length) blocks.push({ kind: 'code', language: '', text: text.slice(parsed.length) })
   return blocks
 }
 
-/** The first lines of a text, cut where a reader would: after a line, else after a character. */
+/** The beginning of a text, cut after a line if possible, and never inside a character. */
 export function truncateText(text: string, characters: number, lines: number): string {
   let end = Math.min(characters, text.length)
   let line = -1
@@ -71,22 +71,21 @@ function parseBlocks(lines: readonly string[], depth: number): Block[] {
   let at = 0
   while (at < lines.length) {
     const line = lines[at] ?? ''
-    if (line.trim() === '') {
-      at++
-      continue
+    if (line.trim() === '') at++
+    else {
+      const [block, next] = parseBlock(lines, at, depth)
+      blocks.push(block)
+      at = next
     }
-    const [block, next] = parseBlock(lines, at, depth)
-    blocks.push(block)
-    at = next
   }
   return blocks
 }
 
-type Parsed = readonly [block: Block, next: number]
+type ParsedBlock = readonly [block: Block, next: number]
 
-function parseBlock(lines: readonly string[], at: number, depth: number): Parsed {
+function parseBlock(lines: readonly string[], at: number, depth: number): ParsedBlock {
   const line = lines[at] ?? ''
-  const fence = fenceOf(line)
+  const fence = matchFence(line)
   if (fence) return parseFence(lines, at, fence)
   const heading = HEADING.exec(line)
   if (heading) return parseHeading(line, at, heading[1]?.length ?? 1, heading[0].length)
@@ -102,14 +101,14 @@ interface Fence {
   readonly language: string
 }
 
-function fenceOf(line: string): Fence | undefined {
-  const found = FENCE.exec(line)
-  const about = line.slice(found?.[0].length)
-  if (!found || about.includes('`')) return undefined
-  return { mark: found[1] ?? '', language: about.trim().split(' ', 1)[0] ?? '' }
+function matchFence(line: string): Fence | undefined {
+  const match = FENCE.exec(line)
+  const info = line.slice(match?.[0].length)
+  if (!match || info.includes('`')) return undefined
+  return { mark: match[1] ?? '', language: info.trim().split(' ', 1)[0] ?? '' }
 }
 
-function parseFence(lines: readonly string[], at: number, { mark, language }: Fence): Parsed {
+function parseFence(lines: readonly string[], at: number, { mark, language }: Fence): ParsedBlock {
   const isEnd = (line: string): boolean => {
     const text = line.trim()
     return text.length >= mark.length && text === (mark[0] ?? '').repeat(text.length) && !line.startsWith('    ')
@@ -117,24 +116,24 @@ function parseFence(lines: readonly string[], at: number, { mark, language }: Fe
   let next = at + 1
   while (next < lines.length && !isEnd(lines[next] ?? '')) next++
   const indent = (lines[at] ?? '').search(/\S/)
-  const text = lines.slice(at + 1, next).map((line) => line.slice(Math.min(indent, blanksBefore(line))))
+  const text = lines.slice(at + 1, next).map((line) => line.slice(Math.min(indent, indentOf(line))))
   return [{ kind: 'code', language, text: text.join('\n') }, next + 1]
 }
 
-function blanksBefore(line: string): number {
-  const found = line.search(/\S/)
-  return found < 0 ? line.length : found
+function indentOf(line: string): number {
+  const start = line.search(/\S/)
+  return start < 0 ? line.length : start
 }
 
-function parseHeading(line: string, at: number, level: number, start: number): Parsed {
+function parseHeading(line: string, at: number, level: number, start: number): ParsedBlock {
   const text = line.slice(start).trim()
   let end = text.length
   while (text[end - 1] === '#') end--
-  const bare = end === 0 || text[end - 1] === ' ' ? text.slice(0, end) : text
-  return [{ kind: 'heading', level, children: parseInline(bare.trim()) }, at + 1]
+  const title = end === 0 || text[end - 1] === ' ' ? text.slice(0, end) : text
+  return [{ kind: 'heading', level, children: parseInline(title.trim()) }, at + 1]
 }
 
-function parseQuote(lines: readonly string[], at: number, depth: number): Parsed {
+function parseQuote(lines: readonly string[], at: number, depth: number): ParsedBlock {
   const inner: string[] = []
   let next = at
   for (; next < lines.length; next++) {
@@ -146,7 +145,7 @@ function parseQuote(lines: readonly string[], at: number, depth: number): Parsed
   return [{ kind: 'quote', children: parseBlocks(inner, depth + 1) }, next]
 }
 
-function parseList(lines: readonly string[], at: number, depth: number): Parsed {
+function parseList(lines: readonly string[], at: number, depth: number): ParsedBlock {
   const first = ITEM.exec(lines[at] ?? '')
   const kindOf = (mark: string): string => mark.at(-1) ?? ''
   const kind = kindOf(first?.[2] ?? '')
@@ -161,14 +160,14 @@ function parseList(lines: readonly string[], at: number, depth: number): Parsed 
     next++
     for (; next < lines.length; next++) {
       const below = lines[next] ?? ''
-      const blank = below.trim() === ''
-      // A blank line belongs to the item only if the item goes on behind it.
-      if (blank && blanksBefore(lines[next + 1] ?? '') < width) break
-      if (!blank && blanksBefore(below) < width && (inner.at(-1)?.trim() === '' || startsBlock(below))) break
-      inner.push(below.slice(Math.min(width, blanksBefore(below))))
+      const isBlank = below.trim() === ''
+      // A blank line belongs to the item only if the item continues after it.
+      if (isBlank && indentOf(lines[next + 1] ?? '') < width) break
+      if (!isBlank && indentOf(below) < width && (inner.at(-1)?.trim() === '' || startsBlock(below))) break
+      inner.push(below.slice(Math.min(width, indentOf(below))))
     }
     items.push(parseBlocks(inner, depth + 1))
-    // Items may have one blank line between them.
+    // One blank line may separate items.
     if ((lines[next] ?? '').trim() === '' && ITEM.test(lines[next + 1] ?? '')) next++
   }
   const start = first?.[3] === undefined ? undefined : Number(first[3])
@@ -176,30 +175,30 @@ function parseList(lines: readonly string[], at: number, depth: number): Parsed 
 }
 
 function startsBlock(line: string): boolean {
-  return fenceOf(line) !== undefined || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line)
+  return matchFence(line) !== undefined || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line)
 }
 
 function isTable(lines: readonly string[], at: number): boolean {
   const [head, rule] = [lines[at] ?? '', lines[at + 1] ?? '']
   if (!head.includes('|') || !rule.includes('|') || !rule.includes('-') || !TABLE_RULE.test(rule.trim())) return false
-  return cells(head).length === cells(rule).length
+  return splitCells(head).length === splitCells(rule).length
 }
 
-function parseTable(lines: readonly string[], at: number): Parsed {
-  const head = cells(lines[at] ?? '')
+function parseTable(lines: readonly string[], at: number): ParsedBlock {
+  const head = splitCells(lines[at] ?? '')
   let next = at + 2
   while (next < lines.length && (lines[next] ?? '').includes('|')) next++
-  // A short row is not filled up: a wide head would give every row of one character thousands of cells.
-  const rows = lines.slice(at + 2, next).map((line) => cells(line).slice(0, head.length).map(parseInline))
+  // Short rows stay short: below a wide head, every row of one character would get thousands of cells.
+  const rows = lines.slice(at + 2, next).map((line) => splitCells(line).slice(0, head.length).map(parseInline))
   return [{ kind: 'table', head: head.map(parseInline), rows }, next]
 }
 
-function cells(line: string): string[] {
-  const bare = line.trim().replace(/^\|/, '')
+function splitCells(line: string): string[] {
+  const content = line.trim().replace(/^\|/, '')
   const parts: string[] = ['']
-  for (let at = 0; at < bare.length; at++) {
-    const character = bare[at] ?? ''
-    if (character === '\\' && bare[at + 1] === '|') {
+  for (let at = 0; at < content.length; at++) {
+    const character = content[at] ?? ''
+    if (character === '\\' && content[at + 1] === '|') {
       parts.push(`${parts.pop()}|`)
       at++
     } else if (character === '|') parts.push('')
@@ -209,7 +208,7 @@ function cells(line: string): string[] {
   return parts.map((part) => part.trim())
 }
 
-function parseParagraph(lines: readonly string[], at: number, depth: number): Parsed {
+function parseParagraph(lines: readonly string[], at: number, depth: number): ParsedBlock {
   let next = at + 1
   while (next < lines.length) {
     const line = lines[next] ?? ''
@@ -221,7 +220,7 @@ function parseParagraph(lines: readonly string[], at: number, depth: number): Pa
   return [{ kind: 'paragraph', children: parseInline(text.join('\n')) }, next]
 }
 
-/** A sentence may go on with "1984." or with a lone dash. */
+/** A line of a sentence may start with "1984." or be a lone dash. */
 function interruptsParagraph(line: string): boolean {
   const item = ITEM.exec(line)
   if (item && !RULE.test(line)) return (item[3] === undefined || item[3] === '1') && line.trim() !== item[2]
@@ -234,9 +233,9 @@ interface OpenDelimiter {
   readonly children: Inline[]
 }
 
-const ESCAPED = /[!-/:-@[-`{-~]/
-const BARE_ADDRESS = /https?:\/\/[^\s<>"`]{1,2048}/y
-const ANGLE_ADDRESS = /<(https?:\/\/[^\s<>]{1,2048}|mailto:[^\s<>]{1,254}|[\w.+-]{1,64}@[\w.-]{1,190})>/y
+const ESCAPABLE = /[!-/:-@[-`{-~]/
+const BARE_URL = /https?:\/\/[^\s<>"`]{1,2048}/y
+const ANGLE_URL = /<(https?:\/\/[^\s<>]{1,2048}|mailto:[^\s<>]{1,254}|[\w.+-]{1,64}@[\w.-]{1,190})>/y
 const TARGET = /^\(\s{0,9}(?:<([^<>\n]*)>|((?:[^\s()]|\([^\s()]*\))*))(?:\s{1,9}(?:"[^"]*"|'[^']*'))?\s{0,9}\)/
 const WORD = /[\p{L}\p{N}]/u
 
@@ -244,15 +243,15 @@ export function parseInline(text: string): Inline[] {
   return new InlineReader(text).read()
 }
 
-/** One pass over the text with a stack of what is open. What is never closed becomes the text that it was. */
+/** One pass over the text with a stack of open marks. Marks that are never closed become text. */
 class InlineReader {
   #text: string
   #at = 0
-  #plain = ''
+  #pendingText = ''
   #open: OpenDelimiter[] = [{ mark: '', children: [] }]
-  /** How many of each mark are open, so that a mark that closes nothing costs nothing. */
+  /** The number of open marks of each kind, so that the stack is searched only for marks that it contains. */
   #count = new Map<string, number>()
-  /** Lengths of runs of backticks that do not come again. */
+  /** The last position of a run of backticks, by its length. */
   #lastTicks = new Map<number, number>()
 
   constructor(text: string) {
@@ -262,7 +261,7 @@ class InlineReader {
   read(): Inline[] {
     while (this.#at < this.#text.length) this.#step()
     this.#flush()
-    return flattened(this.#open)
+    return flatten(this.#open)
   }
 
   #step(): void {
@@ -294,18 +293,18 @@ class InlineReader {
         this.#target()
         return
       case '<':
-        if (this.#address(ANGLE_ADDRESS)) return
+        if (this.#addUrl(ANGLE_URL)) return
         break
       case 'h':
-        if (!WORD.test(this.#text[this.#at - 1] ?? '') && this.#address(BARE_ADDRESS)) return
+        if (!WORD.test(this.#text[this.#at - 1] ?? '') && this.#addUrl(BARE_URL)) return
     }
-    this.#plain += character
+    this.#pendingText += character
     this.#at++
   }
 
   #escape(): void {
     const next = this.#text[this.#at + 1] ?? ''
-    this.#plain += ESCAPED.test(next) ? next : `\\${next === '\n' ? '' : next}`
+    this.#pendingText += ESCAPABLE.test(next) ? next : `\\${next === '\n' ? '' : next}`
     this.#at += next === '\n' || next === '' ? 1 : 2
   }
 
@@ -315,19 +314,20 @@ class InlineReader {
     while (this.#text[start + length] === '`') length++
     const end = this.#closingTicks(start + length, length)
     if (end < 0) {
-      this.#plain += '`'.repeat(length)
+      this.#pendingText += '`'.repeat(length)
       this.#at += length
       return
     }
     const inner = this.#text.slice(start + length, end).replaceAll('\n', ' ')
-    const padded = inner.startsWith(' ') && inner.endsWith(' ') && inner.trim() !== ''
-    this.#add({ kind: 'code', text: padded ? inner.slice(1, -1) : inner })
+    const isPadded = inner.startsWith(' ') && inner.endsWith(' ') && inner.trim() !== ''
+    this.#add({ kind: 'code', text: isPadded ? inner.slice(1, -1) : inner })
     this.#at = end + length
   }
 
   #closingTicks(from: number, length: number): number {
-    if (this.#lastTicks.size === 0) this.#findTicks()
-    // Each length knows where its last run is: behind it there is no need to look.
+    if (this.#lastTicks.size === 0)
+      for (const { 0: run, index } of this.#text.matchAll(/`+/g)) this.#lastTicks.set(run.length, index)
+    // Searching after the last run of this length would take quadratic time.
     if ((this.#lastTicks.get(length) ?? -1) < from) return -1
     for (let at = this.#text.indexOf('`', from); at >= 0; ) {
       let end = at
@@ -338,37 +338,33 @@ class InlineReader {
     return -1
   }
 
-  #findTicks(): void {
-    for (const { 0: run, index } of this.#text.matchAll(/`+/g)) this.#lastTicks.set(run.length, index)
-  }
-
   #marks(character: string): void {
     const start = this.#at
     let length = 1
     while (this.#text[start + length] === character) length++
     this.#at += length
     const [before, after] = [this.#text[start - 1] ?? ' ', this.#text[this.#at] ?? ' ']
-    // Inside a word an underscore is an underscore.
+    // An underscore inside a word is text.
     const inWord = character === '_' && WORD.test(before) && WORD.test(after)
-    const usable = character === '~' ? length === 2 : length <= 3
-    const [opens, closes] = [/\S/.test(after), /\S/.test(before)]
-    if (!usable || inWord || (!opens && !closes)) {
-      this.#plain += character.repeat(length)
+    const isMark = character === '~' ? length === 2 : length <= 3
+    const [canOpen, canClose] = [/\S/.test(after), /\S/.test(before)]
+    if (!isMark || inWord || (!canOpen && !canClose)) {
+      this.#pendingText += character.repeat(length)
       return
     }
     for (let left = length; left > 0; ) {
-      const closing = closes ? this.#closing(character, left) : 0
+      const closing = canClose ? this.#closing(character, left) : 0
       if (closing > 0) this.#close(character.repeat(closing))
       const used = closing || (left > 1 ? 2 : 1)
       if (closing === 0) {
-        if (opens) this.#enter(character.repeat(used))
-        else this.#plain += character.repeat(used)
+        if (canOpen) this.#enter(character.repeat(used))
+        else this.#pendingText += character.repeat(used)
       }
       left -= used
     }
   }
 
-  /** How many of this character close something: the innermost of the one or two that are open. */
+  /** How many of these characters close a mark: the innermost open one wins. */
   #closing(character: string, left: number): number {
     const isOpen = (mark: string): boolean => (this.#count.get(mark) ?? 0) > 0
     const [one, two] = [isOpen(character), left > 1 && isOpen(character + character)]
@@ -388,7 +384,7 @@ class InlineReader {
 
   #enter(mark: string): void {
     if (this.#open.length > OPEN_MAX) {
-      this.#plain += mark
+      this.#pendingText += mark
       return
     }
     this.#flush()
@@ -400,54 +396,55 @@ class InlineReader {
     const children = this.#pop((open) => open.mark === mark)
     const kind = mark === '~~' ? 'strike' : mark.length === 2 ? 'strong' : 'emphasis'
     if (children.length > 0) this.#add({ kind, children })
-    else this.#plain += mark + mark
+    else this.#pendingText += mark + mark
   }
 
-  /** Takes the innermost such mark off the stack, with all that stands inside. */
-  #pop(is: (open: OpenDelimiter) => boolean): Inline[] {
+  /** Removes the innermost such mark from the stack and returns its content. */
+  #pop(matches: (open: OpenDelimiter) => boolean): Inline[] {
     this.#flush()
-    const found = this.#open.findLastIndex((open, at) => at > 0 && is(open))
+    const found = this.#open.findLastIndex((open, at) => at > 0 && matches(open))
     const [first, ...inner] = this.#open.splice(found)
     for (const { mark } of first ? [first, ...inner] : inner)
       this.#count.set(mark, Math.max((this.#count.get(mark) ?? 1) - 1, 0))
-    return first ? flattened([{ mark: '', children: first.children }, ...inner]) : []
+    return first ? flatten([{ mark: '', children: first.children }, ...inner]) : []
   }
 
   #target(): void {
     this.#at++
     const open = (this.#count.get('[') ?? 0) + (this.#count.get('![') ?? 0)
     if (open === 0) {
-      this.#plain += ']'
+      this.#pendingText += ']'
       return
     }
     const mark = this.#open.findLast(({ mark }) => mark === '[' || mark === '![')?.mark ?? '['
     const children = this.#pop((one) => one.mark === mark)
-    const found = TARGET.exec(this.#text.slice(this.#at, this.#at + ADDRESS_MAX))
-    const href = safeUrl(found?.[1] ?? found?.[2] ?? '')
-    if (found && href) {
-      this.#at += found[0].length
-      // An image would tell its server who reads this; its name and address are enough.
-      const shown = children.length > 0 ? withoutLinks(children) : [{ kind: 'text', text: href } as const]
-      this.#add({ kind: 'link', href, children: shown })
-      // No link is inside another: the brackets around it are text.
+    const match = TARGET.exec(this.#text.slice(this.#at, this.#at + TARGET_MAX))
+    const href = safeUrl(match?.[1] ?? match?.[2] ?? '')
+    if (match && href) {
+      this.#at += match[0].length
+      // An image becomes a link, because loading it would reveal the reader to its server.
+      const content = children.length > 0 ? withoutLinks(children) : [{ kind: 'text', text: href } as const]
+      this.#add({ kind: 'link', href, children: content })
+      // A link cannot contain another: brackets around this one are text.
       if (mark === '[') for (const around of ['[', '![']) this.#count.set(around, 0)
       return
     }
-    this.#plain += mark
+    this.#pendingText += mark
     for (const child of children) this.#add(child)
-    this.#plain += ']'
+    this.#pendingText += ']'
   }
 
-  #address(pattern: RegExp): boolean {
+  #addUrl(pattern: RegExp): boolean {
     pattern.lastIndex = this.#at
-    const found = pattern.exec(this.#text)
-    if (!found) return false
-    const shown = found[1] ?? withoutTail(found[0])
-    const href = safeUrl(/^(https?|mailto):/i.test(shown) ? shown : `mailto:${shown}`)
-    // It is text as a whole: each part of it may look like an address again.
-    if (href) this.#add({ kind: 'link', href, children: [{ kind: 'text', text: shown }] })
-    else this.#plain += found[1] === undefined ? shown : found[0]
-    this.#at += found[1] === undefined ? shown.length : found[0].length
+    const match = pattern.exec(this.#text)
+    if (!match) return false
+    const url = match[1] ?? withoutPunctuation(match[0])
+    const source = match[1] === undefined ? url : match[0]
+    const href = safeUrl(/^(https?|mailto):/i.test(url) ? url : `mailto:${url}`)
+    // An unsafe URL becomes text as a whole: matching its parts again would take quadratic time.
+    if (href) this.#add({ kind: 'link', href, children: [{ kind: 'text', text: url }] })
+    else this.#pendingText += source
+    this.#at += source.length
     return true
   }
 
@@ -457,14 +454,14 @@ class InlineReader {
   }
 
   #flush(): void {
-    if (this.#plain === '') return
-    const text = this.#plain
-    this.#plain = ''
+    if (this.#pendingText === '') return
+    const text = this.#pendingText
+    this.#pendingText = ''
     this.#open.at(-1)?.children.push({ kind: 'text', text })
   }
 }
 
-function flattened(open: readonly OpenDelimiter[]): Inline[] {
+function flatten(open: readonly OpenDelimiter[]): Inline[] {
   return open.flatMap(({ mark, children }): Inline[] => (mark ? [{ kind: 'text', text: mark }, ...children] : children))
 }
 
@@ -475,20 +472,19 @@ function withoutLinks(children: readonly Inline[]): Inline[] {
   })
 }
 
-/** A sentence ends behind its address, and a bracket around it is none of its own. */
-function withoutTail(address: string): string {
-  const hasOwn = address.includes('(')
-  let end = address.length
+/** Without the punctuation and the brackets of the sentence around it. */
+function withoutPunctuation(url: string): string {
+  const hasBracket = url.includes('(')
+  let end = url.length
   for (;;) {
-    const last = address[end - 1] ?? ''
-    if (/[.,;:!?'*_~\]]/.test(last)) end--
-    else if (last === ')' && !hasOwn) end--
-    else return address.slice(0, end)
+    const last = url[end - 1] ?? ''
+    if (/[.,;:!?'*_~\]]/.test(last) || (last === ')' && !hasBracket)) end--
+    else return url.slice(0, end)
   }
 }
 
-/** The address, if it is one that may be followed. A relative one would lead to the link itself, whose address is a secret. */
-export function safeUrl(address: string): string | undefined {
-  if (!/^(https?:\/\/[^/]|mailto:[^/])/i.test(address) || /[\s\u0000-\u001f\u007f]/.test(address)) return undefined
-  return URL.canParse(address) ? address : undefined
+/** The URL if it is absolute and safe to follow. A relative one would contain the secret URL of the link. */
+export function safeUrl(url: string): string | undefined {
+  if (!/^(https?:\/\/[^/]|mailto:[^/])/i.test(url) || /[\s\u0000-\u001f\u007f]/.test(url)) return undefined
+  return URL.canParse(url) ? url : undefined
 }

@@ -1,18 +1,7 @@
 // The MCP endpoints of links and accounts. Their modules are loaded with the first request, because they take longer to load
 // than the rest of the daemon.
 import type { Handler } from 'hono'
-import type { LinkPostContext } from '../link-post.ts'
-import type { LinkRequest } from '../link-request.ts'
-import type { Streams } from '../streams.ts'
-
-export type LinkMcp = (request: LinkRequest) => Promise<void>
-
-export interface McpOptions {
-  readonly posting: LinkPostContext
-  readonly streams: Streams
-  /** Called for unexpected errors. */
-  readonly onError: (error: unknown, tool: string) => void
-}
+import type { LinkMcp, LinkMcpOptions } from './link-endpoint.ts'
 
 export interface Mcp {
   readonly atLink: LinkMcp
@@ -20,7 +9,7 @@ export interface Mcp {
   close(): Promise<void>
 }
 
-export function lazyMcp({ posting, streams, onError }: McpOptions): Mcp {
+export function lazyMcp({ posting, streams, onError }: LinkMcpOptions): Mcp {
   const { host, bodyMax, quotas } = posting
   const load = async () => {
     const [{ openLinkMcp }, { openAccountMcp }] = await Promise.all([

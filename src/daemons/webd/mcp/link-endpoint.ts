@@ -16,10 +16,11 @@ import { type LinkPostContext, mustBeLink, NO_LINK, postMessage } from '../link-
 import type { LinkRequest } from '../link-request.ts'
 import { mustBeWithinLimit, readBody } from '../request-body.ts'
 import type { EventFeed, Streams } from '../streams.ts'
-import type { LinkMcp } from './endpoints.ts'
 import { type McpExchange, noSession, openMcpExchanges, SESSION_HEADER } from './http-exchange.ts'
 import { type GroupMessaging, messagingTools, type NamedGroup } from './messaging-tools.ts'
 import { mustBeOwnPage } from './origin-check.ts'
+
+export type LinkMcp = (request: LinkRequest) => Promise<void>
 
 export interface LinkMcpOptions {
   readonly posting: LinkPostContext

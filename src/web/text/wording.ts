@@ -1,0 +1,17 @@
+// Wording that the chat and the pages without script share.
+
+/** A refusal as a sentence, with a capital letter and a full stop. */
+export function toSentence(text: string): string {
+  const [first = ''] = text
+  return first.toUpperCase() + text.slice(first.length) + (/[.!?…]$/.test(text) ? '' : '.')
+}
+
+export function initialLetter(name: string): string {
+  return [...name.trim()][0]?.toUpperCase() ?? '?'
+}
+
+export function describeFailure(isAnswered: boolean, error = 'the round failed'): string {
+  return `${isAnswered ? 'The answer is incomplete' : 'There is no answer'}: ${error}`
+}
+
+export const NO_ANSWER = 'There is no answer to this.'
