@@ -6,6 +6,7 @@ import { run } from '../../test/support/sql.ts'
 import { until } from '../../test/support/until.ts'
 import type { Engine } from './engine.ts'
 import { noteHandler } from './lanes/notes.contract.ts'
+import { openLane } from './lanes/transaction-lane.ts'
 import { entries } from './things.contract.ts'
 
 /** Another engine on the store of the first: what another process has. */
@@ -41,7 +42,7 @@ export function listenContract(openTwo: OpenTwo): void {
     if (one.dialect.notifySql !== undefined) return
     let count = 0
     t.after(other.listen(() => count++))
-    const lane = one.openLane(noteHandler)
+    const lane = openLane(one, noteHandler)
     await lane.push({ source: 'a', text: 'a', bytes: 1 })
     await until(() => count > 0)
     await lane.close()

@@ -9,7 +9,7 @@ import { run } from '../../test/support/sql.ts'
 import { tempDir } from '../../test/support/temp.ts'
 import type { Engine } from './engine.ts'
 import { openEngine, type StoreAddress } from './index.ts'
-import { hasSteps, migrate, pendingSteps, type StoredTable } from './migrate.ts'
+import { countPendingSteps, hasSteps, migrate, type StoredTable } from './migrate.ts'
 import { FIRST, SECOND_RELEASE, stepCount } from './schema-releases.contract.ts'
 import { refusedAs } from './things.contract.ts'
 
@@ -56,7 +56,7 @@ const DESCRIPTIONS: Record<string, string> = {
 async function describe(engine: Engine): Promise<string> {
   return engine.read(async (tx) => {
     const schema = await run(tx, DESCRIPTIONS[engine.dialect.name] ?? assert.fail())
-    const has = async (table: string) => (await run(tx, engine.dialect.hasTable, [table])).rows.length > 0
+    const has = async (table: string) => (await run(tx, engine.dialect.findTableSql, [table])).rows.length > 0
     const contents: unknown[] = []
     if (await has('migrations'))
       contents.push((await run(tx, 'select name, step from migrations order by name, step')).rows)
@@ -78,10 +78,10 @@ onEveryEngineQuickly('migrations', (name) => {
   test('every step is applied once, and nothing is done when nothing is left to do', async (t) => {
     const address = await emptyStore(t, name)
     const engine = await open(t, address)
-    assert.equal(await pendingSteps(engine, FIRST), stepCount(FIRST))
+    assert.equal(await countPendingSteps(engine, FIRST), stepCount(FIRST))
     assert.equal(await migrate(engine, FIRST, NOW), stepCount(FIRST))
     const after = await describe(engine)
-    assert.equal(await pendingSteps(engine, FIRST), 0)
+    assert.equal(await countPendingSteps(engine, FIRST), 0)
     assert.equal(await migrate(engine, FIRST, NOW), 0)
     assert.equal(await describe(engine), after)
     const { rows } = await engine.read((tx) => run(tx, 'select applied_at from migrations'))
@@ -94,7 +94,7 @@ onEveryEngineQuickly('migrations', (name) => {
     await makeFirst(address)
     const before = await using(address, describe)
     const engine = await open(t, address)
-    assert.equal(await pendingSteps(engine, SECOND_RELEASE), stepCount(SECOND_RELEASE) - stepCount(FIRST))
+    assert.equal(await countPendingSteps(engine, SECOND_RELEASE), stepCount(SECOND_RELEASE) - stepCount(FIRST))
     assert.equal(await migrate(engine, SECOND_RELEASE, NOW), stepCount(SECOND_RELEASE) - stepCount(FIRST))
     const { rows } = await engine.read((tx) => run(tx, 'select count(*) as n from parts'))
     assert.equal(rows[0]?.n, ROWS)
@@ -126,7 +126,7 @@ onEveryEngineQuickly('migrations', (name) => {
     const together = async (tables: readonly StoredTable[]): Promise<number> => {
       const engines = await Promise.all(Array.from({ length: 6 }, () => open(t, address)))
       const counts = await Promise.all(engines.map((engine) => migrate(engine, tables, NOW)))
-      for (const engine of engines) assert.equal(await pendingSteps(engine, tables), 0)
+      for (const engine of engines) assert.equal(await countPendingSteps(engine, tables), 0)
       return counts.reduce((sum, count) => sum + count, 0)
     }
     assert.equal(await together(FIRST), stepCount(FIRST))
@@ -145,7 +145,7 @@ onEveryEngineQuickly('migrations', (name) => {
       const [first, grown] = await Promise.allSettled([migrate(old, FIRST, NOW), migrate(young, SECOND_RELEASE, NOW)])
       assert.equal(grown.status, 'fulfilled')
       if (first.status === 'rejected') assert.ok(refusedAs('unavailable', 'newer')(first.reason))
-      assert.equal(await pendingSteps(young, SECOND_RELEASE), 0)
+      assert.equal(await countPendingSteps(young, SECOND_RELEASE), 0)
     }
   })
 
@@ -157,7 +157,7 @@ onEveryEngineQuickly('migrations', (name) => {
     for (const older of [FIRST, SECOND_RELEASE.slice(0, 2), []]) {
       await using(address, async (engine) => {
         await assert.rejects(migrate(engine, older, NOW), refusedAs('unavailable', 'newer svc'))
-        await assert.rejects(pendingSteps(engine, older), refusedAs('unavailable', 'newer svc'))
+        await assert.rejects(countPendingSteps(engine, older), refusedAs('unavailable', 'newer svc'))
       })
     }
     assert.deepEqual(await look(), before)
@@ -186,7 +186,7 @@ onEveryEngineQuickly('migrations', (name) => {
     const engine = await open(t, await emptyStore(t, name))
     const double: StoredTable = { name: 'double', storage: ['create table a (id text); create table b (id text)'] }
     await assert.rejects(migrate(engine, [double], NOW), Error)
-    const { rows } = await engine.read((tx) => run(tx, engine.dialect.hasTable, ['a']))
+    const { rows } = await engine.read((tx) => run(tx, engine.dialect.findTableSql, ['a']))
     assert.deepEqual(rows, [])
   })
 

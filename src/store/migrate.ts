@@ -41,7 +41,7 @@ export async function hasSteps(engine: Engine, counts: Readonly<Record<string, n
 }
 
 /** How many steps `migrate` would apply. */
-export async function pendingSteps(engine: Engine, tables: readonly StoredTable[]): Promise<number> {
+export async function countPendingSteps(engine: Engine, tables: readonly StoredTable[]): Promise<number> {
   const done = await engine.read((tx) => applied(tx, engine))
   refuseUnknownSteps(done, tables)
   return pending(done, tables).length
@@ -96,7 +96,7 @@ export async function probeWrite(tx: Tx): Promise<void> {
 }
 
 async function applied(tx: Tx, engine: Engine): Promise<Set<string>> {
-  const ledger = await query(tx, {}, engine.dialect.hasTable, ['migrations'])
+  const ledger = await query(tx, {}, engine.dialect.findTableSql, ['migrations'])
   if (ledger.length === 0) return new Set()
   const rows = await query(tx, { name: text, step: integer }, 'select name, step from migrations')
   return new Set(rows.map(({ name, step }) => `${name} ${step}`))

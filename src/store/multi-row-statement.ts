@@ -44,7 +44,8 @@ export class MultiRowStatement {
   ): Promise<readonly (number | undefined)[]> {
     if (rows.length === 0) return []
     const sql = this.#text(dialect)
-    if (tx.executeEach) return tx.executeEach(sql, rows).map(({ changes, last }) => (changes > 0 ? last : undefined))
+    if (tx.executeEach)
+      return tx.executeEach(sql, rows).map(({ changes, lastId }) => (changes > 0 ? lastId : undefined))
     const at = this.#columns.findIndex(([name]) => name === key)
     const statement = { sql: `${sql} returning ${key}, ${counter}`, parameters: this.#parameters(rows) }
     const { rows: stored } = await (isLast && tx.executeLast ? tx.executeLast(statement) : tx.executeQuery(statement))

@@ -11,7 +11,7 @@ export interface TransactionConnection {
   /** Where the store is in this process. */
   runEach?(sql: string, rows: readonly (readonly Value[])[]): readonly RunResult[]
   /** What an error of the store means to whoever asked. */
-  explain(error: unknown): unknown
+  translateError(error: unknown): unknown
 }
 
 /** What every engine says of a key that is there already, and of a foreign key that does not hold. */
@@ -21,7 +21,7 @@ export const FOREIGN_KEY_MESSAGE = 'it names a row of another table that is not 
 const inside = new AsyncLocalStorage<RunningTx>()
 
 /** A transaction opened inside another one would wait for itself for ever, so it is an error at once. */
-export function mustNotBeInTransaction(): void {
+export function refuseNestedTransaction(): void {
   if (inside.getStore()?.isOpen) throw new Error('a transaction was opened inside another one')
 }
 
@@ -83,7 +83,7 @@ export class RunningTx implements Tx {
   }
 
   #failed(raw: unknown): unknown {
-    this.#failure ??= { raw, said: this.#connected.explain(raw) }
+    this.#failure ??= { raw, said: this.#connected.translateError(raw) }
     return this.#failure.said
   }
 
@@ -92,13 +92,13 @@ export class RunningTx implements Tx {
   }
 
   /** The engine has committed it. */
-  committed(): void {
+  notifyCommitted(): void {
     // Not called here: an error in one of them is none of the store.
     for (const then of this.#onCommit.splice(0)) queueMicrotask(then)
   }
 
   /** Runs `work` inside; an error of a statement comes out even when `work` swallowed it. */
-  async enclose<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+  async runWork<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     try {
       const value = await inside.run(this, work, this)
       if (this.#failure) throw this.#failure.said

@@ -8,7 +8,7 @@ const STAMPS: StoredTable = {
 
 const THINGS: StoredTable['storage'] = [
   'create table things (id text primary key, size bigint not null, body text not null)',
-  (dialect) => dialect.onWrite('things', `update stamps set stamp = ${dialect.freshText}`),
+  (dialect) => dialect.onWrite('things', `update stamps set stamp = ${dialect.randomTextSql}`),
 ]
 
 export const FIRST: readonly StoredTable[] = [STAMPS, { name: 'things', storage: THINGS }]

@@ -51,7 +51,7 @@ test(
         search.follow(on.host.signals)
         await until(() => faults.length > 0 && reads > 10)
         assert.deepEqual(faults.map(String), [
-          `Refusal: the search index at ${path} cannot be used: the disk is full; it is filled again when there is room`,
+          `Refusal: the search index at ${path} cannot be used: the disk is full; the index is updated again when there is space`,
         ])
         await assert.rejects(search.search({ query: 'word1', limit: 1 }), isRefusal('unavailable', 'cannot be used'))
         rmSync(ballast)

@@ -4,7 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { CommitSignals } from '../../lib/commit-signals.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Engine } from '../../store/engine.ts'
-import { type FullTextHit, FullTextIndex, type FullTextQuery, type IndexUpdate } from '../../store/search/full-text.ts'
+import { FullTextIndex } from '../../store/search/full-text.ts'
+import type { FullTextHit, FullTextQuery, IndexUpdate } from '../../store/search/full-text-protocol.ts'
 import { nextIndexBatch } from './search-feed.ts'
 import type { SearchHit, SearchIndex, SearchRequest } from './search-index.ts'
 
@@ -135,7 +136,7 @@ class MessageSearch implements SearchIndex {
       const started = performance.now()
       const filling = await this.#engine.read((tx) => nextIndexBatch(tx, mark))
       if (filling === undefined) return
-      this.#mark = await (filling === 'foreign' ? this.#text.reset() : this.#text.fill(filling))
+      this.#mark = await (filling === 'foreign' ? this.#text.reset() : this.#text.update(filling))
       if (this.#hurried > 0) continue
       // A commit for each few messages would write more than the messages themselves: what comes now goes together later.
       if (filling !== 'foreign' && isSmall(filling)) return this.#later(SETTLE_MS)
@@ -149,9 +150,9 @@ class MessageSearch implements SearchIndex {
 /** So little is not worth going on for at once. */
 const SMALL = { entries: 200, bytes: 128 * 1024 }
 
-function isSmall({ fresh, changed, moved, removed }: IndexUpdate): boolean {
-  const bytes = [...fresh, ...changed].reduce((sum, { content }) => sum + content.byteLength, 0)
-  return bytes < SMALL.bytes && fresh.length + changed.length + moved.length + removed.length < SMALL.entries
+function isSmall({ added, changed, moved, removed }: IndexUpdate): boolean {
+  const bytes = [...added, ...changed].reduce((sum, { content }) => sum + content.byteLength, 0)
+  return bytes < SMALL.bytes && added.length + changed.length + moved.length + removed.length < SMALL.entries
 }
 
 const BUILDING = 'the search index is still being built'

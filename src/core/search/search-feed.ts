@@ -2,7 +2,7 @@
 // them were changed since.
 import { z } from 'zod'
 import type { Tx, Value } from '../../store/engine.ts'
-import type { IndexedDocument, IndexUpdate } from '../../store/search/full-text.ts'
+import type { IndexedDocument, IndexUpdate } from '../../store/search/full-text-protocol.ts'
 import { bytes, integer, optional, placeholders, query, queryOne, text } from '../../store/statement.ts'
 import { batchLength } from '../messages/messages.ts'
 
@@ -25,11 +25,11 @@ export async function nextIndexBatch(tx: Tx, from: string): Promise<IndexUpdate 
   if (mark.change < changes.first - 1) return 'foreign'
   const last = await lastOfPiece(tx, mark.seq)
   const seq = last?.seq ?? mark.seq
-  const fresh = last ? await documents(tx, 'm.seq > $1 and m.seq <= $2', [mark.seq, seq]) : []
+  const added = last ? await documents(tx, 'm.seq > $1 and m.seq <= $2', [mark.seq, seq]) : []
   const { moved, routed } = await movedSince(tx, mark, seq)
   const { changed, removed, change } = await changedSince(tx, mark)
   const to = JSON.stringify({ seq, id: last?.id ?? mark.id, routed, change } satisfies Mark)
-  return to === JSON.stringify(known) ? undefined : { from, to, fresh, changed, moved, removed }
+  return to === JSON.stringify(known) ? undefined : { from, to, added, changed, moved, removed }
 }
 
 function readMark(text: string): Mark | undefined {

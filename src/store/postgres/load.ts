@@ -7,14 +7,14 @@ import { createTables, type StoredTable } from '../migrate.ts'
 import { RunningTx } from '../running-transaction.ts'
 import { ClientConnection, postgresDialect, requireSupportedServer } from './engine.ts'
 import { postgresErrorCode, translatePostgresError } from './errors.ts'
-import { connected, readPostgresTables, sequencesOf } from './snapshot.ts'
+import { connectClient, readPostgresTables, readSequences } from './snapshot.ts'
 
 /** The protocol counts the parameters of a statement in 16 bits. */
 const PARAMETERS_MAX = 60_000
 const BATCH_BYTES = 4 * 1024 * 1024
 
 export async function openPostgresLoad(url: string, steps: readonly StoredTable[]): Promise<StoreLoad> {
-  const client = await connected(url)
+  const client = await connectClient(url)
   try {
     const { rows } = await client.query<{ version: string; encoding: string }>(
       `select current_setting('server_version_num') as version, current_setting('server_encoding') as encoding`,
@@ -28,7 +28,7 @@ export async function openPostgresLoad(url: string, steps: readonly StoredTable[
         'the database that DATABASE_URL names holds a store already; nothing was changed',
         'create an empty database and name it with --database postgres://…, or use --sqlite',
       )
-    await new RunningTx(new ClientConnection(client)).enclose((tx) => createTables(tx, postgresDialect, steps))
+    await new RunningTx(new ClientConnection(client)).runWork((tx) => createTables(tx, postgresDialect, steps))
     const tables = await readPostgresTables(client)
     return new PostgresLoad(client, tables, await emptied(client, tables))
   } catch (error) {
@@ -80,7 +80,7 @@ class PostgresLoad implements StoreLoad {
   async finish(counters: Readonly<Record<string, number>>): Promise<void> {
     for (const sql of this.#keys) await this.#attempt(/alter table (\S+)/.exec(sql)?.[1] ?? '', sql)
     for (const { name } of this.tables) await this.#attempt(name, `alter table ${name} enable trigger user`)
-    for (const { table, sequence } of await sequencesOf(this.#client)) {
+    for (const { table, sequence } of await readSequences(this.#client)) {
       const last = counters[table] ?? 0
       await this.#attempt(table, 'select setval($1, $2, $3)', [sequence, Math.max(1, last), last > 0])
     }

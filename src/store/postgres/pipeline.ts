@@ -11,7 +11,7 @@ export interface PipelineRequest {
   readonly before?: readonly string[]
   readonly sql: string
   readonly parameters: readonly PipelineParameter[]
-  readonly isCommitted?: boolean
+  readonly hasCommit?: boolean
 }
 
 export interface PipelineResult {
@@ -57,7 +57,7 @@ class Pipeline implements pg.Submittable {
   }
 
   readonly submit = (connection: pg.Connection): void => {
-    const { before = [], sql, parameters, isCommitted } = this.#piped
+    const { before = [], sql, parameters, hasCommit } = this.#piped
     // In one packet.
     connection.stream.cork()
     for (const text of before) execute(connection, text)
@@ -65,7 +65,7 @@ class Pipeline implements pg.Submittable {
     connection.bind({ values: parameters.map(encode) }, true)
     connection.describe({ type: 'P', name: '' }, true)
     connection.execute({}, true)
-    if (isCommitted) execute(connection, 'commit')
+    if (hasCommit) execute(connection, 'commit')
     connection.sync()
     connection.stream.uncork()
   }

@@ -9,7 +9,7 @@ import { translatePostgresError } from './errors.ts'
 const ROWS = 500
 
 export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> {
-  const client = await connected(url)
+  const client = await connectClient(url)
   try {
     await client.query('begin isolation level repeatable read read only')
     const tables = await readPostgresTables(client)
@@ -26,7 +26,7 @@ export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> 
   }
 }
 
-export async function connected(url: string): Promise<pg.Client> {
+export async function connectClient(url: string): Promise<pg.Client> {
   const client = new pg.Client(clientOptions(url))
   // A connection that dies fails its statement; without a listener it would end the process.
   client.on('error', () => {})
@@ -50,7 +50,7 @@ export async function readPostgresTables(client: pg.Client): Promise<TableShape[
 }
 
 /** The sequences behind columns that number their rows. */
-export async function sequencesOf(client: pg.Client): Promise<{ table: string; sequence: string }[]> {
+export async function readSequences(client: pg.Client): Promise<{ table: string; sequence: string }[]> {
   const { rows } = await client.query<{ table: string; sequence: string }>(
     `select table_name as table, pg_get_serial_sequence(quote_ident(table_name), column_name) as sequence
        from information_schema.columns where table_schema = current_schema() and is_identity = 'YES'`,
@@ -60,7 +60,7 @@ export async function sequencesOf(client: pg.Client): Promise<{ table: string; s
 
 async function countersOf(client: pg.Client): Promise<Record<string, number>> {
   const counters: Record<string, number> = {}
-  for (const { table, sequence } of await sequencesOf(client)) {
+  for (const { table, sequence } of await readSequences(client)) {
     const { rows } = await client.query<{ last: number }>(
       `select case when is_called then last_value else last_value - 1 end as last from ${sequence}`,
     )

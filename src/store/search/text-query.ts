@@ -1,27 +1,27 @@
-// The phrases of an FTS5 query, read by the rules of FTS5's own grammar, to mark hits in a text and to count the words. FTS5
-// decides what a query means and whether it is well-formed: any text can be read here.
+// Parses the phrases of an FTS5 query by the grammar of FTS5, to highlight hits and to count words. It accepts any text: FTS5
+// itself validates queries.
 
-/** One word after another; the last may be the beginning of a longer word. */
+/** Consecutive words. `isPrefix`: the last one matches longer words too. */
 export interface Phrase {
   readonly words: readonly string[]
   readonly isPrefix: boolean
 }
 
-/** A word of the tokenizer `unicode61`: other characters separate words, and so do all marks but common diacritics. */
-// biome-ignore lint/suspicious/noMisleadingCharacterClass: they are two ranges
+/** A word of the tokenizer `unicode61`: all other characters and all marks except common diacritics separate words. */
+// biome-ignore lint/suspicious/noMisleadingCharacterClass: these are two ranges
 export const WORD = /[\p{L}\p{N}\p{Co}][\p{L}\p{N}\p{Co}\u0300-\u0331]*/gu
 
 const PART = /"((?:[^"]|"")*)"|([A-Za-z0-9_\u001a\u0080-\u{10ffff}]+)|\S/gu
 const OPERATORS = new Set(['AND', 'OR', 'NOT'])
 
-/** As `remove_diacritics 2` compares words. */
+/** Folds a word as `remove_diacritics 2` does. */
 export function foldWord(word: string): string {
   if (/^[\u0000-\u007f]*$/.test(word)) return word.toLowerCase()
-  // A Greek word may end with another small sigma than it has inside.
+  // Greek has a second small sigma for the end of a word.
   return word.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase().replaceAll('ς', 'σ')
 }
 
-export function phrasesOf(query: string): Phrase[] {
+export function parsePhrases(query: string): Phrase[] {
   const parts = [...query.matchAll(PART)]
   const sign = (at: number): string | undefined => parts[at]?.[0]
   const phrases: { words: string[]; isPrefix: boolean }[] = []

@@ -8,7 +8,7 @@ import { tempDir } from '../../../test/support/temp.ts'
 import type { Tx } from '../engine.ts'
 import { prepare, refusedAs, thing, things } from '../things.contract.ts'
 import { SqliteConnection } from './connection.ts'
-import { mustBeRecent, openSqlite } from './engine.ts'
+import { openSqlite, requireSqliteVersion } from './engine.ts'
 
 const HELD = { journal_mode: 'wal', synchronous: 2, foreign_keys: 1, busy_timeout: 5, trusted_schema: 0 }
 
@@ -111,7 +111,7 @@ test('only the owner can read the store and what lies beside it', async (t) => {
 })
 
 test('a SQLite that can damage a file which two processes write is refused', () => {
-  for (const version of ['3.51.3', '3.51.10', '3.52.0', '4.0.0']) mustBeRecent(version)
+  for (const version of ['3.51.3', '3.51.10', '3.52.0', '4.0.0']) requireSqliteVersion(version)
   for (const version of ['3.51.2', '3.50.9', '2.99.99', '3.9.3', '', '3.51'])
-    assert.throws(() => mustBeRecent(version), refusedAs('unavailable', 'SQLite 3.51.3 or newer is needed'))
+    assert.throws(() => requireSqliteVersion(version), refusedAs('unavailable', 'SQLite 3.51.3 or newer is needed'))
 })

@@ -65,7 +65,7 @@ export class SqliteConnection implements TransactionConnection {
   }
 
   /** How many pages it may keep in memory: messages are filed all over the store, and with SQLite's own 2 MiB each is read again. */
-  keepPages(kib: number): void {
+  setCacheSize(kib: number): void {
     this.#db.exec(`pragma cache_size = -${kib}`)
   }
 
@@ -87,7 +87,7 @@ export class SqliteConnection implements TransactionConnection {
   /** A statement without parameters and without an answer. A commit to a file that is not the store any more fails. */
   exec(sql: string): void {
     this.#prepare(sql).statement.run()
-    if (sql === 'commit' && !this.#isReadOnly) this.#file.mustBeUnchanged()
+    if (sql === 'commit' && !this.#isReadOnly) this.#file.requireUnchanged()
   }
 
   get pageBytes(): number {
@@ -95,7 +95,7 @@ export class SqliteConnection implements TransactionConnection {
   }
 
   /** How many pages are in the log, and how many of them have been brought into the file. */
-  get log(): { readonly pages: number; readonly checkpointed: number } {
+  get walPages(): { readonly pages: number; readonly checkpointed: number } {
     return this.#checkpoint('noop')
   }
 
@@ -137,12 +137,12 @@ export class SqliteConnection implements TransactionConnection {
     const counted: RunResult[] = []
     for (const row of rows) {
       const { changes, lastInsertRowid } = statement.run(...row.map(bindable))
-      counted.push({ changes: Number(changes), last: Number(lastInsertRowid) })
+      counted.push({ changes: Number(changes), lastId: Number(lastInsertRowid) })
     }
     return counted
   }
 
-  explain(error: unknown): unknown {
+  translateError(error: unknown): unknown {
     if (this.#isReadOnly && primaryCode(error) === READ_ONLY) return new Error('a read tried to write')
     return translateSqliteError(this.path, error)
   }

@@ -17,7 +17,7 @@ export class DataVersionWatcher {
   }
 
   /** Nothing is looked at while there is no listener. */
-  on(listener: (about: string) => void): () => void {
+  listen(listener: (about: string) => void): () => void {
     // A function of its own: the same listener may be given twice.
     const heard = (about: string): void => listener(about)
     if (this.#listeners.size === 0) this.#version = this.#read()

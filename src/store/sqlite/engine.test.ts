@@ -5,6 +5,7 @@ import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
 import { engineContract } from '../engine.contract.ts'
 import { noteHandler } from '../lanes/notes.contract.ts'
+import { openLane } from '../lanes/transaction-lane.ts'
 import { listenContract } from '../listen.contract.ts'
 import { entries, prepare } from '../things.contract.ts'
 import { openSqlite } from './engine.ts'
@@ -22,7 +23,7 @@ suite('a lane that is always full on SQLite', () => {
         return noteHandler.run(tx, dialect, items)
       },
     }
-    const lane = engine.openLane(counted, { limits: { batchItems: 8, queueItems: 64, waitMs: 300_000 } })
+    const lane = openLane(engine, counted, { limits: { batchItems: 8, queueItems: 64, waitMs: 300_000 } })
     let isOver = false
     const flood = Array.from({ length: 64 }, async (_, at) => {
       while (!isOver) await lane.push({ source: `${at % 3}`, text: `${at}`, bytes: 10 })

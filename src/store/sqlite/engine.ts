@@ -3,19 +3,17 @@ import { existsSync } from 'node:fs'
 import { setImmediate as immediate } from 'node:timers/promises'
 import { refuse } from '../../lib/refusal.ts'
 import type { Engine, Tx } from '../engine.ts'
-import { TransactionWriteQueue } from '../lanes/deferred-work.ts'
-import { type Lane, type LaneHandler, type LaneOptions, QueuedLane } from '../lanes/lane.ts'
 import {
   InFlightOperations,
-  mustNotBeInTransaction,
   RunningTx,
+  refuseNestedTransaction,
   type TransactionConnection,
 } from '../running-transaction.ts'
 import { openSqliteConnection, type SqliteConnection } from './connection.ts'
 import { DataVersionWatcher } from './data-version-watcher.ts'
 import { sqliteDialect } from './dialect.ts'
 import { translateSqliteError } from './errors.ts'
-import { copyStore, makeStore, mustBeStore } from './store-file.ts'
+import { copyStore, createStore, requireStore } from './store-file.ts'
 import { WalCheckpointer } from './wal-checkpointer.ts'
 import { WalSync } from './wal-sync.ts'
 import { Writer } from './writer.ts'
@@ -39,12 +37,12 @@ export interface SqliteOptions {
 }
 
 export function openSqlite({ path, create = false, busyMs = 15_000, strict = false, sync }: SqliteOptions): Engine {
-  mustBeRecent(process.versions.sqlite ?? '')
+  requireSqliteVersion(process.versions.sqlite ?? '')
   if (!existsSync(path)) {
     if (!create) refuse('not_found', `there is no store at ${path}`)
-    makeStore(path)
+    createStore(path)
   }
-  mustBeStore(path)
+  requireStore(path)
   return new SqliteEngine(openSqliteConnection(path, busyMs), { busyMs, strict, sync })
 }
 
@@ -74,7 +72,7 @@ class SqliteEngine implements Engine {
     this.#sync = new WalSync(connection.path, options.sync)
     this.#log = new WalCheckpointer(connection, (error) => this.#fail(error))
     connection.disableCommitSync()
-    connection.keepPages(CACHE_KIB)
+    connection.setCacheSize(CACHE_KIB)
     this.#writer = new Writer(connection, {
       ...options,
       afterCommit: () => this.#sync.afterCommit(),
@@ -93,7 +91,7 @@ class SqliteEngine implements Engine {
   }
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
-    mustNotBeInTransaction()
+    refuseNestedTransaction()
     return this.#attendance.track(async () => {
       const value = await this.#readNow(work)
       // It may have seen a commit that is not on the disk yet: the caller must not see a row that a power cut could take back.
@@ -106,7 +104,7 @@ class SqliteEngine implements Engine {
     const reader = await this.#takeReader()
     try {
       reader.exec('begin')
-      return await new RunningTx(inTurns(reader)).enclose(work)
+      return await new RunningTx(inTurns(reader)).runWork(work)
     } catch (error) {
       throw translateSqliteError(this.#path, error)
     } finally {
@@ -116,18 +114,14 @@ class SqliteEngine implements Engine {
   }
 
   async transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
-    mustNotBeInTransaction()
+    refuseNestedTransaction()
     return this.#attendance.track(() => this.#writer.run(work))
-  }
-
-  openLane<I, O>(work: LaneHandler<I, O>, options: LaneOptions = {}): Lane<I, O> {
-    return new QueuedLane(work, new TransactionWriteQueue(work, this, options), options.limits)
   }
 
   /** One connection looks for all listeners. */
   listen(listener: (about: string) => void): () => void {
     this.#version ??= new DataVersionWatcher(openSqliteConnection(this.#path, this.#busyMs))
-    return this.#version.on(listener)
+    return this.#version.listen(listener)
   }
 
   async copy(label: string): Promise<string> {
@@ -183,11 +177,11 @@ function inTurns(connection: SqliteConnection): TransactionConnection {
         return connection.query(sql, parameters)
       })
     },
-    explain: (error) => connection.explain(error),
+    translateError: (error) => connection.translateError(error),
   }
 }
 
-export function mustBeRecent(version: string): void {
+export function requireSqliteVersion(version: string): void {
   const parts = version.split('.').map(Number)
   const different = OLDEST_SQLITE.findIndex((part, index) => part !== parts[index])
   if (different < 0 || (parts[different] ?? 0) > (OLDEST_SQLITE[different] ?? 0)) return

@@ -50,12 +50,12 @@ export function translateSqliteError(path: string, error: unknown): unknown {
     case READ_ONLY:
       return no(`the store at ${path} is read-only`, `check the rights of ${dirname(path)}`)
     case IO_ERROR:
-      if (full === NO_ROOM_FOR_SHARED_MEMORY) return diskFull(path)
+      if (full === NO_ROOM_FOR_SHARED_MEMORY) return createDiskFullError(path)
       return no(`the disk under ${path} answered with an error; nothing was changed`)
     case CORRUPT:
       return no(`the store at ${path} is damaged`, 'restore it from a backup')
     case 13:
-      return diskFull(path)
+      return createDiskFullError(path)
     case 14:
       return no(`the store at ${path} cannot be opened`, `check the rights of ${dirname(path)}`)
     case 18:
@@ -63,14 +63,14 @@ export function translateSqliteError(path: string, error: unknown): unknown {
     case 19:
       return constraintFault(full, error)
     case NOT_A_DATABASE:
-      return notAStore(path)
+      return createNotAStoreError(path)
     default:
       return error
   }
 }
 
 /** The log could not be synced: what was written since the last sync may be on the disk or not. */
-export function unsynced(path: string, cause: unknown): Refusal {
+export function createSyncError(path: string, cause: unknown): Refusal {
   const refusal = new Refusal(
     'unavailable',
     `the disk under ${path} answered with an error; the last changes may be lost`,
@@ -79,11 +79,11 @@ export function unsynced(path: string, cause: unknown): Refusal {
   return refusal
 }
 
-export function notAStore(path: string): Refusal {
+export function createNotAStoreError(path: string): Refusal {
   return new Refusal('unavailable', `${path} is not a store of svc, or it is damaged`)
 }
 
-export function diskFull(path: string): Refusal {
+export function createDiskFullError(path: string): Refusal {
   return new TransientRefusal(`the disk under ${path} is full; nothing was changed`, 'free some space')
 }
 

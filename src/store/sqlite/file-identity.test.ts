@@ -20,10 +20,10 @@ test('a file is the same until it or its log is removed or replaced', (t) => {
   for (const [name, change] of Object.entries(changes)) {
     for (const file of [path, `${path}-wal`]) writeFileSync(file, '')
     const same = new FileIdentity(path)
-    same.mustBeUnchanged()
+    same.requireUnchanged()
     writeFileSync(path, 'more')
-    same.mustBeUnchanged()
+    same.requireUnchanged()
     change()
-    assert.throws(() => same.mustBeUnchanged(), refusedAs('unavailable', 'removed or replaced'), name)
+    assert.throws(() => same.requireUnchanged(), refusedAs('unavailable', 'removed or replaced'), name)
   }
 })

@@ -25,7 +25,7 @@ export class FileIdentity {
   }
 
   /** Costs two looks at names that the kernel has in memory: microseconds beside a commit. */
-  mustBeUnchanged(): void {
+  requireUnchanged(): void {
     const log = identityOf(`${this.#path}-wal`)
     // SQLite makes the log with the first statement, and it stays the same file as long as a connection is open.
     this.#log ??= log

@@ -8,16 +8,16 @@ import { RunningTx } from '../running-transaction.ts'
 import { SqliteConnection } from './connection.ts'
 import { sqliteDialect } from './dialect.ts'
 import { translateSqliteError } from './errors.ts'
-import { hasCounters, readSqliteTables } from './snapshot.ts'
-import { makeStore } from './store-file.ts'
+import { hasSequenceTable, readSqliteTables } from './snapshot.ts'
+import { createStore } from './store-file.ts'
 
 export async function openSqliteLoad(path: string, steps: readonly StoredTable[]): Promise<StoreLoad> {
-  makeStore(path)
+  createStore(path)
   const connection = new SqliteConnection(path)
   try {
     for (const pragma of ['journal_mode = off', 'synchronous = off', 'foreign_keys = off']) connection.pragma(pragma)
     connection.exec('begin')
-    await new RunningTx(connection).enclose((tx) => createTables(tx, sqliteDialect, steps))
+    await new RunningTx(connection).runWork((tx) => createTables(tx, sqliteDialect, steps))
     return new SqliteLoad(path, connection)
   } catch (error) {
     connection.close()
@@ -50,7 +50,7 @@ class SqliteLoad implements StoreLoad {
   }
 
   async finish(counters: Readonly<Record<string, number>>): Promise<void> {
-    const isCounting = hasCounters((sql) => this.#all(sql))
+    const isCounting = hasSequenceTable((sql) => this.#all(sql))
     if (isCounting) this.#connection.exec('delete from sqlite_sequence')
     for (const [name, seq] of isCounting ? Object.entries(counters) : [])
       this.#connection.query('insert into sqlite_sequence (name, seq) values ($1, $2)', [name, seq])

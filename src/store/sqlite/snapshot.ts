@@ -25,7 +25,7 @@ import type { AppliedStep, BackupRow, StoreSnapshot, TableShape } from '../backu
 import type { Value } from '../engine.ts'
 import { openSqliteConnection } from './connection.ts'
 import { translateSqliteError } from './errors.ts'
-import { mustBeStore } from './store-file.ts'
+import { requireStore } from './store-file.ts'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const WAL_HEAD_BYTES = 32
@@ -36,7 +36,7 @@ const STALE_MS = 3_600_000
 
 export async function openSqliteSnapshot(path: string, nowMs: number): Promise<StoreSnapshot> {
   if (!existsSync(path)) refuse('not_found', `there is no store at ${path}`)
-  mustBeStore(path)
+  requireStore(path)
   const copy = `${path}.backup-${randomBytes(8).toString('hex')}`
   try {
     await removeStale(path, nowMs)
@@ -161,7 +161,7 @@ class SqliteSnapshot implements StoreSnapshot {
       .prepare('select name, step from migrations order by name, step')
       .all()
       .map(({ name, step }) => [String(name), Number(step)])
-    this.counters = hasCounters((sql) => db.prepare(sql).all())
+    this.counters = hasSequenceTable((sql) => db.prepare(sql).all())
       ? Object.fromEntries(
           db
             .prepare('select name, seq from sqlite_sequence')
@@ -197,7 +197,7 @@ class SqliteSnapshot implements StoreSnapshot {
 }
 
 /** SQLite makes the table of counters with the first table that has one. */
-export function hasCounters(all: (sql: string) => readonly unknown[]): boolean {
+export function hasSequenceTable(all: (sql: string) => readonly unknown[]): boolean {
   return all(`select name from sqlite_schema where name = 'sqlite_sequence'`).length > 0
 }
 

@@ -22,7 +22,7 @@ import { Refusal } from '../../lib/refusal.ts'
 import type { Engine } from '../engine.ts'
 import { prepare, refusedAs, thing, things } from '../things.contract.ts'
 import { openSqlite } from './engine.ts'
-import { mustBeStore } from './store-file.ts'
+import { requireStore } from './store-file.ts'
 
 const ROWS = 300
 
@@ -281,7 +281,7 @@ suite('making and copying', () => {
     // Without this lock another program, believing itself the last one, may take the log away under us.
     const isLocked = (): boolean => readFileSync(locks, 'utf8').includes(`:${statSync(path).ino} `)
     assert.ok(isLocked())
-    mustBeStore(path)
+    requireStore(path)
     await openSqlite({ path }).close()
     assert.ok(isLocked())
   })

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { SqliteConnection } from './connection.ts'
-import { CORRUPT, diskFull, notAStore, primaryCode, translateSqliteError } from './errors.ts'
+import { CORRUPT, createDiskFullError, createNotAStoreError, primaryCode, translateSqliteError } from './errors.ts'
 
 /** "svc" and a format number, in the file's header: tells our store from another program's. */
 export const APPLICATION_ID = 0x73766301
@@ -15,7 +15,7 @@ const CHECK_MS = 5000
 const PAGE_BYTES = 1024
 
 /** Makes the store, unless another process is quicker. */
-export function makeStore(path: string): void {
+export function createStore(path: string): void {
   madeAside(path, (newborn) => {
     const connection = new SqliteConnection(newborn, path)
     try {
@@ -84,7 +84,7 @@ function syncFolder(path: string): void {
 }
 
 /** Refuses, without touching it, what is not a store of ours that can be written. */
-export function mustBeStore(path: string): void {
+export function requireStore(path: string): void {
   try {
     const file = statSync(path)
     if (!file.isFile()) refuse('unavailable', `the store at ${path} is not a file`)
@@ -109,7 +109,7 @@ function isWhole(path: string): boolean {
   url.search = '?immutable=1'
   const wanted = looked(path, url, (pragma) => {
     const pages = Number(pragma('page_count'))
-    if (pages === 0) throw notAStore(path)
+    if (pages === 0) throw createNotAStoreError(path)
     mustBeOurs(path, pragma('application_id'))
     return pages * Number(pragma('page_size'))
   })
@@ -151,7 +151,7 @@ function codeOf(error: unknown): string | undefined {
 function diskFault(path: string, error: unknown): unknown {
   const code = codeOf(error)
   if (error instanceof Refusal || code === undefined || !/^E[A-Z]+$/.test(code)) return error
-  if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(path)
+  if (code === 'ENOSPC' || code === 'EDQUOT') return createDiskFullError(path)
   return new Refusal(
     'unavailable',
     `the store at ${path} cannot be opened (${code})`,

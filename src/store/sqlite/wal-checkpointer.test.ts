@@ -47,7 +47,7 @@ test('while a reader uses the log it grows, and writing goes on; afterwards it i
 test('a thread that cannot open the store is a failure of the store, and no commit waits for it', async (t) => {
   const failures: unknown[] = []
   const keeper = new WalCheckpointer(
-    { path: join(tempDir(t), 'missing', 'svc.db'), pageBytes: 4096, log: { pages: 5000, checkpointed: 0 } },
+    { path: join(tempDir(t), 'missing', 'svc.db'), pageBytes: 4096, walPages: { pages: 5000, checkpointed: 0 } },
     (error) => failures.push(error),
   )
   await keeper.afterCommit()

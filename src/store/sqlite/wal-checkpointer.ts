@@ -21,7 +21,7 @@ export interface CheckpointReply {
 }
 
 export class WalCheckpointer {
-  readonly #connection: Pick<SqliteConnection, 'path' | 'pageBytes' | 'log'>
+  readonly #connection: Pick<SqliteConnection, 'path' | 'pageBytes' | 'walPages'>
   readonly #onFailure: (error: unknown) => void
   #worker: Worker | undefined
   #asked: PromiseWithResolvers<void> | undefined
@@ -32,7 +32,10 @@ export class WalCheckpointer {
   #restartAt: number
   #isOver = false
 
-  constructor(connection: Pick<SqliteConnection, 'path' | 'pageBytes' | 'log'>, onFailure: (error: unknown) => void) {
+  constructor(
+    connection: Pick<SqliteConnection, 'path' | 'pageBytes' | 'walPages'>,
+    onFailure: (error: unknown) => void,
+  ) {
     this.#connection = connection
     this.#onFailure = onFailure
     const { pageBytes } = connection
@@ -45,7 +48,7 @@ export class WalCheckpointer {
   /** Nothing, unless the next commit must wait for what is done. */
   afterCommit(): Promise<void> | undefined {
     if (this.#isOver) return undefined
-    const { pages, checkpointed } = this.#connection.log
+    const { pages, checkpointed } = this.#connection.walPages
     if (pages < this.#shortenedPages) this.#restartAt = this.#restartedPages
     if (pages >= this.#restartAt) return this.#restart()
     if (pages - checkpointed >= this.#shortenedPages && !this.#asked) void this.#ask('shorten')
@@ -58,7 +61,7 @@ export class WalCheckpointer {
     await this.#ask('restart')
     // The caller of the commit has been answered meanwhile, and may have closed the store.
     if (this.#isOver) return
-    this.#restartAt = this.#connection.log.pages + this.#morePages
+    this.#restartAt = this.#connection.walPages.pages + this.#morePages
   }
 
   async close(): Promise<void> {
@@ -82,8 +85,10 @@ export class WalCheckpointer {
 
   #start(): Worker {
     const { path } = this.#connection
-    // Not `./log-thread.ts`: of a package that was compiled it is `.js`.
-    const worker = new Worker(new URL(`./log-thread${extname(import.meta.url)}`, import.meta.url), { workerData: path })
+    // The extension is `.js` in the compiled package.
+    const worker = new Worker(new URL(`./checkpoint-thread${extname(import.meta.url)}`, import.meta.url), {
+      workerData: path,
+    })
     worker.unref()
     worker.on('message', ({ failed }: CheckpointReply) => this.#done(failed))
     worker.on('error', (error) => this.#done(error instanceof Error ? error.message : String(error)))

@@ -51,7 +51,7 @@ function rig(
       connection.exec(sql)
     },
     query: connection.query.bind(connection),
-    explain: connection.explain.bind(connection),
+    translateError: connection.translateError.bind(connection),
   }
   const ids = (): unknown[] =>
     connection.query('select id from a order by id', []).rows.flatMap((row) => Object.values(row ?? {}))

@@ -3,14 +3,14 @@ import { setImmediate as immediate, setTimeout as pause } from 'node:timers/prom
 import type { Tx } from '../engine.ts'
 import { RunningTx } from '../running-transaction.ts'
 import type { SqliteConnection } from './connection.ts'
-import { isBusy, isDiskError, translateSqliteError, unsynced } from './errors.ts'
+import { createSyncError, isBusy, isDiskError, translateSqliteError } from './errors.ts'
 
 /** A batch ends here, so that other processes get their turn. */
 const BATCH_JOBS = 256
 const BATCH_MS = 20
 
 /** What the writer needs of a connection. */
-type WriterConnection = Pick<SqliteConnection, 'path' | 'exec' | 'isInTransaction' | 'query' | 'explain'>
+type WriterConnection = Pick<SqliteConnection, 'path' | 'exec' | 'isInTransaction' | 'query' | 'translateError'>
 
 interface Job {
   readonly work: (tx: Tx) => Promise<unknown>
@@ -128,7 +128,7 @@ export class Writer {
     try {
       await this.#options.afterCommit?.()
     } catch (error) {
-      const told = unsynced(this.#connection.path, error)
+      const told = createSyncError(this.#connection.path, error)
       this.#options.onDiskError?.(told)
       for (const { job } of ran) job.reject(told)
       return
@@ -155,7 +155,7 @@ export class Writer {
       if (!isFirst) this.#connection.exec('savepoint job')
       const value = await this.#inside(tx, job.work)
       if (!isFirst) this.#connection.exec('release job')
-      return { job, committed: () => tx.committed(), tell: () => job.resolve(value) }
+      return { job, committed: () => tx.notifyCommitted(), tell: () => job.resolve(value) }
     } catch (error) {
       if (isFirst) this.#rollBack()
       else this.#rollBackJob()
@@ -173,14 +173,14 @@ export class Writer {
   }
 
   async #enclosed(tx: RunningTx, work: Job['work']): Promise<unknown> {
-    if (!this.#options.strict) return tx.enclose(work)
+    if (!this.#options.strict) return tx.runWork(work)
     let hasStrayed = false
     // Statements are answered without a turn of the event loop, so a turn means that something else was awaited.
     const turn = setImmediate(() => {
       hasStrayed = true
     })
     try {
-      const value = await tx.enclose(work)
+      const value = await tx.runWork(work)
       if (hasStrayed) throw new Error('a transaction waited for something outside the store')
       return value
     } finally {
