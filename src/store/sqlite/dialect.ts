@@ -1,4 +1,4 @@
-// What is particular to SQLite.
+// The SQL dialect of SQLite.
 import type { Dialect } from '../engine.ts'
 
 export const sqliteDialect: Dialect = {

@@ -1,9 +1,8 @@
-// A SQLite store at one moment, read from a private copy of its file. A reader of the store itself would hold its snapshot for
-// as long as the backup takes, and the write-ahead log could not be shortened meanwhile. So the file is copied first, without
-// any lock, and compared with its copy under a snapshot: what changed meanwhile is copied again. That takes the time of reading
-// the file from memory.
+// A snapshot of an SQLite store, read from a private copy of its file. A read transaction for the whole backup would prevent
+// checkpoints meanwhile. So the file is first copied without a lock, then compared with the copy in a short read transaction,
+// and changed parts are copied again. That takes as long as reading the file from memory.
 //
-// Only for a process that has the store open nowhere else: closing a file gives up all locks that a process has on it.
+// Only for a process that has not opened the store otherwise: closing a file drops all locks of the process on it.
 import { randomBytes } from 'node:crypto'
 import {
   closeSync,
@@ -28,10 +27,10 @@ import { translateSqliteError } from './errors.ts'
 import { requireStore } from './store-file.ts'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
-const WAL_HEAD_BYTES = 32
+const WAL_HEADER_BYTES = 32
 const BUSY_MS = 15_000
-const ROWS = 500
-/** A copy that has not been written to for so long was left by a process that was killed. */
+const BATCH_ROWS = 500
+/** An older copy was left by a killed process. */
 const STALE_MS = 3_600_000
 
 export async function openSqliteSnapshot(path: string, nowMs: number): Promise<StoreSnapshot> {
@@ -39,32 +38,32 @@ export async function openSqliteSnapshot(path: string, nowMs: number): Promise<S
   requireStore(path)
   const copy = `${path}.backup-${randomBytes(8).toString('hex')}`
   try {
-    await removeStale(path, nowMs)
+    await removeStaleCopies(path, nowMs)
     await copyFile(path, copy, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
-    settle(path, copy)
-    return new SqliteSnapshot(path, opened(path, copy))
+    updateCopy(path, copy)
+    return new SqliteSnapshot(path, openCopy(path, copy))
   } catch (error) {
     if (errnoCode(error)?.startsWith('E') && errnoCode(error) !== 'ERR_SQLITE_ERROR') refuseDisk(error, 'copy', path)
     throw translateSqliteError(path, error)
   } finally {
-    // An open file needs no name, and one without a name is gone when the process is.
+    // The copy stays open without a name, so it is gone when the process ends.
     for (const end of ['', '-wal', '-shm', '-journal']) rmSync(copy + end, { force: true })
   }
 }
 
-async function removeStale(path: string, nowMs: number): Promise<void> {
-  const folder = dirname(path)
+async function removeStaleCopies(path: string, nowMs: number): Promise<void> {
+  const directory = dirname(path)
   const isCopy = (name: string): boolean =>
     name.startsWith(`${basename(path)}.backup-`) && /\.backup-[0-9a-f]{16}(-\w+)?$/.test(name)
-  for (const name of (await readdir(folder)).filter(isCopy)) {
-    const stats = await stat(join(folder, name)).catch(() => undefined)
-    if (stats && nowMs - stats.mtimeMs > STALE_MS) await rm(join(folder, name), { force: true })
+  for (const name of (await readdir(directory)).filter(isCopy)) {
+    const stats = await stat(join(directory, name)).catch(() => undefined)
+    if (stats && nowMs - stats.mtimeMs > STALE_MS) await rm(join(directory, name), { force: true })
   }
 }
 
-/** Makes the copy equal to the store as it is at this moment. */
-function settle(path: string, copy: string): void {
-  // Opened before the connection and closed after it, because of the locks.
+/** Makes the copy equal to the current state of the store. */
+function updateCopy(path: string, copy: string): void {
+  // Opened before the connection and closed after it, because closing a file drops the locks.
   const [source, target] = [openSync(path, 'r'), openSync(copy, 'r+')]
   try {
     const connection = openSqliteConnection(path, BUSY_MS)
@@ -84,19 +83,19 @@ function settle(path: string, copy: string): void {
 }
 
 /**
- * While a snapshot is held, no page of the file changes but to a state that stands in the log, and the log is only appended to.
- * The exception is a log of which everything was in the file before the snapshot began: it may be begun anew, which changes its
- * head. Then no page of the file changes at all, and the log belongs to later commits: the file alone is the store.
+ * During a read transaction, checkpoints write only pages that are also in the log, and the log is only appended to. The
+ * exception is a log that was fully checkpointed before: it may be restarted, which changes its header. Then the file does
+ * not change, the log contains only later commits, and the file alone is the snapshot.
  */
 function copyUnderSnapshot(path: string, copy: string, files: { source: number; target: number }): void {
-  const head = logHead(path)
-  copyDifference(files.source, files.target)
-  if (!head) return
+  const header = readLogHeader(path)
+  copyChanges(files.source, files.target)
+  if (!header) return
   copyLog(`${path}-wal`, `${copy}-wal`)
-  if (!logHead(path)?.equals(head)) rmSync(`${copy}-wal`, { force: true })
+  if (!readLogHeader(path)?.equals(header)) rmSync(`${copy}-wal`, { force: true })
 }
 
-function copyDifference(source: number, target: number): void {
+function copyChanges(source: number, target: number): void {
   const { size } = fstatSync(source)
   const [now, before] = [Buffer.alloc(CHUNK_BYTES), Buffer.alloc(CHUNK_BYTES)]
   for (let at = 0; at < size; at += CHUNK_BYTES) {
@@ -110,27 +109,27 @@ function copyDifference(source: number, target: number): void {
 function copyLog(path: string, copy: string): void {
   const [source, target] = [openSync(path, 'r'), openSync(copy, 'wx+', 0o600)]
   try {
-    copyDifference(source, target)
+    copyChanges(source, target)
   } finally {
     closeSync(source)
     closeSync(target)
   }
 }
 
-/** Its salts are new each time the log is begun anew. Undefined where there is no log, or an empty one. */
-function logHead(path: string): Buffer | undefined {
+/** The header contains salts that change with each restart of the log. Undefined if there is no log or it is empty. */
+function readLogHeader(path: string): Buffer | undefined {
   if (!existsSync(`${path}-wal`)) return undefined
   const file = openSync(`${path}-wal`, 'r')
   try {
-    const head = Buffer.alloc(WAL_HEAD_BYTES)
-    return readSync(file, head, 0, WAL_HEAD_BYTES, 0) === WAL_HEAD_BYTES ? head : undefined
+    const header = Buffer.alloc(WAL_HEADER_BYTES)
+    return readSync(file, header, 0, WAL_HEADER_BYTES, 0) === WAL_HEADER_BYTES ? header : undefined
   } finally {
     closeSync(file)
   }
 }
 
-/** With all of its log in the file. */
-function opened(path: string, copy: string): DatabaseSync {
+/** Opens the copy and checkpoints its log. */
+function openCopy(path: string, copy: string): DatabaseSync {
   const db = new DatabaseSync(copy)
   try {
     for (const pragma of ['wal_checkpoint(truncate)', 'journal_mode = delete', 'query_only = on'])
@@ -178,10 +177,10 @@ class SqliteSnapshot implements StoreSnapshot {
     let batch: BackupRow[] = []
     try {
       for (const values of statement.iterate()) {
-        // Told to, node:sqlite gives a row as an array, which its types do not say.
+        // setReturnArrays makes rows arrays, which the types do not declare.
         const row = values as unknown as Value[]
         batch.push(row.map((value, at) => (isBoolean[at] && value !== null ? value === 1 : value)))
-        if (batch.length < ROWS) continue
+        if (batch.length < BATCH_ROWS) continue
         yield batch
         batch = []
       }
@@ -196,12 +195,12 @@ class SqliteSnapshot implements StoreSnapshot {
   }
 }
 
-/** SQLite makes the table of counters with the first table that has one. */
+/** SQLite creates `sqlite_sequence` with the first auto-increment table. */
 export function hasSequenceTable(all: (sql: string) => readonly unknown[]): boolean {
   return all(`select name from sqlite_schema where name = 'sqlite_sequence'`).length > 0
 }
 
-/** The tables of a store with their columns, in the order in which they were made. */
+/** Lists the tables in the order of their creation. */
 export function readSqliteTables(all: (sql: string) => readonly Record<string, unknown>[]): TableShape[] {
   return all(`select name from sqlite_schema where type = 'table' and name not like 'sqlite_%' order by rowid`).map(
     ({ name }) => ({
