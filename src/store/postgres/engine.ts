@@ -1,4 +1,4 @@
-// PostgreSQL: serializable transactions, run again when the server says that two of them crossed.
+// The PostgreSQL engine: serializable transactions, retried after conflicts.
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { refuse, TransientRefusal } from '../../lib/refusal.ts'
@@ -14,24 +14,24 @@ import { isRetryable, postgresErrorCode, translatePostgresError } from './errors
 import { type PipelineParameter, runPipeline } from './pipeline.ts'
 
 const CONNECTIONS = 10
-/** Counters and sums fit a number; the driver would give text. */
-const NUMBERS = [20, 1700]
-/** How long a transaction that keeps crossing others is tried again. */
+/** bigint and numeric: the driver returns them as text, but counters and sums fit a number. */
+const NUMBER_OIDS = [20, 1700]
+/** How long a transaction with conflicts is retried. */
 const RETRY_MS = 15_000
 
 /**
- * A client that is paused or cut off inside a transaction keeps its locks until the server ends the connection. Writers
- * block others, so they get little time between two statements. Reads block none, but hold a snapshot.
+ * A client that is paused or disconnected inside a transaction keeps its locks until the server ends the connection. Writers
+ * block others, so they get little time between statements. Reads block nothing, but keep a snapshot.
  */
 const WRITE_IDLE_MS = 2000
 const READ_IDLE_MS = 60_000
-/** How long a statement waits for a lock before its transaction is tried again. */
+/** How long a statement waits for a lock before its transaction is retried. */
 const LOCK_MS = 5000
-/** How long the server waits for a client that does not take its data. */
+/** How long the server waits for a client that does not read its data. */
 const UNREAD_MS = 10_000
 
-/** Said once on each connection. Not as startup parameters: connection poolers refuse those that they do not know. */
-const SESSION = [
+/** Settings of each connection. Not startup parameters, because connection poolers refuse those that they do not know. */
+const SESSION_SQL = [
   `set idle_in_transaction_session_timeout = ${READ_IDLE_MS}`,
   `set lock_timeout = ${LOCK_MS}`,
   `set tcp_user_timeout = ${UNREAD_MS}`,
@@ -40,25 +40,28 @@ const SESSION = [
   'set tcp_keepalives_count = 3',
 ].join('; ')
 
-const READ = ['begin isolation level repeatable read read only']
-const WRITE = ['begin isolation level serializable', `set local idle_in_transaction_session_timeout = ${WRITE_IDLE_MS}`]
+const BEGIN_READ = ['begin isolation level repeatable read read only']
+const BEGIN_WRITE = [
+  'begin isolation level serializable',
+  `set local idle_in_transaction_session_timeout = ${WRITE_IDLE_MS}`,
+]
 
-const LINE = 'lock table '
+const LOCK_PREFIX = 'lock table '
 /**
- * Transactions of this process that hold or await the same lock of `queueUp` at once. One holds it and the next is in line
- * already; with more, a paused process would be given the lock again and again, for `WRITE_IDLE_MS` each time.
+ * Transactions of this process that have or await the same table lock at once: the owner and the next. With more, a paused
+ * process would get the lock again and again, for `WRITE_IDLE_MS` each time.
  */
-const IN_LINE = 2
-/** A transaction that was ended from outside is tried so often, even when a pause of the process took all its time. */
-const TRIES_MIN = 3
+const LOCK_REQUESTS_MAX = 2
+/** Attempts of a transaction, even if a pause of the process used up its time. */
+const ATTEMPTS_MIN = 3
 
 const CHANNEL = 'svc'
-/** How long a listener that lost its connection stays away. */
-const LISTEN_AGAIN_MS = 1000
+/** A listener reconnects after this time. */
+const RECONNECT_MS = 1000
 
 export const postgresDialect: Dialect = {
   name: 'postgres',
-  // Text sorts by its bytes as it does in SQLite, whatever the server's language: lists and exports are the same on both.
+  // Sort text by bytes as SQLite does, so that lists and exports are the same on both.
   adapt: (ddl) =>
     /^\s*(create|alter) table/i.test(ddl)
       ? replaceOutsideQuotes(ddl, (part) => part.replace(/(\w\s+)text\b/gi, '$1text collate "C"'))
@@ -68,28 +71,27 @@ export const postgresDialect: Dialect = {
   randomTextSql: 'gen_random_uuid()::text',
   clusteredSql: '',
   isRemote: true,
-  // Locking a table takes no snapshot: what is read behind it is what the one before has left.
-  lockTableSql: (table) => `${LINE}${table} in exclusive mode`,
+  // Locking a table takes no snapshot, so later reads see the commits of the previous owner.
+  lockTableSql: (table) => `${LOCK_PREFIX}${table} in exclusive mode`,
   disableLockTimeoutSql: 'set local lock_timeout = 0',
   notifySql: `select pg_notify('${CHANNEL}', $1)`,
   onWrite: (table, set) => [
-    // A function outlives a table that is made anew.
+    // The function remains if the table is dropped and created again.
     `create or replace function ${table}_noted() returns trigger language plpgsql as $$ begin ${set}; return null; end $$`,
     `create trigger ${table}_noted after insert or update or delete on ${table}
        for each statement execute function ${table}_noted()`,
   ],
-  onInsert: (table, name, then) => onRow('insert', table, name, then),
-  onDelete: (table, name, then) => onRow('delete', table, name, then),
+  onInsert: (table, name, then) => createRowTrigger('insert', table, name, then),
+  onDelete: (table, name, then) => createRowTrigger('delete', table, name, then),
 }
 
-function onRow(event: 'insert' | 'delete', table: string, name: string, then: string): readonly string[] {
+function createRowTrigger(event: 'insert' | 'delete', table: string, name: string, then: string): readonly string[] {
   return [
     `create function ${name}() returns trigger language plpgsql as $$ begin ${then}; return null; end $$`,
     `create trigger ${name} after ${event} on ${table} for each row execute function ${name}()`,
   ]
 }
 
-/** Of every connection to a store. */
 export function clientOptions(url: string): pg.ClientConfig {
   return {
     connectionString: url,
@@ -97,9 +99,9 @@ export function clientOptions(url: string): pg.ClientConfig {
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: {
-      // The driver declares one parser for each format, though it takes either.
+      // The driver types have one overload per format.
       getTypeParser: (oid: number, format?: 'text' | 'binary') =>
-        NUMBERS.includes(oid) ? Number : pg.types.getTypeParser(oid, format as 'text'),
+        NUMBER_OIDS.includes(oid) ? Number : pg.types.getTypeParser(oid, format as 'text'),
     },
   }
 }
@@ -109,17 +111,17 @@ export async function openPostgres(url: string): Promise<Engine> {
     ...clientOptions(url),
     max: CONNECTIONS,
     onConnect: async (client) => {
-      await client.query(SESSION)
+      await client.query(SESSION_SQL)
     },
   })
-  // A connection that dies while idle is replaced, and one that dies in use fails its statement; without a listener
-  // either would end the process.
+  // Without a listener, a lost connection would end the process. The pool replaces an idle one, and one in use fails its
+  // statement.
   pool.on('error', () => {})
-  const ends: Ends = new WeakMap()
+  const connectionErrors: ConnectionErrors = new WeakMap()
   pool.on('connect', (client) =>
     client.on('error', (error) => {
-      // The server gives its reason first; then the socket closes, which is an error too.
-      if (!ends.has(client)) ends.set(client, error)
+      // The first error is the reason of the server; the closed socket is another error.
+      if (!connectionErrors.has(client)) connectionErrors.set(client, error)
     }),
   )
   try {
@@ -131,73 +133,73 @@ export async function openPostgres(url: string): Promise<Engine> {
     await pool.end()
     throw translatePostgresError(error)
   }
-  return new PostgresEngine(pool, ends)
+  return new PostgresEngine(pool, connectionErrors)
 }
 
-/** Why the server ended a connection while no statement ran on it. */
-type Ends = WeakMap<object, unknown>
+/** Why the server ended a connection, by client. */
+type ConnectionErrors = WeakMap<object, unknown>
 
 class PostgresEngine implements Engine {
   readonly dialect = postgresDialect
-  /** Its disk is the server's concern. */
+  /** Never resolves: the server handles disk failures. */
   readonly failed = new Promise<never>(() => {})
   readonly #pool: pg.Pool
-  readonly #ends: Ends
-  readonly #lines = new LockQueues(IN_LINE)
-  readonly #attendance = new InFlightOperations()
+  readonly #connectionErrors: ConnectionErrors
+  readonly #lockQueues = new LockQueues(LOCK_REQUESTS_MAX)
+  readonly #operations = new InFlightOperations()
   readonly #listeners = new Set<() => void>()
   #ended: Promise<void> | undefined
 
-  constructor(pool: pg.Pool, ends: Ends) {
+  constructor(pool: pg.Pool, connectionErrors: ConnectionErrors) {
     this.#pool = pool
-    this.#ends = ends
+    this.#connectionErrors = connectionErrors
   }
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     refuseNestedTransaction()
-    return this.#attendance.track(() => this.#persist(READ, work))
+    return this.#operations.track(() => this.#runWithRetries(BEGIN_READ, work))
   }
 
   async transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     refuseNestedTransaction()
-    return this.#attendance.track(() => this.#persist(WRITE, work))
+    return this.#operations.track(() => this.#runWithRetries(BEGIN_WRITE, work))
   }
 
-  listen(listener: (about: string) => void): () => void {
+  listen(listener: (payload: string) => void): () => void {
     let client: pg.PoolClient | undefined
-    let again: NodeJS.Timeout | undefined
-    let isOver = false
+    let reconnectTimer: NodeJS.Timeout | undefined
+    let isStopped = false
     const connect = async (): Promise<void> => {
       try {
         client = await this.#pool.connect()
-        if (isOver) return drop()
-        // The server may still send notifications while the connection is being closed.
+        if (isStopped) return release()
+        // Notifications may still arrive while the connection is being closed.
         client.on('notification', ({ payload }) => {
-          if (!isOver) listener(payload ?? '')
+          if (!isStopped) listener(payload ?? '')
         })
         client.once('end', lost)
         await client.query(`listen ${CHANNEL}`)
-        // Whatever was said while nobody listened.
-        if (!isOver) listener('')
+        // Notifications may have been missed before.
+        if (!isStopped) listener('')
       } catch {
         lost()
       }
     }
-    const drop = (): void => {
+    const release = (): void => {
       client?.off('end', lost)
       client?.release(true)
       client = undefined
     }
-    // A connection that ends also fails what was asked of it: both say so.
+    // Called twice if the connection ends during a query: by the event and by the failed query.
     const lost = (): void => {
-      drop()
-      clearTimeout(again)
-      if (!isOver) again = setTimeout(() => void connect(), LISTEN_AGAIN_MS).unref()
+      release()
+      clearTimeout(reconnectTimer)
+      if (!isStopped) reconnectTimer = setTimeout(() => void connect(), RECONNECT_MS).unref()
     }
     const stop = (): void => {
-      isOver = true
-      clearTimeout(again)
-      drop()
+      isStopped = true
+      clearTimeout(reconnectTimer)
+      release()
       this.#listeners.delete(stop)
     }
     this.#listeners.add(stop)
@@ -207,19 +209,19 @@ class PostgresEngine implements Engine {
 
   async close(): Promise<void> {
     for (const stop of this.#listeners) stop()
-    await this.#attendance.drain()
+    await this.#operations.drain()
     this.#ended ??= this.#pool.end()
     await this.#ended
   }
 
-  async #persist<T>(begin: readonly string[], work: (tx: Tx) => Promise<T>): Promise<T> {
+  async #runWithRetries<T>(begin: readonly string[], work: (tx: Tx) => Promise<T>): Promise<T> {
     const deadline = performance.now() + RETRY_MS
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#attempt(new Connection(this.#pool, this.#lines, begin), work)
+        return await this.#attempt(new Connection(this.#pool, this.#lockQueues, begin), work)
       } catch (error) {
         if (!isRetryable(error)) throw error
-        if (attempt >= TRIES_MIN && performance.now() > deadline) throw translatePostgresError(error)
+        if (attempt >= ATTEMPTS_MIN && performance.now() > deadline) throw translatePostgresError(error)
       }
       await pause(Math.random() * Math.min(2 ** attempt, 100))
     }
@@ -230,7 +232,7 @@ class PostgresEngine implements Engine {
     let isBroken = false
     try {
       const value = await tx.runWork(work)
-      await committed(connection.commit())
+      await translateCommitError(connection.commit())
       tx.notifyCommitted()
       return value
     } catch (error) {
@@ -238,42 +240,39 @@ class PostgresEngine implements Engine {
         () => false,
         () => true,
       )
-      // Whatever `work` made of it: a transaction that crossed another one has seen what never was.
-      const cause = [tx.failure, error, this.#endOf(connection)].find(isRetryable)
+      // Even if `work` caught the error: a transaction with a conflict may have read inconsistent rows.
+      const connectionError = connection.client && this.#connectionErrors.get(connection.client)
+      const cause = [tx.failure, error, connectionError].find(isRetryable)
       throw cause ?? error
     } finally {
       connection.release(isBroken)
     }
   }
-
-  #endOf({ client }: Connection): unknown {
-    return client && this.#ends.get(client)
-  }
 }
 
-/** Begins with its first statement: until then it holds no connection, and only waits for its place in line. */
+/** The connection of one transaction. It takes a client from the pool with the first statement, after waiting for its lock. */
 class Connection implements TransactionConnection {
   readonly #pool: pg.Pool
-  readonly #lines: LockQueues
+  readonly #lockQueues: LockQueues
   readonly #begin: readonly string[]
   readonly #locks = new Set<string>()
-  /** What goes with the next statement. */
+  /** Statements that are sent with the next one. */
   #before: string[]
   #connected: Promise<pg.PoolClient> | undefined
-  #leave: (() => void) | undefined
-  /** Whether the server has a transaction of ours. */
+  #leaveQueue: (() => void) | undefined
+  /** Whether the server has begun the transaction. */
   #isOpen = false
   client: pg.PoolClient | undefined
 
-  constructor(pool: pg.Pool, lines: LockQueues, begin: readonly string[]) {
+  constructor(pool: pg.Pool, lockQueues: LockQueues, begin: readonly string[]) {
     this.#pool = pool
-    this.#lines = lines
+    this.#lockQueues = lockQueues
     this.#begin = begin
     this.#before = [...begin]
   }
 
   async query(sql: string, parameters: readonly unknown[]): Promise<QueryResult> {
-    if (sql.startsWith(LINE)) return this.#queueUp(sql)
+    if (sql.startsWith(LOCK_PREFIX)) return this.#lock(sql)
     return this.#send(sql, parameters)
   }
 
@@ -281,12 +280,12 @@ class Connection implements TransactionConnection {
     return this.#send(sql, parameters, true)
   }
 
-  /** A lock is taken with the next statement: it costs no round trip, and is held no longer than needed. */
-  async #queueUp(lock: string): Promise<QueryResult> {
+  /** Sends the lock with the next statement: it needs no round trip and is held no longer than necessary. */
+  async #lock(lock: string): Promise<QueryResult> {
     const isFirst = !this.#connected
     if (!this.#locks.has(lock)) this.#before.push(lock)
     this.#locks.add(lock)
-    if (isFirst) this.#connected = this.#connectInLine(lock)
+    if (isFirst) this.#connected = this.#connectAfterQueue(lock)
     await this.#connected
     return { rows: [], changes: 0 }
   }
@@ -297,15 +296,17 @@ class Connection implements TransactionConnection {
     const before = this.#before
     this.#before = []
     this.#isOpen = true
-    // Parameters are values and, from `MultiRowStatement`, arrays of them.
-    const piped = { before, sql, parameters: parameters as PipelineParameter[], hasCommit: isLast }
-    const { rows, count } = await (isLast ? committed(runPipeline(client, piped)) : runPipeline(client, piped))
+    // Parameters are values or, from `MultiRowStatement`, arrays of values.
+    const request = { before, sql, parameters: parameters as PipelineParameter[], hasCommit: isLast }
+    const { rows, count } = await (isLast
+      ? translateCommitError(runPipeline(client, request))
+      : runPipeline(client, request))
     if (isLast) this.#isOpen = false
     return { rows, changes: count }
   }
 
-  async #connectInLine(lock: string): Promise<pg.PoolClient> {
-    this.#leave = await this.#lines.enter(lock)
+  async #connectAfterQueue(lock: string): Promise<pg.PoolClient> {
+    this.#leaveQueue = await this.#lockQueues.enter(lock)
     return this.#connect()
   }
 
@@ -314,11 +315,12 @@ class Connection implements TransactionConnection {
     return this.client
   }
 
-  /** The server answers a commit of a transaction in which something failed with a rollback, and calls that a success. */
+  /** The server rolls back instead if a statement failed, and reports that as a success. */
   async commit(): Promise<void> {
     if (!this.client || !this.#isOpen) return
     const { command } = await this.client.query('commit')
-    if (command !== 'COMMIT') throw new Error('a statement without an await failed, so the transaction was rolled back')
+    if (command !== 'COMMIT')
+      throw new Error('a statement that was not awaited failed, so the transaction was rolled back')
   }
 
   async rollback(): Promise<void> {
@@ -327,16 +329,17 @@ class Connection implements TransactionConnection {
 
   release(isBroken: boolean): void {
     this.client?.release(isBroken)
-    this.#leave?.()
+    this.#leaveQueue?.()
   }
 
   translateError(error: unknown): unknown {
-    if (this.#begin === READ && postgresErrorCode(error) === '25006') return new Error('a read tried to write')
+    if (this.#begin === BEGIN_READ && postgresErrorCode(error) === '25006')
+      return new Error('a read-only transaction tried to write')
     return translatePostgresError(error)
   }
 }
 
-/** A connection whose transaction the caller begins and ends. */
+/** A connection whose caller begins and ends the transaction. */
 export class ClientConnection implements TransactionConnection {
   readonly #client: pg.ClientBase
 
@@ -354,25 +357,25 @@ export class ClientConnection implements TransactionConnection {
   }
 }
 
-/** Lets so many in at once for each lock, the others in the order in which they came. */
+/** A semaphore for each lock, first come first served. */
 class LockQueues {
-  readonly #places: number
-  readonly #lines = new Map<string, { free: number; readonly waiting: (() => void)[] }>()
+  readonly #size: number
+  readonly #queues = new Map<string, { free: number; readonly waiting: (() => void)[] }>()
 
-  constructor(places: number) {
-    this.#places = places
+  constructor(size: number) {
+    this.#size = size
   }
 
-  /** Answers what to call when leaving. */
+  /** Resolves with the function that leaves the queue. */
   async enter(lock: string): Promise<() => void> {
-    const line = this.#lines.get(lock) ?? { free: this.#places, waiting: [] }
-    this.#lines.set(lock, line)
-    if (line.free > 0) line.free--
-    else await new Promise<void>((resolve) => line.waiting.push(resolve))
+    const queue = this.#queues.get(lock) ?? { free: this.#size, waiting: [] }
+    this.#queues.set(lock, queue)
+    if (queue.free > 0) queue.free--
+    else await new Promise<void>((resolve) => queue.waiting.push(resolve))
     return () => {
-      const next = line.waiting.shift()
+      const next = queue.waiting.shift()
       if (next) next()
-      else line.free++
+      else queue.free++
     }
   }
 }
@@ -383,13 +386,13 @@ export function requireSupportedServer(version: number, encoding: string | undef
     refuse('unavailable', `the PostgreSQL database has the encoding ${encoding}; it must be UTF8`)
 }
 
-/** An error of the driver as a refusal; one that says "try again" stays what it is, so that the transaction is. A lost connection leaves open what came of it. */
-async function committed<T>(commit: Promise<T>): Promise<T> {
+/** Translates errors of a commit except retryable ones. After a lost connection the outcome is marked as unknown. */
+async function translateCommitError<T>(commit: Promise<T>): Promise<T> {
   try {
     return await commit
   } catch (error) {
     if (isRetryable(error)) throw error
-    const said = translatePostgresError(error)
-    throw said instanceof TransientRefusal ? new TransientRefusal(said.message, said.hint, true) : said
+    const refusal = translatePostgresError(error)
+    throw refusal instanceof TransientRefusal ? new TransientRefusal(refusal.message, refusal.hint, true) : refusal
   }
 }

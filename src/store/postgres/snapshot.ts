@@ -1,4 +1,4 @@
-// A PostgreSQL store at one moment: one transaction that sees what was committed when it began, read through cursors.
+// A snapshot of a PostgreSQL store: one repeatable-read transaction, read through cursors.
 import pg from 'pg'
 import { refuse } from '../../lib/refusal.ts'
 import type { AppliedStep, BackupRow, StoreSnapshot, TableShape } from '../backup-rows.ts'
@@ -6,7 +6,7 @@ import type { Value } from '../engine.ts'
 import { clientOptions } from './engine.ts'
 import { translatePostgresError } from './errors.ts'
 
-const ROWS = 500
+const BATCH_ROWS = 500
 
 export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> {
   const client = await connectClient(url)
@@ -19,7 +19,7 @@ export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> 
       'select name, step from migrations order by name, step',
     )
     const steps = rows.map(({ name, step }): AppliedStep => [name, step])
-    return new PostgresSnapshot(client, { tables, steps, counters: await countersOf(client) })
+    return new PostgresSnapshot(client, { tables, steps, counters: await readCounters(client) })
   } catch (error) {
     await client.end()
     throw translatePostgresError(error)
@@ -28,7 +28,7 @@ export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> 
 
 export async function connectClient(url: string): Promise<pg.Client> {
   const client = new pg.Client(clientOptions(url))
-  // A connection that dies fails its statement; without a listener it would end the process.
+  // Without a listener, a lost connection would end the process. It fails its statement anyway.
   client.on('error', () => {})
   try {
     await client.connect()
@@ -38,7 +38,6 @@ export async function connectClient(url: string): Promise<pg.Client> {
   }
 }
 
-/** The tables of a store with their columns. */
 export async function readPostgresTables(client: pg.Client): Promise<TableShape[]> {
   const { rows } = await client.query<{ name: string; columns: string[] }>(
     `select c.relname as name, array_agg(a.attname::text order by a.attnum) as columns
@@ -49,7 +48,7 @@ export async function readPostgresTables(client: pg.Client): Promise<TableShape[
   return rows
 }
 
-/** The sequences behind columns that number their rows. */
+/** Lists the sequences of auto-increment columns. */
 export async function readSequences(client: pg.Client): Promise<{ table: string; sequence: string }[]> {
   const { rows } = await client.query<{ table: string; sequence: string }>(
     `select table_name as table, pg_get_serial_sequence(quote_ident(table_name), column_name) as sequence
@@ -58,7 +57,7 @@ export async function readSequences(client: pg.Client): Promise<{ table: string;
   return rows
 }
 
-async function countersOf(client: pg.Client): Promise<Record<string, number>> {
+async function readCounters(client: pg.Client): Promise<Record<string, number>> {
   const counters: Record<string, number> = {}
   for (const { table, sequence } of await readSequences(client)) {
     const { rows } = await client.query<{ last: number }>(
@@ -93,7 +92,10 @@ class PostgresSnapshot implements StoreSnapshot {
     try {
       await this.#client.query(`declare reading no scroll cursor for select ${columns.join(', ')} from ${name}`)
       for (;;) {
-        const { rows } = await this.#client.query<Value[]>({ text: `fetch ${ROWS} from reading`, rowMode: 'array' })
+        const { rows } = await this.#client.query<Value[]>({
+          text: `fetch ${BATCH_ROWS} from reading`,
+          rowMode: 'array',
+        })
         if (rows.length === 0) break
         yield rows
       }
