@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { run } from '../../../test/support/sql.ts'
 import { until } from '../../../test/support/until.ts'
 import type { Engine } from '../engine.ts'
-import { entries, type Open, refusedAs } from '../things.contract.ts'
+import { type EngineOpener, entries, refusedAs } from '../things.contract.ts'
 import type { Lane, LaneOptions } from './lane.ts'
 import { type Note, noteHandler } from './notes.contract.ts'
 import { openLane } from './transaction-lane.ts'
@@ -33,7 +33,7 @@ async function listNames(engine: Engine, start = ''): Promise<string[]> {
   return all.map(({ name }) => name).filter((name) => name.startsWith(start))
 }
 
-export function laneContract(open: Open): void {
+export function laneContract(open: EngineOpener): void {
   test('answers each item in order, after it is stored', async (t) => {
     const engine = await open(t)
     const lane = openTestLane(t, engine)
