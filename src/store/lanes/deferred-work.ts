@@ -1,7 +1,7 @@
 // Schedules the deferred work of a lane: soon after each batch, and less often but in larger pieces under load.
 import type { DeferredResult } from './lane.ts'
 
-/** Deferred work starts at the latest after so many items or so much time. */
+/** Deferred work starts at the latest after this many items or this time. */
 const DUE_ITEMS = 50_000
 const DUE_MS = 2000
 /** Fewer items than this run after a short pause. More wait longer, because one large piece costs less than many small. */
@@ -29,7 +29,7 @@ export class DeferredWork {
     this.#startAfter(PAUSE_MS)
   }
 
-  /** Call after writing so many items. `isUrgent`: a client waits for the result of the deferred work. */
+  /** Call after writing a batch. `isUrgent`: a client waits for the result of the deferred work. */
   schedule(items: number, isUrgent = false): void {
     const now = performance.now()
     if (this.#items === 0) this.#since = now

@@ -69,7 +69,7 @@ export interface WriteQueue<I, O> {
   close(): Promise<void>
 }
 
-/** So many items are written without waiting for the end of the event loop turn. */
+/** This many items are written without waiting for the end of the event loop turn. */
 const EAGER_ITEMS = 32
 
 interface QueuedItem<I, O> {

@@ -18,8 +18,14 @@ export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> 
     const { rows } = await client.query<{ name: string; step: number }>(
       'select name, step from migrations order by name, step',
     )
-    const steps = rows.map(({ name, step }): AppliedStep => [name, step])
-    return new PostgresSnapshot(client, { tables, steps, counters: await readCounters(client) })
+    return {
+      engine: 'postgres',
+      tables,
+      steps: rows.map(({ name, step }): AppliedStep => [name, step]),
+      counters: await readCounters(client),
+      rows: (table) => readRows(client, table),
+      [Symbol.asyncDispose]: () => client.end(),
+    }
   } catch (error) {
     await client.end()
     throw translatePostgresError(error)
@@ -68,44 +74,16 @@ async function readCounters(client: pg.Client): Promise<Record<string, number>> 
   return counters
 }
 
-interface Contents {
-  readonly tables: readonly TableShape[]
-  readonly steps: readonly AppliedStep[]
-  readonly counters: Readonly<Record<string, number>>
-}
-
-class PostgresSnapshot implements StoreSnapshot {
-  readonly engine = 'postgres'
-  readonly tables: readonly TableShape[]
-  readonly steps: readonly AppliedStep[]
-  readonly counters: Readonly<Record<string, number>>
-  readonly #client: pg.Client
-
-  constructor(client: pg.Client, { tables, steps, counters }: Contents) {
-    this.#client = client
-    this.tables = tables
-    this.steps = steps
-    this.counters = counters
-  }
-
-  async *rows({ name, columns }: TableShape): AsyncGenerator<readonly BackupRow[]> {
-    try {
-      await this.#client.query(`declare reading no scroll cursor for select ${columns.join(', ')} from ${name}`)
-      for (;;) {
-        const { rows } = await this.#client.query<Value[]>({
-          text: `fetch ${BATCH_ROWS} from reading`,
-          rowMode: 'array',
-        })
-        if (rows.length === 0) break
-        yield rows
-      }
-      await this.#client.query('close reading')
-    } catch (error) {
-      throw translatePostgresError(error)
+async function* readRows(client: pg.Client, { name, columns }: TableShape): AsyncGenerator<readonly BackupRow[]> {
+  try {
+    await client.query(`declare reading no scroll cursor for select ${columns.join(', ')} from ${name}`)
+    for (;;) {
+      const { rows } = await client.query<Value[]>({ text: `fetch ${BATCH_ROWS} from reading`, rowMode: 'array' })
+      if (rows.length === 0) break
+      yield rows
     }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#client.end()
+    await client.query('close reading')
+  } catch (error) {
+    throw translatePostgresError(error)
   }
 }

@@ -4,20 +4,16 @@
 import { closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { errnoCode } from '../../lib/files/atomic-file.ts'
+import { extendedSqliteCode, primarySqliteCode, readPragma, SQLITE, SQLITE_SUFFIXES } from '../sqlite-codes.ts'
 import type { IndexedDocument, IndexUpdate } from './full-text-protocol.ts'
 
 /** "svcs", in the header of the file. */
 const APPLICATION_ID = 0x73766373
 const SCHEMA_VERSION = 2
-/** Only so many bytes of a document are indexed: the time of a search grows with the hits of each document that it ranks. */
+/** Indexed bytes of each document. Limited, because the time of a search grows with the hits of each document that it ranks. */
 export const INDEXED_BYTES = 65_536
 export const INDEX_BUSY_MS = 4000
-/** Invalid SQL: a missing table, or an invalid query of a user. */
-export const SQLITE_ERROR = 1
-/** SQLITE_CORRUPT and SQLITE_NOTADB. */
-const CORRUPTION: readonly number[] = [11, 26]
-/** SQLITE_FULL and SQLITE_IOERR_SHMSIZE. */
-const DISK_FULL: readonly number[] = [13, 10 | (19 << 8)]
 
 const TABLES = `
   create table progress (id integer primary key, mark text not null);
@@ -153,14 +149,14 @@ function openUsable(path: string, damagedInode: number | undefined): DatabaseSyn
     db = openConfigured(path)
     if (isSearchIndex(db) && statSync(path).ino !== damagedInode) return db
   } catch (error) {
-    if (!isCorruption(error) && sqliteErrorCode(error) !== SQLITE_ERROR) throw error
+    if (!isCorruption(error) && primarySqliteCode(error) !== SQLITE.ERROR) throw error
   }
   if (db?.isOpen) db.close()
   return undefined
 }
 
 function createFile(path: string): DatabaseSync {
-  for (const end of ['', '-wal', '-shm', '-journal']) rmSync(path + end, { force: true })
+  for (const suffix of SQLITE_SUFFIXES) rmSync(path + suffix, { force: true })
   // Messages are private, so other users of the machine cannot read the file.
   closeSync(openSync(path, 'wx', 0o600))
   const db = openConfigured(path)
@@ -181,29 +177,18 @@ function openConfigured(path: string): DatabaseSync {
 }
 
 function isSearchIndex(db: DatabaseSync): boolean {
-  if (pragma(db, 'application_id') !== APPLICATION_ID || pragma(db, 'user_version') !== SCHEMA_VERSION) return false
+  if (readPragma(db, 'application_id') !== APPLICATION_ID || readPragma(db, 'user_version') !== SCHEMA_VERSION)
+    return false
   return db.prepare('select mark from progress where id = 1').get() !== undefined
 }
 
 export function isCorruption(error: unknown): boolean {
-  return CORRUPTION.includes(sqliteErrorCode(error) ?? 0)
+  const code = primarySqliteCode(error)
+  return code === SQLITE.CORRUPT || code === SQLITE.NOT_A_DATABASE
 }
 
 export function isDiskFull(error: unknown): boolean {
-  const [sqlite, system] = [extendedCode(error), error instanceof Error && 'code' in error ? error.code : undefined]
-  return DISK_FULL.includes(sqlite ?? 0) || system === 'ENOSPC' || system === 'EDQUOT'
-}
-
-function pragma(db: DatabaseSync, name: string): unknown {
-  return Object.values(db.prepare(`pragma ${name}`).get() ?? {})[0]
-}
-
-export function sqliteErrorCode(error: unknown): number | undefined {
-  const code = extendedCode(error)
-  return code === undefined ? undefined : code & 0xff
-}
-
-function extendedCode(error: unknown): number | undefined {
-  const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined
-  return typeof code === 'number' ? code : undefined
+  const code = extendedSqliteCode(error)
+  if (code === SQLITE.FULL || code === SQLITE.IO_ERROR_SHARED_MEMORY) return true
+  return ['ENOSPC', 'EDQUOT'].includes(errnoCode(error) ?? '')
 }

@@ -3,14 +3,14 @@
 import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { subtree, withinSubtrees } from '../sql-conditions.ts'
-import { INDEX_BUSY_MS, isCorruption, SQLITE_ERROR, sqliteErrorCode } from './full-text-file.ts'
+import { primarySqliteCode, SQLITE } from '../sqlite-codes.ts'
+import { INDEX_BUSY_MS, isCorruption } from './full-text-file.ts'
 import type { FullTextHit, FullTextQuery, FullTextReply } from './full-text-protocol.ts'
 import { createSnippet } from './snippet.ts'
 import { parsePhrases } from './text-query.ts'
 
 /** The time that FTS5 takes for a document grows with its hits and with the square of the number of words. */
 const QUERY_WORDS = 32
-const CANNOT_OPEN = 14
 
 export class FullTextReader {
   readonly #path: string
@@ -27,8 +27,8 @@ export class FullTextReader {
     try {
       return this.#searchSnapshot(this.#open(), query)
     } catch (error) {
-      if (!isCorruption(error) && sqliteErrorCode(error) !== SQLITE_ERROR && sqliteErrorCode(error) !== CANNOT_OPEN)
-        throw error
+      const code = primarySqliteCode(error)
+      if (!isCorruption(error) && code !== SQLITE.ERROR && code !== SQLITE.CANNOT_OPEN) throw error
       const damagedInode = this.#inode
       this.close()
       return { damagedInode }
@@ -103,7 +103,7 @@ function search(db: DatabaseSync, fullTextQuery: FullTextQuery): FullTextReply {
       hits.push({ ...row, snippet: createSnippet(String(content), phrases) } as unknown as FullTextHit)
     return { hits }
   } catch (error) {
-    if (sqliteErrorCode(error) !== SQLITE_ERROR) throw error
+    if (primarySqliteCode(error) !== SQLITE.ERROR) throw error
     return { queryError: error instanceof Error ? error.message : String(error) }
   }
 }

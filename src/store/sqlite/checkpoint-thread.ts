@@ -21,10 +21,9 @@ port.on('message', (command: CheckpointCommand) => {
   } else port.postMessage(runCommand(command))
 })
 
-function runCommand(command: CheckpointCommand): CheckpointReply {
+function runCommand(command: Exclude<CheckpointCommand, 'close'>): CheckpointReply {
   try {
-    if (command === 'restart') connection.restartWal()
-    else connection.checkpointWal()
+    connection.checkpoint(command)
   } catch (error) {
     // After other errors (busy, full) a later commit retries.
     const translated = translateSqliteError(path, error)

@@ -3,8 +3,9 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
 import { refuse } from '../../lib/refusal.ts'
 import type { QueryResult, RunResult, Value } from '../engine.ts'
 import type { TransactionConnection } from '../running-transaction.ts'
+import { primarySqliteCode, SQLITE } from '../sqlite-codes.ts'
 import { replaceOutsideQuotes } from '../statement.ts'
-import { isBusy, primaryCode, READ_ONLY, translateSqliteError, withSqliteErrors } from './errors.ts'
+import { isBusy, translateSqliteError } from './errors.ts'
 import { FileIdentity } from './file-identity.ts'
 
 /** Longer than a commit of another process, but too short to block the event loop. */
@@ -41,10 +42,11 @@ export class SqliteConnection implements TransactionConnection {
   /** `path` is the path in errors, if the store is created under a temporary name. */
   constructor(file: string, path = file) {
     this.path = path
-    this.#db = withSqliteErrors(
-      path,
-      () => new DatabaseSync(file, { timeout: CONNECTION_BUSY_MS, enableForeignKeyConstraints: true }),
-    )
+    try {
+      this.#db = new DatabaseSync(file, { timeout: CONNECTION_BUSY_MS, enableForeignKeyConstraints: true })
+    } catch (error) {
+      throw translateSqliteError(path, error)
+    }
     this.#file = new FileIdentity(file)
   }
 
@@ -95,24 +97,17 @@ export class SqliteConnection implements TransactionConnection {
 
   /** Number of pages in the write-ahead log, and how many of them are checkpointed. */
   get walPages(): { readonly pages: number; readonly checkpointed: number } {
-    return this.#checkpoint('noop')
+    return this.checkpoint('noop')
   }
 
   /**
    * Checkpoints the log. SQLite's automatic checkpoints hide failures. With two writing connections, a checkpoint may leave
    * pages for the next one to sync; if that sync fails, the pages are lost and not written again. So a failure is thrown and
    * must end the process: the next process starts with the whole log.
+   *
+   * `restart` blocks other writers and then restarts the log from its beginning, unless a reader uses it.
    */
-  checkpointWal(): void {
-    this.#checkpoint('passive')
-  }
-
-  /** Checkpoints and restarts the log from its beginning, unless a reader still uses it. Blocks other writers meanwhile. */
-  restartWal(): void {
-    this.#checkpoint('restart')
-  }
-
-  #checkpoint(mode: 'noop' | 'passive' | 'restart'): { pages: number; checkpointed: number } {
+  checkpoint(mode: 'noop' | 'passive' | 'restart'): { pages: number; checkpointed: number } {
     const row = this.#prepare(`pragma wal_checkpoint(${mode})`).statement.get()
     return { pages: Number(row?.log), checkpointed: Number(row?.checkpointed) }
   }
@@ -141,7 +136,8 @@ export class SqliteConnection implements TransactionConnection {
   }
 
   translateError(error: unknown): unknown {
-    if (this.#isReadOnly && primaryCode(error) === READ_ONLY) return new Error('a read-only transaction tried to write')
+    if (this.#isReadOnly && primarySqliteCode(error) === SQLITE.READ_ONLY)
+      return new Error('a read-only transaction tried to write')
     return translateSqliteError(this.path, error)
   }
 

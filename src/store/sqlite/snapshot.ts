@@ -22,6 +22,7 @@ import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { AppliedStep, BackupRow, StoreSnapshot, TableShape } from '../backup-rows.ts'
 import type { Value } from '../engine.ts'
+import { readPragma, SQLITE_SUFFIXES } from '../sqlite-codes.ts'
 import { openSqliteConnection } from './connection.ts'
 import { translateSqliteError } from './errors.ts'
 import { requireStore } from './store-file.ts'
@@ -41,13 +42,13 @@ export async function openSqliteSnapshot(path: string, nowMs: number): Promise<S
     await removeStaleCopies(path, nowMs)
     await copyFile(path, copy, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
     updateCopy(path, copy)
-    return new SqliteSnapshot(path, openCopy(path, copy))
+    return createSnapshot(path, openCopy(path, copy))
   } catch (error) {
     if (errnoCode(error)?.startsWith('E') && errnoCode(error) !== 'ERR_SQLITE_ERROR') refuseDisk(error, 'copy', path)
     throw translateSqliteError(path, error)
   } finally {
     // The copy stays open without a name, so it is gone when the process ends.
-    for (const end of ['', '-wal', '-shm', '-journal']) rmSync(copy + end, { force: true })
+    for (const suffix of SQLITE_SUFFIXES) rmSync(copy + suffix, { force: true })
   }
 }
 
@@ -133,8 +134,8 @@ function openCopy(path: string, copy: string): DatabaseSync {
   const db = new DatabaseSync(copy)
   try {
     for (const pragma of ['wal_checkpoint(truncate)', 'journal_mode = delete', 'query_only = on'])
-      db.prepare(`pragma ${pragma}`).get()
-    const verdict = Object.values(db.prepare('pragma quick_check(1)').get() ?? {})[0]
+      readPragma(db, pragma)
+    const verdict = readPragma(db, 'quick_check(1)')
     if (verdict !== 'ok')
       refuse('unavailable', `the store at ${path} is damaged: ${String(verdict)}`, 'restore it from an older backup')
     return db
@@ -144,55 +145,42 @@ function openCopy(path: string, copy: string): DatabaseSync {
   }
 }
 
-class SqliteSnapshot implements StoreSnapshot {
-  readonly engine = 'sqlite'
-  readonly tables: readonly TableShape[]
-  readonly steps: readonly AppliedStep[]
-  readonly counters: Readonly<Record<string, number>>
-  readonly #path: string
-  readonly #db: DatabaseSync
-
-  constructor(path: string, db: DatabaseSync) {
-    this.#path = path
-    this.#db = db
-    this.tables = readSqliteTables((sql) => db.prepare(sql).all())
-    this.steps = db
-      .prepare('select name, step from migrations order by name, step')
-      .all()
-      .map(({ name, step }) => [String(name), Number(step)])
-    this.counters = hasSequenceTable((sql) => db.prepare(sql).all())
-      ? Object.fromEntries(
-          db
-            .prepare('select name, seq from sqlite_sequence')
-            .all()
-            .map(({ name, seq }) => [String(name), Number(seq)]),
-        )
-      : {}
+function createSnapshot(path: string, db: DatabaseSync): StoreSnapshot {
+  const all = (sql: string): Record<string, unknown>[] => db.prepare(sql).all()
+  const sequences = hasSequenceTable(all) ? all('select name, seq from sqlite_sequence') : []
+  const steps = all('select name, step from migrations order by name, step')
+  return {
+    engine: 'sqlite',
+    tables: readSqliteTables(all),
+    steps: steps.map(({ name, step }): AppliedStep => [String(name), Number(step)]),
+    counters: Object.fromEntries(sequences.map(({ name, seq }) => [String(name), Number(seq)])),
+    rows: (table) => readRows(path, db, table),
+    [Symbol.asyncDispose]: async () => db.close(),
   }
+}
 
-  async *rows({ name, columns }: TableShape): AsyncGenerator<readonly BackupRow[]> {
-    const statement = this.#db.prepare(`select ${columns.join(', ')} from ${name}`)
-    const isBoolean = statement.columns().map(({ type }) => type?.toLowerCase() === 'boolean')
-    statement.setReturnArrays(true)
-    let batch: BackupRow[] = []
-    try {
-      for (const values of statement.iterate()) {
-        // setReturnArrays makes rows arrays, which the types do not declare.
-        const row = values as unknown as Value[]
-        batch.push(row.map((value, at) => (isBoolean[at] && value !== null ? value === 1 : value)))
-        if (batch.length < BATCH_ROWS) continue
-        yield batch
-        batch = []
-      }
-    } catch (error) {
-      throw translateSqliteError(this.#path, error)
+async function* readRows(
+  path: string,
+  db: DatabaseSync,
+  { name, columns }: TableShape,
+): AsyncGenerator<readonly BackupRow[]> {
+  const statement = db.prepare(`select ${columns.join(', ')} from ${name}`)
+  const isBoolean = statement.columns().map(({ type }) => type?.toLowerCase() === 'boolean')
+  statement.setReturnArrays(true)
+  let batch: BackupRow[] = []
+  try {
+    for (const values of statement.iterate()) {
+      // setReturnArrays makes rows arrays, which the types do not declare.
+      const row = values as unknown as Value[]
+      batch.push(row.map((value, at) => (isBoolean[at] && value !== null ? value === 1 : value)))
+      if (batch.length < BATCH_ROWS) continue
+      yield batch
+      batch = []
     }
-    if (batch.length > 0) yield batch
+  } catch (error) {
+    throw translateSqliteError(path, error)
   }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#db.close()
-  }
+  if (batch.length > 0) yield batch
 }
 
 /** SQLite creates `sqlite_sequence` with the first auto-increment table. */

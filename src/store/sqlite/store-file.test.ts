@@ -117,12 +117,12 @@ suite('refuses and does not change', () => {
   })
 
   test('a truncated store', async (t) => {
-    const whole = readFileSync(await createFilledStore(t))
-    const pages = whole.length / 4096
+    const complete = readFileSync(await createFilledStore(t))
+    const pages = complete.length / 4096
     assert.ok(pages > 10)
-    for (const size of [50, 100, 600, 4095, 4096, 4097, 8192, whole.length - 4096, whole.length - 1]) {
+    for (const size of [50, 100, 600, 4095, 4096, 4097, 8192, complete.length - 4096, complete.length - 1]) {
       const path = join(tempDir(t), 'svc.db')
-      writeFileSync(path, whole.subarray(0, size))
+      writeFileSync(path, complete.subarray(0, size))
       assertRefused(path, 'damaged')
     }
   })
@@ -211,7 +211,7 @@ suite('refuses a store that cannot be written', () => {
   })
 })
 
-// Becomes the user nobody after loading the modules, which nobody may not be allowed to read.
+// Switches to an unprivileged user only after loading the modules, which that user may not be able to read.
 const ATTEMPT = `
 const [directory, path] = process.argv.slice(1)
 const { openSqlite } = await import(directory + '/engine.ts')

@@ -4,9 +4,11 @@ import { accessSync, closeSync, constants, existsSync, fsyncSync, linkSync, open
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
+import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { primarySqliteCode, readPragma, SQLITE, SQLITE_SUFFIXES } from '../sqlite-codes.ts'
 import { SqliteConnection } from './connection.ts'
-import { CORRUPT, createDiskFullError, createNotAStoreError, primaryCode, translateSqliteError } from './errors.ts'
+import { createDiskFullError, createNotAStoreError, translateSqliteError } from './errors.ts'
 
 /** "svc" and a format number, in the header of the file. */
 const APPLICATION_ID = 0x73766301
@@ -48,7 +50,7 @@ function createAside<T>(path: string, create: (temporary: string) => T): T {
     try {
       return create(temporary)
     } finally {
-      for (const end of ['', '-wal', '-shm', '-journal']) rmSync(temporary + end, { force: true })
+      for (const suffix of SQLITE_SUFFIXES) rmSync(temporary + suffix, { force: true })
       syncDirectory(path)
     }
   } catch (error) {
@@ -62,7 +64,7 @@ function tryLink(temporary: string, path: string): boolean {
     linkSync(temporary, path)
     return true
   } catch (error) {
-    if (errorCode(error) === 'EEXIST') return false
+    if (errnoCode(error) === 'EEXIST') return false
     throw error
   }
 }
@@ -74,7 +76,7 @@ function syncDirectory(path: string): void {
     fsyncSync(directory)
   } catch (error) {
     // Some file systems neither support nor need it.
-    if (errorCode(error) !== 'EINVAL') throw error
+    if (errnoCode(error) !== 'EINVAL') throw error
   } finally {
     closeSync(directory)
   }
@@ -91,7 +93,7 @@ export function requireStore(path: string): void {
     throw translateFileError(path, error)
   }
   if (isComplete(path)) return
-  // The file is shorter than its header says: truncated, or another process is checkpointing the log, which SQLite can tell.
+  // The file is shorter than in its header: truncated, or another process is checkpointing the log, which SQLite can tell.
   // Without a log, that process has just finished or there is none.
   if (existsSync(`${path}-wal`) ? isSound(path) : isComplete(path)) return
   refuse('unavailable', `the store at ${path} is damaged: it is truncated`, 'restore it from a backup')
@@ -127,16 +129,12 @@ function inspect<T>(
   location: string | URL,
   read: (pragma: (name: string) => unknown) => T,
 ): T | undefined {
-  let db: DatabaseSync | undefined
   try {
-    const open = new DatabaseSync(location, { readOnly: true, timeout: CHECK_MS })
-    db = open
-    return read((name) => Object.values(open.prepare(`pragma ${name}`).get() ?? {})[0])
+    using db = new DatabaseSync(location, { readOnly: true, timeout: CHECK_MS })
+    return read((name) => readPragma(db, name))
   } catch (error) {
-    if (primaryCode(error) === CORRUPT) return undefined
+    if (primarySqliteCode(error) === SQLITE.CORRUPT) return undefined
     throw translateSqliteError(path, error)
-  } finally {
-    db?.close()
   }
 }
 
@@ -144,13 +142,9 @@ function requireApplicationId(path: string, id: unknown): void {
   if (id !== APPLICATION_ID) refuse('unavailable', `${path} is another program's database`)
 }
 
-function errorCode(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
-}
-
 /** Translates an error of the file system. */
 function translateFileError(path: string, error: unknown): unknown {
-  const code = errorCode(error)
+  const code = errnoCode(error)
   if (error instanceof Refusal || code === undefined || !/^E[A-Z]+$/.test(code)) return error
   if (code === 'ENOSPC' || code === 'EDQUOT') return createDiskFullError(path)
   return new Refusal(

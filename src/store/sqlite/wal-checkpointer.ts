@@ -10,48 +10,43 @@ const MIB = 1024 * 1024
 const CHECKPOINT_BYTES = 4 * MIB
 /** A log of this size is restarted. Other writers must wait, because each commit adds pages. */
 const RESTART_BYTES = 16 * MIB
-/** If a reader prevents the restart, it is retried after so much more. */
+/** If a reader prevents the restart, it is retried when the log has grown by this much. */
 const RETRY_BYTES = 4 * MIB
 
-export type CheckpointCommand = 'checkpoint' | 'restart' | 'close'
+export type CheckpointCommand = 'passive' | 'restart' | 'close'
 
 export interface CheckpointReply {
   /** A disk failure. Absent if the command succeeded or can be retried later. */
   readonly error?: string
 }
 
+type LogConnection = Pick<SqliteConnection, 'path' | 'pageBytes' | 'walPages'>
+
 export class WalCheckpointer {
-  readonly #connection: Pick<SqliteConnection, 'path' | 'pageBytes' | 'walPages'>
+  readonly #connection: LogConnection
   readonly #onFailure: (error: unknown) => void
   #worker: Worker | undefined
   #running: PromiseWithResolvers<void> | undefined
-  readonly #checkpointPages: number
-  readonly #restartPages: number
-  readonly #retryPages: number
-  /** The log is restarted at this number of pages. */
-  #restartAt: number
+  readonly #pageBytes: number
+  /** The log is restarted at this size. */
+  #restartBytes = RESTART_BYTES
   #isClosed = false
 
-  constructor(
-    connection: Pick<SqliteConnection, 'path' | 'pageBytes' | 'walPages'>,
-    onFailure: (error: unknown) => void,
-  ) {
+  constructor(connection: LogConnection, onFailure: (error: unknown) => void) {
     this.#connection = connection
     this.#onFailure = onFailure
-    const { pageBytes } = connection
-    this.#checkpointPages = CHECKPOINT_BYTES / pageBytes
-    this.#restartPages = RESTART_BYTES / pageBytes
-    this.#retryPages = RETRY_BYTES / pageBytes
-    this.#restartAt = this.#restartPages
+    this.#pageBytes = connection.pageBytes
   }
 
   /** Returns a promise only if the next commit must wait for it. */
   afterCommit(): Promise<void> | undefined {
     if (this.#isClosed) return undefined
     const { pages, checkpointed } = this.#connection.walPages
-    if (pages < this.#checkpointPages) this.#restartAt = this.#restartPages
-    if (pages >= this.#restartAt) return this.#restart()
-    if (pages - checkpointed >= this.#checkpointPages && !this.#running) void this.#send('checkpoint')
+    const bytes = pages * this.#pageBytes
+    if (bytes < CHECKPOINT_BYTES) this.#restartBytes = RESTART_BYTES
+    if (bytes >= this.#restartBytes) return this.#restart()
+    const isDue = bytes - checkpointed * this.#pageBytes >= CHECKPOINT_BYTES
+    if (isDue && !this.#running) void this.#send('passive')
     return undefined
   }
 
@@ -61,7 +56,7 @@ export class WalCheckpointer {
     await this.#send('restart')
     // The caller may have closed the store meanwhile.
     if (this.#isClosed) return
-    this.#restartAt = this.#connection.walPages.pages + this.#retryPages
+    this.#restartBytes = this.#connection.walPages.pages * this.#pageBytes + RETRY_BYTES
   }
 
   async close(): Promise<void> {
@@ -84,11 +79,9 @@ export class WalCheckpointer {
   }
 
   #start(): Worker {
-    const { path } = this.#connection
     // The extension is `.js` in the compiled package.
-    const worker = new Worker(new URL(`./checkpoint-thread${extname(import.meta.url)}`, import.meta.url), {
-      workerData: path,
-    })
+    const file = new URL(`./checkpoint-thread${extname(import.meta.url)}`, import.meta.url)
+    const worker = new Worker(file, { workerData: this.#connection.path })
     worker.unref()
     worker.on('message', ({ error }: CheckpointReply) => this.#handleReply(error))
     worker.on('error', (error) => this.#handleReply(error instanceof Error ? error.message : String(error)))
