@@ -235,7 +235,7 @@ function packageViolations(tree: Tree): string[] {
 
 function cycles(tree: Tree): string[] {
   const next = Map.groupBy(
-    importsIn(tree, isSource).filter(({ to, typeOnly }) => isSource(to) && !typeOnly),
+    importsIn(tree, isSource).filter(({ to }) => isSource(to)),
     ({ from }) => from,
   )
   const found: string[] = []
@@ -465,16 +465,24 @@ const RULES: Record<string, Rule> = {
       'src/store/a.ts': `import { Pool } from 'pg'`,
     },
   },
-  'there are no import cycles': {
+  'there are no import cycles, not even of types': {
     violations: cycles,
     rejects: {
+      'a cycle of types': {
+        'src/lib/a.ts': `import { b } from './b.ts'`,
+        'src/lib/b.ts': `import type { A } from './a.ts'`,
+      },
       'a cycle of three files': {
         'src/lib/a.ts': `import { b } from './b.ts'`,
         'src/lib/b.ts': `import { c } from './c.ts'`,
         'src/lib/c.ts': `import { a } from './a.ts'`,
       },
     },
-    allows: { 'src/lib/a.ts': `import { b } from './b.ts'`, 'src/lib/b.ts': `import type { A } from './a.ts'` },
+    allows: {
+      'src/lib/a.ts': `import { b } from './b.ts'\nimport type { C } from './c.ts'`,
+      'src/lib/b.ts': `import type { C } from './c.ts'`,
+      'src/lib/c.ts': '',
+    },
   },
   'every file of a listed folder is in its list': {
     violations: missingFromLists,

@@ -21,7 +21,7 @@ export class ChangeStamp {
   /** Storage step for each table that updates this stamp. */
   updateOnWrite(table: string) {
     return (dialect: Dialect): readonly string[] =>
-      dialect.onWrite(table, `update ${this.#table} set stamp = ${dialect.freshText} where id = 1`)
+      dialect.onWrite(table, `update ${this.#table} set stamp = ${dialect.randomTextSql} where id = 1`)
   }
 
   async read(tx: Tx): Promise<string> {

@@ -78,7 +78,7 @@ function createTool(verb: NamedVerb, when: string): Tool {
     ...rest,
     input: z.object({}),
     isReadOnly: true,
-    needs: mustBeListed,
+    authorize: mustBeListed,
     run: async () => {},
   }
 

@@ -10,12 +10,12 @@ import { readRow, type StoreSnapshot, tablesAtSteps, writeRow } from './backup-r
 import type { Engine, Value } from './engine.ts'
 import { openEngine, openLoad, openSnapshot, type StoreAddress } from './index.ts'
 import { migrate, type StoredTable } from './migrate.ts'
-import { FIRST, SECOND_RELEASE } from './schema-releases.contract.ts'
+import { FIRST_RELEASE, SECOND_RELEASE } from './schema-releases.contract.ts'
 import { entries, parts, refusedAs, THING_TABLES, thing, things } from './things.contract.ts'
 
 const NOW = (): string => '2026-01-01T00:00:00.000Z'
 
-async function using<T>(address: StoreAddress, work: (engine: Engine) => Promise<T>): Promise<T> {
+async function withEngine<T>(address: StoreAddress, work: (engine: Engine) => Promise<T>): Promise<T> {
   const engine = await openEngine(address)
   try {
     return await work(engine)
@@ -24,7 +24,7 @@ async function using<T>(address: StoreAddress, work: (engine: Engine) => Promise
   }
 }
 
-async function loaded(from: StoreSnapshot, to: StoreAddress, tables: readonly StoredTable[]): Promise<void> {
+async function loadStore(from: StoreSnapshot, to: StoreAddress, tables: readonly StoredTable[]): Promise<void> {
   await using load = await openLoad(to, tablesAtSteps(from.steps, tables))
   assert.deepEqual(names(load.tables), names(from.tables))
   for (const shape of load.tables) {
@@ -43,7 +43,7 @@ function names(tables: readonly { name: string }[]): string[] {
   return tables.map(({ name }) => name).sort()
 }
 
-/** Every kind of value, a foreign key, a counter whose last row is gone. */
+/** Inserts every type of value, a foreign key, and a counter whose last row is deleted. */
 async function fill(engine: Engine): Promise<void> {
   await migrate(engine, THING_TABLES, NOW)
   await engine.transaction(async (tx) => {
@@ -65,8 +65,8 @@ async function fill(engine: Engine): Promise<void> {
   })
 }
 
-/** As JSON: the engines have different classes for bytes. */
-const everything = (engine: Engine): Promise<string> =>
+/** As JSON, because the engines return different classes for bytes. */
+const readEverything = (engine: Engine): Promise<string> =>
   engine.read(async (tx) =>
     JSON.stringify([
       (await things.list(tx)).map(({ body, seal, ...rest }) => [rest, hex(body), hex(seal)]),
@@ -78,7 +78,7 @@ const everything = (engine: Engine): Promise<string> =>
 
 const hex = (bytes: Uint8Array | undefined): string | undefined => bytes && Buffer.from(bytes).toString('hex')
 
-async function store(t: TestContext, engine: EngineName): Promise<StoreAddress> {
+async function createAddress(t: TestContext, engine: EngineName): Promise<StoreAddress> {
   const address = await emptyStore(t, engine)
   return 'path' in address ? { ...address, strict: false } : address
 }
@@ -86,18 +86,18 @@ async function store(t: TestContext, engine: EngineName): Promise<StoreAddress> 
 for (const from of ENGINES)
   for (const to of ENGINES)
     suite(`a store of ${from} loaded into ${to}`, from === to && from === 'sqlite' ? {} : needs('postgres'), () => {
-      test('has the same rows, and goes on counting where the first one was', async (t) => {
-        const [source, target] = [await store(t, from), await store(t, to)]
-        const before = await using(source, async (engine) => {
+      test('has the same rows and continues the counters', async (t) => {
+        const [source, target] = [await createAddress(t, from), await createAddress(t, to)]
+        const before = await withEngine(source, async (engine) => {
           await fill(engine)
-          return everything(engine)
+          return readEverything(engine)
         })
         {
           await using snapshot = await openSnapshot(source, Date.now())
-          await loaded(snapshot, target, THING_TABLES)
+          await loadStore(snapshot, target, THING_TABLES)
         }
-        await using(target, async (engine) => {
-          assert.deepEqual(await everything(engine), before)
+        await withEngine(target, async (engine) => {
+          assert.deepEqual(await readEverything(engine), before)
           assert.equal(await migrate(engine, THING_TABLES, NOW), 0)
           const next = await engine.transaction((tx) => entries.insertReturning(tx, { name: 'next' }))
           assert.equal(next.id, 4)
@@ -110,32 +110,32 @@ for (const from of ENGINES)
     })
 
 onEveryEngine('a snapshot', (name) => {
-  test('does not show what is written after it was taken', async (t) => {
-    const address = await store(t, name)
-    await using(address, fill)
+  test('does not contain later writes', async (t) => {
+    const address = await createAddress(t, name)
+    await withEngine(address, fill)
     await using snapshot = await openSnapshot(address, Date.now())
-    await using(address, (engine) => engine.transaction((tx) => entries.append(tx, { name: 'later' })))
+    await withEngine(address, (engine) => engine.transaction((tx) => entries.append(tx, { name: 'later' })))
     const shape = snapshot.tables.find((table) => table.name === 'entries') ?? assert.fail()
     const rows: (readonly Value[])[] = []
     for await (const batch of snapshot.rows(shape)) rows.push(...batch)
     assert.deepEqual(rows.map((row) => row[1]).sort(), ['one', 'two'])
   })
 
-  test('of an older release is loaded as that release had it, and grows when it is opened', async (t) => {
-    const [source, target] = [await store(t, name), await store(t, name)]
-    await using(source, async (engine) => {
-      await migrate(engine, FIRST, NOW)
+  test('is loaded with the schema of its release and migrated when opened', async (t) => {
+    const [source, target] = [await createAddress(t, name), await createAddress(t, name)]
+    await withEngine(source, async (engine) => {
+      await migrate(engine, FIRST_RELEASE, NOW)
       await engine.transaction((tx) => run(tx, `insert into things (id, size, body) values ('a', 1, 'b')`))
     })
     {
       await using snapshot = await openSnapshot(source, Date.now())
-      await loaded(snapshot, target, SECOND_RELEASE)
+      await loadStore(snapshot, target, SECOND_RELEASE)
     }
-    await using(target, async (engine) => {
+    await withEngine(target, async (engine) => {
       assert.equal(await migrate(engine, SECOND_RELEASE, NOW), 5)
       const { rows } = await engine.read((tx) => run(tx, 'select id, size, note from things'))
       assert.deepEqual({ ...rows[0] }, { id: 'a', size: 2, note: 'grown' })
-      // The triggers are there.
+      // The triggers work.
       const stamp = (): Promise<unknown> => engine.read(async (tx) => (await run(tx, 'select stamp from stamps')).rows)
       const before = await stamp()
       await engine.transaction((tx) => run(tx, `insert into things (id, size, body) values ('c', 1, 'b')`))
@@ -143,13 +143,13 @@ onEveryEngine('a snapshot', (name) => {
     })
   })
 
-  test('rows that do not fit are refused, and a load that was not finished leaves no store', async (t) => {
-    const address = await store(t, name)
+  test('refuses rows that do not fit; an unfinished load leaves no store', async (t) => {
+    const address = await createAddress(t, name)
     for (const [table, row] of [
       ['entries', [1, null]],
       ['parts', ['nothing', 'a', null]],
     ] as const) {
-      await using load = await openLoad(await store(t, name), THING_TABLES)
+      await using load = await openLoad(await createAddress(t, name), THING_TABLES)
       const shape = load.tables.find((found) => found.name === table) ?? assert.fail()
       await assert.rejects(
         load.insert(shape, [row]).then(() => load.finish({})),
@@ -163,29 +163,29 @@ onEveryEngine('a snapshot', (name) => {
     if ('url' in address) {
       await using again = await openLoad(address, THING_TABLES)
       await again.finish({})
-      await assert.rejects(openLoad(address, THING_TABLES), refusedAs('conflict', 'holds a store already'))
+      await assert.rejects(openLoad(address, THING_TABLES), refusedAs('conflict', 'already contains a store'))
     }
   })
 })
 
 suite('a snapshot of SQLite', () => {
-  test('leaves nothing beside the store, and clears away what a killed one has left an hour ago', async (t) => {
-    const address = await store(t, 'sqlite')
+  test('leaves no files and removes those that a killed process left an hour ago', async (t) => {
+    const address = await createAddress(t, 'sqlite')
     assert.ok('path' in address)
-    await using(address, fill)
-    const [old, young] = [`${address.path}.backup-0123456789abcdef`, `${address.path}.backup-fedcba9876543210`]
-    for (const path of [old, young]) writeFileSync(path, 'x')
+    await withEngine(address, fill)
+    const [old, recent] = [`${address.path}.backup-0123456789abcdef`, `${address.path}.backup-fedcba9876543210`]
+    for (const path of [old, recent]) writeFileSync(path, 'x')
     utimesSync(old, 0, Date.now() / 1000 - 3700)
     await using snapshot = await openSnapshot(address, Date.now())
     assert.equal(snapshot.engine, 'sqlite')
     assert.deepEqual(readdirSync(dirname(address.path)).sort(), ['svc.db', 'svc.db.backup-fedcba9876543210'])
   })
 
-  test('taken while others write is whole and has all that was committed before', async (t) => {
-    const address = await store(t, 'sqlite')
+  test('is consistent and contains all earlier commits while other processes write', async (t) => {
+    const address = await createAddress(t, 'sqlite')
     assert.ok('path' in address)
-    await using(address, fill)
-    // In a process of its own: one that closes the file gives up the locks of all who have it open.
+    await withEngine(address, fill)
+    // In a process of its own: closing a file drops all locks of a process on it.
     const { spawn } = await import('node:child_process')
     const { once } = await import('node:events')
     const script = `import { DatabaseSync } from 'node:sqlite'
@@ -211,14 +211,14 @@ suite('a snapshot of SQLite', () => {
       const ids: number[] = []
       for await (const batch of snapshot.rows(shape)) ids.push(...batch.map(([id]) => Number(id)))
       assert.ok(ids.length >= before + 2, `${ids.length} rows, ${before} were committed before`)
-      // Whole transactions of twenty, without a gap; of the three first rows one was removed.
+      // Complete transactions of twenty rows without gaps; one of the first three rows was removed.
       assert.equal((ids.length - 2) % 20, 0)
       assert.deepEqual([ids[0], ids.at(-1)], [1, ids.length + 1])
     }
   })
 })
 
-test('a row comes back from its line as it was', () => {
+test('reads a written row unchanged', () => {
   const value = fc.oneof(
     fc.string({ unit: 'grapheme' }),
     fc.integer(),
@@ -237,7 +237,7 @@ test('a row comes back from its line as it was', () => {
   )
 })
 
-test('a line that is no row of its table is refused', () => {
+test('refuses a line that is not a row of its table', () => {
   for (const line of ['', '{}', '[1]', '[1,2,3]', '[1,{}]', '[1,[2]]', '[1,{"b":1}]', '[1,2'])
     assert.throws(() => readRow(line, { name: 'things', columns: ['a', 'b'] }), refusedAs('invalid', 'things'))
 })

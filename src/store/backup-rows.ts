@@ -1,5 +1,5 @@
-// Rows of a store in a form that either engine reads: what a backup holds. A store is read from one snapshot, and a new one
-// is filled in one transaction.
+// The rows of a backup, in a format that both engines read. A backup reads one snapshot of a store, and a restore fills a new
+// store in one transaction.
 import { isUtf8 } from 'node:buffer'
 import { refuse } from '../lib/refusal.ts'
 import type { Value } from './engine.ts'
@@ -12,28 +12,28 @@ export interface TableShape {
 
 export type BackupRow = readonly Value[]
 
-/** A step of the schema that has been applied: the name of its table, and its number. */
+/** An applied migration step. */
 export type AppliedStep = readonly [name: string, step: number]
 
-/** A store at one moment. What others write meanwhile does not show. */
+/** The state of a store at one moment. */
 export interface StoreSnapshot extends AsyncDisposable {
   readonly engine: 'sqlite' | 'postgres'
   readonly tables: readonly TableShape[]
   readonly steps: readonly AppliedStep[]
-  /** Of tables that number their rows: the last number that was given out. */
+  /** The last used value of each auto-increment key, by table. */
   readonly counters: Readonly<Record<string, number>>
-  /** Values are in the order of the columns; a few hundred rows at a time. */
+  /** Yields batches of a few hundred rows, with values in the order of the columns. */
   rows(table: TableShape): AsyncIterable<readonly BackupRow[]>
 }
 
-/** A new store that is being filled. Closed before `finish`, nothing of it stays. */
+/** A new store that is being filled. If it is disposed before `finish`, nothing is kept. */
 export interface StoreLoad extends AsyncDisposable {
   readonly tables: readonly TableShape[]
   insert(table: TableShape, rows: readonly BackupRow[]): Promise<void>
   finish(counters: Readonly<Record<string, number>>): Promise<void>
 }
 
-/** The tables as the program had them when it had applied just these steps. */
+/** The tables with only these steps. */
 export function tablesAtSteps(steps: readonly AppliedStep[], tables: readonly StoredTable[]): StoredTable[] {
   const applied = new Set(steps.map(([name, step]) => `${name} ${step}`))
   return tables.map(({ name, storage }) => ({
@@ -42,7 +42,7 @@ export function tablesAtSteps(steps: readonly AppliedStep[], tables: readonly St
   }))
 }
 
-/** One line of JSON. Bytes are `{"u": text}` where they are UTF-8, and `{"b": base64}` where they are not. */
+/** Writes a line of JSON. Bytes are `{"u": text}` if they are UTF-8, else `{"b": base64}`. */
 export function writeRow(row: BackupRow): string {
   return `${JSON.stringify(row.map((value) => (value instanceof Uint8Array ? writeBytes(value) : value)))}\n`
 }
@@ -71,5 +71,5 @@ function readValue(value: unknown): Value | undefined {
 }
 
 export function refuseRow(table: string): never {
-  return refuse('invalid', `the backup holds a row that does not fit the table ${table}`)
+  return refuse('invalid', `the backup contains a row that does not fit the table ${table}`)
 }

@@ -1,29 +1,29 @@
-// What every engine must do. Its test is three lines that run this suite.
+// The contract of engines. The test of each engine runs this suite.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { run } from '../../test/support/sql.ts'
 import type { Tx } from './engine.ts'
 import { laneContract } from './lanes/lane.contract.ts'
-import { rowsContract } from './multi-row-statement.contract.ts'
+import { multiRowStatementContract } from './multi-row-statement.contract.ts'
 import { tableContract } from './table.contract.ts'
-import { entries, eventLoopTurns, type Open, parts, refusedAs, thing, things } from './things.contract.ts'
+import { type EngineOpener, entries, eventLoopTurns, parts, refusedAs, thing, things } from './things.contract.ts'
 import { valueContract } from './value.contract.ts'
 
-export function engineContract(name: string, open: Open, options: { skip?: string } = {}): void {
+export function engineContract(name: string, open: EngineOpener, options: { skip?: string } = {}): void {
   suite(`the contract of engines: ${name}`, options, () => {
     suite('transactions', () => transactionContract(open))
     suite('reads', () => readContract(open))
-    suite('transactions at the same time', () => concurrencyContract(open))
+    suite('concurrent transactions', () => concurrencyContract(open))
     suite('closing', () => closingContract(open))
     suite('values', () => valueContract(open))
     suite('tables', () => tableContract(open))
-    suite('many rows at once', () => rowsContract(open))
+    suite('multi-row statements', () => multiRowStatementContract(open))
     suite('lanes', () => laneContract(open))
   })
 }
 
-function transactionContract(open: Open): void {
-  test('what is committed is there, and a transaction answers with what its work answers', async (t) => {
+function transactionContract(open: EngineOpener): void {
+  test('commits and returns the result of the work', async (t) => {
     const engine = await open(t)
     const answer = await engine.transaction(async (tx) => {
       await things.insert(tx, thing('a'))
@@ -33,24 +33,24 @@ function transactionContract(open: Open): void {
     assert.equal((await engine.read((tx) => things.find(tx, { id: 'a' })))?.id, 'a')
   })
 
-  test('what asks for it is told of the commit, before the caller is, and of none that did not happen', async (t) => {
+  test('calls commit callbacks before the caller resumes, and not after a rollback', async (t) => {
     const engine = await open(t)
-    const told: string[] = []
+    const events: string[] = []
     await engine.transaction(async (tx) => {
-      tx.onCommit(() => told.push('committed'))
+      tx.onCommit(() => events.push('committed'))
       await things.insert(tx, thing('a'))
     })
-    told.push('answered')
+    events.push('answered')
     const failing = engine.transaction(async (tx) => {
-      tx.onCommit(() => told.push('rolled back'))
+      tx.onCommit(() => events.push('rolled back'))
       await things.insert(tx, thing('b'))
       throw new Error('no')
     })
     await assert.rejects(failing, /no/)
-    assert.deepEqual(told, ['committed', 'answered'])
+    assert.deepEqual(events, ['committed', 'answered'])
   })
 
-  test('work that throws leaves nothing, and its error comes out as it is', async (t) => {
+  test('rolls back if the work throws, and passes on the same error', async (t) => {
     const engine = await open(t)
     const error = new Error('no')
     const failing = engine.transaction(async (tx) => {
@@ -61,7 +61,7 @@ function transactionContract(open: Open): void {
     assert.equal(await engine.read((tx) => things.count(tx)), 0)
   })
 
-  test('an error of the work itself is not taken for one of the store, whatever its code', async (t) => {
+  test('does not translate errors of the work, whatever their code', async (t) => {
     const engine = await open(t)
     for (const code of ['ENOENT', 'ERR_ASSERTION', 'ETIMEDOUT', '28P01', 5]) {
       const error = Object.assign(new Error('mine'), { code })
@@ -73,7 +73,7 @@ function transactionContract(open: Open): void {
     }
   })
 
-  test('one that fails does not disturb those that are committed with it', async (t) => {
+  test('does not affect other transactions of the same commit by a failure', async (t) => {
     const engine = await open(t)
     const outcomes = await Promise.allSettled(
       Array.from({ length: 30 }, (_, index) =>
@@ -92,7 +92,7 @@ function transactionContract(open: Open): void {
     assert.deepEqual(left.map(({ id }) => id).sort(), expected.sort())
   })
 
-  test('a key that is there already is a conflict', async (t) => {
+  test('refuses a duplicate key as a conflict', async (t) => {
     const engine = await open(t)
     await engine.transaction((tx) => things.insert(tx, thing('a')))
     await assert.rejects(
@@ -100,23 +100,23 @@ function transactionContract(open: Open): void {
       refusedAs('conflict', 'already'),
     )
     await engine.transaction((tx) => parts.insert(tx, { thing_id: 'a', part: '1', label: 'x' }))
-    const taken = engine.transaction((tx) => parts.insert(tx, { thing_id: 'a', part: '2', label: 'x' }))
-    await assert.rejects(taken, refusedAs('conflict', 'already'))
+    const duplicate = engine.transaction((tx) => parts.insert(tx, { thing_id: 'a', part: '2', label: 'x' }))
+    await assert.rejects(duplicate, refusedAs('conflict', 'already'))
   })
 
-  test('a foreign key that does not hold is a conflict, for either side', async (t) => {
+  test('refuses a violated foreign key as a conflict, on both sides', async (t) => {
     const engine = await open(t)
     const orphan = engine.transaction((tx) => parts.insert(tx, { thing_id: 'none', part: '1' }))
-    await assert.rejects(orphan, refusedAs('conflict', 'another table'))
+    await assert.rejects(orphan, refusedAs('conflict', 'refers to'))
     await engine.transaction(async (tx) => {
       await things.insert(tx, thing('a'))
       await parts.insert(tx, { thing_id: 'a', part: '1' })
     })
     const needed = engine.transaction((tx) => things.remove(tx, { id: 'a' }))
-    await assert.rejects(needed, refusedAs('conflict', 'another table'))
+    await assert.rejects(needed, refusedAs('conflict', 'refers to'))
   })
 
-  test('work sees the refusal itself, and may say it in other words', async (t) => {
+  test('lets the work catch a refusal and throw another error', async (t) => {
     const engine = await open(t)
     await engine.transaction((tx) => things.insert(tx, thing('a')))
     const reworded = engine.transaction((tx) =>
@@ -128,7 +128,7 @@ function transactionContract(open: Open): void {
     await assert.rejects(reworded, /there is an a/)
   })
 
-  test('a statement that failed ends its transaction, even when its error is swallowed', async (t) => {
+  test('fails the transaction after a failed statement, even if the work catches its error', async (t) => {
     const engine = await open(t)
     await engine.transaction((tx) => things.insert(tx, thing('a')))
     const swallowing = engine.transaction(async (tx) => {
@@ -137,15 +137,15 @@ function transactionContract(open: Open): void {
       return 'fine'
     })
     await assert.rejects(swallowing, refusedAs('conflict'))
-    const goingOn = engine.transaction(async (tx) => {
+    const continuing = engine.transaction(async (tx) => {
       await things.insert(tx, thing('a')).catch(() => {})
       await things.insert(tx, thing('c'))
     })
-    await assert.rejects(goingOn, refusedAs('conflict'))
+    await assert.rejects(continuing, refusedAs('conflict'))
     assert.equal(await engine.read((tx) => things.count(tx)), 1)
   })
 
-  test('SQL that is wrong is an error, not a refusal, and the next transaction is fine', async (t) => {
+  test('throws a plain error for invalid SQL and stays usable', async (t) => {
     const engine = await open(t)
     const wrong = engine.transaction((tx) => run(tx, 'select nothing from nowhere'))
     await assert.rejects(wrong, (error) => error instanceof Error && error.name !== 'Refusal')
@@ -154,7 +154,7 @@ function transactionContract(open: Open): void {
     await engine.transaction((tx) => things.insert(tx, thing('a')))
   })
 
-  test('a transaction inside another one is an error at once, also after awaiting', async (t) => {
+  test('throws on nested transactions, also after an await', async (t) => {
     const engine = await open(t)
     const inner = async (): Promise<void> => {
       await engine.transaction(async () => {})
@@ -174,7 +174,7 @@ function transactionContract(open: Open): void {
     await engine.transaction((tx) => things.insert(tx, thing('a')))
   })
 
-  test('what a transaction leaves behind may open one of its own when the transaction has ended', async (t) => {
+  test('lets background work of an ended transaction open its own', async (t) => {
     const engine = await open(t)
     const left: { later?: Promise<void> } = {}
     const ended = Promise.withResolvers<void>()
@@ -186,7 +186,7 @@ function transactionContract(open: Open): void {
     assert.equal(await engine.read((tx) => things.count(tx)), 1)
   })
 
-  test('a statement after the end of its transaction is an error, not part of a stranger’s', async (t) => {
+  test('throws on a statement after the end of its transaction', async (t) => {
     const engine = await open(t)
     const left: { tx?: Tx } = {}
     await engine.transaction(async (tx) => {
@@ -194,11 +194,11 @@ function transactionContract(open: Open): void {
     })
     const { tx } = left
     assert.ok(tx)
-    await assert.rejects(things.insert(tx, thing('late')), /after its transaction had ended/)
+    await assert.rejects(things.insert(tx, thing('late')), /after its transaction ended/)
     assert.equal(await engine.read((tx) => things.count(tx)), 0)
   })
 
-  test('whoever is refused may try again at once', async (t) => {
+  test('accepts a retry at once after a refusal', async (t) => {
     const engine = await open(t)
     const attempt = (): Promise<void> => engine.transaction((tx) => things.insert(tx, thing('a')))
     await attempt()
@@ -207,8 +207,8 @@ function transactionContract(open: Open): void {
   })
 }
 
-function readContract(open: Open): void {
-  test('a read sees what was committed before it', async (t) => {
+function readContract(open: EngineOpener): void {
+  test('sees earlier commits', async (t) => {
     const engine = await open(t)
     for (let index = 0; index < 50; index++) {
       await engine.transaction((tx) => things.insert(tx, thing(`${index}`)))
@@ -216,7 +216,7 @@ function readContract(open: Open): void {
     }
   })
 
-  test('a read never waits for a writer, and sees none of what it has not committed', async (t) => {
+  test('does not wait for a writer or see its uncommitted rows', async (t) => {
     const engine = await open(t)
     const wrote = Promise.withResolvers<void>()
     const release = Promise.withResolvers<void>()
@@ -232,7 +232,7 @@ function readContract(open: Open): void {
     assert.equal(await engine.read((tx) => things.count(tx)), 1)
   })
 
-  test('all of a read is one snapshot', async (t) => {
+  test('reads from one snapshot', async (t) => {
     const engine = await open(t)
     await engine.transaction((tx) => things.insert(tx, thing('a')))
     const go = Promise.withResolvers<void>()
@@ -247,13 +247,13 @@ function readContract(open: Open): void {
     assert.equal(await engine.read((tx) => things.count(tx)), 2)
   })
 
-  test('many reads at once all come to their end', async (t) => {
+  test('completes many reads at once', async (t) => {
     const engine = await open(t)
     const counts = await Promise.all(Array.from({ length: 200 }, () => engine.read((tx) => things.count(tx))))
     assert.deepEqual(new Set(counts), new Set([0]))
   })
 
-  test('a read that fails is no harm to the next one', async (t) => {
+  test('stays usable after a failed read', async (t) => {
     const engine = await open(t)
     for (let time = 0; time < 30; time++) {
       await assert.rejects(engine.read((tx) => run(tx, 'select nothing from nowhere')))
@@ -265,16 +265,16 @@ function readContract(open: Open): void {
     assert.equal(await engine.read((tx) => things.count(tx)), 0)
   })
 
-  test('a read cannot write', async (t) => {
+  test('cannot write', async (t) => {
     const engine = await open(t)
     const writing = engine.read((tx) => things.insert(tx, thing('a')))
-    await assert.rejects(writing, /a read tried to write/)
+    await assert.rejects(writing, /a read-only transaction tried to write/)
     assert.equal(await engine.read((tx) => things.count(tx)), 0)
   })
 }
 
-function concurrencyContract(open: Open): void {
-  test('of a hundred increments at once none is lost', async (t) => {
+function concurrencyContract(open: EngineOpener): void {
+  test('loses none of a hundred concurrent increments', async (t) => {
     const engine = await open(t)
     await engine.transaction((tx) => things.insert(tx, thing('count')))
     const increment = async (tx: Tx): Promise<void> => {
@@ -285,7 +285,7 @@ function concurrencyContract(open: Open): void {
     assert.equal((await engine.read((tx) => things.find(tx, { id: 'count' })))?.size, 100)
   })
 
-  test('of fifty who look and then insert one key exactly one does', async (t) => {
+  test('lets exactly one of fifty concurrent inserts of a key succeed', async (t) => {
     const engine = await open(t)
     const claim = async (tx: Tx): Promise<boolean> => {
       if (await things.find(tx, { id: 'one' })) return false
@@ -300,7 +300,7 @@ function concurrencyContract(open: Open): void {
     assert.equal(inserted.filter(Boolean).length, 1)
   })
 
-  test('two who each rely on the other’s row do not both change theirs', async (t) => {
+  test('prevents write skew', async (t) => {
     const engine = await open(t)
     for (let time = 0; time < 5; time++) {
       await engine.transaction(async (tx) => {
@@ -317,7 +317,7 @@ function concurrencyContract(open: Open): void {
     }
   })
 
-  test('a counter never gives a number twice, not even when the highest is removed', async (t) => {
+  test('never reuses a counter value, even after its row is deleted', async (t) => {
     const engine = await open(t)
     const add = async (): Promise<number> =>
       (await engine.transaction((tx) => entries.insertReturning(tx, { name: 'x' }))).id
@@ -335,8 +335,8 @@ function concurrencyContract(open: Open): void {
   })
 }
 
-function closingContract(open: Open): void {
-  test('closing waits for what runs, and refuses what comes after', async (t) => {
+function closingContract(open: EngineOpener): void {
+  test('waits for running operations and refuses later ones', async (t) => {
     const engine = await open(t)
     const release = Promise.withResolvers<void>()
     const order: string[] = []
@@ -370,7 +370,7 @@ function closingContract(open: Open): void {
     assert.deepEqual(order.slice(0, 3).sort(), ['queued', 'read', 'write'])
   })
 
-  test('closing twice is fine, and so is closing what was never used', async (t) => {
+  test('can be closed twice, and without being used', async (t) => {
     const engine = await open(t)
     await Promise.all([engine.close(), engine.close()])
     await engine.close()

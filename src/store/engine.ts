@@ -1,5 +1,4 @@
-// The port every engine fills. Knows no word of the product.
-import type { Lane, LaneHandler, LaneOptions } from './lanes/lane.ts'
+// The interface that each engine (SQLite, PostgreSQL) implements.
 
 export type Value = string | number | boolean | Uint8Array | null
 
@@ -8,15 +7,14 @@ export type StoredRow = Readonly<Record<string, Value>>
 
 export interface QueryResult {
   readonly rows: readonly StoredRow[]
-  /** How many rows the statement changed or returned. */
+  /** Number of rows that the statement changed or returned. */
   readonly changes: number
 }
 
-/** What a statement did to a table that counts its rows. */
 export interface RunResult {
   readonly changes: number
-  /** The number of the row that was inserted last. */
-  readonly last: number
+  /** The counter value of the last inserted row. */
+  readonly lastId: number
 }
 
 export interface Statement {
@@ -25,71 +23,69 @@ export interface Statement {
 }
 
 /**
- * A running transaction. A statement that failed ends it: whatever `work` makes of the error, later statements fail
- * with it again and nothing is committed, as PostgreSQL has it.
+ * A running transaction. A failed statement ends it, as in PostgreSQL: even if `work` catches the error, later statements
+ * fail with it again and nothing is committed.
  */
 export interface Tx {
   executeQuery(query: Statement): Promise<QueryResult>
-  /** The same for the last statement, with the commit in the same round trip; absent where a statement is none. */
+  /** Executes the last statement and commits in the same round trip. Only where statements are round trips. */
   executeLast?(query: Statement): Promise<QueryResult>
-  /** One statement for each of these rows, without a word in between; absent where a statement is a round trip. */
+  /** Executes one statement for each row, synchronously. Only where statements are not round trips. */
   executeEach?(sql: string, rows: readonly (readonly Value[])[]): readonly RunResult[]
   /**
-   * Calls `then` when the transaction is committed, perhaps a moment before it is on disk: for hints to workers of this
-   * process. What they read is answered when it is on disk.
+   * Calls `then` after the commit, perhaps shortly before it is on disk: to wake up workers of this process. Their reads
+   * resolve only when the commit is on disk.
    */
   onCommit(then: () => void): void
 }
 
-/** What differs between engines, as named facts; nobody outside `store/<engine>/` asks which engine it is. */
+/** The differences between engines. Code outside `store/<engine>/` never checks which engine it runs on. */
 export interface Dialect {
   readonly name: string
-  /** A schema step as this engine must be told it. */
+  /** Adapts a schema statement to this engine. */
   adapt(ddl: string): string
-  /** The type of an integer key that the store counts up itself and never gives twice. */
+  /** The type of an auto-increment key whose values are never reused. */
   readonly counter: string
-  /** Statements that run `set` whenever a row of `table` is written, by whichever program. */
+  /** Statements that create triggers which run `set` on every write to `table`. */
   onWrite(table: string, set: string): readonly string[]
-  /** Statements that run `then` after a row of `table` is inserted, which `then` calls `new`. */
+  /** Statements that create a trigger which runs `then` after an insert into `table`; `then` calls the row `new`. */
   onInsert(table: string, name: string, then: string): readonly string[]
-  /** Statements that run `then` after a row of `table` is deleted, which `then` calls `old`. */
+  /** Statements that create a trigger which runs `then` after a delete from `table`; `then` calls the row `old`. */
   onDelete(table: string, name: string, then: string): readonly string[]
-  /** A query that answers with one row when the table $1 exists. */
-  readonly hasTable: string
-  /** An expression for text that nobody has seen before. */
-  readonly freshText: string
-  /** Ends the declaration of a table whose rows should lie in the order of its key. */
-  readonly clustered: string
-  /** Whether a statement is a round trip to elsewhere. */
+  /** Returns one row if the table $1 exists. */
+  readonly findTableSql: string
+  /** An expression for a unique random text. */
+  readonly randomTextSql: string
+  /** Suffix of a `create table` that stores rows in the order of the primary key. */
+  readonly clusteredSql: string
+  /** Whether each statement is a round trip to a server. */
   readonly isRemote: boolean
   /**
-   * What to say first in a transaction so that those who say it of the same table come one after the other, each
-   * seeing what the one before has done; nothing where all writers do.
+   * The statement that serializes transactions on a table: run first, it lets each see the changes of the one before.
+   * Undefined where all writers are serialized anyway.
    */
   lockTableSql(table: string): string | undefined
-  /** What to say first in a transaction that may wait long for others; absent where a wait has no limit of its own. */
+  /** Run first in a transaction that may wait long for locks. */
   readonly disableLockTimeoutSql?: string
-  /** What tells the listeners of every process, when this transaction is committed; nothing where they find out. */
+  /** Notifies the listeners of all processes on commit. Undefined where listeners poll. */
   readonly notifySql: string | undefined
 }
 
 export interface Engine {
   readonly dialect: Dialect
-  /** One snapshot, in which nothing can be written; never waits for a writer. */
+  /** Runs `work` on a read-only snapshot; never waits for a writer. */
   read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** All or nothing, as if nobody else wrote at the time; resolved when it is on disk. `work` may be run again. */
+  /** Runs `work` in a serializable transaction and resolves when it is on disk. `work` may run more than once. */
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  /** A queue for work that comes one by one, and is written in batches. */
-  openLane<I, O>(work: LaneHandler<I, O>, options?: LaneOptions): Lane<I, O>
   /**
-   * Told that something was committed, by whichever process: with what `hint` was given, or with nothing. A hint only:
-   * one may be lost, so whoever must know looks now and then.
+   * Calls `listener` after commits of any process, with the payload of `notifySql` or an empty string. Notifications can
+   * be lost, so a listener must also poll.
    */
-  listen(listener: (about: string) => void): () => void
-  /** Resolved with its error when the disk has failed: nobody knows what it holds, and the process should end. */
+  listen(listener: (payload: string) => void): () => void
+  /** Resolves with the error after a disk failure. The state of the disk is then unknown, and the process should exit. */
   readonly failed: Promise<unknown>
-  /** A copy of the whole store beside it, where the engine is a file; answers its path. */
+  /** Copies the whole store next to it and returns the path. Only where the store is a file. */
   copy?(label: string): Promise<string>
-  /** Lets what runs come to its end; what comes after is refused. */
+  /** Waits for running operations and refuses new ones. */
   close(): Promise<void>
 }

@@ -1,11 +1,11 @@
-// What one statement for many rows must do on every engine.
+// The contract of multi-row statements, for each engine.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { run } from '../../test/support/sql.ts'
 import type { Value } from './engine.ts'
 import { MultiRowStatement } from './multi-row-statement.ts'
-import { type Open, refusedAs, things } from './things.contract.ts'
+import { type EngineOpener, refusedAs, things } from './things.contract.ts'
 
 const INSERT = new MultiRowStatement(
   { id: 'text', size: 'bigint', body: 'bytea', note: 'text' },
@@ -13,8 +13,8 @@ const INSERT = new MultiRowStatement(
    select v.id, v.size, v.size > 0, v.body, '[]', v.note from {rows} (select 1 as one) as o {in order}`,
 )
 
-export function rowsContract(open: Open): void {
-  test('inserts many rows by one statement and returns how many', async (t) => {
+export function multiRowStatementContract(open: EngineOpener): void {
+  test('inserts many rows with one statement and returns their number', async (t) => {
     const engine = await open(t)
     const rows = Array.from({ length: 500 }, (_, at) => [
       `${at}`,
@@ -35,12 +35,12 @@ export function rowsContract(open: Open): void {
     assert.equal((await engine.read((tx) => things.find(tx, { id: '256' })))?.note, undefined)
   })
 
-  test('no rows are no statement', async (t) => {
+  test('does nothing without rows', async (t) => {
     const engine = await open(t)
     assert.deepEqual(await engine.transaction((tx) => INSERT.run(tx, engine.dialect, [])), 0)
   })
 
-  test('one row that cannot be leaves none of them', async (t) => {
+  test('inserts none of the rows if one fails', async (t) => {
     const engine = await open(t)
     const rows = ['a', 'b', 'a'].map((id): Value[] => [id, 1, new Uint8Array(), null])
     await assert.rejects(
@@ -50,13 +50,13 @@ export function rowsContract(open: Open): void {
     assert.equal(await engine.read((tx) => things.count(tx)), 0)
   })
 
-  test('a column may be all nothing', async (t) => {
+  test('accepts a column with only NULL', async (t) => {
     const engine = await open(t)
     const rows = ['a', 'b'].map((id): Value[] => [id, 1, new Uint8Array(), null])
     assert.equal(await engine.transaction((tx) => INSERT.run(tx, engine.dialect, rows)), 2)
   })
 
-  test('values are what they were: quotes, braces, commas, backslashes, the word null, every byte', async (t) => {
+  test('keeps all values: quotes, braces, commas, backslashes, the word null, every byte', async (t) => {
     const engine = await open(t)
     const text = fc.oneof(
       fc.string({ unit: 'grapheme' }),
@@ -65,7 +65,7 @@ export function rowsContract(open: Open): void {
     const row = fc.record({ note: fc.option(text), body: fc.uint8Array({ maxLength: 300 }), size: fc.maxSafeInteger() })
     await fc.assert(
       fc.asyncProperty(fc.array(row, { maxLength: 8 }), async (given) => {
-        const rows = given.map(({ size, body, note }, at): Value[] => [`${at}`, size, body, plain(note)])
+        const rows = given.map(({ size, body, note }, at): Value[] => [`${at}`, size, body, toStorableText(note)])
         await engine.transaction(async (tx) => {
           await run(tx, 'delete from things')
           await INSERT.run(tx, engine.dialect, rows)
@@ -73,9 +73,9 @@ export function rowsContract(open: Open): void {
         const stored = await engine.read((tx) => things.list(tx))
         assert.equal(stored.length, given.length)
         for (const { id, size, body, note } of stored) {
-          const meant = given[Number(id)]
-          assert.deepEqual([size, note ?? null], [meant?.size, plain(meant?.note ?? null)])
-          assert.deepEqual(Buffer.from(body), Buffer.from(meant?.body ?? []))
+          const expected = given[Number(id)]
+          assert.deepEqual([size, note ?? null], [expected?.size, toStorableText(expected?.note ?? null)])
+          assert.deepEqual(Buffer.from(body), Buffer.from(expected?.body ?? []))
         }
       }),
       { numRuns: 40 },
@@ -83,7 +83,7 @@ export function rowsContract(open: Open): void {
   })
 }
 
-/** PostgreSQL holds no NUL in a text, and a lone surrogate is no text. */
-function plain(text: string | null): string | null {
+/** Removes what PostgreSQL text cannot contain: NUL and lone surrogates. */
+function toStorableText(text: string | null): string | null {
   return text === null ? null : text.replaceAll('\0', '').toWellFormed()
 }

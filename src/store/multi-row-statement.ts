@@ -1,41 +1,41 @@
-// One statement for many rows: in one round trip where the server is elsewhere, row by row where it is in this process.
+// One statement for many rows: one round trip to a remote server, or one execution per row in this process.
 import type { Dialect, Tx, Value } from './engine.ts'
 import { execute, integer } from './statement.ts'
 
-export interface InsertIdOptions {
-  /** A column that tells the rows apart. */
+interface InsertIdOptions {
+  /** A column that identifies the rows. */
   readonly key: string
-  /** The column that the store counts up. */
+  /** The auto-increment column. */
   readonly counter: string
-  /** Whether nothing follows in its transaction. */
+  /** Whether it is the last statement of its transaction. */
   readonly isLast?: boolean
 }
 
 /**
- * `v` in the text is a table with these columns, and one named `n` that counts from 1. `{rows}` stands where it is
- * joined, in front of another table, and `{in order}` at the end of what reads it.
+ * In the SQL text, `v` is a table of the rows, with their columns and a row number `n` from 1. `{rows}` marks where it is
+ * joined, before another table, and `{in order}` where the result is sorted by it.
  */
 export class MultiRowStatement {
   readonly #sql: string
   readonly #columns: readonly (readonly [name: string, type: string])[]
-  readonly #texts = new Map<string, string>()
+  readonly #sqlByDialect = new Map<string, string>()
 
   constructor(columns: Readonly<Record<string, 'text' | 'bytea' | 'bigint'>>, sql: string) {
     this.#columns = Object.entries(columns)
     this.#sql = sql
   }
 
-  /** The number of rows that all of them changed. */
+  /** Returns the total number of changed rows. */
   async run(tx: Tx, dialect: Dialect, rows: readonly (readonly Value[])[]): Promise<number> {
     if (rows.length === 0) return 0
-    const sql = this.#text(dialect)
+    const sql = this.#sqlFor(dialect)
     if (dialect.isRemote) return execute(tx, sql, this.#parameters(rows))
     let changes = 0
     for (const row of rows) changes += await execute(tx, sql, row)
     return changes
   }
 
-  /** Of an insert that returns nothing: the number that each row was given, or nothing where it was not inserted. */
+  /** Runs an insert without `returning`. Returns the id of each row, or undefined if it was not inserted. */
   async insertReturningIds(
     tx: Tx,
     dialect: Dialect,
@@ -43,39 +43,37 @@ export class MultiRowStatement {
     { key, counter, isLast = false }: InsertIdOptions,
   ): Promise<readonly (number | undefined)[]> {
     if (rows.length === 0) return []
-    const sql = this.#text(dialect)
-    if (tx.executeEach) return tx.executeEach(sql, rows).map(({ changes, last }) => (changes > 0 ? last : undefined))
+    const sql = this.#sqlFor(dialect)
+    if (tx.executeEach)
+      return tx.executeEach(sql, rows).map(({ changes, lastId }) => (changes > 0 ? lastId : undefined))
     const at = this.#columns.findIndex(([name]) => name === key)
     const statement = { sql: `${sql} returning ${key}, ${counter}`, parameters: this.#parameters(rows) }
     const { rows: stored } = await (isLast && tx.executeLast ? tx.executeLast(statement) : tx.executeQuery(statement))
-    const numbers = new Map(stored.map((row) => [row[key], integer(row[counter], counter)]))
-    return rows.map((row) => numbers.get(row[at] ?? null))
+    const ids = new Map(stored.map((row) => [row[key], integer(row[counter], counter)]))
+    return rows.map((row) => ids.get(row[at] ?? null))
   }
 
-  #text(dialect: Dialect): string {
-    const known = this.#texts.get(dialect.name)
+  #sqlFor(dialect: Dialect): string {
+    const known = this.#sqlByDialect.get(dialect.name)
     if (known !== undefined) return known
-    const text = dialect.isRemote ? this.#arrays() : this.#single()
-    this.#texts.set(dialect.name, text)
+    const text = dialect.isRemote ? this.#writeMultiRowSql() : this.#writeSingleRowSql()
+    this.#sqlByDialect.set(dialect.name, text)
     return text
   }
 
-  /**
-   * Bytes go as one piece with where each begins and how long it is: in an array the driver would have to write each of
-   * them out in hexadecimal, and the server to read it.
-   */
-  #arrays(): string {
+  /** Bytes are sent as one parameter with offsets and lengths: in an array, each value would be encoded as hexadecimal. */
+  #writeMultiRowSql(): string {
     let mark = 0
-    const next = (type: string): string => `$${++mark}::${type}`
+    const placeholder = (type: string): string => `$${++mark}::${type}`
     const [arrays, names, values]: [string[], string[], string[]] = [[], [], []]
     for (const [name, type] of this.#columns) {
       if (type === 'bytea') {
-        values.push(`substring(${next('bytea')} from u.${name}_at for u.${name}_for) as ${name}`)
-        arrays.push(next('integer[]'), next('integer[]'))
+        values.push(`substring(${placeholder('bytea')} from u.${name}_at for u.${name}_for) as ${name}`)
+        arrays.push(placeholder('integer[]'), placeholder('integer[]'))
         names.push(`${name}_at`, `${name}_for`)
       } else {
         values.push(`u.${name}`)
-        arrays.push(next(`${type}[]`))
+        arrays.push(placeholder(`${type}[]`))
         names.push(name)
       }
     }
@@ -88,14 +86,14 @@ export class MultiRowStatement {
     for (const [at, [, type]] of this.#columns.entries()) {
       const column = rows.map((row) => row[at] ?? null)
       if (type !== 'bytea') parameters.push(column)
-      else parameters.push(...pieces(column))
+      else parameters.push(...joinBytes(column))
     }
-    // The driver takes arrays; a value of ours is none, so its type does not know them.
+    // The driver accepts arrays, which `Value` does not include.
     return parameters as never
   }
 
-  /** Of one row nothing needs to be joined or sorted: its values stand where they are used. */
-  #single(): string {
+  /** One row needs no join: placeholders replace its columns. */
+  #writeSingleRowSql(): string {
     return this.#sql
       .replace('{rows}', '')
       .replace('{in order}', '')
@@ -103,8 +101,8 @@ export class MultiRowStatement {
   }
 }
 
-/** All bytes of a column, where each begins (from 1), and how long it is. */
-function pieces(column: readonly Value[]): [Uint8Array, (number | null)[], (number | null)[]] {
+/** Joins the values of a column; also returns their offsets (from 1) and lengths. */
+function joinBytes(column: readonly Value[]): [Uint8Array, (number | null)[], (number | null)[]] {
   const all = column.map((value) => (value instanceof Uint8Array ? value : undefined))
   let from = 1
   const starts = all.map((bytes) => {

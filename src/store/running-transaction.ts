@@ -1,45 +1,44 @@
-// A transaction while it runs, the same on every engine: what it may still do, and what went wrong in it.
+// The state of a running transaction, shared by the engines: whether it is open, and its first error.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Refusal } from '../lib/refusal.ts'
 import type { QueryResult, RunResult, Statement, Tx, Value } from './engine.ts'
 
-/** One connection, as an engine gives it to a transaction. */
+/** The connection that an engine provides to a transaction. */
 export interface TransactionConnection {
   query(sql: string, parameters: readonly unknown[]): QueryResult | Promise<QueryResult>
-  /** Where a statement is a round trip: the same, and the commit with it. */
+  /** Runs the last statement and commits. Only where statements are round trips. */
   queryLast?(sql: string, parameters: readonly unknown[]): Promise<QueryResult>
-  /** Where the store is in this process. */
+  /** Only where the store is in this process. */
   runEach?(sql: string, rows: readonly (readonly Value[])[]): readonly RunResult[]
-  /** What an error of the store means to whoever asked. */
-  explain(error: unknown): unknown
+  /** Translates an error of the driver for the caller. */
+  translateError(error: unknown): unknown
 }
 
-/** What every engine says of a key that is there already, and of a foreign key that does not hold. */
-export const DUPLICATE_KEY_MESSAGE = 'there is one with this key already'
-export const FOREIGN_KEY_MESSAGE = 'it names a row of another table that is not there, or is named by one that is'
+export const DUPLICATE_KEY_MESSAGE = 'this key is already in use'
+export const FOREIGN_KEY_MESSAGE = 'it refers to a row that does not exist, or another row refers to it'
 
-const inside = new AsyncLocalStorage<RunningTx>()
+const currentTransaction = new AsyncLocalStorage<RunningTx>()
 
-/** A transaction opened inside another one would wait for itself for ever, so it is an error at once. */
-export function mustNotBeInTransaction(): void {
-  if (inside.getStore()?.isOpen) throw new Error('a transaction was opened inside another one')
+/** A nested transaction would deadlock, so it is an error. */
+export function refuseNestedTransaction(): void {
+  if (currentTransaction.getStore()?.isOpen) throw new Error('a transaction was opened inside another one')
 }
 
 export class RunningTx implements Tx {
-  readonly #connected: TransactionConnection
+  readonly #connection: TransactionConnection
   readonly executeEach?: (sql: string, rows: readonly (readonly Value[])[]) => readonly RunResult[]
   readonly executeLast?: NonNullable<Tx['executeLast']>
   #isOpen = true
-  #failure: { readonly raw: unknown; readonly said: unknown } | undefined
+  #failure: { readonly raw: unknown; readonly translated: unknown } | undefined
   readonly #onCommit: (() => void)[] = []
 
-  constructor(connected: TransactionConnection) {
-    this.#connected = connected
-    const { runEach, queryLast } = connected
-    if (runEach) this.executeEach = (sql, rows) => this.#attempt(() => runEach.call(connected, sql, rows))
+  constructor(connection: TransactionConnection) {
+    this.#connection = connection
+    const { runEach, queryLast } = connection
+    if (runEach) this.executeEach = (sql, rows) => this.#attempt(() => runEach.call(connection, sql, rows))
     if (queryLast)
       this.executeLast = async (query) => {
-        const result = await this.#execute((sql, parameters) => queryLast.call(connected, sql, parameters), query)
+        const result = await this.#execute((sql, parameters) => queryLast.call(connection, sql, parameters), query)
         this.#isOpen = false
         return result
       }
@@ -55,53 +54,53 @@ export class RunningTx implements Tx {
   }
 
   executeQuery(query: Statement): Promise<QueryResult> {
-    return this.#execute((sql, parameters) => this.#connected.query(sql, parameters), query)
+    return this.#execute((sql, parameters) => this.#connection.query(sql, parameters), query)
   }
 
   async #execute(query: TransactionConnection['query'], { sql, parameters }: Statement): Promise<QueryResult> {
-    this.#mustGoOn()
+    this.#requireUsable()
     try {
       return await query(sql, parameters)
     } catch (raw) {
-      throw this.#failed(raw)
+      throw this.#recordFailure(raw)
     }
   }
 
   #attempt<T>(statement: () => T): T {
-    this.#mustGoOn()
+    this.#requireUsable()
     try {
       return statement()
     } catch (raw) {
-      throw this.#failed(raw)
+      throw this.#recordFailure(raw)
     }
   }
 
-  #mustGoOn(): void {
-    // A statement that nobody awaited would land in a stranger's transaction.
-    if (!this.#isOpen) throw new Error('a statement came after its transaction had ended')
-    if (this.#failure) throw this.#failure.said
+  #requireUsable(): void {
+    // A statement that was not awaited would run in another caller's transaction.
+    if (!this.#isOpen) throw new Error('a statement was executed after its transaction ended')
+    if (this.#failure) throw this.#failure.translated
   }
 
-  #failed(raw: unknown): unknown {
-    this.#failure ??= { raw, said: this.#connected.explain(raw) }
-    return this.#failure.said
+  #recordFailure(raw: unknown): unknown {
+    this.#failure ??= { raw, translated: this.#connection.translateError(raw) }
+    return this.#failure.translated
   }
 
   onCommit(then: () => void): void {
     this.#onCommit.push(then)
   }
 
-  /** The engine has committed it. */
-  committed(): void {
-    // Not called here: an error in one of them is none of the store.
+  /** Called by the engine after the commit. */
+  notifyCommitted(): void {
+    // In microtasks, so that an error of a callback does not fail the commit.
     for (const then of this.#onCommit.splice(0)) queueMicrotask(then)
   }
 
-  /** Runs `work` inside; an error of a statement comes out even when `work` swallowed it. */
-  async enclose<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+  /** Runs `work`. Throws the error of a failed statement even if `work` caught it. */
+  async runWork<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     try {
-      const value = await inside.run(this, work, this)
-      if (this.#failure) throw this.#failure.said
+      const value = await currentTransaction.run(this, work, this)
+      if (this.#failure) throw this.#failure.translated
       return value
     } finally {
       this.#isOpen = false
@@ -109,31 +108,31 @@ export class RunningTx implements Tx {
   }
 }
 
-/** Counts what runs, so that closing waits for it and refuses what comes after. */
+/** Counts running operations, so that close() can wait for them and refuse new ones. */
 export class InFlightOperations {
-  readonly #left = Promise.withResolvers<void>()
+  readonly #drained = Promise.withResolvers<void>()
   #running = 0
-  #isOver = false
+  #isClosed = false
 
   async track<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#isOver) throw new Refusal('unavailable', 'the store is closed')
+    if (this.#isClosed) throw new Refusal('unavailable', 'the store is closed')
     this.#running++
     try {
       return await work()
     } finally {
       this.#running--
-      this.#look()
+      this.#resolveIfDrained()
     }
   }
 
-  /** Resolved when the last one has left. */
+  /** Refuses new operations and resolves when the last one has ended. */
   drain(): Promise<void> {
-    this.#isOver = true
-    this.#look()
-    return this.#left.promise
+    this.#isClosed = true
+    this.#resolveIfDrained()
+    return this.#drained.promise
   }
 
-  #look(): void {
-    if (this.#isOver && this.#running === 0) this.#left.resolve()
+  #resolveIfDrained(): void {
+    if (this.#isClosed && this.#running === 0) this.#drained.resolve()
   }
 }

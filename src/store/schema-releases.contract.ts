@@ -1,4 +1,4 @@
-// A schema as two releases have it: the second appends to the first.
+// The schemas of two releases: the second appends steps to the first.
 import type { StoredTable } from './migrate.ts'
 
 const STAMPS: StoredTable = {
@@ -8,10 +8,10 @@ const STAMPS: StoredTable = {
 
 const THINGS: StoredTable['storage'] = [
   'create table things (id text primary key, size bigint not null, body text not null)',
-  (dialect) => dialect.onWrite('things', `update stamps set stamp = ${dialect.freshText}`),
+  (dialect) => dialect.onWrite('things', `update stamps set stamp = ${dialect.randomTextSql}`),
 ]
 
-export const FIRST: readonly StoredTable[] = [STAMPS, { name: 'things', storage: THINGS }]
+export const FIRST_RELEASE: readonly StoredTable[] = [STAMPS, { name: 'things', storage: THINGS }]
 
 export const SECOND_RELEASE: readonly StoredTable[] = [
   STAMPS,
@@ -33,6 +33,6 @@ export const SECOND_RELEASE: readonly StoredTable[] = [
   },
 ]
 
-export function stepCount(tables: readonly StoredTable[]): number {
+export function countSteps(tables: readonly StoredTable[]): number {
   return tables.reduce((sum, { storage }) => sum + storage.length, 0)
 }

@@ -1,24 +1,24 @@
-// Statements by the words of their shape: each is written once, and found again without a text being put together for it.
+// A trie of SQL texts by the parts of their shape. A lookup needs no string concatenation for a key.
 
-interface Entry {
+interface ShapeNode {
   sql?: string
-  readonly next: Map<string, Entry>
+  readonly children: Map<string, ShapeNode>
 }
 
 export class StatementCache {
-  readonly #first: Entry = { next: new Map() }
+  readonly #root: ShapeNode = { children: new Map() }
 
   getOrCreate(shape: readonly string[], write: () => string): string {
-    let at = this.#first
-    for (const word of shape) {
-      let next = at.next.get(word)
-      if (!next) {
-        next = { next: new Map() }
-        at.next.set(word, next)
+    let node = this.#root
+    for (const part of shape) {
+      let child = node.children.get(part)
+      if (!child) {
+        child = { children: new Map() }
+        node.children.set(part, child)
       }
-      at = next
+      node = child
     }
-    at.sql ??= write()
-    return at.sql
+    node.sql ??= write()
+    return node.sql
   }
 }

@@ -6,18 +6,18 @@ import { openSqlite } from './sqlite/engine.ts'
 import { queryForValues, replaceOutsideQuotes, text } from './statement.ts'
 import { prepare, thing, things } from './things.contract.ts'
 
-test('a list of any length finds each of its rows once, by few different statements', async (t) => {
+test('finds each row of a list of any length once, with few different statements', async (t) => {
   const engine = await prepare(t, openSqlite({ path: join(tempDir(t), 'svc.db'), create: true }))
   const ids = Array.from({ length: 300 }, (_, at) => String(at).padStart(3, '0'))
   await engine.transaction(async (tx) => {
     for (const id of ids) await things.insert(tx, thing(id))
   })
-  const texts = new Set<string>()
+  const statements = new Set<string>()
   const find = (some: readonly string[]): Promise<unknown[]> =>
     engine.read(async (tx) => {
       const sql = (marks: string): string => {
         const statement = `select id from things where id <> $1 and id in (${marks}) order by id`
-        texts.add(statement)
+        statements.add(statement)
         return statement
       }
       return (await queryForValues(tx, { id: text }, some, sql, ['none'])).map(({ id }) => id)
@@ -27,10 +27,10 @@ test('a list of any length finds each of its rows once, by few different stateme
     assert.deepEqual(await find(some), some, `${count}`)
   }
   // Lists of 1, 2, 4, 64 and 128.
-  assert.equal(texts.size, 5)
+  assert.equal(statements.size, 5)
 })
 
-test('quoted texts of a statement stay as they are', () => {
+test('does not change quoted strings', () => {
   assert.equal(
     replaceOutsideQuotes(`select 'it''s $1', $2`, (part) => part.replace('$', '?')),
     `select 'it''s $1', ?2`,

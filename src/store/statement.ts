@@ -1,19 +1,18 @@
-// The two ways to run SQL that `Table` does not write: `query` for statements that return rows, `execute` for the others.
-// Parameters are $1, $2 …
+// Runs SQL that `Table` does not generate: `query` for statements that return rows, `execute` for others. Parameters are
+// $1, $2 …
 import type { StoredRow, Tx, Value } from './engine.ts'
 
-/** Decodes one value of a column; `name` is for the error. */
-export type ColumnDecoder<T> = (value: Value | undefined, name: string) => T
+/** Decodes one value of a column; `name` is for errors. */
+type ColumnDecoder<T> = (value: Value | undefined, name: string) => T
 
 /** The columns that a statement returns, each with its decoder. */
-export type RowSchema = Readonly<Record<string, ColumnDecoder<unknown>>>
+type RowSchema = Readonly<Record<string, ColumnDecoder<unknown>>>
 export type DecodedRow<S extends RowSchema> = { [K in keyof S]: ReturnType<S[K]> }
-export type RowDecoder<Row> = (row: StoredRow) => Row
+type RowDecoder<Row> = (row: StoredRow) => Row
 
 export const text: ColumnDecoder<string> = (value, name) =>
   typeof value === 'string' ? value : failDecoding('text', value, name)
 
-/** Any number that the store counts, sums or holds. */
 export const integer: ColumnDecoder<number> = (value, name) =>
   typeof value === 'number' ? value : failDecoding('an integer', value, name)
 
@@ -41,8 +40,8 @@ function failDecoding(expected: string, value: Value | undefined, name: string):
 }
 
 /**
- * Runs a statement and returns its rows, decoded by the schema or, for whole rows of a table, by `table.decode`. On hot
- * paths, so neither an async function nor a list of the columns is made for a call.
+ * Runs a statement and returns its rows, decoded by the schema or, for whole rows of a table, by `table.decode`. It is on
+ * hot paths, so it is not an async function.
  */
 export function query<S extends RowSchema>(
   tx: Tx,
@@ -60,7 +59,7 @@ export function query(
   return tx.executeQuery({ sql, parameters }).then(({ rows }) => decodeRows(schema, rows))
 }
 
-/** The row of a statement that always returns one, such as a count or an insert that returns its key. */
+/** Runs a statement that always returns one row, such as a count. */
 export async function queryOne<S extends RowSchema>(
   tx: Tx,
   schema: S,
@@ -68,7 +67,7 @@ export async function queryOne<S extends RowSchema>(
   parameters?: readonly Value[],
 ): Promise<DecodedRow<S>> {
   const [row] = await query(tx, schema, sql, parameters)
-  if (!row) throw new Error(`a query returned no row: ${sql}`)
+  if (!row) throw new Error(`query returned no row: ${sql}`)
   return row
 }
 
@@ -90,8 +89,8 @@ function decodeRows(schema: RowSchema | RowDecoder<unknown>, rows: readonly Stor
 const VALUES_MAX = 128
 
 /**
- * Runs a statement for a list of values, in batches: `sql` is given the placeholders of one batch, numbered after those of
- * `before`. A batch is filled up to a power of two by repeating its last value, so that few different statements are prepared.
+ * Runs a statement for a list of values, in batches. `sql` gets the placeholders of one batch, numbered after those of
+ * `before`. Batches are padded to a power of two with their last value, so that few statements are prepared.
  */
 export async function queryForValues<S extends RowSchema>(
   tx: Tx,
@@ -104,18 +103,18 @@ export async function queryForValues<S extends RowSchema>(
   for (let from = 0; from < values.length; from += VALUES_MAX) {
     const batch = values.slice(from, from + VALUES_MAX)
     const length = 2 ** Math.ceil(Math.log2(batch.length))
-    const filled = Array.from({ length }, (_, at) => batch[at] ?? batch.at(-1) ?? null)
-    rows.push(...(await query(tx, schema, sql(placeholders(length, before.length)), [...before, ...filled])))
+    const padded = Array.from({ length }, (_, at) => batch[at] ?? batch.at(-1) ?? null)
+    rows.push(...(await query(tx, schema, sql(placeholders(length, before.length)), [...before, ...padded])))
   }
   return rows
 }
 
-/** `$1, $2 …`: so many, numbered after the first `after`. */
+/** Writes `count` placeholders, numbered after the first `after`: `$1, $2 …` */
 export function placeholders(count: number, after = 0): string {
   return Array.from({ length: count }, (_, at) => `$${after + at + 1}`).join(', ')
 }
 
-/** `sql` with `change` applied outside quoted strings. */
+/** Applies `change` to the parts of `sql` outside quoted strings. */
 export function replaceOutsideQuotes(sql: string, change: (part: string) => string): string {
   return sql
     .split(/('(?:[^']|'')*')/)

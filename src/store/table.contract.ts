@@ -1,4 +1,4 @@
-// What a table does, on every engine.
+// The contract of tables, for each engine.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -6,9 +6,9 @@ import { run } from '../../test/support/sql.ts'
 import { Refusal } from '../lib/refusal.ts'
 import type { Engine } from './engine.ts'
 import type { Order, PageRequest } from './table.ts'
-import { entries, type Open, parts, type Thing, thing, things } from './things.contract.ts'
+import { type EngineOpener, entries, parts, type Thing, thing, things } from './things.contract.ts'
 
-const MIXED: Order<Thing> = [
+const MIXED_ORDER: Order<Thing> = [
   ['open', 'desc'],
   ['size', 'asc'],
   ['id', 'desc'],
@@ -29,7 +29,7 @@ const ORDERS: readonly Order<Thing>[] = [
     ['body', 'asc'],
     ['id', 'desc'],
   ],
-  MIXED,
+  MIXED_ORDER,
 ]
 
 async function fill(engine: Engine, count: number): Promise<void> {
@@ -41,8 +41,8 @@ async function fill(engine: Engine, count: number): Promise<void> {
   })
 }
 
-/** All pages after each other. */
-async function walk(engine: Engine, request: Omit<PageRequest<Thing>, 'after'>) {
+/** Reads all pages. */
+async function readAllPages(engine: Engine, request: Omit<PageRequest<Thing>, 'after'>) {
   const ids: string[] = []
   let after: string | undefined
   do {
@@ -55,8 +55,8 @@ async function walk(engine: Engine, request: Omit<PageRequest<Thing>, 'after'>) 
   return ids
 }
 
-export function tableContract(open: Open): void {
-  test('a row is found by any of its columns, and by all that are named', async (t) => {
+export function tableContract(open: EngineOpener): void {
+  test('finds a row by any of its columns, and by several', async (t) => {
     const engine = await open(t)
     const row = thing('a', { size: 5, note: 'n', body: Uint8Array.from([1]), tags: ['x', 'y'], loud: false })
     await engine.transaction((tx) => things.insert(tx, row))
@@ -74,7 +74,7 @@ export function tableContract(open: Open): void {
       assert.equal(await found(where), undefined)
   })
 
-  test('a condition says something about every column it names, or it is an error', async (t) => {
+  test('throws on a condition without columns, without a value or with an unknown column', async (t) => {
     const engine = await open(t)
     await engine.transaction((tx) => things.insert(tx, thing('a')))
     const wrong = [
@@ -98,7 +98,7 @@ export function tableContract(open: Open): void {
     assert.equal(await engine.read((tx) => things.count(tx)), 1)
   })
 
-  test('a list is in the order of the key, or the one that is asked for', async (t) => {
+  test('lists rows in the order of the key or in the given order', async (t) => {
     const engine = await open(t)
     await engine.transaction(async (tx) => {
       for (const [id, size] of [
@@ -121,7 +121,7 @@ export function tableContract(open: Open): void {
     )
   })
 
-  test('a row that is added comes back whole, with its counter', async (t) => {
+  test('returns an inserted row with its counter', async (t) => {
     const engine = await open(t)
     const row = await engine.transaction((tx) => entries.insertReturning(tx, { name: 'first' }))
     assert.deepEqual(row, { id: row.id, name: 'first' })
@@ -135,7 +135,7 @@ export function tableContract(open: Open): void {
     assert.deepEqual({ ...added, body: new Uint8Array(added.body) }, given)
   })
 
-  test('an upsert makes the row exactly what is given', async (t) => {
+  test('replaces the whole row on upsert', async (t) => {
     const engine = await open(t)
     const full = thing('a', { note: 'n', weight: 1, loud: true, extra: { a: [1, null] }, tags: ['x'] })
     for (const given of [full, thing('a', { size: 3 }), { ...full, weight: 2 }]) {
@@ -154,7 +154,7 @@ export function tableContract(open: Open): void {
     ])
   })
 
-  test('insertIfMissing leaves the row that is there as it is', async (t) => {
+  test('does not change an existing row with insertIfMissing', async (t) => {
     const engine = await open(t)
     const insert = (size: number) => engine.transaction((tx) => things.insertIfMissing(tx, thing('a', { size })))
     assert.equal(await insert(1), true)
@@ -162,7 +162,7 @@ export function tableContract(open: Open): void {
     assert.equal((await engine.read((tx) => things.find(tx, { id: 'a' })))?.size, 1)
   })
 
-  test('an update sets what is named, clears what is undefined, and counts', async (t) => {
+  test('sets named columns on update, clears undefined ones and returns the count', async (t) => {
     const engine = await open(t)
     const row = thing('a', { note: 'n', weight: 1, loud: true, extra: { x: 1 } })
     await engine.transaction(async (tx) => {
@@ -180,7 +180,7 @@ export function tableContract(open: Open): void {
     assert.deepEqual((await engine.read((tx) => things.list(tx, { tags: ['t'] }))).length, 2)
   })
 
-  test('a removal takes what matches, and counts', async (t) => {
+  test('removes matching rows and returns the count', async (t) => {
     const engine = await open(t)
     await fill(engine, 20)
     const remove = (where: Partial<Thing>) => engine.transaction((tx) => things.remove(tx, where))
@@ -189,19 +189,20 @@ export function tableContract(open: Open): void {
     assert.equal(await engine.read((tx) => things.count(tx)), 18)
   })
 
-  test('pages follow each other without a gap, whatever the order and the size', async (t) => {
+  test('pages through all rows without gaps, in any order and page size', async (t) => {
     const engine = await open(t)
     await fill(engine, 1234)
     for (const order of ORDERS) {
       const all = (await engine.read((tx) => things.list(tx, {}, order))).map(({ id }) => id)
       assert.equal(all.length, 1234)
-      for (const limit of [97, 617, 1233, 1234, 1235, 5000]) assert.deepEqual(await walk(engine, { order, limit }), all)
+      for (const limit of [97, 617, 1233, 1234, 1235, 5000])
+        assert.deepEqual(await readAllPages(engine, { order, limit }), all)
       const wanted = (await engine.read((tx) => things.list(tx, { size: 4 }, order))).map(({ id }) => id)
-      assert.deepEqual(await walk(engine, { order, limit: 10, where: { size: 4 } }), wanted)
+      assert.deepEqual(await readAllPages(engine, { order, limit: 10, where: { size: 4 } }), wanted)
     }
   })
 
-  test('a page is narrowed to subtrees by whole segments, on every page of it', async (t) => {
+  test('restricts pages to subtrees by whole path segments', async (t) => {
     const engine = await open(t)
     const ids = ['a', 'a/b', 'a/b/c', 'a-b', 'a.b', 'a0', 'ab', 'b', 'b/x', 'é', 'é/ü', 'a/😀']
     await engine.transaction(async (tx) => {
@@ -211,40 +212,40 @@ export function tableContract(open: Open): void {
       ids.filter((id) => paths.some((path) => id === path || id.startsWith(`${path}/`)))
     for (const paths of [['a'], ['a/b'], ['é', 'b'], ['a', 'a/b'], ['nothing'], []]) {
       for (const limit of [1, 2, 100]) {
-        const walked = await walk(engine, { order: [['id', 'asc']], limit, below: { column: 'id', paths } })
+        const walked = await readAllPages(engine, { order: [['id', 'asc']], limit, below: { column: 'id', paths } })
         assert.deepEqual(walked.sort(), below(...paths).sort())
       }
     }
-    const open_ = await walk(engine, {
-      order: MIXED,
+    const openIds = await readAllPages(engine, {
+      order: MIXED_ORDER,
       limit: 2,
       where: { open: true },
       below: { column: 'id', paths: ['a'] },
     })
-    assert.ok(open_.every((id) => id === 'a' || id.startsWith('a/')))
+    assert.ok(openIds.every((id) => id === 'a' || id.startsWith('a/')))
   })
 
-  test('rows that are passed over count for nothing', async (t) => {
+  test('does not count filtered rows towards the limit', async (t) => {
     const engine = await open(t)
     await fill(engine, 1234)
-    const all = await engine.read((tx) => things.list(tx, {}, MIXED))
-    const keeps = {
+    const all = await engine.read((tx) => things.list(tx, {}, MIXED_ORDER))
+    const filters = {
       some: (row: Thing) => row.size % 4 === 1,
       few: (row: Thing) => row.id.endsWith('77'),
       last: (row: Thing) => row.id === all.at(-1)?.id,
       none: () => false,
       all: () => true,
     }
-    for (const keep of Object.values(keeps)) {
+    for (const keep of Object.values(filters)) {
       const wanted = all.filter(keep).map(({ id }) => id)
       for (const limit of [1, 10, 300]) {
         if (wanted.length / limit > 300) continue
-        assert.deepEqual(await walk(engine, { order: MIXED, limit, keep }), wanted)
+        assert.deepEqual(await readAllPages(engine, { order: MIXED_ORDER, limit, keep }), wanted)
       }
     }
   })
 
-  test('rows that are written between two pages neither repeat nor hide others', async (t) => {
+  test('neither repeats nor skips rows when others are written between two pages', async (t) => {
     const engine = await open(t)
     await fill(engine, 100)
     const order: Order<Thing> = [['id', 'asc']]
@@ -253,19 +254,19 @@ export function tableContract(open: Open): void {
     await engine.transaction(async (tx) => {
       await things.remove(tx, { id: last })
       await things.insert(tx, thing('a before all'))
-      await things.insert(tx, thing('z behind all'))
+      await things.insert(tx, thing('z after all'))
     })
     const second = await engine.read((tx) => things.page(tx, { order, limit: 100, after: first.next }))
     const ids = [...first.rows, ...second.rows].map(({ id }) => id)
     assert.equal(new Set(ids).size, 101)
-    assert.equal(ids.at(-1), 'z behind all')
+    assert.equal(ids.at(-1), 'z after all')
   })
 
-  test('a cursor that is made by hand is refused or gives a page, and never breaks anything', async (t) => {
+  test('refuses a forged cursor or returns a page, and never fails otherwise', async (t) => {
     const engine = await open(t)
     await fill(engine, 30)
-    const genuine = (await engine.read((tx) => things.page(tx, { order: MIXED, limit: 3 }))).next ?? assert.fail()
-    const ask = async (after: string, order: Order<Thing> = MIXED): Promise<'page' | 'refused'> => {
+    const genuine = (await engine.read((tx) => things.page(tx, { order: MIXED_ORDER, limit: 3 }))).next ?? assert.fail()
+    const readPage = async (after: string, order: Order<Thing> = MIXED_ORDER): Promise<'page' | 'refused'> => {
       try {
         await engine.read((tx) => things.page(tx, { order, limit: 5, after }))
         return 'page'
@@ -274,8 +275,8 @@ export function tableContract(open: Open): void {
         throw error
       }
     }
-    assert.equal(await ask(genuine), 'page')
-    for (const order of ORDERS.slice(0, 5)) assert.equal(await ask(genuine, order), 'refused')
+    assert.equal(await readPage(genuine), 'page')
+    for (const order of ORDERS.slice(0, 5)) assert.equal(await readPage(genuine, order), 'refused')
     const encode = (value: unknown): string => Buffer.from(JSON.stringify(value) ?? '').toString('base64url')
     for (const parts of [
       [],
@@ -294,7 +295,7 @@ export function tableContract(open: Open): void {
       null,
       'x',
     ])
-      assert.equal(await ask(encode(parts)), 'refused', JSON.stringify(parts))
+      assert.equal(await readPage(encode(parts)), 'refused', JSON.stringify(parts))
     const part = fc.oneof(
       fc.jsonValue(),
       fc.string({ unit: 'binary' }),
@@ -313,13 +314,13 @@ export function tableContract(open: Open): void {
     )
     await fc.assert(
       fc.asyncProperty(forged, fc.constantFrom(...ORDERS), async (after, order) => {
-        await ask(after, order)
+        await readPage(after, order)
       }),
       { numRuns: 300 },
     )
   })
 
-  test('a record is decoded as the row it is', async (t) => {
+  test('decodes a stored row', async (t) => {
     const engine = await open(t)
     const row = thing('a', { tags: ['x'], extra: { y: [true] }, loud: false })
     await engine.transaction((tx) => things.insert(tx, row))

@@ -1,4 +1,4 @@
-// The tables that the contract of the engines is tried on: every kind of column, a foreign key, a counter.
+// The tables of the engine contract: every type of column, a foreign key, a counter.
 import type { TestContext } from 'node:test'
 import { z } from 'zod'
 import { Refusal, type RefusalCode } from '../lib/refusal.ts'
@@ -55,8 +55,8 @@ export function thing(id: string, rest: Partial<Thing> = {}): Thing {
   return { id, size: 0, open: true, body: new Uint8Array(), tags: [], ...rest }
 }
 
-/** An engine with the tables in it, closed after the test. */
-export type Open = (t: TestContext) => Promise<Engine>
+/** Opens an engine with the tables; it is closed after the test. */
+export type EngineOpener = (t: TestContext) => Promise<Engine>
 
 export async function prepare(t: TestContext, opened: Engine | Promise<Engine>): Promise<Engine> {
   const engine = await opened
@@ -65,7 +65,7 @@ export async function prepare(t: TestContext, opened: Engine | Promise<Engine>):
   return engine
 }
 
-/** For `assert.rejects`: a refusal of this code. */
+/** For `assert.rejects`: checks the code and text of a refusal. */
 export function refusedAs(code: RefusalCode, text = ''): (error: unknown) => boolean {
   return (error) => {
     if (!(error instanceof Refusal)) throw error
@@ -74,7 +74,7 @@ export function refusedAs(code: RefusalCode, text = ''): (error: unknown) => boo
   }
 }
 
-/** Many turns of the event loop: time enough for anything that was not made to wait. */
+/** Waits for several event loop turns, so that everything that is not blocked can run. */
 export async function eventLoopTurns(count = 20): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise(setImmediate)
 }

@@ -1,23 +1,23 @@
-// What goes into a store comes out of it, the same on every engine.
+// The contract of values, for each engine: a stored value is read back unchanged.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { run } from '../../test/support/sql.ts'
 import type { Engine } from './engine.ts'
 import { bytes, execute, flag, integer, oneOf, optional, query, queryOne, text } from './statement.ts'
-import { type Open, refusedAs, type Thing, thing, things } from './things.contract.ts'
+import { type EngineOpener, refusedAs, type Thing, thing, things } from './things.contract.ts'
 
 async function roundTrip(engine: Engine, given: Thing): Promise<Thing> {
   return engine.transaction(async (tx) => {
     await things.upsert(tx, given)
-    const { body, seal, ...rest } = (await things.find(tx, { id: given.id })) ?? assert.fail('it is gone')
-    // Engines differ in which kind of bytes they give; all are Uint8Array.
+    const { body, seal, ...rest } = (await things.find(tx, { id: given.id })) ?? assert.fail('no such row')
+    // The engines return different subclasses of Uint8Array.
     return { ...rest, body: new Uint8Array(body), ...(seal ? { seal: new Uint8Array(seal) } : {}) }
   })
 }
 
-export function valueContract(open: Open): void {
-  test('every byte comes back', async (t) => {
+export function valueContract(open: EngineOpener): void {
+  test('keeps every byte', async (t) => {
     const engine = await open(t)
     const body = Uint8Array.from({ length: 256 }, (_, index) => index)
     for (const bytes of [body, body.toReversed(), new Uint8Array(), new Uint8Array(100_000).fill(255)])
@@ -25,12 +25,12 @@ export function valueContract(open: Open): void {
         await roundTrip(engine, thing('a', { body: bytes, seal: bytes })),
         thing('a', { body: bytes, seal: bytes }),
       )
-    // A view into a larger buffer is the view, not the buffer.
+    // Of a view, only its part of the buffer is stored.
     const view = body.subarray(10, 20)
     assert.deepEqual((await roundTrip(engine, thing('a', { body: view }))).body, Uint8Array.from(view))
   })
 
-  test('booleans are booleans and null is absent', async (t) => {
+  test('reads booleans as booleans and NULL as an absent key', async (t) => {
     const engine = await open(t)
     for (const given of [thing('a', { open: false, loud: true }), thing('a', { loud: false }), thing('a')])
       assert.deepEqual(await roundTrip(engine, given), given)
@@ -38,7 +38,7 @@ export function valueContract(open: Open): void {
     assert.deepEqual({ ...rows[0] }, { open: true, loud: null, note: null })
   })
 
-  test('a row schema decodes counts, sums, conditions, bytes and NULL', async (t) => {
+  test('decodes counts, sums, conditions, bytes and NULL with a row schema', async (t) => {
     const engine = await open(t)
     await engine.transaction((tx) => things.insert(tx, thing('a', { size: 7, loud: true })))
     const schema = {
@@ -67,11 +67,11 @@ export function valueContract(open: Open): void {
       )
     await assert.rejects(
       engine.read((tx) => queryOne(tx, { id: text }, 'select id from things where id = $1', ['b'])),
-      /a query returned no row/,
+      /query returned no row/,
     )
   })
 
-  test('whole numbers are exact up to 2^53 - 1', async (t) => {
+  test('keeps integers exact up to 2^53 - 1', async (t) => {
     const engine = await open(t)
     const max = Number.MAX_SAFE_INTEGER
     for (const size of [0, 1, -1, 2 ** 31, -(2 ** 31) - 1, 2 ** 32, max, -max]) {
@@ -83,7 +83,7 @@ export function valueContract(open: Open): void {
     assert.deepEqual({ ...rows[0] }, { n: 1, total: -max })
   })
 
-  test('text comes back, whatever its language', async (t) => {
+  test('keeps text of any language', async (t) => {
     const engine = await open(t)
     const texts = [
       '',
@@ -113,14 +113,14 @@ export function valueContract(open: Open): void {
     )
   })
 
-  test('half a surrogate pair is stored as the replacement character', async (t) => {
+  test('stores a lone surrogate as the replacement character', async (t) => {
     const engine = await open(t)
     assert.equal((await roundTrip(engine, thing('a', { note: 'x\ud800y' }))).note, 'x\ufffdy')
-    // In JSON it can be written down, so there it stays.
+    // JSON can escape it, so it is kept there.
     assert.deepEqual((await roundTrip(engine, thing('a', { tags: ['\ud800'] }))).tags, ['\ud800'])
   })
 
-  test('NUL in text is refused, since not every engine can hold it', async (t) => {
+  test('refuses NUL in text, which PostgreSQL does not support', async (t) => {
     const engine = await open(t)
     await assert.rejects(roundTrip(engine, thing('a', { note: 'a\u0000b' })), refusedAs('invalid'))
     await assert.rejects(
@@ -130,7 +130,7 @@ export function valueContract(open: Open): void {
     assert.deepEqual((await roundTrip(engine, thing('a', { tags: ['\u0000'] }))).tags, ['\u0000'])
   })
 
-  test('text is ordered by its bytes', async (t) => {
+  test('sorts text by bytes', async (t) => {
     const engine = await open(t)
     const fixed = [
       'a',
@@ -169,14 +169,14 @@ export function valueContract(open: Open): void {
     assert.equal(rows[0]?.n, sorted.filter((id) => Buffer.compare(Buffer.from(id), Buffer.from('b')) > 0).length)
   })
 
-  test('parameters have their numbers, in any order and as often as wanted', async (t) => {
+  test('accepts numbered parameters in any order, repeatedly', async (t) => {
     const engine = await open(t)
     await engine.transaction((tx) => things.insert(tx, thing('a', { note: 'costs $1 or $2' })))
-    const sql = `select id, '$1 and $2' as said from things where note = $2 and id = $1 and $1 <> $2`
+    const sql = `select id, '$1 and $2' as quoted from things where note = $2 and id = $1 and $1 <> $2`
     const { rows } = await engine.read((tx) => run(tx, sql, ['a', 'costs $1 or $2']))
     assert.deepEqual(
       rows.map((row) => ({ ...row })),
-      [{ id: 'a', said: '$1 and $2' }],
+      [{ id: 'a', quoted: '$1 and $2' }],
     )
   })
 }

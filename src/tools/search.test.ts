@@ -356,7 +356,7 @@ test('stops a slow search and serves the next one', async (t) => {
   )
   assert.equal(
     await tools.refusal('find_messages', { query: `NEAR(${'a '.repeat(31)}, 900)` }),
-    'find_messages: the search took too long\nhint: ask for fewer or rarer words',
+    'find_messages: the search took too long\nhint: search for fewer or rarer words',
   )
   await until(async () => (await tools.call('find_messages', { query: 'b' }).catch(() => undefined)) !== undefined)
 })

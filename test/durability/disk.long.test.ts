@@ -85,7 +85,7 @@ suite('a disk that becomes read-only', needs('root'), () => {
       assert.equal(code, 1, stderr)
       const plain = stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'))
       assert.equal(plain.length, 1, stderr)
-      assert.match(plain[0] ?? '', /^svc: the disk under .*svc\.db answered with an error; nothing was changed$/)
+      assert.match(plain[0] ?? '', /^svc: the disk under .*svc\.db reported an error; nothing was changed$/)
     } finally {
       execFileSync('umount', ['-l', disk])
     }
@@ -131,7 +131,7 @@ suite('a failing disk', needs('compiler'), () => {
       const { code, stderr } = await served.ended
       await running.ended
       assert.ok(code !== null && code > 0, `exit code ${code}: ${stderr}`)
-      assert.match(stderr, /the disk under .* answered with an error/)
+      assert.match(stderr, /the disk under .* reported an error/)
       assert.equal(stderr.includes(link.token), false)
       for (const left of [disk.cut('none', by), root]) {
         const stored = (await demo.inbound(link, left)).map(({ content }) => content)
@@ -159,7 +159,7 @@ suite('a failing disk', needs('compiler'), () => {
     const { code, stderr } = await served.ended
     await running.ended
     assert.ok(code !== null && code > 0, `exit code ${code}: ${stderr}`)
-    assert.match(stderr, /the disk under .* answered with an error/)
+    assert.match(stderr, /the disk under .* reported an error/)
     // Pages that the disk lost are still in the page cache and in the log. A power cut at this moment may lose messages:
     // the kernel does not report which of the earlier checkpointed pages it failed to write.
     const stored = (await demo.inbound(link, root)).map(({ content }) => content)

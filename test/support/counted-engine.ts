@@ -29,7 +29,6 @@ export function countedEngine(engine: Engine, counts: EngineCounts): Engine {
       counts.transactions++
       return engine.transaction((tx) => work(counted(tx)))
     },
-    openLane: (work, options) => engine.openLane(work, options),
     listen: (listener) => engine.listen(listener),
     failed: engine.failed,
     close: () => engine.close(),

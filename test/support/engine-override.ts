@@ -7,7 +7,6 @@ export function overrideEngine(engine: Engine, changes: Partial<Engine>): Engine
     failed: engine.failed,
     read: (work) => engine.read(work),
     transaction: (work) => engine.transaction(work),
-    openLane: (work, options) => engine.openLane(work, options),
     listen: (listener) => engine.listen(listener),
     ...(engine.copy ? { copy: engine.copy.bind(engine) } : {}),
     close: () => engine.close(),

@@ -216,9 +216,9 @@ async function checkStore(engine: Engine, { layout, settings }: ConfiguredInstan
 async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowMs: number): Promise<DoctorFinding[]> {
   const { name, layout, settings, sources } = configured
   const { PRODUCT_TABLES } = await import('../../daemons/tables.ts')
-  const { pendingSteps } = await import('../../store/migrate.ts')
+  const { countPendingSteps } = await import('../../store/migrate.ts')
   const schema = await attempt('schema', async () => {
-    const behind = await pendingSteps(engine, PRODUCT_TABLES)
+    const behind = await countPendingSteps(engine, PRODUCT_TABLES)
     if (behind === 0) return { check: 'schema', status: 'ok', detail: 'up to date' }
     const detail = `${behind} steps behind this version`
     return {

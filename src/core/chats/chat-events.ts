@@ -21,10 +21,10 @@ export const chatEvents = new Table({
   }),
   key: ['jid', 'seq'],
   storage: [
-    ({ clustered }) =>
+    ({ clusteredSql }) =>
       `create table chat_events (
          jid text not null, seq bigint not null, kind text not null, message_seq bigint, turn_id text, topic text,
-         primary key (jid, seq))${clustered}`,
+         primary key (jid, seq))${clusteredSql}`,
     'create index chat_events_of_topic on chat_events (jid, topic, seq) where topic is not null',
   ],
 })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type EngineName, onEveryEngineQuickly, type TestHost, testHost } from '../../../test/support/host.ts'
 import { addLink, postOf } from '../../../test/support/rows.ts'
+import { openLane } from '../../store/lanes/transaction-lane.ts'
 import { deleteIdempotencyKeys, IDEMPOTENCY_TTL_MS, idempotencyKeys } from '../links/idempotency-keys.ts'
 import { routeTokens } from '../links/route-tokens.ts'
 import { rounds } from '../turns/rounds.ts'
@@ -160,7 +161,7 @@ onEveryEngineQuickly('appending posts of links', (engine) => {
 
   test('records one message for concurrent posts with the same key through two writers', async (t) => {
     const on = await open(t, engine)
-    const lanes = [on.host.engine.openLane(linkPostWork), on.host.engine.openLane(linkPostWork)]
+    const lanes = [openLane(on.host.engine, linkPostWork), openLane(on.host.engine, linkPostWork)]
     t.after(() => Promise.all(lanes.map((lane) => lane.close())))
     const results = await Promise.all(
       Array.from({ length: 20 }, (_, at) => lanes[at % 2]?.push(postOf(on, on.link, { key: key('key a', 'x') }))),

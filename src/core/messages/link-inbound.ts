@@ -169,10 +169,10 @@ export const linkPostWork: LaneHandler<LinkPost, AppendResult> = {
   source: ({ link }) => link,
   isUrgent: ({ hasRound }) => hasRound,
 
-  run: async (tx, dialect, posts, isAll = false) => {
-    await (isAll ? lockMessageNumbers(tx, dialect) : lockMessageOrder(tx, dialect))
+  run: async (tx, dialect, posts, isAlone = false) => {
+    await (isAlone ? lockMessageNumbers(tx, dialect) : lockMessageOrder(tx, dialect))
     const withoutKey = posts.filter(({ key }) => key === undefined)
-    const stored = await append(tx, dialect, withoutKey, isAll && withoutKey.length === posts.length)
+    const stored = await append(tx, dialect, withoutKey, isAlone && withoutKey.length === posts.length)
     const results: AppendResult[] = []
     let plain = 0
     for (const post of posts) {

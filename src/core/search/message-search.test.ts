@@ -48,7 +48,7 @@ test('reports a full disk once and resumes when there is space', needs('root'), 
       search.follow(on.host.signals)
       await until(() => errors.length > 0 && reads > 10)
       assert.deepEqual(errors.map(String), [
-        `Refusal: the search index at ${path} cannot be used: the disk is full; it is filled again when there is room`,
+        `Refusal: the search index at ${path} cannot be used: the disk is full; the index is updated again when there is space`,
       ])
       await assert.rejects(search.search({ query: 'word1', limit: 1 }), isRefusal('unavailable', 'cannot be used'))
       rmSync(ballast)

@@ -4,7 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { CommitSignals } from '../../lib/commit-signals.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Engine } from '../../store/engine.ts'
-import { type FullTextHit, FullTextIndex, type FullTextQuery, type IndexUpdate } from '../../store/search/full-text.ts'
+import { FullTextIndex } from '../../store/search/full-text.ts'
+import type { FullTextHit, FullTextQuery, IndexUpdate } from '../../store/search/full-text-protocol.ts'
 import { nextIndexBatch } from './search-feed.ts'
 import type { SearchHit, SearchIndex, SearchRequest } from './search-index.ts'
 
@@ -132,7 +133,7 @@ class MessageSearch implements SearchIndex {
       const started = performance.now()
       const batch = await this.#engine.read((tx) => nextIndexBatch(tx, position))
       if (batch === undefined) return
-      this.#position = await (batch === 'foreign' ? this.#text.reset() : this.#text.fill(batch))
+      this.#position = await (batch === 'foreign' ? this.#text.reset() : this.#text.update(batch))
       if (this.#waiting > 0) continue
       // A commit of the index for every few messages would write more bytes than the messages have.
       if (batch !== 'foreign' && isSmall(batch)) return this.#scheduleUpdate(SETTLE_MS)
@@ -145,9 +146,9 @@ class MessageSearch implements SearchIndex {
 /** Smaller batches wait for further messages. */
 const SMALL = { entries: 200, bytes: 128 * 1024 }
 
-function isSmall({ fresh, changed, moved, removed }: IndexUpdate): boolean {
-  const bytes = [...fresh, ...changed].reduce((sum, { content }) => sum + content.byteLength, 0)
-  return bytes < SMALL.bytes && fresh.length + changed.length + moved.length + removed.length < SMALL.entries
+function isSmall({ added, changed, moved, removed }: IndexUpdate): boolean {
+  const bytes = [...added, ...changed].reduce((sum, { content }) => sum + content.byteLength, 0)
+  return bytes < SMALL.bytes && added.length + changed.length + moved.length + removed.length < SMALL.entries
 }
 
 const BUILDING = 'the search index is still being built'

@@ -1,7 +1,7 @@
 // Reads from the store what the search index lacks: new messages, folders of messages routed since, and changed messages.
 import { z } from 'zod'
 import type { Tx, Value } from '../../store/engine.ts'
-import type { IndexedDocument, IndexUpdate } from '../../store/search/full-text.ts'
+import type { IndexedDocument, IndexUpdate } from '../../store/search/full-text-protocol.ts'
 import { bytes, integer, optional, placeholders, query, queryOne, text } from '../../store/statement.ts'
 import { batchLength } from '../messages/messages.ts'
 
@@ -24,11 +24,11 @@ export async function nextIndexBatch(tx: Tx, from: string): Promise<IndexUpdate 
   if (position.change < changes.first - 1) return 'foreign'
   const last = await findBatchEnd(tx, position.seq)
   const seq = last?.seq ?? position.seq
-  const fresh = last ? await readDocuments(tx, 'm.seq > $1 and m.seq <= $2', [position.seq, seq]) : []
+  const added = last ? await readDocuments(tx, 'm.seq > $1 and m.seq <= $2', [position.seq, seq]) : []
   const { moved, routed } = await readMoved(tx, position, seq)
   const { changed, removed, change } = await readChanged(tx, position)
   const to = JSON.stringify({ seq, id: last?.id ?? position.id, routed, change } satisfies IndexPosition)
-  return to === JSON.stringify(known) ? undefined : { from, to, fresh, changed, moved, removed }
+  return to === JSON.stringify(known) ? undefined : { from, to, added, changed, moved, removed }
 }
 
 function parsePosition(text: string): IndexPosition | undefined {

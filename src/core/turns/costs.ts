@@ -73,9 +73,9 @@ export const dailyCosts = new Table({
   row: z.object({ payer: CostPayer, name: z.string(), day: z.string(), cents: z.int() }),
   key: ['payer', 'name', 'day'],
   storage: [
-    ({ clustered }) => `create table daily_costs (
+    ({ clusteredSql }) => `create table daily_costs (
        payer text not null, name text not null, day text not null, cents bigint not null,
-       primary key (payer, name, day))${clustered}`,
+       primary key (payer, name, day))${clusteredSql}`,
     `insert into daily_costs (payer, name, day, cents) ${sumsSql('folder')} union all ${sumsSql('user_sub')}`,
     ({ onInsert }) => onInsert('cost_log', 'cost_log_counted', countSql('new', '')),
     ({ onDelete }) => onDelete('cost_log', 'cost_log_uncounted', countSql('old', '-')),

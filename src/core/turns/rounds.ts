@@ -73,9 +73,9 @@ export const frames = new Table({
          where i.id = rounds.id and t.last_seq = rounds.last_seq and not exists (
            select 1 from frames f where f.turn_id = rounds.id and not exists (
              select 1 from frames g where g.turn_id = t.id and g.seq = f.seq and g.message_seq = f.message_seq)))`,
-    ({ clustered }) => `create table turn_frames (
+    ({ clusteredSql }) => `create table turn_frames (
        turn_id text not null, seq integer not null, message_seq bigint not null,
-       primary key (turn_id, seq))${clustered}`,
+       primary key (turn_id, seq))${clusteredSql}`,
     `insert into turn_frames (turn_id, seq, message_seq) select turn_id, seq, message_seq from frames
        where turn_id in (select ${SHOWN_TURN} from rounds r left join inbox i on i.id = r.id)`,
     'drop table frames',

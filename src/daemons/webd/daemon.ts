@@ -3,6 +3,7 @@ import { linkPostWork } from '../../core/messages/link-inbound.ts'
 import { readTrustedProxies, type TrustedProxyCheck } from '../../lib/http/client-address.ts'
 import { openRequestLog } from '../../lib/log/log.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
+import { openLane } from '../../store/lanes/transaction-lane.ts'
 import { createWidgetScriptHandler } from '../../web/chat/widget-script.ts'
 import { defineDaemon } from '../daemon.ts'
 import { passToPeer } from '../http/forwarded-headers.ts'
@@ -27,10 +28,10 @@ export const webd = defineDaemon({
   settings: { ...LINK_SETTINGS, ...TRUSTED_PROXY_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
   start: ({ host, app, log, metrics, peers, setRawHandler, defer, stopping }, settings) => {
     const { engine, signals, preCommitSignals } = host
-    const lane = engine.openLane(linkPostWork, {
-      onTidying: () => preCommitSignals.emit([], ['arrivals']),
-      onTidied: ({ keys }, wasComing) => {
-        if (keys?.length !== 0) signals.emit(keys, wasComing ? [] : ['arrivals'])
+    const lane = openLane(engine, linkPostWork, {
+      onDeferredStart: () => preCommitSignals.emit([], ['arrivals']),
+      onDeferredCommit: ({ keys }, wasAnnounced) => {
+        if (keys?.length !== 0) signals.emit(keys, wasAnnounced ? [] : ['arrivals'])
       },
     })
     defer(() => lane.close())

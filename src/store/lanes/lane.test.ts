@@ -13,82 +13,82 @@ interface Item {
 
 const item = (name: string, source = 'a', bytes = 1): Item => ({ name, source, bytes })
 
-const work: LaneHandler<Item, string> = {
+const handler: LaneHandler<Item, string> = {
   byteSize: ({ bytes }) => bytes,
   source: ({ source }) => source,
   isUrgent: () => false,
-  run: () => assert.fail('the desk does it'),
-  runDeferred: () => assert.fail('the desk does it'),
+  run: () => assert.fail('the write queue replaces it'),
+  runDeferred: () => assert.fail('the write queue replaces it'),
 }
 
-/** A desk that writes when it is told to. */
-function heldDesk() {
+/** A write queue whose batches end when the test calls `finish`. */
+function createManualQueue() {
   const batches: (readonly Item[])[] = []
-  const letGo: ((error?: Error) => void)[] = []
+  const finishers: ((error?: Error) => void)[] = []
   let isClosed = false
-  const desk: WriteQueue<Item, string> = {
+  const queue: WriteQueue<Item, string> = {
     write: (items) => {
       assert.ok(!isClosed)
       batches.push(items)
       const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>()
-      letGo.push((error) => (error ? reject(error) : resolve(items.map(({ name }) => `${name}!`))))
+      finishers.push((error) => (error ? reject(error) : resolve(items.map(({ name }) => `${name}!`))))
       return promise
     },
     close: async () => {
       isClosed = true
     },
   }
-  /** Lets the batch that is being written come to its end. */
+  /** Ends the batch that is being written. */
   const finish = async (error?: Error): Promise<void> => {
-    await until(() => letGo.length > 0)
-    letGo.shift()?.(error)
+    await until(() => finishers.length > 0)
+    finishers.shift()?.(error)
   }
-  const named = (at: number): string[] => batches[at]?.map(({ name }) => name) ?? []
-  return { desk, batches, finish, named, isClosed: () => isClosed }
+  const namesOf = (at: number): string[] => batches[at]?.map(({ name }) => name) ?? []
+  return { queue, batches, finish, namesOf, isClosed: () => isClosed }
 }
 
 function open(limits: Partial<LaneLimits> = {}) {
-  const held = heldDesk()
-  return { ...held, lane: new QueuedLane(work, held.desk, limits) }
+  const manual = createManualQueue()
+  return { ...manual, lane: new QueuedLane(handler, manual.queue, limits) }
 }
 
-suite('the queue of a lane', () => {
-  test('what arrives in one turn of the event loop is one batch; what arrives meanwhile is the next', async () => {
-    const { lane, finish, named } = open()
+suite('a lane', () => {
+  test('writes the items of one event loop turn in a batch, and those that arrive meanwhile in the next', async () => {
+    const { lane, finish, namesOf } = open()
     const first = [lane.push(item('1')), lane.push(item('2'))]
-    await until(() => named(0).length > 0)
+    await until(() => namesOf(0).length > 0)
     const second = [lane.push(item('3')), lane.push(item('4'))]
     await finish()
     assert.deepEqual(await Promise.all(first), ['1!', '2!'])
     await finish()
     assert.deepEqual(await Promise.all(second), ['3!', '4!'])
-    assert.deepEqual([named(0), named(1), named(2)], [['1', '2'], ['3', '4'], []])
+    assert.deepEqual([namesOf(0), namesOf(1), namesOf(2)], [['1', '2'], ['3', '4'], []])
   })
 
-  test('a desk gets one batch, and the next when that is written', async () => {
-    const { lane, finish, batches, named } = open({ batchItems: 2 })
+  test('writes one batch at a time', async () => {
+    const { lane, finish, batches, namesOf } = open({ batchItems: 2 })
     const pushed = Promise.all(['1', '2', '3', '4', '5'].map((name) => lane.push(item(name))))
     await until(() => batches.length === 1)
     await new Promise(setImmediate)
-    assert.deepEqual([named(0), named(1)], [['1', '2'], []])
+    assert.deepEqual([namesOf(0), namesOf(1)], [['1', '2'], []])
     await finish()
     await until(() => batches.length === 2)
-    assert.deepEqual(named(1), ['3', '4'])
+    assert.deepEqual(namesOf(1), ['3', '4'])
     await finish()
     await finish()
     assert.deepEqual(await pushed, ['1!', '2!', '3!', '4!', '5!'])
   })
 
-  test('a full batch need not wait for the end of the turn', () => {
+  test('writes a full batch without waiting for the end of the turn', () => {
     const { lane, batches } = open()
     for (let at = 0; at < LANE_LIMITS.batchItems; at++) void lane.push(item(`${at}`))
     assert.equal(batches.length, 1)
   })
 
-  test('more items than may wait are refused, and there is room again when some are written', async () => {
+  test('refuses items while the queue is full', async () => {
     const { lane, finish } = open({ queueItems: 2 })
     const taken = [lane.push(item('1')), lane.push(item('2'))]
-    await assert.rejects(lane.push(item('3')), refusedAs('unavailable', 'more to write'))
+    await assert.rejects(lane.push(item('3')), refusedAs('unavailable', 'queue is full'))
     await finish()
     await Promise.all(taken)
     const next = lane.push(item('4'))
@@ -96,7 +96,7 @@ suite('the queue of a lane', () => {
     assert.equal(await next, '4!')
   })
 
-  test('more bytes than may wait are refused, and counted as long as they are being written', async () => {
+  test('refuses items beyond the byte limit, which includes the batch being written', async () => {
     const { lane, finish } = open({ queueBytes: 100 })
     const taken = lane.push(item('1', 'a', 60))
     await assert.rejects(lane.push(item('2', 'a', 41)), refusedAs('unavailable'))
@@ -108,19 +108,19 @@ suite('the queue of a lane', () => {
     await again
   })
 
-  test('a flood of one source does not hold up another', async () => {
-    const { lane, finish, batches, named } = open({ batchItems: 8 })
+  test('does not let a flood from one source delay another', async () => {
+    const { lane, finish, batches, namesOf } = open({ batchItems: 8 })
     const flood = Array.from({ length: 300 }, (_, at) => lane.push(item(`f${at}`, 'flood')))
     const other = lane.push(item('other', 'quiet'))
     await finish()
     await finish()
     assert.equal(await other, 'other!')
-    // The first batch was full before the other came; then nobody has more than a quarter while others wait.
+    // The first batch was full before the other item came. Then each source gets at most a quarter of a batch.
     assert.deepEqual(
-      named(0),
+      namesOf(0),
       Array.from({ length: 8 }, (_, at) => `f${at}`),
     )
-    assert.deepEqual(named(1), ['f8', 'other', 'f9'])
+    assert.deepEqual(namesOf(1), ['f8', 'other', 'f9'])
     for (let left = 290; left > 0; left -= 8) await finish()
     await Promise.all(flood)
     assert.deepEqual(
@@ -129,17 +129,17 @@ suite('the queue of a lane', () => {
     )
   })
 
-  test('a batch is never larger than it may be, but one item goes in any case', async () => {
-    const { lane, finish, named } = open({ batchBytes: 10 })
+  test('limits the bytes of a batch, but writes a larger item alone', async () => {
+    const { lane, finish, namesOf } = open({ batchBytes: 10 })
     const pushed = [item('1', 'a', 6), item('2', 'a', 6), item('large', 'a', 50), item('3', 'a', 4), item('4', 'a', 6)]
     const answers = Promise.all(pushed.map((one) => lane.push(one)))
     for (let at = 0; at < 4; at++) await finish()
     await answers
-    assert.deepEqual([0, 1, 2, 3].map(named), [['1'], ['2'], ['large'], ['3', '4']])
+    assert.deepEqual([0, 1, 2, 3].map(namesOf), [['1'], ['2'], ['large'], ['3', '4']])
   })
 
-  test('whoever waits too long is told so, and what was still in line is not written any more', async () => {
-    const { lane, finish, batches, named } = open({ waitMs: 20 })
+  test('rejects items after the time limit and does not write those still in the queue', async () => {
+    const { lane, finish, batches, namesOf } = open({ waitMs: 20 })
     const written = lane.push(item('1'))
     await until(() => batches.length > 0)
     const waiting = lane.push(item('2'))
@@ -148,13 +148,13 @@ suite('the queue of a lane', () => {
     await finish()
     const next = lane.push(item('3'))
     await until(() => batches.length > 1)
-    assert.deepEqual([named(0), named(1)], [['1'], ['3']])
+    assert.deepEqual([namesOf(0), namesOf(1)], [['1'], ['3']])
     await finish()
     assert.equal(await next, '3!')
     await lane.close()
   })
 
-  test('a batch that fails rejects its own items only', async () => {
+  test('rejects only the items of a failed batch', async () => {
     const { lane, finish, batches } = open()
     const failing = Promise.allSettled([lane.push(item('1')), lane.push(item('2'))])
     await until(() => batches.length > 0)
@@ -165,29 +165,29 @@ suite('the queue of a lane', () => {
     assert.equal(await good, '3!')
   })
 
-  test('a work that leaves out an answer is a bug, told to whoever waits for it', async () => {
-    const desk: WriteQueue<Item, string> = { write: async () => ['one only'], close: async () => {} }
-    const lane = new QueuedLane(work, desk)
+  test('rejects the items of a batch with a missing answer', async () => {
+    const queue: WriteQueue<Item, string> = { write: async () => ['one only'], close: async () => {} }
+    const lane = new QueuedLane(handler, queue)
     const [, missing] = await Promise.allSettled([lane.push(item('1')), lane.push(item('2'))])
     assert.equal(missing.status, 'rejected')
   })
 
-  test('a desk that throws at once fails what it was given, and the lane goes on', async () => {
+  test('continues after a write queue that throws synchronously', async () => {
     let times = 0
-    const desk: WriteQueue<Item, string> = {
+    const queue: WriteQueue<Item, string> = {
       write: (items) => {
         if (times++ === 0) throw new Error('no')
         return Promise.resolve(items.map(({ name }) => name))
       },
       close: async () => {},
     }
-    const lane = new QueuedLane(work, desk)
+    const lane = new QueuedLane(handler, queue)
     await assert.rejects(lane.push(item('1')), /no/)
     assert.equal(await lane.push(item('2')), '2')
     await lane.close()
   })
 
-  test('closing waits for what was pushed, closes the desk once, and refuses the rest', async () => {
+  test('waits for queued items on close, then closes the write queue, and refuses later items', async () => {
     const { lane, finish, isClosed } = open({ batchItems: 1 })
     const pushed = Promise.all([lane.push(item('1')), lane.push(item('2'))])
     const closing = lane.close()
@@ -200,7 +200,7 @@ suite('the queue of a lane', () => {
     assert.deepEqual(await pushed, ['1!', '2!'])
   })
 
-  test('whatever is pushed is written exactly once, each source in its order, within the bounds', async () => {
+  test('writes each item exactly once, in the order of its source, within the limits', async () => {
     const items = fc.array(fc.record({ source: fc.constantFrom('a', 'b', 'c'), bytes: fc.nat(20), wait: fc.boolean() }))
     const limits = fc.record({
       batchItems: fc.integer({ min: 1, max: 9 }),
@@ -210,7 +210,7 @@ suite('the queue of a lane', () => {
       fc.asyncProperty(items, limits, async (given, { batchItems, batchBytes }) => {
         const batches: (readonly Item[])[] = []
         let writing = 0
-        const desk: WriteQueue<Item, string> = {
+        const queue: WriteQueue<Item, string> = {
           write: async (batch) => {
             assert.equal(++writing, 1)
             batches.push(batch)
@@ -220,7 +220,7 @@ suite('the queue of a lane', () => {
           },
           close: async () => {},
         }
-        const lane = new QueuedLane(work, desk, { batchItems, batchBytes })
+        const lane = new QueuedLane(handler, queue, { batchItems, batchBytes })
         const answers: Promise<string>[] = []
         for (const [at, { source, bytes, wait }] of given.entries()) {
           answers.push(lane.push({ name: `${at}`, source, bytes }))

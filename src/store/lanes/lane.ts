@@ -1,36 +1,34 @@
-// Work that comes one by one and is written many at a time: group commit without a timer.
-// While a batch is being written, everything that arrives forms the next one.
+// Group commit without a timer: single items are queued and written in batches. Items that arrive while a batch is being
+// written form the next batch.
 import { Refusal } from '../../lib/refusal.ts'
 import type { Dialect, Tx } from '../engine.ts'
 
-/** What is done with the items. */
 export interface LaneHandler<I, O> {
   /**
-   * All of them in one transaction; the answers in the order of the items. May be run again. `isAll`: nothing else is done
-   * in the same transaction.
+   * Writes all items in one transaction and returns the answers in the order of the items. May run more than once.
+   * `isAlone`: the transaction does nothing else.
    */
-  run(tx: Tx, dialect: Dialect, items: readonly I[], isAll?: boolean): Promise<readonly O[]>
-  /** What is left to do behind the answers, a piece at a time, while nobody waits. */
+  run(tx: Tx, dialect: Dialect, items: readonly I[], isAlone?: boolean): Promise<readonly O[]>
+  /** Runs one piece of the work that clients need not wait for. */
   runDeferred(tx: Tx, dialect: Dialect): Promise<DeferredResult>
-  /** Whether somebody waits for what the tidying makes of it. */
+  /** Whether a client waits for the result of the deferred work. */
   isUrgent(item: I): boolean
-  /** What an item weighs, in bytes. */
   byteSize(item: I): number
-  /** Whose it is: nobody gets more than a share of a batch while others wait. */
+  /** The sender. While several senders have items in the queue, none gets more than a share of a batch. */
   source(item: I): string
 }
 
 export interface DeferredResult {
-  /** Whether there is more of it. */
+  /** Whether more deferred work is left. */
   readonly isMore: boolean
-  /** Whom it concerns, for whoever listens; absent: anybody. */
+  /** The keys that listeners wake up for; undefined wakes up all. */
   readonly keys?: readonly string[]
 }
 
 export interface Lane<I, O> {
-  /** Resolved when the item is on disk. Refused when there is too much to do, or when it takes too long. */
+  /** Resolves when the item is on disk. Rejects if the queue is full or the write takes too long. */
   push(item: I): Promise<O>
-  /** The same for whoever has no use for a promise: one of the two is called, once or more; the first counts. */
+  /** The same without a promise. A waiter may be called more than once; only the first call counts. */
   pushFor(item: I, waiter: Waiter<O>): void
   close(): Promise<void>
 }
@@ -41,10 +39,10 @@ export interface Waiter<O> {
 }
 
 export interface LaneOptions {
-  /** A batch is about to be written and tidied, and a transaction that is asked for now comes right behind it, in its commit. */
-  readonly onTidying?: () => void
-  /** When a piece of tidying is committed; `wasComing`: `onTidying` was called for it. */
-  readonly onTidied?: (tidied: DeferredResult, wasComing: boolean) => void
+  /** A batch and its deferred work are about to be written. A transaction that starts now shares their commit. */
+  readonly onDeferredStart?: () => void
+  /** A piece of deferred work is committed. `wasAnnounced`: `onDeferredStart` was called for it. */
+  readonly onDeferredCommit?: (result: DeferredResult, wasAnnounced: boolean) => void
   readonly limits?: Partial<LaneLimits>
 }
 
@@ -53,7 +51,7 @@ export interface LaneLimits {
   readonly batchBytes: number
   readonly queueItems: number
   readonly queueBytes: number
-  /** How long an item waits before whoever sent it is told that it takes too long. */
+  /** After this time an item is rejected. */
   readonly waitMs: number
 }
 
@@ -65,16 +63,16 @@ export const LANE_LIMITS: LaneLimits = {
   waitMs: 5000,
 }
 
-/** Where a batch is written: one at a time, all of it in one transaction. */
+/** Writes one batch at a time, each in one transaction. */
 export interface WriteQueue<I, O> {
   write(items: readonly I[]): Promise<readonly O[]>
   close(): Promise<void>
 }
 
-/** So many are worth a batch of their own while more arrive. */
-const EAGER = 32
+/** This many items are written without waiting for the end of the event loop turn. */
+const EAGER_ITEMS = 32
 
-interface Waiting<I, O> {
+interface QueuedItem<I, O> {
   readonly item: I
   readonly bytes: number
   readonly source: string
@@ -83,23 +81,22 @@ interface Waiting<I, O> {
 }
 
 export class QueuedLane<I, O> implements Lane<I, O> {
-  readonly #work: LaneHandler<I, O>
-  readonly #desk: WriteQueue<I, O>
+  readonly #handler: LaneHandler<I, O>
+  readonly #writer: WriteQueue<I, O>
   readonly #limits: LaneLimits
-  readonly #idle: (() => void)[] = []
-  #queue: Waiting<I, O>[] = []
-  #written: readonly Waiting<I, O>[] = []
-  /** Of what waits and of what is being written. */
+  #queue: QueuedItem<I, O>[] = []
+  #writing: readonly QueuedItem<I, O>[] = []
+  /** Totals of the queue and the batch that is being written. */
   #items = 0
   #bytes = 0
-  #isAsked = false
-  #isClosed = false
+  #isSendScheduled = false
   #closed: Promise<void> | undefined
-  #watch: NodeJS.Timeout | undefined
+  #onIdle: (() => void) | undefined
+  #timer: NodeJS.Timeout | undefined
 
-  constructor(work: LaneHandler<I, O>, desk: WriteQueue<I, O>, limits: Partial<LaneLimits> = {}) {
-    this.#work = work
-    this.#desk = desk
+  constructor(handler: LaneHandler<I, O>, writer: WriteQueue<I, O>, limits: Partial<LaneLimits> = {}) {
+    this.#handler = handler
+    this.#writer = writer
     this.#limits = { ...LANE_LIMITS, ...limits }
   }
 
@@ -109,17 +106,16 @@ export class QueuedLane<I, O> implements Lane<I, O> {
 
   pushFor(item: I, waiter: Waiter<O>): void {
     const { queueItems, queueBytes } = this.#limits
-    const bytes = this.#work.byteSize(item)
-    if (this.#isClosed) return void waiter.reject(new Refusal('unavailable', 'the store is closed'))
-    if (this.#items >= queueItems || this.#bytes + bytes > queueBytes) return void waiter.reject(tooMuch())
+    const bytes = this.#handler.byteSize(item)
+    if (this.#closed) return void waiter.reject(new Refusal('unavailable', 'the store is closed'))
+    if (this.#items >= queueItems || this.#bytes + bytes > queueBytes)
+      return void waiter.reject(new Refusal('unavailable', 'the write queue is full', 'try again in a moment'))
     this.#items++
     this.#bytes += bytes
-    this.#queue.push({ item, bytes, source: this.#work.source(item), since: performance.now(), waiter })
-    this.#watch ??= setInterval(() => this.#refuseLate(), 250).unref()
-    // One batch at a time: what arrives meanwhile forms the next.
-    if (this.#written.length > 0) return
-    // While a turn of the event loop takes long, the desk need not wait for its end.
-    if (this.#queue.length >= EAGER) this.#send()
+    this.#queue.push({ item, bytes, source: this.#handler.source(item), since: performance.now(), waiter })
+    this.#timer ??= setInterval(() => this.#rejectLate(), 250).unref()
+    if (this.#writing.length > 0) return
+    if (this.#queue.length >= EAGER_ITEMS) this.#send()
     else this.#sendSoon()
   }
 
@@ -129,56 +125,58 @@ export class QueuedLane<I, O> implements Lane<I, O> {
   }
 
   async #close(): Promise<void> {
-    this.#isClosed = true
-    if (this.#items > 0) await new Promise<void>((resolve) => this.#idle.push(resolve))
-    clearInterval(this.#watch)
-    await this.#desk.close()
+    if (this.#items > 0)
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve
+      })
+    clearInterval(this.#timer)
+    await this.#writer.close()
   }
 
-  /** What arrives in the same turn of the event loop shares the commit. */
+  /** Items of the same event loop turn share a commit. */
   #sendSoon(): void {
-    if (this.#isAsked) return
-    this.#isAsked = true
+    if (this.#isSendScheduled) return
+    this.#isSendScheduled = true
     setImmediate(() => {
-      this.#isAsked = false
+      this.#isSendScheduled = false
       this.#send()
     })
   }
 
   #send(): void {
-    if (this.#queue.length > 0 && this.#written.length === 0) void this.#write(this.#take())
+    if (this.#queue.length > 0 && this.#writing.length === 0) void this.#write(this.#takeBatch())
   }
 
-  async #write(batch: readonly Waiting<I, O>[]): Promise<void> {
-    this.#written = batch
+  async #write(batch: readonly QueuedItem<I, O>[]): Promise<void> {
+    this.#writing = batch
     try {
       const items: I[] = []
       for (const { item } of batch) items.push(item)
-      const answers = await this.#desk.write(items)
-      if (answers.length !== items.length) throw new Error('the work left an item without an answer')
+      const answers = await this.#writer.write(items)
+      if (answers.length !== items.length) throw new Error('the handler of a lane did not answer every item')
       let at = 0
       for (const answer of answers) batch[at++]?.waiter.resolve(answer)
     } catch (error) {
       for (const { waiter } of batch) waiter.reject(error)
     }
-    this.#written = []
-    this.#forget(batch)
+    this.#writing = []
+    this.#subtract(batch)
     if (this.#queue.length > 0) this.#send()
-    else if (this.#items === 0) this.#rest()
+    else if (this.#items === 0) this.#becomeIdle()
   }
 
-  #rest(): void {
-    clearInterval(this.#watch)
-    this.#watch = undefined
-    for (const tell of this.#idle.splice(0)) tell()
+  #becomeIdle(): void {
+    clearInterval(this.#timer)
+    this.#timer = undefined
+    this.#onIdle?.()
   }
 
-  #forget(gone: readonly Waiting<I, O>[]): void {
-    this.#items -= gone.length
-    for (const { bytes } of gone) this.#bytes -= bytes
+  #subtract(items: readonly QueuedItem<I, O>[]): void {
+    this.#items -= items.length
+    for (const { bytes } of items) this.#bytes -= bytes
   }
 
-  #take(): readonly Waiting<I, O>[] {
+  #takeBatch(): readonly QueuedItem<I, O>[] {
     const { batchItems, batchBytes } = this.#limits
     if (this.#queue.length <= batchItems && this.#bytes <= batchBytes) {
       const all = this.#queue
@@ -188,18 +186,18 @@ export class QueuedLane<I, O> implements Lane<I, O> {
     return this.#takeFairly()
   }
 
-  /** In turns between the sources, each in its own order: a flood of one does not hold up the others. */
-  #takeFairly(): readonly Waiting<I, O>[] {
+  /** Takes items from the sources in rotation, so that a flood from one source does not delay the others. */
+  #takeFairly(): readonly QueuedItem<I, O>[] {
     const { batchItems, batchBytes } = this.#limits
     const sources = Map.groupBy(this.#queue, ({ source }) => source)
     const share = sources.size > 1 ? Math.ceil(batchItems / 4) : batchItems
-    const batch = new Set<Waiting<I, O>>()
+    const batch = new Set<QueuedItem<I, O>>()
     let bytes = 0
     for (let round = 0; round < share && batch.size < batchItems; round++) {
       for (const waiting of sources.values()) {
         const next = waiting[round]
         if (next === undefined || batch.size >= batchItems) continue
-        // One that is alone larger than a batch goes all the same.
+        // An item that is larger than a batch is written alone.
         if (batch.size > 0 && bytes + next.bytes > batchBytes) {
           round = share
           break
@@ -212,20 +210,16 @@ export class QueuedLane<I, O> implements Lane<I, O> {
     return [...batch]
   }
 
-  /** Whoever waits too long is told; what is being written may be written all the same. */
-  #refuseLate(): void {
+  /** Rejects items that wait too long. Those that are being written may still be committed. */
+  #rejectLate(): void {
     const oldest = performance.now() - this.#limits.waitMs
     const late = this.#queue.filter(({ since }) => since < oldest)
     if (late.length > 0) {
       this.#queue = this.#queue.filter(({ since }) => since >= oldest)
-      this.#forget(late)
+      this.#subtract(late)
     }
-    for (const { since, waiter } of [...late, ...this.#written])
+    for (const { since, waiter } of [...late, ...this.#writing])
       if (since < oldest)
         waiter.reject(new Refusal('unavailable', 'the store does not answer in time', 'try again in a moment'))
   }
-}
-
-function tooMuch(): Refusal {
-  return new Refusal('unavailable', 'there is more to write than the store can take', 'try again in a moment')
 }

@@ -1,5 +1,4 @@
-// The work that the contract of lanes is tried on; a module of its own, because an engine's thread loads it too.
-
+// The handler that the contract of lanes tests.
 import { run } from '../../../test/support/sql.ts'
 import { entries } from '../things.contract.ts'
 import type { LaneHandler } from './lane.ts'
@@ -10,10 +9,10 @@ export interface Note {
   readonly bytes: number
 }
 
-/** How many are tidied up in one piece. */
-const PIECE = 10
+/** Notes in one piece of deferred work. */
+const PIECE_NOTES = 10
 
-/** `throw` in a text is a bug of the work, `twice` a refusal of the store; for `urgent` somebody waits. */
+/** A text with `throw` makes the handler throw, `twice` violates a key, and `urgent` makes a note urgent. */
 export const noteHandler: LaneHandler<Note, { readonly id: number; readonly text: string }> = {
   byteSize: ({ bytes }) => bytes,
   source: ({ source }) => source,
@@ -22,7 +21,7 @@ export const noteHandler: LaneHandler<Note, { readonly id: number; readonly text
   run: async (tx, _, notes) => {
     const answers = []
     for (const { text } of notes) {
-      if (text.includes('throw')) throw new Error('a bug in the work')
+      if (text.includes('throw')) throw new Error('a bug in the handler')
       const { id } = await entries.insertReturning(tx, { name: `new ${text}` })
       if (text.includes('twice')) await run(tx, 'insert into entries (id, name) values ($1, $2)', [id, text])
       answers.push({ id, text })
@@ -31,9 +30,12 @@ export const noteHandler: LaneHandler<Note, { readonly id: number; readonly text
   },
 
   runDeferred: async (tx) => {
-    const { rows } = await run(tx, `select id, name from entries where name like 'new %' order by id limit ${PIECE}`)
+    const { rows } = await run(
+      tx,
+      `select id, name from entries where name like 'new %' order by id limit ${PIECE_NOTES}`,
+    )
     for (const { id, name } of rows)
       await run(tx, 'update entries set name = $1 where id = $2', [String(name).replace('new', 'old'), Number(id)])
-    return { isMore: rows.length === PIECE, keys: rows.map(({ name }) => String(name).slice(4)) }
+    return { isMore: rows.length === PIECE_NOTES, keys: rows.map(({ name }) => String(name).slice(4)) }
   },
 }

@@ -20,29 +20,29 @@ if (!skip.skip) {
   after(() => shared.server?.stop())
 }
 
-async function database(): Promise<string> {
+async function createDatabase(): Promise<string> {
   return (await shared.server?.createDatabase()) ?? assert.fail('no server')
 }
 
-const LOCK = postgresDialect.lockTableSql('things') ?? assert.fail('writers wait for each other')
+const LOCK = postgresDialect.lockTableSql('things') ?? assert.fail('no lock statement')
 
 async function open(t: TestContext): Promise<Engine> {
-  return prepare(t, openPostgres(await database()))
+  return prepare(t, openPostgres(await createDatabase()))
 }
 
 engineContract('PostgreSQL', open, skip)
 
 suite('listening on PostgreSQL', skip, () => {
   listenContract(async (t) => {
-    const url = await database()
+    const url = await createDatabase()
     return [await prepare(t, openPostgres(url)), await prepare(t, openPostgres(url))]
   })
 })
 
-suite('PostgreSQL alone', skip, () => {
-  test('a connection that the server cuts is a refusal, not the end of the process', async (t) => {
+suite('PostgreSQL', skip, () => {
+  test('refuses the transaction if the server ends its connection', async (t) => {
     const engine = await open(t)
-    const cut = (tx: Parameters<Parameters<Engine['transaction']>[0]>[0]) =>
+    const endConnections = (tx: Tx) =>
       run(
         tx,
         `select pg_terminate_backend(pid) from pg_stat_activity
@@ -57,40 +57,40 @@ suite('PostgreSQL alone', skip, () => {
       await things.insert(tx, thing('b'))
     })
     await began.promise
-    await engine.read(cut)
+    await engine.read(endConnections)
     await eventLoopTurns(100)
     release.resolve()
     await assert.rejects(victim, refusedAs('unavailable', 'PostgreSQL cannot be reached'))
-    // Itself included: the answer never comes.
-    const suicide = engine.read((tx) => run(tx, 'select pg_terminate_backend(pg_backend_pid())'))
-    await assert.rejects(suicide, refusedAs('unavailable', 'PostgreSQL cannot be reached'))
+    // A connection that ends itself gets no answer.
+    const selfEnding = engine.read((tx) => run(tx, 'select pg_terminate_backend(pg_backend_pid())'))
+    await assert.rejects(selfEnding, refusedAs('unavailable', 'PostgreSQL cannot be reached'))
     assert.equal(await engine.read((tx) => things.count(tx)), 0)
     await engine.transaction((tx) => things.insert(tx, thing('a')))
   })
 
-  test('a listener whose connection is cut comes again, once, and is told that it may have missed something', async (t) => {
+  test('reconnects a listener once and notifies it of possibly missed commits', async (t) => {
     const engine = await open(t)
-    const heard: string[] = []
-    t.after(engine.listen((about) => heard.push(about)))
+    const received: string[] = []
+    t.after(engine.listen((payload) => received.push(payload)))
     const listening = `from pg_stat_activity where datname = current_database() and query like 'listen %'`
     const count = async (): Promise<number> =>
       Number((await engine.read((tx) => run(tx, `select count(*) as n ${listening}`))).rows[0]?.n)
-    await until(() => heard.length > 0)
-    heard.length = 0
+    await until(() => received.length > 0)
+    received.length = 0
     await engine.read((tx) => run(tx, `select pg_terminate_backend(pid) ${listening}`))
-    await until(() => heard.length > 0)
-    assert.deepEqual([heard, await count()], [[''], 1])
+    await until(() => received.length > 0)
+    assert.deepEqual([received, await count()], [[''], 1])
   })
 
-  test('more work than connections waits for its turn', async (t) => {
+  test('queues transactions while all connections are in use', async (t) => {
     const engine = await open(t)
     const ids = Array.from({ length: 60 }, (_, index) => `${index}`)
     await Promise.all(ids.map((id) => engine.transaction((tx) => things.insert(tx, thing(id)))))
     assert.equal(await engine.read((tx) => things.count(tx)), 60)
   })
 
-  test('a transaction that stands still loses its lock within seconds, and is run again when it goes on', async (t) => {
-    const url = await database()
+  test('takes the lock of a paused transaction within seconds and retries it later', async (t) => {
+    const url = await createDatabase()
     const [paused, other] = [await prepare(t, openPostgres(url)), await prepare(t, openPostgres(url))]
     const [began, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     let runs = 0
@@ -116,7 +116,7 @@ suite('PostgreSQL alone', skip, () => {
     assert.deepEqual((await paused.read((tx) => things.list(tx))).map(({ id }) => id).sort(), ['a', 'b', 'c'])
   })
 
-  test('a transaction waits for memory for its locks when another one stays open', async (t) => {
+  test('retries while another open transaction uses up the lock memory', async (t) => {
     const settings = ['max_connections=25', 'max_pred_locks_per_transaction=10']
     const server = await openServer({ durable: false, settings })
     t.after(() => server.stop())
@@ -137,36 +137,36 @@ suite('PostgreSQL alone', skip, () => {
     assert.equal(await engine.read((tx) => things.count(tx)), 1)
   })
 
-  const STORE = `insert into things (id, size, open, body, tags) values ($1, 1, true, '', '[]')`
-  const storeLast = (tx: Tx, id: string) =>
-    tx.executeLast?.({ sql: STORE, parameters: [id] }) ?? assert.fail('a statement is a round trip')
+  const INSERT = `insert into things (id, size, open, body, tags) values ($1, 1, true, '', '[]')`
+  const insertLast = (tx: Tx, id: string) =>
+    tx.executeLast?.({ sql: INSERT, parameters: [id] }) ?? assert.fail('no executeLast')
 
-  test('the last statement is answered when it is committed, and none may follow', async (t) => {
+  test('commits with the last statement and refuses a later one', async (t) => {
     const engine = await open(t)
     const late = engine.transaction(async (tx) => {
-      await storeLast(tx, 'a')
+      await insertLast(tx, 'a')
       assert.equal(await engine.read((other) => things.count(other)), 1)
       await things.insert(tx, thing('b'))
     })
-    await assert.rejects(late, /a statement came after its transaction had ended/)
+    await assert.rejects(late, /a statement was executed after its transaction ended/)
     assert.deepEqual(
       (await engine.read((tx) => things.list(tx))).map(({ id }) => id),
       ['a'],
     )
   })
 
-  test('a last statement that fails commits nothing of its transaction', async (t) => {
+  test('commits nothing if the last statement fails', async (t) => {
     const engine = await open(t)
-    await engine.transaction((tx) => storeLast(tx, 'a'))
+    await engine.transaction((tx) => insertLast(tx, 'a'))
     const failing = engine.transaction(async (tx) => {
       await things.insert(tx, thing('b'))
-      await storeLast(tx, 'a')
+      await insertLast(tx, 'a')
     })
     await assert.rejects(failing, refusedAs('conflict'))
     assert.equal(await engine.read((tx) => things.count(tx)), 1)
   })
 
-  test('a transaction whose last statement crossed another one is run again', async (t) => {
+  test('retries a transaction whose last statement has a conflict', async (t) => {
     const engine = await open(t)
     const counted = Promise.withResolvers<void>()
     let runs = 0
@@ -176,16 +176,16 @@ suite('PostgreSQL alone', skip, () => {
         seen = await things.count(tx)
         if (++runs === 2) counted.resolve()
         await counted.promise
-        await storeLast(tx, id)
+        await insertLast(tx, id)
       }
       return engine.transaction(work).then(() => seen)
     }
-    // Both count before either has stored its row, and no order of the two explains that.
+    // Both count before either inserts, which no serial order explains.
     assert.deepEqual((await Promise.all([count('a'), count('b')])).sort(), [0, 1])
     assert.ok(runs > 2, `${runs} runs`)
   })
 
-  test('a statement that fails with the lock before it leaves a connection that can be used', async (t) => {
+  test('keeps the connection usable if a statement fails together with its lock', async (t) => {
     const engine = await open(t)
     for (let n = 0; n < 20; n++) {
       const failing = engine.transaction(async (tx) => {
@@ -201,49 +201,49 @@ suite('PostgreSQL alone', skip, () => {
     assert.equal(await engine.read((tx) => things.count(tx)), 0)
   })
 
-  test('reads may stand still for longer, and a lock or a reader is not waited for without end', async (t) => {
+  test('sets the timeouts of reads, writes, locks and connections', async (t) => {
     const engine = await open(t)
-    const shown = async (tx: Tx, name: string) => Object.values((await run(tx, `show ${name}`)).rows[0] ?? {})[0]
+    const show = async (tx: Tx, name: string) => Object.values((await run(tx, `show ${name}`)).rows[0] ?? {})[0]
     const idle = 'idle_in_transaction_session_timeout'
-    assert.equal(await engine.read((tx) => shown(tx, idle)), '1min')
-    assert.equal(await engine.transaction((tx) => shown(tx, idle)), '2s')
+    assert.equal(await engine.read((tx) => show(tx, idle)), '1min')
+    assert.equal(await engine.transaction((tx) => show(tx, idle)), '2s')
     for (const [name, value] of [
       ['lock_timeout', '5s'],
       ['tcp_user_timeout', '10000'],
       ['tcp_keepalives_idle', '10'],
     ] as const)
-      assert.equal(await engine.read((tx) => shown(tx, name)), value, name)
+      assert.equal(await engine.read((tx) => show(tx, name)), value, name)
   })
 
-  test('a process has two transactions in line at most, and those that wait for a place keep no connection', async (t) => {
-    const url = await database()
+  test('lets at most two transactions of a process wait for a lock, and the others use no connection', async (t) => {
+    const url = await createDatabase()
     const [one, other] = [await prepare(t, openPostgres(url)), await prepare(t, openPostgres(url))]
-    const [held, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const holder = other.transaction(async (tx) => {
+    const [locked, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const owner = other.transaction(async (tx) => {
       await run(tx, LOCK)
-      held.resolve()
-      // Statements in between: it works, it does not stand still.
+      locked.resolve()
+      // Regular statements prevent the idle timeout.
       while (!(await Promise.race([release.promise.then(() => true), eventLoopTurns(1).then(() => false)])))
         await run(tx, 'select 1')
     })
-    await held.promise
+    await locked.promise
     const waiting = Array.from({ length: 20 }, (_, at) =>
       one.transaction(async (tx) => {
         await run(tx, LOCK)
         await things.insert(tx, thing(`${at}`))
       }),
     )
-    const inLine = async () =>
+    const countWaiting = async () =>
       (await one.read((tx) => run(tx, 'select count(*) as n from pg_locks where not granted'))).rows[0]?.n
-    await until(async () => (await inLine()) === 2)
+    await until(async () => (await countWaiting()) === 2)
     await eventLoopTurns(100)
-    assert.equal(await inLine(), 2)
+    assert.equal(await countWaiting(), 2)
     release.resolve()
-    await Promise.all([holder, ...waiting])
+    await Promise.all([owner, ...waiting])
     assert.equal(await one.read((tx) => things.count(tx)), 20)
   })
 
-  test('what is queued for a connection when the engine is closed still comes to its end', async (t) => {
+  test('completes queued transactions on close', async (t) => {
     const engine = await open(t)
     const all = Array.from({ length: 40 }, (_, index) =>
       engine.transaction((tx) => things.insert(tx, thing(`${index}`))),
@@ -251,8 +251,8 @@ suite('PostgreSQL alone', skip, () => {
     await Promise.all([...all, engine.close()])
   })
 
-  test('a server that is not there, a database that is not there, a wrong password: each is one sentence', async () => {
-    const url = new URL(await database())
+  test('reports a missing server, a missing database and a wrong password', async () => {
+    const url = new URL(await createDatabase())
     const changed = (change: (url: URL) => void): string => {
       const other = new URL(url)
       change(other)
@@ -282,10 +282,10 @@ suite('PostgreSQL alone', skip, () => {
     }
   })
 
-  test('a database whose text is not UTF-8 is refused', async (t) => {
-    const client = await openPostgres(await database())
+  test('refuses a database that is not UTF-8', async (t) => {
+    const client = await openPostgres(await createDatabase())
     t.after(() => client.close())
-    const url = new URL(await database())
+    const url = new URL(await createDatabase())
     const { Client } = await import('pg')
     const admin = new Client({ connectionString: url.href })
     await admin.connect()
@@ -299,8 +299,8 @@ suite('PostgreSQL alone', skip, () => {
     await assert.rejects(openPostgres(url.href), refusedAs('unavailable', 'UTF8'))
   })
 
-  test('text columns are told to sort by bytes, and nothing else is', () => {
-    const told = {
+  test('makes text columns sort by bytes', () => {
+    const adapted = {
       'create table a (text text not null, b  text)':
         'create table a (text text collate "C" not null, b  text collate "C")',
       'alter table a add column b text': 'alter table a add column b text collate "C"',
@@ -309,7 +309,7 @@ suite('PostgreSQL alone', skip, () => {
         'create table a (context text collate "C", n integer, primary key (text, n))',
       'create index a on b (text)': 'create index a on b (text)',
     }
-    for (const [ddl, expected] of Object.entries(told)) assert.equal(postgresDialect.adapt(ddl), expected)
+    for (const [ddl, expected] of Object.entries(adapted)) assert.equal(postgresDialect.adapt(ddl), expected)
   })
 })
 
@@ -321,7 +321,7 @@ async function connect(t: TestContext, url: string): Promise<Client> {
   return client
 }
 
-/** `holder` keeps one transaction open, so that the server keeps the locks of all those that `reader` begins and ends. */
+/** The open transaction of `holder` makes the server keep the locks of all transactions of `reader`. */
 async function fillLocks(holder: Client, reader: Client): Promise<void> {
   await reader.query(
     'create table rows as select n from generate_series(1, 300000) as n; create index on rows (n); analyze rows',

@@ -1,71 +1,70 @@
-// Several statements in one round trip: the first of a transaction goes with what begins it, the last with its commit. They
-// share one sync, so the server skips all that come after one that failed.
+// Sends several statements in one round trip: `begin` with the first statement of a transaction, the commit with the last.
+// They share one sync message, so the server skips all statements after a failed one.
 import type pg from 'pg'
 import type { StoredRow, Value } from '../engine.ts'
 
-/** A parameter; the driver's own type has no arrays. */
+/** Includes arrays, which the type of the driver does not. */
 export type PipelineParameter = Value | readonly (string | number | boolean | null)[]
 
-export interface PipelineRequest {
-  /** Statements without parameters whose answers are not wanted. */
+interface PipelineRequest {
+  /** Statements without parameters whose results are ignored. */
   readonly before?: readonly string[]
   readonly sql: string
   readonly parameters: readonly PipelineParameter[]
-  readonly isCommitted?: boolean
+  readonly hasCommit?: boolean
 }
 
-export interface PipelineResult {
+interface PipelineResult {
   readonly rows: readonly StoredRow[]
   readonly count: number
 }
 
-/** Answered when the server is ready for the next. */
-export async function runPipeline(client: pg.ClientBase, piped: PipelineRequest): Promise<PipelineResult> {
+/** Resolves when the server is ready for the next query. */
+export async function runPipeline(client: pg.ClientBase, request: PipelineRequest): Promise<PipelineResult> {
   try {
     return await new Promise<PipelineResult>((resolve, reject) => {
-      client.query(new Pipeline(client, piped, { resolve, reject }))
+      client.query(new Pipeline(client, request, { resolve, reject }))
     })
   } catch (error) {
-    // Of the driver's own errors the stack leads to a socket, not to the statement.
+    // The stack of driver errors shows the socket, not the caller.
     if (error instanceof Error) Error.captureStackTrace(error)
     throw error
   }
 }
 
-interface Waiter {
-  resolve(answer: PipelineResult): void
-  reject(error: unknown): void
-}
-
 type Field = readonly [name: string, parse: (text: string) => Value]
 
-/** What the driver calls with each message of the server while this is the query that it awaits an answer to. */
+/** The query object of the driver, which calls it with each message of the server. */
 class Pipeline implements pg.Submittable {
   readonly #client: pg.ClientBase
-  readonly #piped: PipelineRequest
-  readonly #waiter: Waiter
+  readonly #request: PipelineRequest
+  readonly #waiter: Pick<PromiseWithResolvers<PipelineResult>, 'resolve' | 'reject'>
   readonly #rows: Record<string, Value>[] = []
   #fields: readonly Field[] = []
   #count = 0
   #before: number
 
-  constructor(client: pg.ClientBase, piped: PipelineRequest, waiter: Waiter) {
+  constructor(
+    client: pg.ClientBase,
+    request: PipelineRequest,
+    waiter: Pick<PromiseWithResolvers<PipelineResult>, 'resolve' | 'reject'>,
+  ) {
     this.#client = client
-    this.#piped = piped
+    this.#request = request
     this.#waiter = waiter
-    this.#before = piped.before?.length ?? 0
+    this.#before = request.before?.length ?? 0
   }
 
   readonly submit = (connection: pg.Connection): void => {
-    const { before = [], sql, parameters, isCommitted } = this.#piped
-    // In one packet.
+    const { before = [], sql, parameters, hasCommit } = this.#request
+    // Send everything in one packet.
     connection.stream.cork()
     for (const text of before) execute(connection, text)
     connection.parse({ name: '', text: sql, types: [] }, true)
     connection.bind({ values: parameters.map(encode) }, true)
     connection.describe({ type: 'P', name: '' }, true)
     connection.execute({}, true)
-    if (isCommitted) execute(connection, 'commit')
+    if (hasCommit) execute(connection, 'commit')
     connection.sync()
     connection.stream.uncork()
   }
@@ -100,7 +99,7 @@ class Pipeline implements pg.Submittable {
   handlePortalSuspended(): void {}
 
   handleCopyInResponse(connection: { sendCopyFail(reason: string): void }): void {
-    connection.sendCopyFail('rows are inserted, not copied')
+    connection.sendCopyFail('COPY is not supported')
   }
 
   handleCopyData(): void {}
@@ -112,18 +111,18 @@ function execute(connection: pg.Connection, text: string): void {
   connection.execute({}, true)
 }
 
-/** Bytes go as they are, all else as text. */
+/** Encodes bytes as they are and everything else as text. */
 function encode(value: PipelineParameter): Buffer | string | null {
   if (value === null || typeof value === 'string') return value
   if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
-  return isList(value) ? `{${value.map(element).join(',')}}` : String(value)
+  return isArray(value) ? `{${value.map(encodeElement).join(',')}}` : String(value)
 }
 
-function isList(value: PipelineParameter): value is Exclude<PipelineParameter, Value> {
+function isArray(value: PipelineParameter): value is Exclude<PipelineParameter, Value> {
   return Array.isArray(value)
 }
 
-function element(value: string | number | boolean | null): string {
+function encodeElement(value: string | number | boolean | null): string {
   if (value === null) return 'null'
   return typeof value === 'string' ? `"${value.replace(/[\\"]/g, '\\$&')}"` : String(value)
 }

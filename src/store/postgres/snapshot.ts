@@ -1,4 +1,4 @@
-// A PostgreSQL store at one moment: one transaction that sees what was committed when it began, read through cursors.
+// A snapshot of a PostgreSQL store: one repeatable-read transaction, read through cursors.
 import pg from 'pg'
 import { refuse } from '../../lib/refusal.ts'
 import type { AppliedStep, BackupRow, StoreSnapshot, TableShape } from '../backup-rows.ts'
@@ -6,10 +6,10 @@ import type { Value } from '../engine.ts'
 import { clientOptions } from './engine.ts'
 import { translatePostgresError } from './errors.ts'
 
-const ROWS = 500
+const BATCH_ROWS = 500
 
 export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> {
-  const client = await connected(url)
+  const client = await connectClient(url)
   try {
     await client.query('begin isolation level repeatable read read only')
     const tables = await readPostgresTables(client)
@@ -18,17 +18,23 @@ export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> 
     const { rows } = await client.query<{ name: string; step: number }>(
       'select name, step from migrations order by name, step',
     )
-    const steps = rows.map(({ name, step }): AppliedStep => [name, step])
-    return new PostgresSnapshot(client, { tables, steps, counters: await countersOf(client) })
+    return {
+      engine: 'postgres',
+      tables,
+      steps: rows.map(({ name, step }): AppliedStep => [name, step]),
+      counters: await readCounters(client),
+      rows: (table) => readRows(client, table),
+      [Symbol.asyncDispose]: () => client.end(),
+    }
   } catch (error) {
     await client.end()
     throw translatePostgresError(error)
   }
 }
 
-export async function connected(url: string): Promise<pg.Client> {
+export async function connectClient(url: string): Promise<pg.Client> {
   const client = new pg.Client(clientOptions(url))
-  // A connection that dies fails its statement; without a listener it would end the process.
+  // Without a listener, a lost connection would end the process. It fails its statement anyway.
   client.on('error', () => {})
   try {
     await client.connect()
@@ -38,7 +44,6 @@ export async function connected(url: string): Promise<pg.Client> {
   }
 }
 
-/** The tables of a store with their columns. */
 export async function readPostgresTables(client: pg.Client): Promise<TableShape[]> {
   const { rows } = await client.query<{ name: string; columns: string[] }>(
     `select c.relname as name, array_agg(a.attname::text order by a.attnum) as columns
@@ -49,8 +54,8 @@ export async function readPostgresTables(client: pg.Client): Promise<TableShape[
   return rows
 }
 
-/** The sequences behind columns that number their rows. */
-export async function sequencesOf(client: pg.Client): Promise<{ table: string; sequence: string }[]> {
+/** Lists the sequences of auto-increment columns. */
+export async function readSequences(client: pg.Client): Promise<{ table: string; sequence: string }[]> {
   const { rows } = await client.query<{ table: string; sequence: string }>(
     `select table_name as table, pg_get_serial_sequence(quote_ident(table_name), column_name) as sequence
        from information_schema.columns where table_schema = current_schema() and is_identity = 'YES'`,
@@ -58,9 +63,9 @@ export async function sequencesOf(client: pg.Client): Promise<{ table: string; s
   return rows
 }
 
-async function countersOf(client: pg.Client): Promise<Record<string, number>> {
+async function readCounters(client: pg.Client): Promise<Record<string, number>> {
   const counters: Record<string, number> = {}
-  for (const { table, sequence } of await sequencesOf(client)) {
+  for (const { table, sequence } of await readSequences(client)) {
     const { rows } = await client.query<{ last: number }>(
       `select case when is_called then last_value else last_value - 1 end as last from ${sequence}`,
     )
@@ -69,41 +74,16 @@ async function countersOf(client: pg.Client): Promise<Record<string, number>> {
   return counters
 }
 
-interface Contents {
-  readonly tables: readonly TableShape[]
-  readonly steps: readonly AppliedStep[]
-  readonly counters: Readonly<Record<string, number>>
-}
-
-class PostgresSnapshot implements StoreSnapshot {
-  readonly engine = 'postgres'
-  readonly tables: readonly TableShape[]
-  readonly steps: readonly AppliedStep[]
-  readonly counters: Readonly<Record<string, number>>
-  readonly #client: pg.Client
-
-  constructor(client: pg.Client, { tables, steps, counters }: Contents) {
-    this.#client = client
-    this.tables = tables
-    this.steps = steps
-    this.counters = counters
-  }
-
-  async *rows({ name, columns }: TableShape): AsyncGenerator<readonly BackupRow[]> {
-    try {
-      await this.#client.query(`declare reading no scroll cursor for select ${columns.join(', ')} from ${name}`)
-      for (;;) {
-        const { rows } = await this.#client.query<Value[]>({ text: `fetch ${ROWS} from reading`, rowMode: 'array' })
-        if (rows.length === 0) break
-        yield rows
-      }
-      await this.#client.query('close reading')
-    } catch (error) {
-      throw translatePostgresError(error)
+async function* readRows(client: pg.Client, { name, columns }: TableShape): AsyncGenerator<readonly BackupRow[]> {
+  try {
+    await client.query(`declare reading no scroll cursor for select ${columns.join(', ')} from ${name}`)
+    for (;;) {
+      const { rows } = await client.query<Value[]>({ text: `fetch ${BATCH_ROWS} from reading`, rowMode: 'array' })
+      if (rows.length === 0) break
+      yield rows
     }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#client.end()
+    await client.query('close reading')
+  } catch (error) {
+    throw translatePostgresError(error)
   }
 }

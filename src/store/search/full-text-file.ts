@@ -1,21 +1,19 @@
-// The file of a full text: one FTS5 table for the words, one plain table for all that a question can be narrowed by. Only
-// the content is a column of the former, so no query can reach anything else. Statements are synchronous: for a thread.
-// `full-text-reader.ts` searches it.
+// The file of a full-text index: an FTS5 table for the words, and a plain table for the fields that a search can filter by.
+// The FTS5 table contains only the content, so queries cannot reach other fields. Statements are synchronous, so it is
+// written by a thread; `full-text-reader.ts` searches it.
 import { closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { IndexedDocument, IndexUpdate } from './full-text.ts'
+import { errnoCode } from '../../lib/files/atomic-file.ts'
+import { extendedSqliteCode, primarySqliteCode, readPragma, SQLITE, SQLITE_SUFFIXES } from '../sqlite-codes.ts'
+import type { IndexedDocument, IndexUpdate } from './full-text-protocol.ts'
 
-/** "svcs" in the file's header, and the form of its tables. */
+/** "svcs", in the header of the file. */
 const APPLICATION_ID = 0x73766373
-const FORM = 2
-/** The first bytes of a text are indexed. The time of a search grows with the hits of each text that it ranks. */
+const SCHEMA_VERSION = 2
+/** Indexed bytes of each document. Limited, because the time of a search grows with the hits of each document that it ranks. */
 export const INDEXED_BYTES = 65_536
 export const INDEX_BUSY_MS = 4000
-export const NO_SUCH_TABLE = 1
-const DAMAGES: readonly number[] = [11, 26]
-/** Of the file itself, and of the memory that the processes of a write-ahead log share. */
-const DISK_FULL: readonly number[] = [13, 10 | (19 << 8)]
 
 const TABLES = `
   create table progress (id integer primary key, mark text not null);
@@ -23,7 +21,7 @@ const TABLES = `
   create table documents (
     key integer primary key, name text not null, place text not null, path text, author text not null, at text not null);
   create virtual table words using fts5 (content, tokenize = "unicode61 remove_diacritics 2");
-  pragma user_version = ${FORM};
+  pragma user_version = ${SCHEMA_VERSION};
   pragma application_id = ${APPLICATION_ID};`
 
 export class FullTextFile {
@@ -38,27 +36,27 @@ export class FullTextFile {
   }
 
   mark(): string {
-    return this.#whole(() => this.#mark())
+    return this.#retryIfCorrupt(() => this.#mark())
   }
 
-  /** Empty, as if it had just been made. */
+  /** Empties the index. */
   reset(): string {
-    return this.#whole(() =>
-      this.#together(() => {
+    return this.#retryIfCorrupt(() =>
+      this.#transaction(() => {
         this.#db.exec(`delete from documents; delete from words; update progress set mark = '' where id = 1`)
         return ''
       }),
     )
   }
 
-  fill(filling: IndexUpdate): string {
-    return this.#whole(() => this.#together(() => this.#write(filling)))
+  update(update: IndexUpdate): string {
+    return this.#retryIfCorrupt(() => this.#transaction(() => this.#write(update)))
   }
 
-  /** Makes it anew where a reader has found the file with this inode number damaged, or found none. */
-  renew(damaged: number | undefined): string {
-    const there = statSync(this.#path, { throwIfNoEntry: false })?.ino
-    if (there !== this.#inode || damaged === this.#inode) this.#begin()
+  /** Replaces the file if a reader found it damaged or missing, unless that was done already. */
+  replaceDamaged(damagedInode: number | undefined): string {
+    const inode = statSync(this.#path, { throwIfNoEntry: false })?.ino
+    if (inode !== this.#inode || damagedInode === this.#inode) this.#reopen()
     return this.mark()
   }
 
@@ -70,17 +68,17 @@ export class FullTextFile {
     return String(this.#db.prepare('select mark from progress where id = 1').get()?.mark)
   }
 
-  #write({ from, to, fresh, changed, moved, removed }: IndexUpdate): string {
+  #write({ from, to, added, changed, moved, removed }: IndexUpdate): string {
     const mark = this.#mark()
     if (mark !== from) return mark
     const words = this.#db.prepare('insert into words (rowid, content) values (?, ?)')
     const documents = this.#db.prepare('insert into documents values (?, ?, ?, ?, ?, ?)')
     const add = ({ key, content, name, place, path, author, at }: IndexedDocument): void => {
       documents.run(key, name, place, path, author, at)
-      // The newest have the lowest number: of two that fit as well FTS5 gives that one first.
-      words.run(-key, beginningOf(content))
+      // FTS5 returns hits of the same rank in the order of rowids, so negated keys put the newest first.
+      words.run(-key, decodeStart(content))
     }
-    for (const document of fresh) add(document)
+    for (const document of added) add(document)
     for (const key of [...removed, ...changed.map((document) => document.key)]) {
       this.#db.prepare('delete from documents where key = ?').run(key)
       this.#db.prepare('delete from words where rowid = ?').run(-key)
@@ -92,7 +90,7 @@ export class FullTextFile {
     return to
   }
 
-  #together<T>(work: () => T): T {
+  #transaction<T>(work: () => T): T {
     this.#db.exec('begin immediate')
     try {
       const value = work()
@@ -104,73 +102,73 @@ export class FullTextFile {
     }
   }
 
-  /** Where the file turns out to be damaged it is made anew, empty, and asked once more. */
-  #whole<T>(work: () => T): T {
+  /** Runs `work`; if the file is corrupt, replaces it by an empty one and runs `work` again. */
+  #retryIfCorrupt<T>(work: () => T): T {
     try {
       return work()
     } catch (error) {
       if (!isCorruption(error)) throw error
-      this.#begin()
+      this.#reopen()
       return work()
     }
   }
 
-  #begin(): void {
+  #reopen(): void {
     this.close()
     this.#db = openFile(this.#path, this.#inode)
     this.#inode = statSync(this.#path).ino
   }
 }
 
-const TEXT = new TextDecoder('utf-8', { ignoreBOM: true })
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** Cut between two characters. */
-function beginningOf(content: Uint8Array): string {
+/** The indexed part of a document, cut between two characters. */
+function decodeStart(content: Uint8Array): string {
   let end = Math.min(content.length, INDEXED_BYTES)
   if (end < content.length) while (end > 0 && ((content[end] ?? 0) & 0xc0) === 0x80) end--
-  return TEXT.decode(content.subarray(0, end))
+  return decoder.decode(content.subarray(0, end))
 }
 
-/** `damaged`: the file of this number opens well, but was found damaged; another one in its place is as good as any. */
-function openFile(path: string, damaged?: number): DatabaseSync {
+/** Opens or creates the file. The file with the inode `damagedInode` is replaced even if it can be opened. */
+function openFile(path: string, damagedInode?: number): DatabaseSync {
   mkdirSync(dirname(path), { recursive: true })
-  // Two processes that both find it damaged make it one after the other.
+  // Two processes that both find the file damaged replace it one after the other.
   const lock = new DatabaseSync(`${path}.lock`, { timeout: INDEX_BUSY_MS })
   try {
     lock.exec('begin exclusive')
-    return usable(path, damaged) ?? madeAnew(path)
+    return openUsable(path, damagedInode) ?? createFile(path)
   } finally {
     lock.close()
   }
 }
 
-function usable(path: string, damaged: number | undefined): DatabaseSync | undefined {
+function openUsable(path: string, damagedInode: number | undefined): DatabaseSync | undefined {
   if (!existsSync(path)) return undefined
   let db: DatabaseSync | undefined
   try {
-    db = configured(path)
-    if (isOurs(db) && statSync(path).ino !== damaged) return db
+    db = openConfigured(path)
+    if (isSearchIndex(db) && statSync(path).ino !== damagedInode) return db
   } catch (error) {
-    if (!isCorruption(error) && sqliteErrorCode(error) !== NO_SUCH_TABLE) throw error
+    if (!isCorruption(error) && primarySqliteCode(error) !== SQLITE.ERROR) throw error
   }
   if (db?.isOpen) db.close()
   return undefined
 }
 
-function madeAnew(path: string): DatabaseSync {
-  for (const end of ['', '-wal', '-shm', '-journal']) rmSync(path + end, { force: true })
-  // What was said is for nobody else on this machine.
+function createFile(path: string): DatabaseSync {
+  for (const suffix of SQLITE_SUFFIXES) rmSync(path + suffix, { force: true })
+  // Messages are private, so other users of the machine cannot read the file.
   closeSync(openSync(path, 'wx', 0o600))
-  const db = configured(path)
+  const db = openConfigured(path)
   db.exec(`begin immediate; ${TABLES} commit`)
   return db
 }
 
 /**
- * What it holds can be had again: a commit need not wait for the disk. The cache has its usual size: a common word looks at more
- * pages than any cache holds, and a large one that is read through makes that a third slower than the system's own.
+ * The index can be rebuilt, so commits need not wait for the disk. The cache keeps its default size: a search for a common
+ * word reads more pages than any cache has, and a large cache makes that a third slower than the page cache of the system.
  */
-function configured(path: string): DatabaseSync {
+function openConfigured(path: string): DatabaseSync {
   const db = new DatabaseSync(path, { timeout: INDEX_BUSY_MS })
   db.enableDefensive(true)
   db.exec(`pragma journal_mode = wal; pragma synchronous = normal; pragma temp_store = memory;
@@ -178,30 +176,19 @@ function configured(path: string): DatabaseSync {
   return db
 }
 
-function isOurs(db: DatabaseSync): boolean {
-  if (pragma(db, 'application_id') !== APPLICATION_ID || pragma(db, 'user_version') !== FORM) return false
+function isSearchIndex(db: DatabaseSync): boolean {
+  if (readPragma(db, 'application_id') !== APPLICATION_ID || readPragma(db, 'user_version') !== SCHEMA_VERSION)
+    return false
   return db.prepare('select mark from progress where id = 1').get() !== undefined
 }
 
 export function isCorruption(error: unknown): boolean {
-  return DAMAGES.includes(sqliteErrorCode(error) ?? 0)
+  const code = primarySqliteCode(error)
+  return code === SQLITE.CORRUPT || code === SQLITE.NOT_A_DATABASE
 }
 
 export function isDiskFull(error: unknown): boolean {
-  const [sqlite, system] = [extendedCodeOf(error), error instanceof Error && 'code' in error ? error.code : undefined]
-  return DISK_FULL.includes(sqlite ?? 0) || system === 'ENOSPC' || system === 'EDQUOT'
-}
-
-function pragma(db: DatabaseSync, name: string): unknown {
-  return Object.values(db.prepare(`pragma ${name}`).get() ?? {})[0]
-}
-
-export function sqliteErrorCode(error: unknown): number | undefined {
-  const code = extendedCodeOf(error)
-  return code === undefined ? undefined : code & 0xff
-}
-
-function extendedCodeOf(error: unknown): number | undefined {
-  const code = error instanceof Error && 'errcode' in error ? error.errcode : undefined
-  return typeof code === 'number' ? code : undefined
+  const code = extendedSqliteCode(error)
+  if (code === SQLITE.FULL || code === SQLITE.IO_ERROR_SHARED_MEMORY) return true
+  return ['ENOSPC', 'EDQUOT'].includes(errnoCode(error) ?? '')
 }

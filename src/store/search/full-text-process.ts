@@ -1,19 +1,19 @@
-// The process that searches a full text for `search-process-pool.ts`, its parent: `<file>`.
-import type { FullTextQuery, FullTextReply } from './full-text.ts'
+// A search process, started by `search-process-pool.ts` with the path of the index.
+import type { FullTextQuery, FullTextReply } from './full-text-protocol.ts'
 import { FullTextReader } from './full-text-reader.ts'
 
 const reader = new FullTextReader(process.argv[2] ?? '')
 
-function answerTo(question: FullTextQuery): FullTextReply {
+function search(query: FullTextQuery): FullTextReply {
   try {
-    return reader.find(question)
+    return reader.find(query)
   } catch (error) {
     reader.close()
-    return { broken: error instanceof Error ? error.message : String(error) }
+    return { error: error instanceof Error ? error.message : String(error) }
   }
 }
 
-// A terminal sends Ctrl-C to this process, too; its parent decides when it ends.
+// A terminal sends Ctrl-C to this process too, but the parent decides when it ends.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {})
-process.on('message', (question: FullTextQuery) => process.send?.(answerTo(question)))
+process.on('message', (query: FullTextQuery) => process.send?.(search(query)))
 process.on('disconnect', () => process.exit())

@@ -1,46 +1,45 @@
-// The thread that fills a full text: the one place that writes its file.
-import { parentPort, workerData } from 'node:worker_threads'
+// The writer thread of a full-text index, started by `full-text.ts`.
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { lowerPriority } from '../../lib/thread-priority.ts'
-import type { IndexCommand, IndexReply } from './full-text.ts'
 import { FullTextFile, isDiskFull } from './full-text-file.ts'
+import type { IndexCommand, IndexReply } from './full-text-protocol.ts'
 
-// Only ever started by a full text, with what that gives it.
-const { path } = workerData as { path: string }
-const port = parentPort
-if (!port) throw new Error('this is the entry of a thread')
-
-lowerPriority()
-
-let file: FullTextFile | undefined
-
-function answerTo(ask: Exclude<IndexCommand, { what: 'end' }>): IndexReply {
-  file ??= new FullTextFile(path)
-  switch (ask.what) {
+function runCommand(file: FullTextFile, command: Exclude<IndexCommand, { kind: 'close' }>): string {
+  switch (command.kind) {
     case 'mark':
-      return { mark: file.mark() }
+      return file.mark()
     case 'reset':
-      return { mark: file.reset() }
-    case 'fill':
-      return { mark: file.fill(ask.filling) }
-    case 'renew':
-      return { mark: file.renew(ask.damaged) }
+      return file.reset()
+    case 'update':
+      return file.update(command.update)
+    case 'replace':
+      return file.replaceDamaged(command.damagedInode)
   }
 }
 
-port.on('message', (ask: IndexCommand) => {
-  if (ask.what === 'end') {
-    file?.close()
-    port.close()
-    return
-  }
-  try {
-    port.postMessage(answerTo(ask))
-  } catch (error) {
-    // What is on disk is opened anew, and made anew where it is damaged, by whoever asks next.
-    file?.close()
-    file = undefined
-    const reason = error instanceof Error ? error.message : String(error)
-    const broken = isDiskFull(error) ? 'the disk is full; it is filled again when there is room' : reason
-    port.postMessage({ broken } satisfies IndexReply)
-  }
-})
+function serve(port: MessagePort, path: string): void {
+  let file: FullTextFile | undefined
+  port.on('message', (command: IndexCommand) => {
+    if (command.kind === 'close') {
+      file?.close()
+      port.close()
+      return
+    }
+    try {
+      file ??= new FullTextFile(path)
+      port.postMessage({ mark: runCommand(file, command) } satisfies IndexReply)
+    } catch (error) {
+      // The next command opens the file again, and replaces it if it is damaged.
+      file?.close()
+      file = undefined
+      const reason = error instanceof Error ? error.message : String(error)
+      const message = isDiskFull(error) ? 'the disk is full; the index is updated again when there is space' : reason
+      port.postMessage({ error: message } satisfies IndexReply)
+    }
+  })
+}
+
+if (!parentPort) throw new Error('full-text-thread must run as a worker thread')
+lowerPriority()
+// Set by `FullTextIndex`.
+serve(parentPort, (workerData as { path: string }).path)

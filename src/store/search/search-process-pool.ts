@@ -1,23 +1,24 @@
-// The processes that search a full text. They are processes because SQLite's statements cannot be interrupted from
-// JavaScript: a thread would go on until its query is over, a process that is killed ends at once.
+// The processes that search a full-text index. SQLite statements cannot be interrupted from JavaScript: a thread would run
+// until its query ends, but a process can be killed at once.
 import { type ChildProcess, fork } from 'node:child_process'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Refusal } from '../../lib/refusal.ts'
-import type { FullTextQuery, FullTextReply } from './full-text.ts'
+import type { FullTextQuery, FullTextReply } from './full-text-protocol.ts'
 
-/** So many searches run at once: a slow one does not hold up the others. */
+/** Number of searches that run at once. */
 const PROCESSES = 2
-/** A process without work ends after this time. */
+/** An idle process ends after this time. */
 const IDLE_MS = 60_000
 
-// Not `./full-text-process.ts`: of a package that was compiled it is `.js`.
+// The extension is `.js` in the compiled package.
 const ENTRY = fileURLToPath(new URL(`./full-text-process${extname(import.meta.url)}`, import.meta.url))
 
-const closing = (): Refusal => new Refusal('unavailable', 'the search is closing')
-const tooLong = (): Refusal => new Refusal('unavailable', 'the search took too long', 'ask for fewer or rarer words')
-const busy = (): Refusal =>
-  new Refusal('unavailable', 'the search is busy with slow queries of others', 'try again in a minute')
+const closingError = (): Refusal => new Refusal('unavailable', 'the search is closing')
+const timeoutError = (): Refusal =>
+  new Refusal('unavailable', 'the search took too long', 'search for fewer or rarer words')
+const busyError = (): Refusal =>
+  new Refusal('unavailable', 'the search is busy with slow queries', 'try again in a minute')
 
 export class SearchProcessPool {
   readonly #path: string
@@ -30,20 +31,20 @@ export class SearchProcessPool {
     this.#path = path
   }
 
-  /** `deadlineMs` counts from now, the time until a process is free included. */
-  async find(question: FullTextQuery, deadlineMs: number): Promise<FullTextReply> {
+  /** The deadline includes the wait for a free process. */
+  async find(query: FullTextQuery, deadlineMs: number): Promise<FullTextReply> {
     const deadline = performance.now() + deadlineMs
-    while (this.#running.size >= PROCESSES) await this.#turn(deadline - performance.now())
-    if (this.#isClosed) throw closing()
-    const [finder = this.#open()] = this.#idle
-    this.#idle.delete(finder)
-    this.#running.add(finder)
+    while (this.#running.size >= PROCESSES) await this.#waitForProcess(deadline - performance.now())
+    if (this.#isClosed) throw closingError()
+    const [searcher = this.#open()] = this.#idle
+    this.#idle.delete(searcher)
+    this.#running.add(searcher)
     try {
-      const answer = await finder.ask(question, deadline - performance.now())
-      this.#idle.add(finder)
-      return answer
+      const reply = await searcher.search(query, deadline - performance.now())
+      this.#idle.add(searcher)
+      return reply
     } finally {
-      this.#running.delete(finder)
+      this.#running.delete(searcher)
       const [next] = this.#waiting
       next?.resolve()
     }
@@ -52,19 +53,19 @@ export class SearchProcessPool {
   /** Ends running searches at once. */
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const waiting of this.#waiting) waiting.reject(closing())
-    await Promise.all([...this.#running, ...this.#idle].map((finder) => finder.end(closing())))
+    for (const waiting of this.#waiting) waiting.reject(closingError())
+    await Promise.all([...this.#running, ...this.#idle].map((searcher) => searcher.end(closingError())))
   }
 
   #open(): SearchProcess {
-    const finder = new SearchProcess(this.#path, () => this.#idle.delete(finder))
-    return finder
+    const searcher = new SearchProcess(this.#path, () => this.#idle.delete(searcher))
+    return searcher
   }
 
-  async #turn(deadlineMs: number): Promise<void> {
+  async #waitForProcess(deadlineMs: number): Promise<void> {
     const waiting = Promise.withResolvers<void>()
     this.#waiting.add(waiting)
-    const timer = setTimeout(() => waiting.reject(busy()), Math.max(0, deadlineMs))
+    const timer = setTimeout(() => waiting.reject(busyError()), Math.max(0, deadlineMs))
     try {
       await waiting.promise
     } finally {
@@ -77,56 +78,56 @@ export class SearchProcessPool {
 class SearchProcess {
   readonly #child: ChildProcess
   readonly #ended: Promise<void>
-  #asked: PromiseWithResolvers<FullTextReply> | undefined
-  #timer: NodeJS.Timeout | undefined
+  #reply: PromiseWithResolvers<FullTextReply> | undefined
+  #idleTimer: NodeJS.Timeout | undefined
 
   constructor(path: string, onEnd: () => void) {
-    // It gets nothing of the environment, where secrets may be.
+    // The environment may contain secrets.
     this.#child = fork(ENTRY, [path], { env: {}, execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-    this.#child.on('message', (answer: FullTextReply) => this.#asked?.resolve(answer))
+    this.#child.on('message', (reply: FullTextReply) => this.#reply?.resolve(reply))
     const ended = Promise.withResolvers<void>()
     this.#ended = ended.promise
     const end = (error: unknown): void => {
       onEnd()
-      this.#asked?.reject(error)
+      this.#reply?.reject(error)
       ended.resolve()
     }
     this.#child.on('error', end)
     this.#child.on('exit', (code, signal) => end(new Error(`the search process ended with ${signal ?? code}`)))
   }
 
-  async ask(question: FullTextQuery, deadlineMs: number): Promise<FullTextReply> {
-    clearTimeout(this.#timer)
+  async search(query: FullTextQuery, deadlineMs: number): Promise<FullTextReply> {
+    clearTimeout(this.#idleTimer)
     this.#ref(true)
-    const asked = Promise.withResolvers<FullTextReply>()
-    this.#asked = asked
-    const timer = setTimeout(() => void this.end(tooLong()), Math.max(0, deadlineMs))
+    const reply = Promise.withResolvers<FullTextReply>()
+    this.#reply = reply
+    const timer = setTimeout(() => void this.end(timeoutError()), Math.max(0, deadlineMs))
     try {
-      this.#child.send(question, (error) => error && asked.reject(error))
-      const answer = await asked.promise
-      this.#timer = setTimeout(() => void this.end(closing()), IDLE_MS).unref()
+      this.#child.send(query, (error) => error && reply.reject(error))
+      const found = await reply.promise
+      this.#idleTimer = setTimeout(() => void this.end(closingError()), IDLE_MS).unref()
       this.#ref(false)
-      return answer
+      return found
     } catch (error) {
       void this.end(error)
       throw error
     } finally {
       clearTimeout(timer)
-      this.#asked = undefined
+      this.#reply = undefined
     }
   }
 
   end(error: unknown): Promise<void> {
-    clearTimeout(this.#timer)
-    this.#asked?.reject(error)
+    clearTimeout(this.#idleTimer)
+    this.#reply?.reject(error)
     this.#ref(true)
     this.#child.kill('SIGKILL')
     return this.#ended
   }
 
-  /** Without work it does not keep this process running. */
-  #ref(isWanted: boolean): void {
-    this.#child[isWanted ? 'ref' : 'unref']()
-    this.#child.channel?.[isWanted ? 'ref' : 'unref']()
+  /** An idle child does not keep this process alive. */
+  #ref(isBusy: boolean): void {
+    this.#child[isBusy ? 'ref' : 'unref']()
+    this.#child.channel?.[isBusy ? 'ref' : 'unref']()
   }
 }

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { phrasesOf } from './text-query.ts'
+import { parsePhrases } from './text-query.ts'
 
-const shown = (query: string): string =>
-  phrasesOf(query)
+const showPhrases = (query: string): string =>
+  parsePhrases(query)
     .map(({ words, isPrefix }) => words.join(' ') + (isPrefix ? '*' : ''))
     .join(' | ')
 
-test('the phrases of a query are read as FTS5 reads them', () => {
+test('parses the phrases of a query as FTS5 does', () => {
   for (const [query, phrases] of [
     ['one', 'one'],
     ['one Two', 'one | two'],
@@ -29,13 +29,13 @@ test('the phrases of a query are read as FTS5 reads them', () => {
     ['"" "-" one', 'one'],
     ['', ''],
   ] as const)
-    assert.equal(shown(query), phrases, query)
+    assert.equal(showPhrases(query), phrases, query)
 })
 
-test('any text has phrases of words', () => {
+test('accepts any text and returns no empty phrase', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (query) => {
-      for (const { words } of phrasesOf(query)) assert.ok(words.length > 0 && words.every((word) => word !== ''))
+      for (const { words } of parsePhrases(query)) assert.ok(words.length > 0 && words.every((word) => word !== ''))
     }),
   )
 })

@@ -1,45 +1,40 @@
-// The phrases of an FTS5 query, read by the rules of FTS5's own grammar, to mark hits in a text and to count the words. FTS5
-// decides what a query means and whether it is well-formed: any text can be read here.
+// Parses the phrases of an FTS5 query by the grammar of FTS5, to highlight hits and to count words. It accepts any text: FTS5
+// itself validates queries.
 
-/** One word after another; the last may be the beginning of a longer word. */
+/** Consecutive words. `isPrefix`: the last one matches longer words too. */
 export interface Phrase {
   readonly words: readonly string[]
   readonly isPrefix: boolean
 }
 
-/** A word of the tokenizer `unicode61`: other characters separate words, and so do all marks but common diacritics. */
-// biome-ignore lint/suspicious/noMisleadingCharacterClass: they are two ranges
+/** A word of the tokenizer `unicode61`: all other characters and all marks except common diacritics separate words. */
+// biome-ignore lint/suspicious/noMisleadingCharacterClass: these are two ranges
 export const WORD = /[\p{L}\p{N}\p{Co}][\p{L}\p{N}\p{Co}\u0300-\u0331]*/gu
 
-const PART = /"((?:[^"]|"")*)"|([A-Za-z0-9_\u001a\u0080-\u{10ffff}]+)|\S/gu
+const TOKEN = /"((?:[^"]|"")*)"|([A-Za-z0-9_\u001a\u0080-\u{10ffff}]+)|\S/gu
 const OPERATORS = new Set(['AND', 'OR', 'NOT'])
 
-/** As `remove_diacritics 2` compares words. */
+/** Folds a word as `remove_diacritics 2` does. */
 export function foldWord(word: string): string {
   if (/^[\u0000-\u007f]*$/.test(word)) return word.toLowerCase()
-  // A Greek word may end with another small sigma than it has inside.
+  // Greek has a second small sigma for the end of a word.
   return word.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase().replaceAll('ς', 'σ')
 }
 
-export function phrasesOf(query: string): Phrase[] {
-  const parts = [...query.matchAll(PART)]
-  const sign = (at: number): string | undefined => parts[at]?.[0]
+export function parsePhrases(query: string): Phrase[] {
+  const tokens = [...query.matchAll(TOKEN)]
+  const tokenAt = (at: number): string | undefined => tokens[at]?.[0]
   const phrases: { words: string[]; isPrefix: boolean }[] = []
-  parts.forEach(([whole, quoted, bare], at) => {
-    if (whole === '*' && phrases.length > 0) phrases[phrases.length - 1] = { ...lastOf(phrases), isPrefix: true }
+  tokens.forEach(([token, quoted, bare], at) => {
+    const last = phrases.at(-1)
+    if (token === '*' && last) last.isPrefix = true
     if (quoted === undefined && bare === undefined) return
-    const isName = OPERATORS.has(whole) || sign(at + 1) === ':' || (whole === 'NEAR' && sign(at + 1) === '(')
+    const isName = OPERATORS.has(token) || tokenAt(at + 1) === ':' || (token === 'NEAR' && tokenAt(at + 1) === '(')
     // The distance of a NEAR group follows its comma.
-    if (quoted === undefined && (isName || sign(at - 1) === ',')) return
-    const words = [...(quoted ?? whole).matchAll(WORD)].map(([word]) => foldWord(word))
-    if (sign(at - 1) === '+' && phrases.length > 0) lastOf(phrases).words.push(...words)
+    if (quoted === undefined && (isName || tokenAt(at - 1) === ',')) return
+    const words = [...(quoted ?? token).matchAll(WORD)].map(([word]) => foldWord(word))
+    if (tokenAt(at - 1) === '+' && last) last.words.push(...words)
     else phrases.push({ words, isPrefix: false })
   })
   return phrases.filter(({ words }) => words.length > 0)
-}
-
-function lastOf<T>(list: readonly T[]): T {
-  const last = list.at(-1)
-  if (last === undefined) throw new Error('the list is empty')
-  return last
 }

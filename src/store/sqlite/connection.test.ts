@@ -8,43 +8,46 @@ import { tempDir } from '../../../test/support/temp.ts'
 import type { Tx } from '../engine.ts'
 import { prepare, refusedAs, thing, things } from '../things.contract.ts'
 import { SqliteConnection } from './connection.ts'
-import { mustBeRecent, openSqlite } from './engine.ts'
+import { openSqlite, requireSqliteVersion } from './engine.ts'
 
-const HELD = { journal_mode: 'wal', synchronous: 2, foreign_keys: 1, busy_timeout: 5, trusted_schema: 0 }
+const REQUIRED = { journal_mode: 'wal', synchronous: 2, foreign_keys: 1, busy_timeout: 5, trusted_schema: 0 }
 
-async function pragmas(tx: Tx): Promise<Record<string, unknown>> {
+async function readPragmas(tx: Tx): Promise<Record<string, unknown>> {
   const found: Record<string, unknown> = {}
-  for (const name of Object.keys(HELD)) {
+  for (const name of Object.keys(REQUIRED)) {
     const { rows } = await run(tx, `pragma ${name}`)
     found[name] = Object.values(rows[0] ?? {})[0]
   }
   return found
 }
 
-test('what durability rests on holds on every connection', async (t) => {
+test('sets the required pragmas on every connection', async (t) => {
   const engine = await prepare(t, openSqlite({ path: join(tempDir(t), 'svc.db'), create: true }))
-  // The writer's commits are synced by LogSync before anybody is told of them.
-  assert.deepEqual(await engine.transaction(pragmas), { ...HELD, synchronous: 1 })
-  // As many at once as there are readers: each must be another one.
+  // WalSync syncs the commits of the writer.
+  assert.deepEqual(await engine.transaction(readPragmas), { ...REQUIRED, synchronous: 1 })
+  // Four reads at once use all four readers.
   const all = Promise.withResolvers<void>()
-  let here = 0
+  let started = 0
   const reads = Array.from({ length: 4 }, () =>
     engine.read(async (tx) => {
-      if (++here === 4) all.resolve()
+      if (++started === 4) all.resolve()
       await all.promise
-      return pragmas(tx)
+      return readPragmas(tx)
     }),
   )
-  for (const found of await Promise.all(reads)) assert.deepEqual(found, HELD)
+  for (const found of await Promise.all(reads)) assert.deepEqual(found, REQUIRED)
 })
 
-test('a connection that cannot have them is refused', (t) => {
+test('refuses a connection that does not support them', (t) => {
   const memory = new SqliteConnection(':memory:')
   t.after(() => memory.close())
-  assert.throws(() => memory.configure(), refusedAs('unavailable', 'cannot have journal_mode = wal; it has memory'))
+  assert.throws(
+    () => memory.configure(),
+    refusedAs('unavailable', 'does not support journal_mode = wal; it has memory'),
+  )
 })
 
-test('a transaction has the write lock from its start, before it writes', async (t) => {
+test('takes the write lock at the start of a transaction', async (t) => {
   const path = join(tempDir(t), 'svc.db')
   const engine = await prepare(t, openSqlite({ path, create: true }))
   const other = new DatabaseSync(path)
@@ -55,7 +58,7 @@ test('a transaction has the write lock from its start, before it writes', async 
   other.exec('begin immediate; rollback')
 })
 
-test('a write waits for another program, and when that takes too long it says so', async (t) => {
+test('waits for the lock of another program until the timeout', async (t) => {
   const path = join(tempDir(t), 'svc.db')
   const engine = await prepare(t, openSqlite({ path, create: true, busyMs: 200 }))
   const other = new DatabaseSync(path)
@@ -76,7 +79,7 @@ test('a write waits for another program, and when that takes too long it says so
   await waiting
 })
 
-test('a long read lets others have their turn', async (t) => {
+test('lets the event loop run during a long read', async (t) => {
   const engine = await prepare(t, openSqlite({ path: join(tempDir(t), 'svc.db'), create: true }))
   let turns = 0
   const count = (): void => {
@@ -92,7 +95,7 @@ test('a long read lets others have their turn', async (t) => {
   assert.equal(turns, 4)
 })
 
-test('statements are kept only so many', async (t) => {
+test('stays usable with more statements than the cache keeps', async (t) => {
   const engine = await prepare(t, openSqlite({ path: join(tempDir(t), 'svc.db'), create: true }))
   await engine.transaction(async (tx) => {
     for (let index = 0; index < 1200; index++) {
@@ -102,7 +105,7 @@ test('statements are kept only so many', async (t) => {
   })
 })
 
-test('only the owner can read the store and what lies beside it', async (t) => {
+test('creates files that only the owner can read', async (t) => {
   const path = join(tempDir(t), 'svc.db')
   const engine = await prepare(t, openSqlite({ path, create: true }))
   const copy = await engine.copy?.('copy')
@@ -110,8 +113,8 @@ test('only the owner can read the store and what lies beside it', async (t) => {
     assert.equal(statSync(file).mode & 0o777, 0o600)
 })
 
-test('a SQLite that can damage a file which two processes write is refused', () => {
-  for (const version of ['3.51.3', '3.51.10', '3.52.0', '4.0.0']) mustBeRecent(version)
+test('refuses SQLite versions that can corrupt a file with two writers', () => {
+  for (const version of ['3.51.3', '3.51.10', '3.52.0', '4.0.0']) requireSqliteVersion(version)
   for (const version of ['3.51.2', '3.50.9', '2.99.99', '3.9.3', '', '3.51'])
-    assert.throws(() => mustBeRecent(version), refusedAs('unavailable', 'SQLite 3.51.3 or newer is needed'))
+    assert.throws(() => requireSqliteVersion(version), refusedAs('unavailable', 'SQLite 3.51.3 or newer is needed'))
 })

@@ -1,30 +1,30 @@
-// Notices commits of other connections, also in other processes: each changes the data version that SQLite tells a connection.
+// Detects commits of other connections and processes by polling the data version of SQLite, which each commit changes.
 import type { SqliteConnection } from './connection.ts'
 
-/** Every look wakes an idle process. */
-const LOOK_MS = 200
+/** Not shorter, because each poll wakes up an idle process. */
+const POLL_MS = 200
 
 export class DataVersionWatcher {
   readonly #connection: SqliteConnection
-  readonly #listeners = new Set<(about: string) => void>()
+  readonly #listeners = new Set<(payload: string) => void>()
   #version: unknown
   #timer: NodeJS.Timeout | undefined
 
-  /** Closes the connection when it is closed. */
+  /** Takes over the connection and closes it on close(). */
   constructor(connection: SqliteConnection) {
     this.#connection = connection
     connection.makeReadOnly()
   }
 
-  /** Nothing is looked at while there is no listener. */
-  on(listener: (about: string) => void): () => void {
-    // A function of its own: the same listener may be given twice.
-    const heard = (about: string): void => listener(about)
+  /** Polls only while there are listeners. */
+  listen(listener: (payload: string) => void): () => void {
+    // A wrapper, because the same listener may be added twice.
+    const added = (payload: string): void => listener(payload)
     if (this.#listeners.size === 0) this.#version = this.#read()
-    this.#listeners.add(heard)
-    this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref()
+    this.#listeners.add(added)
+    this.#timer ??= setInterval(() => this.#poll(), POLL_MS).unref()
     return () => {
-      this.#listeners.delete(heard)
+      this.#listeners.delete(added)
       if (this.#listeners.size === 0) this.#stop()
     }
   }
@@ -40,14 +40,14 @@ export class DataVersionWatcher {
     this.#timer = undefined
   }
 
-  #look(): void {
+  #poll(): void {
     const version = this.#read()
     if (version === this.#version) return
     this.#version = version
     for (const listener of [...this.#listeners]) listener('')
   }
 
-  /** A hint must not fail: a caller that reads or writes is told what is wrong with the store. */
+  /** Ignores errors: reads and writes report the problems of the store. */
   #read(): unknown {
     try {
       return this.#connection.pragma('data_version')

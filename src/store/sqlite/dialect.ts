@@ -1,13 +1,13 @@
-// What is particular to SQLite.
+// The SQL dialect of SQLite.
 import type { Dialect } from '../engine.ts'
 
 export const sqliteDialect: Dialect = {
   name: 'sqlite',
   adapt: (ddl) => ddl,
   counter: 'integer primary key autoincrement',
-  hasTable: `select name from sqlite_schema where type = 'table' and name = $1`,
-  freshText: 'hex(randomblob(16))',
-  clustered: ' without rowid',
+  findTableSql: `select name from sqlite_schema where type = 'table' and name = $1`,
+  randomTextSql: 'hex(randomblob(16))',
+  clusteredSql: ' without rowid',
   isRemote: false,
   lockTableSql: () => undefined,
   notifySql: undefined,

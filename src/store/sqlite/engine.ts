@@ -1,50 +1,49 @@
-// SQLite in this process: one writer with group commit, a few readers.
+// The SQLite engine: one writer with group commit, and a few readers.
 import { existsSync } from 'node:fs'
 import { setImmediate as immediate } from 'node:timers/promises'
 import { refuse } from '../../lib/refusal.ts'
 import type { Engine, Tx } from '../engine.ts'
-import { TransactionWriteQueue } from '../lanes/deferred-work.ts'
-import { type Lane, type LaneHandler, type LaneOptions, QueuedLane } from '../lanes/lane.ts'
 import {
   InFlightOperations,
-  mustNotBeInTransaction,
   RunningTx,
+  refuseNestedTransaction,
   type TransactionConnection,
 } from '../running-transaction.ts'
 import { openSqliteConnection, type SqliteConnection } from './connection.ts'
 import { DataVersionWatcher } from './data-version-watcher.ts'
 import { sqliteDialect } from './dialect.ts'
 import { translateSqliteError } from './errors.ts'
-import { copyStore, makeStore, mustBeStore } from './store-file.ts'
+import { copyStore, createStore, requireStore } from './store-file.ts'
 import { WalCheckpointer } from './wal-checkpointer.ts'
 import { WalSync } from './wal-sync.ts'
 import { Writer } from './writer.ts'
 
 const READERS = 4
 const CACHE_KIB = 32_768
-const TURN_MS = 10
-/** Older ones may damage a file that two processes write (the race of a log that is begun anew). */
+/** A read blocks the event loop at most for about this long. */
+const READ_SLICE_MS = 10
+/** Older versions can corrupt a file that two processes write, by a race in the restart of the write-ahead log. */
 const OLDEST_SQLITE = [3, 51, 3]
 
 export interface SqliteOptions {
   path: string
-  /** Make the file when there is none. */
+  /** Create the file if it does not exist. */
   create?: boolean
-  /** How long a write waits for other processes' writes. */
+  /** How long a write waits for the writes of other processes. */
   busyMs?: number
-  /** Tests: awaiting anything but the store inside a transaction is an error. */
+  /** For tests: a transaction that awaits anything but the store fails. */
   strict?: boolean
-  /** Tests: what syncs the log instead of the system. */
+  /** For tests: replaces the sync of the write-ahead log. */
   sync?: ((file: number) => Promise<void>) | undefined
 }
 
 export function openSqlite({ path, create = false, busyMs = 15_000, strict = false, sync }: SqliteOptions): Engine {
-  mustBeRecent(process.versions.sqlite ?? '')
+  requireSqliteVersion(process.versions.sqlite ?? '')
   if (!existsSync(path)) {
     if (!create) refuse('not_found', `there is no store at ${path}`)
-    makeStore(path)
+    createStore(path)
   }
-  mustBeStore(path)
+  requireStore(path)
   return new SqliteEngine(openSqliteConnection(path, busyMs), { busyMs, strict, sync })
 }
 
@@ -54,14 +53,14 @@ class SqliteEngine implements Engine {
   readonly #busyMs: number
   readonly #connection: SqliteConnection
   readonly #writer: Writer
-  readonly #log: WalCheckpointer
+  readonly #checkpointer: WalCheckpointer
   readonly #sync: WalSync
-  readonly #attendance = new InFlightOperations()
-  readonly #idle: SqliteConnection[] = []
-  readonly #waiting: PromiseWithResolvers<SqliteConnection>[] = []
+  readonly #operations = new InFlightOperations()
+  readonly #idleReaders: SqliteConnection[] = []
+  readonly #readerWaiters: PromiseWithResolvers<SqliteConnection>[] = []
   readonly #failure = Promise.withResolvers<unknown>()
-  #version: DataVersionWatcher | undefined
-  #readers = 0
+  #watcher: DataVersionWatcher | undefined
+  #readerCount = 0
   #hasFailed = false
 
   constructor(
@@ -72,14 +71,14 @@ class SqliteEngine implements Engine {
     this.#busyMs = options.busyMs
     this.#connection = connection
     this.#sync = new WalSync(connection.path, options.sync)
-    this.#log = new WalCheckpointer(connection, (error) => this.#fail(error))
+    this.#checkpointer = new WalCheckpointer(connection, (error) => this.#fail(error))
     connection.disableCommitSync()
-    connection.keepPages(CACHE_KIB)
+    connection.setCacheSize(CACHE_KIB)
     this.#writer = new Writer(connection, {
       ...options,
       afterCommit: () => this.#sync.afterCommit(),
       onDiskError: (error) => this.#fail(error),
-      checkpoint: () => this.#log.afterCommit(),
+      checkpoint: () => this.#checkpointer.afterCommit(),
     })
   }
 
@@ -93,46 +92,42 @@ class SqliteEngine implements Engine {
   }
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
-    mustNotBeInTransaction()
-    return this.#attendance.track(async () => {
-      const value = await this.#readNow(work)
-      // It may have seen a commit that is not on the disk yet: the caller must not see a row that a power cut could take back.
+    refuseNestedTransaction()
+    return this.#operations.track(async () => {
+      const value = await this.#readOnce(work)
+      // The read may have seen a commit that is not on disk yet. A row that the caller sees must survive a power cut.
       await this.#sync.pending
       return value
     })
   }
 
-  async #readNow<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+  async #readOnce<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     const reader = await this.#takeReader()
     try {
       reader.exec('begin')
-      return await new RunningTx(inTurns(reader)).enclose(work)
+      return await new RunningTx(createYieldingConnection(reader)).runWork(work)
     } catch (error) {
       throw translateSqliteError(this.#path, error)
     } finally {
       if (reader.isInTransaction) reader.exec('commit')
-      this.#giveReader(reader)
+      this.#releaseReader(reader)
     }
   }
 
   async transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
-    mustNotBeInTransaction()
-    return this.#attendance.track(() => this.#writer.run(work))
+    refuseNestedTransaction()
+    return this.#operations.track(() => this.#writer.run(work))
   }
 
-  openLane<I, O>(work: LaneHandler<I, O>, options: LaneOptions = {}): Lane<I, O> {
-    return new QueuedLane(work, new TransactionWriteQueue(work, this, options), options.limits)
-  }
-
-  /** One connection looks for all listeners. */
-  listen(listener: (about: string) => void): () => void {
-    this.#version ??= new DataVersionWatcher(openSqliteConnection(this.#path, this.#busyMs))
-    return this.#version.on(listener)
+  /** All listeners share one polling connection. */
+  listen(listener: (payload: string) => void): () => void {
+    this.#watcher ??= new DataVersionWatcher(openSqliteConnection(this.#path, this.#busyMs))
+    return this.#watcher.listen(listener)
   }
 
   async copy(label: string): Promise<string> {
-    return this.#attendance.track(async () => {
-      // Not on a reader, which may not write, nor on the writer, which may be in a transaction.
+    return this.#operations.track(async () => {
+      // Readers cannot write, and the writer may be in a transaction.
       const connection = openSqliteConnection(this.#path, this.#busyMs)
       try {
         return copyStore(connection, `${this.#path}.${label}`)
@@ -143,57 +138,57 @@ class SqliteEngine implements Engine {
   }
 
   async close(): Promise<void> {
-    await this.#attendance.drain()
-    for (const reader of this.#idle.splice(0)) reader.close()
-    this.#version?.close()
-    await Promise.all([this.#sync.close(), this.#log.close()])
-    // Whoever closes last brings the log into the file: after a failure that is for whoever opens the store next.
+    await this.#operations.drain()
+    for (const reader of this.#idleReaders.splice(0)) reader.close()
+    this.#watcher?.close()
+    await Promise.all([this.#sync.close(), this.#checkpointer.close()])
+    // Closing the last connection checkpoints the log. After a disk failure that must be left to the next process.
     if (!this.#hasFailed) this.#connection.close()
   }
 
   async #takeReader(): Promise<SqliteConnection> {
-    const idle = this.#idle.pop()
+    const idle = this.#idleReaders.pop()
     if (idle) return idle
-    if (this.#readers < READERS) {
+    if (this.#readerCount < READERS) {
       const reader = openSqliteConnection(this.#path, this.#busyMs)
       reader.makeReadOnly()
-      this.#readers++
+      this.#readerCount++
       return reader
     }
-    const turn = Promise.withResolvers<SqliteConnection>()
-    this.#waiting.push(turn)
-    return turn.promise
+    const waiter = Promise.withResolvers<SqliteConnection>()
+    this.#readerWaiters.push(waiter)
+    return waiter.promise
   }
 
-  #giveReader(reader: SqliteConnection): void {
-    const next = this.#waiting.shift()
+  #releaseReader(reader: SqliteConnection): void {
+    const next = this.#readerWaiters.shift()
     if (next) next.resolve(reader)
-    else this.#idle.push(reader)
+    else this.#idleReaders.push(reader)
   }
 }
 
-/** A read that takes long lets the event loop turn between two of its statements. */
-function inTurns(connection: SqliteConnection): TransactionConnection {
+/** Lets the event loop run between the statements of a long read. */
+function createYieldingConnection(connection: SqliteConnection): TransactionConnection {
   let since = performance.now()
   return {
     query: (sql, parameters) => {
-      if (performance.now() - since < TURN_MS) return connection.query(sql, parameters)
+      if (performance.now() - since < READ_SLICE_MS) return connection.query(sql, parameters)
       return immediate().then(() => {
         since = performance.now()
         return connection.query(sql, parameters)
       })
     },
-    explain: (error) => connection.explain(error),
+    translateError: (error) => connection.translateError(error),
   }
 }
 
-export function mustBeRecent(version: string): void {
+export function requireSqliteVersion(version: string): void {
   const parts = version.split('.').map(Number)
   const different = OLDEST_SQLITE.findIndex((part, index) => part !== parts[index])
   if (different < 0 || (parts[different] ?? 0) > (OLDEST_SQLITE[different] ?? 0)) return
   refuse(
     'unavailable',
-    `SQLite ${OLDEST_SQLITE.join('.')} or newer is needed; this Node brings ${version}`,
+    `SQLite ${OLDEST_SQLITE.join('.')} or newer is needed; this version of Node has ${version}`,
     'use a newer Node',
   )
 }

@@ -6,7 +6,7 @@ import { tempDir } from '../../../test/support/temp.ts'
 import { refusedAs } from '../things.contract.ts'
 import { FileIdentity } from './file-identity.ts'
 
-test('a file is the same until it or its log is removed or replaced', (t) => {
+test('detects a removed or replaced file or log', (t) => {
   const dir = tempDir(t)
   const [path, other] = [join(dir, 'svc.db'), join(dir, 'other')]
   const changes = {
@@ -19,11 +19,11 @@ test('a file is the same until it or its log is removed or replaced', (t) => {
   }
   for (const [name, change] of Object.entries(changes)) {
     for (const file of [path, `${path}-wal`]) writeFileSync(file, '')
-    const same = new FileIdentity(path)
-    same.mustBeUnchanged()
+    const identity = new FileIdentity(path)
+    identity.requireUnchanged()
     writeFileSync(path, 'more')
-    same.mustBeUnchanged()
+    identity.requireUnchanged()
     change()
-    assert.throws(() => same.mustBeUnchanged(), refusedAs('unavailable', 'removed or replaced'), name)
+    assert.throws(() => identity.requireUnchanged(), refusedAs('unavailable', 'removed or replaced'), name)
   }
 })

@@ -1,15 +1,15 @@
-// Whether the files that a connection has open are still the ones with their names. A file that was removed or replaced under the
-// program takes every commit, and loses all of them.
+// Checks that the open files of a connection still have their names. Commits to a file that was removed or replaced succeed but
+// are lost.
 import { statSync } from 'node:fs'
 import { Refusal } from '../../lib/refusal.ts'
 
-/** Ends the process like a failure of the disk: what is acknowledged from then on would go nowhere. */
+/** Ends the process like a disk failure, because later commits would be lost. */
 export class StoreReplacedError extends Refusal {
   constructor(path: string) {
     super(
       'unavailable',
-      `the store at ${path} was removed or replaced while it was in use; nothing is written to it any more`,
-      'put the right file in its place, and start svc again',
+      `the store at ${path} was removed or replaced while it was in use; svc no longer writes to it`,
+      'put the right file in its place and restart svc',
     )
   }
 }
@@ -21,19 +21,19 @@ export class FileIdentity {
 
   constructor(path: string) {
     this.#path = path
-    this.#file = identityOf(path)
+    this.#file = readIdentity(path)
   }
 
-  /** Costs two looks at names that the kernel has in memory: microseconds beside a commit. */
-  mustBeUnchanged(): void {
-    const log = identityOf(`${this.#path}-wal`)
-    // SQLite makes the log with the first statement, and it stays the same file as long as a connection is open.
+  /** Two `stat` calls on cached names take microseconds, much less than a commit. */
+  requireUnchanged(): void {
+    const log = readIdentity(`${this.#path}-wal`)
+    // SQLite creates the log with the first statement; it stays the same file while a connection is open.
     this.#log ??= log
-    if (identityOf(this.#path) !== this.#file || log !== this.#log) throw new StoreReplacedError(this.#path)
+    if (readIdentity(this.#path) !== this.#file || log !== this.#log) throw new StoreReplacedError(this.#path)
   }
 }
 
-function identityOf(path: string): string | undefined {
+function readIdentity(path: string): string | undefined {
   const stats = statSync(path, { throwIfNoEntry: false })
   return stats && `${stats.dev} ${stats.ino}`
 }

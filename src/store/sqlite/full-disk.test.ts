@@ -1,4 +1,4 @@
-// A store on a disk of its own that is filled to the brim.
+// A store on a full disk.
 import assert from 'node:assert/strict'
 import { copyFileSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const KIB = 1024
 const insert = (engine: Engine, id: string, bytes: number): Promise<void> =>
   engine.transaction((tx) => things.insert(tx, thing(id, { body: new Uint8Array(bytes).fill(1) })))
 
-function mustBeSound(path: string): void {
+function assertIntact(path: string): void {
   const db = new DatabaseSync(path)
   try {
     assert.equal(Object.values(db.prepare('pragma integrity_check').get() ?? {})[0], 'ok')
@@ -31,7 +31,7 @@ const KINDS = ['tmpfs', 'ext4'] as const
 
 for (const kind of KINDS) {
   suite(`a full disk (${kind})`, needs('root'), () => {
-    test('refuses the write that does not fit, keeps all the others, and works again when there is room', async (t) => {
+    test('refuses writes that do not fit, keeps the others, and recovers when there is space', async (t) => {
       await onSmallDisk(tempDir(t), kind, async (root) => {
         const path = join(root, 'svc.db')
         const engine = openSqlite({ path, create: true })
@@ -40,7 +40,7 @@ for (const kind of KINDS) {
           for (let index = 0; index < 20; index++) await insert(engine, `early-${index}`, KIB)
           const ballast = fillUp(root)
           const kept = new Set(Array.from({ length: 20 }, (_, index) => `early-${index}`))
-          // What is there already of the log is used up first; then nothing fits any more.
+          // The existing space of the log is used first.
           let refusals = 0
           for (let index = 0; refusals < 5; index++) {
             const outcome = await insert(engine, `late-${index}`, 20 * KIB).then(
@@ -59,11 +59,11 @@ for (const kind of KINDS) {
         } finally {
           await engine.close()
         }
-        mustBeSound(path)
+        assertIntact(path)
       })
     })
 
-    test('takes from a batch only what does not fit', async (t) => {
+    test('refuses only the transactions of a batch that do not fit', async (t) => {
       await onSmallDisk(tempDir(t), kind, async (root) => {
         const engine = openSqlite({ path: join(root, 'svc.db'), create: true })
         try {
@@ -80,7 +80,7 @@ for (const kind of KINDS) {
       })
     })
 
-    test('refuses to make a store, to copy one and to change its schema, and leaves nothing of the attempt', async (t) => {
+    test('refuses to create, copy or migrate a store, and leaves no files', async (t) => {
       await onSmallDisk(tempDir(t), kind, async (root) => {
         const path = join(root, 'svc.db')
         const engine = openSqlite({ path, create: true })
@@ -94,25 +94,25 @@ for (const kind of KINDS) {
             () => openSqlite({ path: join(root, 'new.db'), create: true }),
             refusedAs('unavailable', 'full'),
           )
-          const grown = [...THING_TABLES, { name: 'more', storage: ['create table more (id text)'] }]
-          await assert.rejects(migrate(engine, grown, NOW), refusedAs('unavailable', 'full'))
+          const newTables = [...THING_TABLES, { name: 'more', storage: ['create table more (id text)'] }]
+          await assert.rejects(migrate(engine, newTables, NOW), refusedAs('unavailable', 'full'))
           assert.deepEqual(readdirSync(root).sort(), before)
           rmSync(ballast)
-          assert.equal(await migrate(engine, grown, NOW), 1)
+          assert.equal(await migrate(engine, newTables, NOW), 1)
         } finally {
           await engine.close()
         }
       })
     })
 
-    test('a store on a full disk can still be opened and read, or says that the disk is full', async (t) => {
-      const folder = tempDir(t)
-      const made = openSqlite({ path: join(folder, 'svc.db'), create: true })
-      await migrate(made, THING_TABLES, NOW)
-      await insert(made, 'a', KIB)
-      await made.close()
-      await onSmallDisk(folder, kind, async (root) => {
-        copyFileSync(join(folder, 'svc.db'), join(root, 'svc.db'))
+    test('opens and reads a store, or reports that the disk is full', async (t) => {
+      const directory = tempDir(t)
+      const created = openSqlite({ path: join(directory, 'svc.db'), create: true })
+      await migrate(created, THING_TABLES, NOW)
+      await insert(created, 'a', KIB)
+      await created.close()
+      await onSmallDisk(directory, kind, async (root) => {
+        copyFileSync(join(directory, 'svc.db'), join(root, 'svc.db'))
         const ballast = fillUp(root)
         try {
           const engine = openSqlite({ path: join(root, 'svc.db') })

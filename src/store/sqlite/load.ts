@@ -1,23 +1,23 @@
-// A new SQLite store, filled with the rows of a backup. No process has it open yet, so it is written without a
-// journal, and synced once when it is whole.
+// Fills a new SQLite store from a backup. No other process has it open, so it is written without a journal and synced once at
+// the end.
 import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { type BackupRow, refuseRow, type StoreLoad, type TableShape } from '../backup-rows.ts'
-import type { StoredTable } from '../migrate.ts'
-import { createTables } from '../migrate.ts'
+import { createTables, type StoredTable } from '../migrate.ts'
 import { RunningTx } from '../running-transaction.ts'
+import { placeholders } from '../statement.ts'
 import { SqliteConnection } from './connection.ts'
 import { sqliteDialect } from './dialect.ts'
 import { translateSqliteError } from './errors.ts'
-import { hasCounters, readSqliteTables } from './snapshot.ts'
-import { makeStore } from './store-file.ts'
+import { hasSequenceTable, readSqliteTables } from './snapshot.ts'
+import { createStore } from './store-file.ts'
 
 export async function openSqliteLoad(path: string, steps: readonly StoredTable[]): Promise<StoreLoad> {
-  makeStore(path)
+  createStore(path)
   const connection = new SqliteConnection(path)
   try {
     for (const pragma of ['journal_mode = off', 'synchronous = off', 'foreign_keys = off']) connection.pragma(pragma)
     connection.exec('begin')
-    await new RunningTx(connection).enclose((tx) => createTables(tx, sqliteDialect, steps))
+    await new RunningTx(connection).runWork((tx) => createTables(tx, sqliteDialect, steps))
     return new SqliteLoad(path, connection)
   } catch (error) {
     connection.close()
@@ -38,25 +38,27 @@ class SqliteLoad implements StoreLoad {
     const triggers = this.#all(`select name, sql from sqlite_schema where type = 'trigger'`)
     this.#triggers = triggers.map(({ sql }) => String(sql))
     for (const { name } of triggers) connection.exec(`drop trigger ${String(name)}`)
-    // Rows that the steps themselves have written are in the backup as they have become.
+    // The backup also contains the rows that migration steps insert.
     for (const { name } of this.tables) connection.exec(`delete from ${name}`)
   }
 
   async insert({ name, columns }: TableShape, rows: readonly BackupRow[]): Promise<void> {
-    const marks = columns.map((_, at) => `$${at + 1}`).join(', ')
     this.#attempt(name, () =>
-      this.#connection.runEach(`insert into ${name} (${columns.join(', ')}) values (${marks})`, rows),
+      this.#connection.runEach(
+        `insert into ${name} (${columns.join(', ')}) values (${placeholders(columns.length)})`,
+        rows,
+      ),
     )
   }
 
   async finish(counters: Readonly<Record<string, number>>): Promise<void> {
-    const isCounting = hasCounters((sql) => this.#all(sql))
-    if (isCounting) this.#connection.exec('delete from sqlite_sequence')
-    for (const [name, seq] of isCounting ? Object.entries(counters) : [])
+    const hasSequences = hasSequenceTable((sql) => this.#all(sql))
+    if (hasSequences) this.#connection.exec('delete from sqlite_sequence')
+    for (const [name, seq] of hasSequences ? Object.entries(counters) : [])
       this.#connection.query('insert into sqlite_sequence (name, seq) values ($1, $2)', [name, seq])
     for (const sql of this.#triggers) this.#connection.exec(sql)
-    const [torn] = this.#all('pragma foreign_key_check')
-    if (torn) refuseRow(String(torn.table))
+    const [violation] = this.#all('pragma foreign_key_check')
+    if (violation) refuseRow(String(violation.table))
     this.#attempt('', () => this.#connection.exec('commit'))
     this.#connection.close()
     const file = openSync(this.#path, 'r+')
@@ -69,7 +71,6 @@ class SqliteLoad implements StoreLoad {
   }
 
   #all(sql: string): Record<string, unknown>[] {
-    // Rows of node:sqlite are records.
     return this.#connection.query(sql, []).rows as Record<string, unknown>[]
   }
 
@@ -77,9 +78,9 @@ class SqliteLoad implements StoreLoad {
     try {
       work()
     } catch (error) {
-      const told = translateSqliteError(this.#path, error)
-      if (told === error || isConflict(told)) refuseRow(table)
-      throw told
+      const translated = translateSqliteError(this.#path, error)
+      if (translated === error || isConflict(translated)) refuseRow(table)
+      throw translated
     }
   }
 }

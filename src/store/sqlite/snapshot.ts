@@ -1,9 +1,8 @@
-// A SQLite store at one moment, read from a private copy of its file. A reader of the store itself would hold its snapshot for
-// as long as the backup takes, and the write-ahead log could not be shortened meanwhile. So the file is copied first, without
-// any lock, and compared with its copy under a snapshot: what changed meanwhile is copied again. That takes the time of reading
-// the file from memory.
+// A snapshot of an SQLite store, read from a private copy of its file. A read transaction for the whole backup would prevent
+// checkpoints meanwhile. So the file is first copied without a lock, then compared with the copy in a short read transaction,
+// and changed parts are copied again. That takes as long as reading the file from memory.
 //
-// Only for a process that has the store open nowhere else: closing a file gives up all locks that a process has on it.
+// Only for a process that has not opened the store otherwise: closing a file drops all locks of the process on it.
 import { randomBytes } from 'node:crypto'
 import {
   closeSync,
@@ -23,48 +22,49 @@ import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { AppliedStep, BackupRow, StoreSnapshot, TableShape } from '../backup-rows.ts'
 import type { Value } from '../engine.ts'
+import { readPragma, SQLITE_SUFFIXES } from '../sqlite-codes.ts'
 import { openSqliteConnection } from './connection.ts'
 import { translateSqliteError } from './errors.ts'
-import { mustBeStore } from './store-file.ts'
+import { requireStore } from './store-file.ts'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
-const WAL_HEAD_BYTES = 32
+const WAL_HEADER_BYTES = 32
 const BUSY_MS = 15_000
-const ROWS = 500
-/** A copy that has not been written to for so long was left by a process that was killed. */
+const BATCH_ROWS = 500
+/** An older copy was left by a killed process. */
 const STALE_MS = 3_600_000
 
 export async function openSqliteSnapshot(path: string, nowMs: number): Promise<StoreSnapshot> {
   if (!existsSync(path)) refuse('not_found', `there is no store at ${path}`)
-  mustBeStore(path)
+  requireStore(path)
   const copy = `${path}.backup-${randomBytes(8).toString('hex')}`
   try {
-    await removeStale(path, nowMs)
+    await removeStaleCopies(path, nowMs)
     await copyFile(path, copy, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
-    settle(path, copy)
-    return new SqliteSnapshot(path, opened(path, copy))
+    updateCopy(path, copy)
+    return createSnapshot(path, openCopy(path, copy))
   } catch (error) {
     if (errnoCode(error)?.startsWith('E') && errnoCode(error) !== 'ERR_SQLITE_ERROR') refuseDisk(error, 'copy', path)
     throw translateSqliteError(path, error)
   } finally {
-    // An open file needs no name, and one without a name is gone when the process is.
-    for (const end of ['', '-wal', '-shm', '-journal']) rmSync(copy + end, { force: true })
+    // The copy stays open without a name, so it is gone when the process ends.
+    for (const suffix of SQLITE_SUFFIXES) rmSync(copy + suffix, { force: true })
   }
 }
 
-async function removeStale(path: string, nowMs: number): Promise<void> {
-  const folder = dirname(path)
+async function removeStaleCopies(path: string, nowMs: number): Promise<void> {
+  const directory = dirname(path)
   const isCopy = (name: string): boolean =>
     name.startsWith(`${basename(path)}.backup-`) && /\.backup-[0-9a-f]{16}(-\w+)?$/.test(name)
-  for (const name of (await readdir(folder)).filter(isCopy)) {
-    const stats = await stat(join(folder, name)).catch(() => undefined)
-    if (stats && nowMs - stats.mtimeMs > STALE_MS) await rm(join(folder, name), { force: true })
+  for (const name of (await readdir(directory)).filter(isCopy)) {
+    const stats = await stat(join(directory, name)).catch(() => undefined)
+    if (stats && nowMs - stats.mtimeMs > STALE_MS) await rm(join(directory, name), { force: true })
   }
 }
 
-/** Makes the copy equal to the store as it is at this moment. */
-function settle(path: string, copy: string): void {
-  // Opened before the connection and closed after it, because of the locks.
+/** Makes the copy equal to the current state of the store. */
+function updateCopy(path: string, copy: string): void {
+  // Opened before the connection and closed after it, because closing a file drops the locks.
   const [source, target] = [openSync(path, 'r'), openSync(copy, 'r+')]
   try {
     const connection = openSqliteConnection(path, BUSY_MS)
@@ -84,19 +84,19 @@ function settle(path: string, copy: string): void {
 }
 
 /**
- * While a snapshot is held, no page of the file changes but to a state that stands in the log, and the log is only appended to.
- * The exception is a log of which everything was in the file before the snapshot began: it may be begun anew, which changes its
- * head. Then no page of the file changes at all, and the log belongs to later commits: the file alone is the store.
+ * During a read transaction, checkpoints write only pages that are also in the log, and the log is only appended to. The
+ * exception is a log that was fully checkpointed before: it may be restarted, which changes its header. Then the file does
+ * not change, the log contains only later commits, and the file alone is the snapshot.
  */
 function copyUnderSnapshot(path: string, copy: string, files: { source: number; target: number }): void {
-  const head = logHead(path)
-  copyDifference(files.source, files.target)
-  if (!head) return
+  const header = readLogHeader(path)
+  copyChanges(files.source, files.target)
+  if (!header) return
   copyLog(`${path}-wal`, `${copy}-wal`)
-  if (!logHead(path)?.equals(head)) rmSync(`${copy}-wal`, { force: true })
+  if (!readLogHeader(path)?.equals(header)) rmSync(`${copy}-wal`, { force: true })
 }
 
-function copyDifference(source: number, target: number): void {
+function copyChanges(source: number, target: number): void {
   const { size } = fstatSync(source)
   const [now, before] = [Buffer.alloc(CHUNK_BYTES), Buffer.alloc(CHUNK_BYTES)]
   for (let at = 0; at < size; at += CHUNK_BYTES) {
@@ -110,32 +110,32 @@ function copyDifference(source: number, target: number): void {
 function copyLog(path: string, copy: string): void {
   const [source, target] = [openSync(path, 'r'), openSync(copy, 'wx+', 0o600)]
   try {
-    copyDifference(source, target)
+    copyChanges(source, target)
   } finally {
     closeSync(source)
     closeSync(target)
   }
 }
 
-/** Its salts are new each time the log is begun anew. Undefined where there is no log, or an empty one. */
-function logHead(path: string): Buffer | undefined {
+/** The header contains salts that change with each restart of the log. Undefined if there is no log or it is empty. */
+function readLogHeader(path: string): Buffer | undefined {
   if (!existsSync(`${path}-wal`)) return undefined
   const file = openSync(`${path}-wal`, 'r')
   try {
-    const head = Buffer.alloc(WAL_HEAD_BYTES)
-    return readSync(file, head, 0, WAL_HEAD_BYTES, 0) === WAL_HEAD_BYTES ? head : undefined
+    const header = Buffer.alloc(WAL_HEADER_BYTES)
+    return readSync(file, header, 0, WAL_HEADER_BYTES, 0) === WAL_HEADER_BYTES ? header : undefined
   } finally {
     closeSync(file)
   }
 }
 
-/** With all of its log in the file. */
-function opened(path: string, copy: string): DatabaseSync {
+/** Opens the copy and checkpoints its log. */
+function openCopy(path: string, copy: string): DatabaseSync {
   const db = new DatabaseSync(copy)
   try {
     for (const pragma of ['wal_checkpoint(truncate)', 'journal_mode = delete', 'query_only = on'])
-      db.prepare(`pragma ${pragma}`).get()
-    const verdict = Object.values(db.prepare('pragma quick_check(1)').get() ?? {})[0]
+      readPragma(db, pragma)
+    const verdict = readPragma(db, 'quick_check(1)')
     if (verdict !== 'ok')
       refuse('unavailable', `the store at ${path} is damaged: ${String(verdict)}`, 'restore it from an older backup')
     return db
@@ -145,63 +145,50 @@ function opened(path: string, copy: string): DatabaseSync {
   }
 }
 
-class SqliteSnapshot implements StoreSnapshot {
-  readonly engine = 'sqlite'
-  readonly tables: readonly TableShape[]
-  readonly steps: readonly AppliedStep[]
-  readonly counters: Readonly<Record<string, number>>
-  readonly #path: string
-  readonly #db: DatabaseSync
-
-  constructor(path: string, db: DatabaseSync) {
-    this.#path = path
-    this.#db = db
-    this.tables = readSqliteTables((sql) => db.prepare(sql).all())
-    this.steps = db
-      .prepare('select name, step from migrations order by name, step')
-      .all()
-      .map(({ name, step }) => [String(name), Number(step)])
-    this.counters = hasCounters((sql) => db.prepare(sql).all())
-      ? Object.fromEntries(
-          db
-            .prepare('select name, seq from sqlite_sequence')
-            .all()
-            .map(({ name, seq }) => [String(name), Number(seq)]),
-        )
-      : {}
-  }
-
-  async *rows({ name, columns }: TableShape): AsyncGenerator<readonly BackupRow[]> {
-    const statement = this.#db.prepare(`select ${columns.join(', ')} from ${name}`)
-    const isBoolean = statement.columns().map(({ type }) => type?.toLowerCase() === 'boolean')
-    statement.setReturnArrays(true)
-    let batch: BackupRow[] = []
-    try {
-      for (const values of statement.iterate()) {
-        // Told to, node:sqlite gives a row as an array, which its types do not say.
-        const row = values as unknown as Value[]
-        batch.push(row.map((value, at) => (isBoolean[at] && value !== null ? value === 1 : value)))
-        if (batch.length < ROWS) continue
-        yield batch
-        batch = []
-      }
-    } catch (error) {
-      throw translateSqliteError(this.#path, error)
-    }
-    if (batch.length > 0) yield batch
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#db.close()
+function createSnapshot(path: string, db: DatabaseSync): StoreSnapshot {
+  const all = (sql: string): Record<string, unknown>[] => db.prepare(sql).all()
+  const sequences = hasSequenceTable(all) ? all('select name, seq from sqlite_sequence') : []
+  const steps = all('select name, step from migrations order by name, step')
+  return {
+    engine: 'sqlite',
+    tables: readSqliteTables(all),
+    steps: steps.map(({ name, step }): AppliedStep => [String(name), Number(step)]),
+    counters: Object.fromEntries(sequences.map(({ name, seq }) => [String(name), Number(seq)])),
+    rows: (table) => readRows(path, db, table),
+    [Symbol.asyncDispose]: async () => db.close(),
   }
 }
 
-/** SQLite makes the table of counters with the first table that has one. */
-export function hasCounters(all: (sql: string) => readonly unknown[]): boolean {
+async function* readRows(
+  path: string,
+  db: DatabaseSync,
+  { name, columns }: TableShape,
+): AsyncGenerator<readonly BackupRow[]> {
+  const statement = db.prepare(`select ${columns.join(', ')} from ${name}`)
+  const isBoolean = statement.columns().map(({ type }) => type?.toLowerCase() === 'boolean')
+  statement.setReturnArrays(true)
+  let batch: BackupRow[] = []
+  try {
+    for (const values of statement.iterate()) {
+      // setReturnArrays makes rows arrays, which the types do not declare.
+      const row = values as unknown as Value[]
+      batch.push(row.map((value, at) => (isBoolean[at] && value !== null ? value === 1 : value)))
+      if (batch.length < BATCH_ROWS) continue
+      yield batch
+      batch = []
+    }
+  } catch (error) {
+    throw translateSqliteError(path, error)
+  }
+  if (batch.length > 0) yield batch
+}
+
+/** SQLite creates `sqlite_sequence` with the first auto-increment table. */
+export function hasSequenceTable(all: (sql: string) => readonly unknown[]): boolean {
   return all(`select name from sqlite_schema where name = 'sqlite_sequence'`).length > 0
 }
 
-/** The tables of a store with their columns, in the order in which they were made. */
+/** Lists the tables in the order of their creation. */
 export function readSqliteTables(all: (sql: string) => readonly Record<string, unknown>[]): TableShape[] {
   return all(`select name from sqlite_schema where type = 'table' and name not like 'sqlite_%' order by rowid`).map(
     ({ name }) => ({

@@ -17,18 +17,18 @@ async function writeMiB(engine: Engine, name: string, count: number): Promise<vo
     await engine.transaction((tx) => things.insert(tx, thing(`${name}${at}`, { body: new Uint8Array(MIB) })))
 }
 
-test('the log stays below 32 MiB while much more than that is written without a pause', async (t) => {
+test('keeps the log below 32 MiB under continuous writes', async (t) => {
   const path = join(tempDir(t), 'svc.db')
   const engine = await prepare(t, openSqlite({ path, create: true }))
   await Promise.all(['a', 'b', 'c'].map((name) => writeMiB(engine, name, 30)))
   assert.ok(statSync(`${path}-wal`).size < 32 * MIB, `${statSync(`${path}-wal`).size}`)
   assert.equal(await engine.read((tx) => things.count(tx)), 90)
-  // Its thread is there once, and closing twice is fine.
+  // The engine can be closed twice.
   await Promise.all([engine.close(), engine.close()])
   await engine.close()
 })
 
-test('while a reader uses the log it grows, and writing goes on; afterwards it is begun anew', async (t) => {
+test('lets the log grow while a reader uses it, and restarts it afterwards', async (t) => {
   const path = join(tempDir(t), 'svc.db')
   const engine = await prepare(t, openSqlite({ path, create: true }))
   const reader = new DatabaseSync(path)
@@ -41,18 +41,18 @@ test('while a reader uses the log it grows, and writing goes on; afterwards it i
   await writeMiB(engine, 'b', 10)
   const before = statSync(`${path}-wal`).size
   await writeMiB(engine, 'c', 14)
-  assert.ok(statSync(`${path}-wal`).size <= before, 'the log was not begun anew')
+  assert.ok(statSync(`${path}-wal`).size <= before, 'the log was not restarted')
 })
 
-test('a thread that cannot open the store is a failure of the store, and no commit waits for it', async (t) => {
+test('reports a failure if the thread cannot open the store, and does not block commits', async (t) => {
   const failures: unknown[] = []
-  const keeper = new WalCheckpointer(
-    { path: join(tempDir(t), 'missing', 'svc.db'), pageBytes: 4096, log: { pages: 5000, checkpointed: 0 } },
+  const checkpointer = new WalCheckpointer(
+    { path: join(tempDir(t), 'missing', 'svc.db'), pageBytes: 4096, walPages: { pages: 5000, checkpointed: 0 } },
     (error) => failures.push(error),
   )
-  await keeper.afterCommit()
+  await checkpointer.afterCommit()
   await until(() => failures.length === 1)
   assert.ok(refusedAs('unavailable', '')(failures[0]))
-  assert.equal(keeper.afterCommit(), undefined)
-  await keeper.close()
+  assert.equal(checkpointer.afterCommit(), undefined)
+  await checkpointer.close()
 })

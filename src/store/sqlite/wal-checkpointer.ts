@@ -1,107 +1,105 @@
-// Keeps the write-ahead log short. Bringing it into the file waits for the disk, so a thread with a connection of its own
-// does it, which is started when the log is long for the first time: most commands end before.
+// Keeps the write-ahead log short. Checkpoints wait for the disk, so a thread with its own connection runs them. It starts when
+// the log first gets long, which most commands never reach.
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { Refusal } from '../../lib/refusal.ts'
 import type { SqliteConnection } from './connection.ts'
 
 const MIB = 1024 * 1024
-/** About as much as SQLite itself lets the log have before it brings it into the file. */
-const SHORTENED_BYTES = 4 * MIB
-/** A log of this size is begun anew. While others write there is always a page more, so they wait for it. */
-const RESTARTED_BYTES = 16 * MIB
-/** Where a reader uses it for long, it is tried again after so much more. */
-const MORE_BYTES = 4 * MIB
+/** The default of SQLite. */
+const CHECKPOINT_BYTES = 4 * MIB
+/** A log of this size is restarted. Other writers must wait, because each commit adds pages. */
+const RESTART_BYTES = 16 * MIB
+/** If a reader prevents the restart, it is retried when the log has grown by this much. */
+const RETRY_BYTES = 4 * MIB
 
-export type CheckpointCommand = 'shorten' | 'restart' | 'end'
+export type CheckpointCommand = 'passive' | 'restart' | 'close'
 
-/** The error of a disk that failed; nothing where it was done, or could not be done now. */
 export interface CheckpointReply {
-  readonly failed?: string
+  /** A disk failure. Absent if the command succeeded or can be retried later. */
+  readonly error?: string
 }
 
+type LogConnection = Pick<SqliteConnection, 'path' | 'pageBytes' | 'walPages'>
+
 export class WalCheckpointer {
-  readonly #connection: Pick<SqliteConnection, 'path' | 'pageBytes' | 'log'>
+  readonly #connection: LogConnection
   readonly #onFailure: (error: unknown) => void
   #worker: Worker | undefined
-  #asked: PromiseWithResolvers<void> | undefined
-  readonly #shortenedPages: number
-  readonly #restartedPages: number
-  readonly #morePages: number
-  /** In pages. */
-  #restartAt: number
-  #isOver = false
+  #running: PromiseWithResolvers<void> | undefined
+  readonly #pageBytes: number
+  /** The log is restarted at this size. */
+  #restartBytes = RESTART_BYTES
+  #isClosed = false
 
-  constructor(connection: Pick<SqliteConnection, 'path' | 'pageBytes' | 'log'>, onFailure: (error: unknown) => void) {
+  constructor(connection: LogConnection, onFailure: (error: unknown) => void) {
     this.#connection = connection
     this.#onFailure = onFailure
-    const { pageBytes } = connection
-    this.#shortenedPages = SHORTENED_BYTES / pageBytes
-    this.#restartedPages = RESTARTED_BYTES / pageBytes
-    this.#morePages = MORE_BYTES / pageBytes
-    this.#restartAt = this.#restartedPages
+    this.#pageBytes = connection.pageBytes
   }
 
-  /** Nothing, unless the next commit must wait for what is done. */
+  /** Returns a promise only if the next commit must wait for it. */
   afterCommit(): Promise<void> | undefined {
-    if (this.#isOver) return undefined
-    const { pages, checkpointed } = this.#connection.log
-    if (pages < this.#shortenedPages) this.#restartAt = this.#restartedPages
-    if (pages >= this.#restartAt) return this.#restart()
-    if (pages - checkpointed >= this.#shortenedPages && !this.#asked) void this.#ask('shorten')
+    if (this.#isClosed) return undefined
+    const { pages, checkpointed } = this.#connection.walPages
+    const bytes = pages * this.#pageBytes
+    if (bytes < CHECKPOINT_BYTES) this.#restartBytes = RESTART_BYTES
+    if (bytes >= this.#restartBytes) return this.#restart()
+    const isDue = bytes - checkpointed * this.#pageBytes >= CHECKPOINT_BYTES
+    if (isDue && !this.#running) void this.#send('passive')
     return undefined
   }
 
   async #restart(): Promise<void> {
-    await this.#asked?.promise
-    if (this.#isOver) return
-    await this.#ask('restart')
-    // The caller of the commit has been answered meanwhile, and may have closed the store.
-    if (this.#isOver) return
-    this.#restartAt = this.#connection.log.pages + this.#morePages
+    await this.#running?.promise
+    if (this.#isClosed) return
+    await this.#send('restart')
+    // The caller may have closed the store meanwhile.
+    if (this.#isClosed) return
+    this.#restartBytes = this.#connection.walPages.pages * this.#pageBytes + RETRY_BYTES
   }
 
   async close(): Promise<void> {
-    this.#isOver = true
-    await this.#asked?.promise
+    this.#isClosed = true
+    await this.#running?.promise
     const worker = this.#worker
     this.#worker = undefined
     if (!worker) return
-    const gone = new Promise((resolve) => worker.once('exit', resolve))
+    const exited = new Promise((resolve) => worker.once('exit', resolve))
     worker.ref()
-    worker.postMessage('end' satisfies CheckpointCommand)
-    await gone
+    worker.postMessage('close' satisfies CheckpointCommand)
+    await exited
   }
 
-  #ask(order: CheckpointCommand): Promise<void> {
-    this.#asked = Promise.withResolvers()
+  #send(command: CheckpointCommand): Promise<void> {
+    this.#running = Promise.withResolvers()
     this.#worker ??= this.#start()
-    this.#worker.postMessage(order)
-    return this.#asked.promise
+    this.#worker.postMessage(command)
+    return this.#running.promise
   }
 
   #start(): Worker {
-    const { path } = this.#connection
-    // Not `./log-thread.ts`: of a package that was compiled it is `.js`.
-    const worker = new Worker(new URL(`./log-thread${extname(import.meta.url)}`, import.meta.url), { workerData: path })
+    // The extension is `.js` in the compiled package.
+    const file = new URL(`./checkpoint-thread${extname(import.meta.url)}`, import.meta.url)
+    const worker = new Worker(file, { workerData: this.#connection.path })
     worker.unref()
-    worker.on('message', ({ failed }: CheckpointReply) => this.#done(failed))
-    worker.on('error', (error) => this.#done(error instanceof Error ? error.message : String(error)))
+    worker.on('message', ({ error }: CheckpointReply) => this.#handleReply(error))
+    worker.on('error', (error) => this.#handleReply(error instanceof Error ? error.message : String(error)))
     worker.on('exit', () => {
       this.#worker = undefined
-      if (!this.#isOver) this.#done('the thread that shortens the log has ended')
+      if (!this.#isClosed) this.#handleReply('the checkpoint thread of the store ended unexpectedly')
     })
     return worker
   }
 
-  #done(failed: string | undefined): void {
-    const asked = this.#asked
-    this.#asked = undefined
-    // After a failure it is not known what is in the file: it must be opened anew, with the whole log.
-    if (failed !== undefined) {
-      this.#isOver = true
-      this.#onFailure(new Refusal('unavailable', failed))
+  #handleReply(error: string | undefined): void {
+    const running = this.#running
+    this.#running = undefined
+    // After a failure the content of the file is unknown: the next process must start with the whole log.
+    if (error !== undefined) {
+      this.#isClosed = true
+      this.#onFailure(new Refusal('unavailable', error))
     }
-    asked?.resolve()
+    running?.resolve()
   }
 }

@@ -9,15 +9,15 @@ import { prepare, refusedAs, thing, things } from '../things.contract.ts'
 import { openSqlite } from './engine.ts'
 import { WalSync } from './wal-sync.ts'
 
-/** Syncs that end when they are told to. */
-function rig(t: TestContext) {
+/** Syncs that the test ends. */
+function openManualSync(t: TestContext) {
   const store = join(tempDir(t), 'svc.db')
   writeFileSync(`${store}-wal`, '')
   const syncs: PromiseWithResolvers<void>[] = []
   const sync = new WalSync(store, () => {
-    const asked = Promise.withResolvers<void>()
-    syncs.push(asked)
-    return asked.promise
+    const running = Promise.withResolvers<void>()
+    syncs.push(running)
+    return running.promise
   })
   t.after(() => sync.close())
   return { sync, syncs }
@@ -25,8 +25,8 @@ function rig(t: TestContext) {
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-test('a commit that is made while a sync runs waits for the next one, which it shares', async (t) => {
-  const { sync, syncs } = rig(t)
+test('shares the next sync between commits made during a sync', async (t) => {
+  const { sync, syncs } = openManualSync(t)
   const done: string[] = []
   void sync.afterCommit().then(() => done.push('first'))
   void sync.afterCommit().then(() => done.push('second'))
@@ -40,8 +40,8 @@ test('a commit that is made while a sync runs waits for the next one, which it s
   assert.equal(syncs.length, 2)
 })
 
-test('what is pending covers every commit so far, and nothing is pending when all is on the disk', async (t) => {
-  const { sync, syncs } = rig(t)
+test('is pending until all commits are on disk', async (t) => {
+  const { sync, syncs } = openManualSync(t)
   const pending = (): Promise<void> | undefined => sync.pending
   assert.equal(pending(), undefined)
   void sync.afterCommit()
@@ -59,8 +59,8 @@ test('what is pending covers every commit so far, and nothing is pending when al
   assert.equal(pending(), undefined)
 })
 
-test('after a sync that failed no commit is ever called durable again', async (t) => {
-  const { sync, syncs } = rig(t)
+test('fails all commits after a failed sync', async (t) => {
+  const { sync, syncs } = openManualSync(t)
   const first = sync.afterCommit()
   const second = sync.afterCommit()
   syncs[0]?.reject(new Error('EIO'))
@@ -70,24 +70,24 @@ test('after a sync that failed no commit is ever called durable again', async (t
   assert.equal(syncs.length, 1)
 })
 
-test('a transaction and a read that saw it are answered after the sync, which the next batch does not wait for', async (t) => {
+test('answers a transaction and a read that saw it after the sync, without delaying the next batch', async (t) => {
   const path = join(tempDir(t), 'svc.db')
   const syncs: PromiseWithResolvers<void>[] = []
-  let isHeld = false
+  let isManual = false
   const engine = await prepare(
     t,
     openSqlite({
       path,
       create: true,
       sync: () => {
-        const asked = Promise.withResolvers<void>()
-        if (isHeld) syncs.push(asked)
-        else asked.resolve()
-        return asked.promise
+        const running = Promise.withResolvers<void>()
+        if (isManual) syncs.push(running)
+        else running.resolve()
+        return running.promise
       },
     }),
   )
-  isHeld = true
+  isManual = true
   const done: string[] = []
   const first = engine.transaction((tx) => {
     tx.onCommit(() => done.push('committed'))
@@ -100,14 +100,14 @@ test('a transaction and a read that saw it are answered after the sync, which th
   void seen.then(() => done.push('read'))
   for (let turns = 0; turns < 20; turns++) await turn()
   assert.deepEqual(done, ['committed'])
-  isHeld = false
+  isManual = false
   syncs[0]?.resolve()
   await until(() => done.length === 4)
   assert.deepEqual(done.slice(1, 2), ['a'])
   assert.ok((await seen) >= 1)
 })
 
-test('a sync that fails refuses what was committed, and the store is failed', async (t) => {
+test('refuses transactions whose sync fails, and reports a failed store', async (t) => {
   let isBroken = false
   const engine = await prepare(
     t,
@@ -123,5 +123,5 @@ test('a sync that fails refuses what was committed, and the store is failed', as
   isBroken = true
   const insert = engine.transaction((tx) => things.insert(tx, thing('b')))
   await assert.rejects(insert, refusedAs('unavailable', 'the last changes may be lost'))
-  assert.ok(refusedAs('unavailable', 'answered with an error')(await engine.failed))
+  assert.ok(refusedAs('unavailable', 'reported an error')(await engine.failed))
 })

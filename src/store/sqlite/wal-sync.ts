@@ -1,5 +1,5 @@
-// Makes commits durable without holding up the event loop: the connection commits to the write-ahead log without a sync, and
-// the log is synced by Node's thread pool. Commits that are made while a sync runs share the next one.
+// Makes commits durable without blocking the event loop: connections commit without a sync, and the thread pool of Node syncs
+// the write-ahead log. Commits during a sync share the next one.
 import { close, fdatasync, openSync } from 'node:fs'
 import { promisify } from 'node:util'
 
@@ -10,13 +10,12 @@ export class WalSync {
   #running: Promise<void> | undefined
   #next: Promise<void> | undefined
 
-  /** `sync` is the system's own unless a test brings another. */
   constructor(store: string, sync: (file: number) => Promise<void> = promisify(fdatasync)) {
     this.#path = `${store}-wal`
     this.#sync = sync
   }
 
-  /** Resolved when what is committed by now is on the disk. After a failure nothing is, any more. */
+  /** Resolves when all commits so far are on disk. After one failure, all later syncs fail. */
   afterCommit(): Promise<void> {
     if (!this.#running) {
       this.#running = this.#run()
@@ -30,19 +29,19 @@ export class WalSync {
     return this.#next
   }
 
-  /** The sync that covers everything that is committed by now; absent where all of it is on the disk. */
+  /** The sync that covers all commits so far; undefined if they are on disk. */
   get pending(): Promise<void> | undefined {
     return this.#next ?? this.#running
   }
 
   async #run(): Promise<void> {
-    // The log is there from the first commit on, and until the last connection is closed.
+    // The log exists from the first commit until the last connection is closed.
     this.#file ??= openSync(this.#path, 'r')
     await this.#sync(this.#file)
     if (!this.#next) this.#running = undefined
   }
 
-  /** After the last commit. */
+  /** Call after the last commit. */
   async close(): Promise<void> {
     await this.pending?.catch(() => {})
     const file = this.#file

@@ -16,52 +16,52 @@ const FULL = 13
 
 /** An error as node:sqlite throws it. */
 function sqliteError(errcode: number): Error {
-  return Object.assign(new Error('made up'), { errcode })
+  return Object.assign(new Error('injected'), { errcode })
 }
 
-interface Rig {
+interface TestWriter {
   writer: Writer
   connection: SqliteConnection
-  /** What the writer told the connection, without the statements of the work. */
-  told: string[]
-  /** Throws instead of a statement, when it wants to. */
-  trip: { before?: (sql: string) => void }
+  /** The statements of the writer itself, without those of the work. */
+  executed: string[]
+  /** Called before each statement; may throw. */
+  fault: { before?: (sql: string) => void }
   ids(): unknown[]
   diskErrors: unknown[]
 }
 
-function rig(
+function openTestWriter(
   t: TestContext,
   { busyMs = 1000, strict = false, now }: { busyMs?: number; strict?: boolean; now?: () => number } = {},
-): Rig {
+): TestWriter {
   const connection = new SqliteConnection(join(tempDir(t), 'a.db'))
   connection.configure()
   t.after(() => connection.close())
   connection.exec('create table a (id text primary key)')
-  const told: string[] = []
-  const trip: Rig['trip'] = {}
-  const watched = {
+  const executed: string[] = []
+  const fault: TestWriter['fault'] = {}
+  const recorded = {
     path: connection.path,
     get isInTransaction() {
       return connection.isInTransaction
     },
     exec: (sql: string) => {
-      told.push(sql)
-      trip.before?.(sql)
+      executed.push(sql)
+      fault.before?.(sql)
       connection.exec(sql)
     },
     query: connection.query.bind(connection),
-    explain: connection.explain.bind(connection),
+    translateError: connection.translateError.bind(connection),
   }
   const ids = (): unknown[] =>
     connection.query('select id from a order by id', []).rows.flatMap((row) => Object.values(row ?? {}))
   const diskErrors: unknown[] = []
   const onDiskError = (error: unknown): void => void diskErrors.push(error)
   return {
-    writer: new Writer(watched, { busyMs, strict, onDiskError, ...(now && { now }) }),
+    writer: new Writer(recorded, { busyMs, strict, onDiskError, ...(now && { now }) }),
     connection,
-    told,
-    trip,
+    executed,
+    fault,
     ids,
     diskErrors,
   }
@@ -73,41 +73,42 @@ const insert =
     await run(tx, 'insert into a (id) values ($1)', [id])
     return id
   }
-const names = (count: number): string[] => Array.from({ length: count }, (_, index) => String(index).padStart(3, '0'))
+const createIds = (count: number): string[] =>
+  Array.from({ length: count }, (_, index) => String(index).padStart(3, '0'))
 
-test('calls of one turn share one commit, and each gets its own answer', async (t) => {
-  const { writer, told, ids } = rig(t, { now: () => 0 })
-  assert.deepEqual(await Promise.all(names(64).map((id) => writer.run(insert(id)))), names(64))
-  assert.deepEqual(ids(), names(64))
-  assert.equal(told.filter((sql) => sql === 'begin immediate').length, 1)
-  assert.equal(told.filter((sql) => sql === 'commit').length, 1)
+test('commits the transactions of one turn together and returns each result', async (t) => {
+  const { writer, executed, ids } = openTestWriter(t, { now: () => 0 })
+  assert.deepEqual(await Promise.all(createIds(64).map((id) => writer.run(insert(id)))), createIds(64))
+  assert.deepEqual(ids(), createIds(64))
+  assert.equal(executed.filter((sql) => sql === 'begin immediate').length, 1)
+  assert.equal(executed.filter((sql) => sql === 'commit').length, 1)
 })
 
-test('one call alone is one transaction without a savepoint', async (t) => {
-  const { writer, told } = rig(t)
+test('uses no savepoint for a single transaction', async (t) => {
+  const { writer, executed } = openTestWriter(t)
   await writer.run(insert('a'))
-  assert.deepEqual(told, ['begin immediate', 'commit'])
+  assert.deepEqual(executed, ['begin immediate', 'commit'])
 })
 
-test('a batch ends after so many calls, so that other processes get their turn', async (t) => {
-  const { writer, told } = rig(t)
-  await Promise.all(names(600).map((id) => writer.run(insert(id))))
-  assert.equal(told.filter((sql) => sql === 'commit').length >= 3, true)
+test('limits the number of transactions in a batch', async (t) => {
+  const { writer, executed } = openTestWriter(t)
+  await Promise.all(createIds(600).map((id) => writer.run(insert(id))))
+  assert.equal(executed.filter((sql) => sql === 'commit').length >= 3, true)
 })
 
-test('a batch ends after so long, so that other processes get their turn', async (t) => {
+test('limits the duration of a batch', async (t) => {
   let nowMs = 0
-  const { writer, told } = rig(t, { now: () => nowMs++ })
-  await Promise.all(names(60).map((id) => writer.run(insert(id))))
-  assert.equal(told.filter((sql) => sql === 'commit').length, 3)
+  const { writer, executed } = openTestWriter(t, { now: () => nowMs++ })
+  await Promise.all(createIds(60).map((id) => writer.run(insert(id))))
+  assert.equal(executed.filter((sql) => sql === 'commit').length, 3)
 })
 
-test('whoever comes while a batch runs is served, and so is whoever comes when it has just ended', async (t) => {
-  const { writer, ids } = rig(t)
+test('runs transactions that arrive during a batch or just after its end', async (t) => {
+  const { writer, ids } = openTestWriter(t)
   const chain = async (prefix: string): Promise<void> => {
     for (let index = 0; index < 50; index++) {
       await writer.run(insert(`${prefix}${index}`))
-      // A different number of turns each time: every moment of the writer's round is met.
+      // Vary the number of turns to hit every state of the writer.
       for (let turn = 0; turn < index % 4; turn++) await (turn % 2 ? Promise.resolve() : new Promise(setImmediate))
     }
   }
@@ -115,13 +116,13 @@ test('whoever comes while a batch runs is served, and so is whoever comes when i
   assert.equal(ids().length, 150)
 })
 
-test('whoever is told that the store is busy can try again at once', async (t) => {
-  const { writer, trip, ids } = rig(t, { busyMs: 0 })
+test('accepts a retry at once after a busy error', async (t) => {
+  const { writer, fault, ids } = openTestWriter(t, { busyMs: 0 })
   let left = 3
-  trip.before = (sql) => {
+  fault.before = (sql) => {
     if (sql === 'begin immediate' && left-- > 0) throw sqliteError(BUSY)
   }
-  const stubborn = async (): Promise<void> => {
+  const insertWithRetries = async (): Promise<void> => {
     for (;;) {
       try {
         await writer.run(insert('a'))
@@ -131,13 +132,13 @@ test('whoever is told that the store is busy can try again at once', async (t) =
       }
     }
   }
-  await stubborn()
+  await insertWithRetries()
   assert.deepEqual(ids(), ['a'])
 })
 
-test('each call waits for other processes as long as it may, counted from its own start', async (t) => {
-  const { writer, trip } = rig(t, { busyMs: 300 })
-  trip.before = (sql) => {
+test('counts the busy timeout from the start of each transaction', async (t) => {
+  const { writer, fault } = openTestWriter(t, { busyMs: 300 })
+  fault.before = (sql) => {
     if (sql === 'begin immediate') throw sqliteError(BUSY)
   }
   const started = performance.now()
@@ -150,23 +151,23 @@ test('each call waits for other processes as long as it may, counted from its ow
     assert.ok(ended >= 300 + index * 100 - 5, `${ended}`)
 })
 
-test('a disk that fails at the lock refuses everyone, and the writer goes on', async (t) => {
-  const { writer, trip, ids } = rig(t)
-  trip.before = () => {
+test('rejects all waiting transactions on a disk error at the lock, and continues', async (t) => {
+  const { writer, fault, ids } = openTestWriter(t)
+  fault.before = () => {
     throw sqliteError(10)
   }
-  const refused = await Promise.allSettled(names(3).map((id) => writer.run(insert(id))))
+  const refused = await Promise.allSettled(createIds(3).map((id) => writer.run(insert(id))))
   assert.ok(
     refused.every((outcome) => outcome.status === 'rejected' && refusedAs('unavailable', 'disk')(outcome.reason)),
   )
-  delete trip.before
+  delete fault.before
   await writer.run(insert('a'))
   assert.deepEqual(ids(), ['a'])
 })
 
-test('when a shared commit fails, each call gets a commit of its own and only the one at fault is refused', async (t) => {
-  const { writer, trip, ids, connection, told } = rig(t)
-  trip.before = (sql) => {
+test('retries each transaction alone if a shared commit fails, and rejects only the faulty one', async (t) => {
+  const { writer, fault, ids, connection, executed } = openTestWriter(t)
+  fault.before = (sql) => {
     if (sql !== 'commit' || !ids().includes('big')) return
     connection.exec('rollback')
     throw sqliteError(FULL)
@@ -179,26 +180,26 @@ test('when a shared commit fails, each call gets a commit of its own and only th
   )
   assert.ok(outcomes[2]?.status === 'rejected' && refusedAs('unavailable', 'full')(outcomes[2].reason))
   assert.deepEqual(ids(), ['a', 'b', 'c'])
-  assert.equal(told.filter((sql) => sql === 'commit').length, 5)
+  assert.equal(executed.filter((sql) => sql === 'commit').length, 5)
 })
 
-test('a commit that the disk fails is refused to all who share it, tried by nobody again, and told', async (t) => {
-  const { writer, trip, told, ids, diskErrors } = rig(t)
-  trip.before = (sql) => {
+test('rejects all transactions of a commit with a disk error, does not retry, and reports it', async (t) => {
+  const { writer, fault, executed, ids, diskErrors } = openTestWriter(t)
+  fault.before = (sql) => {
     if (sql === 'commit') throw sqliteError(IO_ERROR | (4 << 8))
   }
   const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((id) => writer.run(insert(id))))
   for (const outcome of outcomes)
-    assert.ok(outcome.status === 'rejected' && refusedAs('unavailable', 'answered with an error')(outcome.reason))
-  assert.equal(told.filter((sql) => sql === 'commit').length, 1)
+    assert.ok(outcome.status === 'rejected' && refusedAs('unavailable', 'reported an error')(outcome.reason))
+  assert.equal(executed.filter((sql) => sql === 'commit').length, 1)
   assert.deepEqual(ids(), [])
   assert.equal(diskErrors.length, 1)
-  assert.ok(refusedAs('unavailable', 'answered with an error')(diskErrors[0]))
+  assert.ok(refusedAs('unavailable', 'reported an error')(diskErrors[0]))
 })
 
-test('a failing disk in the middle of a batch takes only the call that met it', async (t) => {
-  const { writer, connection, ids } = rig(t)
-  const unlucky = async (tx: Tx): Promise<void> => {
+test('rejects only the transaction that met a disk error in a batch', async (t) => {
+  const { writer, connection, ids } = openTestWriter(t)
+  const failing = async (tx: Tx): Promise<void> => {
     await insert('x')(tx)
     connection.exec('rollback')
     throw sqliteError(FULL)
@@ -206,7 +207,7 @@ test('a failing disk in the middle of a batch takes only the call that met it', 
   const outcomes = await Promise.allSettled([
     writer.run(insert('a')),
     writer.run(insert('b')),
-    writer.run(unlucky),
+    writer.run(failing),
     writer.run(insert('c')),
   ])
   assert.deepEqual(
@@ -216,9 +217,9 @@ test('a failing disk in the middle of a batch takes only the call that met it', 
   assert.deepEqual(ids(), ['a', 'b', 'c'])
 })
 
-test('a savepoint that cannot be taken back takes the batch with it, and nobody is left waiting', async (t) => {
-  const { writer, trip, ids } = rig(t)
-  trip.before = (sql) => {
+test('retries the batch if a savepoint cannot be rolled back', async (t) => {
+  const { writer, fault, ids } = openTestWriter(t)
+  fault.before = (sql) => {
     if (sql === 'rollback to job') throw sqliteError(10)
   }
   const outcomes = await Promise.allSettled([
@@ -233,10 +234,10 @@ test('a savepoint that cannot be taken back takes the batch with it, and nobody 
   assert.deepEqual(ids(), ['a', 'b'])
 })
 
-test('nobody hears of rows that were never committed', async (t) => {
-  const { writer, trip, connection } = rig(t)
+test('does not return results based on rows of a lost batch', async (t) => {
+  const { writer, fault, connection } = openTestWriter(t)
   let commits = 0
-  trip.before = (sql) => {
+  fault.before = (sql) => {
     if (sql !== 'commit' || commits++ > 0) return
     connection.exec('rollback')
     connection.exec(`delete from a`)
@@ -247,27 +248,27 @@ test('nobody hears of rows that were never committed', async (t) => {
     if (rows.length > 0 && commits === 0) refuse('conflict', 'there is one')
     return 'none'
   }
-  // The second call saw the row of the first in the batch that was lost; what counts is what it sees when run again.
+  // In the lost batch the second transaction saw the row of the first; only the retry counts.
   const [, seen] = await Promise.all([writer.run(insert('a')), writer.run(looking)])
   assert.equal(seen, 'none')
 })
 
-test('in tests, awaiting anything but the store inside a transaction is an error', async (t) => {
-  const { writer, ids } = rig(t, { strict: true })
-  const astray = writer.run(async (tx) => {
+test('fails a strict transaction that awaits anything but the store', async (t) => {
+  const { writer, ids } = openTestWriter(t, { strict: true })
+  const waiting = writer.run(async (tx) => {
     await insert('a')(tx)
     await pause(1)
   })
-  await assert.rejects(astray, /waited for something outside the store/)
+  await assert.rejects(waiting, /waited for something outside the store/)
   await assert.rejects(
     writer.run(() => new Promise((resolve) => setImmediate(resolve))),
     /waited for something outside the store/,
   )
   await writer.run(async (tx) => {
-    for (const id of names(100)) {
+    for (const id of createIds(100)) {
       await insert(id)(tx)
       await Promise.resolve()
     }
   })
-  assert.deepEqual(ids(), names(100))
+  assert.deepEqual(ids(), createIds(100))
 })

@@ -1,45 +1,44 @@
-// The one writer of a process. Calls of one turn of the event loop share one commit, which is where the time goes.
+// The single writer of a process. Transactions of one event loop turn share a commit, because commits are expensive.
 import { setImmediate as immediate, setTimeout as pause } from 'node:timers/promises'
 import type { Tx } from '../engine.ts'
 import { RunningTx } from '../running-transaction.ts'
 import type { SqliteConnection } from './connection.ts'
-import { isBusy, isDiskError, translateSqliteError, unsynced } from './errors.ts'
+import { createSyncError, isBusy, isDiskError, translateSqliteError } from './errors.ts'
 
-/** A batch ends here, so that other processes get their turn. */
+/** Limits of a batch, so that other processes can write too. */
 const BATCH_JOBS = 256
 const BATCH_MS = 20
 
-/** What the writer needs of a connection. */
-type WriterConnection = Pick<SqliteConnection, 'path' | 'exec' | 'isInTransaction' | 'query' | 'explain'>
+type WriterConnection = Pick<SqliteConnection, 'path' | 'exec' | 'isInTransaction' | 'query' | 'translateError'>
 
 interface Job {
   readonly work: (tx: Tx) => Promise<unknown>
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
-  /** How long it waits for other processes. */
+  /** When to stop waiting for other processes. */
   readonly deadline: number
-  /** It was lost with others and shares no commit any more. */
-  readonly alone: boolean
+  /** It failed in a shared commit and is retried in one of its own. */
+  readonly isAlone: boolean
 }
 
 interface JobResult {
   readonly job: Job
-  /** Runs what the job asked to be told of its commit. */
-  committed(): void
-  /** Tells the caller; for the others of the batch only after the commit, since they have seen each other's rows. */
-  tell(): void
+  /** Runs the commit callbacks of the job. */
+  notifyCommitted(): void
+  /** Settles the promise of the caller. Jobs of a batch see each other's rows, so it must wait for the commit. */
+  settle(): void
 }
 
-export interface WriterOptions {
+interface WriterOptions {
   readonly busyMs: number
-  /** Awaiting anything but the store inside a transaction is an error. */
+  /** A transaction that awaits anything but the store fails. */
   readonly strict: boolean
   readonly onDiskError?: (error: unknown) => void
-  /** Behind each commit, before the next one: keeps the log short. */
+  /** Runs after each commit, before the next one: keeps the log short. */
   readonly checkpoint?: () => Promise<void> | undefined
-  /** Resolved when what was committed is on the disk; absent where the commit itself waits for that. */
+  /** Resolves when the commit is on disk; absent if commits wait for the disk themselves. */
   readonly afterCommit?: () => Promise<void>
-  /** By which a batch is ended. */
+  /** Clock for the time limit of a batch. */
   readonly now?: () => number
 }
 
@@ -48,7 +47,7 @@ export class Writer {
   readonly #options: WriterOptions
   readonly #now: () => number
   readonly #queue: Job[] = []
-  #isPumping = false
+  #isRunning = false
 
   constructor(connection: WriterConnection, options: WriterOptions) {
     this.#connection = connection
@@ -59,144 +58,132 @@ export class Writer {
   run<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const deadline = performance.now() + this.#options.busyMs
-      // The queue holds jobs of all types; each one's value goes back to its own promise.
-      this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject, deadline, alone: false })
-      if (!this.#isPumping) void this.#pump()
+      // The queue contains jobs of different result types.
+      this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject, deadline, isAlone: false })
+      if (!this.#isRunning) void this.#runQueue()
     })
   }
 
-  async #pump(): Promise<void> {
-    this.#isPumping = true
+  async #runQueue(): Promise<void> {
+    this.#isRunning = true
     do {
       await immediate()
-      if (await this.#begin()) await this.#batch()
+      if (await this.#begin()) await this.#runBatch()
     } while (this.#queue.length > 0)
-    // In one breath with the look at the queue: whoever comes next finds that nobody pumps.
-    this.#isPumping = false
+    // In the same tick as the check of the queue, so that no job is missed.
+    this.#isRunning = false
   }
 
-  /** Takes the write lock; false when nobody waits for it any more. Whoever has waited too long is told. */
+  /** Takes the write lock. Rejects jobs past their deadline; returns false if none is left. */
   async #begin(): Promise<boolean> {
     while (this.#queue.length > 0) {
       try {
         this.#connection.exec('begin immediate')
         return true
       } catch (error) {
-        this.#judge(error)
+        this.#reportDiskError(error)
         const now = isBusy(error) ? performance.now() : Number.POSITIVE_INFINITY
-        this.#refuse((job) => job.deadline <= now, error)
+        this.#rejectJobs((job) => job.deadline <= now, error)
       }
       await pause(1 + Math.random() * 9)
     }
     return false
   }
 
-  #refuse(among: (job: Job) => boolean, error: unknown): void {
+  #rejectJobs(isRejected: (job: Job) => boolean, error: unknown): void {
     const waiting = this.#queue.splice(0)
-    this.#queue.push(...waiting.filter((job) => !among(job)))
-    for (const job of waiting.filter(among)) job.reject(translateSqliteError(this.#connection.path, error))
+    this.#queue.push(...waiting.filter((job) => !isRejected(job)))
+    for (const job of waiting.filter(isRejected)) job.reject(translateSqliteError(this.#connection.path, error))
   }
 
-  async #batch(): Promise<void> {
-    const ran: JobResult[] = []
+  async #runBatch(): Promise<void> {
+    const results: JobResult[] = []
     const started = this.#now()
-    for (let job = this.#queue.shift(); job; job = this.#follower(job, ran.length, started)) {
-      const outcome = await this.#attempt(job, ran.length === 0)
+    for (let job = this.#queue.shift(); job; job = this.#nextOfBatch(job, results.length, started)) {
+      const result = await this.#runJob(job, results.length === 0)
       if (!this.#connection.isInTransaction) {
-        outcome.tell()
-        return this.#again(ran)
+        result.settle()
+        return this.#retryAlone(results)
       }
-      ran.push(outcome)
+      results.push(result)
     }
     try {
       this.#connection.exec('commit')
     } catch (error) {
-      const isDisk = this.#judge(error)
+      const isDisk = this.#reportDiskError(error)
       this.#rollBack()
-      if (ran.length > 1 && !isDisk) return this.#again(ran)
-      for (const { job } of ran) job.reject(translateSqliteError(this.#connection.path, error))
+      if (results.length > 1 && !isDisk) return this.#retryAlone(results)
+      for (const { job } of results) job.reject(translateSqliteError(this.#connection.path, error))
       return
     }
-    // The sync runs meanwhile.
-    void this.#tell(ran)
-    for (const { committed } of ran) committed()
+    // The sync runs in parallel.
+    void this.#settleAfterSync(results)
+    for (const { notifyCommitted } of results) notifyCommitted()
     await this.#options.checkpoint?.()
   }
 
-  /** Each caller hears of its commit when it is on the disk; meanwhile the next batch may be written. */
-  async #tell(ran: readonly JobResult[]): Promise<void> {
+  /** Callers wait until their commit is on disk; the next batch does not. */
+  async #settleAfterSync(results: readonly JobResult[]): Promise<void> {
     try {
       await this.#options.afterCommit?.()
     } catch (error) {
-      const told = unsynced(this.#connection.path, error)
-      this.#options.onDiskError?.(told)
-      for (const { job } of ran) job.reject(told)
+      const syncError = createSyncError(this.#connection.path, error)
+      this.#options.onDiskError?.(syncError)
+      for (const { job } of results) job.reject(syncError)
       return
     }
-    for (const { tell } of ran) tell()
+    for (const { settle } of results) settle()
   }
 
-  /** Who shares the commit of the job before. */
-  #follower(before: Job, count: number, started: number): Job | undefined {
+  /** The next job that shares the commit of `before`. */
+  #nextOfBatch(before: Job, count: number, started: number): Job | undefined {
     const isFull = count >= BATCH_JOBS || this.#now() - started > BATCH_MS
-    if (isFull || before.alone || this.#queue[0]?.alone) return undefined
+    if (isFull || before.isAlone || this.#queue[0]?.isAlone) return undefined
     return this.#queue.shift()
   }
 
-  /** What one of them, or all together, could not do, each may do for itself. */
-  #again(ran: readonly JobResult[]): void {
-    this.#queue.unshift(...ran.map(({ job }) => ({ ...job, alone: true })))
+  /** Queues the jobs of a failed batch again, each with a commit of its own. */
+  #retryAlone(results: readonly JobResult[]): void {
+    this.#queue.unshift(...results.map(({ job }) => ({ ...job, isAlone: true })))
   }
 
-  /** Each job is a savepoint, so that its failure is its own; the first needs none, because nothing is before it. */
-  async #attempt(job: Job, isFirst: boolean): Promise<JobResult> {
+  /** Runs a job in a savepoint, so that its failure does not affect others. The first needs none. */
+  async #runJob(job: Job, isFirst: boolean): Promise<JobResult> {
     const tx = new RunningTx(this.#connection)
     try {
       if (!isFirst) this.#connection.exec('savepoint job')
-      const value = await this.#inside(tx, job.work)
+      const value = await this.#runWork(tx, job.work)
       if (!isFirst) this.#connection.exec('release job')
-      return { job, committed: () => tx.committed(), tell: () => job.resolve(value) }
+      return { job, notifyCommitted: () => tx.notifyCommitted(), settle: () => job.resolve(value) }
     } catch (error) {
       if (isFirst) this.#rollBack()
       else this.#rollBackJob()
-      return { job, committed: () => {}, tell: () => job.reject(translateSqliteError(this.#connection.path, error)) }
+      return {
+        job,
+        notifyCommitted: () => {},
+        settle: () => job.reject(translateSqliteError(this.#connection.path, error)),
+      }
     }
   }
 
-  async #inside(tx: RunningTx, work: Job['work']): Promise<unknown> {
+  async #runWork(tx: RunningTx, work: Job['work']): Promise<unknown> {
     try {
-      return await this.#enclosed(tx, work)
+      return await (this.#options.strict ? runStrictly(tx, work) : tx.runWork(work))
     } catch (error) {
-      this.#judge(tx.failure)
+      this.#reportDiskError(tx.failure)
       throw error
     }
   }
 
-  async #enclosed(tx: RunningTx, work: Job['work']): Promise<unknown> {
-    if (!this.#options.strict) return tx.enclose(work)
-    let hasStrayed = false
-    // Statements are answered without a turn of the event loop, so a turn means that something else was awaited.
-    const turn = setImmediate(() => {
-      hasStrayed = true
-    })
-    try {
-      const value = await tx.enclose(work)
-      if (hasStrayed) throw new Error('a transaction waited for something outside the store')
-      return value
-    } finally {
-      clearImmediate(turn)
-    }
-  }
-
-  /** Whether the disk failed, which whoever opened the store is told. */
-  #judge(error: unknown): boolean {
+  /** Reports a disk failure; returns whether it was one. */
+  #reportDiskError(error: unknown): boolean {
     const isDisk = isDiskError(error)
     if (isDisk) this.#options.onDiskError?.(translateSqliteError(this.#connection.path, error))
     return isDisk
   }
 
   #rollBackJob(): void {
-    // A full disk or a failing one may have ended the whole transaction, not only this savepoint.
+    // A disk error may have ended the whole transaction, not only the savepoint.
     if (!this.#connection.isInTransaction) return
     try {
       this.#connection.exec('rollback to job')
@@ -210,7 +197,22 @@ export class Writer {
     try {
       if (this.#connection.isInTransaction) this.#connection.exec('rollback')
     } catch {
-      // Then the next `begin` says what is wrong, to everyone who waits for it.
+      // The next `begin` reports the problem to all waiting jobs.
     }
+  }
+}
+
+/** Statements complete without an event loop turn, so a turn means that something else was awaited. */
+async function runStrictly(tx: RunningTx, work: Job['work']): Promise<unknown> {
+  let hasTurned = false
+  const turn = setImmediate(() => {
+    hasTurned = true
+  })
+  try {
+    const value = await tx.runWork(work)
+    if (hasTurned) throw new Error('a transaction waited for something outside the store')
+    return value
+  } finally {
+    clearImmediate(turn)
   }
 }
