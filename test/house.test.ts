@@ -110,8 +110,6 @@ const MAY_PARSE_JSON: Record<string, string> = {
   'src/daemons/runed/attachments.ts': 'attachments in the store, which were checked when they came',
   'src/daemons/webd/streams.ts': 'notices between processes of svc',
   'src/faces/rest-client.ts': 'answers of svc, in the command line',
-  'src/cli/output/round-output.ts': 'answers of svc, in the command line',
-  'src/cli/link/link-client.ts': 'answers of svc, in the command line',
   'src/cli/commands/bridge.ts': 'lines of the agent client that started it, in a process of its own',
   'src/runtimes/socket-client.ts': 'answers of svc, in the process of an agent',
   'src/runtimes/demo/agent.ts': 'the task, in the process of the demo',
@@ -355,7 +353,7 @@ function badNames(tree: Tree): string[] {
 }
 
 const EXPORT = /^export (?:async )?(?:abstract )?(?:interface|type|class|function\*?|const) (\w+)/gm
-/** Both programs have it: `bin/front.js` calls it. */
+/** Both programs have it: `bin/launcher.js` calls it. */
 const ENTRY_FUNCTION = 'runProcess'
 
 function repeatedExports(tree: Tree): string[] {

@@ -7,7 +7,7 @@ import { Refusal } from '../../lib/refusal.ts'
 import { readSettings } from '../../lib/settings.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import type { Engine } from '../../store/engine.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { checkStoreContents, type DoctorFinding, readStoreContents } from '../doctor/store-checks.ts'
 import {
   type ConfiguredInstance,
@@ -24,7 +24,7 @@ const MARKS = { ok: ['✓', 'green'], note: ['!', 'yellow'], wrong: ['✗', 'red
 const DESCRIPTORS = 4096
 
 export const doctorCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'doctor <instance> [--online] [--json]',
     about:
       'check directory, settings, models, store, rows and machine; --online also calls each model once; exit 1 when something is wrong',
@@ -48,18 +48,18 @@ function show({ print }: SvcContext, findings: readonly DoctorFinding[]): void {
 }
 
 /** In the order in which one rests on the other: what cannot be looked at is left out. */
-async function runChecks(svc: SvcContext, place: InstanceLocation, isOnline: boolean): Promise<DoctorFinding[]> {
-  const findings = [await attempt('directory', () => checkDirectory(place, svc))]
+async function runChecks(svc: SvcContext, location: InstanceLocation, isOnline: boolean): Promise<DoctorFinding[]> {
+  const findings = [await attempt('directory', () => checkDirectory(location, svc))]
   if (isWrong(findings)) return findings
-  findings.push(await attempt('.env', () => checkEnv(place)))
-  const settings = await attempt('settings', () => checkSettings(place, svc))
-  findings.push(settings, ...(await checkKeys(place)), await checkDescriptors())
+  findings.push(await attempt('.env', () => checkEnv(location)))
+  const settings = await attempt('settings', () => checkSettings(location, svc))
+  findings.push(settings, ...(await checkKeys(location)), await checkDescriptors())
   if (settings.status === 'wrong') return findings
-  const zone = await attempt('time zone', () => checkTimeZone(place, svc))
+  const zone = await attempt('time zone', () => checkTimeZone(location, svc))
   findings.push(zone)
-  findings.push(await attempt('privacy', () => checkPrivacy(place, svc)))
-  findings.push(await attempt('agents', () => checkAgents(place, svc)))
-  const configured = await loadInstanceConfig(place, svc.io.environment)
+  findings.push(await attempt('privacy', () => checkPrivacy(location, svc)))
+  findings.push(await attempt('agents', () => checkAgents(location, svc)))
+  const configured = await loadInstanceConfig(location, svc.io.environment)
   findings.push(...(await runStoreChecks(configured, svc.io.clock.now())))
   // A call needs the instance open, which a wrong store or time zone prevents.
   if (isOnline && !findings.some(({ check, status }) => status === 'wrong' && PRECONDITIONS.has(check))) {
@@ -85,9 +85,9 @@ async function attempt(check: string, work: () => Promise<DoctorFinding>): Promi
   }
 }
 
-async function checkDirectory(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
-  const { root } = place.layout
-  await mustFindInstanceDirectory(place, svc.io.environment)
+async function checkDirectory(location: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { root } = location.layout
+  await mustFindInstanceDirectory(location, svc.io.environment)
   const isWritable = await access(root, constants.R_OK | constants.W_OK | constants.X_OK).then(
     () => true,
     () => false,
@@ -109,8 +109,8 @@ async function checkEnv({ layout: { env } }: InstanceLocation): Promise<DoctorFi
   return { check: '.env', status: 'wrong', detail, next: `chmod 600 ${env}` }
 }
 
-async function checkPrivacy(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
-  const { layout } = await loadInstanceConfig(place, svc.io.environment)
+async function checkPrivacy(location: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { layout } = await loadInstanceConfig(location, svc.io.environment)
   const { isOpenToOthers, privateDirectories } = await import('../../core/groups/private-directories.ts')
   const open: string[] = []
   for (const path of privateDirectories(layout)) if (await isOpenToOthers(layout, path)) open.push(path)
@@ -119,8 +119,8 @@ async function checkPrivacy(place: InstanceLocation, svc: SvcContext): Promise<D
   return { check: 'privacy', status: 'wrong', detail, next: `chmod 700 ${open.join(' ')}` }
 }
 
-async function checkSettings(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
-  const { sources, warnings } = await loadInstanceConfig(place, svc.io.environment)
+async function checkSettings(location: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { sources, warnings } = await loadInstanceConfig(location, svc.io.environment)
   readSettings(ALL_SETTINGS, sources)
   const odd = warnings.filter((warning) => warning.includes('unknown key'))
   if (odd.length > 0) return { check: 'settings', status: 'note', detail: odd.join('; ') }
@@ -137,8 +137,8 @@ async function checkKeys({ layout: { env } }: InstanceLocation): Promise<DoctorF
   return [{ check: 'keys', status: 'wrong', detail, next: `write them into ${env}` }]
 }
 
-async function checkTimeZone(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
-  const { settings, layout } = await loadInstanceConfig(place, svc.io.environment)
+async function checkTimeZone(location: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { settings, layout } = await loadInstanceConfig(location, svc.io.environment)
   const { timeZoneOf } = await import('../../core/schedule/schedule.ts')
   try {
     return { check: 'time zone', status: 'ok', detail: timeZoneOf(settings.TZ) }
@@ -164,13 +164,13 @@ async function checkDescriptors(): Promise<DoctorFinding> {
 }
 
 /** Who agents are, what they can see and reach, and whether a cell can be made here. */
-async function checkAgents(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
-  const { sources } = await loadInstanceConfig(place, svc.io.environment)
+async function checkAgents(location: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { sources } = await loadInstanceConfig(location, svc.io.environment)
   const settings = readSettings({ ...CELL_SETTINGS, AGENT_RUNTIME: RUNTIME_SETTINGS.AGENT_RUNTIME }, sources)
   const { describeCells } = await import('../../cell/describe.ts')
   const { openCell } = await import('../../cell/open-cell.ts')
   try {
-    const cell = await openCell({ settings, ...place.layout })
+    const cell = await openCell({ settings, ...location.layout })
     cell.close()
   } catch (error) {
     if (!(error instanceof Refusal) || error.code !== 'unavailable') throw error

@@ -11,7 +11,7 @@ import type { Engine, Tx } from '../../store/engine.ts'
 import type { OpenedInstance } from '../command.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
 import { type ModelConfig, type ModelConfigQuery, readModelConfig } from '../model/model-config.ts'
-import { modelFaults } from '../model/model-faults.ts'
+import { findModelFaults } from '../model/model-faults.ts'
 import { type DoctorFinding, makeFinding } from './store-checks.ts'
 
 /** Groups that use the same model in the same way. */
@@ -25,16 +25,16 @@ export async function checkModels(
   { name, layout, settings, sources }: ConfiguredInstance,
 ): Promise<DoctorFinding> {
   const keyring = openKeyring(settings.SECRETS_KEY)
-  const shared = await engine.read((tx) => readShared(tx, { keyring, sources }))
+  const shared = await engine.read((tx) => readSharedModels(tx, { keyring, sources }))
   const faults = shared.flatMap(({ config, folders }) =>
-    [...config.warnings, ...modelFaults(config, groupDirs(layout, folders[0] ?? 'main').home)].map((fault) => ({
+    [...config.warnings, ...findModelFaults(config, groupDirs(layout, folders[0] ?? 'main').home)].map((fault) => ({
       // Set for all groups or for one: the command differs.
       folder: config.folder,
-      fault: `${groupNames(folders)}: ${fault}`,
+      fault: `${formatFolders(folders)}: ${fault}`,
     })),
   )
   const next = `svc model ${name}${faults[0]?.folder === undefined ? '' : ` ${faults[0].folder}`}`
-  const fine = shared.map(({ config, folders }) => `${groupNames(folders)}: ${describe(config)}`).join('; ')
+  const fine = shared.map(({ config, folders }) => `${formatFolders(folders)}: ${describe(config)}`).join('; ')
   const isDemo = shared.every(({ config }) => config.runtime === 'demo')
   return makeFinding(
     'models',
@@ -47,11 +47,11 @@ export async function checkModels(
 /** One real call for each configuration. */
 export async function checkModelCalls({ name, layout, sources, host }: OpenedInstance): Promise<DoctorFinding[]> {
   const { testModel } = await import('../model/test-call.ts')
-  const shared = await host.engine.read((tx) => readShared(tx, { keyring: host.keyring, sources }))
+  const shared = await host.engine.read((tx) => readSharedModels(tx, { keyring: host.keyring, sources }))
   const findings: DoctorFinding[] = []
   for (const { config, folders } of shared) {
     const [folder = 'main'] = folders
-    if (config.runtime === 'demo' || modelFaults(config, groupDirs(layout, folder).home).length > 0) continue
+    if (config.runtime === 'demo' || findModelFaults(config, groupDirs(layout, folder).home).length > 0) continue
     const next = `svc model ${name}${config.folder === undefined ? '' : ` ${config.folder}`}`
     findings.push(await attempt(describe(config), next, () => testModel(host, layout, { ...config, folder })))
   }
@@ -70,7 +70,7 @@ async function attempt(model: string, next: string, call: () => Promise<{ ms: nu
 }
 
 /** Groups without a word of their own share the configuration of the instance. */
-async function readShared(tx: Tx, reading: Omit<ModelConfigQuery, 'folder'>): Promise<SharedModel[]> {
+async function readSharedModels(tx: Tx, reading: Omit<ModelConfigQuery, 'folder'>): Promise<SharedModel[]> {
   const all = await groups.list(tx)
   const variables = new Set(MODEL_FAMILIES.flat())
   const owners = new Set(
@@ -84,7 +84,7 @@ async function readShared(tx: Tx, reading: Omit<ModelConfigQuery, 'folder'>): Pr
   const shared: SharedModel[] = plain.length > 0 ? [{ config: await readModelConfig(tx, reading), folders: plain }] : []
   for (const { folder } of all.filter(isSpecial)) {
     const config = await readModelConfig(tx, { ...reading, folder })
-    const same = shared.findIndex((each) => identityOf(each.config) === identityOf(config))
+    const same = shared.findIndex((each) => modelKey(each.config) === modelKey(config))
     const known = shared[same]
     if (known) shared[same] = { ...known, folders: [...known.folders, folder] }
     else shared.push({ config, folders: [folder] })
@@ -92,13 +92,13 @@ async function readShared(tx: Tx, reading: Omit<ModelConfigQuery, 'folder'>): Pr
   return shared
 }
 
-function identityOf({ runtime, endpoint, model, key, program, command, warnings }: ModelConfig): string {
+function modelKey({ runtime, endpoint, model, key, program, command, warnings }: ModelConfig): string {
   return JSON.stringify([runtime, endpoint, model, key, program, command, warnings])
 }
 
 const NAMED = 3
 
-function groupNames(folders: readonly string[]): string {
+function formatFolders(folders: readonly string[]): string {
   const more = folders.length - NAMED
   return `${folders.slice(0, NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }

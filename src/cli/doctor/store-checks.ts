@@ -40,7 +40,7 @@ export interface StoreContents {
   readonly tasks: Awaited<ReturnType<typeof scheduledTasks.list>>
   readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
   /** Of the links that take only signed requests. */
-  readonly signedLinks: Awaited<ReturnType<typeof readSigned>>
+  readonly signedLinks: Awaited<ReturnType<typeof readSignedLinks>>
   /** The chats of links and the folders whose storage is full, or nearly. */
   readonly nearlyFull: Awaited<ReturnType<typeof findNearlyFull>>
   readonly leftovers: Awaited<ReturnType<typeof findOrphanedReferences>>
@@ -67,15 +67,15 @@ export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<
     routes: await routes.list(tx),
     tasks: await scheduledTasks.list(tx),
     secrets: await secretsResource.table.list(tx),
-    signedLinks: await readSigned(tx),
+    signedLinks: await readSignedLinks(tx),
     nearlyFull: await findNearlyFull(tx, quotas, NEARLY),
     leftovers: await findOrphanedReferences(tx),
-    unfinishedCounts: await readOpen(tx),
+    unfinishedCounts: await countUnfinished(tx),
     newestAuditAt: last?.created_at,
   }
 }
 
-async function readOpen(tx: Tx): Promise<ReadonlyMap<string, number>> {
+async function countUnfinished(tx: Tx): Promise<ReadonlyMap<string, number>> {
   const rows = await query(
     tx,
     { folder: text, open: integer },
@@ -86,7 +86,7 @@ async function readOpen(tx: Tx): Promise<ReadonlyMap<string, number>> {
   return new Map(rows.map(({ folder, open }) => [folder, open]))
 }
 
-async function readSigned(tx: Tx) {
+async function readSignedLinks(tx: Tx) {
   const rows = await query(
     tx,
     { jid: text, token_hash: bytes, verify_secret: optional(bytes) },
@@ -100,7 +100,7 @@ export async function checkStoreContents(contents: StoreContents): Promise<Docto
     checkGrants(contents),
     checkOperators(contents),
     checkRoutes(contents),
-    checkClaims(contents),
+    checkChats(contents),
     checkTasks(contents),
     checkLeftovers(contents),
     await checkFolders(contents),
@@ -125,11 +125,11 @@ function checkGrants({ grants, members, instance }: StoreContents): DoctorFindin
       return fault === undefined ? [] : [`the member "${subject}" ${fault}`]
     }),
   ]
-  return makeFinding('grants', faults, `all can match (${grants.length})`, editNext(instance))
+  return makeFinding('grants', faults, `all can match (${grants.length})`, suggestEdit(instance))
 }
 
 /** The manifest is the way to rows that no command writes. */
-function editNext(instance: string): string {
+function suggestEdit(instance: string): string {
   return `svc export ${instance} config.yaml, correct it, svc apply ${instance} config.yaml`
 }
 
@@ -154,7 +154,7 @@ function checkRoutes({ routes, folders, instance }: StoreContents): DoctorFindin
     ...unmatchable.map(({ id }) => ({ id, fault: 'never matches: no chat is called so' })),
     ...shadowed.map(({ route, before }) => ({
       id: route.id,
-      fault: `never matches: route ${before.id} (${quoted(before.match)}) takes its messages first`,
+      fault: `never matches: route ${before.id} (${formatMatch(before.match)}) takes its messages first`,
     })),
   ]
   const faults = [...ghosts, ...silent]
@@ -168,16 +168,16 @@ function checkRoutes({ routes, folders, instance }: StoreContents): DoctorFindin
   return ghosts.length > 0 || found.status === 'ok' ? found : { ...found, status: 'note' }
 }
 
-function quoted(match: string): string {
+function formatMatch(match: string): string {
   return match === '' ? 'every message' : match
 }
 
 /** Of two routes with the same seq the older one wins, which the list does not show. */
-function checkClaims({ routes, instance }: StoreContents): DoctorFinding {
+function checkChats({ routes, instance }: StoreContents): DoctorFinding {
   const { contested } = routeOverlaps(routes)
   const faults = contested.map(
     ({ route, before }) =>
-      `routes ${before.id} (${quoted(before.match)}, to ${before.target}) and ${route.id} (${quoted(route.match)}, to ${route.target}) both claim chats with seq ${route.seq}: the older one gets them`,
+      `routes ${before.id} (${formatMatch(before.match)}, to ${before.target}) and ${route.id} (${formatMatch(route.match)}, to ${route.target}) both claim chats with seq ${route.seq}: the older one gets them`,
   )
   const next = `svc route ${instance} rm ${contested[0]?.route.id}, and add it again with another --seq`
   const found = makeFinding('chats', faults, 'no two routes of the same seq claim one', next)
@@ -242,12 +242,12 @@ function checkSecrets({ secrets, signedLinks, secretsKey, instance }: StoreConte
     return { check: 'secrets', status: 'note', detail: 'SECRETS_KEY is not set: none can be stored, no bearer be made' }
   const faults = [
     ...secrets.flatMap(({ scope_kind, owner, key, value }) =>
-      sealFault(keyring, value, secretContext({ scope_kind, owner, key })).map(
+      openFault(keyring, value, secretContext({ scope_kind, owner, key })).map(
         (fault) => `${key} of ${scope_kind} ${owner}: ${fault}`,
       ),
     ),
     ...signedLinks.flatMap(({ jid, token_hash, secret }) =>
-      sealFault(keyring, secret, verifyContext(token_hash)).map((fault) => `what ${jid} is signed with: ${fault}`),
+      openFault(keyring, secret, verifyContext(token_hash)).map((fault) => `what ${jid} is signed with: ${fault}`),
     ),
   ]
   const again = secrets.length > 0 ? `svc secret ${instance} set …` : `svc token ${instance} issue webhook …`
@@ -255,7 +255,7 @@ function checkSecrets({ secrets, signedLinks, secretsKey, instance }: StoreConte
   return makeFinding('secrets', faults, `all open (${count})`, next)
 }
 
-function sealFault(keyring: Keyring, sealed: Uint8Array, context: string): string[] {
+function openFault(keyring: Keyring, sealed: Uint8Array, context: string): string[] {
   try {
     keyring.open(sealed, context)
     return []

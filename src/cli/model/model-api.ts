@@ -47,7 +47,7 @@ const Models = z.object({ data: z.array(z.object({ id: z.string().min(1) })) })
 
 /** The names in the order of the alphabet. */
 export async function listModels(endpoint: ModelApiEndpoint, timeoutMs = LIST_MS): Promise<readonly string[]> {
-  const value = await ask(endpoint, { path: '/models', timeoutMs })
+  const value = await fetchJson(endpoint, { path: '/models', timeoutMs })
   const read = Models.safeParse(value)
   if (!read.success) refuse('unprocessable', `${endpoint.baseUrl} answers JSON that is no list of models`, URL_HINT)
   return [...new Set(read.data.data.map(({ id }) => id))].sort()
@@ -87,7 +87,7 @@ export async function callModel(
   const began = performance.now()
   const messages = [{ role: 'user', content: 'Say hello in one short sentence.' }]
   const body = { model, messages, tools: [TEST_TOOL], stream: false }
-  const value = await ask(endpoint, { path: '/chat/completions', body, timeoutMs, model })
+  const value = await fetchJson(endpoint, { path: '/chat/completions', body, timeoutMs, model })
   const read = Completion.safeParse(value)
   if (!read.success) refuse('unprocessable', `${endpoint.baseUrl} answers JSON without choices`, URL_HINT)
   const { content, tool_calls } = read.data.choices[0]?.message ?? {}
@@ -106,7 +106,7 @@ interface ModelApiRequest {
 
 const URL_HINT = 'the URL usually ends with /v1'
 
-async function ask(endpoint: ModelApiEndpoint, request: ModelApiRequest): Promise<unknown> {
+async function fetchJson(endpoint: ModelApiEndpoint, request: ModelApiRequest): Promise<unknown> {
   const { baseUrl, key } = endpoint
   const { path, body, timeoutMs } = request
   let response: Response
@@ -124,9 +124,9 @@ async function ask(endpoint: ModelApiEndpoint, request: ModelApiRequest): Promis
     })
     text = await response.text()
   } catch (error) {
-    return refuse('unavailable', connectionFault(baseUrl, error, timeoutMs))
+    return refuse('unavailable', describeConnectionError(baseUrl, error, timeoutMs))
   }
-  if (!response.ok) return refuseAnswer(endpoint, request, response.status, text)
+  if (!response.ok) return refuseStatus(endpoint, request, response.status, text)
   try {
     return parseJson(text, VALUES_MAX)
   } catch (error) {
@@ -140,7 +140,7 @@ async function ask(endpoint: ModelApiEndpoint, request: ModelApiRequest): Promis
   }
 }
 
-function connectionFault(baseUrl: string, error: unknown, timeoutMs: number): string {
+function describeConnectionError(baseUrl: string, error: unknown, timeoutMs: number): string {
   if (error instanceof DOMException && error.name === 'TimeoutError')
     return `${baseUrl} did not answer within ${timeoutMs / 1000} s`
   const { code, message } = rootCauseOf(error)
@@ -151,7 +151,7 @@ function connectionFault(baseUrl: string, error: unknown, timeoutMs: number): st
   return `${baseUrl} was not reached${code === undefined ? '' : `: ${message}`}`
 }
 
-async function refuseAnswer(
+async function refuseStatus(
   endpoint: ModelApiEndpoint,
   { model }: ModelApiRequest,
   status: number,
@@ -161,9 +161,9 @@ async function refuseAnswer(
   // Providers repeat parts of the key in this sentence.
   if (status === 401 || status === 403) return refuseKey(endpoint, status)
   const message = cell((key ? text.replaceAll(key, '…') : text).trim()).slice(0, 4 * MESSAGE_MAX)
-  const said = messageOf(message).slice(0, MESSAGE_MAX)
+  const said = extractMessage(message).slice(0, MESSAGE_MAX)
   if (model !== undefined && (status === 404 || /model/i.test(said)) && status < 500) {
-    const near = await nearModels(endpoint, model)
+    const near = await describeSimilarModels(endpoint, model)
     if (near) refuse('not_found', `${baseUrl} has no model ${JSON.stringify(model)}`, near)
   }
   return refuse(
@@ -179,14 +179,14 @@ function refuseKey({ baseUrl, key }: ModelApiEndpoint, status: number): never {
 }
 
 /** Of the usual shape of an error, else the text itself. */
-function messageOf(text: string): string {
+function extractMessage(text: string): string {
   return (
     /"message"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? /"error"\s*:\s*"((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? text
   )
 }
 
 /** Which models there are that are called like it; nothing where the endpoint has it, or does not list models. */
-async function nearModels(endpoint: ModelApiEndpoint, model: string): Promise<string | undefined> {
+async function describeSimilarModels(endpoint: ModelApiEndpoint, model: string): Promise<string | undefined> {
   const models = await listModels(endpoint).catch(() => undefined)
   if (!models || models.includes(model)) return undefined
   const near = similarNames(model, models)

@@ -78,21 +78,21 @@ export async function readModelConfig(tx: Tx, reading: ModelConfigQuery): Promis
     config,
     warnings,
   }
-  if (runtime === 'openai') return { ...base, ...(await openaiParts(tx, base, sources)) }
-  if (runtime === 'claude') return { ...base, ...(await claudeParts(tx, base, sources)) }
-  if (runtime === 'command') return { ...base, ...commandParts(base, sources) }
+  if (runtime === 'openai') return { ...base, ...(await readOpenaiParts(tx, base, sources)) }
+  if (runtime === 'claude') return { ...base, ...(await readClaudeParts(tx, base, sources)) }
+  if (runtime === 'command') return { ...base, ...readCommandParts(base, sources) }
   return base
 }
 
 type Base = Pick<ModelConfig, 'folder' | 'settings' | 'env' | 'config'>
 type Parts = Partial<ModelConfig>
 
-async function openaiParts(
+async function readOpenaiParts(
   tx: Tx,
   { folder, settings, env, config }: Base,
   sources: readonly SettingSource[],
 ): Promise<Parts> {
-  const owner = await ownerOf(tx, folder, env, OPENAI_VARIABLES)
+  const owner = await findEndpointOwner(tx, folder, env, OPENAI_VARIABLES)
   const from = owner === undefined ? settings : env
   const endpointFrom = owner === undefined ? describeSource(sources, 'OPENAI_BASE_URL') : `secrets of ${owner}`
   return {
@@ -100,7 +100,7 @@ async function openaiParts(
     key: from.OPENAI_API_KEY || undefined,
     endpointFrom,
     endpointOwner: owner,
-    ...modelParts(
+    ...readModelParts(
       folder,
       config,
       from.OPENAI_MODEL,
@@ -109,12 +109,12 @@ async function openaiParts(
   }
 }
 
-async function claudeParts(
+async function readClaudeParts(
   tx: Tx,
   { folder, settings, env, config }: Base,
   sources: readonly SettingSource[],
 ): Promise<Parts> {
-  const owner = await ownerOf(tx, folder, env, ANTHROPIC_VARIABLES)
+  const owner = await findEndpointOwner(tx, folder, env, ANTHROPIC_VARIABLES)
   const from = owner === undefined ? settings : env
   const key = from.ANTHROPIC_API_KEY || from.CLAUDE_CODE_OAUTH_TOKEN || (owner && env.ANTHROPIC_AUTH_TOKEN)
   const keyName = settings.CLAUDE_CODE_OAUTH_TOKEN ? 'CLAUDE_CODE_OAUTH_TOKEN' : 'ANTHROPIC_API_KEY'
@@ -128,18 +128,18 @@ async function claudeParts(
     key: key || undefined,
     endpointFrom: owner === undefined ? describeSource(sources, keyName) : `secrets of ${owner}`,
     endpointOwner: owner,
-    ...modelParts(folder, config, model, modelFrom),
+    ...readModelParts(folder, config, model, modelFrom),
   }
 }
 
-function commandParts({ folder, settings, config }: Base, sources: readonly SettingSource[]): Parts {
+function readCommandParts({ folder, settings, config }: Base, sources: readonly SettingSource[]): Parts {
   if (config.command !== undefined) return { command: config.command, commandFrom: `config of ${folder}` }
   if (settings.AGENT_COMMAND === undefined) return {}
   return { command: settings.AGENT_COMMAND, commandFrom: describeSource(sources, 'AGENT_COMMAND') }
 }
 
 /** `model` in the config of the group takes precedence. */
-function modelParts(
+function readModelParts(
   folder: string | undefined,
   config: Readonly<Record<string, unknown>>,
   model: string | undefined,
@@ -150,7 +150,7 @@ function modelParts(
 }
 
 /** The nearest folder, upwards, with a secret of this family. */
-async function ownerOf(
+async function findEndpointOwner(
   tx: Tx,
   folder: string | undefined,
   env: Readonly<Record<string, string>>,

@@ -8,22 +8,22 @@ import { RUNTIME_NAMES } from '../../runtimes/settings.ts'
 import { isRuntime, type ModelConfig } from './model-config.ts'
 
 /** `home` is the workspace that a program is started in. */
-export function modelFaults(config: ModelConfig, home: string): string[] {
+export function findModelFaults(config: ModelConfig, home: string): string[] {
   const { runtime } = config
   if (!isRuntime(runtime)) return [`${JSON.stringify(runtime)} is no runtime: it is one of ${RUNTIME_NAMES.join(', ')}`]
   switch (runtime) {
     case 'openai':
-      return openaiFaults(config)
+      return findOpenaiFaults(config)
     case 'claude':
-      return claudeFaults(config, home)
+      return findClaudeFaults(config, home)
     case 'command':
-      return commandFaults(config, home)
+      return findCommandFaults(config, home)
     default:
       return []
   }
 }
 
-function openaiFaults({ endpoint = '', model, key }: ModelConfig): string[] {
+function findOpenaiFaults({ endpoint = '', model, key }: ModelConfig): string[] {
   if (!isHttpUrl(endpoint)) return ['OPENAI_BASE_URL is no URL of an HTTP endpoint']
   const faults = []
   if (!model) faults.push('no model is set')
@@ -31,18 +31,18 @@ function openaiFaults({ endpoint = '', model, key }: ModelConfig): string[] {
   return faults
 }
 
-function claudeFaults({ program = '', endpoint = '', key, settings }: ModelConfig, home: string): string[] {
+function findClaudeFaults({ program = '', endpoint = '', key, settings }: ModelConfig, home: string): string[] {
   const faults = []
   const path = findProgram(program)
   if (path === undefined) faults.push(`the program ${program} is not installed`)
-  else faults.push(...hiddenFaults(path, settings))
+  else faults.push(...findVisibilityFaults(path, settings))
   if (!isHttpUrl(endpoint)) faults.push('ANTHROPIC_BASE_URL is no URL of an HTTP endpoint')
   // The client may be signed in there, which it notes in its HOME.
   if (!key && !existsSync(join(home, '.claude/.credentials.json'))) faults.push('no key is set for Claude Code')
   return faults
 }
 
-function commandFaults({ command }: ModelConfig, home: string): string[] {
+function findCommandFaults({ command }: ModelConfig, home: string): string[] {
   const program = programOf(command)
   if (program === undefined) return ['no program is set']
   if (program === '' || findProgram(program, home) !== undefined) return []
@@ -50,7 +50,7 @@ function commandFaults({ command }: ModelConfig, home: string): string[] {
 }
 
 /** A program in a person's home directory, for example, is not there for runs. */
-function hiddenFaults(path: string, { SANDBOX, SANDBOX_PATHS }: ModelConfig['settings']): string[] {
+function findVisibilityFaults(path: string, { SANDBOX, SANDBOX_PATHS }: ModelConfig['settings']): string[] {
   const paths = new CellPaths(SANDBOX_PATHS)
   const real = realpathSync(path)
   if (SANDBOX === 'none' || [path, real].every((each) => paths.isVisible(each))) return []

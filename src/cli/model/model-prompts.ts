@@ -12,14 +12,14 @@ export interface Prompter {
   /** Shows what is typed. */
   prompt(question: string): Promise<string>
   /** Does not. */
-  ask(question: string): Promise<string>
+  promptHidden(question: string): Promise<string>
   say(line: string): void
 }
 
 /** The questions of this terminal; nothing where there is none. */
 export function terminalPrompter({ io, print }: SvcContext): Prompter | undefined {
-  const { prompt, ask } = io
-  return prompt && ask ? { prompt, ask, say: print.say } : undefined
+  const { prompt, promptHidden: ask } = io
+  return prompt && ask ? { prompt, promptHidden: ask, say: print.say } : undefined
 }
 
 interface ModelOption {
@@ -42,13 +42,13 @@ export async function promptForModel(
   const endpoint = (name: string, baseUrl: string, note: string): ModelOption => ({
     name,
     note,
-    answer: () => askEndpoint(questions, baseUrl, openai),
+    answer: () => promptForEndpoint(questions, baseUrl, openai),
   })
   const program = claude.program ?? 'claude'
   const kinds: readonly ModelOption[] = [
     ...LOCAL_SERVERS.map(({ name, baseUrl }) => {
       const models = found.get(baseUrl)
-      return endpoint(name, baseUrl, `${baseUrl}${models ? `  ✓ found, ${counted(models.length)}` : ''}`)
+      return endpoint(name, baseUrl, `${baseUrl}${models ? `  ✓ found, ${formatModelCount(models.length)}` : ''}`)
     }),
     endpoint('OpenAI', OPENAI_PUBLIC_URL, 'needs a key'),
     endpoint('OpenRouter', OPENROUTER_URL, 'needs a key'),
@@ -58,17 +58,17 @@ export async function promptForModel(
         findProgram(program) === undefined
           ? `the program ${program} is not installed`
           : `✓ found ${program}, needs a key`,
-      answer: () => askClaude(questions, claude),
+      answer: () => promptForClaude(questions, claude),
     },
     {
       name: 'another URL',
       note: "any endpoint that speaks OpenAI's protocol",
-      answer: async () => askEndpoint(questions, await retryPrompt(questions, askUrl), openai),
+      answer: async () => promptForEndpoint(questions, await retryPrompt(questions, promptForUrl), openai),
     },
     {
       name: 'your own program',
       note: 'the prompt on stdin, its stdout is the answer',
-      answer: () => askCommand(questions),
+      answer: () => promptForCommand(questions),
     },
     { name: 'the built-in demo', note: 'no model', answer: async () => ({ runtime: 'demo' }) },
   ]
@@ -82,7 +82,7 @@ export async function promptForModel(
   return kind.answer()
 }
 
-function counted(models: number): string {
+function formatModelCount(models: number): string {
   return models === 1 ? '1 model' : `${models} models`
 }
 
@@ -99,39 +99,43 @@ async function retryPrompt<T>(questions: Prompter, ask: (questions: Prompter) =>
   }
 }
 
-async function askUrl({ prompt }: Prompter): Promise<string> {
+async function promptForUrl({ prompt }: Prompter): Promise<string> {
   return readBaseUrl(await prompt('Base URL (such as https://host/v1)'))
 }
 
-async function askEndpoint(questions: Prompter, baseUrl: string, current: ModelConfig): Promise<ModelAnswers> {
+async function promptForEndpoint(questions: Prompter, baseUrl: string, current: ModelConfig): Promise<ModelAnswers> {
   const kept = isSameEndpoint(baseUrl, current.endpoint) ? current.key : undefined
   // A server on this machine mostly wants no key.
-  const open = isLoopback(baseUrl) ? await listedOpenly(questions, baseUrl) : undefined
+  const open = isLoopback(baseUrl) ? await listWithoutKey(questions, baseUrl) : undefined
   if (open) return { runtime: 'openai', baseUrl, model: await chooseModel(questions, open) }
   const [key, models] = await retryPrompt(questions, async () => {
-    const key = await askKey(questions, 'Key', kept !== undefined)
-    return [key, await listed(questions, { baseUrl, key: key ?? kept })] as const
+    const key = await promptForKey(questions, 'Key', kept !== undefined)
+    return [key, await listOrReport(questions, { baseUrl, key: key ?? kept })] as const
   })
   return { runtime: 'openai', baseUrl, key, model: await chooseModel(questions, models) }
 }
 
 /** Undefined where it wants a key. */
-async function listedOpenly(questions: Prompter, baseUrl: string): Promise<readonly string[] | undefined> {
+async function listWithoutKey(questions: Prompter, baseUrl: string): Promise<readonly string[] | undefined> {
   try {
-    return await listed(questions, { baseUrl })
+    return await listOrReport(questions, { baseUrl })
   } catch (error) {
     if (error instanceof Refusal && error.code === 'unauthenticated') return undefined
     throw error
   }
 }
 
-async function askKey({ ask }: Prompter, what: string, isSet: boolean): Promise<string | undefined> {
+async function promptForKey(
+  { promptHidden: ask }: Prompter,
+  what: string,
+  isSet: boolean,
+): Promise<string | undefined> {
   const typed = await ask(isSet ? `${what} (Enter keeps the one that is set)` : `${what} (it is not shown)`)
   return isSet && typed.trim() === '' ? undefined : readKey(typed)
 }
 
 /** None where the endpoint does not list its models: the name is typed then. */
-async function listed({ say }: Prompter, endpoint: Parameters<typeof listModels>[0]): Promise<readonly string[]> {
+async function listOrReport({ say }: Prompter, endpoint: Parameters<typeof listModels>[0]): Promise<readonly string[]> {
   try {
     return await listModels(endpoint)
   } catch (error) {
@@ -159,27 +163,27 @@ async function chooseModel(questions: Prompter, models: readonly string[]): Prom
       return only
     }
     if (narrowed.length > 1) shown = narrowed
-    else if (models.length === 0 || (await isMeant(questions, typed, models))) return typed
+    else if (models.length === 0 || (await confirmUnlisted(questions, typed, models))) return typed
     else shown = models
   }
 }
 
-async function isMeant({ say, prompt }: Prompter, name: string, models: readonly string[]): Promise<boolean> {
+async function confirmUnlisted({ say, prompt }: Prompter, name: string, models: readonly string[]): Promise<boolean> {
   const near = similarNames(name, models)
   say(`No model ${cell(name)} is listed${near.length > 0 ? `; near: ${near.map(cell).join(', ')}` : ''}.`)
   return /^y(es)?$/i.test((await prompt('Use this name anyway? [y/N]')).trim())
 }
 
-async function askClaude(questions: Prompter, current: ModelConfig): Promise<ModelAnswers> {
+async function promptForClaude(questions: Prompter, current: ModelConfig): Promise<ModelAnswers> {
   const baseUrl = current.endpoint ?? ANTHROPIC_PUBLIC_URL
   const key = await retryPrompt(questions, () =>
-    askKey(questions, 'Key of an account, or token of claude setup-token', current.key !== undefined),
+    promptForKey(questions, 'Key of an account, or token of claude setup-token', current.key !== undefined),
   )
   const model = (await questions.prompt('Model (Enter for the default of Claude Code)')).trim()
   return { runtime: 'claude', baseUrl, key, model }
 }
 
-async function askCommand(questions: Prompter): Promise<ModelAnswers> {
+async function promptForCommand(questions: Prompter): Promise<ModelAnswers> {
   const command = await retryPrompt(questions, async ({ prompt }) => {
     const typed = (await prompt('Program, as a shell runs it in the workspace')).trim()
     return typed || refuse('invalid', 'type a command such as ./agent.py --brief')

@@ -38,7 +38,7 @@ export async function resolveModel(
   answers: ModelAnswers,
   current: ModelConfig,
 ): Promise<WantedModel> {
-  mustFit(runtime, answers)
+  checkFlags(runtime, answers)
   if (runtime === 'demo') return { runtime }
   if (runtime === 'command') {
     const command = answers.command ?? (typeof current.command === 'string' ? current.command : undefined)
@@ -47,14 +47,14 @@ export async function resolveModel(
       command: command?.trim() || throwUsageError('--command is missing: the program, as a shell would run it'),
     }
   }
-  const endpoint = wantedEndpoint(runtime, answers, current)
+  const endpoint = resolveEndpoint(runtime, answers, current)
   const isSame = endpoint === undefined || isSameEndpoint(endpoint.baseUrl, current.endpoint)
   const model = answers.model ?? (isSame ? current.model : undefined)
   if (runtime === 'openai' && !model) await refuseWithoutModel(endpoint, current)
   return { runtime, endpoint, model: model || undefined }
 }
 
-function mustFit(runtime: RuntimeName, { baseUrl, model, key, command }: ModelAnswers): void {
+function checkFlags(runtime: RuntimeName, { baseUrl, model, key, command }: ModelAnswers): void {
   if (command !== undefined && runtime !== 'command')
     throwUsageError(`--command is for the runtime command, not for ${runtime}`)
   if (HAS_ENDPOINT.has(runtime)) return
@@ -63,7 +63,7 @@ function mustFit(runtime: RuntimeName, { baseUrl, model, key, command }: ModelAn
 }
 
 /** Absent where a folder goes on with the endpoint of a level above it. */
-function wantedEndpoint(
+function resolveEndpoint(
   runtime: RuntimeName,
   { baseUrl, key }: ModelAnswers,
   current: ModelConfig,
@@ -121,17 +121,19 @@ export function applyWantedModel(current: ModelConfig, wanted: WantedModel): Mod
     command,
     endpoint: endpoint?.baseUrl ?? current.endpoint,
     config: { ...rest, runtime, ...(model ? { model } : {}), ...(command === undefined ? {} : { command }) },
-    env: endpoint ? { ...withoutModel(current.env), ...variables(runtime, endpoint.baseUrl, key) } : current.env,
+    env: endpoint
+      ? { ...omitModelVariables(current.env), ...programVariables(runtime, endpoint.baseUrl, key) }
+      : current.env,
   }
 }
 
-function withoutModel(env: Readonly<Record<string, string>>): Record<string, string> {
+function omitModelVariables(env: Readonly<Record<string, string>>): Record<string, string> {
   const names: readonly string[] = [...OPENAI_VARIABLES, ...ANTHROPIC_VARIABLES]
   return Object.fromEntries(Object.entries(env).filter(([name]) => !names.includes(name)))
 }
 
 /** For a program: the runtime `openai` is called without one. */
-function variables(runtime: RuntimeName, baseUrl: string, key: string | undefined): Record<string, string> {
+function programVariables(runtime: RuntimeName, baseUrl: string, key: string | undefined): Record<string, string> {
   if (runtime !== 'claude') return {}
   return { ANTHROPIC_BASE_URL: baseUrl, ...(key === undefined ? {} : { [keyVariable(runtime, key)]: key }) }
 }

@@ -34,7 +34,7 @@ const keys = modelKeysResource.verbs
 export async function writeInstanceModel(svc: SvcContext, wanted: WantedModel): Promise<string> {
   const { layout } = await svc.open()
   const text = await envText(layout.env)
-  const edited = editDotenv(text, settingsOf(wanted))
+  const edited = editDotenv(text, settingChanges(wanted))
   // A value that no later start could read is refused before anything is written.
   readSettings(RUNTIME_SETTINGS, [sourceOf(layout.env, parseDotenv(edited, layout.env))])
   const { endpoint } = wanted
@@ -48,12 +48,12 @@ export async function writeInstanceModel(svc: SvcContext, wanted: WantedModel): 
     () => 0o600,
   )
   await writeAtomic(path, edited, mode)
-  await clearUnused(svc, wanted)
+  await clearUnusedKeys(svc, wanted)
   return endpoint?.key === undefined ? layout.env : `${layout.env}, and the key sealed in the store`
 }
 
 /** A key of an endpoint that is not used any more. */
-async function clearUnused(svc: SvcContext, { runtime, endpoint }: WantedModel): Promise<void> {
+async function clearUnusedKeys(svc: SvcContext, { runtime, endpoint }: WantedModel): Promise<void> {
   if (!endpoint || endpoint.keepsKey) return
   const names = runtime === 'openai' ? (['OPENAI_API_KEY'] as const) : ANTHROPIC_KEYS
   const used = endpoint.key === undefined ? undefined : keyVariable(runtime, endpoint.key)
@@ -68,7 +68,7 @@ export function keyVariable(runtime: RuntimeName, key: string): ModelKeyName {
   return key.startsWith('sk-ant-oat') ? 'CLAUDE_CODE_OAUTH_TOKEN' : 'ANTHROPIC_API_KEY'
 }
 
-function settingsOf({ runtime, endpoint, model, command }: WantedModel): Map<string, string | undefined> {
+function settingChanges({ runtime, endpoint, model, command }: WantedModel): Map<string, string | undefined> {
   const changes = new Map<string, string | undefined>([['AGENT_RUNTIME', runtime]])
   if (runtime === 'openai') {
     if (endpoint) changes.set('OPENAI_BASE_URL', endpoint.baseUrl)
@@ -112,8 +112,8 @@ export async function writeFolderModel(
     ...(endpoint || model === undefined ? {} : { model }),
     ...(runtime === 'command' ? { command } : {}),
   }
-  const family = endpoint ? familyOf(runtime) : []
-  const variables = endpoint ? variablesOf(wanted, endpoint, kept) : {}
+  const family = endpoint ? modelVariables(runtime) : []
+  const variables = endpoint ? folderVariables(wanted, endpoint, kept) : {}
   await svc.call(keys.set_folder, {
     folder,
     config: JSON.stringify({ ...own, ...rest }),
@@ -123,11 +123,11 @@ export async function writeFolderModel(
   return endpoint ? `the config and the secrets of ${folder}` : `the config of ${folder}`
 }
 
-function familyOf(runtime: RuntimeName): readonly string[] {
+function modelVariables(runtime: RuntimeName): readonly string[] {
   return runtime === 'openai' ? OPENAI_VARIABLES : ANTHROPIC_VARIABLES
 }
 
-function variablesOf(
+function folderVariables(
   { runtime, model }: WantedModel,
   { baseUrl, key, keepsKey }: WantedEndpoint,
   kept: string | undefined,

@@ -11,7 +11,7 @@ import { openRuntimes } from '../../runtimes/index.ts'
 import { type Job, RunFault } from '../../runtimes/runtime.ts'
 import { callModel, type ModelTestResult } from './model-api.ts'
 import type { ModelConfig } from './model-config.ts'
-import { modelFaults } from './model-faults.ts'
+import { findModelFaults } from './model-faults.ts'
 
 /** Where runs of the instance as a whole are tried. */
 const ROOT_FOLDER = 'main'
@@ -20,23 +20,23 @@ const ANSWER_MAX = 200
 
 export async function testModel(host: InstanceHost, layout: Layout, config: ModelConfig): Promise<ModelTestResult> {
   const { folder = ROOT_FOLDER, runtime } = config
-  const [fault] = modelFaults(config, groupDirs(layout, folder).home)
+  const [fault] = findModelFaults(config, groupDirs(layout, folder).home)
   if (fault !== undefined) refuse('invalid', fault)
   if (runtime === 'demo') return { answer: '(the built-in demo needs no model)', ms: 0 }
   const { answer, ms } =
     runtime === 'openai'
       ? await callModel({ baseUrl: config.endpoint ?? '', key: config.key }, config.model ?? '')
-      : await runProgram(host, layout, config)
-  return { answer: shortened(answer), ms }
+      : await runAgentProgram(host, layout, config)
+  return { answer: shorten(answer), ms }
 }
 
-function shortened(answer: string): string {
+function shorten(answer: string): string {
   const line = answer.replace(/\s+/g, ' ').trim()
   return line.length > ANSWER_MAX ? `${line.slice(0, ANSWER_MAX)}…` : line
 }
 
 /** As a turn would, in a cell and with the folder's network rules, but without tools. */
-async function runProgram(host: InstanceHost, layout: Layout, config: ModelConfig): Promise<ModelTestResult> {
+async function runAgentProgram(host: InstanceHost, layout: Layout, config: ModelConfig): Promise<ModelTestResult> {
   const { folder = ROOT_FOLDER, settings } = config
   await using open = new AsyncDisposableStack()
   const temporary = makeProcessDirectory('svc-model-', 0o700)
@@ -50,7 +50,7 @@ async function runProgram(host: InstanceHost, layout: Layout, config: ModelConfi
   const began = performance.now()
   try {
     const runtime = await runtimes.runtimeFor({ ...config.config, runtime: config.runtime })
-    const { result = '' } = await runtime.run(jobOf(host, layout, config, join(temporary, 'log')))
+    const { result = '' } = await runtime.run(makeTestJob(host, layout, config, join(temporary, 'log')))
     return { answer: result || '(nothing)', ms: Math.round(performance.now() - began) }
   } catch (error) {
     if (!(error instanceof RunFault)) throw error
@@ -59,7 +59,7 @@ async function runProgram(host: InstanceHost, layout: Layout, config: ModelConfi
   }
 }
 
-function jobOf(
+function makeTestJob(
   host: InstanceHost,
   layout: Layout,
   { folder = ROOT_FOLDER, env, config }: ModelConfig,
