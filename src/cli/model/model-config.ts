@@ -1,6 +1,5 @@
-// Which model the runs of a folder, or of the instance, use: runtime, endpoint, model and key, and where each of them is set.
-// The runtimes decide the same from the same parts when a turn starts.
-
+// Reads the model configuration of a folder or the instance: runtime, endpoint, model and key, and where each is set. The
+// runtimes resolve the same settings when a turn starts.
 import { selfAndAncestors } from '../../core/access/tiers.ts'
 import { launchConfig } from '../../core/groups/group-config.ts'
 import { groups } from '../../core/groups/groups.ts'
@@ -22,12 +21,12 @@ import {
 import type { Tx } from '../../store/engine.ts'
 
 export interface ModelConfig {
-  /** Absent: what holds for folders that say nothing themselves. */
+  /** Undefined for the configuration of the instance. */
   readonly folder?: string | undefined
-  /** As it was written: it may be none that there is. */
+  /** As configured; may be unknown. */
   readonly runtime: string
   readonly runtimeFrom: string
-  /** Of `openai` and `claude`. */
+  /** For `openai` and `claude`. */
   readonly endpoint?: string | undefined
   readonly key?: string | undefined
   /** Where endpoint and key are set. */
@@ -36,17 +35,17 @@ export interface ModelConfig {
   readonly endpointOwner?: string | undefined
   readonly model?: string | undefined
   readonly modelFrom?: string | undefined
-  /** Of `claude`. */
+  /** For `claude`. */
   readonly program?: string | undefined
-  /** Of `command`: a program with its arguments, or a text for a shell. */
+  /** For `command`: a program with its arguments, or a shell command. */
   readonly command?: unknown
   readonly commandFrom?: string | undefined
-  /** Settings, with the keys opened. */
+  /** With decrypted keys. */
   readonly settings: RuntimeSettings
   /** Secrets of the folder's runs. */
   readonly env: Readonly<Record<string, string>>
   readonly config: Readonly<Record<string, unknown>>
-  /** What is stored and cannot be used. */
+  /** Stored values that cannot be used. */
   readonly warnings: readonly string[]
 }
 
@@ -54,25 +53,25 @@ export interface ModelConfigQuery {
   readonly keyring: Keyring
   readonly sources: readonly SettingSource[]
   readonly folder?: string | undefined
-  /** What this runtime would use, whichever is set. */
+  /** Reads the configuration for this runtime instead of the configured one. */
   readonly runtime?: RuntimeName | undefined
 }
 
-export async function readModelConfig(tx: Tx, reading: ModelConfigQuery): Promise<ModelConfig> {
-  const { keyring, sources, folder } = reading
+export async function readModelConfig(tx: Tx, query: ModelConfigQuery): Promise<ModelConfig> {
+  const { keyring, sources, folder } = query
   const warnings: string[] = []
-  const warn = (sentence: string): void => void warnings.push(sentence)
+  const warn = (message: string): void => void warnings.push(message)
   const written = readSettings(RUNTIME_SETTINGS, sources)
   const settings = openSealedKeys(written, await modelKeys.list(tx), keyring, warn)
   const row = folder === undefined ? undefined : await groups.find(tx, { folder })
   const config = launchConfig(row?.config, warn)
   const { env } = folder === undefined ? { env: {} } : await readRunSecrets(tx, keyring, { folder, reach: 'all' }, warn)
-  const named = config.runtime
-  const runtime = reading.runtime ?? (typeof named === 'string' ? named : settings.AGENT_RUNTIME)
+  const ownRuntime = config.runtime
+  const runtime = query.runtime ?? (typeof ownRuntime === 'string' ? ownRuntime : settings.AGENT_RUNTIME)
   const base = {
     folder,
     runtime,
-    runtimeFrom: typeof named === 'string' ? `config of ${folder}` : describeSource(sources, 'AGENT_RUNTIME'),
+    runtimeFrom: typeof ownRuntime === 'string' ? `config of ${folder}` : describeSource(sources, 'AGENT_RUNTIME'),
     settings,
     env,
     config,
@@ -138,7 +137,7 @@ function readCommandParts({ folder, settings, config }: Base, sources: readonly 
   return { command: settings.AGENT_COMMAND, commandFrom: describeSource(sources, 'AGENT_COMMAND') }
 }
 
-/** `model` in the config of the group takes precedence. */
+/** `model` in the config of the group overrides the others. */
 function readModelParts(
   folder: string | undefined,
   config: Readonly<Record<string, unknown>>,
@@ -149,7 +148,7 @@ function readModelParts(
   return model ? { model, modelFrom } : {}
 }
 
-/** The nearest folder, upwards, with a secret of this family. */
+/** The nearest folder, from `folder` upwards, with a secret of this family. */
 async function findEndpointOwner(
   tx: Tx,
   folder: string | undefined,
@@ -164,7 +163,6 @@ async function findEndpointOwner(
   return undefined
 }
 
-/** Where a setting is set, in words. */
 function describeSource(sources: readonly SettingSource[], key: string): string {
   const source = sources.find((each) => each.get(key) !== undefined)
   if (!source) return 'default'
@@ -173,4 +171,19 @@ function describeSource(sources: readonly SettingSource[], key: string): string 
 
 export function isRuntime(name: string): name is RuntimeName {
   return RUNTIME_NAMES.some((known) => known === name)
+}
+
+/** Whether the runtime calls a model endpoint with a key. */
+export function hasEndpoint(runtime: string): runtime is 'openai' | 'claude' {
+  return runtime === 'openai' || runtime === 'claude'
+}
+
+export function describeModel({ runtime, model, endpoint, command }: ModelConfig): string {
+  if (runtime === 'openai') return `${model} at ${endpoint}`
+  if (runtime === 'claude') return model === undefined ? 'Claude Code' : `Claude Code with ${model}`
+  return runtime === 'command' ? `the program ${formatModelCommand(command)}` : 'the built-in demo'
+}
+
+export function formatModelCommand(command: unknown): string {
+  return typeof command === 'string' ? command : JSON.stringify(command)
 }
