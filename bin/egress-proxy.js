@@ -1,7 +1,7 @@
 #!/bin/sh
 ':' //; s=$(readlink -f -- "$0" 2>/dev/null) || s=$0; b=${s%/*}; for n in "$b"/../node_modules/node-*/bin/node "$b"/../../node-*/bin/node; do [ -x "$n" ] && exec "$n" --disable-warning=ExperimentalWarning "$s" "$@"; done; exec node "$s" "$@"
 
-// As in svc.js: a shell runs the line above, to Node it is a string and a comment.
-import { start } from './front.js'
+// A shell runs the line above, as in svc.js. To Node it is a string and a comment.
+import { start } from './launcher.js'
 
 await start({ name: 'egress-proxy', help: 'help-egress-proxy.txt', entry: 'egress/io', misuse: 2, printsVersion: true })

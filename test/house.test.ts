@@ -109,8 +109,6 @@ const MAY_PARSE_JSON: Record<string, string> = {
   'src/tools/register-group.ts': 'the config of a group, validated when set',
   'src/daemons/runed/attachments.ts': 'attachments in the store, validated on arrival',
   'src/daemons/webd/streams.ts': 'notifications between svc processes',
-  'src/cli/output/round-output.ts': 'responses of svc, in the command line',
-  'src/cli/link/link-client.ts': 'responses of svc, in the command line',
   'src/cli/commands/bridge.ts': 'lines of the agent client that started it, in its own process',
   'src/runtimes/socket-client.ts': 'responses of svc, in the agent process',
   'src/runtimes/demo/agent.ts': 'the task, in the demo process',
@@ -355,7 +353,7 @@ function badNames(tree: Tree): string[] {
 }
 
 const EXPORT = /^export (?:async )?(?:abstract )?(?:interface|type|class|function\*?|const) (\w+)/gm
-/** Exported by both programs, because `bin/front.js` calls it. */
+/** Exported by both programs, because `bin/launcher.js` calls it. */
 const ENTRY_FUNCTION = 'runProcess'
 
 function repeatedExports(tree: Tree): string[] {

@@ -1,4 +1,4 @@
-// What a command is, and what it is given: argv as typed arguments, the verbs of an instance, and a printer. It holds no rule.
+// Definition and context of a command: typed arguments, the verbs of an instance and a printer. Contains no business rules.
 import { userInfo } from 'node:os'
 import type { z } from 'zod'
 import type { Caller } from '../core/access/caller.ts'
@@ -21,22 +21,22 @@ export interface SvcIo {
   readonly stdout: OutputStream
   readonly stderr: OutputStream
   readonly stdin: AsyncIterable<Uint8Array>
-  /** Writes bytes to stdout, for data that is no text. Rejects when they cannot be written, also where the reader has left. */
-  output(bytes: Uint8Array): Promise<void>
+  /** Writes binary data to stdout. Rejects on every write error, including a closed pipe. */
+  writeBytes(bytes: Uint8Array): Promise<void>
   readonly environment: SettingSource
   readonly clock: Clock
-  /** Asks the operator for a line that the terminal does not echo; absent where there is no terminal. */
-  readonly ask?: ((question: string) => Promise<string>) | undefined
-  /** The same with an echo. */
+  /** Prompts the operator for a line without echo; undefined if stdin is not a terminal. */
+  readonly promptHidden?: ((question: string) => Promise<string>) | undefined
+  /** Like `promptHidden`, with echo. */
   readonly prompt?: ((question: string) => Promise<string>) | undefined
-  /** Resolves when the process is asked to end. */
+  /** Resolves when the process receives a termination signal. */
   stopped(): Promise<void>
 }
 
 export type SvcCommand = ProgramCommand<SvcContext>
 export type SvcCommands = ProgramCommands<SvcCommand>
 
-export function svcCommand<const U extends string>(declared: DeclaredCommand<SvcContext, U>): SvcCommand {
+export function defineSvcCommand<const U extends string>(declared: DeclaredCommand<SvcContext, U>): SvcCommand {
   return programCommand(declared)
 }
 
@@ -49,19 +49,21 @@ export interface SvcContext {
   readonly io: SvcIo
   readonly commands: SvcCommands
   readonly print: Printer
-  /** Opened when first asked for, closed when the command has ended. */
+  /** Reads the settings of the instance and prints their warnings, without opening the store. */
+  findInstance(): Promise<ConfiguredInstance>
+  /** Opens the store on the first call. It is closed after the command. */
   open(): Promise<OpenedInstance>
-  /** One verb, as whoever sits at this machine. */
+  /** Calls one verb as the user of this machine. */
   call<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: z.input<I>): Promise<O>
-  /** All rows of a list, page by page. */
-  rows<I extends z.ZodObject, N extends string, T>(
+  /** Reads all pages of a list. */
+  listAll<I extends z.ZodObject, N extends string, T>(
     verb: NamedVerb<I, Record<N, T[]> & { next?: string | undefined }>,
     member: N,
     input: Omit<z.input<I>, 'limit' | 'after'>,
   ): Promise<T[]>
 }
 
-export interface OpenSvcContext extends SvcContext {
+interface OpenSvcContext extends SvcContext {
   close(): Promise<void>
 }
 
@@ -72,8 +74,21 @@ export function openSvcContext(
 ): OpenSvcContext {
   const print = printer({ ...io, plain: isPlainText(io.environment), json: args.json === true })
   let opened: Promise<OpenedInstance> | undefined
+  const findInstance = async (): Promise<ConfiguredInstance> => {
+    if (typeof args.instance !== 'string') refuse('invalid', 'this command has no instance')
+    // Loaded late, so that usage errors are reported without it.
+    const { findInstance } = await import('./instance/instance.ts')
+    const configured = await findInstance(args.instance, io.environment)
+    for (const warning of configured.warnings) print.warn(warning)
+    return configured
+  }
+  const openInstance = async (): Promise<OpenedInstance> => {
+    const configured = await findInstance()
+    const { openInstance } = await import('./instance/instance.ts')
+    return { ...configured, host: await openInstance(configured, { clock: io.clock }) }
+  }
   const open = (): Promise<OpenedInstance> => {
-    opened ??= openNamed(io, print, args.instance)
+    opened ??= openInstance()
     return opened
   }
   const call: SvcContext['call'] = async (verb, input) => {
@@ -84,13 +99,14 @@ export function openSvcContext(
     io,
     commands,
     print,
+    findInstance,
     open,
     call,
-    rows: async (verb, member, input) => {
+    listAll: async (verb, member, input) => {
       const rows = []
       let after: string | undefined
       do {
-        // Every list takes these two; that the rest is the verb's own input is checked by the signature.
+        // Every list verb takes `limit` and `after`; the signature checks the rest of the input.
         const page = await call(verb, { ...input, limit: 1000, ...(after === undefined ? {} : { after }) } as never)
         rows.push(...page[member])
         after = page.next
@@ -104,16 +120,7 @@ export function openSvcContext(
   }
 }
 
-async function openNamed(io: SvcIo, print: Printer, name: unknown): Promise<OpenedInstance> {
-  if (typeof name !== 'string') refuse('invalid', 'this command has no instance')
-  // Loaded late: what is wrong with the arguments is said without it.
-  const { findInstance, openInstance } = await import('./instance/instance.ts')
-  const configured = await findInstance(name, io.environment)
-  for (const warning of configured.warnings) print.warn(warning)
-  return { ...configured, host: await openInstance(configured, { clock: io.clock }) }
-}
-
-/** Whoever sits at this machine, as the audit log names them. A user without an entry in the machine's list has a number. */
+/** The user of this machine for the audit log: the user name, or the uid if the system does not know a name. */
 export function hostCaller(): Caller {
   try {
     return { kind: 'host', sub: `cli:${userInfo().username}` }

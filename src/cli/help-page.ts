@@ -1,15 +1,15 @@
-// What stands around the commands on the page of help.
+// The text before and after the commands on the help page.
 import type { HelpPage } from '../lib/command-line/help.ts'
 
 export const SVC_HELP: HelpPage = {
   name: 'svc',
-  head: `svc runs agents on your own machine: one agent lives in one folder, and messages reach it through chats and links.
+  head: `svc runs agents on your own machine. Each agent has a folder and gets its messages through chats and links.
 
 usage: svc <command> <instance> [<argument>…]
 
-An instance lies in svc_<instance> below $SVC_DATA_DIR, otherwise below \${PREFIX:-/srv}/data. Flags may stand anywhere; -- ends
-them. --json on a command that lists or shows gives JSON. svc help <command>, or --help anywhere, explains one command.
+The data of an instance is in $SVC_DATA_DIR/svc_<instance>; without SVC_DATA_DIR it is below \${PREFIX:-/srv}/data. Flags may come
+anywhere; -- ends them. Commands that list or show take --json. svc help <command>, or --help anywhere, explains one command.
 `,
-  tail: `Exit codes: 0 done; 1 refused, or wrongly used; 2 apply found another config_version, or send did not reach the server.
+  tail: `Exit codes: 0 done; 1 refused, or wrong usage; 2 apply found another config_version, or send could not reach the server.
 `,
 }

@@ -1,4 +1,4 @@
-// The page of help: bin/help.txt holds it, so that the front can print it without loading anything.
+// The help page. bin/help.txt is a copy of it that the launcher prints without loading anything.
 import { helpOn } from '../lib/command-line/help.ts'
 import { svcCommands } from './commands/index.ts'
 import { SVC_HELP } from './help-page.ts'

@@ -1,4 +1,4 @@
-// The process's own streams, environment and signals as a command is given them.
+// Streams, environment and signals of the process as passed to commands.
 import { isatty } from 'node:tty'
 import { systemClock } from '../lib/clock.ts'
 import { exitWith, processOutput } from '../lib/command-line/process-output.ts'
@@ -9,40 +9,40 @@ import { Terminal } from './input/terminal.ts'
 import { runSvc } from './main.ts'
 
 export async function runProcess(): Promise<void> {
-  // At once where it failed: after a failure of the disk, a store that is still open must not be closed.
+  // Exits at once after an error: after a disk failure, an open store must not be closed.
   exitWith(await runSvc(process.argv.slice(2), processIo()))
 }
 
 function processIo(): SvcIo {
   return {
     ...processOutput('svc'),
-    // Asked for late: touching it would keep the process waiting for a terminal.
+    // Lazy, because accessing process.stdin on a terminal keeps the process running.
     get stdin() {
       return process.stdin
     },
-    output: (bytes) =>
+    writeBytes: (bytes) =>
       new Promise((resolve, reject) => {
         process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()))
       }),
-    ...(isatty(0) ? questions() : {}),
+    ...(isatty(0) ? terminalPrompts() : {}),
     environment: environment(),
     clock: systemClock,
     stopped: () =>
       new Promise((resolve) => {
-        // Once: who asks a second time does not want to wait for an orderly end.
+        // Once, so that a second signal ends the process at once.
         for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
       }),
   }
 }
 
-function questions(): Pick<SvcIo, 'ask' | 'prompt'> {
+function terminalPrompts(): Pick<SvcIo, 'promptHidden' | 'prompt'> {
   const terminal = new Terminal(
     () => process.stdin,
     (text) => void process.stderr.write(text),
   )
-  const answered = (line: string | undefined): string => line ?? refuse('invalid', 'stopped: nothing was changed')
+  const requireLine = (line: string | undefined): string => line ?? refuse('invalid', 'stopped: nothing was changed')
   return {
-    ask: async (question) => answered(await terminal.promptHidden(question)),
-    prompt: async (question) => answered(await terminal.promptLine(question)),
+    promptHidden: async (question) => requireLine(await terminal.promptHidden(question)),
+    prompt: async (question) => requireLine(await terminal.promptLine(question)),
   }
 }

@@ -165,7 +165,10 @@ test('an approval is valid for one folder and one day, and /root turns need none
   const { id: again } = pendingReply(await team.call('set_group_open', open))
   here.at.clock.advance(DAY)
   assert.equal(await runCommand(here, '/approve'), 'No tool call is waiting for approval.')
-  assert.equal(await runCommand(here, `/approve ${again}`), `No tool call with the id ${again} is waiting for approval.`)
+  assert.equal(
+    await runCommand(here, `/approve ${again}`),
+    `No tool call with the id ${again} is waiting for approval.`,
+  )
   assert.equal(await statusOf(here, again), 'expired')
 
   await here.begin({ id: 'turn-1', folder: 'main' })

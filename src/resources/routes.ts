@@ -1,7 +1,14 @@
 // Routes: which folder a message goes to. Lower `seq` first, then the older row.
 import { z } from 'zod'
 import { ROOT_FOLDER } from '../core/access/tiers.ts'
-import { isRouteWithin, MATCH_KEYS, parseRouteTarget, Route, routes, routeTargetFolder } from '../core/routing/routes.ts'
+import {
+  isRouteWithin,
+  MATCH_KEYS,
+  parseRouteTarget,
+  Route,
+  routes,
+  routeTargetFolder,
+} from '../core/routing/routes.ts'
 import { jsonText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustNotTakeOverChats } from '../permissions/route-access.ts'

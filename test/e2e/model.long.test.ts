@@ -76,7 +76,7 @@ test('a model set on a terminal answers the next turn without a restart', needs(
     ['Model (', 'two'],
   ])
   assert.equal(code, 0, screen)
-  assert.match(screen, /two at \S+ answers in \d+\.\d s: Hello!/)
+  assert.match(screen, /two at \S+ answered in \d+\.\d s: Hello!/)
   assert.ok(!screen.includes(KEY), screen)
   assert.ok(!readFileSync(join(demo.root, '.env'), 'utf8').includes(KEY))
   assert.equal(await answer(), 'I am two.')

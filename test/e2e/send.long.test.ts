@@ -260,7 +260,7 @@ test('svc send', async (t) => {
       assert.equal((await demo.run('token', 'demo', 'revoke', 'web:main')).code, 0)
       const { code, stdout, stderr } = await end
       assert.deepEqual([code, stdout], [1, 'one\n'])
-      assert.match(stderr, /^svc: the server refuses it \(401\): /)
+      assert.match(stderr, /^svc: the server refused the request \(401\): /)
       const none = await send(t, demo, 'hello', flag)
       assert.equal(none.code, 1)
       assert.match(none.stderr, new RegExp(`hint: ${HINT} mints one`))
@@ -270,7 +270,7 @@ test('svc send', async (t) => {
   await t.test('exits with 1 and the message of the server when the server refuses', async () => {
     const { code, stderr } = await send(t, demo, 'hello', '--topic', 'x'.repeat(129))
     assert.equal(code, 1)
-    assert.match(stderr, /^svc: the server refuses it \(400\): .*topic/)
+    assert.match(stderr, /^svc: the server refused the request \(400\): .*topic/)
   })
 
   await t.test('exits with 1 when its key differs from that of the server', async () => {

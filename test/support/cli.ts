@@ -66,12 +66,12 @@ export function testCli(t: CleanupScope): Cli {
       stdin: (async function* () {
         yield Buffer.from(stdin)
       })(),
-      output: async (bytes) => {
+      writeBytes: async (bytes) => {
         output?.(Buffer.from(bytes))
       },
       environment: sourceOf('the environment', new Map(Object.entries({ SVC_DATA_DIR: dir, ...env }))),
       clock,
-      ...(typed ? { ask: question, prompt: question } : { ask }),
+      ...(typed ? { promptHidden: question, prompt: question } : { promptHidden: ask }),
       stopped: () => stopped ?? Promise.resolve(),
     })
     return { code, ...said }

@@ -1,4 +1,4 @@
-// The file of a backup: compressed with zstd, and under its name only when it is whole.
+// Reads and writes backup files: compressed with zstd, and renamed to their final name when complete.
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { type FileHandle, link, lstat, open, readdir, rename, rm, stat } from 'node:fs/promises'
@@ -9,25 +9,25 @@ import { createZstdCompress, createZstdDecompress, constants as zlib } from 'nod
 import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 
-/** A part of a file that has not grown for so long was left by a process that was killed. */
+/** A partial file that has not changed for this long was left by a killed process. */
 const STALE_MS = 3_600_000
 const CHUNK_BYTES = 256 * 1024
 
-/** Asked before the long work, and again when the file gets its name. */
+/** Called before the backup starts, and again when a file system without hard links needs a rename. */
 export async function mustBeWritable(path: string, isForced: boolean): Promise<void> {
-  const there = await lstat(path).catch((error) =>
+  const stats = await lstat(path).catch((error) =>
     errnoCode(error) === 'ENOENT' ? undefined : refuseDisk(error, 'write', path),
   )
-  if (!there) return
-  if (!there.isFile()) refuse('invalid', `cannot write ${path}: it is not a regular file`)
-  if (!isForced) refuseTaken(path)
+  if (!stats) return
+  if (!stats.isFile()) refuse('invalid', `cannot write ${path}: it is not a regular file`)
+  if (!isForced) refuseExisting(path)
 }
 
-function refuseTaken(path: string): never {
-  return refuse('conflict', `${path} is there already; nothing was changed`, 'choose another name, or add --force')
+function refuseExisting(path: string): never {
+  return refuse('conflict', `${path} already exists; nothing was changed`, 'choose another name, or add --force')
 }
 
-/** How many bytes the file has. */
+/** Returns the size of the file in bytes. */
 export async function writeArchive(path: string, bytes: AsyncIterable<Uint8Array>, isForced: boolean): Promise<number> {
   const partial = `${path}.partial-${randomBytes(8).toString('hex')}`
   try {
@@ -46,7 +46,7 @@ export async function writeArchive(path: string, bytes: AsyncIterable<Uint8Array
   }
 }
 
-/** To stdout or another sink that has no name; how many bytes. */
+/** Writes to stdout and returns the number of bytes. */
 export async function streamArchive(
   write: (chunk: Uint8Array) => Promise<void>,
   bytes: AsyncIterable<Uint8Array>,
@@ -56,7 +56,7 @@ export async function streamArchive(
     length += chunk.length
     await write(chunk).catch((error) =>
       errnoCode(error) === 'EPIPE'
-        ? refuse('unavailable', 'stdout was closed before the archive was whole')
+        ? refuse('unavailable', 'stdout was closed before the archive was complete')
         : refuseDisk(error, 'write to', 'stdout'),
     )
   }
@@ -80,13 +80,13 @@ async function removeStale(path: string): Promise<void> {
   }
 }
 
-/** A link, unlike a rename, does not replace what another process has written meanwhile. */
+/** Uses a hard link, because a rename would replace a file that another process has written meanwhile. */
 async function publishFile(partial: string, path: string, isForced: boolean): Promise<void> {
   if (isForced) return rename(partial, path)
   try {
     await link(partial, path)
   } catch (error) {
-    if (errnoCode(error) === 'EEXIST') refuseTaken(path)
+    if (errnoCode(error) === 'EEXIST') refuseExisting(path)
     // Some file systems have no hard links.
     await mustBeWritable(path, false)
     await rename(partial, path)
@@ -98,7 +98,7 @@ async function syncDirectory(path: string): Promise<void> {
   await directory.sync()
 }
 
-/** Opened once and read twice: what was verified is what is restored. */
+/** Opened once and read twice, so that the verified bytes are the restored ones. */
 export class ArchiveFile implements AsyncDisposable {
   readonly path: string
   readonly #file: FileHandle
@@ -119,13 +119,13 @@ export class ArchiveFile implements AsyncDisposable {
     return refuse('invalid', `cannot read ${path}: it is not a regular file`)
   }
 
-  /** Keeps what comes in a file without a name in this directory, so that it can be read twice: nothing of it stays, however the process ends. */
+  /** Copies `source` to an unlinked file in `folder`, so that it can be read twice and vanishes with the process. */
   static async spool(source: AsyncIterable<Uint8Array>, folder: string): Promise<ArchiveFile> {
-    const place = join(folder, `.restoring-${randomBytes(8).toString('hex')}`)
+    const path = join(folder, `.restoring-${randomBytes(8).toString('hex')}`)
     let file: FileHandle | undefined
     try {
-      file = await open(place, 'wx+', 0o600)
-      await rm(place)
+      file = await open(path, 'wx+', 0o600)
+      await rm(path)
       for await (const chunk of source) await file.writeFile(chunk)
       return new ArchiveFile('stdin', file)
     } catch (error) {
@@ -135,21 +135,21 @@ export class ArchiveFile implements AsyncDisposable {
   }
 
   async *bytes(): AsyncGenerator<Uint8Array> {
-    const unpacking = createZstdDecompress()
+    const decompress = createZstdDecompress()
     const source = Readable.from(this.#chunks())
-    // What fails on either side comes out of the loop.
-    source.on('error', (error) => unpacking.destroy(error))
+    // `pipe` does not forward errors of the source.
+    source.on('error', (error) => decompress.destroy(error))
     try {
-      yield* source.pipe(unpacking)
+      yield* source.pipe(decompress)
     } catch (error) {
       const code = errnoCode(error) ?? ''
-      if (code === 'Z_BUF_ERROR') refuse('invalid', `${this.path} is cut short, or empty`)
-      if (code === 'ZSTD_error_prefix_unknown') refuse('invalid', `${this.path} is not a backup that svc has written`)
+      if (code === 'Z_BUF_ERROR') refuse('invalid', `${this.path} is cut short or empty`)
+      if (code === 'ZSTD_error_prefix_unknown') refuse('invalid', `${this.path} is not a backup of svc`)
       if (code.startsWith('ZSTD_')) refuse('invalid', `${this.path} is damaged`)
       refuseDisk(error, 'read', this.path)
     } finally {
       source.destroy()
-      unpacking.destroy()
+      decompress.destroy()
     }
   }
 

@@ -1,54 +1,51 @@
-// What a backup of an instance consists of: the rows of its store, its settings, and the files of agents. Sockets, logs and all
-// that can be made anew (the search index, spoken texts) are not in it.
-import type { Stats } from 'node:fs'
+// The entries of a backup: the rows of the store, the settings and the files of agents. Sockets, logs and derived data (the
+// search index, synthesized speech) are left out.
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Layout } from '../../core/layout.ts'
-import { readText } from '../../lib/files/atomic-file.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { type StoreSnapshot, writeRow } from '../../store/backup-rows.ts'
-import { ENV_MAX_BYTES } from '../instance/instance.ts'
-import { type ArchiveEntry, directoryEntry, textEntry } from './archive.ts'
+import { readEnvText } from '../instance/instance.ts'
+import { type ArchiveEntry, makeDirectoryEntry, makeTextEntry } from './archive.ts'
 import { redactSettings } from './settings-redaction.ts'
 
-/** Rows come in files of about so many characters, because tar must know the size of a file before its first byte. */
+/** Rows are written in files of about this many characters, because tar needs the size of a file before its content. */
 const ROWS_LENGTH = 4 * 1024 * 1024
-/** Files up to this size are read before their head is written, so that they may shrink or grow meanwhile. */
+/** Files up to this size are read before their header is written, so that they may shrink or grow meanwhile. */
 const SMALL_BYTES = 1024 * 1024
 const CHUNK_BYTES = 256 * 1024
 const DEPTH_MAX = 128
 const PATH_MAX = 3500
 
-/** Directories of files, with their names below the data directory. */
-const PLACES = ['groups', 'web', 'chats', 'outbox'] as const
-/** Settings files of which it is not known what is secret in them: they are kept only together with the keys. */
+/** Directories of the data directory that contain files of agents and visitors. */
+const DIRECTORIES = ['groups', 'web', 'chats', 'outbox'] as const
+/** Settings files that may contain secrets anywhere, so they are backed up only with --with-keys. */
 const FREE_FORM = ['docker-compose.yml', 'services'] as const
 
-/** What is counted and noted while the parts are made. */
 export interface BackupStats {
   rows: number
   files: number
   bytes: number
-  /** What is not in the backup as the operator would expect. */
+  /** Warnings about parts that the backup lacks. */
   readonly notes: string[]
   onProgress(): void
 }
 
-export async function* storeEntries(
+export async function* readStoreEntries(
   snapshot: StoreSnapshot,
   mtime: number,
-  tally: BackupStats,
+  stats: BackupStats,
 ): AsyncGenerator<ArchiveEntry> {
-  yield directoryEntry('store', mtime)
+  yield makeDirectoryEntry('store', mtime)
   for (const table of snapshot.tables) {
-    yield directoryEntry(`store/${table.name}`, mtime)
+    yield makeDirectoryEntry(`store/${table.name}`, mtime)
     let [lines, length, count]: [string[], number, number] = [[], 0, 0]
     const flush = (): ArchiveEntry => {
       const name = `store/${table.name}/${String(++count).padStart(8, '0')}.jsonl`
-      const part = textEntry(name, lines.join(''), mtime)
+      const entry = makeTextEntry(name, lines.join(''), mtime)
       ;[lines, length] = [[], 0]
-      return part
+      return entry
     }
     for await (const rows of snapshot.rows(table)) {
       for (const row of rows) {
@@ -57,8 +54,8 @@ export async function* storeEntries(
         length += line.length
         if (length >= ROWS_LENGTH) yield flush()
       }
-      tally.rows += rows.length
-      tally.onProgress()
+      stats.rows += rows.length
+      stats.onProgress()
     }
     if (lines.length > 0) yield flush()
   }
@@ -69,160 +66,144 @@ export interface SettingsEntries {
   readonly leftOut: readonly string[]
 }
 
-/** `.env` and those of the containers, as they are or without keys. */
+/** The `.env` files of instance and containers, with or without keys. */
 export async function readSettingsEntries({ root }: Layout, hasKeys: boolean, mtime: number): Promise<SettingsEntries> {
-  const parts: ArchiveEntry[] = [directoryEntry('settings', mtime)]
+  const entries: ArchiveEntry[] = [makeDirectoryEntry('settings', mtime)]
   const leftOut = new Set<string>()
   const add = async (name: string): Promise<void> => {
     const path = join(root, name)
-    const text = await readText(path, ENV_MAX_BYTES).catch(unlessMissing)
+    const text = await readEnvText(path)
     if (text === undefined) return
-    const open = hasKeys ? { text, leftOut: [] } : redactSettings(text, path)
-    for (const key of open.leftOut) leftOut.add(key)
-    parts.push(textEntry(`settings/${name}`, open.text, mtime))
+    const settings = hasKeys ? { text, leftOut: [] } : redactSettings(text, path)
+    for (const key of settings.leftOut) leftOut.add(key)
+    entries.push(makeTextEntry(`settings/${name}`, settings.text, mtime))
   }
   await add('.env')
-  const daemonEnvs = await namesIn(join(root, 'env'))
-  if (daemonEnvs.length > 0) parts.push(directoryEntry('settings/env', mtime))
+  const daemonEnvs = await listEnvFiles(join(root, 'env'))
+  if (daemonEnvs.length > 0) entries.push(makeDirectoryEntry('settings/env', mtime))
   for (const name of daemonEnvs) await add(`env/${name}`)
-  return { entries: parts, leftOut: [...leftOut] }
+  return { entries, leftOut: [...leftOut] }
 }
 
-async function namesIn(path: string): Promise<string[]> {
+async function listEnvFiles(path: string): Promise<string[]> {
   await using directory = await Directory.open(path)
   const entries = (await directory?.entries()) ?? []
   return entries.filter((entry) => entry.isFile() && entry.name.endsWith('.env')).map(({ name }) => name)
 }
 
-function unlessMissing(error: unknown): undefined {
-  if (!(error instanceof Refusal) || error.code !== 'not_found') throw error
-}
-
-/** Everything that agents and visitors have written, and what is published. */
-export async function* fileEntries(
+/** The files of agents and visitors, including published ones. */
+export async function* readFileEntries(
   { root }: Layout,
   hasKeys: boolean,
-  tally: BackupStats,
+  stats: BackupStats,
 ): AsyncGenerator<ArchiveEntry> {
-  yield directoryEntry('files', 0)
-  // The operator may have put a link in place of one of these; below them nothing is trusted.
+  yield makeDirectoryEntry('files', 0)
+  // The operator may have replaced one of these directories by a link. Links below them are not followed.
   await using top = await Directory.open(root, { follow: true })
-  for (const name of PLACES) {
-    await using place = await Directory.open(join(root, name), { follow: true })
-    if (!place) continue
-    yield directoryEntry(`files/${name}`, 0, await modeOf(place))
-    yield* entriesOf(place, `files/${name}`, tally)
+  for (const name of DIRECTORIES) {
+    await using directory = await Directory.open(join(root, name), { follow: true })
+    if (!directory) continue
+    yield makeDirectoryEntry(`files/${name}`, 0, (await directory.stat()).mode & 0o777)
+    yield* readChildren(directory, `files/${name}`, stats)
   }
   for (const name of FREE_FORM) {
     const kind = await top?.kindOf(name)
     if (!top || kind === undefined) continue
-    if (hasKeys) yield* entryOf(top, { name, path: `files/${name}` }, tally)
-    else tally.notes.push(`${name} is not in the backup, because it may hold keys: add --with-keys`)
+    if (hasKeys) yield* readEntry(top, { name, path: `files/${name}` }, stats)
+    else stats.notes.push(`${name} is not in the backup, because it may contain keys: add --with-keys`)
   }
 }
 
-async function modeOf(directory: Directory): Promise<number> {
-  return (await directory.stat()).mode & 0o777
-}
-
-async function* entriesOf(directory: Directory, path: string, tally: BackupStats): AsyncGenerator<ArchiveEntry> {
-  for (const { name } of await directory.entries()) yield* entryOf(directory, { name, path: `${path}/${name}` }, tally)
+async function* readChildren(directory: Directory, path: string, stats: BackupStats): AsyncGenerator<ArchiveEntry> {
+  for (const { name } of await directory.entries())
+    yield* readEntry(directory, { name, path: `${path}/${name}` }, stats)
 }
 
 interface SourceEntry {
   readonly name: string
-  /** In the archive. */
+  /** The path in the archive. */
   readonly path: string
 }
 
-/** One that vanishes or becomes something else meanwhile is left out, one that cannot be read is noted: agents must not be able to stop a backup. */
-async function* entryOf(directory: Directory, place: SourceEntry, tally: BackupStats): AsyncGenerator<ArchiveEntry> {
-  const { name, path } = place
+/** Skips entries that vanish or change kind meanwhile and notes unreadable ones, so that agents cannot stop a backup. */
+async function* readEntry(directory: Directory, source: SourceEntry, stats: BackupStats): AsyncGenerator<ArchiveEntry> {
+  const { name, path } = source
   if (name.includes('\ufffd') && (await directory.kindOf(name)) === undefined)
-    return void tally.notes.push(`${path} has a name that is not UTF-8 and is not in the backup`)
+    return void stats.notes.push(`${path} has a name that is not UTF-8 and is not in the backup`)
   if (path.split('/').length > DEPTH_MAX || Buffer.byteLength(path) > PATH_MAX)
-    return void tally.notes.push(`${path.slice(0, 200)}… lies too deep and is not in the backup`)
-  let part: ArchiveEntry | undefined
+    return void stats.notes.push(`${path.slice(0, 200)}… is nested too deeply and is not in the backup`)
+  let link: ArchiveEntry | undefined
   try {
     const kind = await directory.kindOf(name)
-    if (kind === 'directory') return yield* directoryOf(directory, place, tally)
-    if (kind === 'link') part = await linkPart(directory, place, tally)
+    if (kind === 'directory') return yield* readDirectory(directory, source, stats)
+    if (kind === 'link') link = await readLink(directory, source, stats)
   } catch (error) {
-    return note(error, tally)
+    return addNote(error, stats)
   }
-  if (part) yield part
-  else yield* fileOf(directory, place, tally)
+  if (link) yield link
+  else yield* readFile(directory, source, stats)
 }
 
-function note(error: unknown, tally: BackupStats): void {
+function addNote(error: unknown, stats: BackupStats): void {
   if (!(error instanceof Refusal)) throw error
-  tally.notes.push(`not in the backup: ${error.message}`)
+  stats.notes.push(`not in the backup: ${error.message}`)
 }
 
-async function* directoryOf(
+async function* readDirectory(
   parent: Directory,
   { name, path }: SourceEntry,
-  tally: BackupStats,
+  stats: BackupStats,
 ): AsyncGenerator<ArchiveEntry> {
   await using child = await parent.openDirectory(name)
   if (!child) return
   const { mode, mtimeMs } = await child.stat()
-  yield { ...directoryEntry(path, Math.floor(mtimeMs / 1000)), mode: mode & 0o777 }
-  yield* entriesOf(child, path, tally)
+  yield makeDirectoryEntry(path, Math.floor(mtimeMs / 1000), mode & 0o777)
+  yield* readChildren(child, path, stats)
 }
 
-async function linkPart(
+async function readLink(
   directory: Directory,
   { name, path }: SourceEntry,
-  tally: BackupStats,
+  stats: BackupStats,
 ): Promise<ArchiveEntry | undefined> {
   const link = await directory.readLink(name)
   if (link === undefined) return undefined
-  // A workspace that lies elsewhere by the operator's own wish.
+  // The operator may keep a workspace elsewhere.
   if (/^files\/(groups|web)\/[^/]+$/.test(path))
-    tally.notes.push(`${path.slice(6)} is a symbolic link to ${link}: the backup does not contain its target`)
+    stats.notes.push(`${path.slice(6)} is a symbolic link to ${link}: the backup does not contain its target`)
   return { path, kind: 'link', size: 0, mode: 0o777, mtime: 0, link, body: [] }
 }
 
-async function* fileOf(
+async function* readFile(
   directory: Directory,
   { name, path }: SourceEntry,
-  tally: BackupStats,
+  stats: BackupStats,
 ): AsyncGenerator<ArchiveEntry> {
-  const opened = await openFile(directory, name, tally)
-  if (!opened) return
-  await using file = opened.file
-  const { mode, mtimeMs, size } = opened.stats
+  await using file = await openFile(directory, name, stats)
+  if (!file) return
+  const { mode, mtimeMs, size } = await file.stat()
   const small = size <= SMALL_BYTES ? await readUpTo(file, size) : undefined
   const length = small?.length ?? size
-  tally.files++
-  tally.bytes += length
-  tally.onProgress()
-  const head = {
+  stats.files++
+  stats.bytes += length
+  stats.onProgress()
+  yield {
     path,
     kind: 'file',
     size: length,
     mode: mode & 0o777,
     mtime: Math.max(0, Math.floor(mtimeMs / 1000)),
-  } as const
-  yield {
-    ...head,
-    body: small ? [small] : chunksOf(file, length, () => tally.notes.push(`${path} shrank while it was read`)),
+    body: small ? [small] : readChunks(file, length, () => stats.notes.push(`${path} shrank while it was read`)),
   }
 }
 
-async function openFile(
-  directory: Directory,
-  name: string,
-  tally: BackupStats,
-): Promise<{ file: FileHandle; stats: Stats } | undefined> {
+async function openFile(directory: Directory, name: string, stats: BackupStats): Promise<FileHandle | undefined> {
   try {
-    // Sockets, pipes and devices mean nothing elsewhere.
+    // Sockets, pipes and devices cannot be restored.
     if ((await directory.kindOf(name)) !== 'file') return undefined
-    const file = await directory.openFile(name)
-    return file && { file, stats: await file.stat() }
+    return await directory.openFile(name)
   } catch (error) {
-    note(error, tally)
+    addNote(error, stats)
     return undefined
   }
 }
@@ -238,8 +219,8 @@ async function readUpTo(file: FileHandle, size: number): Promise<Buffer> {
   return buffer.subarray(0, length)
 }
 
-/** Just so many bytes: of a file that grows the first ones, and zeros at the end of one that shrinks. */
-async function* chunksOf(file: FileHandle, size: number, onShrunk: () => void): AsyncGenerator<Buffer> {
+/** Yields exactly `size` bytes: the first ones of a file that grows, and zeros at the end of one that shrinks. */
+async function* readChunks(file: FileHandle, size: number, onShrunk: () => void): AsyncGenerator<Buffer> {
   let isShrunk = false
   for (let at = 0; at < size; ) {
     const wanted = Math.min(CHUNK_BYTES, size - at)

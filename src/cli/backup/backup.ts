@@ -1,5 +1,5 @@
-// Writes the backup of an instance. The store is read first, from one snapshot, and the files after it: a row never names a file
-// that is not there yet.
+// Writes the backup of an instance. Reads the store first, from one snapshot, and the files afterwards, so that no row refers
+// to a file that did not exist yet.
 import { timestamp } from '../../lib/clock.ts'
 import { packageVersion } from '../../lib/version.ts'
 import type { StoreSnapshot } from '../../store/backup-rows.ts'
@@ -10,23 +10,23 @@ import { type ArchiveEntry, makeArchiveHeader, packArchive } from './archive.ts'
 import { mustBeWritable, streamArchive, writeArchive } from './archive-file.ts'
 import {
   type BackupStats,
-  fileEntries,
+  readFileEntries,
   readSettingsEntries,
+  readStoreEntries,
   type SettingsEntries,
-  storeEntries,
 } from './backup-entries.ts'
 
-export interface BackupOptions {
+interface BackupOptions {
   readonly file: string
-  /** Takes the archive instead of the file. */
+  /** Receives the archive instead of the file. */
   readonly output?: ((bytes: Uint8Array) => Promise<void>) | undefined
   readonly hasKeys: boolean
   readonly isForced: boolean
   readonly nowMs: number
-  onProgress(what: string): void
+  onProgress(message: string): void
 }
 
-export interface BackupResult {
+interface BackupResult {
   readonly engine: 'sqlite' | 'postgres'
   readonly bytes: number
   readonly rows: number
@@ -40,9 +40,9 @@ export async function backup(configured: ConfiguredInstance, options: BackupOpti
   const { name, layout } = configured
   const { file, output, hasKeys, isForced, nowMs, onProgress } = options
   if (!output) await mustBeWritable(file, isForced)
-  const tally: BackupStats = {
+  const stats: BackupStats = {
     ...{ rows: 0, files: 0, bytes: 0, notes: await environmentNotes(configured) },
-    onProgress: () => onProgress(`${tally.rows} rows, ${tally.files} files (${formatMegabytes(tally.bytes)})`),
+    onProgress: () => onProgress(`${stats.rows} rows, ${stats.files} files (${formatMegabytes(stats.bytes)})`),
   }
   const mtime = Math.floor(nowMs / 1000)
   onProgress('copying the store')
@@ -54,33 +54,32 @@ export async function backup(configured: ConfiguredInstance, options: BackupOpti
     ...{ left_out: [...settings.leftOut], steps: steps.map(([table, step]) => [table, step]) },
     ...{ tables: tables.map((table) => ({ name: table.name, columns: [...table.columns] })), counters },
   })
-  const parts = allParts(configured, { snapshot, settings, tally, hasKeys, mtime })
-  const archive = packArchive(header, parts)
+  const entries = readAllEntries(configured, { snapshot, settings, stats, hasKeys, mtime })
+  const archive = packArchive(header, entries)
   const bytes = await (output ? streamArchive(output, archive) : writeArchive(file, archive, isForced))
-  const { rows, files, notes } = tally
+  const { rows, files, notes } = stats
   return { engine, bytes, rows, files, hasKeys, leftOut: settings.leftOut, notes }
 }
 
 interface BackupSources {
   readonly snapshot: StoreSnapshot
   readonly settings: SettingsEntries
-  readonly tally: BackupStats
+  readonly stats: BackupStats
   readonly hasKeys: boolean
   readonly mtime: number
 }
 
-async function* allParts({ layout }: ConfiguredInstance, sources: BackupSources): AsyncGenerator<ArchiveEntry> {
-  const { snapshot, settings, tally, hasKeys, mtime } = sources
-  yield* storeEntries(snapshot, mtime, tally)
+async function* readAllEntries({ layout }: ConfiguredInstance, sources: BackupSources): AsyncGenerator<ArchiveEntry> {
+  const { snapshot, settings, stats, hasKeys, mtime } = sources
+  yield* readStoreEntries(snapshot, mtime, stats)
   yield* settings.entries
-  yield* fileEntries(layout, hasKeys, tally)
+  yield* readFileEntries(layout, hasKeys, stats)
 }
 
-/** Keys that no file of the instance holds. */
+/** Warns about keys that are in no file of the instance. */
 async function environmentNotes({ layout, sources }: ConfiguredInstance): Promise<string[]> {
-  const own = await readEnv(layout.env)
-  const elsewhere = ['SECRETS_KEY', 'DATABASE_URL'].filter(
-    (key) => !own.has(key) && sources.some((source) => source.get(key) !== undefined),
-  )
-  return elsewhere.map((key) => `${key} is set by the environment and not in .env, so it is not in the backup`)
+  const env = await readEnv(layout.env)
+  return ['SECRETS_KEY', 'DATABASE_URL']
+    .filter((key) => !env.has(key) && sources.some((source) => source.get(key) !== undefined))
+    .map((key) => `${key} is set by the environment and not in .env, so it is not in the backup`)
 }

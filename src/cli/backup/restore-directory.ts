@@ -1,4 +1,4 @@
-// A data directory that is being restored. It is made under another name, beside its place, and gets its own when it is whole.
+// A data directory that is being restored. It has a temporary name next to its target and is renamed when complete.
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -6,13 +6,13 @@ import { chmod, lstat, mkdir, open, rename, rm, stat, statfs, symlink } from 'no
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
-import type { TarEntry } from '../../lib/files/tar.ts'
 import { refuse } from '../../lib/refusal.ts'
+import type { ArchiveEntry } from './archive.ts'
 
 const run = promisify(execFile)
 
 export class RestoreDirectory implements AsyncDisposable {
-  /** Where it lies until it is whole. */
+  /** The temporary path. */
   readonly root: string
   readonly #target: string
   readonly #modes: [path: string, mode: number][] = []
@@ -23,43 +23,43 @@ export class RestoreDirectory implements AsyncDisposable {
     this.root = root
   }
 
-  static async make(target: string): Promise<RestoreDirectory> {
+  static async create(target: string): Promise<RestoreDirectory> {
     await mustBeMissing(target)
     const root = join(dirname(target), `.${basename(target)}.restoring-${randomBytes(8).toString('hex')}`)
     try {
       await mkdir(dirname(target), { recursive: true })
       await mkdir(root, 0o700)
     } catch (error) {
-      refuseDisk(error, 'make', root)
+      refuseDisk(error, 'create', root)
     }
     return new RestoreDirectory(target, root)
   }
 
-  /** `path` is relative, and its directory was written before. Links come at the end, so that nothing is written through one. */
-  async write(path: string, { kind, mode, mtime, link, body }: TarEntry): Promise<void> {
-    const place = join(this.root, path)
+  /** `path` is relative to the root; its directory must exist. Links are created by `finish`, so no write follows one. */
+  async write(path: string, { kind, mode, mtime, link, body }: ArchiveEntry): Promise<void> {
+    const target = join(this.root, path)
     try {
-      if (kind === 'link') this.#links.push([place, link ?? ''])
+      if (kind === 'link') this.#links.push([target, link ?? ''])
       else if (kind === 'directory') {
-        await mkdir(place, 0o700)
-        this.#modes.push([place, mode])
+        await mkdir(target, 0o700)
+        this.#modes.push([target, mode])
       } else {
         const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
-        await using file = await open(place, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+        await using file = await open(target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
         for await (const chunk of body) await file.writeFile(chunk)
         await file.chmod(mode)
         await file.utimes(mtime, mtime)
       }
     } catch (error) {
-      refuseDisk(error, 'write', place)
+      refuseDisk(error, 'write', target)
     }
   }
 
-  /** Gives it its name, when all of it is on the disk. */
+  /** Syncs everything to disk, then renames the directory to its target. */
   async finish(): Promise<void> {
     try {
       for (const [path, link] of this.#links) await symlink(link, path)
-      // The deepest first: a directory that cannot be written to any more may have some below it.
+      // Deepest first: below a directory that is no longer writable, modes could not be changed.
       for (const [path, mode] of this.#modes.reverse()) await chmod(path, mode)
       await chmod(this.root, 0o755)
       await syncFilesystem(this.root)
@@ -77,7 +77,7 @@ export class RestoreDirectory implements AsyncDisposable {
   }
 }
 
-/** All of it in one go: a call for each file would take minutes. A machine without the program writes it a little later. */
+/** One call, because a sync of each file would take minutes. Without the program, the system writes the data later. */
 async function syncFilesystem(path: string): Promise<void> {
   await run('sync', ['-f', path])
     .catch(() => run('sync'))
@@ -85,35 +85,35 @@ async function syncFilesystem(path: string): Promise<void> {
 }
 
 export async function mustBeMissing(root: string): Promise<void> {
-  const there = await lstat(root).catch((error) =>
+  const stats = await lstat(root).catch((error) =>
     errnoCode(error) === 'ENOENT' ? undefined : refuseDisk(error, 'use', root),
   )
-  if (there)
+  if (stats)
     refuse(
       'conflict',
-      `${root} exists already; nothing was changed`,
+      `${root} already exists; nothing was changed`,
       `restore under another name, or move it away first: mv ${root} ${root}.old`,
     )
 }
 
-/** The nearest directory that is there, at or above this path. */
+/** `path`, or the nearest directory above it that exists. */
 export async function nearestExistingDirectory(path: string): Promise<string> {
-  const isThere = await stat(path).then(
+  const exists = await stat(path).then(
     () => true,
     (error) => (errnoCode(error) === 'ENOENT' ? false : refuseDisk(error, 'use', path)),
   )
-  return isThere || path === dirname(path) ? path : nearestExistingDirectory(dirname(path))
+  return exists || path === dirname(path) ? path : nearestExistingDirectory(dirname(path))
 }
 
-/** Room for so many bytes where this path will be. */
+/** `root` need not exist yet. */
 export async function mustHaveDiskSpace(root: string, bytes: number): Promise<void> {
   const path = await nearestExistingDirectory(root)
-  const found = await statfs(path).catch((error) => refuseDisk(error, 'use', path))
-  const free = found.bavail * found.bsize
+  const { bavail, bsize } = await statfs(path).catch((error) => refuseDisk(error, 'use', path))
+  const free = bavail * bsize
   if (bytes > free)
     refuse(
       'unavailable',
-      `the backup needs ${bytes} bytes, and ${path} has room for ${free}; nothing was changed`,
+      `the backup needs ${bytes} bytes, but ${path} has only ${free} free; nothing was changed`,
       'free some space',
     )
 }

@@ -16,24 +16,24 @@ const OPEN = {
   ...{ ASSISTANT_NAME: 'x', WEB_LISTEN: '127.0.0.1:1', ANTHROPIC_API_KEY: 'sealed', ROUTD_URL: 'http://h:1' },
   ...{ ROUTD_BEARER_FILE: '/etc/bearer', AGENT_CLI: 'claude' },
 }
-const text = (entries: object): string =>
+const formatEnv = (entries: object): string =>
   Object.entries(entries)
     .map(([key, value]) => `${key}=${value}\n`)
     .join('')
 
-suite('settings without keys', () => {
-  test('have all but what is secret, and no comments', () => {
-    const open = redactSettings(`# OLD_KEY=sk-old\n${text({ ...OPEN, ...SECRETS })}`, '.env')
-    assert.deepEqual(open.leftOut.toSorted(), Object.keys(SECRETS).sort())
-    assert.deepEqual(Object.fromEntries(parseDotenv(open.text, '.env')), OPEN)
+suite('redacted settings', () => {
+  test('contain everything but secrets and comments', () => {
+    const redacted = redactSettings(`# OLD_KEY=sk-old\n${formatEnv({ ...OPEN, ...SECRETS })}`, '.env')
+    assert.deepEqual(redacted.leftOut.toSorted(), Object.keys(SECRETS).sort())
+    assert.deepEqual(Object.fromEntries(parseDotenv(redacted.text, '.env')), OPEN)
     for (const value of [...Object.values(SECRETS).filter((secret) => secret.length > 3), 'sk-old'])
-      assert.equal(open.text.includes(value), false, value)
+      assert.equal(redacted.text.includes(value), false, value)
   })
 
-  test('name what is missing until it is supplied', () => {
-    const open = redactSettings(text(SECRETS), '.env').text
-    assert.deepEqual(missingKeys(open, '.env').toSorted(), Object.keys(SECRETS).sort())
-    assert.equal(missingKeys(`${open}SECRETS_KEY=x\n`, '.env').includes('SECRETS_KEY'), false)
-    assert.deepEqual(missingKeys(text(OPEN), '.env'), [])
+  test('list the missing keys until they are added', () => {
+    const { text } = redactSettings(formatEnv(SECRETS), '.env')
+    assert.deepEqual(missingKeys(text, '.env').toSorted(), Object.keys(SECRETS).sort())
+    assert.equal(missingKeys(`${text}SECRETS_KEY=x\n`, '.env').includes('SECRETS_KEY'), false)
+    assert.deepEqual(missingKeys(formatEnv(OPEN), '.env'), [])
   })
 })

@@ -1,11 +1,10 @@
-// Settings files with and without what is secret in them. A file without says which keys are missing, so that `svc restore` and
-// `svc doctor` can name them.
+// Removes secrets from settings files. The result names the missing keys, so that `svc restore` and `svc doctor` can list them.
 import { SEALED } from '../../core/secrets/model-keys.ts'
 import { redact } from '../../lib/log/redact.ts'
 import { isSecretKey } from '../../lib/settings.ts'
 import { formatDotenv, parseDotenv } from '../../lib/text/dotenv.ts'
 
-export interface RedactedSettings {
+interface RedactedSettings {
   readonly text: string
   readonly leftOut: readonly string[]
 }
@@ -13,7 +12,7 @@ export interface RedactedSettings {
 const SECRET_NAME = /SECRET|TOKEN|PASS|PWD|CREDENTIAL|BEARER|AUTH|PRIVATE|(^|_)(KEY|PAT)(_|$)/i
 const LEFT_OUT = /^# ([A-Za-z_][A-Za-z0-9_]*) was left out of the backup/gm
 
-/** The entries without secrets, and without comments, which may hold some. */
+/** Drops secrets, and comments, which may contain secrets. */
 export function redactSettings(text: string, source: string): RedactedSettings {
   const entries = [...parseDotenv(text, source)]
   const leftOut = entries.filter(([key, value]) => isSecret(key, value)).map(([key]) => key)
@@ -25,7 +24,7 @@ export function redactSettings(text: string, source: string): RedactedSettings {
 function isSecret(key: string, value: string): boolean {
   if (value === '' || value === SEALED || /_(FILE|PATH|DIR)$/i.test(key)) return false
   if (key === 'DATABASE_URL' || SECRET_NAME.test(key)) return true
-  // An address is one where it brings a password or a query; any text is one where it holds a credential.
+  // A URL is secret if it has a password or a query; any other text if it contains a credential.
   return (
     (isSecretKey(key) && !key.toUpperCase().endsWith('URL')) ||
     /:\/\/[^/]*@|:\/\/.*\?/.test(value) ||
@@ -33,7 +32,7 @@ function isSecret(key: string, value: string): boolean {
   )
 }
 
-/** Keys that a restored file still lacks. */
+/** Left-out keys that the operator has not added to a restored file. */
 export function missingKeys(text: string, source: string): string[] {
   if (!text.includes(' was left out of the backup')) return []
   const known = parseDotenv(text, source)

@@ -4,14 +4,14 @@ import { groupDirs } from '../../core/layout.ts'
 import type { GroupEffect } from '../../faces/manifest/group-effects.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import { readFileBytes } from '../../lib/files/atomic-file.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { readStdinBytes } from '../input/stdin.ts'
 
 /** The exit code where the manifest is of another version than the store (decision E6). */
 const MISMATCH = 2
 
 export const applyCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'apply <instance> <file> [--force|-f] [--dry-run]',
     about:
       'make each resource that <file> (- is stdin) names equal to it, removing rows that it does not list; --force whatever its config_version, --dry-run only says what would change',
@@ -76,7 +76,7 @@ async function setUpFolders(svc: SvcContext): Promise<void> {
     import('../../resources/groups.ts'),
   ])
   const { layout } = await svc.open()
-  for (const { folder, product } of await svc.rows(groupsResource.verbs.list, 'groups', {})) {
+  for (const { folder, product } of await svc.listAll(groupsResource.verbs.list, 'groups', {})) {
     if (existsSync(groupDirs(layout, folder).home)) continue
     await setUpFolder(layout, folder, await findProduct(bundledProducts, product))
     svc.print.say(`set up the folder of ${folder}`)

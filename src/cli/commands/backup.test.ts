@@ -23,14 +23,20 @@ import { sourceOf } from '../../lib/settings.ts'
 import { openSnapshot } from '../../store/index.ts'
 import { fileTools } from '../../tools/file.ts'
 import { voiceTools } from '../../tools/voice.ts'
-import { type ArchiveEntry, directoryEntry, makeArchiveHeader, packArchive, textEntry } from '../backup/archive.ts'
+import {
+  type ArchiveEntry,
+  makeArchiveHeader,
+  makeDirectoryEntry,
+  makeTextEntry,
+  packArchive,
+} from '../backup/archive.ts'
 import { findInstance, openInstance } from '../instance/instance.ts'
 
 const BIN = join(import.meta.dirname, '..', '..', '..', 'bin', 'svc.js')
 const FOLDER = ['groups', 'main'] as const
 
-/** Files of all kinds, a secret, a link, a grant. */
-async function furnish(cli: Cli): Promise<void> {
+/** Adds files of all kinds, a secret, a link and a grant. */
+async function fillInstance(cli: Cli): Promise<void> {
   const home = join(cli.root, ...FOLDER)
   fs.mkdirSync(join(home, 'deep', 'er'), { recursive: true })
   fs.writeFileSync(join(home, 'deep', 'er', 'ünï.txt'), 'héllo')
@@ -49,18 +55,18 @@ async function furnish(cli: Cli): Promise<void> {
   await cli.ok(['group', 'demo', 'grant', 'github:1', '**'])
 }
 
-async function restoredAs(t: TestContext, file: string, flags: readonly string[] = []): Promise<Cli> {
+async function restoreCopy(t: TestContext, file: string, flags: readonly string[] = []): Promise<Cli> {
   const cli = testCli(t)
   await cli.ok(['restore', file, 'demo', ...flags])
   return cli
 }
 
-const yaml = (cli: Cli): Promise<string> => cli.ok('export demo -')
+const exportYaml = (cli: Cli): Promise<string> => cli.ok('export demo -')
 
 onEveryEngine('a backup', (engine) => {
-  test('restored has the same configuration, files, links and sealed secrets', async (t) => {
+  test('restores the same configuration, files, links and sealed secrets', async (t) => {
     const cli = await demoCliOn(t, engine)
-    await furnish(cli)
+    await fillInstance(cli)
     const file = join(tempDir(t), 'b')
     const made = JSON.parse(await cli.ok(['backup', 'demo', file, '--with-keys', '--json']))
     assert.deepEqual([made.engine, made.left_out, made.notes], [engine, [], []])
@@ -68,8 +74,8 @@ onEveryEngine('a backup', (engine) => {
     assert.equal(made.bytes, fs.statSync(file).size)
     const store = await emptyStore(t, engine)
     const flags = 'url' in store ? ['--database', store.url] : []
-    const copy = await restoredAs(t, file, flags)
-    assert.equal(await yaml(copy), await yaml(cli))
+    const copy = await restoreCopy(t, file, flags)
+    assert.equal(await exportYaml(copy), await exportYaml(cli))
     assert.equal(await copy.ok('token demo list main --json'), await cli.ok('token demo list main --json'))
     const home = join(copy.root, ...FOLDER)
     assert.equal(fs.readFileSync(join(home, 'deep', 'er', 'ünï.txt'), 'utf8'), 'héllo')
@@ -80,29 +86,29 @@ onEveryEngine('a backup', (engine) => {
     assert.equal(fs.readFileSync(join(copy.root, 'web', 'pub', 'page.html'), 'utf8'), '<p>')
     assert.deepEqual(fs.readdirSync(join(copy.root, 'logs')), [])
     assert.equal(fs.statSync(join(copy.root, '.env')).mode & 0o777, 0o600)
-    assert.match((await copy.run('doctor demo')).stdout, /secrets: all open \(1\)/)
+    assert.match((await copy.run('doctor demo')).stdout, /secrets: all can be decrypted \(1\)/)
     assert.deepEqual(fs.readdirSync(copy.dir), ['svc_demo'])
   })
 
-  test('of one engine is restored on the other', async (t) => {
+  test('of one engine can be restored to the other', async (t) => {
     const cli = await demoCliOn(t, engine)
-    await furnish(cli)
+    await fillInstance(cli)
     const file = join(tempDir(t), 'b')
     await cli.ok(['backup', 'demo', file])
     const other = await emptyStore(t, engine === 'sqlite' ? 'postgres' : 'sqlite')
     const flags = 'url' in other ? ['--database', other.url] : ['--sqlite']
     if (engine === 'postgres') {
-      const asked = await testCli(t).run(['restore', file, 'demo'])
-      assert.equal(asked.code, 1)
-      assert.match(asked.stderr, /--database postgres:.*--sqlite/)
+      const refused = await testCli(t).run(['restore', file, 'demo'])
+      assert.equal(refused.code, 1)
+      assert.match(refused.stderr, /--database postgres:.*--sqlite/)
     }
-    const copy = await restoredAs(t, file, flags)
-    assert.equal(await yaml(copy), await yaml(cli))
+    const copy = await restoreCopy(t, file, flags)
+    assert.equal(await exportYaml(copy), await exportYaml(cli))
   })
 })
 
-/** The instance in this process, with a platform that the test holds in its hand. */
-async function opened(t: TestContext, cli: Cli, clock: FakeClock): Promise<OpenHost> {
+/** Opens the instance in this process. */
+async function openDemo(t: TestContext, cli: Cli, clock: FakeClock): Promise<OpenHost> {
   const environment = sourceOf('the environment', new Map([['SVC_DATA_DIR', cli.dir]]))
   const host = await openInstance(await findInstance('demo', environment), { clock })
   t.after(() => host.close())
@@ -110,11 +116,11 @@ async function opened(t: TestContext, cli: Cli, clock: FakeClock): Promise<OpenH
 }
 
 onEveryEngine('a restored instance', (engine) => {
-  test('delivers the files, pictures and voice messages that waited for their platform', async (t) => {
+  test('delivers files, pictures and voice messages that were still in the outbox', async (t) => {
     const cli = await demoCliOn(t, engine)
     const clock = fakeClock()
     const [adapter, room] = [await fakeAdapter(t), 'telegram:group/1']
-    const host = await opened(t, cli, clock)
+    const host = await openDemo(t, cli, clock)
     const wanted = { name: 'teled', url: adapter.url, jid_prefixes: ['telegram:'], capabilities: EVERY_CAPABILITY }
     await host.engine.transaction((tx) => registerChannel(tx, host, wanted))
     adapter.behave({ status: 503 })
@@ -129,7 +135,7 @@ onEveryEngine('a restored instance', (engine) => {
       await tools.call('send_file', { chatJid: room, filepath: `/home/node/${name}` })
     await tools.call('post', { chatJid: room, content: 'look', media: ['/home/node/cat.png'] })
     await tools.call('send_voice', { chatJid: room, text: 'good morning' })
-    // Earlier versions recorded absolute paths.
+    // Earlier versions stored absolute paths.
     await host.engine.transaction(async (tx) => {
       const older = (await outbox.list(tx)).find(({ payload }) => payload.includes('older.txt')) ?? assert.fail()
       const payload = JSON.parse(older.payload)
@@ -141,14 +147,14 @@ onEveryEngine('a restored instance', (engine) => {
     await host.close()
     fs.renameSync(cli.root, `${cli.root}.old`)
     const store = await emptyStore(t, engine)
-    const copy = await restoredAs(t, file, 'url' in store ? ['--database', store.url] : [])
+    const copy = await restoreCopy(t, file, 'url' in store ? ['--database', store.url] : [])
     let picture = ''
     adapter.behave(({ path, body }) => {
       if (path === '/post') picture = fs.readFileSync(String(body.media_paths), 'utf8')
       return 'ok'
     })
     clock.advance(60_000)
-    const restored = await opened(t, copy, clock)
+    const restored = await openDemo(t, copy, clock)
     const before = adapter.requests.length
     const worker = new OutboxWorker({ host: restored, log: { warn: () => {} } })
     t.after(() => worker.close())
@@ -167,9 +173,9 @@ onEveryEngine('a restored instance', (engine) => {
 })
 
 suite('a backup without keys', () => {
-  test('holds no secret of the settings, says which are missing, and so does doctor after the restore', async (t) => {
+  test('contains no secret settings and lists the missing ones, as doctor does after a restore', async (t) => {
     const cli = await demoCli(t)
-    await furnish(cli)
+    await fillInstance(cli)
     const env = fs.readFileSync(join(cli.root, '.env'), 'utf8')
     const key = /^SECRETS_KEY=(.*)$/m.exec(env)?.[1] ?? assert.fail()
     const file = join(tempDir(t), 'b')
@@ -185,26 +191,26 @@ suite('a backup without keys', () => {
     assert.match(stderr, /left out of the backup; write them into .*CHANNEL_SECRET, SECRETS_KEY/)
     const doctor = await copy.run('doctor demo')
     assert.equal(doctor.code, 1)
-    assert.match(doctor.stdout, /keys: CHANNEL_SECRET, SECRETS_KEY left out/)
+    assert.match(doctor.stdout, /keys: left out of the backup .*: CHANNEL_SECRET, SECRETS_KEY/)
     fs.appendFileSync(join(copy.root, '.env'), `SECRETS_KEY=${key}\nCHANNEL_SECRET=new\n`)
     const cured = await copy.run('doctor demo')
-    assert.match(cured.stdout, /secrets: all open \(1\)/)
+    assert.match(cured.stdout, /secrets: all can be decrypted \(1\)/)
     assert.doesNotMatch(cured.stdout, /left out/)
   })
 })
 
-/** Runs it, and keeps what goes to stdout as bytes. */
-async function piped(cli: Cli, line: string, options: RunOptions = {}) {
+/** Runs a command and collects the bytes that it writes to stdout. */
+async function runPiped(cli: Cli, line: string, options: RunOptions = {}) {
   const written: Buffer[] = []
   const ran = await cli.run(line, { ...options, output: (bytes) => written.push(bytes) })
   return { ...ran, output: Buffer.concat(written) }
 }
 
 suite('a backup without a file', () => {
-  test('goes to stdout and comes from stdin, and all that is said goes to stderr', async (t) => {
+  test('goes to stdout and comes from stdin, and all messages go to stderr', async (t) => {
     const cli = await demoCli(t)
-    await furnish(cli)
-    const made = await piped(cli, 'backup demo - --with-keys --json')
+    await fillInstance(cli)
+    const made = await runPiped(cli, 'backup demo - --with-keys --json')
     assert.deepEqual([made.code, made.stdout], [0, ''], made.stderr)
     assert.equal(JSON.parse(made.stderr).bytes, made.output.length)
     const plain = await cli.run('backup demo -')
@@ -212,27 +218,27 @@ suite('a backup without a file', () => {
     const copy = testCli(t)
     const restored = await copy.run('restore - demo', { stdin: made.output })
     assert.equal(restored.code, 0, restored.stderr)
-    assert.equal(await yaml(copy), await yaml(cli))
+    assert.equal(await exportYaml(copy), await exportYaml(cli))
     assert.equal(fs.readFileSync(join(copy.root, ...FOLDER, 'deep', 'er', 'ünï.txt'), 'utf8'), 'héllo')
     assert.deepEqual(fs.readdirSync(copy.dir), ['svc_demo'])
   })
 
-  test('is not written to a terminal, nor read from one', async (t) => {
+  test('is not written to or read from a terminal', async (t) => {
     const cli = await demoCli(t)
-    const { code, stderr, output } = await piped(cli, 'backup demo -', { terminal: true })
+    const { code, stderr, output } = await runPiped(cli, 'backup demo -', { terminal: true })
     assert.deepEqual([code, output.length], [1, 0])
     assert.match(
       stderr,
-      /stdout is a terminal, and a backup is no text; nothing was written\nhint: .*svc backup demo - >/,
+      /stdout is a terminal, but a backup is binary; nothing was written\nhint: .*svc backup demo - >/,
     )
-    const asked = await cli.run('restore - two', { ask: async () => '' })
-    assert.equal(asked.code, 1)
-    assert.match(asked.stderr, /stdin is a terminal; nothing was changed/)
+    const restored = await cli.run('restore - two', { ask: async () => '' })
+    assert.equal(restored.code, 1)
+    assert.match(restored.stderr, /stdin is a terminal; nothing was changed/)
   })
 
-  test('is refused when it is damaged or cut short, and leaves nothing, where no directory is yet either', async (t) => {
+  test('is refused if it is damaged or cut short, and leaves no files, even if the data directory is missing', async (t) => {
     const cli = await demoCli(t)
-    const { output } = await piped(cli, 'backup demo -')
+    const { output } = await runPiped(cli, 'backup demo -')
     const flipped = Buffer.from(output)
     flipped[flipped.length >> 1] = (flipped[flipped.length >> 1] ?? 0) ^ 1
     for (const stdin of [flipped, output.subarray(0, -9), output.subarray(0, 0), Buffer.from('hello')])
@@ -247,26 +253,26 @@ suite('a backup without a file', () => {
     assert.deepEqual(fs.readdirSync(join(cli.dir, 'new', 'dir')), ['svc_two'])
   })
 
-  test('whose reader leaves before its end has failed', async (t) => {
+  test('fails if the reader closes the pipe early', async (t) => {
     const cli = await demoCli(t)
     fs.writeFileSync(join(cli.root, ...FOLDER, 'large'), randomBytes(3_000_000))
     const env = { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: cli.dir }
     const child = spawn(process.execPath, [BIN, 'backup', 'demo', '-'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
     child.stdout.once('data', () => child.stdout.destroy())
-    const said = text(child.stderr)
+    const stderr = text(child.stderr)
     assert.deepEqual(await once(child, 'close'), [1, null])
-    assert.equal(await said, 'svc: stdout was closed before the archive was whole\n')
+    assert.equal(await stderr, 'svc: stdout was closed before the archive was complete\n')
   })
 })
 
 suite('svc backup', () => {
-  test('replaces no file unless it is told to', async (t) => {
+  test('replaces a file only with --force', async (t) => {
     const cli = await demoCli(t)
     const file = join(tempDir(t), 'b')
     fs.writeFileSync(file, 'mine')
     const { code, stderr } = await cli.run(['backup', 'demo', file])
     assert.equal(code, 1)
-    assert.match(stderr, /is there already; nothing was changed/)
+    assert.match(stderr, /already exists; nothing was changed/)
     assert.equal(fs.readFileSync(file, 'utf8'), 'mine')
     await cli.ok(['backup', 'demo', file, '--force'])
     assert.notEqual(fs.readFileSync(file, 'utf8'), 'mine')
@@ -275,7 +281,7 @@ suite('svc backup', () => {
     assert.match((await cli.run(['backup', 'demo', '/dev/null'])).stderr, /not a regular file/)
   })
 
-  test('is not stopped by what agents leave in a workspace, follows no link, and notes what it cannot keep', async (t) => {
+  test('continues on odd files in a workspace, follows no links, and lists what it leaves out', async (t) => {
     const cli = await demoCli(t)
     const home = join(cli.root, ...FOLDER)
     execFileSync('mkfifo', [join(home, 'pipe')])
@@ -286,19 +292,19 @@ suite('svc backup', () => {
     fs.mkdirSync(join(home, 'd/'.repeat(150)), { recursive: true })
     const file = join(tempDir(t), 'b')
     const { notes } = JSON.parse(await cli.ok(['backup', 'demo', file, '--json']))
-    assert.deepEqual(notes.map((note: string) => /symbolic link|not UTF-8|too deep/.exec(note)?.[0]).sort(), [
+    assert.deepEqual(notes.map((note: string) => /symbolic link|not UTF-8|too deeply/.exec(note)?.[0]).sort(), [
       'not UTF-8',
       'symbolic link',
-      'too deep',
+      'too deeply',
     ])
-    const copy = await restoredAs(t, file)
+    const copy = await restoreCopy(t, file)
     const names = fs.readdirSync(join(copy.root, ...FOLDER))
     assert.equal(fs.readlinkSync(join(copy.root, ...FOLDER, 'root')), '/')
     assert.equal(fs.readlinkSync(join(copy.root, 'groups', 'elsewhere')), '/somewhere')
     assert.deepEqual([names.includes('dangling'), names.includes('pipe')], [true, false])
   })
 
-  test('of a damaged store is refused', async (t) => {
+  test('refuses a damaged store', async (t) => {
     const cli = await demoCli(t)
     const store = join(cli.root, 'store', 'svc.db')
     const bytes = fs.readFileSync(store)
@@ -311,7 +317,7 @@ suite('svc backup', () => {
     assert.deepEqual([fs.readdirSync(dir), fs.readdirSync(join(cli.root, 'store'))], [[], ['svc.db']])
   })
 
-  test('shows how far it is on a terminal only', async (t) => {
+  test('shows progress only on a terminal', async (t) => {
     const cli = await demoCli(t)
     const dir = tempDir(t)
     assert.equal((await cli.run(['backup', 'demo', join(dir, 'a')])).stderr, '')
@@ -320,7 +326,7 @@ suite('svc backup', () => {
 })
 
 suite('svc restore', () => {
-  test('leaves an instance that is there as it is, and names what to do', async (t) => {
+  test('does not change an existing instance and suggests what to do', async (t) => {
     const cli = await demoCli(t)
     const file = join(tempDir(t), 'b')
     await cli.ok(['backup', 'demo', file])
@@ -329,7 +335,7 @@ suite('svc restore', () => {
     assert.equal(code, 1)
     assert.match(
       stderr,
-      /exists already; nothing was changed\nhint: restore under another name, or move it away first: mv /,
+      /already exists; nothing was changed\nhint: restore under another name, or move it away first: mv /,
     )
     assert.deepEqual(fs.readFileSync(join(cli.root, '.env')), before)
     assert.match((await cli.run(['restore', `${file}x`, 'two'])).stderr, /does not exist/)
@@ -338,7 +344,7 @@ suite('svc restore', () => {
     assert.deepEqual(fs.readdirSync(cli.dir), ['svc_demo', 'svc_two'])
   })
 
-  test('refuses a damaged archive in one sentence, and writes nothing', async (t) => {
+  test('refuses a damaged archive with one sentence and writes nothing', async (t) => {
     const cli = await demoCli(t)
     const [file, bad] = [join(tempDir(t), 'b'), join(tempDir(t), 'bad')]
     await cli.ok(['backup', 'demo', file])
@@ -366,45 +372,45 @@ suite('svc restore', () => {
     }
   })
 
-  test('refuses an archive that is whole but made by hand', async (t) => {
+  test('refuses an intact archive with forged content', async (t) => {
     const cli = await demoCli(t)
     const bad = join(tempDir(t), 'bad')
     const hostile: [RegExp, ArchiveEntry[], object?][] = [
-      [/no place/, [textEntry('evil', '', 0)]],
-      [/no place/, [directoryEntry('files', 0), textEntry('files/evil', '', 0)]],
+      [/no place/, [makeTextEntry('evil', '', 0)]],
+      [/no place/, [makeDirectoryEntry('files', 0), makeTextEntry('files/evil', '', 0)]],
       [
-        /no settings file/,
-        [directoryEntry('settings', 0), { ...textEntry('settings/.env', '', 0), kind: 'link', link: '/etc' }],
+        /not a settings file/,
+        [makeDirectoryEntry('settings', 0), { ...makeTextEntry('settings/.env', '', 0), kind: 'link', link: '/etc' }],
       ],
-      [/no settings file/, [directoryEntry('settings', 0), textEntry('settings/evil', '', 0)]],
-      [/of no table/, [directoryEntry('store', 0), directoryEntry('store/evil', 0)]],
+      [/not a settings file/, [makeDirectoryEntry('settings', 0), makeTextEntry('settings/evil', '', 0)]],
+      [/unknown table/, [makeDirectoryEntry('store', 0), makeDirectoryEntry('store/evil', 0)]],
       [/newer svc/, [], { steps: [['groups', 999]] }],
       [/newer svc/, [], { format: 2 }],
-      [/other tables/, [], { tables: [{ name: 'groups; drop table x', columns: ['a'] }] }],
-      [/does not say what it is/, [], { engine: 'other' }],
+      [/are not those of its svc version/, [], { tables: [{ name: 'groups; drop table x', columns: ['a'] }] }],
+      [/header is not valid/, [], { engine: 'other' }],
     ]
-    for (const [sentence, parts, header] of hostile) {
-      fs.writeFileSync(bad, zstdCompressSync(await archive(parts, header)))
+    for (const [message, entries, header] of hostile) {
+      fs.writeFileSync(bad, zstdCompressSync(await makeArchive(entries, header)))
       const { code, stderr } = await cli.run(['restore', bad, 'two'])
       assert.equal(code, 1)
-      assert.match(stderr, sentence)
+      assert.match(stderr, message)
       assert.deepEqual(fs.readdirSync(cli.dir), ['svc_demo'])
     }
   })
 
-  test('refuses rows that do not fit their tables, and leaves nothing', async (t) => {
+  test('refuses rows that do not fit their tables and leaves no files', async (t) => {
     const cli = await demoCli(t)
     const bad = join(tempDir(t), 'bad')
     const { steps, tables, counters } = await openSnapshot({ path: join(cli.root, 'store', 'svc.db') }, 0)
-    const store = [directoryEntry('store', 0), directoryEntry('store/groups', 0)]
+    const store = [makeDirectoryEntry('store', 0), makeDirectoryEntry('store/groups', 0)]
     for (const line of [
       '[1]\n',
       'x\n',
       '["a"',
       `${JSON.stringify(tables.find(({ name }) => name === 'groups')?.columns.map(() => null))}\n`,
     ]) {
-      const parts = [...store, textEntry('store/groups/00000001.jsonl', line, 0)]
-      fs.writeFileSync(bad, zstdCompressSync(await archive(parts, { steps, tables, counters })))
+      const entries = [...store, makeTextEntry('store/groups/00000001.jsonl', line, 0)]
+      fs.writeFileSync(bad, zstdCompressSync(await makeArchive(entries, { steps, tables, counters })))
       const { code, stderr } = await cli.run(['restore', bad, 'two'])
       assert.equal(code, 1)
       assert.match(stderr, /does not fit the table groups|cut short/)
@@ -413,16 +419,16 @@ suite('svc restore', () => {
   })
 })
 
-async function archive(parts: readonly ArchiveEntry[], header: object = {}): Promise<Buffer> {
+async function makeArchive(entries: readonly ArchiveEntry[], header: object = {}): Promise<Buffer> {
   const about = makeArchiveHeader({
     ...{ svc: '1', instance: 'x', created_at: '2026-01-01T00:00:00.000Z', engine: 'sqlite', has_keys: false },
     ...{ left_out: [], steps: [], tables: [], counters: {} },
   })
   const chunks: Uint8Array[] = []
   const all = (async function* () {
-    yield* parts
+    yield* entries
   })()
-  // On purpose also headers that no backup has.
+  // The cast allows invalid headers.
   for await (const chunk of packArchive({ ...about, ...header } as typeof about, all)) chunks.push(chunk)
   return Buffer.concat(chunks)
 }

@@ -1,11 +1,11 @@
 // One archive of a whole instance, written while it serves, and an instance made of such an archive.
 import { isPlainText, printer } from '../../lib/command-line/print.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { type SvcContext, type SvcIo, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext, type SvcIo } from '../command.ts'
 import { openProgress } from '../output/progress.ts'
 
 export const backupCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'backup <instance> <file> [--with-keys] [--force] [--json]',
     about:
       'write store, workspaces, web files and settings to one archive (mode 0600, or stdout for -), also while it serves; without --with-keys no secret of .env is in it',
@@ -17,7 +17,7 @@ export const backupCommands = [
       ])
       const configured = await findInstance(instance, svc.io.environment)
       const progress = openProgress(svc.io.stderr)
-      const output = file === '-' ? outputOf(svc.io, instance) : undefined
+      const output = file === '-' ? requirePipedOutput(svc.io, instance) : undefined
       const nowMs = svc.io.clock.now()
       const options = { file, output, hasKeys: withKeys, isForced: force, nowMs, onProgress: progress.show }
       const made = await backup(configured, options).finally(progress.end)
@@ -28,30 +28,30 @@ export const backupCommands = [
       for (const note of made.notes) print.warn(note)
       const { engine, rows, files, bytes } = made
       print.record(
-        { file, bytes, store: `${rows} rows of ${engine}`, files, keys: keysLine(made) },
+        { file, bytes, store: `${rows} rows of ${engine}`, files, keys: describeKeys(made) },
         { instance, file, bytes, engine, rows, files, has_keys: withKeys, left_out: made.leftOut, notes: made.notes },
       )
     },
   }),
 ]
 
-function outputOf(io: SvcIo, instance: string): SvcIo['output'] {
+function requirePipedOutput(io: SvcIo, instance: string): SvcIo['writeBytes'] {
   if (io.stdout.isTerminal)
     refuse(
       'invalid',
-      'stdout is a terminal, and a backup is no text; nothing was written',
+      'stdout is a terminal, but a backup is binary; nothing was written',
       `send it into a file or a program: svc backup ${instance} - > ${instance}.svcbackup`,
     )
-  return (bytes) => io.output(bytes)
+  return (bytes) => io.writeBytes(bytes)
 }
 
-function keysLine({ hasKeys, leftOut }: { hasKeys: boolean; leftOut: readonly string[] }): string {
+function describeKeys({ hasKeys, leftOut }: { hasKeys: boolean; leftOut: readonly string[] }): string {
   if (hasKeys) return 'in it: keep the file as you keep the keys'
   return leftOut.length === 0 ? 'none in .env' : `not in it; keep these elsewhere: ${leftOut.join(', ')}`
 }
 
 export const restoreCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'restore <file> <instance> [--database <url>] [--sqlite] [--json]',
     about:
       'make an instance from a backup (from stdin for -), after verifying all of it; --database names an empty PostgreSQL database, --sqlite restores into a file, whichever engine the backup is of',
@@ -63,12 +63,12 @@ export const restoreCommands = [
         import('../../lib/command-line/program.ts'),
       ])
       if (database !== undefined && sqlite) throwUsageError('--database and --sqlite exclude each other')
-      const place = locateInstance(instance, svc.io.environment)
+      const location = locateInstance(instance, svc.io.environment)
       const progress = openProgress(svc.io.stderr)
-      const { environment, stdin, ask } = svc.io
+      const { environment, stdin, promptHidden: ask } = svc.io
       if (file === '-' && ask) refuse('invalid', 'stdin is a terminal; nothing was changed', 'send a backup into it')
       const input = file === '-' ? stdin : undefined
-      const options = { file, input, place, environment, database, isSqlite: sqlite, onProgress: progress.show }
+      const options = { file, input, location, environment, database, isSqlite: sqlite, onProgress: progress.show }
       showRestored(svc, instance, await restore(options).finally(progress.end))
     },
   }),

@@ -1,10 +1,10 @@
 // A bearer for REST, printed alone so that a script can take it.
 import { parseDuration } from '../../lib/text/duration.ts'
 import { signingKeysResource } from '../../resources/signing-keys.ts'
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 
 export const bearerCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'bearer <instance> <sub> [--folder|-f <f>] [--ttl|-t <duration>]',
     about: 'print a REST bearer for somebody, who acts from <f>; it lasts an hour unless --ttl says otherwise',
     example: 'bearer demo github:42 --folder team --ttl 12h',

@@ -8,19 +8,19 @@ import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { SettingSource } from '../../lib/settings.ts'
 import { isObject } from '../../lib/text/json.ts'
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 
 /** What the kernel keeps of the path of a socket. */
 const PATH_MAX_BYTES = 107
 const NEWLINE = 10
 
 export const bridgeCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'bridge <socket>',
     about: "join stdin and stdout to a folder's tool socket, for programs that speak the Model Context Protocol",
     example: 'bridge /srv/data/svc_demo/ipc/main/gated.sock',
     run: async ({ io, print }, { socket: path }) => {
-      const socket = await open(path)
+      const socket = await openSocket(path)
       const input = io.stdin instanceof Readable ? io.stdin : Readable.from(io.stdin)
       const decoder = new TextDecoder()
       socket.on('data', (chunk: Buffer) => io.stdout.write(decoder.decode(chunk, { stream: true })))
@@ -28,7 +28,7 @@ export const bridgeCommands = [
       socket.on('end', () => socket.destroySoon())
       socket.on('error', () => socket.destroy())
       // The end of stdin ends only that way: answers still come.
-      void forward(input, socket, turnOf(io.environment))
+      void forward(input, socket, readTurnFields(io.environment))
       await once(socket, 'close')
       const hasEnded = input.readableEnded
       input.destroy()
@@ -39,7 +39,7 @@ export const bridgeCommands = [
   }),
 ]
 
-async function open(path: string): Promise<Socket> {
+async function openSocket(path: string): Promise<Socket> {
   try {
     // A path that is too long for a socket is a link to one that is not.
     const place = Buffer.byteLength(path) > PATH_MAX_BYTES ? await realpath(path) : path
@@ -69,7 +69,7 @@ function refuseSocket(error: unknown, path: string): never {
 
 async function forward(input: Readable, socket: Socket, named: TurnFields | undefined): Promise<void> {
   try {
-    await (named ? pipeline(input, (source) => naming(source, named), socket) : pipeline(input, socket))
+    await (named ? pipeline(input, (source) => addTurnToLines(source, named), socket) : pipeline(input, socket))
   } catch {
     socket.destroy()
   }
@@ -78,19 +78,19 @@ async function forward(input: Readable, socket: Socket, named: TurnFields | unde
 type TurnFields = Readonly<Record<string, string | number>>
 
 /** The turn that the environment names, as `_meta` has it. */
-function turnOf(environment: SettingSource): TurnFields | undefined {
+function readTurnFields(environment: SettingSource): TurnFields | undefined {
   const [turn, fence] = [environment.get('SVC_TURN'), environment.get('SVC_FENCE')]
   if (!turn) return undefined
   return { 'svc/turn': turn, ...(fence && /^\d{1,15}$/.test(fence) ? { 'svc/fence': Number(fence) } : {}) }
 }
 
 /** Lines as they come; those that open a session, or stand for themselves, say which turn they are of. */
-async function* naming(source: AsyncIterable<Buffer>, named: TurnFields): AsyncGenerator<Uint8Array | string> {
+async function* addTurnToLines(source: AsyncIterable<Buffer>, named: TurnFields): AsyncGenerator<Uint8Array | string> {
   let rest: Buffer[] = []
   for await (const chunk of source) {
     let at = 0
     for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, at)) {
-      yield withTurn(Buffer.concat([...rest, chunk.subarray(at, end + 1)]), named)
+      yield addTurn(Buffer.concat([...rest, chunk.subarray(at, end + 1)]), named)
       rest = []
       at = end + 1
     }
@@ -99,8 +99,8 @@ async function* naming(source: AsyncIterable<Buffer>, named: TurnFields): AsyncG
   yield Buffer.concat(rest)
 }
 
-function withTurn(line: Buffer, named: TurnFields): Uint8Array | string {
-  const message = objectIn(line.toString())
+function addTurn(line: Buffer, named: TurnFields): Uint8Array | string {
+  const message = parseObject(line.toString())
   const params = message?.params ?? {}
   if (typeof message?.method !== 'string' || !isObject(params)) return line
   const meta = isObject(params._meta) ? params._meta : {}
@@ -110,7 +110,7 @@ function withTurn(line: Buffer, named: TurnFields): Uint8Array | string {
   return `${JSON.stringify({ ...message, params: { ...params, _meta: { ...meta, ...named } } })}\n`
 }
 
-function objectIn(line: string): Record<string, unknown> | undefined {
+function parseObject(line: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(line)
     return isObject(value) ? value : undefined

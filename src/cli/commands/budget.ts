@@ -1,7 +1,7 @@
 // Budgets: what a folder or a person may cost in a day, in cents.
 import { groupsResource } from '../../resources/groups.ts'
 import { usersResource } from '../../resources/users.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
 
 interface Budget {
@@ -32,7 +32,7 @@ function show(svc: SvcContext, scope: Scope, target: string, { spent, cap, statu
 }
 
 export const budgetCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'budget <instance> set folder <folder> --daily|-d <cents>',
     about: "cap what a folder's turns may cost in a day (UTC); 0 removes the cap",
     example: 'budget demo set folder team --daily 500',
@@ -42,7 +42,7 @@ export const budgetCommands = [
       showSet(svc, 'folder', folder, cents)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'budget <instance> set user <sub> --daily|-d <cents>',
     about: "cap what a person's turns may cost in a day (UTC); 0 removes the cap",
     example: 'budget demo set user github:42 --daily 100',
@@ -52,14 +52,14 @@ export const budgetCommands = [
       showSet(svc, 'user', sub, cents)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'budget <instance> show folder <folder> [--json]',
     about: "show a folder's cap, today's spend, what remains, and ok, WARN (80 percent) or EXHAUSTED",
     example: 'budget demo show folder team',
     run: async (svc, { folder }) =>
       show(svc, 'folder', folder, await svc.call(groupsResource.verbs.budget, { folder })),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'budget <instance> show user <sub> [--json]',
     about: "show a person's cap, today's spend, what remains, and the status",
     example: 'budget demo show user github:42',

@@ -1,6 +1,6 @@
 // Secrets of channel adapters.
 import { channelSecretsResource } from '../../resources/channel-secrets.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 
 const secrets = channelSecretsResource.verbs
 
@@ -23,7 +23,7 @@ function printSecret({ print }: SvcContext, made: MadeSecret): void {
 }
 
 export const channelCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'channel <instance> add <name> --platforms|-p <list> [--json]',
     about: 'make the secret of an adapter, which alone may use these platforms; it is shown this once',
     example: 'channel demo add chatbridge --platforms discord,slack',
@@ -32,7 +32,7 @@ export const channelCommands = [
       printSecret(svc, await svc.call(secrets.add, { name, platforms: names.filter(Boolean) }))
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'channel <instance> list [--json]',
     about: `show every adapter secret, never its value, and the adapters that are registered; ${SHARED} is CHANNEL_SECRET`,
     example: 'channel demo list',
@@ -48,13 +48,13 @@ export const channelCommands = [
         empty: 'no adapter secrets, and no adapter is registered',
       }),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'channel <instance> rotate <name> [--json]',
     about: 'replace the secret of an adapter; the old one and what is registered with it end at once',
     example: 'channel demo rotate chatbridge',
     run: async (svc, { name }) => printSecret(svc, await svc.call(secrets.rotate, { name })),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'channel <instance> rm <name> [--json]',
     about: 'end the secret of an adapter and what is registered with it, at once',
     example: 'channel demo rm chatbridge',

@@ -10,11 +10,11 @@ import { readSettings } from '../../lib/settings.ts'
 import { writeMcpConfigFile } from '../../runtimes/mcp-config.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import { resolveSocketPath } from '../../runtimes/socket-client.ts'
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 import { findInstance } from '../instance/instance.ts'
 
 export const chatCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'chat <instance>',
     about: 'start the agent client that AGENT_CLI names, with the tools of the root agent; the instance must be served',
     example: 'chat demo',
@@ -26,7 +26,7 @@ export const chatCommands = [
       await mustAnswer(socket, instance)
       const bridge = await writeMcpConfigFile(socket)
       try {
-        return await inForeground(AGENT_CLI, ['--mcp-config', bridge.path, '--strict-mcp-config'], home)
+        return await runInForeground(AGENT_CLI, ['--mcp-config', bridge.path, '--strict-mcp-config'], home)
       } finally {
         await bridge.remove()
       }
@@ -50,7 +50,7 @@ async function mustAnswer(path: string, instance: string): Promise<void> {
 }
 
 /** Ctrl-C is the client's: the terminal sends it to both. */
-async function inForeground(program: string, args: readonly string[], cwd: string): Promise<number> {
+async function runInForeground(program: string, args: readonly string[], cwd: string): Promise<number> {
   const child = spawn(program, args, { stdio: 'inherit', cwd })
   const ignore = (): void => undefined
   const pass = (): void => void child.kill('SIGTERM')

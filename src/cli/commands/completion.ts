@@ -2,12 +2,12 @@
 import { completionScript, isShell, SHELLS } from '../../lib/command-line/completion.ts'
 import { loadAll } from '../../lib/command-line/program.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 import { SVC_HELP } from '../help-page.ts'
 import { INSTANCE_COMPLETION } from '../instance/instance-completion.ts'
 
 export const completionCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'completion <shell>',
     about: 'print completions for bash, zsh or fish',
     example: 'completion bash > ~/.local/share/bash-completion/completions/svc',

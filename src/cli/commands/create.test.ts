@@ -165,5 +165,5 @@ test('create again brings no files of another product, and says that the one ask
 
 test('create where no directory can be made ends, and says so', { skip: !existsSync('/proc/self') }, async (t) => {
   const { code, stderr } = await testCli(t).run('create demo', { env: { SVC_DATA_DIR: '/proc/nope' } })
-  assert.deepEqual([code, stderr], [1, 'svc: cannot make /proc/nope: it does not exist\n'])
+  assert.deepEqual([code, stderr], [1, 'svc: cannot create /proc/nope: it does not exist\n'])
 })

@@ -1,9 +1,9 @@
 // Makes an instance, and says what to do with it.
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { CreatedInstance } from '../instance/create-instance.ts'
 
 export const createCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'create <instance> [--product|-p <name>]',
     about: 'make an instance: data directory, .env with fresh keys, store, and the group main; safe to repeat',
     example: 'create demo --product support',
@@ -12,11 +12,11 @@ export const createCommands = [
         await import('../instance/instance.ts'),
         await import('../instance/create-instance.ts'),
       ]
-      const place = locateInstance(instance, svc.io.environment)
+      const location = locateInstance(instance, svc.io.environment)
       const product = await mustFindProduct(name ?? DEFAULT_PRODUCT)
-      const made = await createInstance(place, product, svc.io)
+      const made = await createInstance(location, product, svc.io)
       for (const warning of made.configured.warnings) svc.print.warn(warning)
-      showMade(svc, made)
+      showCreated(svc, made)
       if (name !== undefined && made.product.name !== name)
         svc.print.warn(`--product is ignored: main is of the product ${made.product.name} already`)
       showProduct(svc, made)
@@ -25,7 +25,7 @@ export const createCommands = [
   }),
 ]
 
-function showMade({ print }: SvcContext, { configured, written, hadEnv, isGroupNew }: CreatedInstance): void {
+function showCreated({ print }: SvcContext, { configured, written, hadEnv, isGroupNew }: CreatedInstance): void {
   const { name, layout } = configured
   print.line(
     isGroupNew ? `created instance ${name} at ${layout.root}` : `instance ${name} is there already at ${layout.root}`,

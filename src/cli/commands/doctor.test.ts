@@ -16,59 +16,59 @@ interface Finding {
   readonly next?: string
 }
 
-async function examine(cli: Cli): Promise<{ code: number; wrong: Finding[]; all: Finding[] }> {
+async function runDoctor(cli: Cli): Promise<{ code: number; wrong: Finding[]; all: Finding[] }> {
   const { code, stdout } = await cli.run('doctor demo --json')
-  // Whether cells work is the machine's matter, and has a test of its own.
+  // Whether cells work depends on the machine; other tests check it.
   const all = (JSON.parse(stdout) as Finding[]).filter(({ check }) => check !== 'agents')
   return { code, wrong: all.filter(({ status }) => status === 'wrong'), all }
 }
 
 onEveryEngine('svc doctor', (engine) => {
-  test('a new instance is well, and lacks an operator', async (t) => {
+  test('finds no fault in a new instance, but notes that it has no operator', async (t) => {
     const cli = await demoCliOn(t, engine)
-    const { code, all } = await examine(cli)
+    const { code, all } = await runDoctor(cli)
     assert.equal(code, 0)
     assert.deepEqual(
       all.filter(({ status }) => status !== 'ok').map(({ check, next }) => [check, next]),
       [['operators', "svc group demo grant <provider>:<id> '**'"]],
     )
     await cli.ok('group demo grant github:1 **')
-    const said = await cli.run('doctor demo', { env: { SANDBOX: 'none' } })
-    assert.equal(said.code, 0)
-    assert.deepEqual(said.stdout.match(/^[^✓\s].*?:/gm), ['! agents:'])
+    const unconfined = await cli.run('doctor demo', { env: { SANDBOX: 'none' } })
+    assert.equal(unconfined.code, 0)
+    assert.deepEqual(unconfined.stdout.match(/^[^✓\s].*?:/gm), ['! agents:'])
   })
 
-  test('what a removed group had is named, because a new one of its name would have it', async (t) => {
+  test('lists rows of a removed group, which a new group of its name would inherit', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
     await cli.ok('network demo allow team x.example')
     await cli.ok('group demo grant folder:team team')
     await cli.run('secret demo set team K --value -', { stdin: 'v' })
-    const found = async () => (await examine(cli)).all.find(({ check }) => check === 'leftovers')
-    assert.equal((await found())?.status, 'ok')
+    const findLeftovers = async () => (await runDoctor(cli)).all.find(({ check }) => check === 'leftovers')
+    assert.equal((await findLeftovers())?.status, 'ok')
     await cli.ok('group demo rm team')
-    const { status, detail, next } = (await found()) ?? {}
+    const { status, detail, next } = (await findLeftovers()) ?? {}
     assert.equal(status, 'note')
     assert.match(
       detail ?? '',
-      /^team, which is no group, has 1 secret \(K\), 1 network rule \(x\.example\), \d grants? \(/,
+      /^team, which is not a group, has 1 secret \(K\), 1 network rule \(x\.example\), \d grants? \(/,
     )
     assert.equal(next, 'svc group demo rm team --purge')
   })
 
-  test('what a removed group leaves behind is found', async (t) => {
+  test('finds routes and tasks of a removed group', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
     await cli.ok('group demo rm team')
-    const { code, wrong } = await examine(cli)
+    const { code, wrong } = await runDoctor(cli)
     assert.equal(code, 1)
     assert.deepEqual(wrong.map(({ check }) => check).sort(), ['routes', 'tasks'])
     const { stdout } = await cli.run('doctor demo')
-    assert.match(stdout, /^✗ routes: route \d+ leads to team, which is no group\n {4}→ svc route demo rm \d+\n/m)
+    assert.match(stdout, /^✗ routes: route \d+ leads to team, which is not a group\n {4}→ svc route demo rm \d+\n/m)
   })
 })
 
-test('routes that never match and chats that two routes claim are noted', async (t) => {
+test('notes routes that never match and chats that two routes match', async (t) => {
   const cli = await demoCli(t)
   await cli.ok('group demo add slack:1 team')
   const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
@@ -76,18 +76,18 @@ test('routes that never match and chats that two routes claim are noted', async 
   db.exec(`insert into routes (id, seq, match, target) values (11, 0, 'platform=slack', 'team'), (12, 1, 'chat_jid=slack:7', 'main'),
     (13, 0, 'room=9', 'main')`)
   db.close()
-  const { code, all } = await examine(cli)
-  const of = (name: string) => all.find(({ check }) => check === name)
-  assert.deepEqual([code, of('routes')?.status, of('chats')?.status], [0, 'note', 'note'])
-  assert.equal(of('routes')?.detail, 'route 12 never matches: route 11 (platform=slack) takes its messages first')
-  assert.equal(of('routes')?.next, 'svc route demo rm 12')
+  const { code, all } = await runDoctor(cli)
+  const find = (name: string) => all.find(({ check }) => check === name)
+  assert.deepEqual([code, find('routes')?.status, find('chats')?.status], [0, 'note', 'note'])
+  assert.equal(find('routes')?.detail, 'route 12 never matches: route 11 (platform=slack) takes its messages first')
+  assert.equal(find('routes')?.next, 'svc route demo rm 12')
   assert.match(
-    of('chats')?.detail ?? '',
-    /^routes 11 \(platform=slack, to team\) and 13 \(room=9, to main\) both claim chats/,
+    find('chats')?.detail ?? '',
+    /^routes 11 \(platform=slack, to team\) and 13 \(room=9, to main\) match the same chats/,
   )
 })
 
-test('--online calls each model once, and says which does not answer', async (t) => {
+test('--online calls each model once and reports the ones that fail', async (t) => {
   const cli = await demoCli(t)
   for (const folder of ['a', 'b', 'c']) await cli.ok(`group demo add sandbox:${folder} ${folder}`)
   const [good, bad] = [await chatEndpoint(t), await chatEndpoint(t)]
@@ -109,29 +109,29 @@ test('--online calls each model once, and says which does not answer', async (t)
     ],
   )
   assert.equal(found[0]?.detail, `a, main: m at ${good.url}; b: m at ${bad.url}; c: the built-in demo`)
-  assert.match(found[1]?.detail ?? '', /^m at \S+ answers in \d+\.\d s$/)
-  assert.equal(found[2]?.detail, `${bad.url} answers 500: no`)
+  assert.match(found[1]?.detail ?? '', /^m at \S+ answered in \d+\.\d s$/)
+  assert.equal(found[2]?.detail, `${bad.url} responded with 500: no`)
   assert.equal(good.asked.length, calls + 1)
 })
 
-test('a quota that is nearly used up is noted from four fifths on', async (t) => {
+test('notes a quota from 80 percent on', async (t) => {
   const cli = await demoCli(t)
   writeFileSync(join(cli.root, '.env'), 'LINK_QUOTA=1000\n', { flag: 'a' })
   await cli.ok('token demo issue chat main')
-  const found = async (bytes: number) => {
+  const checkWith = async (bytes: number) => {
     const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
     db.exec(`insert or replace into storage_use (scope, name, bytes) values ('chat', 'web:main', ${bytes})`)
     db.close()
-    return (await examine(cli)).all.find(({ check }) => check === 'storage')
+    return (await runDoctor(cli)).all.find(({ check }) => check === 'storage')
   }
-  assert.equal((await found(799))?.status, 'ok')
-  const { status, detail, next } = (await found(800)) ?? {}
+  assert.equal((await checkWith(799))?.status, 'ok')
+  const { status, detail, next } = (await checkWith(800)) ?? {}
   assert.deepEqual(
     [status, detail, next],
     ['note', 'the chat web:main has used 80 % of LINK_QUOTA', 'raise LINK_QUOTA in .env and restart svc'],
   )
-  assert.equal((await found(999))?.status, 'note')
-  assert.equal((await found(1000))?.status, 'wrong')
+  assert.equal((await checkWith(999))?.status, 'note')
+  assert.equal((await checkWith(1000))?.status, 'wrong')
   const listed = JSON.parse(await cli.ok('token demo list main --json'))
   assert.equal(listed[0].stored_bytes, 1000)
 })
@@ -140,32 +140,32 @@ suite('svc doctor finds', () => {
   const open = (cli: Cli): DatabaseSync => new DatabaseSync(join(cli.root, 'store/svc.db'))
   const env = (cli: Cli): string => join(cli.root, '.env')
   const faults: Record<string, [(cli: Cli) => void | Promise<void>, string, RegExp, RegExp]> = {
-    'an instance that is missing': [
+    'a missing instance': [
       (cli) => rmSync(cli.root, { recursive: true }),
       'directory',
       /does not exist/,
       /svc create demo/,
     ],
-    'workspaces that others read': [
+    'workspaces that other users can read': [
       (cli) => chmodSync(join(cli.root, 'groups'), 0o755),
       'privacy',
       /^other users of this machine can read \S+\/groups$/,
       /^chmod 700 \S+\/groups$/,
     ],
-    'pages behind a login that others read': [
+    'private pages that other users can read': [
       (cli) => chmodSync(join(cli.root, 'web/priv'), 0o701),
       'privacy',
       /can read \S+\/web\/priv$/,
       /^chmod 700 \S+\/web\/priv$/,
     ],
-    'an .env that others read': [(cli) => chmodSync(env(cli), 0o640), '.env', /mode 640/, /^chmod 600 /],
-    'a bad value of a daemon': [
+    'an .env that other users can read': [(cli) => chmodSync(env(cli), 0o640), '.env', /mode 640/, /^chmod 600 /],
+    'an invalid setting of a daemon': [
       (cli) => writeFileSync(env(cli), 'ROUTD_LISTEN=x\n', { flag: 'a' }),
       'settings',
       /ROUTD_LISTEN in \S+ must be host:port/,
       /^$/,
     ],
-    'a bad quota': [
+    'an invalid quota': [
       (cli) => writeFileSync(env(cli), 'LINK_QUOTA=lots\n', { flag: 'a' }),
       'settings',
       /LINK_QUOTA in \S+ must be a number of bytes such as 1073741824, 512MiB or 20GB, or 0, not "lots"/,
@@ -180,7 +180,7 @@ suite('svc doctor finds', () => {
       /^the folder main has used 100 % of FOLDER_QUOTA$/,
       /^raise FOLDER_QUOTA in \.env and restart svc$/,
     ],
-    'a time zone that is none': [
+    'an unknown time zone': [
       (cli) => writeFileSync(env(cli), 'TZ=Bogus/Zone\n', { flag: 'a' }),
       'time zone',
       /^TZ must be a time zone such as Europe\/Berlin or UTC, not "Bogus\/Zone"$/,
@@ -198,7 +198,7 @@ suite('svc doctor finds', () => {
       /^main: the program \/nowhere\/claude is not installed; main: no key is set for Claude Code$/,
       /^svc model demo$/,
     ],
-    'a program that cells do not show': [
+    'a program that is not visible in cells': [
       (cli) => {
         const program = join(cli.dir, 'claude')
         writeFileSync(program, '#!/bin/sh\n', { mode: 0o755 })
@@ -206,7 +206,7 @@ suite('svc doctor finds', () => {
         writeFileSync(env(cli), lines, { flag: 'a' })
       },
       'models',
-      /^main: cells do not show the program \S+\/claude: SANDBOX_PATHS=\/\S+ in \.env shows it$/,
+      /^main: the program \S+\/claude is not visible in cells: set SANDBOX_PATHS=\/\S+ in \.env$/,
       /^svc model demo$/,
     ],
     'a runtime command without a command': [
@@ -215,7 +215,7 @@ suite('svc doctor finds', () => {
       /^main: no program is set$/,
       /^svc model demo$/,
     ],
-    'a group whose own program cannot be executed': [
+    'a group with a program that cannot be executed': [
       async (cli) => {
         await cli.ok('group demo add slack:1 team')
         await cli.ok(['model', 'demo', 'team', '--command', './agent.py', '--no-test'])
@@ -225,13 +225,13 @@ suite('svc doctor finds', () => {
       /^team: the program \.\/agent\.py does not exist or cannot be executed$/,
       /^svc model demo team$/,
     ],
-    'a group with a runtime that is none': [
+    'a group with an unknown runtime': [
       (cli) => open(cli).exec(`update groups set config = '{"runtime": "gpt"}' where folder = 'main'`),
       'models',
-      /^main: "gpt" is no runtime: it is one of demo, command, claude, openai$/,
+      /^main: unknown runtime "gpt"; known: demo, command, claude, openai$/,
       /^svc model demo main$/,
     ],
-    'a sealed key that was set for another endpoint': [
+    'an encrypted key that was set for another endpoint': [
       async (cli) => {
         const line = 'model demo --base-url http://127.0.0.1:9/v1 --model m --key - --no-test'
         await cli.ok(line, { stdin: 'sk-1' })
@@ -241,11 +241,11 @@ suite('svc doctor finds', () => {
       /^main: OPENAI_API_KEY cannot be used with http:\/\/models\.example\/v1: .*; main: no key is set for/,
       /^svc model demo$/,
     ],
-    'a store that is missing': [(cli) => rmSync(join(cli.root, 'store/svc.db')), 'store', /there is no store/, /^$/],
-    'a store that is damaged': [
+    'a missing store': [(cli) => rmSync(join(cli.root, 'store/svc.db')), 'store', /there is no store/, /^$/],
+    'a damaged store': [
       (cli) => {
         const bytes = readFileSync(join(cli.root, 'store/svc.db'))
-        // Pages in the middle, behind the header and the schema.
+        // Pages in the middle, after the header and the schema.
         bytes.fill(0xff, bytes.length / 2, bytes.length - 4096)
         writeFileSync(join(cli.root, 'store/svc.db'), bytes)
       },
@@ -253,7 +253,7 @@ suite('svc doctor finds', () => {
       /is damaged/,
       /backup/,
     ],
-    'a schema that is behind': [
+    'an outdated schema': [
       (cli) => {
         const db = open(cli)
         db.exec(`delete from migrations where name = 'invites'`)
@@ -274,7 +274,7 @@ suite('svc doctor finds', () => {
       /the principal "alice" .*; the member "bob" must look like/,
       /svc export demo/,
     ],
-    'a group without a folder': [
+    'a group without a directory': [
       async (cli) => {
         await cli.ok('group demo add slack:1 team')
         rmSync(join(cli.root, 'groups/team'), { recursive: true })
@@ -283,10 +283,10 @@ suite('svc doctor finds', () => {
           values ('team', '', 3, 0, '2026-01-01T00:00:00.000Z')`)
       },
       'groups',
-      /team has no folder on the disk, and 3 messages wait for it/,
-      /put back \S+groups\/team, or make an empty one: svc group demo add <jid> team/,
+      /team has no directory on disk, and 3 messages wait for it/,
+      /restore \S+groups\/team, or create an empty one: svc group demo add <jid> team/,
     ],
-    'that main is gone': [
+    'that main is missing': [
       async (cli) => {
         using store = new DatabaseSync(join(cli.root, 'store/svc.db'))
         store.exec(`delete from groups where folder = 'main'`)
@@ -295,7 +295,7 @@ suite('svc doctor finds', () => {
       /there is no group main/,
       /svc create demo/,
     ],
-    'secrets that do not open': [
+    'secrets that cannot be decrypted': [
       async (cli) => {
         await cli.ok('secret demo set main K --value -', { stdin: 'x' })
         writeFileSync(env(cli), readFileSync(env(cli), 'utf8').replace(/^SECRETS_KEY=.*$/m, 'SECRETS_KEY=other'))
@@ -304,21 +304,21 @@ suite('svc doctor finds', () => {
       /K of folder main: cannot open a stored secret/,
       /add the former key to SECRETS_KEY after a comma/,
     ],
-    'a signed link whose secret does not open': [
+    'a signed link whose secret cannot be decrypted': [
       async (cli) => {
         await cli.ok('token demo issue webhook main ci --verify github --verify-secret -', { stdin: 'x' })
         writeFileSync(env(cli), readFileSync(env(cli), 'utf8').replace(/^SECRETS_KEY=.*$/m, 'SECRETS_KEY=other'))
       },
       'secrets',
-      /what hook:main\/ci is signed with: cannot open a stored secret/,
-      /or svc token demo issue webhook … again/,
+      /signing secret of hook:main\/ci: cannot open a stored secret/,
+      /or set them again: svc token demo issue webhook …/,
     ],
   }
   for (const [what, [damage, check, detail, next]] of Object.entries(faults))
     test(what, async (t) => {
       const cli = await demoCli(t)
       await damage(cli)
-      const { code, wrong } = await examine(cli)
+      const { code, wrong } = await runDoctor(cli)
       const found = wrong.find((finding) => finding.check === check)
       assert.equal(code, 1)
       assert.match(found?.detail ?? JSON.stringify(wrong), detail)
@@ -328,8 +328,8 @@ suite('svc doctor finds', () => {
   test('a clock that was set back, and one that was never set', async (t) => {
     const cli = await demoCli(t)
     for (const [at, detail] of [
-      [Date.UTC(2025, 6, 1), /which lies in the future/],
-      [0, /says 1970-01-01/],
+      [Date.UTC(2025, 6, 1), /which is in the future/],
+      [0, /is at 1970-01-01/],
     ] as const) {
       const { code, stdout } = await cli.run('doctor demo', { clock: fakeClock(at) })
       assert.equal(code, 1)
@@ -337,10 +337,10 @@ suite('svc doctor finds', () => {
     }
   })
 
-  test('a key of .env that nobody knows, which is no fault', async (t) => {
+  test('an unknown key in .env, which is only a note', async (t) => {
     const cli = await demoCli(t)
     writeFileSync(env(cli), 'WEB_HOTS=x\n', { flag: 'a' })
-    const { code, all } = await examine(cli)
+    const { code, all } = await runDoctor(cli)
     assert.equal(code, 0)
     assert.match(
       all.find(({ check }) => check === 'settings')?.detail ?? '',
@@ -349,57 +349,57 @@ suite('svc doctor finds', () => {
   })
 })
 
-test('svc doctor changes nothing, and paints only on a terminal that wants it', async (t) => {
+test('svc doctor changes nothing, and uses colours only on a terminal without NO_COLOR', async (t) => {
   const cli = await demoCli(t)
   const before = readFileSync(join(cli.root, 'store/svc.db'))
-  const painted = await cli.run('doctor demo', { terminal: true })
-  assert.match(painted.stdout, /\u001b\[32m✓\u001b\[39m directory/)
+  const coloured = await cli.run('doctor demo', { terminal: true })
+  assert.match(coloured.stdout, /\u001b\[32m✓\u001b\[39m directory/)
   const plain = await cli.run('doctor demo', { terminal: true, env: { NO_COLOR: '1' } })
   assert.doesNotMatch(plain.stdout, /\u001b/)
   assert.deepEqual(readFileSync(join(cli.root, 'store/svc.db')), before)
 })
 
-test('svc doctor of an instance that is set by its environment', async (t) => {
+test('svc doctor accepts an instance that is configured by its environment', async (t) => {
   const cli = testCli(t)
   await cli.ok('create demo')
   rmSync(join(cli.root, '.env'))
   const { stdout } = await cli.run('doctor demo', { env: { SECRETS_KEY: 'x' } })
-  assert.match(stdout, /^! \.env: there is no \S+: all is set by the environment$/m)
+  assert.match(stdout, /^! \.env: there is no \S+: all settings come from the environment$/m)
 })
 
 suite('svc doctor about agents', () => {
-  const agents = async (cli: Cli, env: Readonly<Record<string, string>> = {}): Promise<Finding | undefined> => {
+  const checkAgents = async (cli: Cli, env: Readonly<Record<string, string>> = {}): Promise<Finding | undefined> => {
     const { stdout } = await cli.run('doctor demo --json', { env })
     return (JSON.parse(stdout) as Finding[]).find(({ check }) => check === 'agents')
   }
 
-  test('says who they run as, what they see and what they reach', needs('bubblewrap'), async (t) => {
+  test('reports their user, files and network', needs('bubblewrap'), async (t) => {
     const cli = await demoCli(t)
     const who = process.getuid?.() === 0 ? 'uid 60000' : `the user of svc (uid ${process.getuid?.()})`
-    const { status, detail } = (await agents(cli)) ?? {}
+    const { status, detail } = (await checkAgents(cli)) ?? {}
     const files = 'its own workspace, programs of the machine (read-only)'
     assert.equal(detail, `run as ${who}; see ${files}; reach the hosts allowed by svc network, and its own model`)
     assert.equal(status, 'ok')
     assert.match(
-      (await agents(cli, { SANDBOX_PATHS: '/srv/models' }))?.detail ?? '',
+      (await checkAgents(cli, { SANDBOX_PATHS: '/srv/models' }))?.detail ?? '',
       /read-only\), \/srv\/models \(read-only\);/,
     )
-    const open = await agents(cli, { NETWORK: 'open' })
+    const open = await checkAgents(cli, { NETWORK: 'open' })
     assert.equal(open?.status, 'note')
     assert.match(open?.detail ?? '', /reach every host that this machine can reach \(NETWORK=open\)$/)
-    const none = await agents(cli, { SANDBOX: 'none' })
+    const none = await checkAgents(cli, { SANDBOX: 'none' })
     assert.equal(none?.status, 'note')
     assert.match(none?.detail ?? '', /all files of this user \(SANDBOX=none\)/)
   })
 
-  test('names what is missing for cells, which only the demo can do without', async (t) => {
+  test('reports what cells need, which is a fault for every runtime but demo', async (t) => {
     const cli = await demoCli(t)
     const { PATH } = process.env
     process.env.PATH = '/nowhere'
     t.after(() => {
       process.env.PATH = PATH
     })
-    const [demo, command] = [await agents(cli), await agents(cli, { AGENT_RUNTIME: 'command' })]
+    const [demo, command] = [await checkAgents(cli), await checkAgents(cli, { AGENT_RUNTIME: 'command' })]
     assert.deepEqual([demo?.status, command?.status], ['note', 'wrong'])
     assert.equal(command?.detail, 'agents cannot run in cells: bubblewrap is not installed')
     assert.match(command?.next ?? '', /^apt-get install bubblewrap perl-base, or set SANDBOX=none/)

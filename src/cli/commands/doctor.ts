@@ -1,4 +1,4 @@
-// Says whether an instance is well, and for what is not, the command to type. It changes nothing, not even the schema.
+// Checks an instance and suggests a command for each fault. Changes nothing, not even the schema.
 import { access, constants, stat } from 'node:fs/promises'
 import { CELL_SETTINGS } from '../../cell/settings.ts'
 import { ALL_SETTINGS, LINK_SETTINGS } from '../../daemons/settings.ts'
@@ -7,8 +7,9 @@ import { Refusal } from '../../lib/refusal.ts'
 import { readSettings } from '../../lib/settings.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import type { Engine } from '../../store/engine.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
-import { checkStoreContents, type DoctorFinding, readStoreContents } from '../doctor/store-checks.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
+import { type DoctorFinding, runCheck } from '../doctor/findings.ts'
+import { checkStoreContents, readStoreContents } from '../doctor/store-checks.ts'
 import {
   type ConfiguredInstance,
   ENV_MAX_BYTES,
@@ -20,24 +21,24 @@ import {
 } from '../instance/instance.ts'
 
 const MARKS = { ok: ['✓', 'green'], note: ['!', 'yellow'], wrong: ['✗', 'red'] } as const
-/** Sockets, files and streams of a small instance, with room. */
-const DESCRIPTORS = 4096
+/** Enough for the sockets, files and streams of a small instance. */
+const DESCRIPTORS_MIN = 4096
 
 export const doctorCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'doctor <instance> [--online] [--json]',
     about:
-      'check directory, settings, models, store, rows and machine; --online also calls each model once; exit 1 when something is wrong',
+      'check directory, settings, models, store, rows and machine; --online also calls each model once; exits with 1 if something is wrong',
     example: 'doctor demo --online',
     run: async (svc, { instance, online }) => {
       const findings = await runChecks(svc, locateInstance(instance, svc.io.environment), online)
-      show(svc, findings)
-      return findings.some(({ status }) => status === 'wrong') ? 1 : 0
+      showFindings(svc, findings)
+      return hasFault(findings) ? 1 : 0
     },
   }),
 ]
 
-function show({ print }: SvcContext, findings: readonly DoctorFinding[]): void {
+function showFindings({ print }: SvcContext, findings: readonly DoctorFinding[]): void {
   if (print.json) print.record({}, findings)
   else
     for (const { check, status, detail, next } of findings) {
@@ -47,20 +48,21 @@ function show({ print }: SvcContext, findings: readonly DoctorFinding[]): void {
     }
 }
 
-/** In the order in which one rests on the other: what cannot be looked at is left out. */
-async function runChecks(svc: SvcContext, place: InstanceLocation, isOnline: boolean): Promise<DoctorFinding[]> {
-  const findings = [await attempt('directory', () => checkDirectory(place, svc))]
-  if (isWrong(findings)) return findings
-  findings.push(await attempt('.env', () => checkEnv(place)))
-  const settings = await attempt('settings', () => checkSettings(place, svc))
-  findings.push(settings, ...(await checkKeys(place)), await checkDescriptors())
+/** Each check depends on the earlier ones: checks that cannot run are left out. */
+async function runChecks(svc: SvcContext, location: InstanceLocation, isOnline: boolean): Promise<DoctorFinding[]> {
+  const findings = [await runCheck('directory', () => checkDirectory(location, svc))]
+  if (hasFault(findings)) return findings
+  findings.push(await runCheck('.env', () => checkEnv(location)))
+  const settings = await runCheck('settings', () => checkSettings(location, svc))
+  findings.push(settings, ...(await checkKeys(location)), await checkDescriptors())
   if (settings.status === 'wrong') return findings
-  const zone = await attempt('time zone', () => checkTimeZone(place, svc))
-  findings.push(zone)
-  findings.push(await attempt('privacy', () => checkPrivacy(place, svc)))
-  findings.push(await attempt('agents', () => checkAgents(place, svc)))
-  const configured = await loadInstanceConfig(place, svc.io.environment)
-  findings.push(...(await runStoreChecks(configured, svc.io.clock.now())))
+  const configured = await loadInstanceConfig(location, svc.io.environment)
+  findings.push(
+    await checkTimeZone(configured),
+    await runCheck('privacy', () => checkPrivacy(configured)),
+    await runCheck('agents', () => checkAgents(configured)),
+    ...(await runStoreChecks(configured, svc.io.clock.now())),
+  )
   // A call needs the instance open, which a wrong store or time zone prevents.
   if (isOnline && !findings.some(({ check, status }) => status === 'wrong' && PRECONDITIONS.has(check))) {
     const { checkModelCalls } = await import('../doctor/model-checks.ts')
@@ -71,29 +73,19 @@ async function runChecks(svc: SvcContext, place: InstanceLocation, isOnline: boo
 
 const PRECONDITIONS: ReadonlySet<string> = new Set(['store', 'schema', 'time zone'])
 
-function isWrong(findings: readonly DoctorFinding[]): boolean {
+function hasFault(findings: readonly DoctorFinding[]): boolean {
   return findings.some(({ status }) => status === 'wrong')
 }
 
-async function attempt(check: string, work: () => Promise<DoctorFinding>): Promise<DoctorFinding> {
-  try {
-    return await work()
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    const { message, hint } = error
-    return { check, status: 'wrong', detail: message, ...(hint === undefined ? {} : { next: hint }) }
-  }
-}
-
-async function checkDirectory(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
-  const { root } = place.layout
-  await mustFindInstanceDirectory(place, svc.io.environment)
+async function checkDirectory(location: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { root } = location.layout
+  await mustFindInstanceDirectory(location, svc.io.environment)
   const isWritable = await access(root, constants.R_OK | constants.W_OK | constants.X_OK).then(
     () => true,
     () => false,
   )
   if (isWritable) return { check: 'directory', status: 'ok', detail: root }
-  const detail = `${root} cannot be written by this user`
+  const detail = `this user cannot read and write ${root}`
   return { check: 'directory', status: 'wrong', detail, next: `sudo chown -R "$USER" ${root}` }
 }
 
@@ -103,14 +95,13 @@ async function checkEnv({ layout: { env } }: InstanceLocation): Promise<DoctorFi
     () => undefined,
   )
   if (mode === undefined)
-    return { check: '.env', status: 'note', detail: `there is no ${env}: all is set by the environment` }
+    return { check: '.env', status: 'note', detail: `there is no ${env}: all settings come from the environment` }
   if ((mode & 0o077) === 0) return { check: '.env', status: 'ok', detail: env }
-  const detail = `${env} holds secrets and others can open it (mode ${mode.toString(8)})`
+  const detail = `${env} contains secrets and other users can access it (mode ${mode.toString(8)})`
   return { check: '.env', status: 'wrong', detail, next: `chmod 600 ${env}` }
 }
 
-async function checkPrivacy(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
-  const { layout } = await loadInstanceConfig(place, svc.io.environment)
+async function checkPrivacy({ layout }: ConfiguredInstance): Promise<DoctorFinding> {
   const { isOpenToOthers, privateDirectories } = await import('../../core/groups/private-directories.ts')
   const open: string[] = []
   for (const path of privateDirectories(layout)) if (await isOpenToOthers(layout, path)) open.push(path)
@@ -119,62 +110,54 @@ async function checkPrivacy(place: InstanceLocation, svc: SvcContext): Promise<D
   return { check: 'privacy', status: 'wrong', detail, next: `chmod 700 ${open.join(' ')}` }
 }
 
-async function checkSettings(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
-  const { sources, warnings } = await loadInstanceConfig(place, svc.io.environment)
+async function checkSettings(location: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
+  const { sources, warnings } = await loadInstanceConfig(location, svc.io.environment)
   readSettings(ALL_SETTINGS, sources)
-  const odd = warnings.filter((warning) => warning.includes('unknown key'))
-  if (odd.length > 0) return { check: 'settings', status: 'note', detail: odd.join('; ') }
-  return { check: 'settings', status: 'ok', detail: 'all can be read' }
+  const unknown = warnings.filter((warning) => warning.includes('unknown key'))
+  if (unknown.length > 0) return { check: 'settings', status: 'note', detail: unknown.join('; ') }
+  return { check: 'settings', status: 'ok', detail: 'all are valid' }
 }
 
-/** Keys that a backup without them has left out, and that the operator has not supplied since. */
+/** Reports keys that the restored backup left out and the operator has not added since. */
 async function checkKeys({ layout: { env } }: InstanceLocation): Promise<DoctorFinding[]> {
   const { missingKeys } = await import('../backup/settings-redaction.ts')
   const text = await readText(env, ENV_MAX_BYTES).catch(() => '')
   const missing = missingKeys(text, env)
   if (missing.length === 0) return []
-  const detail = `${missing.join(', ')} left out of the backup that this instance was restored from`
-  return [{ check: 'keys', status: 'wrong', detail, next: `write them into ${env}` }]
+  const detail = `left out of the backup that this instance was restored from: ${missing.join(', ')}`
+  return [{ check: 'keys', status: 'wrong', detail, next: `add them to ${env}` }]
 }
 
-async function checkTimeZone(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
-  const { settings, layout } = await loadInstanceConfig(place, svc.io.environment)
+async function checkTimeZone({ settings, layout }: ConfiguredInstance): Promise<DoctorFinding> {
   const { timeZoneOf } = await import('../../core/schedule/schedule.ts')
-  try {
-    return { check: 'time zone', status: 'ok', detail: timeZoneOf(settings.TZ) }
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    return {
-      check: 'time zone',
-      status: 'wrong',
-      detail: error.message,
-      next: `set TZ=Europe/Berlin or TZ=UTC in ${layout.env}`,
-    }
-  }
+  return runCheck(
+    'time zone',
+    async () => ({ check: 'time zone', status: 'ok', detail: timeZoneOf(settings.TZ) }),
+    `set TZ=Europe/Berlin or TZ=UTC in ${layout.env}`,
+  )
 }
 
-/** The hard limit, to which Node raises itself. Other systems than Linux do not say it in a file. */
+/** Checks the hard limit, to which Node raises its soft limit. Only Linux has this file. */
 async function checkDescriptors(): Promise<DoctorFinding> {
   const text = await readText('/proc/self/limits', 65_536).catch(() => '')
   const limit = /^Max open files\s+\S+\s+(\S+)/m.exec(text)?.[1]
-  const isEnough = limit === undefined || limit === 'unlimited' || Number(limit) >= DESCRIPTORS
-  if (isEnough) return { check: 'descriptors', status: 'ok', detail: limit ?? 'not known here' }
-  const detail = `only ${limit} files may be open at once; ${DESCRIPTORS} are better`
-  return { check: 'descriptors', status: 'note', detail, next: `ulimit -Hn ${DESCRIPTORS}` }
+  const isEnough = limit === undefined || limit === 'unlimited' || Number(limit) >= DESCRIPTORS_MIN
+  if (isEnough) return { check: 'descriptors', status: 'ok', detail: limit ?? 'limit unknown' }
+  const detail = `only ${limit} files can be open at once; ${DESCRIPTORS_MIN} are recommended`
+  return { check: 'descriptors', status: 'note', detail, next: `ulimit -Hn ${DESCRIPTORS_MIN}` }
 }
 
-/** Who agents are, what they can see and reach, and whether a cell can be made here. */
-async function checkAgents(place: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
-  const { sources } = await loadInstanceConfig(place, svc.io.environment)
+/** Reports the user, files and network of agents, and whether this machine supports cells. */
+async function checkAgents({ layout, sources }: ConfiguredInstance): Promise<DoctorFinding> {
   const settings = readSettings({ ...CELL_SETTINGS, AGENT_RUNTIME: RUNTIME_SETTINGS.AGENT_RUNTIME }, sources)
   const { describeCells } = await import('../../cell/describe.ts')
   const { openCell } = await import('../../cell/open-cell.ts')
   try {
-    const cell = await openCell({ settings, ...place.layout })
+    const cell = await openCell({ settings, ...layout })
     cell.close()
   } catch (error) {
     if (!(error instanceof Refusal) || error.code !== 'unavailable') throw error
-    // The demo needs no cell.
+    // Only the demo runs without a cell.
     const status = settings.AGENT_RUNTIME === 'demo' ? 'note' : 'wrong'
     return { check: 'agents', status, detail: `agents cannot run in cells: ${error.message}`, next: error.hint ?? '' }
   }
@@ -189,14 +172,14 @@ async function runStoreChecks(configured: ConfiguredInstance, nowMs: number): Pr
   const findings: DoctorFinding[] = []
   let engine: Engine | undefined
   findings.push(
-    await attempt('store', async () => {
+    await runCheck('store', async () => {
       engine = await openEngine(storeAddress(configured))
       return checkStore(engine, configured)
     }),
   )
   if (!engine) return findings
   try {
-    if (!isWrong(findings)) findings.push(...(await runRowChecks(engine, configured, nowMs)))
+    if (!hasFault(findings)) findings.push(...(await runRowChecks(engine, configured, nowMs)))
     return findings
   } finally {
     await engine.close()
@@ -208,7 +191,7 @@ async function checkStore(engine: Engine, { layout, settings }: ConfiguredInstan
   const { query, text } = await import('../../store/statement.ts')
   const [row] = await engine.read((tx) => query(tx, { quick_check: text }, 'pragma quick_check(1)'))
   const verdict = row?.quick_check
-  if (verdict === 'ok') return { check: 'store', status: 'ok', detail: `${layout.store} is sound` }
+  if (verdict === 'ok') return { check: 'store', status: 'ok', detail: `${layout.store} is intact` }
   const detail = `${layout.store} is damaged: ${verdict}`
   return { check: 'store', status: 'wrong', detail, next: 'restore it from a backup' }
 }
@@ -217,23 +200,18 @@ async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowM
   const { name, layout, settings, sources } = configured
   const { PRODUCT_TABLES } = await import('../../daemons/tables.ts')
   const { countPendingSteps } = await import('../../store/migrate.ts')
-  const schema = await attempt('schema', async () => {
+  const schema = await runCheck('schema', async () => {
     const behind = await countPendingSteps(engine, PRODUCT_TABLES)
     if (behind === 0) return { check: 'schema', status: 'ok', detail: 'up to date' }
-    const detail = `${behind} steps behind this version`
-    return {
-      check: 'schema',
-      status: 'wrong',
-      detail,
-      next: `svc group ${name} list brings it up to date, after a copy`,
-    }
+    const detail = `${behind} ${behind === 1 ? 'step' : 'steps'} behind this version`
+    return { check: 'schema', status: 'wrong', detail, next: `svc group ${name} list makes a copy and migrates it` }
   })
   if (schema.status === 'wrong') return [schema]
   const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)
-  const kept = await engine.read((tx) => readStoreContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
+  const rows = await engine.read((tx) => readStoreContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
   const isShared = settings.DATABASE_URL !== undefined
-  const contents = { ...kept, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs, isShared }
+  const contents = { ...rows, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs, isShared }
   const { checkModels } = await import('../doctor/model-checks.ts')
-  const models = await attempt('models', () => checkModels(engine, configured))
+  const models = await runCheck('models', () => checkModels(engine, configured))
   return [schema, models, ...(await checkStoreContents(contents))]
 }

@@ -2,10 +2,10 @@
 import { access, constants, realpath, stat } from 'node:fs/promises'
 import { errnoCode, refuseDisk, writeAtomic } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 
 export const exportCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'export <instance> [<file>]',
     about: 'write the configuration as one YAML document, to <file> (mode 0600) or stdout; never secrets or tokens',
     example: 'export demo config.yaml',
@@ -16,14 +16,14 @@ export const exportCommands = [
       ]
       const text = await svc.call(manifestVerbs(resources).export, {})
       if (file === undefined || file === '-') svc.print.raw(text)
-      else await writeAtomic(await replaceable(file), text, 0o600)
+      else await writeAtomic(await resolveWritable(file), text, 0o600)
       svc.print.say(`wrote ${file ?? 'stdout'} (${Buffer.byteLength(text)} bytes)`)
     },
   }),
 ]
 
 /** The file behind a link. What is not an ordinary file is left alone: a rename would put one where a device was. */
-async function replaceable(file: string): Promise<string> {
+async function resolveWritable(file: string): Promise<string> {
   try {
     const path = await realpath(file)
     if (!(await stat(path)).isFile())

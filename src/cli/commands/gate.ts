@@ -1,18 +1,18 @@
 // Gates: how many newcomers a day may enter the folders that a glob names.
 import { onboardingGatesResource } from '../../resources/onboarding-gates.ts'
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
 
 const gates = onboardingGatesResource.verbs
 
 export const gateCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'gate <instance> list [--json]',
     about: 'show every gate',
     example: 'gate demo list',
     run: async (svc) =>
       svc.print.table({
-        rows: await svc.rows(gates.list, 'onboarding_gates', {}),
+        rows: await svc.listAll(gates.list, 'onboarding_gates', {}),
         columns: {
           GATE: ({ spec }) => spec,
           'LIMIT/DAY': ({ daily_limit }) => daily_limit,
@@ -21,7 +21,7 @@ export const gateCommands = [
         empty: 'no gates',
       }),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'gate <instance> add <spec> <limit>',
     about: 'let up to <limit> newcomers a day into <spec>; a gate that is there gets the new limit',
     example: "gate demo add 'team/**' 10/day",
@@ -31,7 +31,7 @@ export const gateCommands = [
       svc.print.line(`gate ${spec}: ${daily_limit}/day`)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'gate <instance> rm <spec>',
     about: 'remove a gate',
     example: "gate demo rm 'team/**'",
@@ -40,7 +40,7 @@ export const gateCommands = [
       svc.print.line(`removed gate ${spec}`)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'gate <instance> enable <spec>',
     about: 'open a gate',
     example: "gate demo enable 'team/**'",
@@ -49,7 +49,7 @@ export const gateCommands = [
       svc.print.line(`enabled gate ${spec}`)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'gate <instance> disable <spec>',
     about: 'close a gate and keep it',
     example: "gate demo disable 'team/**'",

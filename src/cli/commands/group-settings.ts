@@ -5,12 +5,12 @@ import { refuse } from '../../lib/refusal.ts'
 import { nearest } from '../../lib/text/nearest-word.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { RUNTIME_NAMES } from '../../runtimes/settings.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 
 const groups = groupsResource.verbs
 
 export const groupSettingCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'group <instance> show <folder> [--json]',
     about: 'show what a group is set to; what is not set holds as the instance says',
     example: 'group demo show main',
@@ -30,7 +30,7 @@ export const groupSettingCommands = [
       )
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'group <instance> set <folder> <key> [<value>] [--unset]',
     about: `change one setting of a group, from its next turn on; an empty value or --unset takes it away; keys: ${GROUP_KEYS.join(', ')}; runtimes: ${RUNTIME_NAMES.join(', ')}`,
     example: 'group demo set main runtime openai',

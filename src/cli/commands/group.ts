@@ -8,7 +8,7 @@ import { parse } from '../../lib/text/schema-parser.ts'
 import { aclResource } from '../../resources/acl.ts'
 import { aclMembershipResource } from '../../resources/acl-membership.ts'
 import { groupsResource } from '../../resources/groups.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 
 const groups = groupsResource.verbs
 const acl = aclResource.verbs
@@ -17,34 +17,34 @@ const memberships = aclMembershipResource.verbs
 const EVERYTHING = '**'
 
 export const groupCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'group <instance> list [--json]',
     about: 'print folder and name of every group, with a tab between',
     example: 'group demo list',
     run: async (svc) =>
       svc.print.table({
-        rows: await svc.rows(groups.list, 'groups', {}),
+        rows: await svc.listAll(groups.list, 'groups', {}),
         columns: { FOLDER: ({ folder }) => folder, NAME: ({ name }) => name },
         empty: 'no groups',
         tabs: true,
         header: false,
       }),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'group <instance> add <jid> <folder> [--product|-p <name>] [--move]',
     about:
       'make a group with its folder and default tasks, and route the chat <jid> to it; --move in front of a route that leads it elsewhere',
     example: 'group demo add sandbox:lobby team --product support',
     run: (svc, { instance, jid, folder, product, move }) => add(svc, instance, { jid, folder, product, move }),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'group <instance> rm <folder> [--purge] [--yes|-y]',
     about:
       'delete a group with its links, web routes and web hosts; --purge also deletes its routes, tasks, secrets, rules and grants, after a question unless --yes; its files stay',
     example: 'group demo rm team',
     run: (svc, { instance, folder, purge, yes }) => remove(svc, { instance, folder, purge, yes }),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'group <instance> grant <sub> <pattern>',
     about: "let somebody administer the folders that a pattern names; '**' makes an operator",
     example: "group demo grant github:42 'team/**'",
@@ -57,13 +57,13 @@ export const groupCommands = [
       svc.print.line(added ? `granted ${granted}` : `${granted} is granted already; nothing changed`)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'group <instance> ungrant <sub> <pattern>',
     about: 'take a grant back',
     example: "group demo ungrant github:42 'team/**'",
     run: (svc, { sub, pattern }) => ungrant(svc, sub, pattern),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'group <instance> grants [<sub>] [--json]',
     about: "show who administers what, or what one has; '**' is an operator",
     example: 'group demo grants github:42',
@@ -110,7 +110,7 @@ async function add(svc: SvcContext, instance: string, typed: AddGroupArguments):
       `group ${folder} is there already; ${typed.move ? `its route from ${jid} is in front now` : `added its route from ${jid}`}`,
     )
   else svc.print.line(`group ${folder} is there already, and so is its route from ${jid}; nothing changed`)
-  tellRouting(svc, instance, typed, outcome)
+  warnAboutRoutes(svc, instance, typed, outcome)
   if (outcome.inherited)
     svc.print.warn(
       `${folder} takes over what an earlier group of this name left: ${describeReferences(outcome.inherited)}; ` +
@@ -120,20 +120,25 @@ async function add(svc: SvcContext, instance: string, typed: AddGroupArguments):
 
 type Added = Awaited<ReturnType<typeof groups.add.run>>
 
-function tellRouting({ print }: SvcContext, instance: string, { jid, folder }: AddGroupArguments, told: Added): void {
+function warnAboutRoutes(
+  { print }: SvcContext,
+  instance: string,
+  { jid, folder }: AddGroupArguments,
+  told: Added,
+): void {
   if (told.shared_with !== undefined)
     print.warn(
       `${told.shared_with} has the same room name, so the route names the platform: ${told.match} -> ${folder}`,
     )
-  for (const route of told.overtaken ?? []) print.warn(`${routeName(route)} no longer gets messages of ${jid}`)
+  for (const route of told.overtaken ?? []) print.warn(`${formatRoute(route)} no longer gets messages of ${jid}`)
   for (const route of told.in_front ?? [])
     print.warn(
-      `${routeName(route)} is in front and takes messages of ${jid}; ` +
+      `${formatRoute(route)} is in front and takes messages of ${jid}; ` +
         `svc group ${instance} add ${jid} ${folder} --move puts the route to ${folder} in front of it`,
     )
 }
 
-function routeName({ id, seq, match, target }: { id: number; seq: number; match: string; target: string }): string {
+function formatRoute({ id, seq, match, target }: { id: number; seq: number; match: string; target: string }): string {
   return `route ${id} (seq ${seq}, ${match || 'every message'} -> ${target})`
 }
 
@@ -174,8 +179,8 @@ interface Grant {
 
 /** What `ungrant` could take back: whole rows of admin, and operators. */
 async function findGrants(svc: SvcContext): Promise<Grant[]> {
-  const rows = await svc.rows(acl.list, 'acl', {})
-  const members = await svc.rows(memberships.list, 'acl_membership', {})
+  const rows = await svc.listAll(acl.list, 'acl', {})
+  const members = await svc.listAll(memberships.list, 'acl_membership', {})
   const grants = [
     ...rows
       .filter((row) => row.action === 'admin' && row.effect === 'allow' && row.params === '' && row.predicate === '')
@@ -193,13 +198,13 @@ async function ungrant(svc: SvcContext, sub: string, pattern: string): Promise<v
   const asRow = (): Promise<void> => svc.call(acl.ungrant, { principal: sub, action: 'admin', scope: pattern })
   if (pattern !== EVERYTHING) await asRow()
   else {
-    const asMember = await wasThere(svc.call(memberships.remove, { subject: sub, role: OPERATOR_ROLE }))
-    if (!(await wasThere(asRow())) && !asMember) refuse('not_found', `${sub} is no operator`)
+    const asMember = await wasRemoved(svc.call(memberships.remove, { subject: sub, role: OPERATOR_ROLE }))
+    if (!(await wasRemoved(asRow())) && !asMember) refuse('not_found', `${sub} is no operator`)
   }
   svc.print.line(`ungranted ${sub} ${pattern}`)
 }
 
-async function wasThere(removal: Promise<void>): Promise<boolean> {
+async function wasRemoved(removal: Promise<void>): Promise<boolean> {
   try {
     await removal
     return true

@@ -1,10 +1,10 @@
 // Help for one command, or the whole page.
 import { helpOn } from '../../lib/command-line/help.ts'
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 import { SVC_HELP } from '../help-page.ts'
 
 export const helpCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'help [<command>]',
     about: 'explain every command, or one',
     example: 'help token',

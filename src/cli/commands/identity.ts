@@ -1,11 +1,11 @@
 // Identities: which subs are one person.
 import { identitiesResource } from '../../resources/identities.ts'
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 
 const identities = identitiesResource.verbs
 
 export const identityCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'identity <instance> list [--json]',
     about: 'show every person and the subs that are theirs',
     example: 'identity demo list',
@@ -21,7 +21,7 @@ export const identityCommands = [
         empty: 'no identities',
       }),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'identity <instance> link <sub> [--name|-n <text>] [--id|-i <id>] [--move]',
     about:
       'make a person of a sub, or with --id add the sub to a person who is there; --move if it belongs to another person',
@@ -36,7 +36,7 @@ export const identityCommands = [
       )
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'identity <instance> unlink <sub>',
     about: 'take a sub away from the person who has it',
     example: 'identity demo unlink github:42',

@@ -2,19 +2,19 @@
 import { timestamp } from '../../lib/clock.ts'
 import { parseDuration } from '../../lib/text/duration.ts'
 import { invitesResource } from '../../resources/invites.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
 
 const invites = invitesResource.verbs
 
 /** 0, as well as nothing said, is no expiry. */
-function expiryOf({ io }: SvcContext, expires: string | undefined): string | undefined {
+function resolveExpiry({ io }: SvcContext, expires: string | undefined): string | undefined {
   const ms = expires === undefined ? 0 : parseDuration(expires)
   return ms === 0 ? undefined : timestamp(io.clock.now() + ms)
 }
 
 export const inviteCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'invite <instance> create <glob> [--max-uses|-n <int>] [--expires|-e <duration>]',
     about: 'mint an invite to administer <glob>; the token is shown this once',
     example: "invite demo create 'team/**' --max-uses 3 --expires 72h",
@@ -22,19 +22,19 @@ export const inviteCommands = [
       const invite = await svc.call(invites.create, {
         target_glob: glob,
         max_uses: maxUses === undefined ? 1 : parseInteger('--max-uses', maxUses),
-        expires_at: expiryOf(svc, expires),
+        expires_at: resolveExpiry(svc, expires),
       })
       const { token, target_glob, max_uses, expires_at = 'never', accept_url = '' } = invite
       svc.print.record({ token, target_glob, max_uses, expires_at, accept_url }, invite)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'invite <instance> list [--issued-by|-b <sub>] [--json]',
     about: 'show invites, newest first; TOKEN is only the start of the token',
     example: 'invite demo list --issued-by cli',
     run: async (svc, { issuedBy }) =>
       svc.print.table({
-        rows: await svc.rows(invites.list, 'invites', { issued_by: issuedBy }),
+        rows: await svc.listAll(invites.list, 'invites', { issued_by: issuedBy }),
         columns: {
           TOKEN: (invite) => invite.token_id,
           TARGET_GLOB: (invite) => invite.target_glob,
@@ -46,7 +46,7 @@ export const inviteCommands = [
         empty: 'no invites',
       }),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'invite <instance> revoke <token_id>',
     about: 'end an invite; <token_id> is what list shows, or the whole token',
     example: 'invite demo revoke XyQ2mB7kPq1d',

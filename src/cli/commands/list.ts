@@ -1,6 +1,6 @@
 // The instances on this machine, and whether each is being served.
 import { Refusal } from '../../lib/refusal.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
 
 interface ListedInstance {
@@ -14,7 +14,7 @@ interface ListedInstance {
 }
 
 export const listCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'list [--json]',
     about:
       'show every instance below the data directory, where it listens, and whether a process of this machine serves it now',
@@ -45,12 +45,12 @@ async function inspectInstance(svc: SvcContext, name: string): Promise<ListedIns
     import('../instance/instance.ts'),
     import('../../daemons/process/presence.ts'),
   ])
-  const place = locateInstance(name, svc.io.environment)
-  const processes = await servingProcesses(place.layout)
+  const location = locateInstance(name, svc.io.environment)
+  const processes = await servingProcesses(location.layout)
   const known = processes?.map(urlOfProcess).find((address) => address !== undefined)
-  const listen = known ?? (await configuredAddress(svc, () => loadInstanceConfig(place, svc.io.environment)))
+  const listen = known ?? (await configuredAddress(svc, () => loadInstanceConfig(location, svc.io.environment)))
   const served = processes && processes.length > 0
-  return { name, directory: place.layout.root, listen, served, processes: processes ?? [] }
+  return { name, directory: location.layout.root, listen, served, processes: processes ?? [] }
 }
 
 /** One instance whose .env cannot be read does not hide the others. */

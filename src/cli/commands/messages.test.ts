@@ -99,7 +99,7 @@ onEveryEngine('svc messages', (engine) => {
     assert.match(shown, /^text: and now\?$/m)
     assert.equal(JSON.parse(await cli.ok(['messages', 'demo', 'show', ids[2] ?? '', '--json'])).state, 'waiting')
     const { code, stderr } = await cli.run('messages demo show absent')
-    assert.deepEqual([code, stderr], [1, 'svc: there is no message whose id is or begins with absent\n'])
+    assert.deepEqual([code, stderr], [1, 'svc: there is no message whose id starts with absent\n'])
   })
 
   test('shows a beginning of each id that no other has, routed or not, and show takes it', async (t) => {
@@ -118,7 +118,7 @@ onEveryEngine('svc messages', (engine) => {
     assert.equal(code, 1)
     assert.equal(
       stderr,
-      `svc: the ids of several messages begin with ${ids[0]?.slice(0, 6)}: ${ids.toSorted().join(', ')}\nhint: type more of the id\n`,
+      `svc: several message ids start with ${ids[0]?.slice(0, 6)}: ${ids.toSorted().join(', ')}\nhint: type more of the id\n`,
     )
   })
 
@@ -173,7 +173,7 @@ suite('svc messages, wrongly asked', () => {
     assert.deepEqual(await cli.run('messages demo main --state failed'), {
       code: 0,
       stdout: '',
-      stderr: 'no messages of main that are failed\n',
+      stderr: 'no messages of main in state failed\n',
     })
   })
 

@@ -3,7 +3,7 @@ import type { InboxState } from '../../core/messages/inbox.ts'
 import type { MessageDetails } from '../../core/messages/message-states.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import { inboxResource } from '../../resources/inbox.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { resolveIdPrefix } from '../input/id-prefix.ts'
 import { parseInteger } from '../input/integer-argument.ts'
 import { type MessageFilter, messageTable } from '../output/message-table.ts'
@@ -11,7 +11,7 @@ import { type MessageFilter, messageTable } from '../output/message-table.ts'
 type Answer = MessageDetails['answers'][number]
 
 export const messagesCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'messages <instance> [<folder>] [--state|-s <state>] [--limit|-n <n>] [--follow|-f] [--json]',
     about:
       'show what became of the messages that arrived, newest last; --state shows only those in it; --follow goes on, and shows each again at its end',
@@ -28,23 +28,23 @@ export const messagesCommands = [
       svc.print.table(messageTable(svc, messages, only))
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'messages <instance> show <id> [--json]',
     about:
       'show all that is known of one message: its turn, the whole answer and how far that got, what it cost; the beginning of the id will do',
     example: 'messages demo show 019c8a53-7f9e',
     run: async (svc, { id: typed }) => {
       const { ids } = await svc.call(inboxResource.verbs.ids, { prefix: typed })
-      showStory(svc, await svc.call(inboxResource.verbs.story, { id: resolveIdPrefix('message', typed, ids) }))
+      showMessage(svc, await svc.call(inboxResource.verbs.story, { id: resolveIdPrefix('message', typed, ids) }))
     },
   }),
 ]
 
-function showStory(svc: SvcContext, story: MessageDetails): void {
+function showMessage(svc: SvcContext, story: MessageDetails): void {
   const { print } = svc
   const { turn, envelope, round, answers, costs } = story
   print.record(
-    present({
+    omitUndefined({
       id: story.id,
       time: story.created_at,
       state: story.state,
@@ -98,7 +98,7 @@ function showAnswer({ print }: SvcContext, { created_at, kind, chat, state, atte
   for (const line of text.split('\n')) print.line(`  ${line.split('\t').map(cell).join('\t')}`)
 }
 
-function present(lines: Readonly<Record<string, string | number | undefined>>): Record<string, string | number> {
+function omitUndefined(lines: Readonly<Record<string, string | number | undefined>>): Record<string, string | number> {
   return Object.fromEntries(
     Object.entries(lines).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   )

@@ -22,14 +22,14 @@ import { parseDotenv } from '../../lib/text/dotenv.ts'
 const KEY = 'sk-the-key-of-the-test'
 const MODELS = ['large', 'qwen3:32b', 'qwen3:8b', 'small']
 
-async function withModels(t: TestContext, models: readonly string[] = MODELS): Promise<ChatEndpoint> {
+async function startEndpoint(t: TestContext, models: readonly string[] = MODELS): Promise<ChatEndpoint> {
   const endpoint = await chatEndpoint(t)
   endpoint.answer(replyModels(models, replyWhole('Hello!')))
   return endpoint
 }
 
-/** Where nothing listens any more. */
-async function closedUrl(): Promise<string> {
+/** The URL of a port on which no server listens. */
+async function findClosedUrl(): Promise<string> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -37,23 +37,23 @@ async function closedUrl(): Promise<string> {
   return `http://127.0.0.1:${port}/v1`
 }
 
-const envOf = (cli: Cli) => parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env')
-const shown = async (cli: Cli, folder = ''): Promise<Record<string, unknown>> =>
+const readEnv = (cli: Cli) => parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env')
+const showJson = async (cli: Cli, folder = ''): Promise<Record<string, unknown>> =>
   JSON.parse(await cli.ok(`model demo ${folder} show --json`.replace('  ', ' ')))
 
 onEveryEngine('svc model', (engine) => {
-  test('makes one real call, then sets endpoint and model in .env; other lines stay', async (t) => {
+  test('makes one real call, then sets endpoint and model in .env and keeps its other lines', async (t) => {
     const cli = await demoCliOn(t, engine)
     const path = join(cli.root, '.env')
     writeFileSync(path, '# mine\nLOG_LEVEL=warn\n', { flag: 'a' })
     const before = readFileSync(path, 'utf8')
-    const { url, asked } = await withModels(t)
-    const said = await cli.ok(`model demo --base-url ${url}/ --model small`)
+    const { url, asked } = await startEndpoint(t)
+    const output = await cli.ok(`model demo --base-url ${url}/ --model small`)
     assert.match(
-      said,
-      new RegExp(`^small at ${url} answers in \\d+\\.\\d s: Hello!\nset small at ${url} for the instance: `),
+      output,
+      new RegExp(`^small at ${url} answered in \\d+\\.\\d s: Hello!\nset small at ${url} for the instance: `),
     )
-    assert.match(said, /A running svc serve uses it from the next turn on\.\n$/)
+    assert.match(output, /A running svc serve uses it from the next turn on\.\n$/)
     const [call] = asked
     assert.deepEqual(
       [call?.url, call?.body.model, call?.headers.authorization],
@@ -64,54 +64,54 @@ onEveryEngine('svc model', (engine) => {
       readFileSync(path, 'utf8'),
       `${before}AGENT_RUNTIME=openai\nOPENAI_BASE_URL=${url}\nOPENAI_MODEL=small\nOPENAI_API_KEY=\n`,
     )
-    const { runtime, endpoint, model, key } = await shown(cli, 'main')
+    const { runtime, endpoint, model, key } = await showJson(cli, 'main')
     assert.deepEqual([runtime, endpoint, model, key], ['openai', url, 'small', 'not set'])
     assert.match(await cli.ok('model demo --runtime demo'), /^set the built-in demo for the instance/)
-    assert.equal((await shown(cli)).runtime, 'demo')
+    assert.equal((await showJson(cli)).runtime, 'demo')
   })
 
-  test('seals the key in the store, for this endpoint alone, and shows it nowhere', async (t) => {
+  test('encrypts the key in the store for this endpoint only and never prints it', async (t) => {
     const cli = await demoCliOn(t, engine)
-    const { url, asked } = await withModels(t)
-    const said = await cli.run(`model demo --base-url ${url} --model small --key -`, { stdin: `${KEY}\n` })
-    assert.equal(said.code, 0, said.stderr)
+    const { url, asked } = await startEndpoint(t)
+    const set = await cli.run(`model demo --base-url ${url} --model small --key -`, { stdin: `${KEY}\n` })
+    assert.equal(set.code, 0, set.stderr)
     assert.equal(asked[0]?.headers.authorization, `Bearer ${KEY}`)
-    assert.equal(envOf(cli).get('OPENAI_API_KEY'), 'sealed')
-    assert.equal((await shown(cli)).key, 'set')
+    assert.equal(readEnv(cli).get('OPENAI_API_KEY'), 'sealed')
+    assert.equal((await showJson(cli)).key, 'set')
     const tested = await cli.run('model demo test')
     assert.equal(asked.at(-1)?.headers.authorization, `Bearer ${KEY}`)
     const changed = await cli.run('model demo --model large')
     assert.equal(asked.at(-1)?.headers.authorization, `Bearer ${KEY}`, 'another model keeps the key')
-    const texts = [said, tested, changed].map(({ stdout, stderr }) => stdout + stderr)
+    const texts = [set, tested, changed].map(({ stdout, stderr }) => stdout + stderr)
     assert.doesNotMatch([...texts, readFileSync(join(cli.root, '.env'), 'utf8')].join(), new RegExp(KEY))
-    const other = await withModels(t)
+    const other = await startEndpoint(t)
     await cli.ok(`model demo --base-url ${other.url} --model small`)
-    assert.equal(other.asked.at(-1)?.headers.authorization, undefined, 'a key never reaches another endpoint')
-    assert.equal(envOf(cli).get('OPENAI_API_KEY'), '')
+    assert.equal(other.asked.at(-1)?.headers.authorization, undefined, 'a key is never sent to another endpoint')
+    assert.equal(readEnv(cli).get('OPENAI_API_KEY'), '')
   })
 
-  test('of a folder goes into its config and its secrets, together, and the instance keeps its own', async (t) => {
+  test('writes the model of a folder to its config and secrets and keeps that of the instance', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add sandbox:lobby team')
     await cli.ok('group demo add sandbox:inner team/sub')
-    const [instance, own] = [await withModels(t), await withModels(t)]
+    const [instance, own] = [await startEndpoint(t), await startEndpoint(t)]
     await cli.ok(`model demo --base-url ${instance.url} --model small --key -`, { stdin: 'sk-instance' })
     await cli.ok('model demo team --model large')
-    assert.deepEqual((await shown(cli, 'team')).model, 'large')
+    assert.deepEqual((await showJson(cli, 'team')).model, 'large')
     assert.equal(instance.asked.at(-1)?.headers.authorization, 'Bearer sk-instance')
     assert.match(await cli.ok('secret demo list team', { terminal: false }), /^$/)
     await cli.ok(`model demo team --base-url ${own.url} --model qwen3:8b --key -`, { stdin: KEY })
-    const { endpoint, model, key, model_from } = await shown(cli, 'team')
+    const { endpoint, model, key, model_from } = await showJson(cli, 'team')
     assert.deepEqual([endpoint, model, key, model_from], [own.url, 'qwen3:8b', 'set', 'secrets of team'])
     await cli.ok('model demo team test')
     assert.equal(own.asked.at(-1)?.headers.authorization, `Bearer ${KEY}`)
-    assert.deepEqual((await shown(cli, 'team/sub')).endpoint, own.url, 'folders below share the endpoint')
-    assert.equal((await shown(cli)).endpoint, instance.url)
+    assert.deepEqual((await showJson(cli, 'team/sub')).endpoint, own.url, 'folders below inherit the endpoint')
+    assert.equal((await showJson(cli)).endpoint, instance.url)
     await cli.ok(`model demo team --base-url ${instance.url} --model small`)
     assert.equal(instance.asked.at(-1)?.headers.authorization, undefined, 'never the key of another level')
     await cli.ok('model demo team --runtime demo')
-    assert.equal((await shown(cli, 'team')).runtime, 'demo')
-    assert.equal((await shown(cli)).runtime, 'openai')
+    assert.equal((await showJson(cli, 'team')).runtime, 'demo')
+    assert.equal((await showJson(cli)).runtime, 'openai')
   })
 })
 
@@ -125,30 +125,30 @@ suite('svc model refuses, and writes nothing', () => {
     return stderr
   }
 
-  test('where no server runs, and still sets it with --no-test', async (t) => {
+  test('an endpoint without a server, unless --no-test is given', async (t) => {
     const cli = await demoCli(t)
-    const line = `model demo --base-url ${await closedUrl()} --model small`
-    assert.match(await refusal(cli, line), /\/v1 refused the connection: no server runs there\n/)
+    const line = `model demo --base-url ${await findClosedUrl()} --model small`
+    assert.match(await refusal(cli, line), /\/v1 refused the connection: no server is running there\n/)
     assert.match(await cli.ok(`${line} --no-test`), /^set small at /)
-    assert.equal(envOf(cli).get('OPENAI_MODEL'), 'small')
+    assert.equal(readEnv(cli).get('OPENAI_MODEL'), 'small')
   })
 
-  test('a key that the endpoint does not accept, a model that it lacks, and answers that are none', async (t) => {
+  test('a rejected key, an unknown model and invalid responses', async (t) => {
     const cli = await demoCli(t)
     const endpoint = await chatEndpoint(t)
     const line = `model demo --base-url ${endpoint.url} --model qwen3 --key -`
     const html = replyError(200, '<html>', { 'content-type': 'text/html' })
     const unknown = replyModels(MODELS, replyError(404, { message: 'model "qwen3" not found, try pulling it first' }))
     const cases: [Parameters<ChatEndpoint['answer']>[0], RegExp][] = [
-      [replyError(401, { message: `Incorrect API key provided: ${KEY}` }), /\/v1 does not accept the key \(401\)\n/],
+      [replyError(401, { message: `Incorrect API key provided: ${KEY}` }), /\/v1 rejected the key \(401\)\n/],
       [unknown, /\/v1 has no model "qwen3"\nhint: it has qwen3:32b, qwen3:8b\n/],
-      [replyError(500, { message: `oops, not with ${KEY}` }), /\/v1 answers 500: oops, not with …\n/],
+      [replyError(500, { message: `oops, not with ${KEY}` }), /\/v1 responded with 500: oops, not with …\n/],
       [
         replyError(400, { message: 'small does not support tools' }),
-        /\/v1 answers 400: small does not support tools\n/,
+        /\/v1 responded with 400: small does not support tools\n/,
       ],
-      [html, /\/v1 answers something that is not JSON \(text\/html\)\nhint: the URL usually ends with \/v1\n/],
-      [replyError(200, '{"ok":true}'), /\/v1 answers JSON without choices\n/],
+      [html, /response of \S+\/v1 is not JSON \(text\/html\)\nhint: the URL usually ends with \/v1\n/],
+      [replyError(200, '{"ok":true}'), /response of \S+\/v1 has no choices\n/],
     ]
     for (const [reply, sentence] of cases) {
       endpoint.answer(reply)
@@ -156,11 +156,10 @@ suite('svc model refuses, and writes nothing', () => {
     }
   })
 
-  test('flags that do not fit, and a key on the command line, which is not repeated', async (t) => {
+  test('wrong flags, and a key on the command line, which it does not repeat', async (t) => {
     const cli = await demoCli(t)
     const cases: Record<string, RegExp> = {
-      'model demo':
-        /^svc: nothing to set: questions need a terminal.*\nhint: svc model demo --runtime openai --base-url/,
+      'model demo': /^svc: nothing to set: prompts need a terminal.*\nhint: svc model demo --runtime openai --base-url/,
       'model demo absent': /nothing to set|there is no group absent/,
       'model demo absent --runtime demo': /there is no group absent/,
       'model demo --runtime gpt': /--runtime must be one of demo, command, claude, openai/,
@@ -169,8 +168,8 @@ suite('svc model refuses, and writes nothing', () => {
       'model demo --runtime openai --command x': /--command is for the runtime command/,
       'model demo --runtime command': /--command is missing/,
       'model demo --base-url ftp://x --model m': /must look like https:\/\/host\/v1/,
-      'model demo --base-url http://u:p@127.0.0.1/v1 --model m': /must not hold a password/,
-      [`model demo --runtime openai --key ${KEY}`]: /stays in the history of the shell: --key - reads it from stdin/,
+      'model demo --base-url http://u:p@127.0.0.1/v1 --model m': /must not contain a password/,
+      [`model demo --runtime openai --key ${KEY}`]: /would stay in the shell history: --key - reads it from stdin/,
     }
     for (const [line, sentence] of Object.entries(cases)) assert.match(await refusal(cli, line), sentence, line)
     assert.match(await refusal(cli, 'model demo --runtime claude --key -', 'a b'), /must be one word of ASCII/)
@@ -179,7 +178,7 @@ suite('svc model refuses, and writes nothing', () => {
 })
 
 suite('svc model on a terminal', () => {
-  test('asks for the URL, the key and the model, and narrows the list by what is typed', async (t) => {
+  test('prompts for URL, key and model, and filters the list by typed text', async (t) => {
     const cli = await demoCli(t)
     const endpoint = await chatEndpoint(t)
     const wrong = replyError(401, { message: 'no' })
@@ -194,17 +193,17 @@ suite('svc model on a terminal', () => {
     assert.match(stderr, / {2}1 {2}Ollama {13}http:\/\/127\.0\.0\.1:11434\/v1/)
     assert.match(stderr, /type a number from 1 to 10/)
     assert.match(stderr, /must look like https:\/\/host\/v1/)
-    assert.match(stderr, /does not accept the key \(401\)/)
+    assert.match(stderr, /rejected the key \(401\)/)
     assert.match(stderr, / {2}1 {2}qwen3:32b\n {3}2 {2}qwen3:8b\nModel/)
-    assert.match(stdout, /^qwen3:32b at \S+ answers in /)
+    assert.match(stdout, /^qwen3:32b at \S+ answered in /)
     assert.doesNotMatch(stdout + stderr, new RegExp(`${KEY}|sk-wrong`))
-    assert.equal(envOf(cli).get('OPENAI_MODEL'), 'qwen3:32b')
+    assert.equal(readEnv(cli).get('OPENAI_MODEL'), 'qwen3:32b')
     const again = await cli.run('model demo', { typed: ['8', endpoint.url, '', 'smal'] })
-    assert.match(again.stderr, /Key \(Enter keeps the one that is set\):\n[\s\S]*→ small\n/)
-    assert.equal(envOf(cli).get('OPENAI_MODEL'), 'small')
+    assert.match(again.stderr, /Key \(Enter keeps the current one\):\n[\s\S]*→ small\n/)
+    assert.equal(readEnv(cli).get('OPENAI_MODEL'), 'small')
   })
 
-  test('an endpoint without a list of models is asked by name, and one that is not there ends the questions', async (t) => {
+  test('prompts for a name if the endpoint lists no models, and stops if it cannot be reached', async (t) => {
     const cli = await demoCli(t)
     const endpoint = await chatEndpoint(t)
     const hello = replyWhole('Hello!')
@@ -212,20 +211,20 @@ suite('svc model on a terminal', () => {
     endpoint.answer((response, asked) => (asked.url.endsWith('/models') ? unlisted : hello)(response, asked))
     const { code, stderr } = await cli.run('model demo', { typed: ['8', endpoint.url, 'mine'] })
     assert.equal(code, 0, stderr)
-    assert.match(stderr, /answers 404: no such page\nModel:\n/)
-    const gone = await cli.run('model demo', { typed: ['8', await closedUrl(), 'mine'] })
-    assert.equal(gone.code, 1)
-    assert.match(gone.stderr, /\nsvc: \S+\/v1 refused the connection: no server runs there\n$/)
-    assert.equal(envOf(cli).get('OPENAI_BASE_URL'), endpoint.url)
+    assert.match(stderr, /responded with 404: no such page\nModel:\n/)
+    const unreachable = await cli.run('model demo', { typed: ['8', await findClosedUrl(), 'mine'] })
+    assert.equal(unreachable.code, 1)
+    assert.match(unreachable.stderr, /\nsvc: \S+\/v1 refused the connection: no server is running there\n$/)
+    assert.equal(readEnv(cli).get('OPENAI_BASE_URL'), endpoint.url)
   })
 
-  test('takes a name that is not listed when it is meant, and stops without a change', async (t) => {
+  test('accepts an unlisted name after confirmation, and changes nothing when stopped', async (t) => {
     const cli = await demoCli(t)
-    const { url, asked } = await withModels(t)
+    const { url, asked } = await startEndpoint(t)
     const stopped = await cli.run('model demo', { typed: ['8', url, 'qwen3:7b', 'n'] })
-    assert.deepEqual([stopped.code, stopped.stderr.includes('near: qwen3:32b, qwen3:8b')], [1, true])
+    assert.deepEqual([stopped.code, stopped.stderr.includes('similar: qwen3:32b, qwen3:8b')], [1, true])
     assert.match(stopped.stderr, /svc: stopped: nothing was changed\n$/)
-    assert.equal(envOf(cli).get('OPENAI_MODEL'), undefined)
+    assert.equal(readEnv(cli).get('OPENAI_MODEL'), undefined)
     const { code } = await cli.run('model demo', { typed: ['8', url, 'other', 'y'] })
     assert.deepEqual([code, asked.at(-1)?.body.model], [0, 'other'])
   })
@@ -234,7 +233,7 @@ suite('svc model on a terminal', () => {
 suite('svc model with a program', needs('open checkout'), () => {
   const STAND_IN = join(import.meta.dirname, '..', '..', '..', 'test', 'support', 'agent-cli.ts')
 
-  test('runs it once where turns run, and says what it lacks', async (t) => {
+  test('runs it once as turns do, and reports a missing or failing program', async (t) => {
     const cli = await demoCli(t)
     const env = { SANDBOX: 'none' }
     const missing = await cli.run(['model', 'demo', '--command', './agent.sh --brief'], { env })
@@ -243,12 +242,12 @@ suite('svc model with a program', needs('open checkout'), () => {
     writeFileSync(path, '#!/bin/sh\nread -r line\necho "heard $line"\n')
     assert.match((await cli.run(['model', 'demo', '--command', './agent.sh'], { env })).stderr, /cannot be executed/)
     chmodSync(path, 0o755)
-    const said = await cli.ok(['model', 'demo', '--command', './agent.sh'], { env })
-    assert.match(said, /^the program \.\/agent\.sh answers in \d+\.\d s: heard Say hello in one short sentence\.\n/)
-    assert.equal(envOf(cli).get('AGENT_COMMAND'), './agent.sh')
+    const output = await cli.ok(['model', 'demo', '--command', './agent.sh'], { env })
+    assert.match(output, /^the program \.\/agent\.sh answered in \d+\.\d s: heard Say hello in one short sentence\.\n/)
+    assert.equal(readEnv(cli).get('AGENT_COMMAND'), './agent.sh')
     const failing = await cli.run(['model', 'demo', 'main', '--command', 'echo broken >&2; exit 3'], { env })
     assert.match(failing.stderr, /^svc: a run in main failed: broken\n/)
-    assert.equal((await shown(cli, 'main')).command, './agent.sh')
+    assert.equal((await showJson(cli, 'main')).command, './agent.sh')
   })
 
   test('sets Claude Code with its key', async (t) => {
@@ -259,9 +258,9 @@ suite('svc model with a program', needs('open checkout'), () => {
     const env = { SANDBOX: 'none', AGENT_CLI: program, SANDBOX_PATHS: seen }
     const keyless = await cli.run('model demo --runtime claude', { env })
     assert.match(keyless.stderr, /^svc: no key is set for Claude Code\n/)
-    const said = await cli.ok('model demo --runtime claude --model opus --key -', { env, stdin: 'sk-ant-oat01-x' })
-    assert.match(said, /^Claude Code with opus answers in \d+\.\d s: you said Say hello/)
-    const { AGENT_RUNTIME, AGENT_MODEL, CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY } = Object.fromEntries(envOf(cli))
+    const output = await cli.ok('model demo --runtime claude --model opus --key -', { env, stdin: 'sk-ant-oat01-x' })
+    assert.match(output, /^Claude Code with opus answered in \d+\.\d s: you said Say hello/)
+    const { AGENT_RUNTIME, AGENT_MODEL, CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY } = Object.fromEntries(readEnv(cli))
     assert.deepEqual(
       [AGENT_RUNTIME, AGENT_MODEL, CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY],
       ['claude', 'opus', 'sealed', ''],
@@ -269,9 +268,9 @@ suite('svc model with a program', needs('open checkout'), () => {
   })
 })
 
-test('who set a model is in the audit log, without the key', async (t) => {
+test('audits who set a model, without the key', async (t) => {
   const cli = await demoCli(t)
-  const { url } = await withModels(t)
+  const { url } = await startEndpoint(t)
   await cli.ok(`model demo --base-url ${url} --model small --key -`, { stdin: KEY })
   await cli.ok(`model demo main --base-url ${url} --model small --key -`, { stdin: KEY })
   const db = new DatabaseSync(join(cli.root, 'store/svc.db'), { readOnly: true })

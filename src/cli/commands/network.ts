@@ -3,7 +3,7 @@ import { DEFAULT_HOSTS, isDefaultRule } from '../../core/access/allowlist.ts'
 import { deniedHost, unallowableReason } from '../../core/access/network-denials.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { networkRulesResource } from '../../resources/network-rules.ts'
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 
 const rules = networkRulesResource.verbs
 const ROOT = '(root)'
@@ -25,7 +25,7 @@ interface ListedRule {
 const DEFAULT_RULES: ListedRule[] = DEFAULT_HOSTS.map((target) => ({ folder: '', target, created_by: 'default' }))
 
 export const networkCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'network <instance> allow <folder> <target>',
     about: `let a folder and those below it reach a host and its subdomains; '${ROOT}' is every folder`,
     example: 'network demo allow team api.example.com',
@@ -35,7 +35,7 @@ export const networkCommands = [
       if (warning !== undefined) svc.print.warn(warning)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'network <instance> deny <folder> <target>',
     about: 'take back the rule that lets a folder reach a host',
     example: 'network demo deny team api.example.com',
@@ -44,13 +44,13 @@ export const networkCommands = [
       svc.print.line(`removed the rule of ${folder} for ${target}`)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'network <instance> list [<folder>] [--json]',
     about: 'show every rule and the default hosts, or the rules of one folder alone',
     example: 'network demo list team',
     run: async (svc, { folder }) => {
       const stored = folder === undefined ? undefined : storedFolder(folder)
-      const kept = await svc.rows(rules.list, 'network_rules', stored === undefined ? {} : { folder: stored })
+      const kept = await svc.listAll(rules.list, 'network_rules', stored === undefined ? {} : { folder: stored })
       const defaults: ListedRule[] = stored ? [] : DEFAULT_RULES
       svc.print.table({
         rows: [...defaults, ...kept.filter((rule) => !isDefaultRule(rule))],
@@ -64,7 +64,7 @@ export const networkCommands = [
       })
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'network <instance> resolve <folder> [--json]',
     about: 'print every host that a folder may reach, with what it has from the folders above',
     example: 'network demo resolve team/support',
@@ -73,13 +73,13 @@ export const networkCommands = [
       svc.print.table({ rows: hosts, columns: { HOST: (host) => host }, empty: 'no hosts', header: false })
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'network <instance> denied [<folder>] [--json]',
     about: 'show the hosts that agents asked for and were refused, newest first, and the command that allows each',
     example: 'network demo denied team',
     run: async (svc, { instance, folder }) =>
       svc.print.table({
-        rows: await svc.rows(rules.denied, 'network_denials', folder === undefined ? {} : { folder }),
+        rows: await svc.listAll(rules.denied, 'network_denials', folder === undefined ? {} : { folder }),
         columns: {
           FOLDER: (denial) => denial.folder,
           HOST: (denial) => denial.host,

@@ -42,7 +42,7 @@ onEveryEngine('svc route', (engine) => {
       'warning: there is no group gone yet: messages that fit this route reach no agent\n',
     )
     const { stdout } = await cli.run('doctor demo')
-    const [, next = ''] = /✗ routes: .* leads to gone, which is no group\n {4}→ svc (.*)\n/.exec(stdout) ?? []
+    const [, next = ''] = /✗ routes: .* leads to gone, which is not a group\n {4}→ svc (.*)\n/.exec(stdout) ?? []
     assert.match(await cli.ok(next), /^removed route \d+: room=x -> gone/)
     assert.match((await cli.run('doctor demo')).stdout, /✓ routes: /)
   })

@@ -2,7 +2,7 @@
 import { MATCH_KEYS, parseRouteTarget } from '../../core/routing/routes.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { routesResource } from '../../resources/routes.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
 
 const routes = routesResource.verbs
@@ -16,18 +16,18 @@ interface ShownRoute {
   readonly target: string
 }
 
-function oneLine({ id, seq, match, target }: ShownRoute): string {
+function formatRoute({ id, seq, match, target }: ShownRoute): string {
   return `route ${id}: ${match || EVERYTHING} -> ${target} (seq ${seq})`
 }
 
 export const routeCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'route <instance> list [--json]',
     about: 'show every route in the order in which they are tried: the first that matches decides',
     example: 'route demo list',
     run: async (svc) =>
       svc.print.table({
-        rows: await svc.rows(routes.list, 'routes', {}),
+        rows: await svc.listAll(routes.list, 'routes', {}),
         columns: {
           ID: ({ id }) => id,
           SEQ: ({ seq }) => seq,
@@ -37,31 +37,31 @@ export const routeCommands = [
         empty: 'no routes',
       }),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'route <instance> add <match> <target> [--seq|-s <n>]',
     about: `send the messages that fit to a folder; <match> is key=glob pairs (${MATCH_KEYS.join(', ')}), '' fits every message; lower --seq is tried first (0 unless said)`,
     example: "route demo add 'platform=sandbox room=lobby' main --seq -1",
     run: async (svc, { match, target, seq = '0' }) => {
       const route = await svc.call(routes.create, { match, target, seq: parseInteger('--seq', seq) })
-      svc.print.line(`added ${oneLine(route)}`)
-      await warnOfMissingFolder(svc, route.target)
+      svc.print.line(`added ${formatRoute(route)}`)
+      await warnAboutMissingGroup(svc, route.target)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'route <instance> rm <id>',
     about: 'remove a route; <id> is what list and doctor show',
     example: 'route demo rm 3',
     run: async (svc, { id: typed }) => {
       const id = parseInteger('id', typed)
-      const known = (await svc.rows(routes.list, 'routes', {})).find((route) => route.id === id)
+      const known = (await svc.listAll(routes.list, 'routes', {})).find((route) => route.id === id)
       await svc.call(routes.delete, { id })
-      svc.print.line(`removed ${known ? oneLine(known) : `route ${id}`}`)
+      svc.print.line(`removed ${known ? formatRoute(known) : `route ${id}`}`)
     },
   }),
 ]
 
 /** A route may be written before its group; until then its messages reach no agent. */
-async function warnOfMissingFolder(svc: SvcContext, target: string): Promise<void> {
+async function warnAboutMissingGroup(svc: SvcContext, target: string): Promise<void> {
   const read = parseRouteTarget(target)
   if (read?.kind !== 'folder' || read.name.includes('{sender}')) return
   const { host } = await svc.open()

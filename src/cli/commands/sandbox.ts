@@ -10,9 +10,9 @@ import {
 } from '../../core/delivery/sandbox-rooms.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
 import { integer, query, text } from '../../store/statement.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
-import { entryRecord, type FollowRoomOptions, followAnswer, followRoom, formatEntry } from '../output/sandbox-room.ts'
+import { type FollowRoomOptions, followAnswer, followRoom, formatEntry, toEntryRecord } from '../output/sandbox-room.ts'
 
 const SHOWN = '100'
 const SHOWN_MAX = 10_000
@@ -20,7 +20,7 @@ const INTERRUPTED = 130
 const ENDED_WELL: readonly string[] = ['answered', 'silent', 'observed']
 
 export const sandboxCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage:
       'sandbox <instance> say <room> <person> <text> [--topic|-t <id>] [--mention|-m] [--reply-to|-r <id>] [--wait|-w] [--json]',
     about: 'be somebody in a room and say something; --wait prints what the agent answers',
@@ -30,23 +30,23 @@ export const sandboxCommands = [
         postInRoom(tx, speaking, { room, person, content: text, topic, isMention: mention, replyTo }),
       )
       if (wait) return waitForAnswer(svc, said)
-      const { id, room: jid } = entryRecord(said.entry)
+      const { id, room: jid } = toEntryRecord(said.entry)
       if (svc.print.json) svc.print.record({}, { id, room: jid, message_id: said.messageId })
       else svc.print.line(`${person} said ${id} in ${jid}`)
       return 0
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'sandbox <instance> react <room> <person> <id> <emoji> [--json]',
     about: 'be somebody in a room and react to a message of it',
     example: 'sandbox demo react lobby mia s2 👍',
     run: async (svc, { room, person, id, emoji }) => {
       const said = await postToRoom(svc, (tx, speaking) => reactInRoom(tx, speaking, { room, person, id, emoji }))
-      if (svc.print.json) svc.print.record({}, { ...entryRecord(said.entry), message_id: said.messageId })
+      if (svc.print.json) svc.print.record({}, { ...toEntryRecord(said.entry), message_id: said.messageId })
       else svc.print.line(`${person} gave ${emoji} to ${id}`)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'sandbox <instance> show <room> [--limit|-n <count>] [--follow|-f] [--json]',
     about: 'print what was said in a room, with ids, reactions, pins and edits; --follow goes on until Ctrl-C',
     example: 'sandbox demo show lobby --follow',
@@ -57,8 +57,8 @@ export const sandboxCommands = [
         entries: await listRoomEntries(tx, jid, { limit: count }),
         about: await sandboxRooms.find(tx, { jid }),
       }))
-      if (svc.print.json && !follow) svc.print.record({}, entries.map(entryRecord))
-      else for (const entry of entries) shower(svc)(entry)
+      if (svc.print.json && !follow) svc.print.record({}, entries.map(toEntryRecord))
+      else for (const entry of entries) createEntryPrinter(svc)(entry)
       if (about?.title !== undefined && !svc.print.json) svc.print.say(`pane: ${about.title}`)
       for (const prompt of svc.print.json ? [] : (about?.prompts ?? [])) svc.print.say(`prompt: ${prompt.title}`)
       if (about?.is_typing && !svc.print.json) svc.print.say('… the agent is typing')
@@ -66,7 +66,7 @@ export const sandboxCommands = [
       if (follow) await followRoom(host, jid, entries.at(-1)?.seq ?? 0, followOptions(svc))
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'sandbox <instance> rooms [--json]',
     about: 'list the rooms in which something was said',
     example: 'sandbox demo rooms',
@@ -113,7 +113,7 @@ async function waitForAnswer(svc: SvcContext, said: SandboxReceipt): Promise<num
   const { signal, show } = followOptions(svc)
   const end = await followAnswer(host, said, {
     signal,
-    show: (entry) => (svc.print.json ? void answers.push(entryRecord(entry)) : show(entry)),
+    show: (entry) => (svc.print.json ? void answers.push(toEntryRecord(entry)) : show(entry)),
     onIdle: () => svc.print.say(`… nobody has taken it up yet; svc serve ${name} starts the server`),
   })
   if (!end) {
@@ -122,18 +122,18 @@ async function waitForAnswer(svc: SvcContext, said: SandboxReceipt): Promise<num
   }
   const { state, reason } = end
   if (svc.print.json) {
-    const { id, room } = entryRecord(said.entry)
+    const { id, room } = toEntryRecord(said.entry)
     svc.print.record({}, { id, room, message_id: said.messageId, state, ...(reason ? { reason } : {}), answers })
   } else if (state !== 'answered') svc.print.say(`${state}${reason === undefined ? '' : `: ${reason}`}`)
   return ENDED_WELL.includes(state) ? 0 : 1
 }
 
-function shower(svc: SvcContext): FollowRoomOptions['show'] {
-  return (entry) => svc.print.line(svc.print.json ? JSON.stringify(entryRecord(entry)) : formatEntry(entry))
+function createEntryPrinter(svc: SvcContext): FollowRoomOptions['show'] {
+  return (entry) => svc.print.line(svc.print.json ? JSON.stringify(toEntryRecord(entry)) : formatEntry(entry))
 }
 
 function followOptions(svc: SvcContext): FollowRoomOptions {
   const stop = new AbortController()
   void svc.io.stopped().then(() => stop.abort())
-  return { signal: stop.signal, show: shower(svc) }
+  return { signal: stop.signal, show: createEntryPrinter(svc) }
 }

@@ -3,7 +3,7 @@
 import { refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import { secretsResource } from '../../resources/secrets.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { readStdinText } from '../input/stdin.ts'
 
 const secrets = secretsResource.verbs
@@ -38,13 +38,13 @@ async function readValue({ io }: SvcContext, key: string, said: string | undefin
     return text || refuse('invalid', 'value must not be empty: nothing came from stdin')
   }
   if (said !== undefined) return said
-  if (!io.ask) refuse('invalid', '--value is missing, and there is no terminal to ask for it', FROM_STDIN)
-  return (await io.ask(`value of ${key} (not shown)`)) || refuse('invalid', 'value must not be empty')
+  if (!io.promptHidden) refuse('invalid', '--value is missing, and there is no terminal to ask for it', FROM_STDIN)
+  return (await io.promptHidden(`value of ${key} (not shown)`)) || refuse('invalid', 'value must not be empty')
 }
 
 async function list(svc: SvcContext, scope_kind: Scope, owner: string): Promise<void> {
   svc.print.table({
-    rows: await svc.rows(secrets.list_of, 'secrets', { scope_kind, owner }),
+    rows: await svc.listAll(secrets.list_of, 'secrets', { scope_kind, owner }),
     columns: { KEY: ({ key }) => key, CREATED_AT: ({ created_at }) => created_at },
     empty: `no secrets of ${scope_kind} ${owner}`,
   })
@@ -56,19 +56,19 @@ async function remove(svc: SvcContext, scope_kind: Scope, owner: string, key: st
 }
 
 export const secretCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'secret <instance> set <folder> <KEY> [--value|-v <v>]',
     about: `store a secret as an environment variable for the runs of a folder and those below it; ${ASKED}`,
     example: 'secret demo set main GITHUB_TOKEN',
     run: (svc, { folder, KEY, value }) => set(svc, 'folder', folder, KEY, value),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'secret <instance> list <folder> [--json]',
     about: "show the keys of a folder's secrets, never the values",
     example: 'secret demo list main',
     run: (svc, { folder }) => list(svc, 'folder', folder),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'secret <instance> delete <folder> <KEY>',
     about: 'delete a secret',
     example: 'secret demo delete main GITHUB_TOKEN',
@@ -77,19 +77,19 @@ export const secretCommands = [
 ]
 
 export const userSecretCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'user-secret <instance> set <sub> <KEY> [--value|-v <v>]',
     about: `store a secret as an environment variable for the turns that a person asks for; ${ASKED}`,
     example: 'user-secret demo set github:42 API_KEY',
     run: (svc, { sub, KEY, value }) => set(svc, 'user', sub, KEY, value),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'user-secret <instance> list <sub> [--json]',
     about: "show the keys of a person's secrets, never the values",
     example: 'user-secret demo list github:42',
     run: (svc, { sub }) => list(svc, 'user', sub),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'user-secret <instance> delete <sub> <KEY>',
     about: 'delete a secret',
     example: 'user-secret demo delete github:42 API_KEY',

@@ -1,7 +1,7 @@
 // Says something to a folder through its chat link, as anybody who holds the link would, and waits for the answer if asked.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { refuse } from '../../lib/refusal.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { readStdinText } from '../input/stdin.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
 import type { LinkClient } from '../link/link-client.ts'
@@ -13,13 +13,13 @@ const TRANSPORT = 2
 const INTERRUPTED = 130
 
 export const sendCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'send <instance> <folder> [<message>] [--wait|-w] [--stream|-s] [--stdin] [--topic|-t <id>] [--json]',
     about:
       'say something to a folder through its chat link; --wait and --stream print the answer, --topic goes on with a conversation',
     example: "send demo main 'What is new?' --wait",
-    run: async (svc, { instance, folder, message, stdin, wait, stream, topic = newTopic() }) => {
-      const content = await contentOf(svc, message, stdin)
+    run: async (svc, { instance, folder, message, stdin, wait, stream, topic = makeTopic() }) => {
+      const content = await readContent(svc, message, stdin)
       const [{ findInstance, linkBaseUrl }, { operatorLinkProof }, { LinkClient, TransportError }] = await Promise.all([
         import('../instance/instance.ts'),
         import('../link/operator-link.ts'),
@@ -49,7 +49,7 @@ export const sendCommands = [
         }
         if (!(error instanceof TransportError)) throw error
         svc.print.say(`svc: ${error.message}`)
-        svc.print.say(`hint: ${turn_id === undefined ? await unreached(configured) : goesOn()}`)
+        svc.print.say(`hint: ${turn_id === undefined ? await describeUnreachable(configured) : goesOn()}`)
         return TRANSPORT
       }
     },
@@ -57,7 +57,7 @@ export const sendCommands = [
 ]
 
 /** It does not run, or it listens elsewhere than links say. */
-async function unreached({ name, layout }: ConfiguredInstance): Promise<string> {
+async function describeUnreachable({ name, layout }: ConfiguredInstance): Promise<string> {
   const { urlOfProcess, servingProcesses } = await import('../../daemons/process/presence.ts')
   const address = (await servingProcesses(layout))?.map(urlOfProcess).find((known) => known !== undefined)
   if (address === undefined) return `svc serve ${name} starts the server`
@@ -87,11 +87,11 @@ async function printAnswer(
   return 1
 }
 
-function newTopic(): string {
+function makeTopic(): string {
   return `send-${randomBytes(6).toString('hex')}`
 }
 
-async function contentOf({ io }: SvcContext, message: string | undefined, isStdin: boolean): Promise<string> {
+async function readContent({ io }: SvcContext, message: string | undefined, isStdin: boolean): Promise<string> {
   if (message !== undefined && isStdin) refuse('invalid', 'give a message or --stdin, not both')
   if (message === undefined && !isStdin) refuse('invalid', 'there is no message', 'give one, or --stdin')
   const content = message ?? (await readStdinText(io.stdin, STDIN_MAX_BYTES)).trim()

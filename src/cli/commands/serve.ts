@@ -2,11 +2,11 @@
 import type { OpenHost } from '../../daemons/process/host.ts'
 import type { ServingProcess } from '../../daemons/process/presence.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
 
 export const serveCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'serve <instance> [<daemon>…] [--port|-p <n>]',
     about:
       'run every daemon in one process, or only those that are named; prints where each listens, then ready; --port is where the front door listens, whatever .env says',

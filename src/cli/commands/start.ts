@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { SettingSource } from '../../lib/settings.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { StartLinks } from '../link/start-links.ts'
 import { shellQuote } from '../output/shell-quote.ts'
 import { runDaemons } from './serve.ts'
@@ -12,7 +12,7 @@ import { runDaemons } from './serve.ts'
 const INSTANCE = 'demo'
 
 export const startCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'start [--port|-p <n>]',
     about: `make an instance ${INSTANCE} in .svc/ of the checkout, once, serve it, and print links to try; what npm start runs; --port is where it listens`,
     example: 'start --port 9000',
@@ -30,7 +30,7 @@ export const startCommands = [
       ])
       const port = typed === undefined ? undefined : parsePortFlag(typed)
       const root = svc.io.environment.get('SVC_DATA_DIR') || demoRoot()
-      const environment = within(root, port, svc.io.environment)
+      const environment = overrideEnvironment(root, port, svc.io.environment)
       const product = await mustFindProduct(DEFAULT_PRODUCT)
       const made = await createInstance(locateInstance(INSTANCE, environment), product, {
         environment,
@@ -67,7 +67,7 @@ function isInstalled(): boolean {
 }
 
 /** A new instance is told its port for good; one that is there has its own file. */
-function within(root: string, port: number | undefined, { name, get }: SettingSource): SettingSource {
+function overrideEnvironment(root: string, port: number | undefined, { name, get }: SettingSource): SettingSource {
   const listen = (): string | undefined =>
     port === undefined
       ? get('WEB_LISTEN')

@@ -69,13 +69,13 @@ onEveryEngine('svc task', (engine) => {
       [several.code, several.stderr],
       [
         1,
-        'svc: the ids of several tasks begin with team: team-mem-0, team-mem-1, team-mem-2, team-mem-3, team-mem-4\nhint: type more of the id\n',
+        'svc: several task ids start with team: team-mem-0, team-mem-1, team-mem-2, team-mem-3, team-mem-4\nhint: type more of the id\n',
       ],
     )
     for (const number of [0, 1, 2, 3]) await cli.ok(`task demo rm team-mem-${number}`)
     assert.equal(await cli.ok('task demo rm team'), 'removed task team-mem-4\n')
     const none = await cli.run('task demo rm team')
-    assert.deepEqual([none.code, none.stderr], [1, 'svc: there is no task whose id is or begins with team\n'])
+    assert.deepEqual([none.code, none.stderr], [1, 'svc: there is no task whose id starts with team\n'])
   })
 })
 

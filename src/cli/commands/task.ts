@@ -1,7 +1,7 @@
 // Scheduled tasks: prompts that fire by themselves.
 import type { TaskRunLog } from '../../core/schedule/tasks.ts'
 import { scheduledTasksResource } from '../../resources/scheduled-tasks.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { resolveIdPrefix } from '../input/id-prefix.ts'
 import { collapseWhitespace, truncateColumns } from '../output/message-table.ts'
 
@@ -11,13 +11,13 @@ const PROMPT_WIDTH = 60
 const RESULT_WIDTH = 100
 
 export const taskCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'task <instance> list [--json]',
     about: 'show every scheduled task: when it runs, where it speaks, and what its turns may do (reach)',
     example: 'task demo list',
     run: async (svc) =>
       svc.print.table({
-        rows: await svc.rows(tasks.list, 'scheduled_tasks', {}),
+        rows: await svc.listAll(tasks.list, 'scheduled_tasks', {}),
         columns: {
           ID: ({ id }) => id,
           FOLDER: ({ owner }) => owner,
@@ -32,49 +32,49 @@ export const taskCommands = [
         empty: 'no tasks',
       }),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'task <instance> show <id> [--json]',
     about: 'show one task with its next runs and how the last ones went; the beginning of the id will do',
     example: 'task demo show main-mem-0',
-    run: async (svc, { id }) => show(svc, await find(svc, id)),
+    run: async (svc, { id }) => show(svc, await resolveTaskId(svc, id)),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'task <instance> pause <id>',
     about: 'stop a task from firing, and keep it',
     example: 'task demo pause main-mem-0',
-    run: (svc, { id }) => move(svc, id, 'paused'),
+    run: (svc, { id }) => changeStatus(svc, id, 'paused'),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'task <instance> resume <id>',
     about: 'let a paused task fire again, from its next slot on',
     example: 'task demo resume main-mem-0',
-    run: (svc, { id }) => move(svc, id, 'active'),
+    run: (svc, { id }) => changeStatus(svc, id, 'active'),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'task <instance> run <id>',
     about: 'fire a task once, now; its schedule stays as it is, and a paused one stays paused',
     example: 'task demo run main-mem-0',
     run: async (svc, { instance, id: typed }) => {
-      const id = await find(svc, typed)
+      const id = await resolveTaskId(svc, typed)
       const { message_id } = await svc.call(tasks.run, { id })
       svc.print.line(`fired task ${id} once`)
       svc.print.say(`svc messages ${instance} show ${message_id} tells what became of it`)
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'task <instance> rm <id>',
     about: 'remove a task and the log of its runs for good',
     example: 'task demo rm main-mem-0',
     run: async (svc, { id: typed }) => {
-      const id = await find(svc, typed)
+      const id = await resolveTaskId(svc, typed)
       await svc.call(tasks.delete, { id })
       svc.print.line(`removed task ${id}`)
     },
   }),
 ]
 
-async function find(svc: SvcContext, typed: string): Promise<string> {
-  const rows = await svc.rows(tasks.list, 'scheduled_tasks', {})
+async function resolveTaskId(svc: SvcContext, typed: string): Promise<string> {
+  const rows = await svc.listAll(tasks.list, 'scheduled_tasks', {})
   return resolveIdPrefix(
     'task',
     typed,
@@ -82,8 +82,8 @@ async function find(svc: SvcContext, typed: string): Promise<string> {
   )
 }
 
-async function move(svc: SvcContext, typed: string, to: 'active' | 'paused'): Promise<void> {
-  const id = await find(svc, typed)
+async function changeStatus(svc: SvcContext, typed: string, to: 'active' | 'paused'): Promise<void> {
+  const id = await resolveTaskId(svc, typed)
   const statusOf = async (): Promise<string> => (await svc.call(tasks.show, { id })).task.status
   const before = await statusOf()
   await svc.call(to === 'paused' ? tasks.pause : tasks.resume, { id })

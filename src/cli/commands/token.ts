@@ -3,53 +3,58 @@ import { defaultReach, type Reach } from '../../core/access/reach.ts'
 import { parseSignatureScheme } from '../../core/links/webhook-signatures.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
-import { type SvcContext, svcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { readStdinText } from '../input/stdin.ts'
 
 const tokens = routeTokensResource.verbs
 
-function showMinted(svc: SvcContext, { jid, token, url }: { jid: string; token: string; url: string }): void {
+function printLink(svc: SvcContext, { jid, token, url }: { jid: string; token: string; url: string }): void {
   svc.print.record({ jid, token, url }, { jid, token, url })
 }
 
 export const tokenCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'token <instance> issue chat <folder> [<suffix>] [--context|-c <text>] [--tools <reach>]',
     about:
       'mint a chat link to a folder; <suffix> sets its chat apart, --context tells the agent what it is for, --tools (chat, work, all) what visitors may have it do',
     example: "token demo issue chat main site --context 'Visitors of the web site. Be brief.'",
     run: async (svc, { folder, suffix, context, tools: reach }) =>
-      showMinted(
+      printLink(
         svc,
-        await svc.call(tokens.issue_chat, { target_folder: folder, jid_suffix: suffix, context, ...toolsOf(reach) }),
+        await svc.call(tokens.issue_chat, {
+          target_folder: folder,
+          jid_suffix: suffix,
+          context,
+          ...toToolsField(reach),
+        }),
       ),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage:
       'token <instance> issue webhook <folder> <source> [<suffix>] [--context|-c <text>] [--tools <reach>] [--verify <scheme>] [--verify-secret <v>]',
     about:
       'mint a link that another system posts to; <source> becomes the sender; --verify (github, standard, stripe, hmac:<header>) takes only what it signs',
     example: 'token demo issue webhook main github --verify github --verify-secret - < secret.txt',
     run: async (svc, { folder, source, suffix, context, tools: reach, verify, verifySecret }) => {
-      const input = { target_folder: folder, source_label: source, jid_suffix: suffix, context, ...toolsOf(reach) }
+      const input = { target_folder: folder, source_label: source, jid_suffix: suffix, context, ...toToolsField(reach) }
       if (verify === undefined) {
         if (verifySecret !== undefined)
           refuse('invalid', '--verify-secret needs --verify, which says how requests are signed')
-        return showMinted(svc, await svc.call(tokens.issue_hook, input))
+        return printLink(svc, await svc.call(tokens.issue_hook, input))
       }
       parseSignatureScheme(verify)
-      const verify_secret = await secretOf(svc, verifySecret)
-      showMinted(svc, await svc.call(tokens.issue_verified, { ...input, verify, verify_secret }))
+      const verify_secret = await readVerifySecret(svc, verifySecret)
+      printLink(svc, await svc.call(tokens.issue_verified, { ...input, verify, verify_secret }))
     },
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'token <instance> list [<folder>] [--json]',
     about:
       'show every link, or those that a folder owns or that deliver to it, newest first; never the tokens; --json counts what they took, refused and store',
     example: 'token demo list main',
     run: async (svc, { folder }) =>
       svc.print.table({
-        rows: await svc.rows(tokens.list_of, 'tokens', { folder }),
+        rows: await svc.listAll(tokens.list_of, 'tokens', { folder }),
         columns: {
           JID: (token) => token.jid,
           OWNER: (token) => token.owner_folder,
@@ -63,7 +68,7 @@ export const tokenCommands = [
         empty: folder === undefined ? 'no tokens' : `no tokens of ${folder}`,
       }),
   }),
-  svcCommand({
+  defineSvcCommand({
     usage: 'token <instance> revoke <jid> [<owner_folder>]',
     about: 'end every link of a JID at once; with <owner_folder>, only if that folder owns it',
     example: 'token demo revoke web:main/site',
@@ -76,22 +81,24 @@ export const tokenCommands = [
 ]
 
 /** The verb says which there are. */
-function toolsOf(reach: string | undefined): { tools?: Reach } {
+function toToolsField(reach: string | undefined): { tools?: Reach } {
   return reach === undefined ? {} : { tools: reach as Reach }
 }
 
 const SECRET_MAX_BYTES = 65_536
 
 /** What the sender signs with. Never from the command line itself, which a shell writes down and every user can see. */
-async function secretOf({ io }: SvcContext, said: string | undefined): Promise<string> {
+async function readVerifySecret({ io }: SvcContext, said: string | undefined): Promise<string> {
   if (said === '-') return (await readStdinText(io.stdin, SECRET_MAX_BYTES)).replace(/\r?\n$/, '')
   const hint = '--verify-secret - reads it from stdin'
   if (said !== undefined) refuse('invalid', 'a secret on the command line would stay in the history of the shell', hint)
-  if (!io.ask) refuse('invalid', '--verify needs the secret that the sender signs with', hint)
-  return io.ask('the secret that the sender signs with')
+  if (!io.promptHidden) refuse('invalid', '--verify needs the secret that the sender signs with', hint)
+  return io.promptHidden('the secret that the sender signs with')
 }
 
 async function mustOwn(svc: SvcContext, jid: string, folder: string): Promise<void> {
-  const owned = (await svc.rows(tokens.list_of, 'tokens', { folder })).filter((token) => token.owner_folder === folder)
+  const owned = (await svc.listAll(tokens.list_of, 'tokens', { folder })).filter(
+    (token) => token.owner_folder === folder,
+  )
   if (!owned.some((token) => token.jid === jid)) refuse('not_found', `${folder} owns no token at ${jid}`)
 }

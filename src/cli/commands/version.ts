@@ -2,12 +2,12 @@
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 import { tryParseJson } from '../../lib/text/json.ts'
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 
 const Manifest = z.object({ version: z.string() })
 
 export const versionCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'version [--json]',
     about: 'print the versions of svc, Node and SQLite; svc --version does the same',
     example: 'version',

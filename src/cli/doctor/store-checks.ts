@@ -1,5 +1,5 @@
-// What can be wrong inside a store that opens: rows that name nothing, grants that can never match, secrets that do not
-// open. Each check reads one snapshot and answers with findings.
+// Checks of `svc doctor` for the rows of a store: references to missing groups, grants that can never match, secrets that
+// cannot be decrypted. All checks read one snapshot.
 import { stat } from 'node:fs/promises'
 import { acl, aclMembership } from '../../core/access/acl.ts'
 import { OPERATOR_ROLE, unmatchableReason } from '../../core/access/policy.ts'
@@ -19,18 +19,9 @@ import { audit } from '../../registry/audit.ts'
 import { secretsResource } from '../../resources/secrets.ts'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, integer, optional, query, text } from '../../store/statement.ts'
+import { asNote, type DoctorFinding, makeFinding } from './findings.ts'
 
-export interface DoctorFinding {
-  readonly check: string
-  /** `note` is worth knowing and no fault. */
-  readonly status: 'ok' | 'note' | 'wrong'
-  readonly detail: string
-  /** The command to type. */
-  readonly next?: string
-}
-
-/** What the checks look at, read in one transaction. */
-export interface StoreContents {
+interface StoreContents {
   readonly instance: string
   readonly layout: Layout
   readonly folders: ReadonlySet<string>
@@ -39,14 +30,14 @@ export interface StoreContents {
   readonly routes: Awaited<ReturnType<typeof routes.list>>
   readonly tasks: Awaited<ReturnType<typeof scheduledTasks.list>>
   readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
-  /** Of the links that take only signed requests. */
-  readonly signedLinks: Awaited<ReturnType<typeof readSigned>>
-  /** The chats of links and the folders whose storage is full, or nearly. */
+  /** Links that accept only signed requests. */
+  readonly signedLinks: Awaited<ReturnType<typeof readSignedLinks>>
+  /** Chats of links and folders whose storage is full or nearly full. */
   readonly nearlyFull: Awaited<ReturnType<typeof findNearlyFull>>
   readonly leftovers: Awaited<ReturnType<typeof findOrphanedReferences>>
-  /** How many messages are not at their end, by folder. */
+  /** Number of messages without a final state, by folder. */
   readonly unfinishedCounts: ReadonlyMap<string, number>
-  /** Other machines may have workspaces that this one has not. */
+  /** Whether other machines may use the store; they may have workspaces that this one lacks. */
   readonly isShared: boolean
   readonly newestAuditAt: string | undefined
   readonly secretsKey: string | undefined
@@ -55,8 +46,8 @@ export interface StoreContents {
 
 type StoreRows = Omit<StoreContents, 'instance' | 'layout' | 'secretsKey' | 'nowMs' | 'isShared'>
 
-/** From here on the operator is told that a quota will soon be used up. */
-const NEARLY = 0.8
+/** Share of a quota from which on its use is reported. */
+const NEARLY_FULL = 0.8
 
 export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<StoreRows> {
   const [last] = (await audit.page(tx, { order: [['id', 'desc']], limit: 1 })).rows
@@ -67,15 +58,15 @@ export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<
     routes: await routes.list(tx),
     tasks: await scheduledTasks.list(tx),
     secrets: await secretsResource.table.list(tx),
-    signedLinks: await readSigned(tx),
-    nearlyFull: await findNearlyFull(tx, quotas, NEARLY),
+    signedLinks: await readSignedLinks(tx),
+    nearlyFull: await findNearlyFull(tx, quotas, NEARLY_FULL),
     leftovers: await findOrphanedReferences(tx),
-    unfinishedCounts: await readOpen(tx),
+    unfinishedCounts: await countUnfinished(tx),
     newestAuditAt: last?.created_at,
   }
 }
 
-async function readOpen(tx: Tx): Promise<ReadonlyMap<string, number>> {
+async function countUnfinished(tx: Tx): Promise<ReadonlyMap<string, number>> {
   const rows = await query(
     tx,
     { folder: text, open: integer },
@@ -86,7 +77,7 @@ async function readOpen(tx: Tx): Promise<ReadonlyMap<string, number>> {
   return new Map(rows.map(({ folder, open }) => [folder, open]))
 }
 
-async function readSigned(tx: Tx) {
+async function readSignedLinks(tx: Tx) {
   const rows = await query(
     tx,
     { jid: text, token_hash: bytes, verify_secret: optional(bytes) },
@@ -100,7 +91,7 @@ export async function checkStoreContents(contents: StoreContents): Promise<Docto
     checkGrants(contents),
     checkOperators(contents),
     checkRoutes(contents),
-    checkClaims(contents),
+    checkChats(contents),
     checkTasks(contents),
     checkLeftovers(contents),
     await checkFolders(contents),
@@ -108,13 +99,6 @@ export async function checkStoreContents(contents: StoreContents): Promise<Docto
     checkStorage(contents),
     checkClock(contents),
   ]
-}
-
-/** One finding for all: what is wrong stands in the detail, and the first of it in the command. */
-export function makeFinding(check: string, faults: readonly string[], fine: string, next?: string): DoctorFinding {
-  if (faults.length === 0) return { check, status: 'ok', detail: fine }
-  const shown = faults.slice(0, 5).join('; ') + (faults.length > 5 ? `; and ${faults.length - 5} more` : '')
-  return { check, status: 'wrong', detail: shown, ...(next === undefined ? {} : { next }) }
 }
 
 function checkGrants({ grants, members, instance }: StoreContents): DoctorFinding {
@@ -125,11 +109,11 @@ function checkGrants({ grants, members, instance }: StoreContents): DoctorFindin
       return fault === undefined ? [] : [`the member "${subject}" ${fault}`]
     }),
   ]
-  return makeFinding('grants', faults, `all can match (${grants.length})`, editNext(instance))
+  return makeFinding('grants', faults, `all can match (${grants.length})`, suggestEdit(instance))
 }
 
-/** The manifest is the way to rows that no command writes. */
-function editNext(instance: string): string {
+/** For rows that only a manifest can change. */
+function suggestEdit(instance: string): string {
   return `svc export ${instance} config.yaml, correct it, svc apply ${instance} config.yaml`
 }
 
@@ -139,73 +123,72 @@ function checkOperators({ grants, members, instance }: StoreContents): DoctorFin
     grants.filter((row) => row.action === 'admin' && row.scope === '**' && row.effect === 'allow').length
   if (count > 0) return { check: 'operators', status: 'ok', detail: `${count} granted` }
   const next = `svc group ${instance} grant <provider>:<id> '**'`
-  return { check: 'operators', status: 'note', detail: 'nobody is an operator yet', next }
+  return { check: 'operators', status: 'note', detail: 'there is no operator yet', next }
 }
 
-/** Routes that lead nowhere, and routes that no message ever reaches. */
+/** Routes to missing groups are faults; routes that never match are notes. */
 function checkRoutes({ routes, folders, instance }: StoreContents): DoctorFinding {
-  const ghosts = routes.flatMap((route) => {
-    const read = parseRouteTarget(route.target)
-    const isGhost = read?.kind === 'folder' && !read.name.includes('{sender}') && !folders.has(read.name)
-    return isGhost ? [{ id: route.id, fault: `leads to ${read.name}, which is no group` }] : []
+  const dangling = routes.flatMap((route) => {
+    const target = parseRouteTarget(route.target)
+    const isDangling = target?.kind === 'folder' && !target.name.includes('{sender}') && !folders.has(target.name)
+    return isDangling ? [{ id: route.id, fault: `leads to ${target.name}, which is not a group` }] : []
   })
   const { unmatchable, shadowed } = findRouteOverlaps(routes)
-  const silent = [
-    ...unmatchable.map(({ id }) => ({ id, fault: 'never matches: no chat is called so' })),
+  const unused = [
+    ...unmatchable.map(({ id }) => ({ id, fault: 'never matches: no chat can have that name' })),
     ...shadowed.map(({ route, before }) => ({
       id: route.id,
-      fault: `never matches: route ${before.id} (${quoted(before.match)}) takes its messages first`,
+      fault: `never matches: route ${before.id} (${formatMatch(before.match)}) takes its messages first`,
     })),
   ]
-  const faults = [...ghosts, ...silent]
-  const next = `svc route ${instance} rm ${faults[0]?.id}`
-  const found = makeFinding(
+  const faults = [...dangling, ...unused]
+  const finding = makeFinding(
     'routes',
     faults.map(({ id, fault }) => `route ${id} ${fault}`),
     `all lead to groups and can match (${routes.length})`,
-    next,
+    `svc route ${instance} rm ${faults[0]?.id}`,
   )
-  return ghosts.length > 0 || found.status === 'ok' ? found : { ...found, status: 'note' }
+  return dangling.length > 0 ? finding : asNote(finding)
 }
 
-function quoted(match: string): string {
+function formatMatch(match: string): string {
   return match === '' ? 'every message' : match
 }
 
-/** Of two routes with the same seq the older one wins, which the list does not show. */
-function checkClaims({ routes, instance }: StoreContents): DoctorFinding {
+/** Of two matching routes with the same seq the older one wins, which `svc route list` does not show. */
+function checkChats({ routes, instance }: StoreContents): DoctorFinding {
   const { contested } = findRouteOverlaps(routes)
   const faults = contested.map(
     ({ route, before }) =>
-      `routes ${before.id} (${quoted(before.match)}, to ${before.target}) and ${route.id} (${quoted(route.match)}, to ${route.target}) both claim chats with seq ${route.seq}: the older one gets them`,
+      `routes ${before.id} (${formatMatch(before.match)}, to ${before.target}) and ${route.id} (${formatMatch(route.match)}, to ${route.target}) match the same chats with seq ${route.seq}: the older one gets their messages`,
   )
   const next = `svc route ${instance} rm ${contested[0]?.route.id}, and add it again with another --seq`
-  const found = makeFinding('chats', faults, 'no two routes of the same seq claim one', next)
-  return found.status === 'ok' ? found : { ...found, status: 'note' }
+  return asNote(makeFinding('chats', faults, 'no two routes with the same seq match the same chat', next))
 }
 
 function checkTasks({ tasks, folders, instance }: StoreContents): DoctorFinding {
   const orphans = tasks.filter(({ owner }) => !folders.has(owner))
-  const faults = [...new Set(orphans.map(({ owner }) => owner))].map((owner) => `tasks of ${owner}, which is no group`)
+  const faults = [...new Set(orphans.map(({ owner }) => owner))].map(
+    (owner) => `tasks of ${owner}, which is not a group`,
+  )
   return makeFinding(
     'tasks',
     faults,
-    `all are of groups (${tasks.length})`,
+    `all belong to groups (${tasks.length})`,
     `svc task ${instance} rm ${orphans[0]?.id}`,
   )
 }
 
-/** A later group of the same name would have these. Routes and tasks have checks of their own. */
+/** A new group of the same name would inherit these rows. Routes and tasks have checks of their own. */
 function checkLeftovers({ leftovers, instance }: StoreContents): DoctorFinding {
-  const left = leftovers.filter(({ kind }) => !/^(route|task)s?$/.test(kind))
-  const byFolder = [...Map.groupBy(left, ({ folder }) => folder)]
-  const faults = byFolder.map(([folder, rows]) => `${folder}, which is no group, has ${describeReferences(rows)}`)
+  const others = leftovers.filter(({ kind }) => !/^(route|task)s?$/.test(kind))
+  const byFolder = [...Map.groupBy(others, ({ folder }) => folder)]
+  const faults = byFolder.map(([folder, rows]) => `${folder}, which is not a group, has ${describeReferences(rows)}`)
   const next = `svc group ${instance} rm ${byFolder[0]?.[0]} --purge`
-  const found = makeFinding('leftovers', faults, 'none of groups that are gone', next)
-  return found.status === 'ok' ? found : { ...found, status: 'note' }
+  return asNote(makeFinding('leftovers', faults, 'no rows of deleted groups', next))
 }
 
-/** What is asked of a folder whose workspace is not here waits until it is. */
+/** Messages to a folder without a workspace wait until it exists. */
 async function checkFolders({
   folders,
   layout,
@@ -213,19 +196,18 @@ async function checkFolders({
   unfinishedCounts,
   isShared,
 }: StoreContents): Promise<DoctorFinding> {
-  const homeless: string[] = []
-  for (const folder of folders) if (!(await isDirectory(groupDirs(layout, folder).home))) homeless.push(folder)
+  const missing: string[] = []
+  for (const folder of folders) if (!(await isDirectory(groupDirs(layout, folder).home))) missing.push(folder)
   if (!folders.has('main')) return makeFinding('groups', ['there is no group main'], '', `svc create ${instance}`)
-  const faults = homeless.map((folder) => {
+  const faults = missing.map((folder) => {
     const count = unfinishedCounts.get(folder) ?? 0
     const waiting = count === 0 ? '' : `, and ${count === 1 ? '1 message waits' : `${count} messages wait`} for it`
-    return `${folder} has no folder on the disk${waiting}`
+    return `${folder} has no directory on disk${waiting}`
   })
-  const made = homeless.includes('main') ? `svc create ${instance}` : `svc group ${instance} add <jid> ${homeless[0]}`
-  const next = `put back ${layout.groups}/${homeless[0]}, or make an empty one: ${made}`
-  const found = makeFinding('groups', faults, `each has its folder (${folders.size})`, next)
-  // On PostgreSQL another machine may have it.
-  return isShared && found.status === 'wrong' ? { ...found, status: 'note' } : found
+  const create = missing.includes('main') ? `svc create ${instance}` : `svc group ${instance} add <jid> ${missing[0]}`
+  const next = `restore ${layout.groups}/${missing[0]}, or create an empty one: ${create}`
+  const finding = makeFinding('groups', faults, `all have a directory (${folders.size})`, next)
+  return isShared ? asNote(finding) : finding
 }
 
 async function isDirectory(path: string): Promise<boolean> {
@@ -239,23 +221,27 @@ function checkSecrets({ secrets, signedLinks, secretsKey, instance }: StoreConte
   const keyring = openKeyring(secretsKey)
   const count = secrets.length + signedLinks.length
   if (secretsKey === undefined && count === 0)
-    return { check: 'secrets', status: 'note', detail: 'SECRETS_KEY is not set: none can be stored, no bearer be made' }
+    return {
+      check: 'secrets',
+      status: 'note',
+      detail: 'SECRETS_KEY is not set: secrets cannot be stored and bearers cannot be issued',
+    }
   const faults = [
     ...secrets.flatMap(({ scope_kind, owner, key, value }) =>
-      sealFault(keyring, value, secretContext({ scope_kind, owner, key })).map(
+      openFault(keyring, value, secretContext({ scope_kind, owner, key })).map(
         (fault) => `${key} of ${scope_kind} ${owner}: ${fault}`,
       ),
     ),
     ...signedLinks.flatMap(({ jid, token_hash, secret }) =>
-      sealFault(keyring, secret, verifyContext(token_hash)).map((fault) => `what ${jid} is signed with: ${fault}`),
+      openFault(keyring, secret, verifyContext(token_hash)).map((fault) => `signing secret of ${jid}: ${fault}`),
     ),
   ]
   const again = secrets.length > 0 ? `svc secret ${instance} set …` : `svc token ${instance} issue webhook …`
-  const next = `add the former key to SECRETS_KEY after a comma, or ${again} again`
-  return makeFinding('secrets', faults, `all open (${count})`, next)
+  const next = `add the former key to SECRETS_KEY after a comma, or set them again: ${again}`
+  return makeFinding('secrets', faults, `all can be decrypted (${count})`, next)
 }
 
-function sealFault(keyring: Keyring, sealed: Uint8Array, context: string): string[] {
+function openFault(keyring: Keyring, sealed: Uint8Array, context: string): string[] {
   try {
     keyring.open(sealed, context)
     return []
@@ -265,24 +251,24 @@ function sealFault(keyring: Keyring, sealed: Uint8Array, context: string): strin
   }
 }
 
-/** A full one refuses messages; one that is nearly full is worth knowing. */
+/** Full storage refuses messages and is a fault; nearly full storage is a note. */
 function checkStorage({ nearlyFull }: StoreContents): DoctorFinding {
   const [first] = nearlyFull
-  if (!first) return { check: 'storage', status: 'ok', detail: 'all links and folders have room for messages' }
+  if (!first) return { check: 'storage', status: 'ok', detail: 'no link or folder is near its quota' }
   const faults = nearlyFull.map(({ scope, name, bytes, quota }) => {
     const percent = Math.floor((bytes / quota) * 100)
     return `${scope === 'chat' ? `the chat ${name}` : `the folder ${name}`} has used ${percent} % of ${QUOTA_SETTINGS[scope]}`
   })
-  const found = makeFinding('storage', faults, '', `raise ${QUOTA_SETTINGS[first.scope]} in .env and restart svc`)
-  return first.bytes >= first.quota ? found : { ...found, status: 'note' }
+  const finding = makeFinding('storage', faults, '', `raise ${QUOTA_SETTINGS[first.scope]} in .env and restart svc`)
+  return first.bytes >= first.quota ? finding : asNote(finding)
 }
 
-/** Minutes ahead of the newest row it was set back; years off it was never set. */
+/** Detects a clock that was never set, or that was set back behind the newest row. */
 function checkClock({ newestAuditAt, nowMs }: StoreContents): DoctorFinding {
   const year = new Date(nowMs).getUTCFullYear()
   const faults = []
-  if (!(year >= 2025 && year < 2100)) faults.push(`the clock of this machine says ${new Date(nowMs).toISOString()}`)
+  if (!(year >= 2025 && year < 2100)) faults.push(`the clock of this machine is at ${new Date(nowMs).toISOString()}`)
   else if (newestAuditAt !== undefined && Date.parse(newestAuditAt) > nowMs + 60_000)
-    faults.push(`the newest audit row is of ${newestAuditAt}, which lies in the future`)
+    faults.push(`the newest audit row is from ${newestAuditAt}, which is in the future`)
   return makeFinding('clock', faults, new Date(nowMs).toISOString(), 'timedatectl set-ntp true')
 }

@@ -1,6 +1,6 @@
-// One line from a terminal that is not shown while it is typed.
+// Reads a line from a terminal without echo.
 
-/** A terminal's keys, as Node gives them. */
+/** Key presses of a terminal in Node. */
 export interface KeyInput extends AsyncIterable<Uint8Array | string> {
   setRawMode(isRaw: boolean): unknown
 }
@@ -10,15 +10,15 @@ const BACKSPACE = new Set(['\b', '\u007f'])
 const CTRL_C = '\u0003'
 const CTRL_D = '\u0004'
 
-/** Nothing, where Ctrl-C was pressed or the terminal went away. Only when nothing shows any more, `ask` asks. */
-export async function readHiddenLine(keys: KeyInput, ask: () => void): Promise<string | undefined> {
+/** Returns undefined after Ctrl-C or if the terminal closes. Calls `showPrompt` once echo is off. */
+export async function readHiddenLine(keys: KeyInput, showPrompt: () => void): Promise<string | undefined> {
   const decoder = new TextDecoder()
   const typed: string[] = []
   keys.setRawMode(true)
   try {
-    ask()
-    for await (const piece of keys) {
-      const text = typeof piece === 'string' ? piece : decoder.decode(piece, { stream: true })
+    showPrompt()
+    for await (const chunk of keys) {
+      const text = typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true })
       for (const key of text) {
         if (key === CTRL_C) return undefined
         if (ENTER.has(key) || key === CTRL_D) return typed.join('')

@@ -1,7 +1,7 @@
-// Numbers as they are typed. What a number may be is the verb's to say; here it only has to be one.
+// Parses integers of the command line. The verb checks their range.
 import { refuse } from '../../lib/refusal.ts'
 
-/** Not `Number()`, which reads "", "1e3" and "0x10" too. */
+/** Stricter than `Number()`, which also accepts "", "1e3" and "0x10". */
 export function parseInteger(name: string, text: string): number {
   const value = /^-?\d{1,16}$/.test(text) ? Number(text) : Number.NaN
   if (Number.isSafeInteger(value)) return value

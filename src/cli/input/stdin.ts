@@ -1,4 +1,4 @@
-// All of stdin, within bounds.
+// Reads all of stdin, up to a size limit.
 import { refuse } from '../../lib/refusal.ts'
 
 export async function readStdinBytes(stdin: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
@@ -12,7 +12,7 @@ export async function readStdinBytes(stdin: AsyncIterable<Uint8Array>, maxBytes:
   return Buffer.concat(chunks)
 }
 
-/** As it is: a byte order mark is part of the text. */
+/** A byte order mark stays part of the text. */
 export async function readStdinText(stdin: AsyncIterable<Uint8Array>, maxBytes: number): Promise<string> {
   const bytes = await readStdinBytes(stdin, maxBytes)
   try {

@@ -2,40 +2,38 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Terminal } from './terminal.ts'
 
-function terminal(...pieces: string[]): { terminal: Terminal; seen: string[] } {
-  const seen: string[] = []
-  async function* chunks() {
-    for (const piece of pieces) yield Buffer.from(piece)
+function openTerminal(...chunks: string[]): { terminal: Terminal; steps: string[] } {
+  const steps: string[] = []
+  async function* input() {
+    for (const chunk of chunks) yield Buffer.from(chunk)
   }
-  const input = {
-    iterator: () => chunks(),
-    setRawMode: (isRaw: boolean) => seen.push(isRaw ? '<hidden>' : '<shown>'),
-    ref: () => seen.push('<held>'),
-    unref: () => seen.push('<let go>'),
+  const stream = {
+    iterator: () => input(),
+    setRawMode: (isRaw: boolean) => steps.push(isRaw ? '<raw>' : '<line>'),
+    ref: () => steps.push('<ref>'),
+    unref: () => steps.push('<unref>'),
   }
-  return {
-    terminal: new Terminal(
-      () => input,
-      (text) => void seen.push(text),
-    ),
-    seen,
-  }
+  const terminal = new Terminal(
+    () => stream,
+    (text) => void steps.push(text),
+  )
+  return { terminal, steps }
 }
 
-test('each question takes one line, also where several were typed at once, and only the hidden one hides', async () => {
-  const { terminal: at, seen } = terminal('8\nhttp://x', '/v1\ns3cret\rsmall\n')
-  assert.equal(await at.promptLine('Which'), '8')
-  assert.equal(await at.promptLine('URL'), 'http://x/v1')
-  assert.equal(await at.promptHidden('Key'), 's3cret')
-  assert.equal(await at.promptLine('Model'), 'small')
-  assert.deepEqual(seen, [
-    ...['<held>', 'Which: ', '<let go>', '<held>', 'URL: ', '<let go>'],
-    ...['<held>', '<hidden>', 'Key: ', '<shown>', '\n', '<let go>', '<held>', 'Model: ', '<let go>'],
+test('each prompt takes one line, even if several were typed at once, and only the hidden one disables echo', async () => {
+  const { terminal, steps } = openTerminal('8\nhttp://x', '/v1\ns3cret\rsmall\n')
+  assert.equal(await terminal.promptLine('Which'), '8')
+  assert.equal(await terminal.promptLine('URL'), 'http://x/v1')
+  assert.equal(await terminal.promptHidden('Key'), 's3cret')
+  assert.equal(await terminal.promptLine('Model'), 'small')
+  assert.deepEqual(steps, [
+    ...['<ref>', 'Which: ', '<unref>', '<ref>', 'URL: ', '<unref>'],
+    ...['<ref>', '<raw>', 'Key: ', '<line>', '\n', '<unref>', '<ref>', 'Model: ', '<unref>'],
   ])
 })
 
-test('a terminal that went away gives nothing', async () => {
-  const { terminal: at } = terminal('half')
-  assert.equal(await at.promptLine('Which'), undefined)
-  assert.equal(await at.promptHidden('Key'), undefined)
+test('returns undefined when the terminal closes', async () => {
+  const { terminal } = openTerminal('half')
+  assert.equal(await terminal.promptLine('Which'), undefined)
+  assert.equal(await terminal.promptHidden('Key'), undefined)
 })

@@ -1,8 +1,8 @@
-// Questions on a terminal. What is typed ahead of a question is kept for it: only lines that are asked for are taken.
+// Prompts on a terminal. Lines typed ahead of a prompt are buffered for it.
 import { type KeyInput, readHiddenLine } from './hidden-line.ts'
 
-/** A terminal's input, as Node gives it. */
-export interface TerminalInput {
+/** The input stream of a terminal in Node. */
+interface TerminalInput {
   iterator(options: { readonly destroyOnReturn: boolean }): AsyncIterator<Uint8Array | string>
   setRawMode(isRaw: boolean): unknown
   ref?(): unknown
@@ -16,17 +16,17 @@ export class Terminal {
   readonly #write: (text: string) => void
   readonly #decoder = new TextDecoder()
   #chunks: AsyncIterator<Uint8Array | string> | undefined
-  #typed: string[] = []
+  #buffered: string[] = []
 
-  /** `input` is asked for late: touching it would keep the process waiting for a terminal. */
+  /** `input` is a function because accessing process.stdin keeps the process running. */
   constructor(input: () => TerminalInput, write: (text: string) => void) {
     this.#input = input
     this.#write = write
   }
 
-  /** A line that shows while it is typed; nothing where the terminal went away. */
+  /** Returns undefined if the terminal closes. */
   async promptLine(question: string): Promise<string | undefined> {
-    return this.#reading(async () => {
+    return this.#withInput(async () => {
       this.#write(`${question}: `)
       let line = ''
       for await (const key of this.#keys()) {
@@ -38,22 +38,22 @@ export class Terminal {
     })
   }
 
-  /** One that does not. */
+  /** Like `promptLine`, without echo. */
   async promptHidden(question: string): Promise<string | undefined> {
-    return this.#reading(async () => {
+    return this.#withInput(async () => {
       const line = await readHiddenLine(this.#keys(), () => this.#write(`${question}: `))
       this.#write('\n')
       return line
     })
   }
 
-  async #reading<T>(work: () => Promise<T>): Promise<T> {
+  async #withInput<T>(work: () => Promise<T>): Promise<T> {
     const input = this.#input()
     input.ref?.()
     try {
       return await work()
     } finally {
-      // Only while it is asked something does a terminal keep the process running.
+      // The terminal keeps the process running only during a prompt.
       input.unref?.()
     }
   }
@@ -67,17 +67,17 @@ export class Terminal {
 
   async *#characters(): AsyncGenerator<string> {
     for (;;) {
-      const key = this.#typed.shift()
+      const key = this.#buffered.shift()
       if (key !== undefined) yield key
-      else if (!(await this.#more())) return
+      else if (!(await this.#readChunk())) return
     }
   }
 
-  async #more(): Promise<boolean> {
+  async #readChunk(): Promise<boolean> {
     this.#chunks ??= this.#input().iterator({ destroyOnReturn: false })
     const { done, value } = await this.#chunks.next()
     if (done) return false
-    this.#typed.push(...(typeof value === 'string' ? value : this.#decoder.decode(value, { stream: true })))
+    this.#buffered.push(...(typeof value === 'string' ? value : this.#decoder.decode(value, { stream: true })))
     return true
   }
 }

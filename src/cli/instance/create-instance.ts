@@ -1,7 +1,8 @@
-// Makes an instance: its directory, its .env, its store and the group main. Safe to repeat: what is there stays as it is.
+// Creates an instance: its directory, .env, store and the group main. Safe to repeat: existing parts stay unchanged.
 import { randomBytes } from 'node:crypto'
 import { link, mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { ROOT_FOLDER } from '../../core/access/tiers.ts'
 import { securePrivateDirectories } from '../../core/groups/private-directories.ts'
 import { bundledProducts, findProduct, listProducts, type Product, setUpFolder } from '../../core/groups/products.ts'
 import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
@@ -23,17 +24,15 @@ import {
   storeAddress,
 } from './instance.ts'
 
-const MAIN = 'main'
 export const DEFAULT_PRODUCT = 'assistant'
 
 export interface CreatedInstance {
   readonly configured: ConfiguredInstance
-  /** The settings that were written into .env now. */
+  /** Keys that this call added to .env. */
   readonly written: readonly string[]
-  /** Whether there was an .env before. */
   readonly hadEnv: boolean
   readonly isGroupNew: boolean
-  /** What main is made of: the product asked for, or the one that it had already. */
+  /** The product of main: the requested one, or the one that main already had. */
   readonly product: Product
 }
 
@@ -42,7 +41,6 @@ interface CreateInstanceOptions {
   readonly clock: Clock
 }
 
-/** Asked before anything is made. */
 export async function mustFindProduct(name: string): Promise<Product> {
   const found = await findProduct(bundledProducts, name)
   if (found) return found
@@ -51,46 +49,46 @@ export async function mustFindProduct(name: string): Promise<Product> {
 }
 
 export async function createInstance(
-  place: InstanceLocation,
+  location: InstanceLocation,
   product: Product,
   { environment, clock }: CreateInstanceOptions,
 ): Promise<CreatedInstance> {
-  const { layout } = place
+  const { layout } = location
   await mustBeOursOrNew(layout.root)
-  const initial = initialSettings(place, await readEnv(layout.env), environment)
+  const initial = initialSettings(location, await readEnv(layout.env), environment)
   await makeDir(layout.root, 0o755)
   const { written, hadEnv } = await writeEnv(layout.env, initial)
-  const configured = await loadInstanceConfig(place, environment)
+  const configured = await loadInstanceConfig(location, environment)
   await makeDir(dirname(layout.store), 0o700)
   const address = storeAddress(configured)
   const store = 'path' in address ? { ...address, create: true } : address
   const host = await openInstance(configured, { clock, store })
   try {
-    const known = await host.engine.read((tx) => groupsResource.table.find(tx, { folder: MAIN }))
-    const kept = (known && (await findProduct(bundledProducts, known.product))) ?? product
-    await setUpFolder(configured.layout, MAIN, kept)
+    const existing = await host.engine.read((tx) => groupsResource.table.find(tx, { folder: ROOT_FOLDER }))
+    const used = (existing && (await findProduct(bundledProducts, existing.product))) ?? product
+    await setUpFolder(configured.layout, ROOT_FOLDER, used)
     await securePrivateDirectories(configured.layout)
-    const asking = { host, caller: hostCaller(), face: 'cli' as const }
-    const { added } = await callVerb(asking, groupsResource.verbs.add, { folder: MAIN, product: kept.name })
-    return { configured, written, hadEnv, isGroupNew: added, product: kept }
+    const context = { host, caller: hostCaller(), face: 'cli' as const }
+    const { added } = await callVerb(context, groupsResource.verbs.add, { folder: ROOT_FOLDER, product: used.name })
+    return { configured, written, hadEnv, isGroupNew: added, product: used }
   } finally {
     await host.close()
   }
 }
 
-/** A directory full of somebody else's files is a mistyped path. */
+/** A directory with other files is probably a mistyped path. */
 async function mustBeOursOrNew(root: string): Promise<void> {
   const entries = await readdir(root).catch((error) =>
     errnoCode(error) === 'ENOENT' ? [] : refuseDisk(error, 'use', root),
   )
   const ours = /^(\.env.*|store|groups|services|docker-compose\.yml)$/
-  // Another `create` may be writing its .env at this very moment.
+  // Ignore temporary files of another `create` that is writing its .env.
   const others = entries.filter((entry) => entry !== 'lost+found' && !/^\.tmp-[0-9a-f]+$/.test(entry))
   if (others.length === 0 || others.some((entry) => ours.test(entry))) return
-  refuse('conflict', `${root} holds files, but no instance of svc: nothing was changed`, 'choose another name')
+  refuse('conflict', `${root} contains files but no svc instance; nothing was changed`, 'choose another name')
 }
 
-/** What holds now, written down: from then on the file decides, and no variable of a shell (decision P7). */
+/** Copies values of the environment, because .env takes precedence later. See docs/decisions.md#order-of-settings. */
 function initialSettings(
   { name, layout }: InstanceLocation,
   file: ReadonlyMap<string, string>,
@@ -110,7 +108,7 @@ function initialSettings(
   return initial.map(([key, value]) => [key, environment.get(key) ?? value])
 }
 
-/** A new file, or the settings that an old one lacks at its end: an operator may have begun it with DATABASE_URL. */
+/** Writes a new file, or appends the missing settings: an operator may have started it with DATABASE_URL. */
 async function writeEnv(
   path: string,
   initial: readonly (readonly [string, string])[],
@@ -124,7 +122,7 @@ async function writeEnv(
   return { written: keysOf(missing), hadEnv: true }
 }
 
-/** In place: the file keeps its owner, and stays what a link leads to. It holds secrets now. */
+/** Appends in place, so that the file keeps its owner and links stay valid. It contains secrets from now on. */
 async function append(path: string, text: string): Promise<void> {
   try {
     await using file = await open(path, 'a')
@@ -136,7 +134,7 @@ async function append(path: string, text: string): Promise<void> {
   }
 }
 
-/** With those above it, one by one: Node's own `recursive` never ends where a file system lets nobody make one (/proc). */
+/** Creates missing parents one by one: Node's `recursive` never returns on a file system that allows none, such as /proc. */
 async function makeDir(path: string, mode: number): Promise<void> {
   try {
     await mkdir(path, mode).catch(async (error) => {
@@ -145,22 +143,22 @@ async function makeDir(path: string, mode: number): Promise<void> {
       await mkdir(path, mode)
     })
   } catch (error) {
-    const isThere = errnoCode(error) === 'EEXIST' && (await stat(path).catch(() => undefined))?.isDirectory()
-    if (!isThere) refuseDisk(error, 'make', path)
+    const exists = errnoCode(error) === 'EEXIST' && (await stat(path).catch(() => undefined))?.isDirectory()
+    if (!exists) refuseDisk(error, 'create', path)
   }
 }
 
-/** Whole or not at all, and only where there is none: of two that create at once, both use the keys of the first. */
+/** Atomic, and false if the file exists: two concurrent `create` commands both use the keys of the first. */
 async function writeNew(path: string, text: string): Promise<boolean> {
-  const newborn = `${path}.new-${randomBytes(8).toString('hex')}`
-  await writeAtomic(newborn, text, 0o600)
+  const temporary = `${path}.new-${randomBytes(8).toString('hex')}`
+  await writeAtomic(temporary, text, 0o600)
   try {
-    await link(newborn, path)
+    await link(temporary, path)
     return true
   } catch (error) {
     if (errnoCode(error) === 'EEXIST') return false
     return refuseDisk(error, 'write', path)
   } finally {
-    await rm(newborn, { force: true })
+    await rm(temporary, { force: true })
   }
 }

@@ -1,4 +1,4 @@
-// How a shell finds the instances on this machine, for its completions: bodies of functions that print their names.
+// Shell function bodies that print the names of the instances on this machine, for completion scripts.
 
 export const INSTANCE_COMPLETION = {
   posix: `  local dir

@@ -20,7 +20,7 @@ import { writeAtomic } from '../../lib/files/atomic-file.ts'
 import { sourceOf } from '../../lib/settings.ts'
 import { findInstance, sourcesReader } from './instance.ts'
 
-suite('a name that is none is refused, and nothing is made', () => {
+suite('refuses an invalid name and creates nothing', () => {
   for (const name of ['', '..', '.', 'a/b', 'a\nb', 'ä', 'x'.repeat(300), 'a b'])
     test(JSON.stringify(name.slice(0, 10)), async (t) => {
       const cli = testCli(t)
@@ -35,7 +35,7 @@ suite('a name that is none is refused, and nothing is made', () => {
       }
       assert.deepEqual(readdirSync(cli.dir), [])
     })
-  test('-x, which reads as a flag', async (t) => {
+  test('-x, which looks like a flag', async (t) => {
     const cli = testCli(t)
     for (const words of [
       ['create', '-x'],
@@ -46,7 +46,7 @@ suite('a name that is none is refused, and nothing is made', () => {
   })
 })
 
-suite('a data directory', () => {
+suite('refuses or finds a data directory', () => {
   const list = async (cli: Cli): Promise<string> => {
     const { code, stdout, stderr } = await cli.run('group demo list')
     assert.deepEqual([code, stdout], [1, ''])
@@ -56,11 +56,11 @@ suite('a data directory', () => {
     const cli = testCli(t)
     assert.equal(
       await list(cli),
-      `svc: there is no instance demo: ${cli.root} does not exist\nhint: svc create demo makes it\n`,
+      `svc: there is no instance demo: ${cli.root} does not exist\nhint: svc create demo creates it\n`,
     )
     assert.deepEqual(readdirSync(cli.dir), [])
   })
-  test('that is missing, while an instance of a similar name is there', async (t) => {
+  test('that is missing, with an instance of a similar name', async (t) => {
     const cli = await demoCli(t)
     for (const line of ['group dmeo list', 'doctor demoo', 'serve deno', 'send Demo main hi']) {
       const { stdout, stderr } = await cli.run(line)
@@ -68,16 +68,16 @@ suite('a data directory', () => {
       assert.ok((stdout + stderr).includes(`there is no instance ${name} in ${cli.dir}; did you mean demo?`), stderr)
       assert.doesNotMatch(stdout + stderr, /svc create/)
     }
-    assert.match((await cli.run('group acme list')).stderr, /hint: svc create acme makes it$/m)
+    assert.match((await cli.run('group acme list')).stderr, /hint: svc create acme creates it$/m)
   })
-  test('that is missing where SVC_DATA_DIR is not set', async (t) => {
+  test('that is missing while SVC_DATA_DIR is not set', async (t) => {
     const cli = testCli(t)
     const { code, stderr } = await cli.run('group demo list', { env: { SVC_DATA_DIR: '', PREFIX: cli.dir } })
     assert.equal(code, 1)
     assert.equal(
       stderr,
       `svc: there is no instance demo: ${cli.dir}/data/svc_demo does not exist\n` +
-        `hint: SVC_DATA_DIR is not set, so svc looked in ${cli.dir}/data; set it to where your instances are, or svc create demo makes one there\n`,
+        `hint: SVC_DATA_DIR is not set, so svc looked in ${cli.dir}/data; set it to the directory of your instances, or create one there with svc create demo\n`,
     )
     assert.match(
       (await cli.run('list', { env: { SVC_DATA_DIR: '', PREFIX: cli.dir } })).stderr,
@@ -107,15 +107,15 @@ suite('a data directory', () => {
     assert.match(await list(cli), /its symbolic links form a loop/)
     assert.match((await cli.run('create demo')).stderr, /its symbolic links form a loop/)
   })
-  test('that is somebody else’s', async (t) => {
+  test('that contains other files', async (t) => {
     const cli = testCli(t)
     mkdirSync(cli.root)
     writeFileSync(join(cli.root, 'thesis.tex'), '')
     assert.match(await list(cli), /there is no store at .*svc\.db/)
-    assert.match((await cli.run('create demo')).stderr, /holds files, but no instance of svc: nothing was changed/)
+    assert.match((await cli.run('create demo')).stderr, /contains files but no svc instance; nothing was changed/)
     assert.deepEqual(readdirSync(cli.root), ['thesis.tex'])
   })
-  test('by PREFIX where SVC_DATA_DIR is not set', async (t) => {
+  test('below PREFIX while SVC_DATA_DIR is not set', async (t) => {
     const cli = testCli(t)
     const env = { SVC_DATA_DIR: '', PREFIX: cli.dir }
     await cli.ok('create demo', { env })
@@ -123,13 +123,13 @@ suite('a data directory', () => {
   })
 })
 
-suite('a store that cannot be used is one sentence, and stays as it is', () => {
+suite('refuses with one sentence, and does not change, a store that', () => {
   const damages: Record<string, [(store: string) => void, RegExp]> = {
     'is missing': [(store) => rmSync(store), /there is no store at/],
     'has no bytes': [(store) => truncateSync(store), /is empty, not a store of svc/],
     'is random bytes': [(store) => writeFileSync(store, 'x'.repeat(8192)), /is not a store of svc, or it is damaged/],
     'is cut off': [(store) => truncateSync(store, 8192), /is damaged/],
-    'is another program’s': [
+    'belongs to another program': [
       (store) => {
         rmSync(store)
         const db = new DatabaseSync(store)
@@ -138,7 +138,7 @@ suite('a store that cannot be used is one sentence, and stays as it is', () => {
       },
       /is another program's database/,
     ],
-    'is of a newer svc': [
+    'was written by a newer svc': [
       (store) => {
         const db = new DatabaseSync(store)
         db.exec(`insert into migrations values ('groups', 99, '2030-01-01T00:00:00.000Z')`)
@@ -187,7 +187,7 @@ suite('the .env of an instance', () => {
   }
   const minted = /^url: (\S+)\/chat\//m
 
-  test('beats the environment, which beats the default', async (t) => {
+  test('overrides the environment, which overrides the default', async (t) => {
     const cli = await withEnv(t, (text) => text.replace(/^WEB_HOST=.*$/m, 'WEB_HOST=file.example'))
     const env = { WEB_HOST: 'shell.example' }
     assert.equal(minted.exec(await cli.ok('token demo issue chat main', { env }))?.[1], 'https://file.example')
@@ -195,7 +195,7 @@ suite('the .env of an instance', () => {
     assert.equal(minted.exec(await cli.ok('token demo issue chat main', { env }))?.[1], 'https://shell.example')
     assert.equal(minted.exec(await cli.ok('token demo issue chat main'))?.[1], 'http://localhost:8080')
   })
-  test('warns of a key that nobody knows, with the one that was meant', async (t) => {
+  test('causes a warning about an unknown key, with the closest known one', async (t) => {
     const cli = await withEnv(
       t,
       (text) => `${text}WEB_HOTS=x\nANTHROPIC_API_KEY=asked for by a product\nFOO_BAR_BAZ=1\n`,
@@ -207,7 +207,7 @@ suite('the .env of an instance', () => {
       /^warning: \S+ has the unknown key WEB_HOTS; did you mean WEB_HOST\?\nwarning: \S+ has the unknown key FOO_BAR_BAZ\n$/,
     )
   })
-  test('stops every command by a bad value, which is named', async (t) => {
+  test('stops every command if a value is invalid, and the error names it', async (t) => {
     const cli = await withEnv(t, (text) => text.replace(/^WEB_LISTEN=.*$/m, 'WEB_LISTEN=nowhere'))
     for (const line of ['group demo list', 'serve demo', 'create demo']) {
       const { code, stderr } = await cli.run(line)
@@ -215,37 +215,37 @@ suite('the .env of an instance', () => {
       assert.match(stderr, /^svc: WEB_LISTEN in \S+\.env must be host:port such as .*, not "nowhere"\n$/)
     }
   })
-  test('names the user that owns the workspaces, who is never root', { skip: process.getuid?.() !== 0 }, async (t) => {
+  test('sets the user that owns the workspaces, who is never root', { skip: process.getuid?.() !== 0 }, async (t) => {
     const cli = await withEnv(t, (text) => `${text}AGENT_UID=60123\n`)
     await cli.ok('group demo add slack:1 team')
     const ownerOf = (name: string): number => statSync(join(cli.root, 'groups', name)).uid
-    // main was made before the setting.
+    // main was created before the setting.
     assert.deepEqual(['main', 'team', 'team/PERSONA.md'].map(ownerOf), [60_000, 60_123, 60_123])
     writeFileSync(join(cli.root, '.env'), 'AGENT_UID=0\n')
     const { code, stderr } = await cli.run('group demo list')
     assert.equal(code, 1)
     assert.match(stderr, /^svc: AGENT_UID must not be 0: agents never run as root\n/)
   })
-  test('does not tell a secret that is wrong', async (t) => {
+  test('with an invalid secret is refused without printing it', async (t) => {
     const cli = await withEnv(t, (text) => `${text}DATABASE_URL=s3cret\n`)
     const { code, stderr } = await cli.run('group demo list')
     assert.equal(code, 1)
     assert.match(stderr, /^svc: DATABASE_URL in \S+ must be an absolute URL/)
     assert.doesNotMatch(stderr, /s3cret/)
   })
-  test('with a line that is none is named with the line, not with what it holds', async (t) => {
+  test('with an invalid line is refused by line number, without its content', async (t) => {
     const cli = await withEnv(t, (text) => `${text}\ns3cret\n`)
     const { code, stderr } = await cli.run('group demo list')
     assert.equal(code, 1)
     assert.match(stderr, /\.env line 7 must look like KEY=value\n$/)
   })
-  test('that everybody can read warns', async (t) => {
+  test('that every user can read causes a warning', async (t) => {
     const cli = await withEnv(t, (text) => text, 0o644)
     const { code, stderr } = await cli.run('group demo list')
     assert.equal(code, 0)
     assert.match(
       stderr,
-      /^warning: \S+\.env holds secrets and every user of this machine can read it: chmod 600 \S+\n$/,
+      /^warning: \S+\.env contains secrets and every user of this machine can read it: chmod 600 \S+\n$/,
     )
   })
   test('that is a directory is refused', async (t) => {
@@ -254,13 +254,13 @@ suite('the .env of an instance', () => {
     mkdirSync(join(cli.root, '.env'))
     assert.match((await cli.run('group demo list')).stderr, /^svc: cannot read \S+\.env: it is a directory\n$/)
   })
-  test('with a time zone that is none is refused', async (t) => {
+  test('with an unknown time zone is refused', async (t) => {
     const cli = await withEnv(t, (text) => `${text}TZ=Europe/Atlantis\n`)
     assert.match((await cli.run('group demo list')).stderr, /^svc: TZ must be a time zone/)
   })
 })
 
-test('a clock before 1970 or after 2038 works', async (t) => {
+test('works with a clock before 1970 or after 2038', async (t) => {
   for (const year of [1969, 2040]) {
     const cli = testCli(t)
     const clock = { now: () => Date.UTC(year, 5, 1) }
@@ -270,7 +270,7 @@ test('a clock before 1970 or after 2038 works', async (t) => {
   }
 })
 
-test('the sources of settings are the same list until .env has changed, was replaced or came into being', async (t) => {
+test('returns the same sources until .env is changed, replaced, deleted or created', async (t) => {
   const cli = await demoCli(t)
   const environment = sourceOf('the environment', new Map([['SVC_DATA_DIR', cli.dir]]))
   const read = sourcesReader(await findInstance('demo', environment), environment)

@@ -12,12 +12,12 @@ import { sourceOf } from '../../lib/settings.ts'
 import { findInstance } from '../instance/instance.ts'
 import { operatorLinkProof } from './operator-link.ts'
 
-async function configuredOf({ root }: Cli) {
+async function findDemo({ root }: Cli) {
   return findInstance('demo', sourceOf('the test', new Map([['SVC_DATA_DIR', dirname(root)]])))
 }
 
-async function hashOfOwn(cli: Cli, folder: string): Promise<string> {
-  const configured = await configuredOf(cli)
+async function readProvenHash(cli: Cli, folder: string): Promise<string> {
+  const configured = await findDemo(cli)
   const link = await operatorLinkProof(configured, folder)
   assert.match(link, /^~[\w-]{43}\.[\w-]{43}$/)
   return Buffer.from(tokenHashFromUrl(link, openKeyring(configured.settings.SECRETS_KEY)) ?? '').toString('hex')
@@ -29,19 +29,19 @@ async function mint(cli: Cli, words: string): Promise<string> {
 }
 
 onEveryEngine('the link that svc send uses', (engine) => {
-  test("is the newest of the folder's own chat, proved without the token", async (t) => {
+  test("is the newest link of the folder's own chat, proven without the token", async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
     await mint(cli, 'chat main')
     const newest = await mint(cli, 'chat main')
     for (const other of ['chat main site', 'webhook main ci', 'chat team']) await mint(cli, other)
-    assert.equal(await hashOfOwn(cli, 'main'), newest)
+    assert.equal(await readProvenHash(cli, 'main'), newest)
   })
 
-  test('is none where there is none, and the hint mints one', async (t) => {
+  test('is reported as missing, with the command that mints one', async (t) => {
     const cli = await demoCliOn(t, engine)
     await mint(cli, 'chat main site')
-    const configured = await configuredOf(cli)
+    const configured = await findDemo(cli)
     await assert.rejects(operatorLinkProof(configured, 'main'), (error) => {
       assert.equal(Object(error).hint, 'svc token demo issue chat main mints one')
       return isRefusal('not_found', 'main has no chat link of its own (web:main)')(error)
@@ -51,7 +51,7 @@ onEveryEngine('the link that svc send uses', (engine) => {
   })
 })
 
-test('the link is found while another process writes, and nothing is written', async (t) => {
+test('finds the link while another process writes, and writes nothing', async (t) => {
   const cli = await demoCli(t)
   const hash = await mint(cli, 'chat main')
   const file = join(cli.root, 'store/svc.db')
@@ -59,20 +59,20 @@ test('the link is found while another process writes, and nothing is written', a
   t.after(() => writer.close())
   writer.exec('begin immediate')
   const before = [readFileSync(file), readFileSync(`${file}-wal`)]
-  assert.equal(await hashOfOwn(cli, 'main'), hash)
+  assert.equal(await readProvenHash(cli, 'main'), hash)
   assert.deepEqual([readFileSync(file), readFileSync(`${file}-wal`)], before)
 })
 
-test('a link from before targets were recorded is used too', async (t) => {
+test('uses a link of a version that did not store targets', async (t) => {
   const cli = await demoCli(t)
   const hash = await mint(cli, 'chat main')
   const store = new DatabaseSync(join(cli.root, 'store/svc.db'))
   store.exec('update route_tokens set target_folder = null')
   store.close()
-  assert.equal(await hashOfOwn(cli, 'main'), hash)
+  assert.equal(await readProvenHash(cli, 'main'), hash)
 })
 
-test('without SECRETS_KEY there is no proof, and that is said', async (t) => {
+test('reports that SECRETS_KEY is missing', async (t) => {
   const cli = await demoCli(t)
   await mint(cli, 'chat main')
   const env = join(cli.root, '.env')

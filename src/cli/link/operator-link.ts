@@ -1,5 +1,5 @@
-// The operator's own way through a folder's chat link: found in the store, which is only read, and presented as a proof
-// (decision L16). A server that runs on the store is not disturbed, and no schema is brought up to date.
+// Finds the chat link of a folder for the operator and creates a proof of it (see docs/decisions.md#svc-send). Only reads the
+// store: it does not migrate the schema or disturb a running server.
 import { groups } from '../../core/groups/groups.ts'
 import { createTokenProof } from '../../core/links/link-token.ts'
 import { openKeyring } from '../../core/secrets/keyring.ts'
@@ -10,21 +10,21 @@ import { openEngine } from '../../store/index.ts'
 import { bytes, query } from '../../store/statement.ts'
 import { type ConfiguredInstance, storeAddress } from '../instance/instance.ts'
 
-/** What stands where the raw token would, of the newest token of `web:<folder>`. */
+/** Returns a proof of the newest token of `web:<folder>`, which replaces the raw token in URLs. */
 export async function operatorLinkProof(configured: ConfiguredInstance, folder: string): Promise<string> {
   const fault = folderFault(folder)
   if (fault !== undefined) refuse('invalid', `the folder ${fault}`)
   const engine = await openEngine(storeAddress(configured))
   try {
-    const hash = await engine.read((tx) => newestHash(tx, folder, configured.name))
+    const hash = await engine.read((tx) => findNewestHash(tx, folder, configured.name))
     return createTokenProof(hash, openKeyring(configured.settings.SECRETS_KEY))
   } finally {
     await engine.close()
   }
 }
 
-async function newestHash(tx: Tx, folder: string, instance: string): Promise<Uint8Array> {
-  // By their names, so that a store of another version answers too. A row without a target is of `web:<folder>` anyway.
+async function findNewestHash(tx: Tx, folder: string, instance: string): Promise<Uint8Array> {
+  // Selects single columns, so that it works on stores of other versions. Rows without a target belong to `web:<folder>` too.
   const [newest] = await query(
     tx,
     { token_hash: bytes },

@@ -1,5 +1,5 @@
-// The two links of `npm start`, minted once. No raw token is stored, so they are shown as proofs, which are the same at each
-// start (decisions P5, L16): a bookmark works as long as the instance has its SECRETS_KEY.
+// The two links that `npm start` mints once. The store has no raw tokens, so they are printed as proofs, which stay the same
+// until SECRETS_KEY changes. See docs/decisions.md#npm-start.
 import { createTokenProof } from '../../core/links/link-token.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import type { OpenHost } from '../../daemons/process/host.ts'
@@ -17,32 +17,32 @@ export interface StartLinks {
   readonly hook: string
 }
 
-/** Where they really lead: `door` is what listens, whatever WEB_HOST says. */
-export async function mintStartLinks(host: OpenHost, door: string): Promise<StartLinks> {
-  const asking = { host, caller: hostCaller(), face: 'cli' as const }
+/** `origin` is the address of proxyd, which may differ from WEB_HOST. */
+export async function mintStartLinks(host: OpenHost, origin: string): Promise<StartLinks> {
+  const context = { host, caller: hostCaller(), face: 'cli' as const }
   const { issue_chat, issue_hook } = routeTokensResource.verbs
   const mint = { target_folder: FOLDER, jid_suffix: SUFFIX }
-  const chat = await proofFor(host, `web:${FOLDER}/${SUFFIX}`, () =>
-    // Its one visitor is the operator.
-    callVerb(asking, issue_chat, { ...mint, tools: 'all' }),
+  const chat = await findOrMintProof(host, `web:${FOLDER}/${SUFFIX}`, () =>
+    // The only visitor is the operator.
+    callVerb(context, issue_chat, { ...mint, tools: 'all' }),
   )
-  const hook = await proofFor(host, `hook:${FOLDER}/${SOURCE}/${SUFFIX}`, () =>
-    callVerb(asking, issue_hook, { ...mint, source_label: SOURCE }),
+  const hook = await findOrMintProof(host, `hook:${FOLDER}/${SOURCE}/${SUFFIX}`, () =>
+    callVerb(context, issue_hook, { ...mint, source_label: SOURCE }),
   )
-  return { chat: `${door}/chat/${chat}/`, hook: `${door}/hook/${hook}` }
+  return { chat: `${origin}/chat/${chat}/`, hook: `${origin}/hook/${hook}` }
 }
 
-async function proofFor(host: OpenHost, jid: string, mint: () => Promise<unknown>): Promise<string> {
-  let hash = await hashOf(host, jid)
+async function findOrMintProof(host: OpenHost, jid: string, mint: () => Promise<unknown>): Promise<string> {
+  let hash = await findTokenHash(host, jid)
   if (!hash) {
     await mint()
-    hash = (await hashOf(host, jid)) ?? refuse('conflict', `${jid} was revoked at once`)
+    hash = (await findTokenHash(host, jid)) ?? refuse('conflict', `${jid} was revoked right after it was minted`)
   }
   return createTokenProof(hash, host.keyring)
 }
 
-/** Of our own link: a group that is called so has one of the same JID. */
-async function hashOf({ engine }: OpenHost, jid: string): Promise<Uint8Array | undefined> {
-  const ours = { jid, owner_folder: FOLDER, target_folder: FOLDER }
-  return (await engine.read((tx) => routeTokens.find(tx, ours)))?.token_hash
+/** Matches owner and target too, because a group of this name may have a link with the same JID. */
+async function findTokenHash({ engine }: OpenHost, jid: string): Promise<Uint8Array | undefined> {
+  const key = { jid, owner_folder: FOLDER, target_folder: FOLDER }
+  return (await engine.read((tx) => routeTokens.find(tx, key)))?.token_hash
 }

@@ -4,7 +4,7 @@ import { chatEndpoint, replyError, replyModels } from '../../../test/support/cha
 import { isRefusal } from '../../../test/support/host.ts'
 import { callModel, detectServers, listModels, similarNames } from './model-api.ts'
 
-test('a server is found by its list of models, and another program on the port is none', async (t) => {
+test('detects servers by their list of models and skips other programs', async (t) => {
   const [server, svc, other] = [await chatEndpoint(t), await chatEndpoint(t), await chatEndpoint(t)]
   server.answer(replyModels(['b', 'a', 'b']))
   svc.answer(replyError(401, { type: 'about:blank', title: 'Not signed in', status: 401 }))
@@ -16,42 +16,41 @@ test('a server is found by its list of models, and another program on the port i
   assert.deepEqual([...found], [[server.url, ['a', 'b']]])
 })
 
-test('an endpoint that does not answer in time is told with the time', async (t) => {
+test('reports the timeout of an endpoint that does not respond', async (t) => {
   const endpoint = await chatEndpoint(t)
   endpoint.answer(() => undefined)
   await assert.rejects(
     callModel({ baseUrl: endpoint.url }, 'm', 50),
-    isRefusal('unavailable', `${endpoint.url} did not answer within 0.05 s`),
+    isRefusal('unavailable', `${endpoint.url} did not respond within 0.05 s`),
   )
 })
 
-test('a host that no name server knows is told so, without the key', async () => {
+test('reports an unknown host name without the key', async () => {
   await assert.rejects(
     listModels({ baseUrl: 'http://nothing.invalid/v1', key: 'sk-1' }),
-    isRefusal('unavailable', 'http://nothing.invalid/v1 was not reached: its host name was not found'),
+    isRefusal('unavailable', 'cannot reach http://nothing.invalid/v1: its host name was not found'),
   )
 })
 
-test('a key that is no header value is not repeated', async (t) => {
+test('does not repeat a key that is not a valid header value', async (t) => {
   const endpoint = await chatEndpoint(t)
   const key = 'sk-1\n2'
   await assert.rejects(listModels({ baseUrl: endpoint.url, key }), (error: Error) => !error.message.includes('sk-1'))
   assert.equal(endpoint.asked.length, 0)
 })
 
-test('an answer of a tool call, and one with the thoughts of the model, are answers', async (t) => {
+test('accepts tool calls, and removes the reasoning of the model from its answer', async (t) => {
   const endpoint = await chatEndpoint(t)
-  const message = (value: object) => replyError(200, JSON.stringify({ choices: [{ message: value }] }))
-  const answerTo = async (value: object): Promise<string> => {
-    endpoint.answer(message(value))
+  const callWithReply = async (message: object): Promise<string> => {
+    endpoint.answer(replyError(200, JSON.stringify({ choices: [{ message }] })))
     return (await callModel({ baseUrl: endpoint.url }, 'm')).answer
   }
-  assert.equal(await answerTo({ content: null, tool_calls: [{ id: '1' }] }), '(a tool call)')
-  assert.equal(await answerTo({ content: '<think>hm\nhm</think>\n\nHello!' }), 'Hello!')
-  assert.equal(await answerTo({ content: '' }), '(nothing)')
+  assert.equal(await callWithReply({ content: null, tool_calls: [{ id: '1' }] }), '(a tool call)')
+  assert.equal(await callWithReply({ content: '<think>hm\nhm</think>\n\nHello!' }), 'Hello!')
+  assert.equal(await callWithReply({ content: '' }), '(nothing)')
 })
 
-test('names that share parts with what was typed are near, at most five', () => {
+test('suggests at most five names that share parts with the typed one', () => {
   const names = ['qwen3:8b', 'qwen3:32b', 'llama3.2:3b', 'openai/gpt-5-mini', 'openai/gpt-5']
   assert.deepEqual(similarNames('qwen3', names), ['qwen3:8b', 'qwen3:32b'])
   assert.deepEqual(similarNames('gpt-5-mini', names)[0], 'openai/gpt-5-mini')

@@ -1,6 +1,5 @@
-// Which model the runs of a folder, or of the instance, use: runtime, endpoint, model and key, and where each of them is set.
-// The runtimes decide the same from the same parts when a turn starts.
-
+// Reads the model configuration of a folder or the instance: runtime, endpoint, model and key, and where each is set. The
+// runtimes resolve the same settings when a turn starts.
 import { selfAndAncestors } from '../../core/access/tiers.ts'
 import { launchConfig } from '../../core/groups/group-config.ts'
 import { groups } from '../../core/groups/groups.ts'
@@ -22,12 +21,12 @@ import {
 import type { Tx } from '../../store/engine.ts'
 
 export interface ModelConfig {
-  /** Absent: what holds for folders that say nothing themselves. */
+  /** Undefined for the configuration of the instance. */
   readonly folder?: string | undefined
-  /** As it was written: it may be none that there is. */
+  /** As configured; may be unknown. */
   readonly runtime: string
   readonly runtimeFrom: string
-  /** Of `openai` and `claude`. */
+  /** For `openai` and `claude`. */
   readonly endpoint?: string | undefined
   readonly key?: string | undefined
   /** Where endpoint and key are set. */
@@ -36,17 +35,17 @@ export interface ModelConfig {
   readonly endpointOwner?: string | undefined
   readonly model?: string | undefined
   readonly modelFrom?: string | undefined
-  /** Of `claude`. */
+  /** For `claude`. */
   readonly program?: string | undefined
-  /** Of `command`: a program with its arguments, or a text for a shell. */
+  /** For `command`: a program with its arguments, or a shell command. */
   readonly command?: unknown
   readonly commandFrom?: string | undefined
-  /** Settings, with the keys opened. */
+  /** With decrypted keys. */
   readonly settings: RuntimeSettings
   /** Secrets of the folder's runs. */
   readonly env: Readonly<Record<string, string>>
   readonly config: Readonly<Record<string, unknown>>
-  /** What is stored and cannot be used. */
+  /** Stored values that cannot be used. */
   readonly warnings: readonly string[]
 }
 
@@ -54,45 +53,45 @@ export interface ModelConfigQuery {
   readonly keyring: Keyring
   readonly sources: readonly SettingSource[]
   readonly folder?: string | undefined
-  /** What this runtime would use, whichever is set. */
+  /** Reads the configuration for this runtime instead of the configured one. */
   readonly runtime?: RuntimeName | undefined
 }
 
-export async function readModelConfig(tx: Tx, reading: ModelConfigQuery): Promise<ModelConfig> {
-  const { keyring, sources, folder } = reading
+export async function readModelConfig(tx: Tx, query: ModelConfigQuery): Promise<ModelConfig> {
+  const { keyring, sources, folder } = query
   const warnings: string[] = []
-  const warn = (sentence: string): void => void warnings.push(sentence)
+  const warn = (message: string): void => void warnings.push(message)
   const written = readSettings(RUNTIME_SETTINGS, sources)
   const settings = openSealedKeys(written, await modelKeys.list(tx), keyring, warn)
   const row = folder === undefined ? undefined : await groups.find(tx, { folder })
   const config = launchConfig(row?.config, warn)
   const { env } = folder === undefined ? { env: {} } : await readRunSecrets(tx, keyring, { folder, reach: 'all' }, warn)
-  const named = config.runtime
-  const runtime = reading.runtime ?? (typeof named === 'string' ? named : settings.AGENT_RUNTIME)
+  const ownRuntime = config.runtime
+  const runtime = query.runtime ?? (typeof ownRuntime === 'string' ? ownRuntime : settings.AGENT_RUNTIME)
   const base = {
     folder,
     runtime,
-    runtimeFrom: typeof named === 'string' ? `config of ${folder}` : describeSource(sources, 'AGENT_RUNTIME'),
+    runtimeFrom: typeof ownRuntime === 'string' ? `config of ${folder}` : describeSource(sources, 'AGENT_RUNTIME'),
     settings,
     env,
     config,
     warnings,
   }
-  if (runtime === 'openai') return { ...base, ...(await openaiParts(tx, base, sources)) }
-  if (runtime === 'claude') return { ...base, ...(await claudeParts(tx, base, sources)) }
-  if (runtime === 'command') return { ...base, ...commandParts(base, sources) }
+  if (runtime === 'openai') return { ...base, ...(await readOpenaiParts(tx, base, sources)) }
+  if (runtime === 'claude') return { ...base, ...(await readClaudeParts(tx, base, sources)) }
+  if (runtime === 'command') return { ...base, ...readCommandParts(base, sources) }
   return base
 }
 
 type Base = Pick<ModelConfig, 'folder' | 'settings' | 'env' | 'config'>
 type Parts = Partial<ModelConfig>
 
-async function openaiParts(
+async function readOpenaiParts(
   tx: Tx,
   { folder, settings, env, config }: Base,
   sources: readonly SettingSource[],
 ): Promise<Parts> {
-  const owner = await ownerOf(tx, folder, env, OPENAI_VARIABLES)
+  const owner = await findEndpointOwner(tx, folder, env, OPENAI_VARIABLES)
   const from = owner === undefined ? settings : env
   const endpointFrom = owner === undefined ? describeSource(sources, 'OPENAI_BASE_URL') : `secrets of ${owner}`
   return {
@@ -100,7 +99,7 @@ async function openaiParts(
     key: from.OPENAI_API_KEY || undefined,
     endpointFrom,
     endpointOwner: owner,
-    ...modelParts(
+    ...readModelParts(
       folder,
       config,
       from.OPENAI_MODEL,
@@ -109,12 +108,12 @@ async function openaiParts(
   }
 }
 
-async function claudeParts(
+async function readClaudeParts(
   tx: Tx,
   { folder, settings, env, config }: Base,
   sources: readonly SettingSource[],
 ): Promise<Parts> {
-  const owner = await ownerOf(tx, folder, env, ANTHROPIC_VARIABLES)
+  const owner = await findEndpointOwner(tx, folder, env, ANTHROPIC_VARIABLES)
   const from = owner === undefined ? settings : env
   const key = from.ANTHROPIC_API_KEY || from.CLAUDE_CODE_OAUTH_TOKEN || (owner && env.ANTHROPIC_AUTH_TOKEN)
   const keyName = settings.CLAUDE_CODE_OAUTH_TOKEN ? 'CLAUDE_CODE_OAUTH_TOKEN' : 'ANTHROPIC_API_KEY'
@@ -128,18 +127,18 @@ async function claudeParts(
     key: key || undefined,
     endpointFrom: owner === undefined ? describeSource(sources, keyName) : `secrets of ${owner}`,
     endpointOwner: owner,
-    ...modelParts(folder, config, model, modelFrom),
+    ...readModelParts(folder, config, model, modelFrom),
   }
 }
 
-function commandParts({ folder, settings, config }: Base, sources: readonly SettingSource[]): Parts {
+function readCommandParts({ folder, settings, config }: Base, sources: readonly SettingSource[]): Parts {
   if (config.command !== undefined) return { command: config.command, commandFrom: `config of ${folder}` }
   if (settings.AGENT_COMMAND === undefined) return {}
   return { command: settings.AGENT_COMMAND, commandFrom: describeSource(sources, 'AGENT_COMMAND') }
 }
 
-/** `model` in the config of the group takes precedence. */
-function modelParts(
+/** `model` in the config of the group overrides the others. */
+function readModelParts(
   folder: string | undefined,
   config: Readonly<Record<string, unknown>>,
   model: string | undefined,
@@ -149,8 +148,8 @@ function modelParts(
   return model ? { model, modelFrom } : {}
 }
 
-/** The nearest folder, upwards, with a secret of this family. */
-async function ownerOf(
+/** The nearest folder, from `folder` upwards, with a secret of this family. */
+async function findEndpointOwner(
   tx: Tx,
   folder: string | undefined,
   env: Readonly<Record<string, string>>,
@@ -164,7 +163,6 @@ async function ownerOf(
   return undefined
 }
 
-/** Where a setting is set, in words. */
 function describeSource(sources: readonly SettingSource[], key: string): string {
   const source = sources.find((each) => each.get(key) !== undefined)
   if (!source) return 'default'
@@ -173,4 +171,19 @@ function describeSource(sources: readonly SettingSource[], key: string): string 
 
 export function isRuntime(name: string): name is RuntimeName {
   return RUNTIME_NAMES.some((known) => known === name)
+}
+
+/** Whether the runtime calls a model endpoint with a key. */
+export function hasEndpoint(runtime: string): runtime is 'openai' | 'claude' {
+  return runtime === 'openai' || runtime === 'claude'
+}
+
+export function describeModel({ runtime, model, endpoint, command }: ModelConfig): string {
+  if (runtime === 'openai') return `${model} at ${endpoint}`
+  if (runtime === 'claude') return model === undefined ? 'Claude Code' : `Claude Code with ${model}`
+  return runtime === 'command' ? `the program ${formatModelCommand(command)}` : 'the built-in demo'
+}
+
+export function formatModelCommand(command: unknown): string {
+  return typeof command === 'string' ? command : JSON.stringify(command)
 }

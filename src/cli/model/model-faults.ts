@@ -1,4 +1,4 @@
-// What a configuration of a model lacks, as far as it is known without a call.
+// Finds faults of a model configuration without calling the model.
 import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { CellPaths } from '../../cell/cell-paths.ts'
@@ -7,56 +7,56 @@ import { readEnvironment } from '../../lib/settings.ts'
 import { RUNTIME_NAMES } from '../../runtimes/settings.ts'
 import { isRuntime, type ModelConfig } from './model-config.ts'
 
-/** `home` is the workspace that a program is started in. */
-export function modelFaults(config: ModelConfig, home: string): string[] {
+/** `home` is the workspace in which programs run. */
+export function findModelFaults(config: ModelConfig, home: string): string[] {
   const { runtime } = config
-  if (!isRuntime(runtime)) return [`${JSON.stringify(runtime)} is no runtime: it is one of ${RUNTIME_NAMES.join(', ')}`]
+  if (!isRuntime(runtime)) return [`unknown runtime ${JSON.stringify(runtime)}; known: ${RUNTIME_NAMES.join(', ')}`]
   switch (runtime) {
     case 'openai':
-      return openaiFaults(config)
+      return findOpenaiFaults(config)
     case 'claude':
-      return claudeFaults(config, home)
+      return findClaudeFaults(config, home)
     case 'command':
-      return commandFaults(config, home)
+      return findCommandFaults(config, home)
     default:
       return []
   }
 }
 
-function openaiFaults({ endpoint = '', model, key }: ModelConfig): string[] {
-  if (!isHttpUrl(endpoint)) return ['OPENAI_BASE_URL is no URL of an HTTP endpoint']
+function findOpenaiFaults({ endpoint = '', model, key }: ModelConfig): string[] {
+  if (!isHttpUrl(endpoint)) return ['OPENAI_BASE_URL is not an HTTP URL']
   const faults = []
   if (!model) faults.push('no model is set')
   if (!key && !isLoopback(endpoint)) faults.push(`no key is set for ${endpoint}`)
   return faults
 }
 
-function claudeFaults({ program = '', endpoint = '', key, settings }: ModelConfig, home: string): string[] {
+function findClaudeFaults({ program = '', endpoint = '', key, settings }: ModelConfig, home: string): string[] {
   const faults = []
   const path = findProgram(program)
   if (path === undefined) faults.push(`the program ${program} is not installed`)
-  else faults.push(...hiddenFaults(path, settings))
-  if (!isHttpUrl(endpoint)) faults.push('ANTHROPIC_BASE_URL is no URL of an HTTP endpoint')
-  // The client may be signed in there, which it notes in its HOME.
+  else faults.push(...findVisibilityFaults(path, settings))
+  if (!isHttpUrl(endpoint)) faults.push('ANTHROPIC_BASE_URL is not an HTTP URL')
+  // A client that is signed in keeps its credentials in its home directory.
   if (!key && !existsSync(join(home, '.claude/.credentials.json'))) faults.push('no key is set for Claude Code')
   return faults
 }
 
-function commandFaults({ command }: ModelConfig, home: string): string[] {
-  const program = programOf(command)
+function findCommandFaults({ command }: ModelConfig, home: string): string[] {
+  const program = parseProgram(command)
   if (program === undefined) return ['no program is set']
   if (program === '' || findProgram(program, home) !== undefined) return []
   return [`the program ${program} does not exist or cannot be executed`]
 }
 
-/** A program in a person's home directory, for example, is not there for runs. */
-function hiddenFaults(path: string, { SANDBOX, SANDBOX_PATHS }: ModelConfig['settings']): string[] {
+/** For example, programs in the home directory of a user are not visible in cells. */
+function findVisibilityFaults(path: string, { SANDBOX, SANDBOX_PATHS }: ModelConfig['settings']): string[] {
   const paths = new CellPaths(SANDBOX_PATHS)
   const real = realpathSync(path)
   if (SANDBOX === 'none' || [path, real].every((each) => paths.isVisible(each))) return []
   const folders = [...new Set([path, real].filter((each) => !paths.isVisible(each)).map((each) => dirname(each)))]
   return [
-    `cells do not show the program ${path}: SANDBOX_PATHS=${[...SANDBOX_PATHS, ...folders].join(':')} in .env shows it`,
+    `the program ${path} is not visible in cells: set SANDBOX_PATHS=${[...SANDBOX_PATHS, ...folders].join(':')} in .env`,
   ]
 }
 
@@ -66,8 +66,8 @@ const SHELL_WORDS = new Set(
   ),
 )
 
-/** The program that a command starts; empty where only a shell can tell, undefined where there is no command. */
-function programOf(command: unknown): string | undefined {
+/** The program that a command starts; empty if only a shell can tell, undefined if there is no command. */
+function parseProgram(command: unknown): string | undefined {
   if (Array.isArray(command)) return typeof command[0] === 'string' ? command[0] : undefined
   if (typeof command !== 'string' || command.trim() === '') return undefined
   const [first = ''] = command.trim().split(/[\s;|&<>()]/, 1)

@@ -1,4 +1,4 @@
-// The questions of `svc model` on a terminal.
+// The prompts of `svc model` on a terminal.
 import { cell } from '../../lib/command-line/print.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL } from '../../runtimes/settings.ts'
@@ -8,18 +8,17 @@ import type { ModelConfig } from './model-config.ts'
 import { findProgram, isLoopback } from './model-faults.ts'
 import { isSameEndpoint, type ModelAnswers, readBaseUrl, readKey } from './model-selection.ts'
 
-export interface Prompter {
-  /** Shows what is typed. */
+interface Prompter {
   prompt(question: string): Promise<string>
-  /** Does not. */
-  ask(question: string): Promise<string>
+  /** Without echo. */
+  promptHidden(question: string): Promise<string>
   say(line: string): void
 }
 
-/** The questions of this terminal; nothing where there is none. */
+/** Undefined if stdin is not a terminal. */
 export function terminalPrompter({ io, print }: SvcContext): Prompter | undefined {
-  const { prompt, ask } = io
-  return prompt && ask ? { prompt, ask, say: print.say } : undefined
+  const { prompt, promptHidden: ask } = io
+  return prompt && ask ? { prompt, promptHidden: ask, say: print.say } : undefined
 }
 
 interface ModelOption {
@@ -29,26 +28,26 @@ interface ModelOption {
 }
 
 const OPENROUTER_URL = 'https://openrouter.ai/api/v1'
-const TRIES = 3
+const ATTEMPTS_MAX = 3
 const SHOWN_MAX = 20
 
-/** `current` answers what a runtime uses now, so that a key which is set need not be typed again. */
+/** `readCurrent` returns the current configuration of a runtime, so that its key need not be typed again. */
 export async function promptForModel(
-  questions: Prompter,
-  current: (runtime: 'openai' | 'claude') => Promise<ModelConfig>,
+  prompter: Prompter,
+  readCurrent: (runtime: 'openai' | 'claude') => Promise<ModelConfig>,
 ): Promise<ModelAnswers> {
-  const { say } = questions
-  const [found, openai, claude] = await Promise.all([detectServers(), current('openai'), current('claude')])
+  const { say } = prompter
+  const [found, openai, claude] = await Promise.all([detectServers(), readCurrent('openai'), readCurrent('claude')])
   const endpoint = (name: string, baseUrl: string, note: string): ModelOption => ({
     name,
     note,
-    answer: () => askEndpoint(questions, baseUrl, openai),
+    answer: () => promptForEndpoint(prompter, baseUrl, openai),
   })
   const program = claude.program ?? 'claude'
   const kinds: readonly ModelOption[] = [
     ...LOCAL_SERVERS.map(({ name, baseUrl }) => {
       const models = found.get(baseUrl)
-      return endpoint(name, baseUrl, `${baseUrl}${models ? `  ✓ found, ${counted(models.length)}` : ''}`)
+      return endpoint(name, baseUrl, `${baseUrl}${models ? `  ✓ found, ${formatModelCount(models.length)}` : ''}`)
     }),
     endpoint('OpenAI', OPENAI_PUBLIC_URL, 'needs a key'),
     endpoint('OpenRouter', OPENROUTER_URL, 'needs a key'),
@@ -58,80 +57,84 @@ export async function promptForModel(
         findProgram(program) === undefined
           ? `the program ${program} is not installed`
           : `✓ found ${program}, needs a key`,
-      answer: () => askClaude(questions, claude),
+      answer: () => promptForClaude(prompter, claude),
     },
     {
       name: 'another URL',
       note: "any endpoint that speaks OpenAI's protocol",
-      answer: async () => askEndpoint(questions, await retryPrompt(questions, askUrl), openai),
+      answer: async () => promptForEndpoint(prompter, await retryPrompt(prompter, promptForUrl), openai),
     },
     {
       name: 'your own program',
-      note: 'the prompt on stdin, its stdout is the answer',
-      answer: () => askCommand(questions),
+      note: 'reads the prompt from stdin, prints the answer',
+      answer: () => promptForCommand(prompter),
     },
     { name: 'the built-in demo', note: 'no model', answer: async () => ({ runtime: 'demo' }) },
   ]
   const width = Math.max(...kinds.map(({ name }) => name.length))
   for (const [at, { name, note }] of kinds.entries())
     say(`  ${String(at + 1).padStart(2)}  ${name.padEnd(width)}  ${note}`)
-  const kind = await retryPrompt(questions, async () => {
-    const typed = (await questions.prompt('Which one? (a number)')).trim()
+  const kind = await retryPrompt(prompter, async () => {
+    const typed = (await prompter.prompt('Which one? (a number)')).trim()
     return kinds[Number(typed) - 1] ?? refuse('invalid', `type a number from 1 to ${kinds.length}`)
   })
   return kind.answer()
 }
 
-function counted(models: number): string {
+function formatModelCount(models: number): string {
   return models === 1 ? '1 model' : `${models} models`
 }
 
-/** Says what is wrong with an answer, and asks again. */
-async function retryPrompt<T>(questions: Prompter, ask: (questions: Prompter) => Promise<T>): Promise<T> {
+/** Prints what is wrong with an answer and prompts again. */
+async function retryPrompt<T>(prompter: Prompter, prompt: (prompter: Prompter) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await ask(questions)
+      return await prompt(prompter)
     } catch (error) {
       const isWrongAnswer = error instanceof Refusal && (error.code === 'invalid' || error.code === 'unauthenticated')
-      if (!isWrongAnswer || error.message.startsWith('stopped') || attempt === TRIES) throw error
-      questions.say(error.message)
+      if (!isWrongAnswer || error.message.startsWith('stopped') || attempt === ATTEMPTS_MAX) throw error
+      prompter.say(error.message)
     }
   }
 }
 
-async function askUrl({ prompt }: Prompter): Promise<string> {
+async function promptForUrl({ prompt }: Prompter): Promise<string> {
   return readBaseUrl(await prompt('Base URL (such as https://host/v1)'))
 }
 
-async function askEndpoint(questions: Prompter, baseUrl: string, current: ModelConfig): Promise<ModelAnswers> {
-  const kept = isSameEndpoint(baseUrl, current.endpoint) ? current.key : undefined
-  // A server on this machine mostly wants no key.
-  const open = isLoopback(baseUrl) ? await listedOpenly(questions, baseUrl) : undefined
-  if (open) return { runtime: 'openai', baseUrl, model: await chooseModel(questions, open) }
-  const [key, models] = await retryPrompt(questions, async () => {
-    const key = await askKey(questions, 'Key', kept !== undefined)
-    return [key, await listed(questions, { baseUrl, key: key ?? kept })] as const
+async function promptForEndpoint(prompter: Prompter, baseUrl: string, current: ModelConfig): Promise<ModelAnswers> {
+  const currentKey = isSameEndpoint(baseUrl, current.endpoint) ? current.key : undefined
+  // Local servers usually need no key.
+  const local = isLoopback(baseUrl) ? await listWithoutKey(prompter, baseUrl) : undefined
+  if (local) return { runtime: 'openai', baseUrl, model: await chooseModel(prompter, local) }
+  const [key, models] = await retryPrompt(prompter, async () => {
+    const key = await promptForKey(prompter, 'Key', currentKey !== undefined)
+    return [key, await listOrReport(prompter, { baseUrl, key: key ?? currentKey })] as const
   })
-  return { runtime: 'openai', baseUrl, key, model: await chooseModel(questions, models) }
+  return { runtime: 'openai', baseUrl, key, model: await chooseModel(prompter, models) }
 }
 
-/** Undefined where it wants a key. */
-async function listedOpenly(questions: Prompter, baseUrl: string): Promise<readonly string[] | undefined> {
+/** Undefined if the endpoint requires a key. */
+async function listWithoutKey(prompter: Prompter, baseUrl: string): Promise<readonly string[] | undefined> {
   try {
-    return await listed(questions, { baseUrl })
+    return await listOrReport(prompter, { baseUrl })
   } catch (error) {
     if (error instanceof Refusal && error.code === 'unauthenticated') return undefined
     throw error
   }
 }
 
-async function askKey({ ask }: Prompter, what: string, isSet: boolean): Promise<string | undefined> {
-  const typed = await ask(isSet ? `${what} (Enter keeps the one that is set)` : `${what} (it is not shown)`)
+async function promptForKey(
+  { promptHidden: ask }: Prompter,
+  what: string,
+  isSet: boolean,
+): Promise<string | undefined> {
+  const typed = await ask(isSet ? `${what} (Enter keeps the current one)` : `${what} (not shown)`)
   return isSet && typed.trim() === '' ? undefined : readKey(typed)
 }
 
-/** None where the endpoint does not list its models: the name is typed then. */
-async function listed({ say }: Prompter, endpoint: Parameters<typeof listModels>[0]): Promise<readonly string[]> {
+/** Empty if the endpoint does not list its models; the operator then types the name. */
+async function listOrReport({ say }: Prompter, endpoint: Parameters<typeof listModels>[0]): Promise<readonly string[]> {
   try {
     return await listModels(endpoint)
   } catch (error) {
@@ -141,9 +144,9 @@ async function listed({ say }: Prompter, endpoint: Parameters<typeof listModels>
   }
 }
 
-/** A number picks, a name or a part of one narrows, and a name that is not listed can be used as well. */
-async function chooseModel(questions: Prompter, models: readonly string[]): Promise<string> {
-  const { say, prompt } = questions
+/** A number or a name selects a model, a part of a name filters the list, and an unlisted name must be confirmed. */
+async function chooseModel(prompter: Prompter, models: readonly string[]): Promise<string> {
+  const { say, prompt } = prompter
   let shown = models
   for (;;) {
     for (const [at, name] of shown.slice(0, SHOWN_MAX).entries()) say(`  ${String(at + 1).padStart(2)}  ${cell(name)}`)
@@ -159,29 +162,29 @@ async function chooseModel(questions: Prompter, models: readonly string[]): Prom
       return only
     }
     if (narrowed.length > 1) shown = narrowed
-    else if (models.length === 0 || (await isMeant(questions, typed, models))) return typed
+    else if (models.length === 0 || (await confirmUnlisted(prompter, typed, models))) return typed
     else shown = models
   }
 }
 
-async function isMeant({ say, prompt }: Prompter, name: string, models: readonly string[]): Promise<boolean> {
+async function confirmUnlisted({ say, prompt }: Prompter, name: string, models: readonly string[]): Promise<boolean> {
   const near = similarNames(name, models)
-  say(`No model ${cell(name)} is listed${near.length > 0 ? `; near: ${near.map(cell).join(', ')}` : ''}.`)
+  say(`${cell(name)} is not in the list${near.length > 0 ? `; similar: ${near.map(cell).join(', ')}` : ''}.`)
   return /^y(es)?$/i.test((await prompt('Use this name anyway? [y/N]')).trim())
 }
 
-async function askClaude(questions: Prompter, current: ModelConfig): Promise<ModelAnswers> {
+async function promptForClaude(prompter: Prompter, current: ModelConfig): Promise<ModelAnswers> {
   const baseUrl = current.endpoint ?? ANTHROPIC_PUBLIC_URL
-  const key = await retryPrompt(questions, () =>
-    askKey(questions, 'Key of an account, or token of claude setup-token', current.key !== undefined),
+  const key = await retryPrompt(prompter, () =>
+    promptForKey(prompter, 'API key, or token of claude setup-token', current.key !== undefined),
   )
-  const model = (await questions.prompt('Model (Enter for the default of Claude Code)')).trim()
+  const model = (await prompter.prompt('Model (Enter for the default of Claude Code)')).trim()
   return { runtime: 'claude', baseUrl, key, model }
 }
 
-async function askCommand(questions: Prompter): Promise<ModelAnswers> {
-  const command = await retryPrompt(questions, async ({ prompt }) => {
-    const typed = (await prompt('Program, as a shell runs it in the workspace')).trim()
+async function promptForCommand(prompter: Prompter): Promise<ModelAnswers> {
+  const command = await retryPrompt(prompter, async ({ prompt }) => {
+    const typed = (await prompt('Shell command, run in the workspace')).trim()
     return typed || refuse('invalid', 'type a command such as ./agent.py --brief')
   })
   return { runtime: 'command', command }

@@ -1,14 +1,14 @@
-// The model that was asked for, by flags or by answers, held against what is set already.
+// Resolves the model to set from flags or answers and from the current configuration.
 import { ANTHROPIC_VARIABLES, OPENAI_VARIABLES } from '../../core/secrets/model-variables.ts'
 import { throwUsageError } from '../../lib/command-line/program.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL, RUNTIME_NAMES, type RuntimeName } from '../../runtimes/settings.ts'
 import { listModels } from './model-api.ts'
-import { isRuntime, type ModelConfig } from './model-config.ts'
+import { hasEndpoint, isRuntime, type ModelConfig } from './model-config.ts'
 import { isHttpUrl } from './model-faults.ts'
 import { keyVariable, type WantedEndpoint, type WantedModel } from './model-writer.ts'
 
-/** What a person said; everything else stays as it is where it can. */
+/** Flags or answers; undefined keeps the current value if possible. */
 export interface ModelAnswers {
   readonly runtime?: string | undefined
   readonly baseUrl?: string | undefined
@@ -17,7 +17,7 @@ export interface ModelAnswers {
   readonly command?: string | undefined
 }
 
-/** The runtime that was named, or that follows from what else was. */
+/** The given runtime, or the one that the other flags imply. */
 export function chooseRuntime(answers: ModelAnswers, current: ModelConfig): RuntimeName {
   const { runtime, baseUrl, command } = answers
   if (runtime !== undefined) {
@@ -26,44 +26,42 @@ export function chooseRuntime(answers: ModelAnswers, current: ModelConfig): Runt
   }
   if (command !== undefined) return 'command'
   if (baseUrl !== undefined) return 'openai'
-  if (current.runtime === 'openai' || current.runtime === 'claude') return current.runtime
+  if (hasEndpoint(current.runtime)) return current.runtime
   return throwUsageError('--runtime is missing: demo, openai, claude or command')
 }
 
-const HAS_ENDPOINT: ReadonlySet<RuntimeName> = new Set(['openai', 'claude'])
-
-/** `current` is what this runtime uses now. */
+/** `current` is the current configuration of this runtime. */
 export async function resolveModel(
   runtime: RuntimeName,
   answers: ModelAnswers,
   current: ModelConfig,
 ): Promise<WantedModel> {
-  mustFit(runtime, answers)
+  checkFlags(runtime, answers)
   if (runtime === 'demo') return { runtime }
   if (runtime === 'command') {
     const command = answers.command ?? (typeof current.command === 'string' ? current.command : undefined)
     return {
       runtime,
-      command: command?.trim() || throwUsageError('--command is missing: the program, as a shell would run it'),
+      command: command?.trim() || throwUsageError('--command is missing: the program as a shell command'),
     }
   }
-  const endpoint = wantedEndpoint(runtime, answers, current)
+  const endpoint = resolveEndpoint(runtime, answers, current)
   const isSame = endpoint === undefined || isSameEndpoint(endpoint.baseUrl, current.endpoint)
   const model = answers.model ?? (isSame ? current.model : undefined)
   if (runtime === 'openai' && !model) await refuseWithoutModel(endpoint, current)
   return { runtime, endpoint, model: model || undefined }
 }
 
-function mustFit(runtime: RuntimeName, { baseUrl, model, key, command }: ModelAnswers): void {
+function checkFlags(runtime: RuntimeName, { baseUrl, model, key, command }: ModelAnswers): void {
   if (command !== undefined && runtime !== 'command')
     throwUsageError(`--command is for the runtime command, not for ${runtime}`)
-  if (HAS_ENDPOINT.has(runtime)) return
+  if (hasEndpoint(runtime)) return
   if ([baseUrl, model, key].some((value) => value !== undefined))
     throwUsageError(`--base-url, --model and --key are for the runtimes openai and claude, not for ${runtime}`)
 }
 
-/** Absent where a folder goes on with the endpoint of a level above it. */
-function wantedEndpoint(
+/** Undefined if a folder keeps using the endpoint of the instance or of a folder above. */
+function resolveEndpoint(
   runtime: RuntimeName,
   { baseUrl, key }: ModelAnswers,
   current: ModelConfig,
@@ -87,12 +85,12 @@ export function readBaseUrl(text: string): string {
     .replace(/\/chat\/completions$/, '')
   if (!isHttpUrl(url)) refuse('invalid', 'the base URL must look like https://host/v1')
   const { username, password, search, hash } = new URL(url)
-  if (username || password) refuse('invalid', 'the base URL must not hold a password: a key is read by --key -')
-  if (search || hash) refuse('invalid', 'the base URL must end with its path, without ? and #')
+  if (username || password) refuse('invalid', 'the base URL must not contain a password; pass a key with --key -')
+  if (search || hash) refuse('invalid', 'the base URL must not have a query or a fragment')
   return url
 }
 
-/** Never repeated, whatever is wrong with it. */
+/** No error message quotes the key. */
 export function readKey(text: string): string {
   const key = text.trim()
   if (key === '') refuse('invalid', 'the key is empty')
@@ -108,7 +106,7 @@ async function refuseWithoutModel(endpoint: WantedEndpoint | undefined, current:
   refuse('invalid', '--model is missing: the name of a model', models.length > 0 ? listed : undefined)
 }
 
-/** What a run would have if this were written. */
+/** The configuration of a run after `wanted` is written. */
 export function applyWantedModel(current: ModelConfig, wanted: WantedModel): ModelConfig {
   const { runtime, endpoint, model, command } = wanted
   const key = endpoint ? (endpoint.key ?? (endpoint.keepsKey ? current.key : undefined)) : current.key
@@ -121,17 +119,19 @@ export function applyWantedModel(current: ModelConfig, wanted: WantedModel): Mod
     command,
     endpoint: endpoint?.baseUrl ?? current.endpoint,
     config: { ...rest, runtime, ...(model ? { model } : {}), ...(command === undefined ? {} : { command }) },
-    env: endpoint ? { ...withoutModel(current.env), ...variables(runtime, endpoint.baseUrl, key) } : current.env,
+    env: endpoint
+      ? { ...omitModelVariables(current.env), ...programVariables(runtime, endpoint.baseUrl, key) }
+      : current.env,
   }
 }
 
-function withoutModel(env: Readonly<Record<string, string>>): Record<string, string> {
+function omitModelVariables(env: Readonly<Record<string, string>>): Record<string, string> {
   const names: readonly string[] = [...OPENAI_VARIABLES, ...ANTHROPIC_VARIABLES]
   return Object.fromEntries(Object.entries(env).filter(([name]) => !names.includes(name)))
 }
 
-/** For a program: the runtime `openai` is called without one. */
-function variables(runtime: RuntimeName, baseUrl: string, key: string | undefined): Record<string, string> {
+/** The environment of Claude Code; the runtime `openai` starts no program. */
+function programVariables(runtime: RuntimeName, baseUrl: string, key: string | undefined): Record<string, string> {
   if (runtime !== 'claude') return {}
   return { ANTHROPIC_BASE_URL: baseUrl, ...(key === undefined ? {} : { [keyVariable(runtime, key)]: key }) }
 }

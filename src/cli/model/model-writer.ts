@@ -1,21 +1,20 @@
-// Writes the model that an instance or a folder shall use. For the instance, settings go into .env and the key, sealed, into the
-// store; for a folder, all of it goes into its config and its secrets, in one transaction.
+// Writes the model of an instance or a folder. For the instance, settings go to .env and the encrypted key to the store; for a
+// folder, everything goes to its config and its secrets in one transaction.
 import { realpath, stat } from 'node:fs/promises'
 import { type ModelKeyName, SEALED } from '../../core/secrets/model-keys.ts'
 import { ANTHROPIC_VARIABLES, OPENAI_VARIABLES } from '../../core/secrets/model-variables.ts'
-import { readText, writeAtomic } from '../../lib/files/atomic-file.ts'
-import { Refusal } from '../../lib/refusal.ts'
+import { writeAtomic } from '../../lib/files/atomic-file.ts'
 import { readSettings, sourceOf } from '../../lib/settings.ts'
 import { editDotenv, parseDotenv } from '../../lib/text/dotenv.ts'
 import { modelKeysResource } from '../../resources/model-keys.ts'
 import { ANTHROPIC_PUBLIC_URL, RUNTIME_SETTINGS, type RuntimeName } from '../../runtimes/settings.ts'
 import type { SvcContext } from '../command.ts'
-import { ENV_MAX_BYTES } from '../instance/instance.ts'
+import { readEnvText } from '../instance/instance.ts'
 
-/** What to write. `undefined` leaves a member to the default of its runtime. */
+/** Undefined members use the default of the runtime. */
 export interface WantedModel {
   readonly runtime: RuntimeName
-  /** Of `openai` and `claude`: the endpoint is set here, with this key or the one that is kept; absent where it stays as it is. */
+  /** For `openai` and `claude`; undefined leaves the endpoint unchanged. */
   readonly endpoint?: WantedEndpoint | undefined
   readonly model?: string | undefined
   readonly command?: string | undefined
@@ -24,18 +23,17 @@ export interface WantedModel {
 export interface WantedEndpoint {
   readonly baseUrl: string
   readonly key?: string | undefined
-  /** The key that is set at this place already is for this endpoint, and stays. */
+  /** Whether the current key belongs to this endpoint and stays. */
   readonly keepsKey: boolean
 }
 
 const keys = modelKeysResource.verbs
 
-/** Answers with where it was written. */
+/** Returns a description of where the model was written. */
 export async function writeInstanceModel(svc: SvcContext, wanted: WantedModel): Promise<string> {
   const { layout } = await svc.open()
-  const text = await envText(layout.env)
-  const edited = editDotenv(text, settingsOf(wanted))
-  // A value that no later start could read is refused before anything is written.
+  const edited = editDotenv((await readEnvText(layout.env)) ?? '', settingChanges(wanted))
+  // Refuse invalid values before anything is written.
   readSettings(RUNTIME_SETTINGS, [sourceOf(layout.env, parseDotenv(edited, layout.env))])
   const { endpoint } = wanted
   if (endpoint?.key !== undefined) {
@@ -48,12 +46,12 @@ export async function writeInstanceModel(svc: SvcContext, wanted: WantedModel): 
     () => 0o600,
   )
   await writeAtomic(path, edited, mode)
-  await clearUnused(svc, wanted)
-  return endpoint?.key === undefined ? layout.env : `${layout.env}, and the key sealed in the store`
+  await clearUnusedKeys(svc, wanted)
+  return endpoint?.key === undefined ? layout.env : `${layout.env}, and the encrypted key in the store`
 }
 
-/** A key of an endpoint that is not used any more. */
-async function clearUnused(svc: SvcContext, { runtime, endpoint }: WantedModel): Promise<void> {
+/** Removes the keys of the previous endpoint. */
+async function clearUnusedKeys(svc: SvcContext, { runtime, endpoint }: WantedModel): Promise<void> {
   if (!endpoint || endpoint.keepsKey) return
   const names = runtime === 'openai' ? (['OPENAI_API_KEY'] as const) : ANTHROPIC_KEYS
   const used = endpoint.key === undefined ? undefined : keyVariable(runtime, endpoint.key)
@@ -62,18 +60,18 @@ async function clearUnused(svc: SvcContext, { runtime, endpoint }: WantedModel):
 
 const ANTHROPIC_KEYS = ['ANTHROPIC_API_KEY', 'CLAUDE_CODE_OAUTH_TOKEN'] as const
 
-/** Claude Code takes the token of a subscription by another variable than the key of an account. */
+/** Claude Code reads subscription tokens and API keys from different variables. */
 export function keyVariable(runtime: RuntimeName, key: string): ModelKeyName {
   if (runtime === 'openai') return 'OPENAI_API_KEY'
   return key.startsWith('sk-ant-oat') ? 'CLAUDE_CODE_OAUTH_TOKEN' : 'ANTHROPIC_API_KEY'
 }
 
-function settingsOf({ runtime, endpoint, model, command }: WantedModel): Map<string, string | undefined> {
+function settingChanges({ runtime, endpoint, model, command }: WantedModel): Map<string, string | undefined> {
   const changes = new Map<string, string | undefined>([['AGENT_RUNTIME', runtime]])
   if (runtime === 'openai') {
     if (endpoint) changes.set('OPENAI_BASE_URL', endpoint.baseUrl)
     if (model !== undefined) changes.set('OPENAI_MODEL', model)
-    // Empty and not absent: a variable of the operator's shell must not become the key of this endpoint.
+    // Empty instead of absent, so that a variable of the operator's shell is not sent to this endpoint.
     if (endpoint && !endpoint.keepsKey) changes.set('OPENAI_API_KEY', endpoint.key === undefined ? '' : SEALED)
   }
   if (runtime === 'claude') {
@@ -88,32 +86,23 @@ function settingsOf({ runtime, endpoint, model, command }: WantedModel): Map<str
   return changes
 }
 
-async function envText(path: string): Promise<string> {
-  try {
-    return await readText(path, ENV_MAX_BYTES)
-  } catch (error) {
-    if (error instanceof Refusal && error.code === 'not_found') return ''
-    throw error
-  }
-}
-
-/** `current` is the config of the group as it is, `kept` the key that stays. */
+/** `config` is the current config of the group, `currentKey` the key that may stay. */
 export async function writeFolderModel(
   svc: SvcContext,
   folder: string,
   wanted: WantedModel,
-  { config, kept }: { config: Readonly<Record<string, unknown>>; kept: string | undefined },
+  { config, currentKey }: { config: Readonly<Record<string, unknown>>; currentKey: string | undefined },
 ): Promise<string> {
   const { runtime, endpoint, model, command } = wanted
   const { runtime: _, model: __, command: ___, ...rest } = config
   const own = {
     runtime,
-    // With its own endpoint a folder has the model among the secrets, for the folders below it.
+    // A folder with its own endpoint has the model in its secrets, which the folders below inherit.
     ...(endpoint || model === undefined ? {} : { model }),
     ...(runtime === 'command' ? { command } : {}),
   }
-  const family = endpoint ? familyOf(runtime) : []
-  const variables = endpoint ? variablesOf(wanted, endpoint, kept) : {}
+  const family = endpoint ? modelVariables(runtime) : []
+  const variables = endpoint ? folderVariables(wanted, endpoint, currentKey) : {}
   await svc.call(keys.set_folder, {
     folder,
     config: JSON.stringify({ ...own, ...rest }),
@@ -123,16 +112,16 @@ export async function writeFolderModel(
   return endpoint ? `the config and the secrets of ${folder}` : `the config of ${folder}`
 }
 
-function familyOf(runtime: RuntimeName): readonly string[] {
+function modelVariables(runtime: RuntimeName): readonly string[] {
   return runtime === 'openai' ? OPENAI_VARIABLES : ANTHROPIC_VARIABLES
 }
 
-function variablesOf(
+function folderVariables(
   { runtime, model }: WantedModel,
   { baseUrl, key, keepsKey }: WantedEndpoint,
-  kept: string | undefined,
+  currentKey: string | undefined,
 ): Record<string, string | undefined> {
-  const value = key ?? (keepsKey ? kept : undefined)
+  const value = key ?? (keepsKey ? currentKey : undefined)
   if (runtime === 'openai') return { OPENAI_BASE_URL: baseUrl, OPENAI_MODEL: model, OPENAI_API_KEY: value }
   return {
     ANTHROPIC_BASE_URL: baseUrl === ANTHROPIC_PUBLIC_URL ? undefined : baseUrl,

@@ -1,5 +1,6 @@
-// One real call with a configuration of a model: by the endpoint's own protocol, or by a run of the program in a cell.
+// Tests a model configuration with one real call: an HTTP request to the endpoint, or a run of the program in a cell.
 import { join } from 'node:path'
+import { ROOT_FOLDER } from '../../core/access/tiers.ts'
 import { openHome } from '../../core/groups/workspace-home.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
 import { RunNetworks } from '../../daemons/agents/run-network.ts'
@@ -9,49 +10,49 @@ import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { openRuntimes } from '../../runtimes/index.ts'
 import { type Job, RunFault } from '../../runtimes/runtime.ts'
-import { callModel, type ModelTestResult } from './model-api.ts'
+import { collapseWhitespace } from '../output/message-table.ts'
+import { callModel, type ModelTestResult, TEST_PROMPT } from './model-api.ts'
 import type { ModelConfig } from './model-config.ts'
-import { modelFaults } from './model-faults.ts'
+import { findModelFaults } from './model-faults.ts'
 
-/** Where runs of the instance as a whole are tried. */
-const ROOT_FOLDER = 'main'
-const RUN_MS = 120_000
+const RUN_TIMEOUT_MS = 120_000
 const ANSWER_MAX = 200
 
+/** Tests the configuration of the instance in the root folder. */
 export async function testModel(host: InstanceHost, layout: Layout, config: ModelConfig): Promise<ModelTestResult> {
   const { folder = ROOT_FOLDER, runtime } = config
-  const [fault] = modelFaults(config, groupDirs(layout, folder).home)
+  const [fault] = findModelFaults(config, groupDirs(layout, folder).home)
   if (fault !== undefined) refuse('invalid', fault)
   if (runtime === 'demo') return { answer: '(the built-in demo needs no model)', ms: 0 }
   const { answer, ms } =
     runtime === 'openai'
       ? await callModel({ baseUrl: config.endpoint ?? '', key: config.key }, config.model ?? '')
-      : await runProgram(host, layout, config)
-  return { answer: shortened(answer), ms }
+      : await runAgentProgram(host, layout, config)
+  return { answer: shorten(answer), ms }
 }
 
-function shortened(answer: string): string {
-  const line = answer.replace(/\s+/g, ' ').trim()
+function shorten(answer: string): string {
+  const line = collapseWhitespace(answer)
   return line.length > ANSWER_MAX ? `${line.slice(0, ANSWER_MAX)}…` : line
 }
 
-/** As a turn would, in a cell and with the folder's network rules, but without tools. */
-async function runProgram(host: InstanceHost, layout: Layout, config: ModelConfig): Promise<ModelTestResult> {
+/** Runs the program like a turn does, in a cell with the folder's network rules, but without tools. */
+async function runAgentProgram(host: InstanceHost, layout: Layout, config: ModelConfig): Promise<ModelTestResult> {
   const { folder = ROOT_FOLDER, settings } = config
-  await using open = new AsyncDisposableStack()
+  await using cleanup = new AsyncDisposableStack()
   const temporary = makeProcessDirectory('svc-model-', 0o700)
-  open.defer(() => removeProcessDirectory(temporary))
+  cleanup.defer(() => removeProcessDirectory(temporary))
   const log = await openLog({ level: 'error' })
   const network = new RunNetworks({ host, log, denyPrivate: settings.NETWORK_DENY_PRIVATE })
-  open.defer(() => network.close())
+  cleanup.defer(() => network.close())
   const { groups, chats } = layout
   const runtimes = await openRuntimes({ settings, clock: host.clock, groups, chats, network, warn: () => undefined })
-  open.defer(() => runtimes.close())
-  const began = performance.now()
+  cleanup.defer(() => runtimes.close())
+  const startedMs = performance.now()
   try {
     const runtime = await runtimes.runtimeFor({ ...config.config, runtime: config.runtime })
-    const { result = '' } = await runtime.run(jobOf(host, layout, config, join(temporary, 'log')))
-    return { answer: result || '(nothing)', ms: Math.round(performance.now() - began) }
+    const { result = '' } = await runtime.run(makeTestJob(host, layout, config, join(temporary, 'log')))
+    return { answer: result || '(nothing)', ms: Math.round(performance.now() - startedMs) }
   } catch (error) {
     if (!(error instanceof RunFault)) throw error
     const message = config.key ? error.message.replaceAll(config.key, '…') : error.message
@@ -59,13 +60,12 @@ async function runProgram(host: InstanceHost, layout: Layout, config: ModelConfi
   }
 }
 
-function jobOf(
+function makeTestJob(
   host: InstanceHost,
   layout: Layout,
   { folder = ROOT_FOLDER, env, config }: ModelConfig,
   logFile: string,
 ): Job {
-  const prompt = 'Say hello in one short sentence.'
   const jid = `web:${folder}`
   return {
     turnId: 'model-test',
@@ -74,17 +74,17 @@ function jobOf(
     topic: '',
     jid,
     sender: 'cli',
-    prompt,
-    messages: [{ id: 'model-test', sender: 'cli', text: prompt, jid }],
+    prompt: TEST_PROMPT,
+    messages: [{ id: 'model-test', sender: 'cli', text: TEST_PROMPT, jid }],
     sentCount: 0,
-    // Any file will do in the place of the socket: this run has no tools.
+    // This run has no tools, so any file can replace the socket.
     socket: '/dev/null',
     home: groupDirs(layout, folder).home,
     openHome: async () => (await openHome(layout, folder)) ?? refuse('not_found', `${folder} has no workspace`),
     readText: () => undefined,
     logFile,
-    deadline: host.clock.now() + RUN_MS,
-    hangMs: RUN_MS,
+    deadline: host.clock.now() + RUN_TIMEOUT_MS,
+    hangMs: RUN_TIMEOUT_MS,
     env,
     config,
     signal: new AbortController().signal,

@@ -1,91 +1,90 @@
-// Messages as they come, and again when they have come to their end, until Ctrl-C.
+// Follows messages: prints each when it arrives and again when it reaches its final state, until Ctrl-C.
 import { type MessageState, OPEN_STATES } from '../../core/messages/message-states.ts'
 import { inboxResource } from '../../resources/inbox.ts'
 import type { SvcContext } from '../command.ts'
-import { type MessageFilter, messageTablePrinter } from './message-table.ts'
+import { growingTablePrinter } from './growing-table.ts'
+import { type MessageFilter, messageTable } from './message-table.ts'
 import { followStore } from './store-follower.ts'
 
-/** So many are asked for at once. */
-const PIECE = 1000
+const PAGE_SIZE = 1000
 
-/** Each message when it arrives, and again when it has come to its end. */
-export async function followMessages(svc: SvcContext, only: MessageFilter): Promise<void> {
+export async function followMessages(svc: SvcContext, filter: MessageFilter): Promise<void> {
   await followStore(svc, async () => {
-    const following = await MessageFollower.start(svc, only)
-    return () => following.poll()
+    const follower = await MessageFollower.start(svc, filter)
+    return () => follower.poll()
   })
 }
 
-/** What has been shown, and what has not come to its end. */
 class MessageFollower {
   readonly #svc: SvcContext
-  readonly #only: MessageFilter
+  readonly #filter: MessageFilter
   readonly #show: (messages: readonly MessageState[]) => void
+  /** Messages without a final state. */
   readonly #open = new Set<number>()
-  /** What was shown of those behind `#from`. */
+  /** Messages after `#cursor` that were read already. */
   #seen = new Set<number>()
-  /** What is not routed has no folder yet, so all behind the last one that is are asked for again. */
-  #from = 0
+  /** The last routed message. Later ones have no folder yet, so every poll reads them again. */
+  #cursor = 0
 
-  private constructor(svc: SvcContext, only: MessageFilter) {
+  private constructor(svc: SvcContext, filter: MessageFilter) {
     this.#svc = svc
-    this.#only = only
-    this.#show = messageTablePrinter(svc, only)
+    this.#filter = filter
+    this.#show = growingTablePrinter(svc.print, (rows) => messageTable(svc, rows, filter))
   }
 
-  static async start(svc: SvcContext, only: MessageFilter): Promise<MessageFollower> {
-    const following = new MessageFollower(svc, only)
-    await following.#findOpen()
-    const { messages } = await svc.call(inboxResource.verbs.states, only)
-    following.#note(messages)
-    following.#show(messages)
-    return following
+  static async start(svc: SvcContext, filter: MessageFilter): Promise<MessageFollower> {
+    const follower = new MessageFollower(svc, filter)
+    await follower.#findOpen()
+    const { messages } = await svc.call(inboxResource.verbs.states, filter)
+    follower.#track(messages)
+    follower.#show(messages)
+    return follower
   }
 
   async poll(): Promise<void> {
-    const { folder, state } = this.#only
-    const fits = (message: MessageState): boolean => state === undefined || message.state === state
+    const { folder, state } = this.#filter
+    const matches = (message: MessageState): boolean => state === undefined || message.state === state
     for (let isMore = true; isMore; ) {
-      const asked = { folder, after: this.#from, limit: PIECE }
-      const { messages, routed } = await this.#svc.call(inboxResource.verbs.states, asked)
-      const fresh = messages.filter(({ seq }) => !this.#seen.has(seq))
-      this.#note(fresh)
-      this.#show(fresh.filter(fits))
-      isMore = messages.length === PIECE
-      this.#from = isMore ? (messages.at(-1)?.seq ?? routed) : Math.max(this.#from, routed)
-      this.#seen = new Set([...this.#seen].filter((seq) => seq > this.#from))
+      const request = { folder, after: this.#cursor, limit: PAGE_SIZE }
+      const { messages, routed } = await this.#svc.call(inboxResource.verbs.states, request)
+      const unseen = messages.filter(({ seq }) => !this.#seen.has(seq))
+      this.#track(unseen)
+      this.#show(unseen.filter(matches))
+      isMore = messages.length === PAGE_SIZE
+      this.#cursor = isMore ? (messages.at(-1)?.seq ?? routed) : Math.max(this.#cursor, routed)
+      this.#seen = new Set([...this.#seen].filter((seq) => seq > this.#cursor))
     }
-    this.#show((await this.#ended()).filter(fits))
+    this.#show((await this.#takeFinished()).filter(matches))
   }
 
-  /** First of all: what arrives or ends from now on is found by `look`. */
+  /** Must run before the first list is read: `poll` finds only messages that arrive or finish after this. */
   async #findOpen(): Promise<void> {
-    const { folder } = this.#only
+    const { folder } = this.#filter
     for (const state of OPEN_STATES) {
-      const page = await this.#svc.call(inboxResource.verbs.states, { folder, state, limit: PIECE })
-      this.#note(page.messages)
-      this.#from ||= page.routed
+      const page = await this.#svc.call(inboxResource.verbs.states, { folder, state, limit: PAGE_SIZE })
+      this.#track(page.messages)
+      this.#cursor ||= page.routed
     }
     this.#seen.clear()
   }
 
-  #note(messages: readonly MessageState[]): void {
+  #track(messages: readonly MessageState[]): void {
     for (const { seq, state } of messages) {
       this.#seen.add(seq)
       if (OPEN_STATES.includes(state)) this.#open.add(seq)
     }
   }
 
-  /** Those that have come to their end since; they are open no more. */
-  async #ended(): Promise<MessageState[]> {
-    const over: MessageState[] = []
+  /** Returns open messages that have reached a final state, and stops tracking them. */
+  async #takeFinished(): Promise<MessageState[]> {
+    const finished: MessageState[] = []
     const open = [...this.#open]
-    for (let at = 0; at < open.length; at += PIECE) {
-      const asked = { seqs: open.slice(at, at + PIECE), limit: PIECE }
-      const { messages } = await this.#svc.call(inboxResource.verbs.states, asked)
-      over.push(...messages.filter(({ state }) => !OPEN_STATES.includes(state)))
+    for (let at = 0; at < open.length; at += PAGE_SIZE) {
+      const request = { seqs: open.slice(at, at + PAGE_SIZE), limit: PAGE_SIZE }
+      const { messages } = await this.#svc.call(inboxResource.verbs.states, request)
+      finished.push(...messages.filter(({ state }) => !OPEN_STATES.includes(state)))
     }
-    for (const { seq } of over) this.#open.delete(seq)
-    return over
+    for (const { seq } of finished) this.#open.delete(seq)
+    return finished
   }
 }

@@ -1,31 +1,18 @@
-// Messages as lines: what became of each, at most one line high.
+// The table of messages and their states, one line each.
 import type { InboxState } from '../../core/messages/inbox.ts'
 import type { MessageState } from '../../core/messages/message-states.ts'
 import type { PrintedTable } from '../../lib/command-line/print.ts'
 import type { SvcContext } from '../command.ts'
 
-/** Which messages are shown. */
 export interface MessageFilter {
   readonly folder?: string | undefined
   readonly state?: InboxState | undefined
   readonly limit?: number | undefined
 }
 
-/** A table that grows: the header once, and with --json a line for each. */
-export function messageTablePrinter(svc: SvcContext, only: MessageFilter): (messages: readonly MessageState[]) => void {
-  let hasHeader = false
-  return (messages) => {
-    if (svc.print.json) for (const message of messages) svc.print.line(JSON.stringify(message))
-    else if (messages.length > 0) {
-      svc.print.table({ ...messageTable(svc, messages, only), ...(hasHeader ? { header: false } : {}) })
-      hasHeader = true
-    }
-  }
-}
-
-/** For eyes, columns that stay where they are while the table grows. */
+/** Fixed widths on a terminal keep the columns in place while the table grows. */
 const WIDTHS = { id: 13, state: 10, folder: 12, chat: 20, sender: 16 }
-const TEXT_LEAST = 24
+const TEXT_MIN_WIDTH = 24
 const TIME_WIDTH = 24
 const REASON_WIDTH = 24
 
@@ -35,10 +22,10 @@ export function messageTable(
   { folder, state }: MessageFilter,
 ): PrintedTable<MessageState> {
   const { isTerminal, width = 120 } = svc.io.stdout
-  const others = Object.values(WIDTHS).reduce((sum, each) => sum + each, TIME_WIDTH + REASON_WIDTH) + 14
+  const otherColumns = Object.values(WIDTHS).reduce((sum, each) => sum + each, TIME_WIDTH + REASON_WIDTH) + 14
   const fit = (text: string, columns: number): string =>
     isTerminal ? truncateColumns(text, columns).padEnd(columns) : text
-  const of = folder === undefined ? '' : ` of ${folder}`
+  const scope = folder === undefined ? '' : ` of ${folder}`
   return {
     rows,
     columns: {
@@ -48,10 +35,10 @@ export function messageTable(
       FOLDER: (message) => fit(message.folder ?? '-', WIDTHS.folder),
       CHAT: ({ chat }) => fit(chat, WIDTHS.chat),
       SENDER: ({ sender }) => fit(sender, WIDTHS.sender),
-      TEXT: ({ text }) => fit(collapseWhitespace(text), Math.max(TEXT_LEAST, width - others)),
+      TEXT: ({ text }) => fit(collapseWhitespace(text), Math.max(TEXT_MIN_WIDTH, width - otherColumns)),
       REASON: ({ reason = '-' }) => reason,
     },
-    empty: state === undefined ? `no messages${of}` : `no messages${of} that are ${state}`,
+    empty: `no messages${scope}${state === undefined ? '' : ` in state ${state}`}`,
   }
 }
 
@@ -60,6 +47,6 @@ export function collapseWhitespace(text: string): string {
 }
 
 export function truncateColumns(text: string, columns: number): string {
-  const letters = [...text]
-  return letters.length <= columns ? text : `${letters.slice(0, columns - 1).join('')}…`
+  const characters = [...text]
+  return characters.length <= columns ? text : `${characters.slice(0, columns - 1).join('')}…`
 }

@@ -1,10 +1,10 @@
-// One line on a terminal that tells how far a long command has come; nothing where no terminal is.
+// Progress line of a long command, on terminals only.
 import type { OutputStream } from '../../lib/command-line/print.ts'
 
-const EVERY_MS = 200
+const INTERVAL_MS = 200
 const CLEAR_LINE = '\r\u001b[K'
 
-export interface Progress {
+interface Progress {
   show(text: string): void
   end(): void
 }
@@ -13,7 +13,7 @@ export function openProgress(out: OutputStream): Progress {
   let shownMs = Number.NEGATIVE_INFINITY
   return {
     show: (text) => {
-      if (!out.isTerminal || performance.now() - shownMs < EVERY_MS) return
+      if (!out.isTerminal || performance.now() - shownMs < INTERVAL_MS) return
       shownMs = performance.now()
       out.write(`${CLEAR_LINE}${text}`)
     },

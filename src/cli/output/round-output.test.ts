@@ -1,4 +1,3 @@
-// What is shown of an answer, on a terminal and in a pipe.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { systemClock } from '../../lib/clock.ts'
@@ -9,12 +8,12 @@ import { pollAndPrint, streamAndPrint } from './round-output.ts'
 
 const SENT = { turn_id: 't', topic: 'news' }
 
-function desk(isTerminal: boolean, json = false) {
-  const said = { stdout: '', stderr: '' }
+function openContext(isTerminal: boolean, json = false) {
+  const printed = { stdout: '', stderr: '' }
   const out = (name: 'stdout' | 'stderr') => ({
     isTerminal,
     write: (text: string) => {
-      said[name] += text
+      printed[name] += text
     },
   })
   const io = {
@@ -23,10 +22,10 @@ function desk(isTerminal: boolean, json = false) {
     stdin: (async function* () {})(),
     environment: sourceOf('the test', new Map([['NO_COLOR', '1']])),
     clock: systemClock,
-    output: async () => {},
+    writeBytes: async () => {},
     stopped: () => Promise.resolve(),
   }
-  return { said, svc: openSvcContext(io, {}, { json }) }
+  return { printed, svc: openSvcContext(io, {}, { json }) }
 }
 
 const frame = (seq: number, kind: LinkFrame['kind'], content: string): LinkFrame => ({
@@ -39,54 +38,54 @@ const frame = (seq: number, kind: LinkFrame['kind'], content: string): LinkFrame
 
 const FRAMES = [frame(1, 'status', 'thinking\u001b[2J'), frame(2, 'message', 'a\tb\nc\u001b]0;x\u0007')]
 const ENDED: LinkRound = { turn_id: 't', status: 'success', frames: FRAMES, last_seq: 2 }
-const polling = (...rounds: LinkRound[]) => ({
-  poll: async () => rounds.shift() ?? assert.fail('asked once too often'),
+const pollClient = (...rounds: LinkRound[]) => ({
+  poll: async () => rounds.shift() ?? assert.fail('polled once too often'),
 })
 const never = new AbortController().signal
 
 suite('on a terminal', () => {
-  test('what it is doing is told, and nothing that was said repaints the screen', async () => {
-    const { svc, said } = desk(true)
-    assert.deepEqual(await pollAndPrint(svc, polling(ENDED), SENT, never), { status: 'success' })
-    assert.equal(said.stdout, 'a\tb\nc\\u001b]0;x\\u0007\n')
-    assert.equal(said.stderr, '… thinking\\u001b[2J\n')
+  test('prints the status of the agent and escapes control characters', async () => {
+    const { svc, printed } = openContext(true)
+    assert.deepEqual(await pollAndPrint(svc, pollClient(ENDED), SENT, never), { status: 'success' })
+    assert.equal(printed.stdout, 'a\tb\nc\\u001b]0;x\\u0007\n')
+    assert.equal(printed.stderr, '… thinking\\u001b[2J\n')
   })
 })
 
 suite('in a pipe', () => {
-  test('what was said comes as it is, and nothing else', async () => {
-    const { svc, said } = desk(false)
-    await pollAndPrint(svc, polling(ENDED), SENT, never)
-    assert.deepEqual(said, { stdout: 'a\tb\nc\u001b]0;x\u0007\n', stderr: '' })
+  test('prints messages unchanged, and nothing else', async () => {
+    const { svc, printed } = openContext(false)
+    await pollAndPrint(svc, pollClient(ENDED), SENT, never)
+    assert.deepEqual(printed, { stdout: 'a\tb\nc\u001b]0;x\u0007\n', stderr: '' })
   })
 
-  test('frames beyond a page are fetched at once, also when the round is over', async () => {
-    const { svc, said } = desk(false)
+  test('fetches further pages of frames at once, even when the round has ended', async () => {
+    const { svc, printed } = openContext(false)
     const first = { ...ENDED, frames: [frame(1, 'message', 'one')] }
     const second = { ...ENDED, frames: [frame(2, 'message', 'two')] }
-    await pollAndPrint(svc, polling(first, second), SENT, never)
-    assert.equal(said.stdout, 'one\ntwo\n')
+    await pollAndPrint(svc, pollClient(first, second), SENT, never)
+    assert.equal(printed.stdout, 'one\ntwo\n')
   })
 
-  test('a failed round gives its error', async () => {
-    const { svc } = desk(false)
+  test('returns the error of a failed round', async () => {
+    const { svc } = openContext(false)
     const failed: LinkRound = { ...ENDED, status: 'failed', error: 'no' }
-    assert.deepEqual(await pollAndPrint(svc, polling(failed), SENT, never), { status: 'failed', error: 'no' })
+    assert.deepEqual(await pollAndPrint(svc, pollClient(failed), SENT, never), { status: 'failed', error: 'no' })
   })
 
-  test('events of kinds that are not known are passed over', async () => {
-    const { svc, said } = desk(false)
+  test('skips events of unknown kinds', async () => {
+    const { svc, printed } = openContext(false)
     const events = async function* () {
       yield { event: 'later', data: 'no JSON', id: '1' }
       yield { event: 'message', data: JSON.stringify(FRAMES[1]), id: '2' }
       yield { event: 'round_done', data: '{"turn_id":"t","status":"failed","error":"no"}', id: '3' }
     }
     assert.deepEqual(await streamAndPrint(svc, { events }, SENT), { status: 'failed', error: 'no' })
-    assert.equal(said.stdout, 'a\tb\nc\u001b]0;x\u0007\n')
+    assert.equal(printed.stdout, 'a\tb\nc\u001b]0;x\u0007\n')
   })
 
-  test('a stream that ends without the end of the round is a transport fault', async () => {
+  test('reports a transport error if the stream ends before the round', async () => {
     const events = async function* () {}
-    await assert.rejects(streamAndPrint(desk(false).svc, { events }, SENT), TransportError)
+    await assert.rejects(streamAndPrint(openContext(false).svc, { events }, SENT), TransportError)
   })
 })

@@ -1,21 +1,21 @@
-// The answer to what was sent, shown as it comes: what the agent says to stdout, what it is doing to whoever watches.
+// Prints the answer to a sent message as it arrives: messages of the agent to stdout, its status to stderr on a terminal.
 import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
 import { cell } from '../../lib/command-line/print.ts'
+import { tryParseJson } from '../../lib/text/json.ts'
 import type { SvcContext } from '../command.ts'
 import { type LinkClient, LinkFrame, type LinkRound, TransportError } from '../link/link-client.ts'
 
 const POLL_MS = 1000
 
-/** How a round ended. */
-export type RoundOutcome = Pick<LinkRound, 'status' | 'error'>
+type RoundOutcome = Pick<LinkRound, 'status' | 'error'>
 
 export interface SentMessage {
   readonly turn_id: string
   readonly topic: string
 }
 
-/** Asks once a second and shows what came since; with --json, all of it at the end. */
+/** Polls once a second and prints new frames; with --json, prints all of them at the end. */
 export async function pollAndPrint(
   svc: SvcContext,
   client: Pick<LinkClient, 'poll'>,
@@ -26,7 +26,7 @@ export async function pollAndPrint(
   for (;;) {
     const round = await client.poll(sent.turn_id, frames.at(-1)?.seq ?? 0)
     frames.push(...round.frames)
-    if (!svc.print.json) for (const frame of round.frames) show(svc, frame)
+    if (!svc.print.json) for (const frame of round.frames) printFrame(svc, frame)
     const isBehind = round.frames.length > 0 && (frames.at(-1)?.seq ?? 0) < round.last_seq
     if (isBehind) continue
     const { status, error } = round
@@ -41,40 +41,32 @@ export async function pollAndPrint(
 
 const Done = z.object({ status: z.enum(['success', 'failed']), error: z.string().optional() })
 
-/** Shows each frame when it is there; with --json, each event as a line. */
+/** Prints each frame when it arrives; with --json, each event as a line. */
 export async function streamAndPrint(
   svc: SvcContext,
   client: Pick<LinkClient, 'events'>,
   { turn_id }: SentMessage,
 ): Promise<RoundOutcome> {
   for await (const { event, data } of client.events(turn_id)) {
-    const value: unknown = jsonOf(data)
+    const value = tryParseJson(data)
     const frame = LinkFrame.safeParse(value).data
     const done = event === 'round_done' ? Done.safeParse(value).data : undefined
     if (svc.print.json) svc.print.line(JSON.stringify({ event, ...frame, ...(done && { turn_id, ...done }) }))
-    else if (frame) show(svc, frame)
+    else if (frame) printFrame(svc, frame)
     if (done) return { status: done.status, ...(done.error === undefined ? {} : { error: done.error }) }
   }
-  throw new TransportError('the stream ended without an end of the round')
+  throw new TransportError('the stream ended before the round did')
 }
 
-function show({ io, print }: SvcContext, { kind, content }: LinkFrame): void {
+function printFrame({ io, print }: SvcContext, { kind, content }: LinkFrame): void {
   if (kind === 'message') print.line(io.stdout.isTerminal ? escapeControls(content) : content)
   else if (io.stderr.isTerminal) print.say(`… ${cell(content)}`)
 }
 
-/** An agent repeats what strangers told it: its lines stay lines, and nothing in them repaints the terminal. */
+/** Keeps line breaks and tabs. Escapes control characters, since an agent may repeat text of strangers. */
 function escapeControls(text: string): string {
   return text
     .split('\n')
     .map((line) => line.split('\t').map(cell).join('\t'))
     .join('\n')
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

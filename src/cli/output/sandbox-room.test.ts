@@ -11,26 +11,26 @@ import { DEFAULT_TURN_RULES } from '../../core/turns/turn-rules.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { followAnswer, followRoom } from './sandbox-room.ts'
 
-onEveryEngine('a room that is followed', (engine) => {
-  test('shows what the agent says, until the question has come to its end', async (t) => {
+onEveryEngine('following a room', (engine) => {
+  test('shows replies of the agent until the message reaches its final state', async (t) => {
     const { host, clock } = await testHost(t, engine)
-    const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+    const context = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
     const jid = 'sandbox:lobby'
     const room: string[] = []
     const stop = new AbortController()
     const following = followRoom(host, jid, 0, { signal: stop.signal, show: ({ content }) => room.push(content) })
-    const said = await host.engine.transaction((tx) =>
-      postInRoom(tx, speaking, { room: 'lobby', person: 'mia', content: 'what is new?' }),
+    const posted = await host.engine.transaction((tx) =>
+      postInRoom(tx, context, { room: 'lobby', person: 'mia', content: 'what is new?' }),
     )
     const shown: string[] = []
     let idle = 0
-    const end = followAnswer(host, said, {
+    const end = followAnswer(host, posted, {
       signal: stop.signal,
       show: ({ content }) => shown.push(content),
       onIdle: () => idle++,
     })
     await until(() => idle === 1)
-    const become = (state: InboxState) =>
+    const setState = (state: InboxState) =>
       host.engine.transaction(async (tx) => {
         const row = {
           topic: '',
@@ -39,16 +39,16 @@ onEveryEngine('a room that is followed', (engine) => {
           verb: 'message',
           updated_at: timestamp(clock.now()),
         }
-        const where = { id: said.messageId, jid, folder: 'team', message_seq: said.entry.seq }
+        const where = { id: posted.messageId, jid, folder: 'team', message_seq: posted.entry.seq }
         await inbox.upsert(tx, { ...row, ...where, state })
       })
-    await become('running')
+    await setState('running')
     for (const content of ['looking', 'nothing much']) {
       const out = { jid, topic: '', folder: 'team', content, leaseMs: 60_000 }
-      const recorded = await host.engine.transaction((tx) => recordOutbound(tx, speaking, DEFAULT_TURN_RULES, out))
+      const recorded = await host.engine.transaction((tx) => recordOutbound(tx, context, DEFAULT_TURN_RULES, out))
       assert.equal((await deliver(host, recorded)).state, 'sent')
     }
-    await become('answered')
+    await setState('answered')
     assert.equal((await end)?.state, 'answered')
     assert.deepEqual(shown, ['looking', 'nothing much'])
     await until(() => room.length === 3)
@@ -59,25 +59,25 @@ onEveryEngine('a room that is followed', (engine) => {
   })
 })
 
-test('that nobody has taken it up is told once, however slowly the store answers', async (t) => {
+test('reports once that the router has not taken the message, even if the store is slow', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const { host } = await testHost(t)
-  const speaking = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
-  const said = await host.engine.transaction((tx) =>
-    postInRoom(tx, speaking, { room: 'lobby', person: 'mia', content: 'anybody?' }),
+  const context = { dialect: host.engine.dialect, clock: host.clock, random: host.random }
+  const posted = await host.engine.transaction((tx) =>
+    postInRoom(tx, context, { room: 'lobby', person: 'mia', content: 'anybody?' }),
   )
-  const held = Promise.withResolvers<void>()
+  const firstRead = Promise.withResolvers<void>()
   let [reads, idle] = [0, 0]
   const engine = overrideEngine(host.engine, {
-    read: (work) => (reads++ === 0 ? held.promise : Promise.resolve()).then(() => host.engine.read(work)),
+    read: (work) => (reads++ === 0 ? firstRead.promise : Promise.resolve()).then(() => host.engine.read(work)),
   })
   const stop = new AbortController()
-  const following = { signal: stop.signal, show: () => assert.fail(), onIdle: () => idle++ }
-  const end = followAnswer({ ...host, engine }, said, following)
+  const options = { signal: stop.signal, show: () => assert.fail(), onIdle: () => idle++ }
+  const end = followAnswer({ ...host, engine }, posted, options)
   await until(() => reads === 1)
-  // More looks than it takes, while the first one has not come back.
+  // More ticks than needed while the first read is pending.
   t.mock.timers.tick(3500)
-  held.resolve()
+  firstRead.resolve()
   await until(() => idle === 1)
   t.mock.timers.tick(500)
   await until(() => reads === 3)

@@ -1,16 +1,16 @@
-// A room of the sandbox as it is shown, and what is said there as it comes.
-
-import { listRoomEntries, entryId, type SandboxEntry, type SandboxReceipt } from '../../core/delivery/sandbox-rooms.ts'
-import { type InboxRow, type InboxState, inbox } from '../../core/messages/inbox.ts'
+// Formats the entries of a sandbox room and follows new ones.
+import { entryId, listRoomEntries, type SandboxEntry, type SandboxReceipt } from '../../core/delivery/sandbox-rooms.ts'
+import { type InboxRow, inbox } from '../../core/messages/inbox.ts'
+import { OPEN_STATES } from '../../core/messages/message-states.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { query } from '../../store/statement.ts'
 
-const LOOK_MS = 500
-const PIECE = 200
+const POLL_MS = 500
+const PAGE_SIZE = 200
 
-/** An entry for --json. */
-export function entryRecord(entry: SandboxEntry) {
+/** The form of an entry for --json. */
+export function toEntryRecord(entry: SandboxEntry) {
   const { jid: room, author, is_from_me, kind, content, topic, reply_to, source_id, is_pinned, created_at } = entry
   const { reactions, edited_at, deleted_at } = entry
   const files = entry.files.map(({ filename, size, mime }) => ({ filename, size, mime }))
@@ -18,11 +18,11 @@ export function entryRecord(entry: SandboxEntry) {
   return { id: entryId(entry), room, author, is_from_me, kind, content, topic, reply_to, ...rest }
 }
 
-/** An entry as a line; each further line of its content is set in. */
+/** One line per entry; further lines of its content are indented. */
 export function formatEntry(entry: SandboxEntry): string {
   const { author, kind, content, topic, reply_to, source_id, files, reactions, created_at } = entry
-  const given = Object.entries(reactions).map(([emoji, who]) => `${emoji} ${who.join(', ')}`)
-  const said = entry.deleted_at === undefined ? content.split('\n').map(cell).join('\n    ') : '(deleted)'
+  const reactionMarks = Object.entries(reactions).map(([emoji, people]) => `${emoji} ${people.join(', ')}`)
+  const text = entry.deleted_at === undefined ? content.split('\n').map(cell).join('\n    ') : '(deleted)'
   const marks = [
     ...(kind === 'send' ? [] : [kind.replace('_', ' ')]),
     ...(topic === undefined ? [] : [`#${cell(topic)}`]),
@@ -31,15 +31,13 @@ export function formatEntry(entry: SandboxEntry): string {
     ...files.map(({ filename, size }) => `${cell(filename)} (${size} bytes)`),
     ...(entry.edited_at === undefined ? [] : ['edited']),
     ...(entry.is_pinned ? ['📌'] : []),
-    ...given.map(cell),
+    ...reactionMarks.map(cell),
   ]
   const tail = marks.length === 0 ? '' : `  [${marks.join('] [')}]`
-  return `${entryId(entry)}  ${created_at.slice(11, 19)}  ${cell(author)}: ${said}${tail}`
+  return `${entryId(entry)}  ${created_at.slice(11, 19)}  ${cell(author)}: ${text}${tail}`
 }
 
-const OPEN: readonly InboxState[] = ['waiting', 'running', 'delegated']
-
-/** What the agent says after this was said, until that has come to its end; nothing where the wait was broken off. */
+/** Shows replies of the agent until the posted message reaches a final state. Undefined if `signal` aborts first. */
 export async function followAnswer(
   host: InstanceHost,
   { entry, messageId }: SandboxReceipt,
@@ -47,40 +45,40 @@ export async function followAnswer(
 ): Promise<InboxRow | undefined> {
   let after = entry.seq
   let row: InboxRow | undefined
-  let isIdleTold = false
-  for await (const looks of pollTicks(host, signal)) {
-    const seen = await host.engine.read(async (tx) => {
-      const open = `select 1 as one from outbox where jid = $1 and state in ('pending', 'sending') limit 1`
+  let isIdleReported = false
+  for await (const ticks of watchStore(host, signal)) {
+    const current = await host.engine.read(async (tx) => {
+      const unsent = `select 1 as one from outbox where jid = $1 and state in ('pending', 'sending') limit 1`
       return {
         row: await inbox.find(tx, { id: messageId }),
-        isOpen: (await query(tx, {}, open, [entry.jid])).length > 0,
-        entries: await listRoomEntries(tx, entry.jid, { after, limit: PIECE }),
+        hasUnsent: (await query(tx, {}, unsent, [entry.jid])).length > 0,
+        entries: await listRoomEntries(tx, entry.jid, { after, limit: PAGE_SIZE }),
       }
     })
-    for (const one of seen.entries) {
-      after = one.seq
-      if (one.is_from_me) show(one)
+    for (const reply of current.entries) {
+      after = reply.seq
+      if (reply.is_from_me) show(reply)
     }
-    row = seen.row
-    if (row && !OPEN.includes(row.state) && !seen.isOpen) return row
-    if (row || looks < IDLE_LOOKS || isIdleTold) continue
-    isIdleTold = true
+    row = current.row
+    if (row && !OPEN_STATES.includes(row.state) && !current.hasUnsent) return row
+    if (row || ticks < IDLE_TICKS || isIdleReported) continue
+    isIdleReported = true
     onIdle?.()
   }
   return undefined
 }
 
-/** So many looks without a word from the router: it does not run. */
-const IDLE_LOOKS = 6
+/** If the router has not taken the message after this many ticks, it is probably not running. */
+const IDLE_TICKS = 6
 
 export interface FollowRoomOptions {
   readonly signal: AbortSignal
   show(entry: SandboxEntry): void
-  /** Told once, when nobody has taken it up for a while. */
+  /** Called once if the router does not take the message for a while. */
   onIdle?(): void
 }
 
-/** Whatever is said in the room from now on. */
+/** Shows entries after `from` until `signal` aborts. */
 export async function followRoom(
   host: InstanceHost,
   jid: string,
@@ -88,8 +86,8 @@ export async function followRoom(
   { signal, show }: FollowRoomOptions,
 ): Promise<void> {
   let after = from
-  for await (const _ of pollTicks(host, signal)) {
-    const entries = await host.engine.read((tx) => listRoomEntries(tx, jid, { after, limit: PIECE }))
+  for await (const _ of watchStore(host, signal)) {
+    const entries = await host.engine.read((tx) => listRoomEntries(tx, jid, { after, limit: PAGE_SIZE }))
     for (const entry of entries) {
       after = entry.seq
       show(entry)
@@ -97,24 +95,24 @@ export async function followRoom(
   }
 }
 
-/** Now, whenever something was committed, and twice a second in any case; how many of the latter there were. */
-async function* pollTicks(host: InstanceHost, signal: AbortSignal): AsyncGenerator<number> {
-  let [looks, isStale] = [0, true]
+/** Yields at once, after every commit and on every timer tick; the value is the number of ticks so far. */
+async function* watchStore(host: InstanceHost, signal: AbortSignal): AsyncGenerator<number> {
+  let [ticks, isStale] = [0, true]
   let wake = (): void => {}
-  const look = (): void => {
+  const invalidate = (): void => {
     isStale = true
     wake()
   }
   const timer = setInterval(() => {
-    looks++
-    look()
-  }, LOOK_MS)
-  const stops = [host.engine.listen(look), host.signals.on(look)]
-  signal.addEventListener('abort', look)
+    ticks++
+    invalidate()
+  }, POLL_MS)
+  const unsubscribes = [host.engine.listen(invalidate), host.signals.on(invalidate)]
+  signal.addEventListener('abort', invalidate)
   try {
     while (!signal.aborted) {
       isStale = false
-      yield looks
+      yield ticks
       if (isStale || signal.aborted) continue
       await new Promise<void>((resolve) => {
         wake = resolve
@@ -122,7 +120,7 @@ async function* pollTicks(host: InstanceHost, signal: AbortSignal): AsyncGenerat
     }
   } finally {
     clearInterval(timer)
-    signal.removeEventListener('abort', look)
-    for (const stop of stops) stop()
+    signal.removeEventListener('abort', invalidate)
+    for (const unsubscribe of unsubscribes) unsubscribe()
   }
 }

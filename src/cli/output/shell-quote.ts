@@ -1,4 +1,4 @@
-// A word as a shell must be given it.
+// Quotes a word for a POSIX shell.
 
 export function shellQuote(word: string): string {
   return /^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
