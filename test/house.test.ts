@@ -355,6 +355,8 @@ function badNames(tree: Tree): string[] {
 const EXPORT = /^export (?:async )?(?:abstract )?(?:interface|type|class|function\*?|const) (\w+)/gm
 /** Exported by both programs, because `bin/launcher.js` calls it. */
 const ENTRY_FUNCTION = 'runProcess'
+/** Plugins of one kind export the same function. */
+const PLUGIN_ENTRY = /\/(adapter|runtime)\.ts$/
 
 function repeatedExports(tree: Tree): string[] {
   const exported = Object.entries(tree).flatMap(([path, text]) => {
@@ -364,6 +366,7 @@ function repeatedExports(tree: Tree): string[] {
   const byName = Map.groupBy(exported, ({ name }) => name)
   return [...byName]
     .filter(([name, places]) => places.length > 1 && name !== ENTRY_FUNCTION)
+    .filter(([, places]) => !places.every(({ path }) => PLUGIN_ENTRY.test(path)))
     .map(([name, places]) => `${name} is exported by ${places.map(({ path }) => path).join(' and ')}`)
 }
 
@@ -552,8 +555,14 @@ const RULES: Record<string, Rule> = {
         'src/core/b.ts': 'export function Place() {}',
       },
       'two constants': { 'src/lib/a.ts': 'export const LIMIT = 1', 'src/egress/b.ts': 'export const LIMIT = 2' },
+      'a plugin and another file': {
+        'src/channels/web/adapter.ts': 'export function openChannel() {}',
+        'src/lib/a.ts': 'export function openChannel() {}',
+      },
     },
     allows: {
+      'src/channels/web/adapter.ts': 'export function openChannel() {}',
+      'src/channels/sandbox/adapter.ts': 'export function openChannel() {}',
       'src/lib/a.ts': 'export const Thing = 1\nexport type Thing = number',
       'src/lib/b.ts': 'interface Thing {}\nexport async function runProcess() {}',
       'src/egress/c.ts': 'export async function runProcess() {}',

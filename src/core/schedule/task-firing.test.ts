@@ -23,11 +23,10 @@ interface Firer extends TestHost {
   fired(): Promise<string[]>
 }
 
-let number = 0
-
 async function open(t: TestContext, engine: EngineName = 'sqlite', timeZone = 'UTC'): Promise<Firer> {
   const fixture = await testHost(t, engine)
   const { host, clock } = fixture
+  let number = 0
   await host.engine.transaction((tx) =>
     groups.insert(tx, { folder: 'main', name: 'main', product: 'assistant', open: true, added_at: timestamp(START) }),
   )

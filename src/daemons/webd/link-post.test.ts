@@ -26,9 +26,9 @@ function onEveryStore(
   })
 }
 
-let count = 0
+const usedSuffixes: string[] = []
 /** An unused suffix. */
-const fresh = (): { jid_suffix: string } => ({ jid_suffix: `s${count++}` })
+const fresh = (): { jid_suffix: string } => ({ jid_suffix: `s${usedSuffixes.push('')}` })
 
 onEveryStore('a POST at a link', {
   'a hook stores the body verbatim, responds 204, and opens no round': async (s) => {
