@@ -1,7 +1,7 @@
-// Tunnels that end in every way a tunnel can end, many thousands of them: `soak count= flight= silent= seed= proxy= sources=
-// echo=<port>,… reset=<port>,… half=<port>,…` (ports of `origin`). Each is checked for what its client must see; prints one
-// line of JSON with how many ended how, or dies with the first that was not as it must be. `silent` more connections never
-// send a whole head, and wait until the proxy has enough of them.
+// Many thousands of tunnels that end in every possible way: `soak count= flight= silent= seed= proxy= sources=
+// echo=<port>,… reset=<port>,… half=<port>,…` (ports of `origin`). Checks what the client of each must receive; prints one
+// line of JSON with the number of each kind, or exits at the first wrong one. `silent` more connections never send a
+// complete head and wait for the proxy's timeout.
 #include "hello.h"
 #include "tcp.h"
 
@@ -9,14 +9,14 @@
 #define MAX_LINES 4096
 #define STUCK_MS 40000
 
-/** What becomes of a connection. The first five the client leaves early, each at another time. */
+/** How a connection ends. In the first five the client closes early, each at another point. */
 enum fate { AT_ONCE, IN_HEAD, ASKED, OPENED, SAID, WHOLE, CLIENT_ENDS, ORIGIN_ENDS, ORIGIN_RESETS, DENIED, SILENT, FATES };
 static const char *const names[FATES] = {"at once",     "in the head",  "asked",         "opened", "said",  "whole",
                                          "client ends", "origin ends", "origin resets", "denied", "silent"};
-/** In a hundred. */
+/** In percent. */
 static const int shares[SILENT] = {3, 3, 3, 3, 3, 60, 8, 6, 6, 5};
 
-/** A place for one connection after the other; each has its number. */
+/** A slot, reused for one connection after another; each connection has a number. */
 struct line {
   int fd;
   long number;
@@ -39,7 +39,7 @@ static unsigned draw(unsigned below) {
 }
 
 static void wrong(const struct line *line, const char *what) {
-  fprintf(stderr, "a tunnel of the kind '%s': %s (%zu bytes came)\n%.*s\n", names[line->fate], what, line->got,
+  fprintf(stderr, "a tunnel of the kind '%s': %s (%zu bytes received)\n%.*s\n", names[line->fate], what, line->got,
           (int)line->head_length, line->head);
   exit(1);
 }
@@ -67,7 +67,7 @@ static void finish(struct line *line, int rudely) {
   begin(line, draw_fate());
 }
 
-/** True when the client leaves at this time; every other time with a reset. */
+/** True if the client closes at this point, half of the time with a reset. */
 static int leaves(struct line *line, enum fate at) {
   if (line->fate != at) return 0;
   finish(line, (int)draw(2));
@@ -92,7 +92,7 @@ static void ask(struct line *line) {
   if (!leaves(line, IN_HEAD)) leaves(line, ASKED);
 }
 
-/** The answer's head is here, and what came after it. */
+/** Called when the response head is complete, with the data after it. */
 static void opened(struct line *line, const char *end) {
   size_t rest = line->head_length - (size_t)(end - line->head);
   const char *expected = line->fate == DENIED ? " 403" : line->fate == SILENT ? " 408" : " 200";
@@ -109,7 +109,7 @@ static void opened(struct line *line, const char *end) {
   if (line->fate == CLIENT_ENDS && shutdown(line->fd, SHUT_WR)) wrong(line, "it could not end");
 }
 
-/** The other side has ended, or broken off. */
+/** Called when the peer has closed or reset the connection. */
 static void over(struct line *line, int broke) {
   enum fate fate = line->fate;
   int is_full = line->got == HELLO_BYTES && !broke;
@@ -119,7 +119,7 @@ static void over(struct line *line, int broke) {
   finish(line, 0);
 }
 
-/** False when nothing more is there. */
+/** Returns false when no more data is available. */
 static int take(struct line *line) {
   char heard[2 * KIB];
   char *to = line->open ? heard : line->head + line->head_length;
