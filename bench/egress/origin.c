@@ -61,7 +61,7 @@ static void accept_all(int listener, enum kind kind) {
 }
 
 /** Anything smaller than the socket's buffer is sent in one call. */
-static int say(int fd, const char *bytes, size_t length) {
+static int send_all(int fd, const char *bytes, size_t length) {
   return send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length;
 }
 
@@ -74,7 +74,7 @@ static int serve_sink(int fd) {
     uint64_t before = got[fd] / SINK_UNIT;
     got[fd] += (uint64_t)length;
     for (uint64_t unit = before; unit < got[fd] / SINK_UNIT; unit++)
-      if (!say(fd, "!", 1)) return 0;
+      if (!send_all(fd, "!", 1)) return 0;
   }
   return 1;
 }
@@ -94,7 +94,7 @@ static int serve_http(int fd, const char *heard, ssize_t length) {
     got[fd] = heard[at] == end[got[fd]] ? got[fd] + 1 : heard[at] == '\r';
     if (got[fd] < 4) continue;
     got[fd] = 0;
-    if (!say(fd, answer, answer_length)) return 0;
+    if (!send_all(fd, answer, answer_length)) return 0;
   }
   return 1;
 }
@@ -104,7 +104,7 @@ static int serve_small(int fd, enum kind kind) {
   ssize_t length = recv(fd, heard, sizeof heard, 0);
   if (length <= 0) return length < 0 && errno == EAGAIN;
   if (kind == HTTP) return serve_http(fd, heard, length);
-  return kind == HALF || say(fd, heard, (size_t)length);
+  return kind == HALF || send_all(fd, heard, (size_t)length);
 }
 
 static void serve(int fd, enum kind kind, uint32_t events) {
