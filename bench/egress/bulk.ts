@@ -1,4 +1,5 @@
-// Bulk data through tunnels: processor time of the proxy per GB (10⁹ bytes), down and up, in one tunnel and in many.
+// Bytes through tunnels: processor time of the proxy for each GB (10⁹ bytes), down and up, in one tunnel and in many.
+
 import { BenchScope } from '../bench-scope.ts'
 import type { Result } from '../result.ts'
 import { type Figures, ratioResult, runProxyRounds } from './proxy-rounds.ts'
@@ -23,8 +24,8 @@ async function benchBulk(
   kind: string,
   { tunnels, up }: { readonly tunnels: number; readonly up: number },
 ): Promise<Result[]> {
-  await using scope = new BenchScope()
-  const rounds = await runProxyRounds(scope, ['ours', 'squid', 'tinyproxy'], 'bulk', (origin) => ({
+  await using stage = new BenchScope()
+  const rounds = await runProxyRounds(stage, ['ours', 'squid', 'tinyproxy'], 'bulk', (origin) => ({
     origin: origin.ports(kind),
     bytes: BYTES,
     tunnels,

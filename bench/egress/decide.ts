@@ -1,4 +1,4 @@
-// Cost of inspection: deciding about a host with many entries, and parsing a ClientHello.
+// What looking costs: the decision about a host among many entries, and the reading of a ClientHello.
 import { randomBytes } from 'node:crypto'
 import { parseAuthority } from '../../src/egress/address/host-port.ts'
 import { type CompiledSource, compileSource, evaluatePolicy } from '../../src/egress/policy/policy.ts'
@@ -21,14 +21,11 @@ export async function benchDecisions(): Promise<Result[]> {
     against(
       'decide: from an allowed target in text to the verdict, 10,000 entries of 200 hosts, over 2 µs',
       DECISION_NS,
-      createDecision(sources, true),
+      deciding(sources, true),
     ),
-    {
-      ...against('decide: the same of a denied target', DECISION_NS, createDecision(sources, false)),
-      goal: 'none; watched',
-    },
+    { ...against('decide: the same of a denied target', DECISION_NS, deciding(sources, false)), goal: 'none; watched' },
     against('decide: reading a ClientHello of 2 KiB, over 5 µs', HELLO_NS, () => {
-      if (new ClientHelloReader().push(hello).kind !== 'hello') throw new Error('the ClientHello was not parsed')
+      if (new ClientHelloReader().push(hello).kind !== 'hello') throw new Error('the ClientHello was not read')
     }),
   ]
 }
@@ -41,31 +38,30 @@ function against(name: string, goalNs: number, run: (turn: number) => void): Res
   return { name, ratio: ns / goalNs, goal: 'at most 1.0', detail }
 }
 
-/** Processor time of this thread per call, which other load on the machine does not affect. */
+/** Time on a processor, of this thread: what others do on the machine does not count. */
 function nsEach(run: (turn: number) => void): number {
-  const [started, before] = [performance.now(), cpuMicros()]
+  const [started, before] = [performance.now(), spentMicros()]
   let turns = 0
   for (; performance.now() - started < ROUND_MS; turns += 100) for (let turn = 0; turn < 100; turn++) run(turns + turn)
-  return ((cpuMicros() - before) * 1000) / turns
+  return ((spentMicros() - before) * 1000) / turns
 }
 
-function cpuMicros(): number {
+function spentMicros(): number {
   const { user, system } = process.threadCpuUsage()
   return user + system
 }
 
-/** Decides about the text of a CONNECT target, each time for another source and host. */
-function createDecision(sources: ReadonlyMap<string, CompiledSource>, allowed: boolean): (turn: number) => void {
-  const requests = Array.from({ length: ENTRIES }, (_, turn) => {
+/** From the text of a CONNECT's target to the verdict, each time about another source and another of its hosts. */
+function deciding(sources: ReadonlyMap<string, CompiledSource>, allowed: boolean): (turn: number) => void {
+  const asked = Array.from({ length: ENTRIES }, (_, turn) => {
     const entry = (turn * 7919) % ENTRIES
     const host = `${allowed ? 'eu.' : 'not-'}${hostOf(entry, (turn * 31) % HOSTS)}`
     return { address: addressOf(entry), target: `${host}:443` }
   })
   return (turn) => {
-    const { address, target } = requests[turn % ENTRIES] ?? { address: '', target: '' }
-    const authority = parseAuthority(target)
-    if (!authority || evaluatePolicy(sources.get(address), authority.host).allow !== allowed)
-      throw new Error(`wrong decision about ${target}`)
+    const { address, target } = asked[turn % ENTRIES] ?? { address: '', target: '' }
+    const place = parseAuthority(target)
+    if (!place || evaluatePolicy(sources.get(address), place.host).allow !== allowed) throw new Error(`about ${target}`)
   }
 }
 
@@ -77,7 +73,7 @@ function sourceOf(entry: number): CompiledSource {
   return compileSource({ ip: addressOf(entry), id: `e${entry}`, allowlist })
 }
 
-/** A ClientHello like a browser's: server name, a large key share, and padding up to the size. */
+/** As a browser sends it: the name, a large key share, and padding up to the size. */
 function helloOf(name: string, bytes: number): Buffer {
   const u16 = (value: number): Buffer => Buffer.from([value >> 8, value & 255])
   const extension = (type: number, body: Buffer): Buffer => Buffer.concat([u16(type), u16(body.length), body])

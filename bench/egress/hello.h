@@ -1,4 +1,4 @@
-// A ClientHello of exactly 1 KiB for `localhost`: the first bytes of a tunnel's client, which a proxy may inspect.
+// A ClientHello of exactly 1 KiB for `localhost`: what a tunnel's client says first, and what a proxy may look into.
 #pragma once
 #include "tcp.h"
 

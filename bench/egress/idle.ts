@@ -1,5 +1,5 @@
-// Ten thousand idle tunnels that were used once: growth of the process per tunnel. Kernel memory of the sockets is not
-// counted; it is about the same for every proxy.
+// Ten thousand tunnels that were used once and do nothing: what the process grows by for each of them. It is the memory of
+// the process alone; the kernel's for the sockets is about the same for every proxy.
 import { execFileSync } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BenchScope } from '../bench-scope.ts'
@@ -15,7 +15,7 @@ const FLIGHT = 64
 const STARTS = 3
 const SETTLE_MS = 1000
 const GOAL_KIB = 40
-/** Open files that the proxy needs besides the two of each tunnel. */
+/** Each tunnel takes two, and the proxy some for itself. */
 const SPARE_FILES = 1000
 
 export async function benchIdle(): Promise<Result[]> {
@@ -29,7 +29,7 @@ export async function benchIdle(): Promise<Result[]> {
       name: `idle tunnels: memory of each over ${GOAL_KIB} KiB`,
       ratio: ours / GOAL_KIB,
       goal: 'at most 1.0',
-      detail: `${count} tunnels${count < WANTED ? ', as many as the open-file limit allows' : ''}: ${ours.toFixed(1)} KiB each; squid ${squid.toFixed(1)} KiB, tinyproxy ${tinyproxy.toFixed(1)} KiB and a thread (resident memory of the process)`,
+      detail: `${count} tunnels${count < WANTED ? ', as many as the open-file limit lets' : ''}: ${ours.toFixed(1)} KiB each; squid ${squid.toFixed(1)} KiB, tinyproxy ${tinyproxy.toFixed(1)} KiB and a thread (resident memory of the process)`,
     },
   ]
 }
@@ -39,19 +39,19 @@ function openFilesAllowed(): number {
   return limit === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(limit)
 }
 
-/** Measures a new process, because free heap memory from an earlier load would hide the growth. */
+/** A process that has just started: what an earlier load left in its heap would hide the growth. */
 async function growth(name: Name, count: number): Promise<number> {
-  await using scope = new BenchScope()
-  const loader = await openLoader(scope)
-  const peer = await PEERS[name](scope.root)
-  scope.defer(() => peer.stop())
-  // Memory for the first tunnels, such as compiled code, is not per tunnel.
-  await residentWithTunnels(loader, peer, FLIGHT)
+  await using stage = new BenchScope()
+  const loader = await openLoader(stage)
+  const peer = await PEERS[name](stage.root)
+  stage.defer(() => peer.stop())
+  // What the first tunnels bring into memory is no tunnel's.
+  await holding(loader, peer, FLIGHT)
   const before = residentKiB({ pid: peer.pid })
-  return ((await residentWithTunnels(loader, peer, count)) - before) / count
+  return ((await holding(loader, peer, count)) - before) / count
 }
 
-function residentWithTunnels({ origin, program }: Loader, { pid, port }: Peer, count: number): Promise<number> {
+function holding({ origin, program }: Loader, { pid, port }: Peer, count: number): Promise<number> {
   const options = {
     proxy: port,
     sources: ADDRESSES,

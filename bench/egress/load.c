@@ -1,11 +1,11 @@
-// Loads a proxy on loopback from one thread and prints the figures as one line of JSON: `load <mode> name=value…`.
-//   bulk     tunnels= bytes= up=    transfers `bytes` through tunnels, down or up
-//   tunnels  count= flight=         connect, CONNECT, 1 KiB each way, close; `flight` at a time
-//   paced    count= rate=           the same at a fixed rate, and the latency of each CONNECT
-//   idle     count= flight=         the same without the close; prints `held` and keeps them open until standard input ends
+// Loads a proxy on loopback from one thread and prints one line of JSON about it: `load <mode> name=value…`.
+//   bulk     tunnels= bytes= up=    so many bytes through tunnels, down or up
+//   tunnels  count= flight=         each a connect, CONNECT, 1 KiB each way, close; `flight` at a time
+//   paced    count= rate=           the same, begun on the clock, and how long each CONNECT took
+//   idle     count= flight=         the same without the close; says `held`, and holds them until its standard input ends
 //   http     flight= ms=            absolute-form GETs of 1 KiB, one after the other on `flight` connections
-// All take proxy=<port> origin=<port>,… sources=<number of client addresses>, and pid=<of the proxy>, whose processor time
-// it reads. It exits at the first unexpected result, because figures of a failing proxy are useless.
+// All take proxy=<port> origin=<port>,… sources=<addresses to come from>, and pid=<of the proxy>, whose processor time it reads.
+// Whatever is not as expected ends it: figures of a proxy that fails are worth nothing.
 #include "hello.h"
 #include "tcp.h"
 #include <sys/timerfd.h>
@@ -21,10 +21,10 @@
 enum mode { BULK, TUNNELS, PACED, IDLE, HTTP, MODES };
 static const char *const names[MODES] = {"bulk", "tunnels", "paced", "idle", "http"};
 
-/** One connection to the proxy. In mode `http` it is reused. */
-struct connection {
+/** One connection to the proxy. In mode `http` it is used again and again. */
+struct line {
   int fd;
-  enum { REQUESTED, OPEN, HELD } phase;
+  enum { ASKING, OPEN, HELD } phase;
   char head[4 * KIB];
   size_t head_length;
   uint64_t began;
@@ -37,132 +37,132 @@ static int poll_fd, timer_fd, proxy, sources, up;
 static int ports[MAX_PORTS], port_count;
 static long count, flight, begun, done, timed;
 static uint64_t bytes_each, deadline;
-static struct connection connections[MAX_FLIGHT];
-static double *latencies_ms;
+static struct line lines[MAX_FLIGHT];
+static double *took_ms;
 static unsigned char hello[HELLO_BYTES];
 static char chunk[CHUNK];
 
-static void begin(struct connection *conn, uint64_t at) {
-  *conn = (struct connection){.fd = dial(1 + (int)(begun % sources), proxy), .began = at, .phase = REQUESTED};
+static void begin(struct line *line, uint64_t at) {
+  *line = (struct line){.fd = dial(1 + (int)(begun % sources), proxy), .began = at, .phase = ASKING};
   begun++;
-  watch(poll_fd, conn->fd, EPOLLIN | EPOLLOUT | EPOLLET, (uint64_t)(conn - connections));
+  watch(poll_fd, line->fd, EPOLLIN | EPOLLOUT | EPOLLET, (uint64_t)(line - lines));
 }
 
-static void send_all(struct connection *conn, const void *bytes, size_t length) {
-  if (send(conn->fd, bytes, length, MSG_NOSIGNAL) != (ssize_t)length) die("send");
+static void say(struct line *line, const void *bytes, size_t length) {
+  if (send(line->fd, bytes, length, MSG_NOSIGNAL) != (ssize_t)length) die("send");
 }
 
-static void send_request(struct connection *conn) {
+static void ask(struct line *line) {
   char head[256];
-  int port = ports[(conn - connections + done) % port_count];
+  int port = ports[(line - lines + done) % port_count];
   int length = mode == HTTP ? snprintf(head, sizeof head,
                                        "GET http://localhost:%d/ HTTP/1.1\r\nHost: localhost:%d\r\n"
                                        "User-Agent: load\r\nAccept: */*\r\n\r\n", port, port)
                             : snprintf(head, sizeof head,
                                        "CONNECT localhost:%d HTTP/1.1\r\nHost: localhost:%d\r\n"
                                        "User-Agent: load\r\n\r\n", port, port);
-  send_all(conn, head, (size_t)length);
-  conn->sent = 1;
+  say(line, head, (size_t)length);
+  line->sent = 1;
 }
 
-static void finish(struct connection *conn) {
-  close(conn->fd);
-  conn->fd = -1;
+static void finish(struct line *line) {
+  close(line->fd);
+  line->fd = -1;
   done++;
-  if (mode == HTTP ? now_ns() < deadline : mode == TUNNELS && begun < count) begin(conn, now_ns());
+  if (mode == HTTP ? now_ns() < deadline : mode == TUNNELS && begun < count) begin(line, now_ns());
 }
 
-/** Called when the response head is complete: the tunnel is open, or a body follows. */
-static void on_response(struct connection *conn, const char *end) {
-  if (strncmp(conn->head, "HTTP/1.", 7) || strncmp(conn->head + 8, " 200", 4)) {
-    fprintf(stderr, "%.*s\n", (int)(end - conn->head), conn->head);
+/** The answer's head is here: the tunnel is open, or the body of an answer follows. */
+static void opened(struct line *line, const char *end) {
+  if (strncmp(line->head, "HTTP/1.", 7) || strncmp(line->head + 8, " 200", 4)) {
+    fprintf(stderr, "%.*s\n", (int)(end - line->head), line->head);
     exit(1);
   }
-  conn->got = (uint64_t)(conn->head + conn->head_length - end);
-  conn->phase = OPEN;
+  line->got = (uint64_t)(line->head + line->head_length - end);
+  line->phase = OPEN;
   if (mode == HTTP) {
-    conn->expected = KIB;
-    conn->closes = strcasestr(conn->head, "\r\nconnection: close\r\n") != NULL;
+    line->expected = KIB;
+    line->closes = strcasestr(line->head, "\r\nconnection: close\r\n") != NULL;
     return;
   }
-  if (mode == PACED) latencies_ms[timed++] = (double)(now_ns() - conn->began) / 1e6;
-  send_all(conn, hello, HELLO_BYTES);
-  conn->sent = HELLO_BYTES;
-  conn->expected = mode == BULK ? (up ? bytes_each / SINK_UNIT : bytes_each) : HELLO_BYTES;
+  if (mode == PACED) took_ms[timed++] = (double)(now_ns() - line->began) / 1e6;
+  say(line, hello, HELLO_BYTES);
+  line->sent = HELLO_BYTES;
+  line->expected = mode == BULK ? (up ? bytes_each / SINK_UNIT : bytes_each) : HELLO_BYTES;
 }
 
-static void complete(struct connection *conn) {
-  if (mode == HTTP && !conn->closes) {
+static void complete(struct line *line) {
+  if (mode == HTTP && !line->closes) {
     done++;
-    conn->phase = REQUESTED;
-    conn->head_length = 0;
-    if (now_ns() < deadline) send_request(conn);
+    line->phase = ASKING;
+    line->head_length = 0;
+    if (now_ns() < deadline) ask(line);
   } else if (mode == IDLE) {
     done++;
-    conn->phase = HELD;
-    if (begun < count) begin(&connections[begun], now_ns());
-  } else finish(conn);
+    line->phase = HELD;
+    if (begun < count) begin(&lines[begun], now_ns());
+  } else finish(line);
 }
 
-/** Returns false when no more data is available. */
-static int receive(struct connection *conn) {
-  if (conn->phase == HELD) return 0;
-  if (conn->phase == REQUESTED) {
-    ssize_t length = recv(conn->fd, conn->head + conn->head_length, sizeof conn->head - 1 - conn->head_length, 0);
+/** False when nothing more is there. */
+static int take(struct line *line) {
+  if (line->phase == HELD) return 0;
+  if (line->phase == ASKING) {
+    ssize_t length = recv(line->fd, line->head + line->head_length, sizeof line->head - 1 - line->head_length, 0);
     if (length < 0 && errno == EAGAIN) return 0;
     if (length <= 0) die("answer");
-    conn->head_length += (size_t)length;
-    conn->head[conn->head_length] = 0;
-    const char *end = strstr(conn->head, "\r\n\r\n");
-    if (end) on_response(conn, end + 4);
+    line->head_length += (size_t)length;
+    line->head[line->head_length] = 0;
+    const char *end = strstr(line->head, "\r\n\r\n");
+    if (end) opened(line, end + 4);
   } else {
-    static char buffer[64 * KIB];
-    // With MSG_TRUNC, TCP discards the data without copying it.
-    ssize_t length = mode == BULK ? recv(conn->fd, NULL, 16 * CHUNK, MSG_TRUNC) : recv(conn->fd, buffer, sizeof buffer, 0);
+    static char heard[64 * KIB];
+    // TCP drops what is asked for with MSG_TRUNC, without copying it here.
+    ssize_t length = mode == BULK ? recv(line->fd, NULL, 16 * CHUNK, MSG_TRUNC) : recv(line->fd, heard, sizeof heard, 0);
     if (length < 0 && errno == EAGAIN) return 0;
     if (length <= 0) die("tunnel");
-    conn->got += (uint64_t)length;
+    line->got += (uint64_t)length;
   }
-  if (conn->phase == OPEN && conn->got >= conn->expected) complete(conn);
-  return conn->fd >= 0;
+  if (line->phase == OPEN && line->got >= line->expected) complete(line);
+  return line->fd >= 0;
 }
 
-static void upload(struct connection *conn) {
-  while (conn->sent < bytes_each) {
-    uint64_t left = bytes_each - conn->sent;
-    ssize_t length = send(conn->fd, chunk, left < CHUNK ? left : CHUNK, MSG_NOSIGNAL);
+static void upload(struct line *line) {
+  while (line->sent < bytes_each) {
+    uint64_t left = bytes_each - line->sent;
+    ssize_t length = send(line->fd, chunk, left < CHUNK ? left : CHUNK, MSG_NOSIGNAL);
     if (length < 0 && errno == EAGAIN) return;
     if (length < 0) die("upload");
-    conn->sent += (uint64_t)length;
+    line->sent += (uint64_t)length;
   }
 }
 
-static void advance(struct connection *conn, uint32_t events) {
-  if (conn->fd < 0) return;
-  if (events & EPOLLOUT && conn->phase == REQUESTED && !conn->sent) {
+static void advance(struct line *line, uint32_t events) {
+  if (line->fd < 0) return;
+  if (events & EPOLLOUT && line->phase == ASKING && !line->sent) {
     int error = 0;
     socklen_t length = sizeof error;
-    getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &error, &length);
+    getsockopt(line->fd, SOL_SOCKET, SO_ERROR, &error, &length);
     if (error) errno = error, die("connect");
-    send_request(conn);
+    ask(line);
   }
   if (!(events & ~EPOLLOUT)) {
-    if (up && conn->phase == OPEN) upload(conn);
+    if (up && line->phase == OPEN) upload(line);
     return;
   }
-  int fd = conn->fd;
-  while (conn->fd == fd && receive(conn)) continue;
-  if (up && conn->fd == fd && conn->phase == OPEN) upload(conn);
+  int fd = line->fd;
+  while (line->fd == fd && take(line)) continue;
+  if (up && line->fd == fd && line->phase == OPEN) upload(line);
 }
 
-/** Starts all tunnels that are due, even if late. */
+/** Those that are due by now, however late this is. */
 static void begin_due(void) {
   uint64_t ticks;
   static uint64_t first;
   if (read(timer_fd, &ticks, sizeof ticks) != sizeof ticks) return;
   if (!first) first = now_ns();
   const uint64_t every = 1000000000u / (uint64_t)flight;
-  while (ticks-- && begun < count) begin(&connections[begun % MAX_FLIGHT], first + (uint64_t)begun * every);
+  while (ticks-- && begun < count) begin(&lines[begun % MAX_FLIGHT], first + (uint64_t)begun * every);
 }
 
 static void start(void) {
@@ -173,7 +173,7 @@ static void start(void) {
     watch(poll_fd, timer_fd, EPOLLIN, TIMER);
     return;
   }
-  for (long index = 0; index < flight && (mode == HTTP || index < count); index++) begin(&connections[index], now_ns());
+  for (long index = 0; index < flight && (mode == HTTP || index < count); index++) begin(&lines[index], now_ns());
 }
 
 static int is_over(void) {
@@ -186,7 +186,7 @@ static void run(void) {
     int ready = epoll_wait(poll_fd, events, 512, 100);
     for (int index = 0; index < ready; index++) {
       if (events[index].data.u64 == TIMER) begin_due();
-      else advance(&connections[events[index].data.u64], events[index].events);
+      else advance(&lines[events[index].data.u64], events[index].events);
     }
   }
 }
@@ -197,10 +197,10 @@ static int by_size(const void *a, const void *b) {
 
 static double quantile(double part) {
   long at = (long)((double)done * part);
-  return mode == PACED ? latencies_ms[at < done ? at : done - 1] : 0;
+  return mode == PACED ? took_ms[at < done ? at : done - 1] : 0;
 }
 
-/** Processor time of all threads of a process, including ended ones. */
+/** Of all threads of a process, those that have ended included. */
 static double cpu_ms(long pid) {
   clockid_t clock;
   if (!pid) return 0;
@@ -208,7 +208,7 @@ static double cpu_ms(long pid) {
   return (double)ns_of(clock) / 1e6;
 }
 
-/** Waits for work after the last answer, which counts too: until the proxy uses less than 5 ms in a tenth of a second. */
+/** What is left to do after the last answer belongs to the work as well: until a tenth of a second takes less than 5 ms. */
 static double settled_ms(long pid) {
   double before = cpu_ms(pid);
   for (int look = 0; pid && look < 100; look++) {
@@ -229,11 +229,11 @@ static void configure(char **args) {
   count = mode == BULK ? number_of(args, "tunnels", "1") : mode == HTTP ? 0 : number_of(args, "count", NULL);
   flight = mode == BULK ? count : number_of(args, mode == PACED ? "rate" : "flight", NULL);
   bytes_each = mode == BULK ? strtoull(text_of(args, "bytes", NULL), NULL, 10) / (uint64_t)count : 0;
-  // Uploads are acknowledged per unit, so they are sent per unit.
+  // What goes up is acknowledged by the unit, so it goes by the unit.
   if (up) bytes_each = (bytes_each + SINK_UNIT - 1) / SINK_UNIT * SINK_UNIT;
   if (flight < 1 || flight > MAX_FLIGHT || count > MAX_COUNT || (mode == IDLE && count > MAX_FLIGHT))
     errno = ERANGE, die("count");
-  latencies_ms = calloc((size_t)count + 1, sizeof *latencies_ms);
+  took_ms = calloc((size_t)count + 1, sizeof *took_ms);
   for (const char *at = text_of(args, "origin", NULL); at && port_count < MAX_PORTS; at = strchr(at, ',')) {
     if (*at == ',') at++;
     ports[port_count++] = atoi(at);
@@ -263,8 +263,8 @@ int main(int argc, char **args) {
     while (getchar() != EOF) continue;
   }
   for (long index = 0; index < MAX_FLIGHT; index++)
-    if (connections[index].fd > 0) close(connections[index].fd);
-  qsort(latencies_ms, (size_t)(mode == PACED ? done : 0), sizeof *latencies_ms, by_size);
+    if (lines[index].fd > 0) close(lines[index].fd);
+  qsort(took_ms, (size_t)(mode == PACED ? done : 0), sizeof *took_ms, by_size);
   printf("{\"count\":%ld,\"connections\":%ld,\"bytes\":%llu,\"ms\":%.3f,\"proxyMs\":%.3f,\"loadMs\":%.3f,"
          "\"p50Ms\":%.4f,\"p99Ms\":%.4f,\"maxMs\":%.4f}\n",
          done, begun, (unsigned long long)bytes_each * (unsigned long long)count, ms,

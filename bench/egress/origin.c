@@ -1,13 +1,13 @@
-// Origin servers behind the proxies, in one thread: `origin` prints `<kind> <port>…` for each kind, then `ready`, and serves
+// The servers behind the proxies, in one thread: `origin` prints `<kind> <port>…` for each kind, then `ready`, and serves
 // until its standard input ends.
-//   echo    sends back what it receives       source  sends without end
-//   sink    a byte for each 16 MiB received   http    1 KiB for each request
-//   reset   resets after the first bytes      half    sends 1 KiB and a FIN, then reads to the end
+//   echo    sends back what it gets          source  sends for ever
+//   sink    a byte for each 16 MiB it gets   http    1 KiB for each request
+//   reset   resets after the first bytes     half    says 1 KiB and its end, then reads to the end
 #include "tcp.h"
 
 enum kind { ECHO, SOURCE, SINK, HTTP, RESET, HALF, KINDS, LISTENER, INPUT };
 static const char *const names[KINDS] = {"echo", "source", "sink", "http", "reset", "half"};
-// Connections in TIME_WAIT soon use up one port; sixteen are enough.
+// A port's worth of TIME_WAIT is soon used up; sixteen last.
 static const int ports_of[KINDS] = {16, 1, 1, 4, 4, 4};
 
 #define SINK_UNIT (16u << 20)
@@ -37,7 +37,7 @@ static int bind_one(int family, int port) {
   return fd;
 }
 
-/** `localhost` may be either address, so it listens on both if the machine has both. */
+/** `localhost` may be either address, so both listen where the machine has both. */
 static int open_port(enum kind kind) {
   int fd = bind_one(AF_INET, 0);
   if (fd < 0) die("listen");
@@ -60,21 +60,21 @@ static void accept_all(int listener, enum kind kind) {
   }
 }
 
-/** Anything smaller than the socket's buffer is sent in one call. */
-static int send_all(int fd, const char *bytes, size_t length) {
+/** What is short of a socket's buffer always goes at once. */
+static int say(int fd, const char *bytes, size_t length) {
   return send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length;
 }
 
 static int serve_sink(int fd) {
   for (int burst = 0; burst < BURSTS; burst++) {
-    // With MSG_TRUNC, TCP discards the data without copying it.
+    // TCP drops what is asked for so, without copying it here.
     ssize_t length = recv(fd, NULL, 16 * CHUNK, MSG_TRUNC);
     if (length < 0) return errno == EAGAIN;
     if (length == 0) return 0;
     uint64_t before = got[fd] / SINK_UNIT;
     got[fd] += (uint64_t)length;
     for (uint64_t unit = before; unit < got[fd] / SINK_UNIT; unit++)
-      if (!send_all(fd, "!", 1)) return 0;
+      if (!say(fd, "!", 1)) return 0;
   }
   return 1;
 }
@@ -87,14 +87,14 @@ static int serve_source(int fd, uint32_t events) {
   return 1;
 }
 
-/** Sends a response for each end of a request head; requests here have no body and never close the connection. */
+/** An answer for each end of a head; requests have no bodies here, and never ask for the connection's end. */
 static int serve_http(int fd, const char *heard, ssize_t length) {
   static const char end[] = "\r\n\r\n";
   for (ssize_t at = 0; at < length; at++) {
     got[fd] = heard[at] == end[got[fd]] ? got[fd] + 1 : heard[at] == '\r';
     if (got[fd] < 4) continue;
     got[fd] = 0;
-    if (!send_all(fd, answer, answer_length)) return 0;
+    if (!say(fd, answer, answer_length)) return 0;
   }
   return 1;
 }
@@ -104,7 +104,7 @@ static int serve_small(int fd, enum kind kind) {
   ssize_t length = recv(fd, heard, sizeof heard, 0);
   if (length <= 0) return length < 0 && errno == EAGAIN;
   if (kind == HTTP) return serve_http(fd, heard, length);
-  return kind == HALF || send_all(fd, heard, (size_t)length);
+  return kind == HALF || say(fd, heard, (size_t)length);
 }
 
 static void serve(int fd, enum kind kind, uint32_t events) {

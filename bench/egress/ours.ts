@@ -1,18 +1,18 @@
-// Starts egress-proxy as an operator does: with policy, SNI check and a log line per connection.
+// The proxy under test, as an operator starts it: policy, SNI check and a line of log for each connection.
 import { openSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type Peer, spawnPinned, stopChild } from './peers.ts'
 
 export const EGRESS_PROXY = join(import.meta.dirname, '..', '..', 'bin', 'egress-proxy.js')
-/** Number of client addresses, from 127.0.0.1 up, because ports and connections per address are limited. */
+/** Where the load comes from: 127.0.0.1 and up. Each address has only so many ports, and may hold only so many connections. */
 export const ADDRESSES = 16
 
-export interface EgressProxyPeer extends Peer {
+export interface Ours extends Peer {
   readonly admin: string
 }
 
-export async function openOurs(root: string): Promise<EgressProxyPeer> {
+export async function openOurs(root: string): Promise<Ours> {
   const args = ['proxy', 'serve', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
   const env = {
     EGRESS_TRANSPARENT_ADDR: '',
@@ -24,12 +24,12 @@ export async function openOurs(root: string): Promise<EgressProxyPeer> {
   if (child.stdout)
     for await (const line of createInterface({ input: child.stdout })) {
       if (line === 'ready') break
-      const [name = '', address = ''] = line.split(' ')
-      bound.set(name, address)
+      const [what = '', where = ''] = line.split(' ')
+      bound.set(what, where)
     }
   const [forward, admin] = [bound.get('forward'), bound.get('admin')]
   if (child.pid === undefined || !forward || !admin) throw new Error('egress-proxy ended before it was ready')
-  const ours: EgressProxyPeer = {
+  const ours: Ours = {
     pid: child.pid,
     port: Number(forward.split(':').at(-1)),
     admin: `http://${admin}`,
@@ -39,7 +39,7 @@ export async function openOurs(root: string): Promise<EgressProxyPeer> {
   return ours
 }
 
-export async function register({ admin }: EgressProxyPeer, ip: string, allowlist: readonly string[]): Promise<void> {
+export async function register({ admin }: Ours, ip: string, allowlist: readonly string[]): Promise<void> {
   const answer = await fetch(`${admin}/v1/register`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -1,4 +1,4 @@
-// The proxies that egress-proxy is compared with, from the distribution's packages, with the same policy and a log.
+// The proxies that ours is held against, from the machine's own packages, with the same policy and a log each.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ export interface Peer {
   stop(): Promise<void>
 }
 
-/** The proxy and its load run on separate processors. */
+/** The proxy has one processor, and whatever loads it the other. */
 export const PROXY_CORE = ['taskset', '-c', '1'] as const
 export const LOAD_CORE = ['taskset', '-c', '0'] as const
 const START_MS = 20_000
@@ -23,10 +23,10 @@ const START_MS = 20_000
 export function mustHave(command: string, debianPackage: string): void {
   const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin']
   if (folders.some((folder) => existsSync(join(folder, command)))) return
-  throw new MissingRequirement(`needs ${command}, which is not installed (Debian: apt-get install ${debianPackage})`)
+  throw new MissingRequirement(`needs ${command}: there is no ${command} (Debian: apt-get install ${debianPackage})`)
 }
 
-/** Squid switches to its own user, which must be able to read the folder. */
+/** Squid changes to a user of its own and cannot read below a folder that is ours alone. */
 function openFolder(root: string, name: string): string {
   chmodSync(root, 0o755)
   const folder = join(root, name)
@@ -35,13 +35,13 @@ function openFolder(root: string, name: string): string {
   return folder
 }
 
-/** Squid and tinyproxy cannot choose a free port themselves. */
+/** Those programs cannot be told to take any port that is free. */
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
   server.close()
-  if (address === null || typeof address === 'string') throw new Error('no free port')
+  if (address === null || typeof address === 'string') throw new Error('there is no free port')
   return address.port
 }
 
@@ -66,7 +66,7 @@ async function isListening(port: number): Promise<boolean> {
   }
 }
 
-/** Starts a program on the proxies' processor. It replaces the shell, so `pid` is its own. */
+/** A program in the foreground on the proxies' processor; `pid` is the program's own. */
 export function spawnPinned(args: readonly string[], env: NodeJS.ProcessEnv, log: number | 'ignore'): ChildProcess {
   const path = `${process.env.PATH}${delimiter}/usr/sbin`
   return spawn('sh', ['-c', MANY_FILES, 'sh', ...PROXY_CORE, ...args], {
@@ -88,7 +88,7 @@ async function openPeer(args: readonly string[], port: number): Promise<Peer> {
   return { pid: child.pid, port, stop: () => stopChild(child) }
 }
 
-/** Debian's configuration with an allowlist, and buffered logs as in egress-proxy. */
+/** As Debian ships it but for the allowlist; lines of its log are kept back until there are some, as ours are. */
 export async function openSquid(root: string): Promise<Peer> {
   mustHave('squid', 'squid')
   const [folder, port] = [openFolder(root, 'squid'), await freePort()]

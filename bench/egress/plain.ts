@@ -1,4 +1,5 @@
-// Plain HTTP on persistent connections: requests a second, and processor time of each. Tinyproxy does not support them.
+// Plain HTTP on kept connections: requests a second, and what each costs. Tinyproxy keeps none, so it takes no part.
+
 import { BenchScope } from '../bench-scope.ts'
 import type { Result } from '../result.ts'
 import { ratioResult, runProxyRounds } from './proxy-rounds.ts'
@@ -7,8 +8,8 @@ const CONNECTIONS = 32
 const BURST_MS = 2000
 
 export async function benchPlainHttp(): Promise<Result[]> {
-  await using scope = new BenchScope()
-  const rounds = await runProxyRounds(scope, ['ours', 'squid'], 'http', (origin) => ({
+  await using stage = new BenchScope()
+  const rounds = await runProxyRounds(stage, ['ours', 'squid'], 'http', (origin) => ({
     origin: origin.ports('http'),
     flight: CONNECTIONS,
     ms: BURST_MS,

@@ -1,5 +1,6 @@
-// Rounds of the same load for each proxy, in random order, so that other load on the machine affects all of them. If other
-// processes take too much of the machine, further rounds run, and those with the least interference count.
+// Where the proxies meet: the same load for each in turn, in an order that is another one each round, so that what the
+// machine does beside falls on all of them. Where other processes take too much of the machine there are more rounds, and
+// those count in which they took least.
 import { availableParallelism } from 'node:os'
 import type { BenchScope } from '../bench-scope.ts'
 import { MissingRequirement, median, type Result } from '../result.ts'
@@ -13,64 +14,64 @@ export const PEERS = { ours: openOurs, squid: openSquid, tinyproxy: openTinyprox
 export type Name = keyof typeof PEERS
 
 const ROUNDS = 5
-const MAX_FACTOR = 2
-/** No further round starts after this time. */
-const TIME_LIMIT_MS = 70_000
-/** A round is undisturbed if other processes take less than this share of the machine. */
+const PATIENCE = 2
+/** On a machine that is busy otherwise, after so long the rounds that there are must do. */
+const CONTEST_MS = 70_000
+/** The part of the machine that others may take in a round that counts at once. */
 const OTHERS = 0.1
 
 export interface Figures extends Load {
-  /** Processor time of the origin servers in milliseconds. */
+  /** Milliseconds on a processor of the servers behind the proxies. */
   readonly originMs: number
-  /** Share of the machine that other processes used. */
+  /** The part of the machine that neither the proxy nor the load had. */
   readonly others: number
 }
 export type Round = Readonly<Record<Name, Figures>>
 
-/** The load generator and the origin servers, on their own processor. */
+/** What loads the proxies, on a processor of its own. */
 export interface Loader {
   readonly origin: Origin
   readonly program: readonly string[]
 }
 
-export async function openLoader(scope: BenchScope): Promise<Loader> {
+export async function openLoader(stage: BenchScope): Promise<Loader> {
   if (availableParallelism() < 2)
     throw new MissingRequirement('needs two processors: one for the proxy, one for the load')
   mustHave('cc', 'gcc libc6-dev')
   mustHave('taskset', 'util-linux')
-  const origin = await openOrigin(build('origin', scope.root), LOAD_CORE)
-  scope.defer(() => origin.stop())
-  return { origin, program: [...LOAD_CORE, build('load', scope.root)] }
+  const origin = await openOrigin(build('origin', stage.root), LOAD_CORE)
+  stage.defer(() => origin.stop())
+  return { origin, program: [...LOAD_CORE, build('load', stage.root)] }
 }
 
-/** Measures the proxies `names`. */
+/** `names` are those that take part; the measure is the same for all of them. */
 export async function runProxyRounds(
-  scope: BenchScope,
+  stage: BenchScope,
   names: readonly Name[],
   mode: Mode,
   optionsOf: (origin: Origin) => Options,
 ): Promise<Round[]> {
-  const loader = await openLoader(scope)
+  const loader = await openLoader(stage)
   const peers = new Map<Name, Peer>()
   for (const name of names) {
-    const peer = await PEERS[name](scope.root)
-    scope.defer(() => peer.stop())
+    const peer = await PEERS[name](stage.root)
+    stage.defer(() => peer.stop())
     peers.set(name, peer)
   }
   const options = optionsOf(loader.origin)
   const round = async (): Promise<Round> => {
     const entries: [Name, Figures][] = []
     for (const [name, peer] of shuffled([...peers])) entries.push([name, await measure(loader, peer, mode, options)])
-    // Only names in `names` have an entry, and no other is read.
+    // Every name that takes part has its entry, and no other is asked for.
     return Object.fromEntries(entries) as Round
   }
-  const deadline = performance.now() + TIME_LIMIT_MS
-  // The first round only warms up.
+  const deadline = performance.now() + CONTEST_MS
+  // The first only warms up.
   await round()
   const rounds: Round[] = []
-  const undisturbed = (): number => rounds.filter((each) => othersIn(each) < OTHERS).length
+  const quiet = (): number => rounds.filter((each) => othersIn(each) < OTHERS).length
   const isLate = (): boolean => rounds.length > 0 && performance.now() > deadline
-  while (undisturbed() < ROUNDS && rounds.length < ROUNDS * MAX_FACTOR && !isLate()) rounds.push(await round())
+  while (quiet() < ROUNDS && rounds.length < ROUNDS * PATIENCE && !isLate()) rounds.push(await round())
   return rounds.sort((a, b) => othersIn(a) - othersIn(b)).slice(0, ROUNDS)
 }
 
@@ -84,7 +85,7 @@ async function measure({ origin, program }: Loader, peer: Peer, mode: Mode, opti
   const load = await runLoad(program, mode, { proxy: peer.port, pid: peer.pid, sources: ADDRESSES, ...options })
   const [after, ms] = [busyMicros(), performance.now() - started]
   const originMs = threadMs(origin.pid) - originBefore
-  // `ours` is the time of this process and its ended children, which include the load generator.
+  // This process and its children that ended, the load generator among them, are ours.
   const known = (after.ours - busy.ours) / 1000 + load.proxyMs + originMs
   const others = ((after.machine - busy.machine) / 1000 - known) / (ms * availableParallelism())
   return { ...load, originMs, others: Math.max(0, others) }

@@ -1,29 +1,27 @@
-// Many thousands of tunnels that end in every possible way: `soak count= flight= silent= seed= proxy= sources=
-// echo=<port>,… reset=<port>,… half=<port>,…` (ports of `origin`). Checks what the client of each must receive; prints one
-// line of JSON with the number of each kind, or exits at the first wrong one. `silent` more connections never send a
-// complete head and wait for the proxy's timeout.
+// Tunnels that end in every way a tunnel can end, many thousands of them: `soak count= flight= silent= seed= proxy= sources=
+// echo=<port>,… reset=<port>,… half=<port>,…` (ports of `origin`). Each is checked for what its client must see; prints one
+// line of JSON with how many ended how, or dies with the first that was not as it must be. `silent` more connections never
+// send a whole head, and wait until the proxy has enough of them.
 #include "hello.h"
 #include "tcp.h"
 
 #define MAX_PORTS 16
-#define MAX_CONNECTIONS 4096
+#define MAX_LINES 4096
 #define STUCK_MS 40000
 
-/** How a connection ends. In the first five the client closes early, each at another point. */
-enum fate {
-  AT_ONCE, IN_HEAD, SENT_HEAD, OPENED, SENT_HELLO, WHOLE, CLIENT_ENDS, ORIGIN_ENDS, ORIGIN_RESETS, DENIED, SILENT, FATES
-};
+/** What becomes of a connection. The first five the client leaves early, each at another time. */
+enum fate { AT_ONCE, IN_HEAD, ASKED, OPENED, SAID, WHOLE, CLIENT_ENDS, ORIGIN_ENDS, ORIGIN_RESETS, DENIED, SILENT, FATES };
 static const char *const names[FATES] = {"at once",     "in the head",  "asked",         "opened", "said",  "whole",
                                          "client ends", "origin ends", "origin resets", "denied", "silent"};
-/** In percent. */
+/** In a hundred. */
 static const int shares[SILENT] = {3, 3, 3, 3, 3, 60, 8, 6, 6, 5};
 
-/** A slot, reused for one connection after another; each connection has a number. */
-struct connection {
+/** A place for one connection after the other; each has its number. */
+struct line {
   int fd;
   long number;
   enum fate fate;
-  int has_sent, open;
+  int asked, open;
   char head[2 * KIB];
   size_t head_length, got;
 };
@@ -31,18 +29,18 @@ struct connection {
 static int poll_fd, proxy, sources;
 static int ports[FATES][MAX_PORTS], port_counts[FATES];
 static long count, begun, done, silent, numbers, ended[FATES];
-static uint64_t random_state;
-static struct connection connections[MAX_CONNECTIONS];
+static uint64_t chance;
+static struct line lines[MAX_LINES];
 static unsigned char hello[HELLO_BYTES];
 
 static unsigned draw(unsigned below) {
-  random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
-  return (unsigned)(random_state >> 11) % below;
+  chance ^= chance << 13, chance ^= chance >> 7, chance ^= chance << 17;
+  return (unsigned)(chance >> 11) % below;
 }
 
-static void fail(const struct connection *conn, const char *what) {
-  fprintf(stderr, "a tunnel of the kind '%s': %s (%zu bytes received)\n%.*s\n", names[conn->fate], what, conn->got,
-          (int)conn->head_length, conn->head);
+static void wrong(const struct line *line, const char *what) {
+  fprintf(stderr, "a tunnel of the kind '%s': %s (%zu bytes came)\n%.*s\n", names[line->fate], what, line->got,
+          (int)line->head_length, line->head);
   exit(1);
 }
 
@@ -53,112 +51,111 @@ static enum fate draw_fate(void) {
   return fate;
 }
 
-static void begin(struct connection *conn, enum fate fate) {
-  *conn = (struct connection){.fd = dial(1 + (int)draw((unsigned)sources), proxy), .number = ++numbers, .fate = fate};
-  watch(poll_fd, conn->fd, EPOLLIN | EPOLLOUT | EPOLLET, (uint64_t)(conn - connections));
+static void begin(struct line *line, enum fate fate) {
+  *line = (struct line){.fd = dial(1 + (int)draw((unsigned)sources), proxy), .number = ++numbers, .fate = fate};
+  watch(poll_fd, line->fd, EPOLLIN | EPOLLOUT | EPOLLET, (uint64_t)(line - lines));
 }
 
-static void finish(struct connection *conn, int with_reset) {
-  if (with_reset) reset(conn->fd);
-  else close(conn->fd);
-  conn->fd = -1;
-  ended[conn->fate]++;
+static void finish(struct line *line, int rudely) {
+  if (rudely) reset(line->fd);
+  else close(line->fd);
+  line->fd = -1;
+  ended[line->fate]++;
   done++;
-  if (conn->fate == SILENT || begun >= count) return;
+  if (line->fate == SILENT || begun >= count) return;
   begun++;
-  begin(conn, draw_fate());
+  begin(line, draw_fate());
 }
 
-/** True if the client closes at this point, half of the time with a reset. */
-static int closes_at(struct connection *conn, enum fate at) {
-  if (conn->fate != at) return 0;
-  finish(conn, (int)draw(2));
+/** True when the client leaves at this time; every other time with a reset. */
+static int leaves(struct line *line, enum fate at) {
+  if (line->fate != at) return 0;
+  finish(line, (int)draw(2));
   return 1;
 }
 
-static int send_all(struct connection *conn, const void *bytes, size_t length) {
-  return send(conn->fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length;
+static int say(struct line *line, const void *bytes, size_t length) {
+  return send(line->fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-static void send_request(struct connection *conn) {
+static void ask(struct line *line) {
   char head[256];
-  enum fate kind = conn->fate == ORIGIN_ENDS || conn->fate == ORIGIN_RESETS ? conn->fate : WHOLE;
-  const char *host = conn->fate == DENIED ? "denied.example" : "localhost";
+  enum fate kind = line->fate == ORIGIN_ENDS || line->fate == ORIGIN_RESETS ? line->fate : WHOLE;
+  const char *host = line->fate == DENIED ? "denied.example" : "localhost";
   int port = ports[kind][draw((unsigned)port_counts[kind])];
   int length = snprintf(head, sizeof head, "CONNECT %s:%d HTTP/1.1\r\nHost: %s:%d\r\n\r\n", host, port, host, port);
-  int part = conn->fate == IN_HEAD || (conn->fate == SILENT && draw(2)) ? 1 + (int)draw((unsigned)length - 1) : length;
-  conn->has_sent = 1;
-  if (closes_at(conn, AT_ONCE)) return;
-  if (conn->fate == SILENT && part == length) return;
-  if (!send_all(conn, head, (size_t)part)) fail(conn, "could not send the head");
-  if (!closes_at(conn, IN_HEAD)) closes_at(conn, SENT_HEAD);
+  int part = line->fate == IN_HEAD || (line->fate == SILENT && draw(2)) ? 1 + (int)draw((unsigned)length - 1) : length;
+  line->asked = 1;
+  if (leaves(line, AT_ONCE)) return;
+  if (line->fate == SILENT && part == length) return;
+  if (!say(line, head, (size_t)part)) wrong(line, "the head could not be sent");
+  if (!leaves(line, IN_HEAD)) leaves(line, ASKED);
 }
 
-/** Called when the response head is complete, with the data after it. */
-static void on_response(struct connection *conn, const char *end) {
-  size_t rest = conn->head_length - (size_t)(end - conn->head);
-  const char *expected = conn->fate == DENIED ? " 403" : conn->fate == SILENT ? " 408" : " 200";
-  if (strncmp(conn->head + 8, expected, 4)) fail(conn, "unexpected status");
-  conn->open = 1;
-  conn->got = rest;
-  if (conn->fate == DENIED) {
-    finish(conn, 0);
+/** The answer's head is here, and what came after it. */
+static void opened(struct line *line, const char *end) {
+  size_t rest = line->head_length - (size_t)(end - line->head);
+  const char *expected = line->fate == DENIED ? " 403" : line->fate == SILENT ? " 408" : " 200";
+  if (strncmp(line->head + 8, expected, 4)) wrong(line, "another answer was expected");
+  line->open = 1;
+  line->got = rest;
+  if (line->fate == DENIED) {
+    finish(line, 0);
     return;
   }
-  if (conn->fate == SILENT || conn->fate == ORIGIN_ENDS || closes_at(conn, OPENED)) return;
-  if (!send_all(conn, hello, HELLO_BYTES)) fail(conn, "could not send");
-  if (closes_at(conn, SENT_HELLO)) return;
-  if (conn->fate == CLIENT_ENDS && shutdown(conn->fd, SHUT_WR)) fail(conn, "could not shut down");
+  if (line->fate == SILENT || line->fate == ORIGIN_ENDS || leaves(line, OPENED)) return;
+  if (!say(line, hello, HELLO_BYTES)) wrong(line, "nothing could be sent");
+  if (leaves(line, SAID)) return;
+  if (line->fate == CLIENT_ENDS && shutdown(line->fd, SHUT_WR)) wrong(line, "it could not end");
 }
 
-/** Called when the peer has closed or reset the connection. */
-static void on_close(struct connection *conn, int is_reset) {
-  enum fate fate = conn->fate;
-  int is_full = conn->got == HELLO_BYTES && !is_reset;
-  if (fate == ORIGIN_ENDS && is_full && !send_all(conn, hello, HELLO_BYTES))
-    fail(conn, "could not send after the origin closed");
+/** The other side has ended, or broken off. */
+static void over(struct line *line, int broke) {
+  enum fate fate = line->fate;
+  int is_full = line->got == HELLO_BYTES && !broke;
+  if (fate == ORIGIN_ENDS && is_full && !say(line, hello, HELLO_BYTES)) wrong(line, "nothing could be sent after its end");
   if (!(fate == SILENT || fate == ORIGIN_RESETS || ((fate == ORIGIN_ENDS || fate == CLIENT_ENDS) && is_full)))
-    fail(conn, is_reset ? "it is_reset off" : "it ended too early");
-  finish(conn, 0);
+    wrong(line, broke ? "it broke off" : "it ended too early");
+  finish(line, 0);
 }
 
-/** Returns false when no more data is available. */
-static int receive(struct connection *conn) {
-  char buffer[2 * KIB];
-  char *to = conn->open ? buffer : conn->head + conn->head_length;
-  size_t room = conn->open ? sizeof buffer : sizeof conn->head - 1 - conn->head_length;
-  ssize_t length = recv(conn->fd, to, room, 0);
+/** False when nothing more is there. */
+static int take(struct line *line) {
+  char heard[2 * KIB];
+  char *to = line->open ? heard : line->head + line->head_length;
+  size_t room = line->open ? sizeof heard : sizeof line->head - 1 - line->head_length;
+  ssize_t length = recv(line->fd, to, room, 0);
   if (length < 0 && errno == EAGAIN) return 0;
   if (length <= 0) {
-    on_close(conn, length < 0);
+    over(line, length < 0);
     return 0;
   }
-  if (!conn->open) {
-    conn->head_length += (size_t)length;
-    const char *end = memmem(conn->head, conn->head_length, "\r\n\r\n", 4);
-    const long number = conn->number;
+  if (!line->open) {
+    line->head_length += (size_t)length;
+    const char *end = memmem(line->head, line->head_length, "\r\n\r\n", 4);
+    const long number = line->number;
     if (!end) return 1;
-    on_response(conn, end + 4);
-    if (conn->number != number || conn->fd < 0) return 0;
+    opened(line, end + 4);
+    if (line->number != number || line->fd < 0) return 0;
   } else {
-    int is_echo = conn->fate == WHOLE || conn->fate == CLIENT_ENDS;
-    if (is_echo && (conn->got + (size_t)length > HELLO_BYTES || memcmp(buffer, hello + conn->got, (size_t)length)))
-      fail(conn, "wrong bytes received");
-    conn->got += (size_t)length;
+    int is_echo = line->fate == WHOLE || line->fate == CLIENT_ENDS;
+    if (is_echo && (line->got + (size_t)length > HELLO_BYTES || memcmp(heard, hello + line->got, (size_t)length)))
+      wrong(line, "other bytes came back");
+    line->got += (size_t)length;
   }
-  if (conn->fate == WHOLE && conn->got == HELLO_BYTES) {
-    finish(conn, 0);
+  if (line->fate == WHOLE && line->got == HELLO_BYTES) {
+    finish(line, 0);
     return 0;
   }
   return 1;
 }
 
-static void advance(struct connection *conn, uint32_t events) {
-  const long number = conn->number;
-  if (conn->fd < 0) return;
-  if (events & EPOLLOUT && !conn->has_sent) send_request(conn);
+static void advance(struct line *line, uint32_t events) {
+  const long number = line->number;
+  if (line->fd < 0) return;
+  if (events & EPOLLOUT && !line->asked) ask(line);
   if (events & ~EPOLLOUT)
-    while (conn->number == number && conn->fd >= 0 && receive(conn)) continue;
+    while (line->number == number && line->fd >= 0 && take(line)) continue;
 }
 
 static void run(void) {
@@ -166,9 +163,9 @@ static void run(void) {
   while (done < count + silent) {
     int ready = epoll_wait(poll_fd, events, 512, STUCK_MS);
     if (ready == 0)
-      for (long index = 0; index < MAX_CONNECTIONS; index++)
-        if (connections[index].fd > 0) fail(&connections[index], "no progress");
-    for (int index = 0; index < ready; index++) advance(&connections[events[index].data.u64], events[index].events);
+      for (long index = 0; index < MAX_LINES; index++)
+        if (lines[index].fd > 0) wrong(&lines[index], "nothing happens any more");
+    for (int index = 0; index < ready; index++) advance(&lines[events[index].data.u64], events[index].events);
   }
 }
 
@@ -187,15 +184,15 @@ int main(int argc, char **args) {
   sources = (int)number_of(args, "sources", "1");
   count = number_of(args, "count", NULL);
   silent = number_of(args, "silent", "0");
-  random_state = (uint64_t)number_of(args, "seed", "1") * 2654435761u + 1;
+  chance = (uint64_t)number_of(args, "seed", "1") * 2654435761u + 1;
   long flight = number_of(args, "flight", "64");
   read_ports(args, "echo", WHOLE);
   read_ports(args, "reset", ORIGIN_RESETS);
   read_ports(args, "half", ORIGIN_ENDS);
   poll_fd = epoll_create1(EPOLL_CLOEXEC);
-  if (flight < 1 || flight + silent > MAX_CONNECTIONS) errno = ERANGE, die("flight");
-  for (long index = 0; index < silent; index++) begin(&connections[flight + index], SILENT);
-  for (long index = 0; index < flight && begun < count; index++, begun++) begin(&connections[index], draw_fate());
+  if (flight < 1 || flight + silent > MAX_LINES) errno = ERANGE, die("flight");
+  for (long index = 0; index < silent; index++) begin(&lines[flight + index], SILENT);
+  for (long index = 0; index < flight && begun < count; index++, begun++) begin(&lines[index], draw_fate());
   run();
   printf("{");
   for (enum fate fate = AT_ONCE; fate < FATES; fate++) printf("%s\"%s\":%ld", fate ? "," : "", names[fate], ended[fate]);

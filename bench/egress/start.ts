@@ -1,4 +1,4 @@
-// Time from the start until egress-proxy listens, and from a registration until it takes effect.
+// How long an operator waits: from the start until it listens, and from a registration until it holds.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { BenchScope, flushMs } from '../bench-scope.ts'
 import { median, middleHalf, type Result } from '../result.ts'
 import { build, openOrigin } from './load.ts'
-import { EGRESS_PROXY, type EgressProxyPeer, openOurs, register } from './ours.ts'
+import { EGRESS_PROXY, type Ours, openOurs, register } from './ours.ts'
 import { mustHave, stopChild } from './peers.ts'
 
 const STARTS = 10
@@ -15,16 +15,16 @@ const REGISTRATIONS = 50
 const EFFECT_MS = 10
 
 export async function benchStart(): Promise<Result[]> {
-  await using scope = new BenchScope()
+  await using stage = new BenchScope()
   const env = {
     PATH: process.env.PATH,
-    XDG_CACHE_HOME: join(scope.root, 'cache'),
-    EGRESS_STATE_PATH: join(scope.root, 'state.json'),
+    XDG_CACHE_HOME: join(stage.root, 'cache'),
+    EGRESS_STATE_PATH: join(stage.root, 'state.json'),
     EGRESS_TRANSPARENT_ADDR: '127.0.0.1:0',
   }
   const rounds: { readonly bare: number; readonly ready: number }[] = []
   for (let start = 0; start <= STARTS; start++) rounds.push({ bare: bareMs(), ready: await readyMs(env) })
-  // The first start had no compile cache.
+  // The first had no compiled code kept.
   const [first, ...rest] = rounds
   const [bare, ready] = [median(rest.map((each) => each.bare)), median(rest.map((each) => each.ready))]
   return [
@@ -46,9 +46,9 @@ function bareMs(): number {
 async function readyMs(env: NodeJS.ProcessEnv): Promise<number> {
   const started = performance.now()
   const args = ['proxy', 'serve', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
-  // Without this flag, which the installed command sets, the launcher would start Node a second time.
-  const nodeArgs = ['--disable-warning=ExperimentalWarning', EGRESS_PROXY, ...args]
-  const child = spawn(process.execPath, nodeArgs, { env, stdio: ['ignore', 'pipe', 'ignore'] })
+  // With the flag of the installed command; without it the launcher would start Node a second time.
+  const words = ['--disable-warning=ExperimentalWarning', EGRESS_PROXY, ...args]
+  const child = spawn(process.execPath, words, { env, stdio: ['ignore', 'pipe', 'ignore'] })
   try {
     for await (const line of createInterface({ input: child.stdout }))
       if (line === 'ready') return performance.now() - started
@@ -58,19 +58,19 @@ async function readyMs(env: NodeJS.ProcessEnv): Promise<number> {
   }
 }
 
-/** From the first byte of the registration, which is saved to disk before the response, to the 200 of a CONNECT. */
+/** From the first byte of the registration, which is on the disk before it is answered, to the 200 of a CONNECT. */
 export async function benchRegister(): Promise<Result[]> {
   mustHave('cc', 'gcc libc6-dev')
-  await using scope = new BenchScope()
-  const origin = await openOrigin(build('origin', scope.root))
-  scope.defer(() => origin.stop())
-  const ours = await openOurs(scope.root)
-  scope.defer(() => ours.stop())
+  await using stage = new BenchScope()
+  const origin = await openOrigin(build('origin', stage.root))
+  stage.defer(() => origin.stop())
+  const ours = await openOurs(stage.root)
+  stage.defer(() => ours.stop())
   const port = Number(origin.ports('echo').split(',')[0])
   const times: number[] = []
   for (let turn = 0; turn < REGISTRATIONS; turn++) times.push(await effectMs(ours, port, turn))
   const [low, high] = middleHalf(times)
-  const flush = flushMs(scope.root)
+  const flush = flushMs(stage.root)
   return [
     {
       name: 'register: from the request until a CONNECT is let through, over 10 ms',
@@ -81,7 +81,7 @@ export async function benchRegister(): Promise<Result[]> {
   ]
 }
 
-async function effectMs(ours: EgressProxyPeer, port: number, turn: number): Promise<number> {
+async function effectMs(ours: Ours, port: number, turn: number): Promise<number> {
   const ip = `127.0.1.${turn + 1}`
   const before = await statusOfConnect(ours, ip, port)
   const started = performance.now()
@@ -91,7 +91,7 @@ async function effectMs(ours: EgressProxyPeer, port: number, turn: number): Prom
   return performance.now() - started
 }
 
-async function statusOfConnect(ours: EgressProxyPeer, localAddress: string, port: number): Promise<string> {
+async function statusOfConnect(ours: Ours, localAddress: string, port: number): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port: ours.port, localAddress })
   socket.write(`CONNECT localhost:${port} HTTP/1.1\r\nHost: localhost:${port}\r\n\r\n`)
   const [head] = await once(socket, 'data')

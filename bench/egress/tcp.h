@@ -1,4 +1,4 @@
-// Shared by the programs of this folder: non-blocking loopback sockets, a clock, arguments and errors.
+// What the programs of this folder need of the system: loopback sockets that do not block, a clock, a way to give up.
 #pragma once
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ static inline uint64_t ns_of(clockid_t clock) {
 
 static inline uint64_t now_ns(void) { return ns_of(CLOCK_MONOTONIC); }
 
-/** The value of the argument `name=value`. */
+/** `name=value` among the arguments. */
 static inline const char *text_of(char **args, const char *name, const char *otherwise) {
   size_t length = strlen(name);
   for (; *args; args++)
@@ -45,7 +45,7 @@ static inline long number_of(char **args, const char *name, const char *otherwis
   return strtol(text_of(args, name, otherwise), NULL, 10);
 }
 
-/** Raises the limit of open files to the maximum. */
+/** As many open files as the system gives. */
 static inline void allow_many_files(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit)) die("getrlimit");
@@ -64,7 +64,7 @@ static inline struct sockaddr_in loopback(int last, int port) {
   return at;
 }
 
-/** Starts a connection from 127.0.0.<source>; several addresses are used because each has a limited number of ports. */
+/** A connection under way from 127.0.0.<source>; the many addresses are there because each has only so many ports. */
 static inline int dial(int source, int port) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
   if (fd < 0) die("socket");

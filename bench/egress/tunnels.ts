@@ -1,5 +1,6 @@
-// Short tunnels: processor time of each, and latency of CONNECT at a fixed rate. Tinyproxy is left out: with a thread per
-// tunnel, its rounds would take most of the time.
+// Tunnels as such: what each costs, and how long a CONNECT takes when they come on the clock. Tinyproxy, with a thread for each,
+// takes no part where it is not asked about: its rounds would be most of the time.
+
 import { BenchScope } from '../bench-scope.ts'
 import type { Result } from '../result.ts'
 import { ratioResult, runProxyRounds } from './proxy-rounds.ts'
@@ -9,10 +10,10 @@ const FLIGHT = 32
 const RATE = 200
 const PACED_COUNT = 1000
 
-/** Each tunnel: connect, CONNECT, a ClientHello of 1 KiB in each direction, close. */
+/** Connect, CONNECT, a ClientHello of 1 KiB there and back, close. */
 export async function benchTunnels(): Promise<Result[]> {
-  await using scope = new BenchScope()
-  const rounds = await runProxyRounds(scope, ['ours', 'squid'], 'tunnels', (origin) => ({
+  await using stage = new BenchScope()
+  const rounds = await runProxyRounds(stage, ['ours', 'squid'], 'tunnels', (origin) => ({
     origin: origin.ports('echo'),
     count: COUNT,
     flight: FLIGHT,
@@ -36,8 +37,8 @@ export async function benchTunnels(): Promise<Result[]> {
 }
 
 export async function benchConnectLatency(): Promise<Result[]> {
-  await using scope = new BenchScope()
-  const rounds = await runProxyRounds(scope, ['ours', 'squid'], 'paced', (origin) => ({
+  await using stage = new BenchScope()
+  const rounds = await runProxyRounds(stage, ['ours', 'squid'], 'paced', (origin) => ({
     origin: origin.ports('echo'),
     count: PACED_COUNT,
     rate: RATE,
