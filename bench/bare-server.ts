@@ -1,5 +1,5 @@
-// The baseline of the HTTP benchmarks: node:http and nothing else. A POST is read and answered with 204; a GET is an event
-// stream that hears every body posted to /events. With the path of a file, each POST is first kept there by two commits.
+// Baseline of the HTTP benchmarks: a plain node:http server. It answers a POST with 204; a GET opens an event stream that
+// gets every body posted to /events. With the path of a file, each POST is first written there in two commits.
 import { createServer, type ServerResponse } from 'node:http'
 import { openTwoCommits } from './two-commits.ts'
 

@@ -1,4 +1,4 @@
-// What one benchmark has running and lying about; all of it ends with the benchmark.
+// Resources of one benchmark: a temporary folder and processes, all released at its end.
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ export class BenchScope extends AsyncDisposableStack {
   }
 }
 
-/** How long the disk below a folder takes to keep 4 KiB for good; whatever is durable waits for it. */
+/** How long the disk takes to write and flush 4 KiB, which every durable write waits for. */
 export function flushMs(folder: string): number {
   const [file, block] = [openSync(join(folder, 'flushed'), 'w'), Buffer.alloc(4096)]
   const times = Array.from({ length: 200 }, () => {

@@ -1,5 +1,5 @@
-// How many bytes are written to the disk for a message of 1 KiB with everything on: store, log of the store, search index. Counted by
-// the kernel for the whole process, from the POST until the answers are stored and indexed.
+// Bytes written to the disk for a message of 1 KiB with all daemons on: store, write-ahead log and search index. The kernel
+// counts them for the whole process, from the POST until the answers are stored and indexed.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -15,10 +15,10 @@ const CONTENT = 'a word '.repeat(146)
 const GOAL = 24 * 1024
 
 export async function benchBytesWritten(): Promise<Result[]> {
-  await using stage = new BenchScope()
-  const instance = await openBenchInstance(join(stage.root, 'written'), { SANDBOX: 'none' })
+  await using scope = new BenchScope()
+  const instance = await openBenchInstance(join(scope.root, 'written'), { SANDBOX: 'none' })
   const chat = await instance.open(mintChat)
-  const svc = await stage.start(instance.serve())
+  const svc = await scope.start(instance.serve())
   const post = async (): Promise<void> => {
     const headers = { 'Content-Type': 'application/json' }
     const answer = await fetch(`${svc.url}${chat}`, {

@@ -1,5 +1,5 @@
-// Where instances of two versions of svc are measured side by side: this checkout, and the last one in which a cell shared
-// the network and the user of svc.
+// Opens instances of two versions of svc: this checkout, and the last commit in which a cell shared the network and the
+// user of svc.
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Version } from './baseline.ts'
@@ -12,7 +12,7 @@ export type Name = (typeof NAMES)[number]
 
 const SETTINGS = { SANDBOX: 'bwrap', AGENT_RUNTIME: 'command', AGENT_COMMAND: 'cat >/dev/null; echo ok' }
 
-/** Instances of either version, where the user that agents run as can reach their workspaces. */
+/** Its folders are accessible to the user that agents run as. */
 export class CellBenchScope extends BenchScope {
   constructor() {
     super()

@@ -1,5 +1,5 @@
-// The network of a run: connections through the socket that a cell hands to the proxy, over the same through the proxy's own
-// TCP listener. The client, the origin and the proxy are the same; only the way in differs.
+// Network of a run: connections through the socket that a cell hands to the proxy, against connections through the proxy's
+// TCP listener. Client, origin and proxy are the same.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync } from 'node:fs'
@@ -32,16 +32,16 @@ const ALLOWED = { id: 'bench', allowlist: ['localhost'] }
 export async function benchCellNetwork(): Promise<Result[]> {
   mustHave('cc', 'gcc libc6-dev')
   mustHave('bwrap', 'bubblewrap')
-  await using stage = new BenchScope()
+  await using scope = new BenchScope()
   // As root, the client in the cell runs as another user.
-  chmodSync(stage.root, 0o711)
-  const origin = await openOrigin(build('origin', stage.root))
-  stage.defer(() => origin.stop())
+  chmodSync(scope.root, 0o711)
+  const origin = await openOrigin(build('origin', scope.root))
+  scope.defer(() => origin.stop())
   const proxy = await startProxy({ listen: { host: '127.0.0.1', port: 0 }, log: () => undefined })
-  stage.defer(() => proxy.close())
+  scope.defer(() => proxy.close())
   await proxy.sources.set({ ip: '127.0.0.1', ...ALLOWED })
-  const program = build('load', stage.root)
-  const clients = { cell: await openInCell(stage, proxy, program), tcp: openHere(stage, proxy, program) }
+  const program = build('load', scope.root)
+  const clients = { cell: await openInCell(scope, proxy, program), tcp: openHere(scope, proxy, program) }
   return [await benchConnections(clients, origin), await benchThroughput(clients, origin)]
 }
 
@@ -68,14 +68,14 @@ async function benchThroughput(clients: Clients, origin: Origin): Promise<Result
 
 type Clients = Readonly<Record<Name, Client>>
 
-/** One burst of each client a round, in random order; the first rounds only warm up. */
+/** Each round has one burst of each client, in random order; the first rounds only warm up. */
 async function runRounds(clients: Clients, count: number, mode: Mode, options: Options): Promise<Round[]> {
   const rounds: Round[] = []
   const warm = Math.ceil(count / 10)
   for (let number = 0; number < warm + count; number++) {
     const entries: [Name, Load][] = []
     for (const name of shuffled(NAMES)) entries.push([name, await clients[name].run(mode, options)])
-    // Both names have their entry, which Object.fromEntries cannot say.
+    // Both names have an entry, which the type of Object.fromEntries does not tell.
     if (number >= warm) rounds.push(Object.fromEntries(entries) as Round)
   }
   return rounds
@@ -87,10 +87,10 @@ function summarize(rounds: Round[], figure: (load: Load) => number, unit: string
   return { ratio, detail: `${rounds.length} rounds, ${spread}; ${cell} ${unit}, TCP listener ${tcp} ${unit}` }
 }
 
-/** Runs the load generator with each line of arguments; a shell, because a cell runs one command. */
+/** Runs the load generator once per line of arguments. A shell loop, because a cell runs one command. */
 const LOOP = 'while read -r arguments; do "$1" $arguments || exit; done'
 
-/** A process that runs the load generator, time after time, in the network that it was started in. */
+/** A process that runs the load generator repeatedly, in the network that it was started in. */
 class Client {
   readonly #child: ChildProcess
   readonly #port: number
@@ -117,26 +117,26 @@ class Client {
   }
 }
 
-function openHere(stage: BenchScope, { forward }: EgressProxy, program: string): Client {
+function openHere(scope: BenchScope, { forward }: EgressProxy, program: string): Client {
   if (!forward) throw new Error('the proxy has no TCP listener')
-  // In a session of its own, as in a cell: the kernel shares processors out among sessions.
+  // In its own session, as in a cell, because the kernel divides processor time between sessions.
   const child = spawn('/bin/sh', ['-c', LOOP, 'sh', program], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: {},
     detached: true,
   })
   const client = new Client(child, forward.port)
-  stage.defer(() => client.end())
+  scope.defer(() => client.end())
   return client
 }
 
-/** In a cell as a run has it, with the first program that opens the listener and hands it to the proxy. */
-async function openInCell(stage: BenchScope, proxy: EgressProxy, program: string): Promise<Client> {
-  const home = join(stage.root, 'home')
+/** Starts it in a cell like that of a run, whose init program opens the listener and hands it to the proxy. */
+async function openInCell(scope: BenchScope, proxy: EgressProxy, program: string): Promise<Client> {
+  const home = join(scope.root, 'home')
   mkdirSync(home)
-  const told = sourceOf('the benchmark', new Map([['SANDBOX_PATHS', program]]))
-  const cell = await openCell({ settings: readSettings(CELL_SETTINGS, [told]), groups: home, chats: '/nowhere' })
-  stage.defer(() => cell.close())
+  const overrides = sourceOf('the benchmark', new Map([['SANDBOX_PATHS', program]]))
+  const cell = await openCell({ settings: readSettings(CELL_SETTINGS, [overrides]), groups: home, chats: '/nowhere' })
+  scope.defer(() => cell.close())
   const openHome = async (): Promise<Directory> => {
     const directory = await Directory.open(home)
     if (!directory) throw new Error(`there is no directory ${home}`)
@@ -148,6 +148,6 @@ async function openInCell(stage: BenchScope, proxy: EgressProxy, program: string
   source.release()
   child.stderr?.pipe(process.stderr)
   const client = new Client(child, PROXY_PORT)
-  stage.defer(() => client.end())
+  scope.defer(() => client.end())
   return client
 }

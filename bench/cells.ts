@@ -1,5 +1,5 @@
-// What a cell with a network of its own costs a turn, over the version before agents had a user, a system-call filter and
-// network rules.
+// Cost per turn of cells with their own network, user, system-call filter and network rules, against the version before
+// them.
 import { SseDecoder, type SseEvent } from '../src/lib/http/sse-reader.ts'
 import { openVersions } from './baseline.ts'
 import { BASELINE, CellBenchScope, NAMES, type Name } from './cell-bench-scope.ts'
@@ -13,14 +13,14 @@ const WARM_TURNS = 20
 
 export async function benchCellTurns(): Promise<Result[]> {
   mustHave('bwrap', 'bubblewrap')
-  await using stage = new CellBenchScope()
-  const versions = await openVersions(stage, BASELINE)
+  await using scope = new CellBenchScope()
+  const versions = await openVersions(scope, BASELINE)
   const agents = new Map<Name, Agent>()
   for (const name of NAMES) {
     const { mintChat } = versions[name]
-    const instance = await stage.openInstance(versions[name], name)
+    const instance = await scope.openInstance(versions[name], name)
     const path = await instance.open(mintChat)
-    const server = await stage.start(instance.serve())
+    const server = await scope.start(instance.serve())
     agents.set(name, { server, chat: await Chat.open(server.url + path) })
   }
   await takeTurns(agents, WARM_TURNS)
@@ -51,7 +51,7 @@ interface Agent {
   readonly chat: Chat
 }
 
-/** One turn of each version a round, in random order. */
+/** Each round has one turn of each version, in random order. */
 async function takeTurns(agents: ReadonlyMap<Name, Agent>, count: number): Promise<Record<Name, number>[]> {
   const rounds: Record<Name, number>[] = []
   for (let turn = 0; turn < count; turn++) {
@@ -62,21 +62,21 @@ async function takeTurns(agents: ReadonlyMap<Name, Agent>, count: number): Promi
   return rounds
 }
 
-/** In milliseconds since the start. */
+/** Processor time in milliseconds since the start. */
 function cpuOfAgents(agents: ReadonlyMap<Name, Agent>): Record<Name, number> {
   const cpu = { now: 0, before: 0 }
   for (const [name, { server }] of agents) cpu[name] = (cpuOf(server).all + childrenMicros(server)) / 1000
   return cpu
 }
 
-/** One chat link and its stream of events. */
+/** A chat link and its event stream. */
 class Chat {
   readonly #url: string
   readonly #events: AsyncGenerator<SseEvent, void>
 
   private constructor(url: string, body: ReadableStream<Uint8Array>) {
     this.#url = url
-    // Locks the stream now: fetch cancels one that is not locked when its response is garbage-collected.
+    // Lock the stream at once: fetch cancels an unlocked stream when its response is garbage-collected.
     this.#events = eventsOf(body.values())
   }
 
@@ -86,7 +86,7 @@ class Chat {
     return new Chat(url, body)
   }
 
-  /** From the post to the end of its round. */
+  /** Time from the post to the end of its round. */
   async turnMs(): Promise<number> {
     const started = performance.now()
     const headers = { 'Content-Type': 'application/json' }
@@ -106,7 +106,7 @@ class Chat {
   }
 }
 
-async function* eventsOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<SseEvent, void> {
-  const reader = new SseDecoder()
-  for await (const piece of pieces) yield* reader.push(piece)
+async function* eventsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<SseEvent, void> {
+  const decoder = new SseDecoder()
+  for await (const chunk of chunks) yield* decoder.push(chunk)
 }

@@ -1,4 +1,4 @@
-// People who talk with agents: each posts to a chat of its own, waits for the end of the round, and posts again.
+// Simulated people in chats: each posts to its own chat, waits for the end of the round, and posts again.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SseDecoder, type SseEvent } from '../src/lib/http/sse-reader.ts'
@@ -6,21 +6,21 @@ import { SseDecoder, type SseEvent } from '../src/lib/http/sse-reader.ts'
 export async function* eventsOf(url: string, signal?: AbortSignal): AsyncGenerator<SseEvent, void> {
   const { body } = await fetch(url, { signal: signal ?? null })
   if (!body) throw new Error(`no stream at ${url}`)
-  const reader = new SseDecoder()
-  for await (const piece of body) yield* reader.push(piece)
+  const decoder = new SseDecoder()
+  for await (const chunk of body) yield* decoder.push(chunk)
 }
 
 const ATTEMPTS = 10
-const AGAIN_MS = 100
+const RETRY_MS = 100
 
-/** The answer. A server that is busy is asked again, as a client does; any other answer that is no 2xx is an error. */
+/** Retries 503, as a client does; throws for every other status that is not 2xx. */
 export async function post(url: string, body: string): Promise<string> {
   for (let attempt = 1; ; attempt++) {
     const answer = await fetch(url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body })
     const text = await answer.text()
     if (answer.ok) return text
     if (answer.status !== 503 || attempt === ATTEMPTS) throw new Error(`${answer.status}: ${text}`)
-    await sleep(AGAIN_MS)
+    await sleep(RETRY_MS)
   }
 }
 
@@ -28,10 +28,10 @@ export async function postChat(url: string, content: string, topic?: string): Pr
   return JSON.parse(await post(url, JSON.stringify({ content, topic })))
 }
 
-/** Rounds that ended in a second while `during` ran. Rounds that fail are an error. */
+/** Finished rounds per second while `during` runs. Throws if a round fails. */
 export async function roundsPerSecond(chats: readonly string[], during: () => Promise<unknown>): Promise<number> {
   const abort = new AbortController()
-  // A stream begins with what was said before, in its topic.
+  // A stream begins with the earlier messages of its topic, so each run uses a new one.
   const topic = randomUUID()
   let rounds = 0
   const talk = async (chat: string): Promise<void> => {

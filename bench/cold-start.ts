@@ -1,4 +1,4 @@
-// How long a person waits for the first byte of help, and a supervisor for `ready`.
+// Cold start: how long `svc --help` and `svc group list` take, and `svc serve` until it prints `ready`.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { median, type Result } from './result.ts'
 
-/** Run as a shell runs it. */
+/** Started as a shell starts it. */
 const SVC = join(import.meta.dirname, '..', 'bin', 'svc.js')
 const ROUNDS = 15
 const SERVE_ROUNDS = 7
@@ -30,7 +30,7 @@ export async function benchColdStart(): Promise<Result[]> {
       help: run(SVC, '--help'),
       list: run(SVC, 'group', 'bench', 'list'),
     }))
-    // Code is compiled and cached by the first start.
+    // The first start compiles and caches the code.
     await untilReady(env)
     const starts: { bare: number; ready: number }[] = []
     for (let round = 0; round < SERVE_ROUNDS; round++) starts.push({ bare: bare(), ready: await untilReady(env) })
@@ -66,7 +66,7 @@ export async function benchColdStart(): Promise<Result[]> {
   }
 }
 
-/** The file beats the environment, so the free port is asked for there. */
+/** Requests a free port in `.env`, which takes precedence over the environment. */
 function listenAnywhere(path: string): void {
   writeFileSync(path, readFileSync(path, 'utf8').replace(/^WEB_LISTEN=.*$/m, 'WEB_LISTEN=127.0.0.1:0'))
 }

@@ -1,5 +1,5 @@
-// The baseline of tool calls: an official server with one tool that gives back what it is told, on a unix socket and over the
-// same transport as a folder's. Told a file as well, it keeps each text there for good before it answers.
+// Baseline of tool calls: a server of the official SDK with one echo tool, on a Unix socket with the transport of a folder.
+// With the path of a file, it stores each text there durably before it answers.
 import { createServer } from 'node:net'
 import { DatabaseSync } from 'node:sqlite'
 import { Server } from '@modelcontextprotocol/server'
@@ -7,12 +7,14 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { LineTransport } from '../src/agent-socket/line-transport.ts'
 
 const [path = '', store] = process.argv.slice(2)
-const keep = store === undefined ? () => {} : keeper(store)
+const save = store === undefined ? () => {} : openStore(store)
 
-function keeper(file: string): (text: string) => void {
+function openStore(file: string): (text: string) => void {
   const db = new DatabaseSync(file)
-  db.exec('pragma journal_mode = wal; pragma synchronous = full; create table kept (id integer primary key, text text)')
-  const insert = db.prepare('insert into kept (text) values (?)')
+  db.exec(
+    'pragma journal_mode = wal; pragma synchronous = full; create table texts (id integer primary key, text text)',
+  )
+  const insert = db.prepare('insert into texts (text) values (?)')
   return (text) => void insert.run(text)
 }
 
@@ -21,7 +23,7 @@ function echoServer(): Server {
   server.setRequestHandler('tools/list', () => ({ tools: [{ name: 'echo', inputSchema: { type: 'object' } }] }))
   server.setRequestHandler('tools/call', ({ params }) => {
     const text = String(params.arguments?.text)
-    keep(text)
+    save(text)
     return { content: [{ type: 'text', text }] }
   })
   return server

@@ -37,7 +37,7 @@ export async function benchExport(): Promise<Result[]> {
         ])
       }
     })
-    const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+    const request = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
     const { export: exportVerb } = manifestVerbs(resources)
     const timed = async (work: () => Promise<unknown>): Promise<number> => {
       const started = performance.now()
@@ -45,7 +45,7 @@ export async function benchExport(): Promise<Result[]> {
       return performance.now() - started
     }
     const read = () => timed(() => host.engine.read(async (tx) => [await routes.list(tx), await networkRules.list(tx)]))
-    const exported = () => timed(() => callVerb(asking, exportVerb, {}))
+    const exported = () => timed(() => callVerb(request, exportVerb, {}))
     await read()
     await exported()
     const rounds: { read: number; exported: number }[] = []

@@ -1,5 +1,4 @@
-// Figures of bursts of load in words.
-
+// Formats the figures of load bursts for results.
 import { type BenchScope, flushMs } from './bench-scope.ts'
 import { median } from './result.ts'
 import { type Measurement, othersIn, type Round } from './rounds.ts'
@@ -16,13 +15,13 @@ export function middleOf<N extends string>(
   return median(rounds.map((round) => figure(round[name])))
 }
 
-/** The rate of answers. A refusal is an answer too, so the part of refusals is shown. */
+/** The rate of answers, with the share of refusals, because those count as answers. */
 export function shownRate<N extends string>(rounds: readonly Round<N>[], name: N): string {
   const refused = middleOf(rounds, name, ({ refused, answers }) => refused / answers)
   return `${count(middleOf(rounds, name, rateOf))}/s${refused > 0 ? ` (${(refused * 100).toFixed(0)} % refused)` : ''}`
 }
 
-/** How quiet the machine was, and how quick its disk is. */
+/** How busy the machine was with other work, and how fast its disk is. */
 export function describeMachine(
   rounds: readonly Readonly<Record<string, Measurement>>[],
   { root }: BenchScope,

@@ -1,5 +1,5 @@
-// Hooks through the front door of a served instance with all daemons on and demo answering, against a bare node:http server
-// that reads the body and answers 204. They are durable, logged, routed and answered.
+// Hook posts through proxyd to an instance with all daemons on and the demo runtime, against a bare node:http server that
+// reads the body and answers 204. svc stores, logs, routes and answers each post.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openPostgres, postgresMissing } from '../test/support/postgres.ts'
@@ -16,25 +16,24 @@ import { burst, CONNECTIONS, mustHaveWrk, writePaths } from './wrk.ts'
 const LINKS = 1000
 const FOLDERS = 100
 const ROUNDS = 5
-/** Longer than a second, so that turns run beside the hooks. */
+/** Longer than a second, so that turns run while hooks arrive. */
 const BURST_S = 2
-/** Agents answer a burst for minutes: a benchmark does not wait for the last turn. */
+/** Agents take minutes to answer a burst, so the benchmark does not wait for the last turn. */
 const SETTLE_MS = 3000
 const OLD = { messages: 1_000_000, tokens: 100_000, turns: 100_000 }
-/** Folders in which people talk with agents while hooks come in. */
+/** Folders whose people chat with agents while hooks arrive. */
 const TALKERS = 8
 const TALK_ROUNDS = 3
-/** Requests before memory is looked at, and those that must not change it. */
+/** Requests before memory is first measured, and requests that must not increase it. */
 const WARM = 50_000
 const MANY = 200_000
 
 interface Links {
   readonly instance: Instance
-  /** A file of their paths. */
+  /** A file with their paths. */
   readonly paths: string
 }
 
-/** An instance with its links. */
 async function openLinks(
   { root }: BenchScope,
   name: string,
@@ -52,27 +51,27 @@ const to = (server: Server, paths: string): Contender => ({ server, target: { ur
 
 export async function benchHooks(): Promise<Result[]> {
   mustHaveWrk()
-  await using stage = new BenchScope()
-  const { instance, paths } = await openLinks(stage, 'one')
+  await using scope = new BenchScope()
+  const { instance, paths } = await openLinks(scope, 'one')
   const folders = Array.from({ length: TALKERS }, (_, at) => `talk${at}`)
   const chats = await instance.open(async (host) => {
     await addFolders(host, folders)
     return Promise.all(folders.map((folder) => mintChat(host, folder)))
   })
-  const svc = await stage.start(instance.serve())
-  const accepted = new Accepted('svc')
+  const svc = await scope.start(instance.serve())
+  const accepted = new AcceptedCounter('svc')
   const rounds = await runRounds(
     {
-      bare: to(await stage.start(openBareServer()), paths),
-      twin: to(await stage.start(openBareServer()), paths),
+      bare: to(await scope.start(openBareServer()), paths),
+      twin: to(await scope.start(openBareServer()), paths),
       svc: to(svc, paths),
     },
-    { rounds: ROUNDS, seconds: BURST_S, patience: 1, settleMs: SETTLE_MS, onBurst: accepted.add },
+    { rounds: ROUNDS, seconds: BURST_S, maxFactor: 1, settleMs: SETTLE_MS, onBurst: accepted.add },
   )
   const noise = compare(rounds, ['twin', 'bare'], rateOf)
   const late = compare(rounds, ['svc', 'bare'], p99Of)
   return [
-    overBare(stage, rounds, 'hooks at one link: rate over the bare server', 'at least 0.3'),
+    overBare(scope, rounds, 'hooks at one link: rate over the bare server', 'at least 0.3'),
     {
       name: 'hooks at one link: p99 over 50 ms',
       ratio: middleOf(rounds, 'svc', p99Of) / 50,
@@ -83,7 +82,7 @@ export async function benchHooks(): Promise<Result[]> {
       chats: chats.map((path) => `${svc.url}${path}`),
       flood: async () => accepted.add('svc', await burst({ url: svc.url, paths }, BURST_S)),
     }),
-    await accepted.compared(instance, 'hook:'),
+    await accepted.compareWithRows(instance, 'hook:'),
   ]
 }
 
@@ -92,7 +91,7 @@ interface Flood {
   flood(): Promise<void>
 }
 
-/** Turns of people in folders of their own, while hooks pour into another, against the same turns without hooks. */
+/** Turns of people in their own folders while hooks flood another folder, against the same turns without hooks. */
 async function turnsUnderFlood(svc: Server, { chats, flood }: Flood): Promise<Result> {
   await roundsPerSecond(chats, () => sleep(BURST_S * 1000))
   const rounds: { alone: number; flooded: number }[] = []
@@ -114,42 +113,42 @@ async function turnsUnderFlood(svc: Server, { chats, flood }: Flood): Promise<Re
 
 export async function benchHooksManyLinks(): Promise<Result[]> {
   mustHaveWrk()
-  await using stage = new BenchScope()
+  await using scope = new BenchScope()
   const folders = Array.from({ length: FOLDERS }, (_, at) => `f${at}`)
-  const { instance, paths } = await openLinks(stage, 'many', { links: LINKS, folders })
-  const accepted = new Accepted('svc')
+  const { instance, paths } = await openLinks(scope, 'many', { links: LINKS, folders })
+  const accepted = new AcceptedCounter('svc')
   const rounds = await runRounds(
     {
-      bare: to(await stage.start(openBareServer()), paths),
-      svc: to(await stage.start(instance.serve()), paths),
+      bare: to(await scope.start(openBareServer()), paths),
+      svc: to(await scope.start(instance.serve()), paths),
     },
-    { rounds: ROUNDS, seconds: BURST_S, patience: 1, settleMs: SETTLE_MS, onBurst: accepted.add },
+    { rounds: ROUNDS, seconds: BURST_S, maxFactor: 1, settleMs: SETTLE_MS, onBurst: accepted.add },
   )
   const name = `hooks at ${count(LINKS)} links in ${FOLDERS} folders: rate over the bare server`
-  return [overBare(stage, rounds, name, 'at least 0.3'), await accepted.compared(instance)]
+  return [overBare(scope, rounds, name, 'at least 0.3'), await accepted.compareWithRows(instance)]
 }
 
 export async function benchUnknownToken(): Promise<Result[]> {
   mustHaveWrk()
-  await using stage = new BenchScope()
-  const { instance } = await openLinks(stage, 'unknown')
-  const paths = writePaths(join(stage.root, 'unknown-paths'), unknownHooks(LINKS))
+  await using scope = new BenchScope()
+  const { instance } = await openLinks(scope, 'unknown')
+  const paths = writePaths(join(scope.root, 'unknown-paths'), unknownHooks(LINKS))
   const rounds = await runRounds(
     {
-      bare: to(await stage.start(openBareServer()), paths),
-      svc: to(await stage.start(instance.serve()), paths),
+      bare: to(await scope.start(openBareServer()), paths),
+      svc: to(await scope.start(instance.serve()), paths),
     },
     { rounds: ROUNDS },
   )
-  return [overBare(stage, rounds, 'unknown token: rate over the bare server', 'at least 0.6')]
+  return [overBare(scope, rounds, 'unknown token: rate over the bare server', 'at least 0.6')]
 }
 
 export async function benchHooksMemory(): Promise<Result[]> {
   mustHaveWrk()
-  await using stage = new BenchScope()
-  const { instance, paths } = await openLinks(stage, 'memory', { links: LINKS })
-  const svc = await stage.start(instance.serve())
-  const accepted = new Accepted('svc')
+  await using scope = new BenchScope()
+  const { instance, paths } = await openLinks(scope, 'memory', { links: LINKS })
+  const svc = await scope.start(instance.serve())
+  const accepted = new AcceptedCounter('svc')
   const sizes: number[] = []
   let [sent, seconds] = [0, 0]
   while (sent < WARM + MANY) {
@@ -167,7 +166,7 @@ export async function benchHooksMemory(): Promise<Result[]> {
       goal: 'at most 1.1 (flat)',
       detail: `MiB ${sizes.map((size) => size.toFixed(0)).join(', ')}; ${count(sent / seconds)}/s`,
     },
-    await accepted.compared(instance),
+    await accepted.compareWithRows(instance),
   ]
 }
 
@@ -175,37 +174,37 @@ export async function benchHooksPostgres(): Promise<Result[]> {
   mustHaveWrk()
   const missing = postgresMissing()
   if (missing) throw new MissingRequirement(`needs postgres: ${missing} (Debian: apt-get install postgresql)`)
-  await using stage = new BenchScope()
+  await using scope = new BenchScope()
   const postgres = await openPostgres({ durable: true })
-  stage.defer(() => postgres.stop())
+  scope.defer(() => postgres.stop())
   const settings = { DATABASE_URL: await postgres.createDatabase() }
-  const { instance, paths } = await openLinks(stage, 'postgres', { settings })
-  const accepted = new Accepted('svc')
+  const { instance, paths } = await openLinks(scope, 'postgres', { settings })
+  const accepted = new AcceptedCounter('svc')
   const rounds = await runRounds(
     {
-      bare: to(await stage.start(openBareServer()), paths),
-      svc: to(await stage.start(instance.serve()), paths),
+      bare: to(await scope.start(openBareServer()), paths),
+      svc: to(await scope.start(instance.serve()), paths),
     },
-    // The database is no child of ours: its work counts as others'.
-    { rounds: ROUNDS, seconds: BURST_S, patience: 1, settleMs: SETTLE_MS, onBurst: accepted.add },
+    // The database is not a child process, so its work counts as that of other processes.
+    { rounds: ROUNDS, seconds: BURST_S, maxFactor: 1, settleMs: SETTLE_MS, onBurst: accepted.add },
   )
   return [
-    overBare(stage, rounds, 'hooks at one link on PostgreSQL: rate over the bare server', 'at least 0.3'),
-    await accepted.compared(instance),
+    overBare(scope, rounds, 'hooks at one link on PostgreSQL: rate over the bare server', 'at least 0.3'),
+    await accepted.compareWithRows(instance),
   ]
 }
 
 export async function benchHooksBigStore(): Promise<Result[]> {
   mustHaveWrk()
-  await using stage = new BenchScope()
-  const [small, big] = [await openLinks(stage, 'small'), await openLinks(stage, 'big')]
+  await using scope = new BenchScope()
+  const [small, big] = [await openLinks(scope, 'small'), await openLinks(scope, 'big')]
   fillStore(big.instance.store, OLD)
   await fillIndex(big.instance)
-  const [few, many] = [await stage.start(small.instance.serve()), await stage.start(big.instance.serve())]
+  const [few, many] = [await scope.start(small.instance.serve()), await scope.start(big.instance.serve())]
   await untilQuiet(many)
   const rounds = await runRounds(
     { small: to(few, small.paths), big: to(many, big.paths) },
-    { rounds: ROUNDS, seconds: BURST_S, patience: 1 },
+    { rounds: ROUNDS, seconds: BURST_S, maxFactor: 1 },
   )
   const rate = compare(rounds, ['big', 'small'], rateOf)
   const cpu = compare(rounds, ['big', 'small'], ({ allMicros }) => allMicros)
@@ -214,12 +213,12 @@ export async function benchHooksBigStore(): Promise<Result[]> {
       name: `hooks with ${count(OLD.messages)} messages, ${count(OLD.turns)} turns and ${count(OLD.tokens)} tokens stored: rate over an empty store's`,
       ratio: rate.ratio,
       goal: 'at least 0.9',
-      detail: `${rate.spread}; ${shownRate(rounds, 'big')}; empty ${shownRate(rounds, 'small')}; processor time a request ${cpu.ratio.toFixed(2)} times as much (${cpu.spread}); ${describeMachine(rounds, stage)}`,
+      detail: `${rate.spread}; ${shownRate(rounds, 'big')}; empty ${shownRate(rounds, 'small')}; processor time a request ${cpu.ratio.toFixed(2)} times as much (${cpu.spread}); ${describeMachine(rounds, scope)}`,
     },
   ]
 }
 
-function overBare(stage: BenchScope, rounds: readonly Round<'svc' | 'bare'>[], name: string, goal: string): Result {
+function overBare(scope: BenchScope, rounds: readonly Round<'svc' | 'bare'>[], name: string, goal: string): Result {
   const { ratio, spread } = compare(rounds, ['svc', 'bare'], rateOf)
   const cpu = compare(rounds, ['svc', 'bare'], ({ allMicros }) => allMicros)
   const settled = middleOf(rounds, 'svc', ({ settleMs }) => settleMs)
@@ -227,12 +226,12 @@ function overBare(stage: BenchScope, rounds: readonly Round<'svc' | 'bare'>[], n
     name,
     ratio,
     goal,
-    detail: `${spread}; ${shownRate(rounds, 'svc')}, p99 ${middleOf(rounds, 'svc', p99Of).toFixed(1)} ms; bare ${shownRate(rounds, 'bare')}, p99 ${middleOf(rounds, 'bare', p99Of).toFixed(1)} ms; ${shownMicros(rounds, 'svc')}, ${cpu.ratio.toFixed(1)} times that of the bare server; busy ${settled.toFixed(0)} ms after the last answer; ${describeMachine(rounds, stage)}`,
+    detail: `${spread}; ${shownRate(rounds, 'svc')}, p99 ${middleOf(rounds, 'svc', p99Of).toFixed(1)} ms; bare ${shownRate(rounds, 'bare')}, p99 ${middleOf(rounds, 'bare', p99Of).toFixed(1)} ms; ${shownMicros(rounds, 'svc')}, ${cpu.ratio.toFixed(1)} times that of the bare server; busy ${settled.toFixed(0)} ms after the last answer; ${describeMachine(rounds, scope)}`,
   }
 }
 
-/** Compares the 2xx answers that the load generator saw with the rows that are stored. */
-class Accepted {
+/** Compares the number of 2xx answers that the load generator received with the number of stored rows. */
+class AcceptedCounter {
   #answers = 0
   #bursts = 0
   readonly #name: string
@@ -247,13 +246,13 @@ class Accepted {
     this.#bursts++
   }
 
-  async compared(instance: Instance, chats = ''): Promise<Result> {
+  async compareWithRows(instance: Instance, chats = ''): Promise<Result> {
     const rows = await countMessages(instance, chats)
     const most = this.#bursts * CONNECTIONS
     return {
       name: 'hooks: rows stored over answers of 2xx',
       ratio: rows / this.#answers,
-      goal: `at least 1; when a burst ends, its last answer on each of ${CONNECTIONS} connections is not heard`,
+      goal: `at least 1; when a burst ends, its last answer on each of ${CONNECTIONS} connections is not received`,
       detail: `${count(rows)} rows; ${count(this.#answers)} answers; ${count(rows - this.#answers)} more of at most ${count(most)}`,
     }
   }

@@ -1,4 +1,4 @@
-// What many folders cost while nothing runs, over the version before cells had a network of their own.
+// Cost of many idle folders, against the version before cells had their own network.
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openVersions, type Version } from './baseline.ts'
@@ -21,11 +21,11 @@ interface IdleFigures {
 
 export async function benchIdleFolders(): Promise<Result[]> {
   mustHave('bwrap', 'bubblewrap')
-  await using stage = new CellBenchScope()
-  const versions = await openVersions(stage, BASELINE)
+  await using scope = new CellBenchScope()
+  const versions = await openVersions(scope, BASELINE)
   const instances = new Map<Name, Instance>()
   for (const name of NAMES) {
-    const instance = await stage.openInstance(versions[name], name)
+    const instance = await scope.openInstance(versions[name], name)
     await addFolders(instance, versions[name])
     instances.set(name, instance)
   }
@@ -47,13 +47,13 @@ export async function benchIdleFolders(): Promise<Result[]> {
   ]
 }
 
-/** One group is added as the command line does, then its rows are copied: each call would compile the access policy again. */
+/** Adds one group through the verb and copies its rows, because each call would compile the access policy again. */
 async function addFolders(instance: Instance, { call, groupsResource }: Version): Promise<void> {
-  const asking = { caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-  await instance.open((host) => call({ ...asking, host }, groupsResource.verbs.add, { folder: TEMPLATE }))
+  const request = { caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+  await instance.open((host) => call({ ...request, host }, groupsResource.verbs.add, { folder: TEMPLATE }))
   const db = new DatabaseSync(instance.store)
   try {
-    // No task may come due while the instance is measured.
+    // No task may become due during the measurement.
     db.exec(`begin; update scheduled_tasks set next_run = '9999-01-01T00:00:00.000Z'`)
     for (const [table, key] of FOLDER_TABLES) copyRows(db, table, key)
     db.exec('commit')
@@ -62,7 +62,7 @@ async function addFolders(instance: Instance, { call, groupsResource }: Version)
   }
 }
 
-/** Tables that hold a new group, and the column that names its folder. */
+/** Tables with rows of a new group, and the column with its folder. */
 const FOLDER_TABLES = [
   ['groups', 'folder'],
   ['acl_membership', 'subject'],
@@ -72,7 +72,7 @@ const TEMPLATE = 'template'
 
 function copyRows(db: DatabaseSync, table: string, key: string): void {
   const names = db.prepare('select name from pragma_table_info(?)').all(table)
-  // Only texts: replace() would turn a number into one.
+  // Only texts, because replace() would turn numbers into text.
   const columns = names.map(({ name }) => `iif(typeof(${name}) = 'text', replace(${name}, :template, copy), ${name})`)
   db.prepare(
     `with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < :count),
@@ -82,7 +82,7 @@ function copyRows(db: DatabaseSync, table: string, key: string): void {
   ).run({ template: TEMPLATE, count: FOLDERS - 1 })
 }
 
-/** Both idle at the same time, so that other processes disturb both alike. */
+/** Measures both versions at the same time, so that other processes disturb both alike. */
 async function idleRound(instances: ReadonlyMap<Name, Instance>): Promise<Record<Name, IdleFigures>> {
   await using serving = new AsyncDisposableStack()
   const round = { now: { cpu: 0, kib: 0 }, before: { cpu: 0, kib: 0 } }

@@ -1,4 +1,4 @@
-// What an instance takes while nothing happens: memory and processor time of `svc serve` with all daemons on.
+// Idle cost of an instance: memory and processor time of `svc serve` with all daemons on.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BenchScope } from './bench-scope.ts'
@@ -8,21 +8,21 @@ import { untilQuiet } from './rounds.ts'
 import { cpuOf, residentKiB, useOfTree } from './server.ts'
 
 const IDLE_MS = 60_000
-/** V8 collects the garbage of the start when the process has been idle for 20 seconds; from then on nothing changes. */
+/** V8 collects the garbage of the start after 20 idle seconds; memory is stable from then on. */
 const SETTLE_MS = 30_000
 const SAMPLES = 6
 const GOAL_MB = 120
 const GOAL_CPU = 0.003
 
 export async function benchIdle(): Promise<Result[]> {
-  await using stage = new BenchScope()
-  const instance = await openBenchInstance(join(stage.root, 'idle'))
-  // Code is compiled and cached by the first start, also what is loaded after `ready`. One module that is not in the cache makes Node
-  // load the TypeScript compiler, which takes 25 MB for good.
+  await using scope = new BenchScope()
+  const instance = await openBenchInstance(join(scope.root, 'idle'))
+  // The first start compiles and caches the code, including modules loaded after `ready`. A single module that is not
+  // cached makes Node load the TypeScript compiler, which permanently takes 25 MB.
   const first = await instance.serve()
   await untilQuiet(first)
   await first.stop()
-  const svc = await stage.start(instance.serve())
+  const svc = await scope.start(instance.serve())
   await untilQuiet(svc)
   await sleep(SETTLE_MS)
   const [before, started] = [cpuOf(svc).all, performance.now()]

@@ -1,4 +1,5 @@
-// An instance to measure: made as `svc create` makes one, with links minted before it is served.
+// Instances to measure, created as by `svc create`, with links minted before they are served. `baseline.ts` also loads this
+// file of an earlier commit: keep the names of its exports.
 import { randomBytes } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,22 +18,22 @@ const NAME = 'bench'
 const WITHOUT_TURNS = DAEMON_NAMES.filter((name) => name !== 'runed')
 
 export interface Instance {
-  /** Where its files are. */
+  /** Its data directory. */
   readonly root: string
-  /** The file of a SQLite store. */
+  /** Path of the SQLite store. */
   readonly store: string
-  /** Gives its store to `work`, in this process. */
+  /** Opens its store in this process for `work`. */
   open<T>(work: (host: OpenHost) => Promise<T>): Promise<T>
-  /** `svc serve`: every daemon in one process; the front door is its URL. */
+  /** `svc serve`: every daemon in one process; `url` is that of proxyd. */
   serve(nodeOptions?: readonly string[]): Promise<Server>
   /**
-   * All but runed: what comes in is stored, filed, routed and indexed, and waits. A turn runs for as long as its agent likes, so a
-   * server that has turns to run is never quiet, and what it needs says nothing about taking messages.
+   * All daemons but runed: messages are stored, routed and indexed, and wait. With turns, the cost of accepting messages
+   * could not be measured, because the server is busy for as long as agents run.
    */
   serveWithoutTurns(nodeOptions?: readonly string[]): Promise<Server>
 }
 
-/** Below `folder`, told what `settings` says. No link is limited, and every port is a free one. */
+/** Creates an instance below `folder`, without rate limits and on free ports. */
 export async function openBenchInstance(folder: string, settings: Record<string, string> = {}): Promise<Instance> {
   mkdirSync(folder, { recursive: true })
   const env = {
@@ -72,7 +73,7 @@ async function withHost<T>(configured: ConfiguredInstance, work: (host: OpenHost
 
 const cli = { caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
 
-/** Adds the groups that are missing, with their workspaces. */
+/** Adds groups with their workspaces; `main` exists already. */
 export async function addFolders(host: OpenHost, folders: readonly string[]): Promise<void> {
   for (const folder of folders) {
     if (folder !== 'main') await callVerb({ host, ...cli }, groupsResource.verbs.add, { folder })
@@ -80,7 +81,7 @@ export async function addFolders(host: OpenHost, folders: readonly string[]): Pr
   }
 }
 
-/** So many hook links, each with a JID of its own, spread over folders; the paths to post to. */
+/** Mints hook links, each with its own JID, distributed over the folders, and returns their paths. */
 export function mintHooks(host: OpenHost, count: number, folders: readonly string[] = ['main']): Promise<string[]> {
   const mint = async (index: number): Promise<string> => {
     const target_folder = folders[index % folders.length]
@@ -95,7 +96,7 @@ export function unknownHooks(count: number): string[] {
   return Array.from({ length: count }, () => `/hook/${randomBytes(32).toString('base64url')}`)
 }
 
-/** A chat link of a folder; its path, with the slash. */
+/** Mints a chat link of a folder and returns its path with the trailing slash. */
 export async function mintChat(host: OpenHost, target_folder = 'main'): Promise<string> {
   return new URL((await callVerb({ host, ...cli }, routeTokensResource.verbs.issue_chat, { target_folder })).url)
     .pathname

@@ -1,4 +1,4 @@
-// The first page of a list through `call`, against the bare query for the same rows.
+// The first page of a list through `callVerb`, against the bare query for the same rows.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -51,9 +51,9 @@ async function fill(host: OpenHost): Promise<void> {
       await routeTokens.insert(tx, { ...token, created_at: timestamp(started + Math.floor(index / 3)) })
     }
   })
-  const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-  await callVerb(asking, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
-  await callVerb(asking, aclResource.verbs.grant, {
+  const request = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+  await callVerb(request, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
+  await callVerb(request, aclResource.verbs.grant, {
     principal: 'github:2',
     action: 'admin',
     scope: `${folderOf(7)}/**`,
@@ -100,13 +100,13 @@ const CASES: readonly Case[] = [
 
 async function measure(host: OpenHost, db: DatabaseSync, { name, verb, sub, sql, goal }: Case): Promise<Result> {
   const bare = db.prepare(sql)
-  const asking = { host, caller: { kind: 'person', sub }, face: 'rest' } as const
+  const request = { host, caller: { kind: 'person', sub }, face: 'rest' } as const
   const rounds: { bare: number; called: number }[] = []
   for (let round = 0; round < WARM + ROUNDS; round++) {
     const started = performance.now()
     bare.all()
     const between = performance.now()
-    await callVerb(asking, verb, {})
+    await callVerb(request, verb, {})
     if (round >= WARM) rounds.push({ bare: between - started, called: performance.now() - between })
   }
   const over = median(rounds.map((round) => round.called - round.bare))

@@ -1,5 +1,5 @@
-// What one chat message costs, from its POST to the end of its round, at a steady rate: processor time and bytes written, of
-// the server and its children, against a bare server that answers each POST after two commits. All daemons on, demo answering.
+// Cost of one chat message at a steady rate, from its POST to the end of its round: processor time and bytes written by the
+// server and its children, against a bare server that makes two commits per POST. All daemons are on; the demo answers.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BenchScope } from './bench-scope.ts'
@@ -18,7 +18,7 @@ const ROUNDS = 5
 const OLD = { messages: 300_000, tokens: 1000, turns: 100_000 }
 const BYTES_GOAL = 24_000
 
-/** An instance with chats in folders of their own; their paths. */
+/** Opens an instance with chats in separate folders and returns their paths. */
 export async function openChats(root: string): Promise<{ readonly instance: Instance; readonly paths: string[] }> {
   const instance = await openBenchInstance(root)
   const folders = Array.from({ length: CHATS }, (_, at) => `c${at}`)
@@ -29,20 +29,20 @@ export async function openChats(root: string): Promise<{ readonly instance: Inst
   return { instance, paths }
 }
 
-/** Of one message. */
+/** Cost of one message. */
 type Cost = Pick<TreeUse, 'micros' | 'writtenBytes'>
 type Name = 'bare' | 'few' | 'many'
 
 export async function benchMessages(): Promise<Result[]> {
-  await using stage = new BenchScope()
-  const [few, many] = [await openChats(join(stage.root, 'few')), await openChats(join(stage.root, 'many'))]
+  await using scope = new BenchScope()
+  const [few, many] = [await openChats(join(scope.root, 'few')), await openChats(join(scope.root, 'many'))]
   fillStore(many.instance.store, OLD)
   await fillIndex(many.instance)
-  const bare = await stage.start(openBareServer(join(stage.root, 'bare.db')))
+  const bare = await scope.start(openBareServer(join(scope.root, 'bare.db')))
   const costs: Record<Name, () => Promise<Cost>> = {
     bare: () => costOf(bare, () => postPaced(bare)),
-    few: await chatCost(stage, few),
-    many: await chatCost(stage, many),
+    few: await chatCost(scope, few),
+    many: await chatCost(scope, many),
   }
   const names = Object.keys(costs) as Name[]
   for (const name of names) await costs[name]()
@@ -50,7 +50,7 @@ export async function benchMessages(): Promise<Result[]> {
   for (let round = 0; round < ROUNDS; round++) {
     const entries: [Name, Cost][] = []
     for (const name of shuffled(names)) entries.push([name, await costs[name]()])
-    // Every name has its entry, which Object.fromEntries cannot say.
+    // Every name has an entry, which the type of Object.fromEntries does not tell.
     rounds.push(Object.fromEntries(entries) as Record<Name, Cost>)
   }
   const micros = (name: Name): string => `${median(rounds.map((round) => round[name].micros)).toFixed(0)} µs`
@@ -83,11 +83,11 @@ export async function benchMessages(): Promise<Result[]> {
   ]
 }
 
-async function chatCost(stage: BenchScope, { instance, paths }: Awaited<ReturnType<typeof openChats>>) {
-  const svc = await stage.start(instance.serve())
+async function chatCost(scope: BenchScope, { instance, paths }: Awaited<ReturnType<typeof openChats>>) {
+  const svc = await scope.start(instance.serve())
   await untilQuiet(svc)
   const chats = new PacedChats(paths.map((path) => `${svc.url}${path}`))
-  stage.defer(() => chats.close())
+  scope.defer(() => chats.close())
   return () => costOf(svc, () => chats.run(RATE, SECONDS))
 }
 

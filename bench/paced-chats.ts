@@ -1,19 +1,19 @@
-// Chat messages at a steady rate, each from its POST to the end of its round.
+// Posts chat messages at a steady rate and measures each from its POST to the end of its round.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { eventsOf, postChat } from './chat-clients.ts'
 
 const BODY_BYTES = 1024
-const OVER_MS = 30_000
+const ROUND_TIMEOUT_MS = 30_000
 
-/** Posts in turn to several chats and notes how long each message takes until its round is over. */
+/** Posts to several chats in turn. */
 export class PacedChats {
   readonly #chats: readonly string[]
-  /** A stream begins with what was said before, in its topic. */
+  /** A stream begins with the earlier messages of its topic, so each run uses a new one. */
   readonly #topic = randomUUID()
   readonly #abort = new AbortController()
   readonly #posted = new Map<string, number>()
-  readonly #over = new Map<string, number>()
+  readonly #ended = new Map<string, number>()
   readonly #reading: Promise<void>[]
   #latencies: number[] = []
   #sent = 0
@@ -24,7 +24,7 @@ export class PacedChats {
     this.#reading = chats.map((chat) => this.#read(chat))
   }
 
-  /** So many messages a second, for so long. Resolves when every round is over. */
+  /** Posts `rate` messages a second. Resolves when every round has ended. */
   async run(rate: number, seconds: number): Promise<void> {
     const started = performance.now()
     const posting: Promise<void>[] = []
@@ -33,17 +33,17 @@ export class PacedChats {
       posting.push(this.#post())
     }
     await Promise.all(posting)
-    const until = performance.now() + OVER_MS
+    const until = performance.now() + ROUND_TIMEOUT_MS
     while (this.#posted.size > 0 && !this.#failure && performance.now() < until) await sleep(5)
     if (this.#failure) throw this.#failure
     if (this.#posted.size > 0) throw new Error(`${this.#posted.size} rounds have not ended`)
   }
 
-  /** Milliseconds of each round that ended since the last call. */
+  /** Latencies in milliseconds of the rounds that ended since the last call. */
   take(): number[] {
-    const taken = this.#latencies
+    const latencies = this.#latencies
     this.#latencies = []
-    return taken
+    return latencies
   }
 
   async close(): Promise<void> {
@@ -70,7 +70,7 @@ export class PacedChats {
         if (event !== 'round_done') continue
         const { turn_id, status } = JSON.parse(data)
         if (status !== 'success') throw new Error(`a round ended as ${status}`)
-        this.#over.set(turn_id, performance.now())
+        this.#ended.set(turn_id, performance.now())
         this.#match(turn_id)
       }
       throw new Error('a stream has ended')
@@ -79,12 +79,12 @@ export class PacedChats {
     }
   }
 
-  /** The end of a round may come before the answer to its POST. */
+  /** The end of a round may arrive before the response to its POST. */
   #match(id: string): void {
-    const [started, ended] = [this.#posted.get(id), this.#over.get(id)]
+    const [started, ended] = [this.#posted.get(id), this.#ended.get(id)]
     if (started === undefined || ended === undefined) return
     this.#posted.delete(id)
-    this.#over.delete(id)
+    this.#ended.delete(id)
     this.#latencies.push(ended - started)
   }
 }

@@ -1,11 +1,11 @@
-// A plot as SVG: panels below each other, each with its lines over one common axis.
+// Plots as SVG: stacked panels of lines over one common axis.
 export interface Panel {
   readonly title: string
   readonly lines: readonly Line[]
 }
 
 export interface Line {
-  /** Shown where a panel has several. */
+  /** Shown in the legend. */
   readonly name: string
   readonly points: readonly (readonly [x: number, y: number])[]
 }

@@ -1,4 +1,4 @@
--- wrk: a POST to each path of a file in turn, all with the same body. Arguments: the file, the bytes of a body.
+-- Script for wrk: posts to each path of a file in turn, with the same body. Arguments: the file, the size of the body.
 local requests, at = {}, 0
 
 function init(args)

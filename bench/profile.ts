@@ -1,7 +1,6 @@
-// Where the threads of `svc serve` spend their time while hooks pour in: `node bin/node.js bench/profile.ts [<seconds>] [<kind>]`.
-// Of kind `hooks` (unless another is named) nothing answers them; of kind `turns` they go to many folders whose agents answer;
-// of kind `unknown` there are no such links.
-// Beside the benchmarks, for whoever tunes: the profiler slows what it watches, so nothing here is a rate.
+// Profiles the threads of `svc serve` under a flood of hooks: `node bin/node.js bench/profile.ts [<seconds>] [<kind>]`. Kind
+// `hooks` (the default) runs no turns; `turns` posts to many folders whose agents answer; `unknown` posts to links that do
+// not exist. The profiler slows the server down, so this measures no rates.
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,7 +11,7 @@ import { burst, mustHaveWrk, writePaths } from './wrk.ts'
 
 const LINKS = 1000
 const FOLDERS = 100
-/** Between two samples; more says that the process stood still. */
+/** Longer gaps between two samples mean that the process was suspended. */
 const STEP_MAX_MICROS = 100_000
 const SHOWN = 25
 const ROOT = join(import.meta.dirname, '..')
@@ -25,28 +24,28 @@ const Profile = z.object({
       children: z.array(z.int()).optional(),
     }),
   ),
-  /** Microseconds of the clock that `process.hrtime` reads, too. */
+  /** Microseconds of the clock of `process.hrtime`. */
   startTime: z.number(),
   samples: z.array(z.int()),
   timeDeltas: z.array(z.number()),
 })
 type Profile = z.output<typeof Profile>
 
-await using stage = new BenchScope()
+await using scope = new BenchScope()
 mustHaveWrk()
 const [seconds = '10', kind = 'hooks'] = process.argv.slice(2)
-const instance = await openBenchInstance(join(stage.root, 'small'))
+const instance = await openBenchInstance(join(scope.root, 'small'))
 const folders = kind === 'turns' ? Array.from({ length: FOLDERS }, (_, at) => `f${at}`) : ['main']
 const targets = await instance.open(async (host) => {
   await addFolders(host, folders)
   return kind === 'unknown' ? unknownHooks(LINKS) : mintHooks(host, LINKS, folders)
 })
-const paths = writePaths(join(stage.root, 'paths'), targets)
-const folder = join(stage.root, 'profiles')
+const paths = writePaths(join(scope.root, 'paths'), targets)
+const folder = join(scope.root, 'profiles')
 mkdirSync(folder)
 const profiled = ['--cpu-prof', `--cpu-prof-dir=${folder}`, '--cpu-prof-interval=250']
 const server = await (kind === 'turns' ? instance.serve(profiled) : instance.serveWithoutTurns(profiled))
-// The start and the first compilations are not what is asked for.
+// Exclude the start and the first compilations.
 await burst({ url: server.url, paths }, 3)
 const from = now()
 const { answers, refused } = await burst({ url: server.url, paths }, Number(seconds))
@@ -75,7 +74,7 @@ function show({ nodes, startTime, samples, timeDeltas }: Profile, requests: numb
   const [self, whole] = [new Map<string, number>(), new Map<string, number>()]
   const add = (sums: Map<string, number>, key: string, micros: number): void =>
     void sums.set(key, (sums.get(key) ?? 0) + micros)
-  /** The time of a node and all below it; of a function that calls itself, only the outermost counts. */
+  /** The time of a node and its children; of a recursive function only the outermost call counts. */
   const walk = (id: number, above: readonly string[]): number => {
     const node = byId.get(id)
     if (!node) return 0
@@ -98,8 +97,8 @@ function show({ nodes, startTime, samples, timeDeltas }: Profile, requests: numb
     }
   }
   self.delete('(idle)')
-  list('by its own time', self)
-  list('of src, with all that it calls', new Map([...whole].filter(([key]) => key.includes(' src/'))))
+  list('own time', self)
+  list('functions in src, with their callees', new Map([...whole].filter(([key]) => key.includes(' src/'))))
 }
 
 function nameOf({ functionName, url, lineNumber }: Profile['nodes'][number]['callFrame']): string {

@@ -1,11 +1,11 @@
-// Runs the benchmarks of a list, all of them or those whose name holds an argument, and prints what they say.
+// Runs benchmarks, all or those whose name contains an argument, and prints their results.
 import { loadavg } from 'node:os'
 import { styleText } from 'node:util'
 import { MissingRequirement, type Result } from './result.ts'
 
 export type Benches = Readonly<Record<string, () => Promise<Result[]>>>
 
-/** What else the machine did while it measured belongs beside the figures. */
+/** Printed next to the figures, because other load distorts them. */
 const load = (): string => `load average ${loadavg()[0]?.toFixed(1)}`
 
 async function runBench(name: string, bench: () => Promise<Result[]>): Promise<void> {
@@ -18,9 +18,9 @@ async function runBench(name: string, bench: () => Promise<Result[]>): Promise<v
   process.stderr.write(`${name} done (${load()})\n`)
 }
 
-/** What the machine lacks is said, and the rest is measured all the same. */
+/** Skips and reports benchmarks whose requirements are missing. */
 export async function runBenches(benches: Benches, wanted: readonly string[]): Promise<void> {
-  // The whole name of one benchmark is not also a part of others.
+  // A full name selects only that benchmark, not others that contain it.
   const isWanted = (name: string): boolean =>
     wanted.length === 0 ||
     wanted.some((part) => name === part || (!Object.hasOwn(benches, part) && name.includes(part)))

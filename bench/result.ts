@@ -1,21 +1,21 @@
-// What a benchmark says: a ratio against a baseline that was measured in the same run, and the goal it is held against.
+// Result of a benchmark: a ratio to a baseline measured in the same run, and its goal.
 export interface Result {
   readonly name: string
   readonly ratio: number
-  /** What the ratio should be, in words. */
+  /** The wanted ratio, as text. */
   readonly goal: string
   /** The figures behind it. */
   readonly detail: string
 }
 
-/** The machine lacks what a benchmark needs; the sentence says what, and how it comes. */
+/** The machine lacks a requirement of a benchmark; the message says which and how to install it. */
 export class MissingRequirement extends Error {}
 
 export function median(values: readonly number[]): number {
   return quantile(values, 0.5)
 }
 
-/** The bounds of the half of the values that lies around the median. */
+/** The first and third quartile. */
 export function middleHalf(values: readonly number[]): readonly [number, number] {
   return [quantile(values, 0.25), quantile(values, 0.75)]
 }

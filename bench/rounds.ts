@@ -1,6 +1,6 @@
-// Bursts of load at several servers in turn, in an order that is another one each round, so that what the machine does
-// beside falls on all of them. Figures of one round are held against each other, never against another round's. Where other
-// processes take too much of the machine, there are more rounds, and those count in which they took least.
+// Rounds of load: each server gets one burst per round, in random order, so that other load on the machine affects all of
+// them. Figures are compared only within a round. If other processes take too much of the machine, further rounds run, and
+// those with the least interference count.
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { median, middleHalf } from './result.ts'
@@ -9,14 +9,14 @@ import { type Burst, burst, type Target } from './wrk.ts'
 
 const BURST_S = 1
 const WARM_S = 3
-/** A server is quiet when it needs less than this part of a processor. */
+/** A server is quiet when it uses less than this share of a processor. */
 const QUIET = 0.05
 const QUIET_MS = 100
-/** A server that has turns left to run is not quiet for minutes. */
+/** A server with turns left to run may stay busy for minutes. */
 const SETTLE_MAX_MS = 5000
-/** The part of the machine that others may take in a round that counts at once. */
+/** A round is undisturbed if other processes take less than this share of the machine. */
 const OTHERS = 0.1
-const PATIENCE = 3
+const MAX_FACTOR = 3
 
 export interface Contender {
   readonly server: Server
@@ -24,12 +24,12 @@ export interface Contender {
 }
 
 export interface Measurement extends Burst {
-  /** Microseconds of processor a request: of the main thread, and of all threads. */
+  /** Processor time per request in microseconds: of the main thread, and of all threads. */
   readonly mainMicros: number
   readonly allMicros: number
-  /** How long the server worked on after the last answer. */
+  /** How long the server was busy after the last answer. */
   readonly settleMs: number
-  /** The part of the machine that neither the server nor the load generator had. */
+  /** Share of the machine that other processes used. */
   readonly others: number
 }
 
@@ -39,17 +39,17 @@ export interface RoundsOptions<Name extends string> {
   readonly rounds: number
   /** Seconds of each burst. */
   readonly seconds?: number
-  /** How many times as many rounds there are at most, where others take too much of the machine. */
-  readonly patience?: number
-  /** How long the next burst waits for the server to finish its background work; work that takes longer is counted in that burst. */
+  /** At most this many times `rounds` are run if other processes disturb them. */
+  readonly maxFactor?: number
+  /** How long to wait for background work after a burst; longer work counts towards the next burst. */
   readonly settleMs?: number
   onBurst?(name: Name, burst: Burst): void
 }
 
-/** One round with each contender hit once, in random order. The first seconds only warm up. */
+/** Each round has one burst per contender, in random order, after a burst to warm up. */
 export async function runRounds<Name extends string>(
   contenders: Readonly<Record<Name, Contender>>,
-  { rounds, seconds = BURST_S, patience = PATIENCE, settleMs, onBurst }: RoundsOptions<Name>,
+  { rounds, seconds = BURST_S, maxFactor = MAX_FACTOR, settleMs, onBurst }: RoundsOptions<Name>,
 ): Promise<Round<Name>[]> {
   const names = Object.keys(contenders) as Name[]
   const hit = async (name: Name, seconds: number): Promise<Measurement> => {
@@ -59,17 +59,17 @@ export async function runRounds<Name extends string>(
   }
   for (const name of names) await hit(name, WARM_S)
   const measured: Round<Name>[] = []
-  const quiet = (): number => measured.filter((round) => othersIn(round) < OTHERS).length
-  while (quiet() < rounds && measured.length < rounds * patience) {
+  const undisturbed = (): number => measured.filter((round) => othersIn(round) < OTHERS).length
+  while (undisturbed() < rounds && measured.length < rounds * maxFactor) {
     const entries: [Name, Measurement][] = []
     for (const name of shuffled(names)) entries.push([name, await hit(name, seconds)])
-    // Every name has its entry, which Object.fromEntries cannot say.
+    // Every name has an entry, which the type of Object.fromEntries does not tell.
     measured.push(Object.fromEntries(entries) as Round<Name>)
   }
   return measured.sort((a, b) => othersIn(a) - othersIn(b)).slice(0, rounds)
 }
 
-/** What others had in the burst where they had most. */
+/** The largest share of other processes in any burst of the round. */
 export function othersIn(round: Readonly<Record<string, Measurement>>): number {
   return Math.max(...Object.values(round).map(({ others }) => others))
 }
@@ -108,7 +108,7 @@ export function shuffled<T>(values: readonly T[]): T[] {
     .map(({ value }) => value)
 }
 
-/** The ratio of two figures of the same round: its median, and the middle half in words. */
+/** The median ratio of two figures of the same round, and its middle half as text. */
 export function compare<Name extends string, Figures = Measurement>(
   rounds: readonly Readonly<Record<Name, Figures>>[],
   over: readonly [Name, Name],

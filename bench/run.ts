@@ -1,4 +1,4 @@
-// npm run bench: every benchmark, or those whose name holds an argument. Ratios against baselines of the same run.
+// npm run bench: runs every benchmark, or those whose name contains an argument.
 import { benchAccess } from './access.ts'
 import { benchBytesWritten } from './bytes-written.ts'
 import { benchCellNetwork } from './cell-network.ts'
@@ -56,7 +56,7 @@ const isNumber = (word: string): boolean => /^[\d.]+$/.test(word)
 const words = process.argv.slice(2)
 const wanted = words.filter((word) => !isNumber(word))
 const [minutes = '30'] = words.filter(isNumber)
-/** Too long to run with the others: only when it is named, with the minutes that it takes. */
+/** Runs only if named, because it takes long; a number sets its minutes. */
 const long: Benches = { soak: () => benchSoak(Number(minutes)) }
 
 await runBenches({ ...BENCHES, ...(wanted.includes('soak') ? long : {}) }, wanted)

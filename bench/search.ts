@@ -19,7 +19,7 @@ const FOLDERS = 100
 const ROUNDS = 15
 const WARM = 3
 
-/** Words from one in each message to one in tens of thousands: `w<n>` stands in about one of n. */
+/** Words of different frequency: `f<n>` is in one of 50 messages, `m<n>` in one of 1,000. */
 const QUERIES: Record<string, string> = {
   'a word of 20,000': 'f50',
   'a word of 1,000': 'm1000',
@@ -28,7 +28,7 @@ const QUERIES: Record<string, string> = {
   'a prefix': 'm100*',
 }
 
-/** The same rows by the same index. What the tool does besides: rights, the look for what is new, the thread. */
+/** Finds the same rows in the same index; the tool also checks access, updates the index and uses a thread. */
 const bareSql = (folder: string): string =>
   folder === 'main'
     ? `select rowid, rank, ${SNIPPET} from words where words match ? order by rank limit 20`
@@ -52,11 +52,11 @@ function fill(path: string): void {
   db.close()
 }
 
-/** The first question waits until the index is there, and is refused until then. */
-async function build(tool: Tool, asking: RequestContext): Promise<void> {
+/** Searches are refused until the index is built. */
+async function buildIndex(tool: Tool, context: RequestContext): Promise<void> {
   for (;;) {
     try {
-      await tool.run(asking, { query: 'f50' })
+      await tool.run(context, { query: 'f50' })
       return
     } catch (error) {
       if (!(error instanceof Refusal && error.message.includes('being built'))) throw error
@@ -66,25 +66,25 @@ async function build(tool: Tool, asking: RequestContext): Promise<void> {
 }
 
 async function measure(host: OpenHost, tool: Tool, bare: DatabaseSync, folder: string): Promise<Result> {
-  const asking: RequestContext = { host, caller: { kind: 'agent', folder }, face: 'tool' }
+  const context: RequestContext = { host, caller: { kind: 'agent', folder }, face: 'tool' }
   const statement = bare.prepare(bareSql(folder))
-  const figures: { own: number; theirs: number; text: string }[] = []
+  const figures: { toolMs: number; bareMs: number; text: string }[] = []
   for (const [name, query] of Object.entries(QUERIES)) {
     const rounds: { bare: number; tool: number }[] = []
     for (let round = 0; round < WARM + ROUNDS; round++) {
       const started = performance.now()
       statement.all(query)
       const between = performance.now()
-      await tool.run(asking, { query })
+      await tool.run(context, { query })
       if (round >= WARM) rounds.push({ bare: between - started, tool: performance.now() - between })
     }
-    const [own, theirs] = [median(rounds.map(({ tool }) => tool)), median(rounds.map(({ bare }) => bare))]
-    figures.push({ own, theirs, text: `${name} ${own.toFixed(2)} ms (bare ${theirs.toFixed(2)})` })
+    const [toolMs, bareMs] = [median(rounds.map(({ tool }) => tool)), median(rounds.map(({ bare }) => bare))]
+    figures.push({ toolMs, bareMs, text: `${name} ${toolMs.toFixed(2)} ms (bare ${bareMs.toFixed(2)})` })
   }
-  const sum = (of: 'own' | 'theirs'): number => figures.reduce((all, figure) => all + figure[of], 0)
+  const sum = (of: 'toolMs' | 'bareMs'): number => figures.reduce((all, figure) => all + figure[of], 0)
   return {
     name: `find_messages over ${MESSAGES.toLocaleString('en')} messages, for ${folder === 'main' ? 'the root' : 'a folder'}`,
-    ratio: sum('own') / sum('theirs'),
+    ratio: sum('toolMs') / sum('bareMs'),
     goal: 'at most 1.3 for the five together',
     detail: figures.map(({ text }) => text).join('; '),
   }
@@ -114,8 +114,8 @@ export async function benchSearch(): Promise<Result[]> {
     })
     fill(place.store)
     const [tool] = standaloneTools(searchTools)
-    if (!tool) throw new Error('there is no such tool')
-    await build(tool, { host, caller: { kind: 'agent', folder: 'main' }, face: 'tool' })
+    if (!tool) throw new Error('the search tool is missing')
+    await buildIndex(tool, { host, caller: { kind: 'agent', folder: 'main' }, face: 'tool' })
     bare = new DatabaseSync(place.search, { readOnly: true })
     return [await measure(host, tool, bare, 'main'), await measure(host, tool, bare, 'team7')]
   } finally {

@@ -1,4 +1,4 @@
-// A server as a process of its own, and what the kernel knows about it.
+// Runs a server as a child process and reads its resource usage from /proc.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -8,26 +8,26 @@ import { createInterface } from 'node:readline'
 const BARE = join(import.meta.dirname, 'bare-server.ts')
 export const SVC = join(import.meta.dirname, '..', 'bin', 'svc.js')
 
-/** As many open files as the machine lets one process have, up to what thousands of streams need. */
+/** Raises the limit of open files, as thousands of streams need. */
 export const MANY_FILES = 'ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -H -n)"; exec "$@"'
 
-/** The kernel counts processor time in hundredths of a second where it is not asked for more. */
+/** Most files of /proc count processor time in hundredths of a second. */
 const TICK_MICROS = 10_000
 
 export interface Server {
   readonly pid: number
   readonly url: string
-  /** Sends SIGTERM, and waits for the end. */
+  /** Sends SIGTERM and waits until it exits. */
   stop(): Promise<void>
 }
 
-/** Any script on this Node that prints `<name> <url>` and then `ready`. Its log goes where nobody reads it. */
+/** Starts a script that prints `<name> <url>` and then `ready`. Its log is discarded. */
 export async function openServer(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Server> {
   const child = spawn('sh', ['-c', MANY_FILES, 'sh', process.execPath, ...args], {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: ['ignore', 'pipe', 'ignore'],
   })
-  // A benchmark that is interrupted leaves no server behind.
+  // An interrupted benchmark must not leave a server running.
   const kill = (): void => void child.kill('SIGTERM')
   process.on('exit', kill)
   child.once('exit', () => process.off('exit', kill))
@@ -57,9 +57,9 @@ async function urlOf({ stdout }: ChildProcess, name: string): Promise<string | u
 }
 
 export interface Cpu {
-  /** Microseconds on a processor since the start, of the thread that runs the event loop. */
+  /** Processor time of the main thread since the start, in microseconds. */
   readonly main: number
-  /** Of every thread. */
+  /** That of all threads. */
   readonly all: number
 }
 
@@ -70,7 +70,7 @@ export function cpuOf({ pid }: Server): Cpu {
   return { main: micros(`${pid}`), all }
 }
 
-/** Microseconds on a processor of the children that have ended, with theirs. */
+/** Processor time of ended children and their descendants, in microseconds. */
 export function childrenMicros({ pid }: Server): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /, '')
@@ -78,7 +78,7 @@ export function childrenMicros({ pid }: Server): number {
   return (Number(fields[13]) + Number(fields[14])) * TICK_MICROS
 }
 
-/** A process and all below it. */
+/** A process and its descendants. */
 function treeOf(pid: number): number[] {
   const read = (thread: string): string => readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')
   const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) => read(thread).split(' ').filter(Boolean))
@@ -86,14 +86,14 @@ function treeOf(pid: number): number[] {
 }
 
 export interface TreeUse {
-  /** Microseconds on a processor, with those of children that have ended. */
+  /** Processor time in microseconds, including ended children. */
   readonly micros: number
   readonly residentKiB: number
-  /** Bytes that were handed to the disk. */
+  /** Bytes written to the disk. */
   readonly writtenBytes: number
 }
 
-/** What a server and its children have used. */
+/** Resources used by a server and its children. */
 export function useOfTree({ pid }: Server): TreeUse {
   const uses = treeOf(pid).map((each) => {
     const server = { pid: each, url: '', stop: async () => {} }
@@ -108,7 +108,7 @@ export function useOfTree({ pid }: Server): TreeUse {
   return { micros: sum('micros'), residentKiB: sum('residentKiB'), writtenBytes: sum('writtenBytes') }
 }
 
-/** Microseconds on a processor of the whole machine, and of this process and the children that have ended. */
+/** Processor time in microseconds of the whole machine, and of this process with its ended children. */
 export function busyMicros(): { readonly machine: number; readonly ours: number } {
   const ticks = (text: string, from: number, count: number): number[] =>
     text

@@ -1,6 +1,6 @@
-// A long run at a steady rate: chat messages that demo answers, with all daemons on. Samples of processor time a message, memory,
-// the size of the write-ahead log and latency go into a plot, bench/out/soak.svg; the end is compared with minute two.
-// `node bin/node.js bench/run.ts soak [<minutes>]`.
+// Soak test: chat messages at a steady rate for a long time, answered by the demo, with all daemons on. Plots processor time
+// per message, memory, size of the write-ahead log and latency in bench/out/soak.svg, and compares the end with minute two.
+// Run it with `node bin/node.js bench/run.ts soak [<minutes>]`.
 import { mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -26,11 +26,11 @@ interface Sample {
 }
 
 export async function benchSoak(minutes: number): Promise<Result[]> {
-  await using stage = new BenchScope()
-  const { instance, paths } = await openChats(join(stage.root, 'soak'))
-  const svc = await stage.start(instance.serve())
+  await using scope = new BenchScope()
+  const { instance, paths } = await openChats(join(scope.root, 'soak'))
+  const svc = await scope.start(instance.serve())
   const chats = new PacedChats(paths.map((path) => `${svc.url}${path}`))
-  stage.defer(() => chats.close())
+  scope.defer(() => chats.close())
   await untilQuiet(svc)
   const abort = new AbortController()
   const sampling = sample(svc, chats, { wal: `${instance.store}-wal`, signal: abort.signal })
@@ -39,15 +39,15 @@ export async function benchSoak(minutes: number): Promise<Result[]> {
   const samples = await sampling
   mkdirSync(join(OUT, '..'), { recursive: true })
   writeFileSync(OUT, plot(`${RATE} messages a second for ${minutes} minutes`, 'minutes', panelsOf(samples)))
-  return verdicts(samples, minutes)
+  return compareSamples(samples, minutes)
 }
 
-interface Watched {
+interface SamplingOptions {
   readonly wal: string
   readonly signal: AbortSignal
 }
 
-async function sample(svc: Server, chats: PacedChats, { wal, signal }: Watched): Promise<Sample[]> {
+async function sample(svc: Server, chats: PacedChats, { wal, signal }: SamplingOptions): Promise<Sample[]> {
   const samples: Sample[] = []
   const started = performance.now()
   let before = useOfTree(svc)
@@ -83,12 +83,12 @@ function panelsOf(samples: readonly Sample[]): Panel[] {
   ]
 }
 
-/** The last fifth, but at most five minutes, against minute two. A run of less than three minutes has its first half for it. */
-function verdicts(samples: readonly Sample[], minutes: number): Result[] {
+/** Compares the last fifth, at most five minutes, with minute two, or with the first half of a run under three minutes. */
+function compareSamples(samples: readonly Sample[], minutes: number): Result[] {
   const [from, to] = minutes < 3 ? [0, minutes / 2] : [1, 2]
   const early = samples.filter(({ minute }) => minute > from && minute <= to)
   const last = samples.filter(({ minute }) => minute > minutes - Math.min(5, minutes / 5))
-  const verdict = (name: string, unit: string, figure: (sample: Sample) => number): Result => {
+  const result = (name: string, unit: string, figure: (sample: Sample) => number): Result => {
     const [before, after] = [median(early.map(figure)), median(last.map(figure))]
     return {
       name: `soak: ${name} in the last minutes over minute two`,
@@ -99,10 +99,10 @@ function verdicts(samples: readonly Sample[], minutes: number): Result[] {
   }
   const wal = Math.max(...samples.map(({ walMiB }) => walMiB))
   return [
-    verdict('processor time a message', 'µs', ({ microsEach }) => microsEach),
-    verdict('memory', 'MiB', ({ residentMiB }) => residentMiB),
-    verdict('p50 latency', 'ms', ({ p50Ms }) => p50Ms),
-    verdict('p99 latency', 'ms', ({ p99Ms }) => p99Ms),
+    result('processor time a message', 'µs', ({ microsEach }) => microsEach),
+    result('memory', 'MiB', ({ residentMiB }) => residentMiB),
+    result('p50 latency', 'ms', ({ p50Ms }) => p50Ms),
+    result('p99 latency', 'ms', ({ p99Ms }) => p99Ms),
     {
       name: `soak: largest write-ahead log over ${WAL_MAX_MIB} MiB`,
       ratio: wal / WAL_MAX_MIB,

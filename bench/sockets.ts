@@ -1,4 +1,4 @@
-// Ten thousand groups, each with its socket: how long until all listen, what each costs, and whether they cost anything idle.
+// Ten thousand groups with one socket each: time until all listen, memory of each, and processor time while idle.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { aclMembership } from '../src/core/access/acl.ts'
@@ -24,14 +24,14 @@ const IDLE_MS = 10_000
 interface Cost {
   readonly readyMs: number
   readonly kib: number
-  /** The part of one processor that it takes when nothing happens. */
+  /** Share of one processor used while idle. */
   readonly idle: number
 }
 
 export async function benchSockets(): Promise<Result[]> {
-  await using stage = new BenchScope()
-  const few = await measure(stage, FEW)
-  const many = await measure(stage, MANY)
+  await using scope = new BenchScope()
+  const few = await measure(scope, FEW)
+  const many = await measure(scope, MANY)
   const kib = (many.kib - few.kib) / (MANY - FEW)
   const allowed = 3 * few.readyMs + 2000
   return [
@@ -56,8 +56,8 @@ export async function benchSockets(): Promise<Result[]> {
   ]
 }
 
-async function measure(stage: BenchScope, count: number): Promise<Cost> {
-  const instance = await openBenchInstance(join(stage.root, `${count}`))
+async function measure(scope: BenchScope, count: number): Promise<Cost> {
+  const instance = await openBenchInstance(join(scope.root, `${count}`))
   await instance.open((host) => addGroups(host, count))
   const ready: number[] = []
   for (let start = 1; start < STARTS; start++) {
@@ -66,7 +66,7 @@ async function measure(stage: BenchScope, count: number): Promise<Cost> {
     await server.stop()
   }
   const { ms, server } = await timed(() => instance.serve())
-  stage.defer(() => server.stop())
+  scope.defer(() => server.stop())
   await untilQuiet(server)
   const before = cpuOf(server)
   await sleep(IDLE_MS)
@@ -82,7 +82,7 @@ async function timed(serve: () => Promise<Server>): Promise<{ readonly ms: numbe
   return { ms: performance.now() - started, server }
 }
 
-/** As `svc group add` makes them, in one transaction. */
+/** Adds groups as `svc group add` does, in one transaction. */
 async function addGroups({ engine, clock }: OpenHost, count: number): Promise<void> {
   const [now, zone] = [timestamp(clock.now()), 'UTC']
   await engine.transaction(async (tx) => {

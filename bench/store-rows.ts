@@ -1,11 +1,11 @@
-// What stands in the store of an instance: rows counted, and rows put there by plain SQL, many at once.
+// Counts rows in the store of an instance, and fills a store with plain SQL.
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Refusal } from '../src/lib/refusal.ts'
 import { run } from '../test/support/sql.ts'
 import type { Instance } from './instance.ts'
 
-/** Messages that came in from outside, in chats whose name begins with `chats`. */
+/** Counts received messages in chats whose JID begins with `chats`. */
 export function countMessages(instance: Instance, chats = ''): Promise<number> {
   return instance.open((host) =>
     host.engine.read(async (tx) => {
@@ -16,7 +16,7 @@ export function countMessages(instance: Instance, chats = ''): Promise<number> {
   )
 }
 
-/** The search index of an old store is there already: filling it for the first time would be measured with the messages. */
+/** Builds the search index in advance, so that building it is not measured with the messages. */
 export function fillIndex(instance: Instance): Promise<void> {
   return instance.open(async ({ search }) => {
     for (;;) {
@@ -34,20 +34,20 @@ export function fillIndex(instance: Instance): Promise<void> {
 export interface StoreHistory {
   readonly messages: number
   readonly tokens: number
-  /** The last so many messages were answered each in a turn of its own. */
+  /** How many of the last messages were answered, each in its own turn. */
   readonly turns: number
 }
 
-/** Of a message: as `uuidv7` makes them, later ones sort behind. */
+/** Id of a message in the format of `uuidv7`, so that ids sort by time. */
 const id = (number: string): string =>
   `printf('019b76da-%04x-7%03x-8000-', ${number} >> 12, ${number} & 4095) || lower(hex(randomblob(6)))`
 const AT = '2026-01-01T00:00:00.000Z'
 
-/** A SQLite store that has been in use for long: further links, messages of all links, filed and routed, and their turns. */
+/** Fills a SQLite store like one in long use: links, and their messages, events and turns. */
 export function fillStore(path: string, { messages, tokens, turns }: StoreHistory): void {
   const db = new DatabaseSync(path)
   try {
-    // Nothing is lost with it: no journal, and a cache that holds the indexes while they grow.
+    // The store is disposable, so no journal is needed; the cache has room for the growing indexes.
     db.exec('pragma journal_mode = off; pragma synchronous = off; pragma cache_size = -1000000; begin')
     db.prepare(
       `insert into route_tokens (token_hash, jid, owner_folder, target_folder, source_label, created_at)
@@ -76,7 +76,7 @@ export function fillStore(path: string, { messages, tokens, turns }: StoreHistor
   }
 }
 
-/** All messages so far are routed; each of the last was answered in a turn of its own, in a round with one frame. */
+/** Routes all messages and answers each of the last `count` in its own turn, in a round with one frame. */
 function fillTurns(db: DatabaseSync, count: number): void {
   db.prepare(
     `create temp table answered as

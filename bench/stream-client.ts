@@ -1,5 +1,5 @@
-// Holds many event streams open on one address: `<url> <count>`. Says `open` when all have their head. For each line on
-// stdin it then waits until that text has come on every stream, and says when that was.
+// Opens many event streams of one URL: `<url> <count>`. Prints `open` when all have their response headers. For each line on
+// stdin it waits until that text has arrived on every stream, and prints the time.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -7,11 +7,11 @@ import { createInterface } from 'node:readline'
 const [url = '', count = '0'] = process.argv.slice(2)
 const { hostname, port, pathname, search } = new URL(url)
 const STREAMS = Number(count)
-/** Connections that are being opened at any time; more would overflow the server's queue of them. */
+/** Connections opened at once; more would overflow the server's backlog. */
 const AT_ONCE = 100
 
 interface Stream {
-  /** The end of what came, long enough to hold a text that came in two pieces. */
+  /** The last characters received, to find a text that is split between two chunks. */
   tail: string
   seen: boolean
 }

@@ -1,4 +1,4 @@
-// Thousands of open event streams on one link: what each costs in memory, and how soon a message reaches them all.
+// Thousands of open event streams on one link: memory of each, and time until a message has reached all.
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -24,11 +24,11 @@ interface Cost {
 }
 
 export async function benchStreams(): Promise<Result[]> {
-  await using stage = new BenchScope()
-  const instance = await openBenchInstance(join(stage.root, 'chat'), { STREAMS_PER_LINK: '0', STREAMS_MAX: '0' })
+  await using scope = new BenchScope()
+  const instance = await openBenchInstance(join(scope.root, 'chat'), { STREAMS_PER_LINK: '0', STREAMS_MAX: '0' })
   const chat = await instance.open(mintChat)
-  const svc = await stage.start(instance.serve())
-  const bare = await stage.start(openBareServer())
+  const svc = await scope.start(instance.serve())
+  const bare = await scope.start(openBareServer())
   const ours = await measure(svc, {
     path: `${chat}events`,
     post: (text) => post(`${svc.url}${chat}`, JSON.stringify({ content: text })),
@@ -50,14 +50,14 @@ export async function benchStreams(): Promise<Result[]> {
   ]
 }
 
-interface Way {
+interface StreamSource {
   readonly path: string
   post(text: string): Promise<void>
 }
 
-async function measure(server: Server, { path, post }: Way): Promise<Cost> {
+async function measure(server: Server, { path, post }: StreamSource): Promise<Cost> {
   const warm = await openStreams(`${server.url}${path}`, FEW)
-  await warm.reached('a first text', post)
+  await warm.measureDelivery('a first text', post)
   await warm.close()
   await untilQuiet(server)
   const before = residentKiB(server)
@@ -67,7 +67,7 @@ async function measure(server: Server, { path, post }: Way): Promise<Cost> {
     const kib = (residentKiB(server) - before) / STREAMS
     const times: number[] = []
     for (let index = 0; index < MESSAGES; index++) {
-      times.push(await streams.reached(`text-${index}-of-${process.pid}`, post))
+      times.push(await streams.measureDelivery(`text-${index}-of-${process.pid}`, post))
       await untilQuiet(server)
     }
     return { kib, ms: median(times), slowestMs: Math.max(...times) }
@@ -82,8 +82,8 @@ async function post(url: string, body: string): Promise<void> {
 }
 
 interface OpenStreams {
-  /** Milliseconds from before the post until the text has come on every stream. */
-  reached(text: string, post: (text: string) => Promise<void>): Promise<number>
+  /** Milliseconds from the post until the text has arrived on every stream. */
+  measureDelivery(text: string, post: (text: string) => Promise<void>): Promise<number>
   close(): Promise<void>
 }
 
@@ -91,25 +91,25 @@ async function openStreams(url: string, count: number): Promise<OpenStreams> {
   const child = spawn('sh', ['-c', MANY_FILES, 'sh', process.execPath, CLIENT, url, `${count}`])
   child.stderr.pipe(process.stderr)
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  const said = async (word: string): Promise<string> => {
+  const expectLine = async (word: string): Promise<string> => {
     const { value } = await lines.next()
     if (typeof value === 'string' && value.startsWith(word)) return value.slice(word.length)
-    throw new Error(`the client of streams said ${JSON.stringify(value)} instead of ${word}`)
+    throw new Error(`the stream client printed ${JSON.stringify(value)} instead of ${word}`)
   }
-  await said('open')
+  await expectLine('open')
   return {
-    reached: async (text, post) => {
+    measureDelivery: async (text, post) => {
       child.stdin.write(`${text}\n`)
-      await said('waiting')
+      await expectLine('waiting')
       const posted = performance.timeOrigin + performance.now()
       await post(text)
-      return Number(await said('all ')) - posted
+      return Number(await expectLine('all ')) - posted
     },
-    close: () => ended(child),
+    close: () => endClient(child),
   }
 }
 
-async function ended(child: ChildProcessWithoutNullStreams): Promise<void> {
+async function endClient(child: ChildProcessWithoutNullStreams): Promise<void> {
   const exit = child.exitCode === null ? once(child, 'exit') : undefined
   child.stdin.end()
   await exit

@@ -1,4 +1,4 @@
-// Turns: how soon the first word comes back through the front door, and whether many that wait are all served in turn.
+// Turns: time until the first frame arrives through proxyd, and whether waiting folders are served fairly.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -13,16 +13,16 @@ import { median, middleHalf, type Result } from './result.ts'
 import { openTwoCommits } from './two-commits.ts'
 
 const MESSAGES = 150
-/** Most of the code is compiled by then, as in a server that has run for minutes. */
+/** After these most code is compiled, as in a server that has run for minutes. */
 const WARM = 500
 const CONTENT = Buffer.alloc(64, 'x')
 
 export async function benchFirstFrame(): Promise<Result[]> {
-  await using stage = new BenchScope()
-  const instance = await openBenchInstance(join(stage.root, 'first'))
+  await using scope = new BenchScope()
+  const instance = await openBenchInstance(join(scope.root, 'first'))
   const chat = await instance.open(mintChat)
-  const svc = await stage.start(instance.serve())
-  const commits = openTwoCommits(join(stage.root, 'bare.db'))
+  const svc = await scope.start(instance.serve())
+  const commits = openTwoCommits(join(scope.root, 'bare.db'))
   const times: number[] = []
   const bare: number[] = []
   const events = eventsOf(`${svc.url}${chat}events`)
@@ -54,7 +54,7 @@ export async function benchFirstFrame(): Promise<Result[]> {
   ]
 }
 
-/** The turn must be over before the next one is measured. */
+/** Waits for the end of the turn, so that it does not overlap the next measurement. */
 async function untilDone(events: AsyncIterator<SseEvent, void>): Promise<void> {
   for (;;) {
     const { value, done } = await events.next()
@@ -66,15 +66,15 @@ const FOLDERS = 100
 const TURNS = 1000
 
 export async function benchFairness(): Promise<Result[]> {
-  await using stage = new BenchScope()
-  const instance = await openBenchInstance(join(stage.root, 'fair'), { SANDBOX: 'none' })
+  await using scope = new BenchScope()
+  const instance = await openBenchInstance(join(scope.root, 'fair'), { SANDBOX: 'none' })
   const chats = await instance.open(async (host) => {
-    const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+    const request = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
     const paths: string[] = []
     for (let n = 0; n < FOLDERS; n++) {
       const folder = `f${n}`
-      await callVerb(asking, groupsResource.verbs.add, { folder })
-      const { url } = await callVerb(asking, routeTokensResource.verbs.issue_chat, {
+      await callVerb(request, groupsResource.verbs.add, { folder })
+      const { url } = await callVerb(request, routeTokensResource.verbs.issue_chat, {
         target_folder: folder,
         jid_suffix: `b${n}`,
       })
@@ -83,9 +83,8 @@ export async function benchFairness(): Promise<Result[]> {
     }
     return paths
   })
-  const svc = await stage.start(instance.serve())
+  const svc = await scope.start(instance.serve())
   const started = performance.now()
-  // The first folder asks for everything at once; the others come after it.
   for (let topic = 0; topic < TURNS / FOLDERS; topic++)
     await Promise.all(chats.map((chat) => postChat(`${svc.url}${chat}`, '/say hello', `t${topic}`)))
   const ended = () => query(instance.store, `select count(*) as n from turns where state = 'done'`)
@@ -100,7 +99,7 @@ export async function benchFairness(): Promise<Result[]> {
     {
       name: `turns: the place at which the last of ${FOLDERS} folders has its first of ${TURNS} turns`,
       ratio: last / FOLDERS,
-      goal: 'at most 1.2: nobody waits while another has a second turn',
+      goal: 'at most 1.2: no folder waits while another has a second turn',
       detail: `place ${last}; all in ${seconds.toFixed(1)} s, ${(TURNS / seconds).toFixed(0)} turns a second, 4 at once; ${failed?.n} failed`,
     },
   ]

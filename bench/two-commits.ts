@@ -1,8 +1,8 @@
-// The least that a durable store does for a message and its answer: two commits of one row, written as safely as a store of svc.
+// The minimum that a durable store does for a message and its answer: two commits of one row, as durable as those of svc.
 import { DatabaseSync } from 'node:sqlite'
 
 export interface TwoCommits {
-  /** Milliseconds that it took. */
+  /** Returns the milliseconds that it took. */
   write(content: Uint8Array): number
   close(): void
 }

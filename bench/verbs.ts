@@ -1,4 +1,4 @@
-// Mutating verbs a second through `call`, against the same statements run bare with a commit each.
+// Mutating verbs a second through `callVerb`, against the same bare statements with one commit each.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -47,25 +47,25 @@ const BODY = 'a row of ordinary length, as an operator would write it'
 async function openStore(path: string): Promise<OpenHost> {
   const host = await openHost({ instance: 'bench', store: { path, create: true }, webBase: 'http://localhost' })
   await migrate(host.engine, [...PRODUCT_TABLES, notes], () => timestamp(Date.now()))
-  const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-  await callVerb(asking, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
+  const request = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+  await callVerb(request, aclMembershipResource.verbs.add, { subject: 'github:1', role: 'role:operator' })
   return host
 }
 
-/** `CALLS` calls with so many under way at any time; calls a second. */
+/** Makes `CALLS` calls, `concurrency` at a time, and returns the calls a second. */
 async function callRate(host: OpenHost, concurrency: number, round: number): Promise<number> {
-  const asking = { host, caller: { kind: 'person', sub: 'github:1' }, face: 'rest', requestId: 'r' } as const
+  const request = { host, caller: { kind: 'person', sub: 'github:1' }, face: 'rest', requestId: 'r' } as const
   let next = 0
   const client = async (): Promise<void> => {
     while (next < CALLS)
-      await callVerb(asking, add, { id: `${concurrency}-${round}-${next++}`, folder: 'team', body: BODY })
+      await callVerb(request, add, { id: `${concurrency}-${round}-${next++}`, folder: 'team', body: BODY })
   }
   const started = performance.now()
   await Promise.all(Array.from({ length: concurrency }, client))
   return (CALLS / (performance.now() - started)) * 1000
 }
 
-/** The very statements of one such call, prepared, each round of them with its own commit. */
+/** The prepared statements of one such call, with one commit per call. */
 function openBare(path: string): { rate(round: number): number; close(): void } {
   const db = new DatabaseSync(path)
   db.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on')

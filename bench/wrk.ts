@@ -1,4 +1,4 @@
-// wrk, the load generator, from the machine's own package: POSTs of 1 KiB that rotate over a list of links.
+// Runs the load generator wrk, which must be installed: POSTs of 1 KiB to each of a list of links in turn.
 import { execFile } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -10,7 +10,7 @@ export const CONNECTIONS = 64
 const BODY_BYTES = 1024
 const SCRIPT = join(import.meta.dirname, 'post.lua')
 
-const Said = z.object({
+const WrkReport = z.object({
   requests: z.int(),
   micros: z.int(),
   refused: z.int(),
@@ -19,18 +19,17 @@ const Said = z.object({
   p99: z.int(),
 })
 
-/** Where a burst goes. */
 export interface Target {
   readonly url: string
-  /** A file with a path a line. */
+  /** A file with one path per line. */
   readonly paths: string
 }
 
 export interface Burst {
-  /** Answers a second, of whatever status. */
+  /** Answers a second, of any status. */
   readonly rate: number
   readonly answers: number
-  /** Answers of 400 and above. */
+  /** Answers with status 400 and above. */
   readonly refused: number
   readonly p50Ms: number
   readonly p99Ms: number
@@ -38,7 +37,7 @@ export interface Burst {
 
 export function mustHaveWrk(): void {
   const found = (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, 'wrk')))
-  if (!found) throw new MissingRequirement('needs wrk: there is no wrk (Debian: apt-get install wrk)')
+  if (!found) throw new MissingRequirement('needs wrk, which is not installed (Debian: apt-get install wrk)')
 }
 
 export function writePaths(file: string, paths: readonly string[]): string {
@@ -49,13 +48,13 @@ export function writePaths(file: string, paths: readonly string[]): string {
 export async function burst({ url, paths }: Target, seconds: number): Promise<Burst> {
   const options = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '--timeout', '10s', '-s', SCRIPT]
   const { stdout } = await promisify(execFile)('wrk', [...options, url, '--', paths, `${BODY_BYTES}`])
-  const said = Said.parse(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? ''))
-  if (said.broken > 0) throw new Error(`${said.broken} connections broke or timed out:\n${stdout}`)
+  const report = WrkReport.parse(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? ''))
+  if (report.broken > 0) throw new Error(`${report.broken} connections broke or timed out:\n${stdout}`)
   return {
-    rate: (said.requests / said.micros) * 1e6,
-    answers: said.requests,
-    refused: said.refused,
-    p50Ms: said.p50 / 1000,
-    p99Ms: said.p99 / 1000,
+    rate: (report.requests / report.micros) * 1e6,
+    answers: report.requests,
+    refused: report.refused,
+    p50Ms: report.p50 / 1000,
+    p99Ms: report.p99 / 1000,
   }
 }

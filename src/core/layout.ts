@@ -56,7 +56,6 @@ export interface Layout {
   readonly web: string
   readonly webPub: string
   readonly webPriv: string
-  readonly egressState: string
   /** Owner of the workspaces; undefined if agents run as svc's user. */
   readonly agent?: AgentUser | undefined
 }
@@ -77,7 +76,6 @@ export function layout(root: string, agent?: AgentUser): Layout {
     web: join(root, 'web'),
     webPub: join(root, 'web', 'pub'),
     webPriv: join(root, 'web', 'priv'),
-    egressState: join(root, 'egress', 'state.json'),
     ...(agent === undefined ? {} : { agent }),
   }
 }
