@@ -77,7 +77,6 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
       base,
       name: dataset.title || NAME,
       folder: '',
-      hasStream: true,
       credentials: 'omit',
       onUnread: () => setUnread(true),
     })

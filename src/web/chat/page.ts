@@ -18,8 +18,6 @@ interface ChatPageOptions {
   /** The name of the agent. */
   readonly name: string
   readonly folder: string
-  /** Whether the server has `events`; otherwise the chat polls each round every second. */
-  readonly hasStream: boolean
 }
 
 interface RoundFrame {
@@ -48,10 +46,10 @@ interface ProblemPageOptions {
   readonly retryAfter?: number | undefined
 }
 
-export function chatPage({ name, folder, hasStream }: ChatPageOptions): HtmlPage {
+export function chatPage({ name, folder }: ChatPageOptions): HtmlPage {
   const { code, policy } = chatScript()
   const body = html`
-<div id="chat" class="app" data-name="${name}" data-folder="${folder}" data-stream="${hasStream ? 'yes' : 'no'}">
+<div id="chat" class="app" data-name="${name}" data-folder="${folder}">
 <div class="plain">
 ${plainHead(name)}
 <main><p class="lead">Ask a question. The answer appears on the next page.</p></main>
