@@ -7,7 +7,7 @@ import { buildWidgetScript, chatPage, type HtmlPage, linkProblemPage, roundPage 
 import { proseHtml } from './prose.ts'
 
 const HOSTILE = `"'><script>alert(1)</script><img src=x onerror=alert(1)>`
-const turn = { turn_id: '01', status: 'success', frames: [{ kind: 'message', content: HOSTILE, created_at: '' }] }
+const turn = { status: 'success', frames: [{ kind: 'message', content: HOSTILE }] }
 const pages: Record<string, HtmlPage> = {
   'the chat': chatPage({ name: HOSTILE, folder: HOSTILE }),
   'a round': roundPage({ name: HOSTILE, question: HOSTILE, turn }),
@@ -89,7 +89,7 @@ suite('the page of a round without script', () => {
     roundPage({
       name: 'svc',
       question: 'Why?',
-      turn: { turn_id: '01', status, frames: frames.map((frame) => ({ ...frame, created_at: '' })), error },
+      turn: { status, frames, error },
     }).body
   const refresh = '<meta http-equiv="refresh" content="1">'
 
@@ -164,7 +164,6 @@ test('renders 50,000 characters of all messages of a round as Markdown', () => {
   const frames = ['*a* '.repeat(10_000), '*b* '.repeat(10_000), '*c*'].map((content) => ({
     kind: 'message',
     content,
-    created_at: '',
   }))
   const { body } = roundPage({ name: 'a', question: 'b', turn: { ...turn, frames } })
   const count = (text: string): number => body.split(text).length - 1

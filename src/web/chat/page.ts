@@ -20,19 +20,12 @@ interface ChatPageOptions {
   readonly folder: string
 }
 
-interface RoundFrame {
-  readonly kind: string
-  readonly content: string
-  readonly created_at: string
-}
-
 interface RoundPageOptions {
   readonly name: string
   readonly question: string
   readonly turn: {
-    readonly turn_id: string
     readonly status: string
-    readonly frames: readonly RoundFrame[]
+    readonly frames: readonly { readonly kind: string; readonly content: string }[]
     readonly error?: string | undefined
   }
 }
@@ -106,13 +99,8 @@ ${retryAfter === undefined ? EMPTY_HTML : html`<p>Try again in ${retryAfter} ${r
   return { ...page, headers: { ...page.headers, 'Retry-After': String(retryAfter) } }
 }
 
-interface WidgetScript {
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
-}
-
 /** `widget.js`, which adds the chat to the page of another site. `name` is the name of the agent. */
-export function buildWidgetScript(name: string): WidgetScript {
+export function buildWidgetScript(name: string): Pick<HtmlPage, 'headers' | 'body'> {
   const headers = {
     'Content-Type': 'text/javascript; charset=utf-8',
     'Cross-Origin-Resource-Policy': 'cross-origin',
