@@ -135,7 +135,7 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
 
   test('its chat page is complete', async () => {
     const { chatPage } = await import(join(installed, 'dist/web/chat/page.js'))
-    const { body } = chatPage({ name: 'svc', folder: 'main', hasStream: true })
+    const { body } = chatPage({ name: 'svc', folder: 'main' })
     const code = /<script>([\s\S]*)<\/script>/.exec(body)?.[1] ?? ''
     assert.ok(code.length > 10_000)
     assert.doesNotThrow(() => new Script(code))

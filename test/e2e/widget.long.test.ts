@@ -298,26 +298,6 @@ suite('the chat on a bad connection', needs('browser'), () => {
     await waitForAnswers(page, 1)
     assert.equal((await questions(page)).length, 1)
   })
-
-  test('polls each round when there is no stream', async (t) => {
-    const { link, who, page } = await open(t)
-    await page.route(link.url, async (route) => {
-      if (route.request().method() === 'POST') return route.continue()
-      const response = await route.fetch()
-      return route.fulfill({ response, body: (await response.text()).replace('data-stream="yes"', 'data-stream="no"') })
-    })
-    await page.locator('.composer').waitFor()
-    // Leave the first page, which has a stream, before counting requests.
-    await page.goto('about:blank')
-    const before = who.asked.length
-    await page.goto(link.url)
-    await say(page, '/status at work\n/wait 2s\n/say one\n/say two')
-    await page.locator('.status', { hasText: 'at work' }).waitFor()
-    await waitForAnswers(page, 2)
-    assert.deepEqual(await answers(page), ['one', 'two'])
-    const requests = who.asked.slice(before)
-    assert.ok(requests.includes(link.url) && !requests.some((url) => url.includes('/events')), requests.join('\n'))
-  })
 })
 
 suite('what the chat shows', needs('browser'), () => {
@@ -594,7 +574,7 @@ suite('accessibility of the chat', needs('browser'), () => {
     await waitForAnswers(page, 1)
     await page.locator('.composer textarea').fill('a draft')
     await at.as(agent('main')).call(revoke, { jid: link.jid })
-    await page.locator('.notice', { hasText: 'This link does not work any more' }).waitFor()
+    await page.locator('.notice', { hasText: 'This link no longer works' }).waitFor()
     assert.equal(await inputOf(page), 'a draft')
     assert.equal(await page.locator('.composer textarea').isEditable(), false)
     assert.ok(await page.locator('.send').isDisabled())
@@ -720,7 +700,7 @@ suite('the widget on another site', needs('browser'), () => {
     await page.keyboard.press('Enter')
     await waitForAnswers(page, 1)
     await at.as(agent('main')).call(revoke, { jid: link.jid })
-    await page.locator('.notice', { hasText: 'This link does not work any more.' }).waitFor()
+    await page.locator('.notice', { hasText: 'This link no longer works.' }).waitFor()
     const input = page.locator('.composer textarea')
     assert.ok(await input.isDisabled())
     assert.equal(await input.getAttribute('placeholder'), 'This chat is closed')

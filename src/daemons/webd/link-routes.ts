@@ -177,7 +177,7 @@ function viewOf(rest: string): LinkView {
 
 async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const folder = await withLink(context, request, async (_, row) => linkFolder(row) ?? '')
-  request.sendPage(chatPage({ name: context.name, folder, hasStream: true }))
+  request.sendPage(chatPage({ name: context.name, folder }))
 }
 
 async function sendScript(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {

@@ -14,7 +14,6 @@ interface ChatOptions {
   readonly base: string
   readonly name: string
   readonly folder: string
-  readonly hasStream: boolean
   readonly credentials: RequestCredentials
   /** Called for a message that arrives while the chat is not visible. */
   readonly onUnread: () => void
@@ -22,7 +21,6 @@ interface ChatOptions {
 
 /** A hidden page closes its stream after this, because a browser opens only six connections to a host. */
 const IDLE_MS = 60_000
-const POLL_MS = 1_000
 /** Automatic retries of a message while the server is not reachable. */
 const RETRIES = 5
 const BOTTOM_PX = 80
@@ -191,7 +189,7 @@ export class ChatApp {
     this.view.input.value = this.#outbox.draft(topic)
     if (this.#isClosed) this.#closeInput()
     this.#updateInput()
-    if (!this.#options.hasStream || this.#isClosed) return
+    if (this.#isClosed) return
     this.view.log.setAttribute('aria-busy', 'true')
     this.#stream = this.#link.stream(topic, {
       onFrame: (frame) => {
@@ -277,10 +275,9 @@ export class ChatApp {
       try {
         const posted = await this.#link.post(content, topic, key)
         this.#outbox.remove(key)
-        const [wasAtBottom, conversation] = [this.#isAtBottom(), this.#conversationOf(topic)]
-        conversation?.acknowledge(key, posted)
+        const wasAtBottom = this.#isAtBottom()
+        this.#conversationOf(topic)?.acknowledge(key, posted)
         if (wasAtBottom) this.#scrollToBottom()
-        if (conversation && !this.#options.hasStream) void this.#pollRound(conversation, posted.id)
         return
       } catch (error) {
         if (error instanceof ServerRefusal && !error.mayHaveBeenAccepted) {
@@ -324,24 +321,6 @@ export class ChatApp {
     if (conversation) input.value = text
     this.#handleRefusal(refusal)
     if (this.#isVisible) this.focus()
-  }
-
-  /** Replaces the stream, where the server has none. */
-  async #pollRound(conversation: ConversationView, turn: string): Promise<void> {
-    for (let after = 0; ; ) {
-      try {
-        const polled = await this.#link.poll(turn, after)
-        const wasAtBottom = this.#isAtBottom()
-        after = polled.after
-        for (const frame of polled.frames) conversation.addFrame(frame)
-        if (polled.end) conversation.endRound(polled.end)
-        this.#showUpdate(wasAtBottom, polled.frames.length > 0)
-        if (polled.end) return
-      } catch (error) {
-        if (error instanceof ServerRefusal && error.isPermanent) return this.#handleRefusal(error)
-      }
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
-    }
   }
 
   // Refusals and the connection.

@@ -130,7 +130,7 @@ export class ConversationView {
 
   #addMessage({ id, role, content, created_at: createdAt, seq }: ChatFrame): boolean {
     const known = this.#byId.get(id)
-    // A posted or polled message has no `seq` until the stream delivers it.
+    // A posted message has no position until the stream delivers it.
     if (known && !(known.seq > seq)) return false
     if (known) this.#entries.splice(this.#entries.indexOf(known), 1)
     const node = known?.node ?? messageNode({ role, who: role === 'user' ? 'You' : this.#name, content, createdAt })

@@ -56,7 +56,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
     if (suffix) suffix.textContent = unread ? ' (new message)' : ''
   }
   const close = iconButton('Close', iconNode('close'), 'icon close')
-  const show = (open: boolean): void => {
+  const show = (open: boolean, shouldFocus = true): void => {
     if (open === !panel.hidden) return
     panel.hidden = !open
     button.setAttribute('aria-expanded', String(open))
@@ -69,7 +69,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
       chat.focus()
     } else {
       chat?.setVisible(false)
-      button.focus()
+      if (shouldFocus) button.focus()
     }
   }
   const createChat = (): ChatApp => {
@@ -77,7 +77,6 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
       base,
       name: dataset.title || NAME,
       folder: '',
-      hasStream: true,
       credentials: 'omit',
       onUnread: () => setUnread(true),
     })
@@ -95,11 +94,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
     event.stopPropagation()
   })
   document.addEventListener('svc-chat-open', (event) => {
-    if (event instanceof CustomEvent && event.detail !== base && !panel.hidden) {
-      panel.hidden = true
-      button.setAttribute('aria-expanded', 'false')
-      chat?.setVisible(false)
-    }
+    if (event instanceof CustomEvent && event.detail !== base) show(false, false)
   })
 }
 

@@ -1,7 +1,7 @@
-// The HTTP client of a link: posts messages, polls rounds and streams events.
+// The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
 
-/** An event of the stream, or a frame of a polled round. */
+/** A message or a status of the stream. */
 export interface ChatFrame {
   readonly id: string
   readonly kind: 'message' | 'status'
@@ -9,7 +9,7 @@ export interface ChatFrame {
   readonly created_at: string
   readonly role: 'user' | 'assistant'
   readonly turn_id: string
-  /** Its position on the link; infinite in a polled round. */
+  /** Its position on the link. */
   readonly seq: number
 }
 
@@ -96,22 +96,6 @@ export class BrowserLinkClient {
       id: stringMember(user, 'id'),
       content: stringMember(user, 'content') || content,
       created_at: stringMember(user, 'created_at'),
-    }
-  }
-
-  /** The frames of a round after frame number `after`, and its end if it is over. */
-  async poll(turn: string, after: number): Promise<{ frames: ChatFrame[]; after: number; end: RoundEnd | undefined }> {
-    const response = await this.#fetch(`./${encodeURIComponent(turn)}?after=${after}`, {
-      headers: { Accept: 'application/json' },
-      signal: AbortSignal.timeout(POST_TIMEOUT_MS),
-    })
-    const round: unknown = await response.json()
-    const [list, lastSeq] = [member(round, 'frames'), member(round, 'last_seq')]
-    const seq = Number.POSITIVE_INFINITY
-    return {
-      frames: Array.isArray(list) ? list.map((frame) => ({ ...readFrame(frame, 'message'), turn_id: turn, seq })) : [],
-      after: typeof lastSeq === 'number' ? lastSeq : after,
-      end: member(round, 'status') === 'pending' ? undefined : readEnd(round, seq),
     }
   }
 

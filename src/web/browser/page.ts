@@ -5,7 +5,7 @@ const container = document.getElementById('chat')
 if (container) startPage(container)
 
 function startPage(root: HTMLElement): void {
-  const { name = '', folder = '', stream = '' } = root.dataset
+  const { name = '', folder = '' } = root.dataset
   let unread = 0
   const setUnread = (count: number): void => {
     unread = count
@@ -15,7 +15,6 @@ function startPage(root: HTMLElement): void {
     base: new URL('./', location.href).href,
     name,
     folder,
-    hasStream: stream !== 'no',
     credentials: 'same-origin',
     onUnread: () => setUnread(unread + 1),
   })

@@ -7,9 +7,9 @@ import { buildWidgetScript, chatPage, type HtmlPage, linkProblemPage, roundPage 
 import { proseHtml } from './prose.ts'
 
 const HOSTILE = `"'><script>alert(1)</script><img src=x onerror=alert(1)>`
-const turn = { turn_id: '01', status: 'success', frames: [{ kind: 'message', content: HOSTILE, created_at: '' }] }
+const turn = { status: 'success', frames: [{ kind: 'message', content: HOSTILE }] }
 const pages: Record<string, HtmlPage> = {
-  'the chat': chatPage({ name: HOSTILE, folder: HOSTILE, hasStream: true }),
+  'the chat': chatPage({ name: HOSTILE, folder: HOSTILE }),
   'a round': roundPage({ name: HOSTILE, question: HOSTILE, turn }),
   'a problem': linkProblemPage({ status: 429, title: HOSTILE, detail: HOSTILE, hint: HOSTILE, retryAfter: 7 }),
 }
@@ -66,13 +66,13 @@ for (const [name, page] of Object.entries(pages)) {
 }
 
 test('lets the chat reach only its own server, and forbids turning text into markup', () => {
-  const policy = policyOf(chatPage({ name: 'a', folder: 'b', hasStream: true }))
+  const policy = policyOf(chatPage({ name: 'a', folder: 'b' }))
   assert.deepEqual(policy.get('connect-src'), ["'self'"])
   assert.deepEqual(policy.get('require-trusted-types-for'), ["'script'"])
 })
 
 test('builds scripts of valid JavaScript below 80 kB', () => {
-  const [script = ''] = inside('script', chatPage({ name: 'a', folder: 'b', hasStream: true }).body)
+  const [script = ''] = inside('script', chatPage({ name: 'a', folder: 'b' }).body)
   const { body, headers } = buildWidgetScript(HOSTILE)
   for (const code of [script, body]) {
     assert.doesNotThrow(() => new Script(code))
@@ -89,7 +89,7 @@ suite('the page of a round without script', () => {
     roundPage({
       name: 'svc',
       question: 'Why?',
-      turn: { turn_id: '01', status, frames: frames.map((frame) => ({ ...frame, created_at: '' })), error },
+      turn: { status, frames, error },
     }).body
   const refresh = '<meta http-equiv="refresh" content="1">'
 
@@ -164,7 +164,6 @@ test('renders 50,000 characters of all messages of a round as Markdown', () => {
   const frames = ['*a* '.repeat(10_000), '*b* '.repeat(10_000), '*c*'].map((content) => ({
     kind: 'message',
     content,
-    created_at: '',
   }))
   const { body } = roundPage({ name: 'a', question: 'b', turn: { ...turn, frames } })
   const count = (text: string): number => body.split(text).length - 1

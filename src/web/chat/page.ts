@@ -18,23 +18,14 @@ interface ChatPageOptions {
   /** The name of the agent. */
   readonly name: string
   readonly folder: string
-  /** Whether the server has `events`; otherwise the chat polls each round every second. */
-  readonly hasStream: boolean
-}
-
-interface RoundFrame {
-  readonly kind: string
-  readonly content: string
-  readonly created_at: string
 }
 
 interface RoundPageOptions {
   readonly name: string
   readonly question: string
   readonly turn: {
-    readonly turn_id: string
     readonly status: string
-    readonly frames: readonly RoundFrame[]
+    readonly frames: readonly { readonly kind: string; readonly content: string }[]
     readonly error?: string | undefined
   }
 }
@@ -48,10 +39,10 @@ interface ProblemPageOptions {
   readonly retryAfter?: number | undefined
 }
 
-export function chatPage({ name, folder, hasStream }: ChatPageOptions): HtmlPage {
+export function chatPage({ name, folder }: ChatPageOptions): HtmlPage {
   const { code, policy } = chatScript()
   const body = html`
-<div id="chat" class="app" data-name="${name}" data-folder="${folder}" data-stream="${hasStream ? 'yes' : 'no'}">
+<div id="chat" class="app" data-name="${name}" data-folder="${folder}">
 <div class="plain">
 ${plainHead(name)}
 <main><p class="lead">Ask a question. The answer appears on the next page.</p></main>
@@ -108,13 +99,8 @@ ${retryAfter === undefined ? EMPTY_HTML : html`<p>Try again in ${retryAfter} ${r
   return { ...page, headers: { ...page.headers, 'Retry-After': String(retryAfter) } }
 }
 
-interface WidgetScript {
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
-}
-
 /** `widget.js`, which adds the chat to the page of another site. `name` is the name of the agent. */
-export function buildWidgetScript(name: string): WidgetScript {
+export function buildWidgetScript(name: string): Pick<HtmlPage, 'headers' | 'body'> {
   const headers = {
     'Content-Type': 'text/javascript; charset=utf-8',
     'Cross-Origin-Resource-Policy': 'cross-origin',
