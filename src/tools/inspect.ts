@@ -5,7 +5,7 @@ import { findChatFolder } from '../core/routing/chat-folder.ts'
 import { describeRoutes } from '../core/routing/route-descriptions.ts'
 import { Route, routes, routeTargetFolder } from '../core/routing/routes.ts'
 import { ScheduledTask, scheduledTasks, TaskRunLog, taskRunLogs } from '../core/schedule/tasks.ts'
-import { findConversation, sessionLog } from '../core/turns/conversations.ts'
+import { conversations, sessionLog } from '../core/turns/conversations.ts'
 import { ChatName, line, multilineText, pageLimit, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { visibleTaskFilter } from '../permissions/task-access.ts'
@@ -81,7 +81,7 @@ export const inspectTools: readonly NamedVerb[] = [
     run: async (ctx, { topic, limit }) => {
       const folder = await actingFolder(ctx)
       const { rows } = await sessionLog.page(ctx.tx, { where: { folder, topic }, order: [['id', 'desc']], limit })
-      const session_id = (await findConversation(ctx.tx, folder, topic))?.session_id ?? null
+      const session_id = (await conversations.find(ctx.tx, { folder, topic }))?.session_id ?? null
       return { folder, topic, session_id, recent: rows.map(({ folder: _, topic: __, ...entry }) => entry) }
     },
   }),

@@ -6,7 +6,7 @@ import { envelopes } from '../../src/core/messages/envelopes.ts'
 import { type InboundMessage, recordInbound } from '../../src/core/messages/inbound.ts'
 import { type InboxRow, inbox } from '../../src/core/messages/inbox.ts'
 import { lockMessageOrder, messages } from '../../src/core/messages/messages.ts'
-import { ensureConversation } from '../../src/core/turns/conversations.ts'
+import { conversations } from '../../src/core/turns/conversations.ts'
 import { findRound, type Round, readFrames } from '../../src/core/turns/rounds.ts'
 import { type ClaimedTurn, claimTurn } from '../../src/core/turns/turn-claim.ts'
 import type { TurnRules } from '../../src/core/turns/turn-rules.ts'
@@ -121,7 +121,7 @@ async function routeByHand(
     state: 'waiting',
     updated_at: now,
   })
-  await ensureConversation(tx, folder, topic, now)
+  await conversations.insertIfMissing(tx, { folder, topic, waiting: 0, observed_seq: 0, updated_at: now })
   await run(tx, 'update conversations set waiting = waiting + 1 where folder = $1 and topic = $2', [folder, topic])
   await run(tx, 'update routing set last_seq = $1 where id = 1', [seq])
 }

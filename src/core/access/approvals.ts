@@ -9,7 +9,7 @@ import type { WriteContext } from '../turns/rounds.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
 import { defaultReach, Reach } from './reach.ts'
 
-export const PendingAction = z.object({
+const PendingAction = z.object({
   id: z.string().describe('8 hex digits, for /approve and /reject'),
   folder: Folder.describe('Folder of the calling agent'),
   tool: z.string(),
@@ -22,7 +22,7 @@ export const PendingAction = z.object({
   updated_at: Timestamp,
   reach: Reach.optional().describe('Reach of the calling turn'),
 })
-export type PendingAction = z.output<typeof PendingAction>
+type PendingAction = z.output<typeof PendingAction>
 
 export const pendingActions = new Table({
   name: 'pending_actions',

@@ -11,7 +11,7 @@ export const DENIALS_PER_FOLDER = 200
 /** Longer than any DNS name. */
 const HOST_MAX = 256
 
-export const NetworkDenial = z.object({
+const NetworkDenial = z.object({
   folder: Folder,
   host: z.string().describe('As the client sent it'),
   sni: z.string().describe('Denied server name of the TLS hello; empty if the host itself was denied'),
@@ -21,7 +21,7 @@ export const NetworkDenial = z.object({
   first_at: Timestamp,
   last_at: Timestamp,
 })
-export type NetworkDenial = z.output<typeof NetworkDenial>
+type NetworkDenial = z.output<typeof NetworkDenial>
 
 export const networkDenials = new Table({
   name: 'network_denials',

@@ -6,7 +6,7 @@ import { isPlainValue } from '../values.ts'
 /** Members whose texts become process arguments. */
 const LAUNCH_MEMBERS = ['command', 'model', 'runtime', 'permission_mode'] as const
 
-export type ConfigKey = (typeof LAUNCH_MEMBERS)[number]
+type ConfigKey = (typeof LAUNCH_MEMBERS)[number]
 
 export function isConfigKey(key: string): key is ConfigKey {
   return LAUNCH_MEMBERS.some((member) => member === key)

@@ -17,7 +17,7 @@ export const RoutableJid = Jid.refine((jid) => !/[\s*?[\\]/.test(roomOf(jid)), {
   error: 'must not contain blanks, "*", "?", "[" or "\\\\": its room becomes a route\'s glob',
 })
 
-export interface NewGroup {
+interface NewGroup {
   readonly folder: string
   readonly name: string
   readonly product: string
@@ -29,13 +29,13 @@ export interface NewGroup {
   readonly by: string
 }
 
-export interface GroupCreationTime {
+interface GroupCreationTime {
   readonly now: string
   readonly clock: Clock
   readonly timeZone: string
 }
 
-export interface AddGroupResult {
+interface AddGroupResult {
   readonly added: boolean
   /** Ids of rows that did not exist before. */
   readonly routes: readonly number[]

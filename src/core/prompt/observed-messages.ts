@@ -8,7 +8,7 @@ import { type Envelope, envelopes } from '../messages/envelopes.ts'
 import { type InboxRow, inbox } from '../messages/inbox.ts'
 import { decodeContent, type Message, messages } from '../messages/messages.ts'
 import type { RouteTable } from '../routing/route-table.ts'
-import { findConversation } from '../turns/conversations.ts'
+import { conversations } from '../turns/conversations.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
 import { codePoints } from '../values.ts'
 
@@ -27,7 +27,7 @@ export interface ObservedBatch {
   readonly seq: number
 }
 
-export interface ObserveRequest {
+interface ObserveRequest {
   readonly folder: string
   readonly topic: string
   readonly routes: RouteTable
@@ -40,7 +40,7 @@ export async function readObservedMessages(
   tx: Tx,
   { folder, topic, routes, rules }: ObserveRequest,
 ): Promise<ObservedBatch> {
-  const after = (await findConversation(tx, folder, topic))?.observed_seq ?? 0
+  const after = (await conversations.find(tx, { folder, topic }))?.observed_seq ?? 0
   const window = await readObserveWindow(tx, folder, routes, rules)
   const folders = [folder, ...(await listOpenSiblings(tx, folder))]
   const rows: ObservedMessage[] = []

@@ -4,7 +4,7 @@ import { query } from '../../store/statement.ts'
 import { platformOf } from '../delivery/channel.ts'
 import type { RouteTable } from '../routing/route-table.ts'
 import { displayTopic } from '../routing/routing-decision.ts'
-import { type Conversation, findConversation, type SessionLog, sessionLog } from '../turns/conversations.ts'
+import { type Conversation, conversations, type SessionLog, sessionLog } from '../turns/conversations.ts'
 import type { ClaimedMessage, ClaimedTurn } from '../turns/turn-claim.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
 import { reachOfTurn, type Turn, turns } from '../turns/turns.ts'
@@ -43,7 +43,7 @@ export interface GatheredPrompt {
 export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed: ClaimedTurn): Promise<GatheredPrompt> {
   const { turn, messages } = claimed
   const { instance, now, files, routes, rules, assistantName } = context
-  const conversation = await findConversation(tx, turn.folder, turn.topic)
+  const conversation = await conversations.find(tx, { folder: turn.folder, topic: turn.topic })
   // A visitor must not learn about other chats or the agent's notes.
   const isVisitor = reachOfTurn(turn) === 'chat'
   const observed =

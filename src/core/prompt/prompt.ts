@@ -9,7 +9,7 @@ export interface SystemEvent {
   readonly previousSession?: PreviousSession | undefined
 }
 
-export interface PreviousSession {
+interface PreviousSession {
   readonly id?: string | undefined
   readonly started: string
   readonly ended: string
@@ -17,12 +17,8 @@ export interface PreviousSession {
   readonly result?: string | undefined
 }
 
-export interface PromptAttachment {
-  readonly path?: string | undefined
-  readonly url?: string | undefined
-  readonly mime?: string | undefined
-  readonly filename?: string | undefined
-  readonly transcript?: string | undefined
+type PromptAttachment = {
+  readonly [Name in 'path' | 'url' | 'mime' | 'filename' | 'transcript']?: string | undefined
 }
 
 export interface PromptRow {

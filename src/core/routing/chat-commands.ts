@@ -8,7 +8,7 @@ import { isOperator } from '../access/policy.ts'
 import { ROOT_FOLDER } from '../access/tiers.ts'
 import { groups } from '../groups/groups.ts'
 import { onboardingGates } from '../people/onboarding-gates.ts'
-import { findConversation, forceNewSession } from '../turns/conversations.ts'
+import { conversations, forceNewSession } from '../turns/conversations.ts'
 import { IS_OPEN } from '../turns/turn-rules.ts'
 import { stopTurns } from '../turns/turns.ts'
 import type { ChatCommandName, MessageDirective } from './message-directive.ts'
@@ -16,7 +16,7 @@ import { displayTopic, type MessagePlacement, type RoutingContext, type RoutingD
 
 type ChatCommand = Extract<MessageDirective, { kind: 'command' }>
 
-export interface CommandContext {
+interface CommandContext {
   readonly jid: string
   readonly sender: string
   readonly folder: string
@@ -86,7 +86,7 @@ async function startRootTurn(tx: Tx, origin: CommandContext, rest: string): Prom
 }
 
 async function describePing(tx: Tx, { folder, placement }: CommandContext, isFromOperator: boolean): Promise<string> {
-  const session = (await findConversation(tx, folder, placement.topic))?.session_id
+  const session = (await conversations.find(tx, { folder: folder, topic: placement.topic }))?.session_id
   const lines = ['pong', `folder: ${folder}`, `session: ${session?.slice(0, 8) ?? 'none'}`]
   if (!isFromOperator) return lines.join('\n')
   const { running, groups: all } = await countWork(tx)

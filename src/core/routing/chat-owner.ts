@@ -54,7 +54,7 @@ export async function findEngagedFolder(
   return (await isRootCommandTurn(tx, last?.id)) ? undefined : folder
 }
 
-/** Whether a turn was started by `/root`. A turn has the id of its first message. */
+/** Whether a turn was started by `/root`. A turn has the id of its last message. */
 async function isRootCommandTurn(tx: Tx, turn_id: string | undefined): Promise<boolean> {
   return turn_id !== undefined && (await inbox.find(tx, { id: turn_id }))?.verb === 'root'
 }

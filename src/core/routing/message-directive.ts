@@ -24,7 +24,7 @@ export type MessageDirective =
   | { readonly kind: 'folder' | 'topic'; readonly name: string; readonly rest: string }
   | { readonly kind: 'plain' }
 
-export interface DirectiveOptions {
+interface DirectiveOptions {
   /** The agent's name in chats. `@name` before a directive is removed. */
   readonly assistantName?: string | undefined
 }
@@ -105,7 +105,7 @@ export function readMessageDirective(
     : undefined
 }
 
-export interface DirectiveContext extends DirectiveOptions {
+interface DirectiveContext extends DirectiveOptions {
   readonly folder: string
   readonly topic: string
 }

@@ -11,7 +11,7 @@ export interface RouteCandidate {
 }
 
 /** The conditions of a match on the chat, without those on sender and verb. All globs must match. */
-export interface ChatPattern {
+interface ChatPattern {
   readonly platforms: readonly string[]
   readonly rooms: readonly string[]
   /** Globs of whole JIDs, whose platform contains wildcards. */

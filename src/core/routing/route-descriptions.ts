@@ -3,7 +3,7 @@ import { isGlob, patternCovers } from '../../lib/text/glob.ts'
 import { isBefore } from './route-conflicts.ts'
 import { type MatchCondition, parseRouteTarget, type Route, type RouteTarget, splitMatch } from './routes.ts'
 
-export interface RouteDescription {
+interface RouteDescription {
   readonly mode: 'trigger' | 'observe' | 'daemon' | 'builtin'
   readonly fires_turn: boolean
   readonly triggers_on: string
@@ -12,7 +12,7 @@ export interface RouteDescription {
   readonly shadowed_by?: number
 }
 
-export type DescribedRoute = Route & RouteDescription
+type DescribedRoute = Route & RouteDescription
 
 /** Describes the routes in `shown`. Any route in `all` may shadow one of them. */
 export function describeRoutes(all: readonly Route[], shown: readonly Route[]): DescribedRoute[] {

@@ -15,12 +15,12 @@ export interface OrderedRoute extends RouteCandidate {
   readonly target: string
 }
 
-export interface RoutePair {
+interface RoutePair {
   readonly route: OrderedRoute
   readonly before: OrderedRoute
 }
 
-export interface RouteOverlaps {
+interface RouteOverlaps {
   /** Routes that no message can match. */
   readonly unmatchable: readonly OrderedRoute[]
   readonly shadowed: readonly RoutePair[]

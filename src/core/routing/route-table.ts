@@ -20,7 +20,7 @@ export interface MatchedRoute {
   readonly target: RouteTarget
 }
 
-export interface ObserveWindows {
+interface ObserveWindows {
   readonly messages?: number | undefined
   readonly chars?: number | undefined
 }

@@ -170,11 +170,16 @@ interface EndedTurn {
   readonly ended_at?: string | undefined
 }
 
+interface TurnResult {
+  readonly outcome: InboxOutcome
+  readonly reason?: string | undefined
+}
+
 /** Called at the end of every turn. For a task's turn it logs the outcome, the duration and the last message. */
 export async function recordTaskTurn(
   tx: Tx,
   { id, task_id, started_at, ended_at = started_at }: EndedTurn,
-  { outcome, reason }: { readonly outcome: InboxOutcome; readonly reason?: string | undefined },
+  { outcome, reason }: TurnResult,
 ): Promise<void> {
   if (task_id === undefined) return
   const isFailure = outcome === 'failed' || outcome === 'refused'

@@ -11,7 +11,7 @@ import { MODEL_FAMILIES } from './model-variables.ts'
 import { isLoaderVariable, isServiceVariable } from './reserved-variables.ts'
 import { type Secret, secretContext, secrets } from './secrets.ts'
 
-export interface RunScope {
+interface RunScope {
   readonly folder: string
   /** The person who requested the turn, if they have an account. */
   readonly sub?: string | undefined

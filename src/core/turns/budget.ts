@@ -8,7 +8,7 @@ import { groups } from '../groups/groups.ts'
 import { budgetStatus, sumSpentToday, users } from './costs.ts'
 import { IS_OPEN } from './turn-rules.ts'
 
-export type BudgetDecision =
+type BudgetDecision =
   | {
       readonly kind: 'granted'
       /** Limit on the turn's cost; absent without a cap. */
@@ -19,7 +19,7 @@ export type BudgetDecision =
   | { readonly kind: 'reserved'; readonly by: 'folder' | 'user_sub' }
   | { readonly kind: 'exhausted'; readonly message: string; readonly user_sub?: string | undefined }
 
-export interface BudgetRequest {
+interface BudgetRequest {
   readonly folder: string
   readonly sender: string
   readonly now: string

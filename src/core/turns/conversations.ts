@@ -87,14 +87,6 @@ export const sessionLog = new Table({
   ],
 })
 
-export async function findConversation(tx: Tx, folder: string, topic: string): Promise<Conversation | undefined> {
-  return conversations.find(tx, { folder, topic })
-}
-
-export async function ensureConversation(tx: Tx, folder: string, topic: string, now: string): Promise<void> {
-  await conversations.insertIfMissing(tx, { folder, topic, waiting: 0, observed_seq: 0, updated_at: now })
-}
-
 /** Clears the sessions of one topic, or of all topics of a folder. Returns their number. */
 export async function resetSessions(tx: Tx, folder: string, topic: string | undefined, now: string): Promise<number> {
   const only = topic === undefined ? '' : ' and topic = $3'

@@ -24,7 +24,7 @@ export const users = new Table({
   ],
 })
 
-export const Cost = z.object({
+const Cost = z.object({
   folder: z.string(),
   turn_id: z.string(),
   model: z.string(),
@@ -93,8 +93,8 @@ export async function sumSpentToday(tx: Tx, by: z.output<typeof CostPayer>, who:
   return cents
 }
 
-export const BudgetStatus = z.enum(['ok', 'WARN', 'EXHAUSTED'])
-export type BudgetStatus = z.output<typeof BudgetStatus>
+const BudgetStatus = z.enum(['ok', 'WARN', 'EXHAUSTED'])
+type BudgetStatus = z.output<typeof BudgetStatus>
 
 /** The status is absent without a cap. */
 export const DailyBudget = z.object({ cap: z.int().optional(), spent: z.int(), status: BudgetStatus.optional() })

@@ -177,7 +177,7 @@ export async function keepFrames(tx: Tx, turn_id: string): Promise<void> {
   )
 }
 
-export interface RoundResult {
+interface RoundResult {
   readonly status: 'success' | 'failed'
   readonly error?: string | undefined
 }
@@ -199,10 +199,7 @@ export async function endRounds(
   const schema = { id: text, jid: text, topic: optional(text) }
   const rows = await queryForValues(tx, schema, ids, sql, [status, error ?? null, ended_at])
   const byId = new Map(rows.map((row) => [row.id, row]))
-  for (const id of ids) {
-    const round = byId.get(id)
-    if (!round) continue
-    const { jid, topic } = round
+  for (const { id, jid, topic } of ids.flatMap((each) => byId.get(each) ?? [])) {
     await appendChatEvent(tx, { jid, kind: 'round_done', turn_id: id, topic })
     await notifyStreams(tx, dialect, id, jid)
     ended.push(id, jid)

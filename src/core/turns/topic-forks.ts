@@ -3,9 +3,9 @@ import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { routing } from '../messages/inbox.ts'
 import { isVisitorConversation } from '../routing/routing-decision.ts'
-import { conversations, findConversation, sessionLog } from './conversations.ts'
+import { conversations, sessionLog } from './conversations.ts'
 
-export interface TopicFork {
+interface TopicFork {
   readonly folder: string
   readonly parent: string
   readonly child: string
@@ -19,8 +19,8 @@ export async function forkTopic(tx: Tx, { folder, parent, child, isForced }: Top
   // A visitor's session is in the visitor's own directory, and the folder must not learn its content.
   for (const topic of [parent, child])
     if (isVisitorConversation(topic)) refuse('invalid', `${JSON.stringify(topic)} is the conversation of a visitor`)
-  const from = await findConversation(tx, folder, parent)
-  const existing = await findConversation(tx, folder, child)
+  const from = await conversations.find(tx, { folder, topic: parent })
+  const existing = await conversations.find(tx, { folder, topic: child })
   if (existing && !isForced)
     refuse('conflict', 'topic_exists', `set force: true to replace the session of ${JSON.stringify(child)}`)
   // A running turn would overwrite the fork with its own session.
@@ -37,8 +37,6 @@ export async function forkTopic(tx: Tx, { folder, parent, child, isForced }: Top
   }
   if (existing) await conversations.update(tx, { folder, topic: child }, fork)
   else await conversations.insert(tx, { folder, topic: child, waiting: 0, ...fork })
-  await sessionLog.append(tx, {
-    ...{ folder, topic: child, session_id: parent_session, event: 'fork' },
-    ...{ message_count: 0, started_at: now, ended_at: now },
-  })
+  const logged = { folder, topic: child, session_id: parent_session, message_count: 0, started_at: now, ended_at: now }
+  await sessionLog.append(tx, { ...logged, event: 'fork' })
 }

@@ -71,7 +71,7 @@ const IS_BREAKER_CLOSED = `(f.open_until is null or not ${isPendingSql('f.open_u
 const claimTimes = (now: number): number[] => [now, now + TURN_PAUSE_MAX_MS]
 const CLAIM_TIMES = 2
 
-export interface ClaimAvailability {
+interface ClaimAvailability {
   /** Whether a turn may be claimed or a lease must be corrected. */
   readonly hasClaimable: boolean
   /** Whether a folder pauses because its agent failed. */

@@ -181,25 +181,16 @@ export async function endTurn(
     if (end.notice !== undefined) keys.push(...(await notifyChat(tx, context, rules, turn, ids, end.notice)))
     keys.push(...(await endMessages(tx, context, ids, end)))
   }
-  await conversations.update(
-    tx,
-    { folder: turn.folder, topic: turn.topic, turn_id: id },
-    { turn_id: undefined, updated_at: ended_at },
-  )
-  await countFailures(tx, turn.folder, end, context.clock.now())
+  const { folder, topic, message_count, started_at } = turn
+  await conversations.update(tx, { folder, topic, turn_id: id }, { turn_id: undefined, updated_at: ended_at })
+  await countFailures(tx, folder, end, context.clock.now())
   await recordTaskTurn(tx, turn, end)
   keys.push(...(await warnAboutBudget(tx, context, rules, turn)))
+  const session_id = (await conversations.find(tx, { folder, topic }))?.session_id
+  const error = SUCCESSES.includes(end.outcome) ? undefined : end.reason
   await sessionLog.append(tx, {
-    folder: turn.folder,
-    topic: turn.topic,
-    session_id: (await conversations.find(tx, { folder: turn.folder, topic: turn.topic }))?.session_id,
-    turn_id: id,
-    event: 'turn',
-    message_count: turn.message_count,
-    result: end.outcome,
-    error: SUCCESSES.includes(end.outcome) ? undefined : end.reason,
-    started_at: turn.started_at,
-    ended_at,
+    ...{ folder, topic, session_id, turn_id: id, event: 'turn', message_count },
+    ...{ result: end.outcome, error, started_at, ended_at },
   })
   return keys
 }
@@ -263,9 +254,7 @@ async function notifyChat(
   ids: readonly string[],
   content: string,
 ): Promise<readonly string[]> {
-  if (isLinkChat(turn.jid)) {
-    for (const id of ids) if (await rounds.find(tx, { id, status: 'pending' })) return []
-  }
+  if (isLinkChat(turn.jid)) for (const id of ids) if (await rounds.find(tx, { id, status: 'pending' })) return []
   const { jid, chat_topic: topic, id: turn_id } = turn
   return (await recordOutbound(tx, context, rules, { jid, topic, turn_id, content, engages: false })).keys
 }
@@ -346,32 +335,15 @@ export async function submitTurn(
   if (turn.submitted !== undefined) return []
   if (turn.state !== 'running' || (fence !== undefined && fence !== turn.fence)) refuse('conflict', TURN_LOST)
   const now = timestamp(context.clock.now())
-  await turns.update(
-    tx,
-    { id: turn_id },
-    { submitted: status, submitted_error: status === 'error' ? error : undefined },
-  )
-  const isKept = session_id && (await conversations.find(tx, { folder, topic: turn.topic }))?.reset_turn !== turn_id
-  if (isKept) await conversations.update(tx, { folder, topic: turn.topic }, { session_id, updated_at: now })
-  for (const { model, ...cost } of submission.models ?? [])
-    await costLog.insertIfMissing(tx, {
-      folder,
-      turn_id,
-      model,
-      user_sub: turn.user_sub,
-      chat_jid: turn.jid,
-      ...cost,
-      recorded_at: now,
-    })
+  const submitted_error = status === 'error' ? error : undefined
+  await turns.update(tx, { id: turn_id }, { submitted: status, submitted_error })
+  const conversation = { folder, topic: turn.topic }
+  const isKept = session_id && (await conversations.find(tx, conversation))?.reset_turn !== turn_id
+  if (isKept) await conversations.update(tx, conversation, { session_id, updated_at: now })
+  const { jid, chat_topic: topic, user_sub } = turn
+  for (const cost of submission.models ?? [])
+    await costLog.insertIfMissing(tx, { folder, turn_id, user_sub, chat_jid: jid, ...cost, recorded_at: now })
   if (status === 'error' || result === '' || turn.replies > 0 || turn.is_isolated) return []
-  const { jid, chat_topic: topic } = turn
-  const recorded = await recordOutbound(tx, context, rules, {
-    jid,
-    topic,
-    folder,
-    turn_id,
-    content: result,
-    engages: engagesChat(turn),
-  })
-  return recorded.keys
+  const reply = { jid, topic, folder, turn_id, content: result, engages: engagesChat(turn) }
+  return (await recordOutbound(tx, context, rules, reply)).keys
 }

@@ -12,7 +12,7 @@ import { inbox } from '../../core/messages/inbox.ts'
 import { type LinkPost, linkPostWork } from '../../core/messages/link-inbound.ts'
 import { filing, messages } from '../../core/messages/messages.ts'
 import { routes } from '../../core/routing/routes.ts'
-import { conversations, ensureConversation } from '../../core/turns/conversations.ts'
+import { conversations } from '../../core/turns/conversations.ts'
 import { Router, routeBatch } from './router.ts'
 
 interface Routing extends ConversationHost {
@@ -127,7 +127,8 @@ onEveryEngine('the router', (engine) => {
     const keep = () =>
       on.write(async (tx) => {
         for (const topic of topics) {
-          await ensureConversation(tx, 'main', topic, '2026-01-01T00:00:00.000Z')
+          const row = { folder: 'main', topic, waiting: 0, observed_seq: 0, updated_at: '2026-01-01T00:00:00.000Z' }
+          await conversations.insertIfMissing(tx, row)
           await conversations.update(tx, { folder: 'main', topic }, { session_id: 's' })
         }
       })

@@ -10,7 +10,7 @@ import { tempDir } from '../../../test/support/temp.ts'
 import { RunSockets } from '../../agent-socket/run-socket.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { chatDir } from '../../core/layout.ts'
-import { conversations, findConversation } from '../../core/turns/conversations.ts'
+import { conversations } from '../../core/turns/conversations.ts'
 import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
 import { createToolList, type ToolList } from '../../faces/tool-list.ts'
 import { readSettings } from '../../lib/settings.ts'
@@ -77,7 +77,7 @@ onEveryEngine('a run', (engine) => {
     const { sessionId, prompt } = await next()
     assert.equal(sessionId, undefined)
     assert.match(prompt, /The previous session was long ago; this is a new one\./)
-    assert.equal((await on.read((tx) => findConversation(tx, 'main', '')))?.note, undefined)
+    assert.equal((await on.read((tx) => conversations.find(tx, { folder: 'main', topic: '' })))?.note, undefined)
     assert.doesNotMatch((await next()).prompt, /long ago/)
   })
 
