@@ -22,7 +22,7 @@ onEveryEngine('memberships', (engine) => {
     const { acl_membership } = await at.cli.call(list, {})
     assert.deepEqual(acl_membership, [{ ...edge, added_by: 'cli', added_at: '2026-01-01T00:00:00.000Z' }])
     await at.cli.call(remove, edge)
-    await assert.rejects(at.cli.call(remove, edge), isRefusal('not_found', 'github:1 is no member of role:operator'))
+    await assert.rejects(at.cli.call(remove, edge), isRefusal('not_found', 'github:1 is not a member of role:operator'))
     assert.deepEqual(await linesOf(at), [])
   })
 

@@ -42,7 +42,7 @@ onEveryEngine('secrets of adapters', (engine) => {
     assert.deepEqual(await at.cli.call(list, {}), { channel_secrets: [] })
     await assert.rejects(
       at.cli.call(remove, { name: 'bridge' }),
-      isRefusal('not_found', 'there is no secret of an adapter bridge'),
+      isRefusal('not_found', 'there is no secret for the adapter bridge'),
     )
   })
 
@@ -65,7 +65,7 @@ onEveryEngine('secrets of adapters', (engine) => {
     const at = await testHost(t, engine)
     await at.cli.call(add, { name: 'bridge', platforms: ['discord'] })
     const again = at.cli.call(add, { name: 'bridge', platforms: ['slack'] })
-    await assert.rejects(again, isRefusal('conflict', 'there is a secret of the adapter bridge already'))
+    await assert.rejects(again, isRefusal('conflict', 'the adapter bridge has a secret already'))
     await assert.rejects(again, {
       hint: 'svc channel test rotate bridge replaces it; svc channel test rm bridge ends it',
     })

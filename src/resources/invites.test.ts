@@ -111,7 +111,7 @@ onEveryEngine('invites', (engine) => {
     const [row] = (await at.as(admin).call(list, {})).invites
     assert.deepEqual([row?.expires_at, row?.max_uses], ['2026-01-01T01:00:00.000Z', 2])
     for (const past of [JAN_1, '2026-01-01T00:59:59+01:00', '2020-01-01T00:00:00Z'])
-      await assert.rejects(ending(past), isRefusal('invalid', 'expires_at lies in the past'))
+      await assert.rejects(ending(past), isRefusal('invalid', 'expires_at is in the past'))
   })
 
   test('each sees what they issued, an operator all of it, newest first', async (t) => {

@@ -107,7 +107,7 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
       const isHeld = allowance.kind === 'granted' && allowance.money_cents !== undefined
       const set = cli.call(set_budget, { sub, daily: 1 })
       if (isHeld) await set
-      else await assert.rejects(set, isRefusal('invalid', `a cap of ${sub} would never be in force`))
+      else await assert.rejects(set, isRefusal('invalid', `a cap for ${sub} would have no effect`))
       await cli.call(set_budget, { sub, daily: 0 })
     }
     const capped = await host.engine.read((tx) => users.list(tx))

@@ -93,7 +93,7 @@ onEveryEngine('minting', (engine) => {
     await at.grant('folder:team', 'mcp:issue_webhook', '**')
     const team = at.as(agent('team'))
     const needs = (tools: string, folder: string) =>
-      isRefusal('forbidden', `tools "${tools}" may be given only by an administrator of ${folder}`)
+      isRefusal('forbidden', `only an administrator of ${folder} may give tools "${tools}"`)
     for (const tools of ['work', 'all']) {
       await assert.rejects(team.call(issue_chat, { target_folder: 'other', tools }), needs(tools, 'other'))
       await team.call(issue_chat, { tools })
@@ -333,7 +333,7 @@ onEveryEngine('people', (engine) => {
     // Granted, and still not below what they mint for.
     await assert.rejects(
       admin.call(issue_chat, { target_folder: 'other' }),
-      isRefusal('forbidden', 'other is not team'),
+      isRefusal('forbidden', 'other is neither team'),
     )
     assert.deepEqual(new Set((await rowsOf(at)).map(({ owner_folder }) => owner_folder)), new Set(['team']))
   })
@@ -562,7 +562,7 @@ onEveryEngine('revoking', (engine) => {
     for (const caller of [agent('team'), agent('other'), person('github:1'), person('github:2')])
       await assert.rejects(
         at.as(caller).call(revoke, { jid: 'web:team' }),
-        isRefusal('forbidden', /on the folder that issued web:team$/),
+        isRefusal('forbidden', /the folder that issued web:team$/),
       )
     assert.deepEqual(await jidsOf(at), ['web:team'])
     await at.grant('github:1', 'admin', 'main')

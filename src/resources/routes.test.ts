@@ -205,7 +205,7 @@ onEveryEngine('replacing a subtree', (engine) => {
     const many = Array.from({ length: 500 }, (_, seq) => ({ seq, target: seq === 499 ? 'builtin:none' : 'team' }))
     await assert.rejects(at.as(agent('team')).call(set, { routes: many }), isRefusal('invalid', 'routes.499.target'))
     const twice = { routes: [{ target: 'team' }, { target: 'team', observe_window_chars: 1 }] }
-    await assert.rejects(at.as(agent('team')).call(set, twice), isRefusal('invalid', 'one route twice'))
+    await assert.rejects(at.as(agent('team')).call(set, twice), isRefusal('invalid', 'a route twice'))
     assert.deepEqual(await linesOf(at), ['1  team'])
   })
 })

@@ -69,7 +69,7 @@ onEveryEngine('the tasks of a folder', (engine) => {
       clock.advance(1000)
     }
     const [first = '', second = '', third = ''] = made
-    await assert.rejects(ask(team), isRefusal('conflict', 'team has 3 tasks, which is the most that is allowed'))
+    await assert.rejects(ask(team), isRefusal('conflict', 'team has 3 tasks, which is the maximum'))
     assert.equal(await count(), 3)
     await complete(second)
     await complete(first)

@@ -59,7 +59,7 @@ onEveryEngine('web routes', (engine) => {
     )
     await assert.rejects(
       at.as(admin).call(update, { path_prefix, redirect_to: '/pub/team/c' }),
-      isRefusal('conflict', 'for access redirect alone'),
+      isRefusal('conflict', 'only with access redirect'),
     )
     await assert.rejects(at.as(admin).call(update, { path_prefix, folder: 'other' }), isRefusal('invalid', 'folder'))
   })

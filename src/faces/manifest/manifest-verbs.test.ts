@@ -321,7 +321,7 @@ onEveryEngine('apply', (engine) => {
     const both = text.replace(/^( +)next_run:/m, '$1cron: "0 2 * * *"\n$1next_run:')
     await assert.rejects(
       applyTo(svc, both, { force: true }),
-      isRefusal('invalid', /^line \d+: scheduled_tasks: next_run is for a task without cron/),
+      isRefusal('invalid', /^line \d+: scheduled_tasks: next_run is only for a task without cron/),
     )
   })
 

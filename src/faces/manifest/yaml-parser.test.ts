@@ -164,7 +164,7 @@ const BAD: Record<string, Record<string, [given: string | Uint8Array, ...faults:
         1,
         'acl_membership:\n  - {subject: "role:a", role: "role:b"}\n  - {subject: "role:b", role: "role:a"}\n',
       ),
-      /line 2: acl_membership: memberships go in a circle/,
+      /line 2: acl_membership: memberships form a cycle/,
     ],
   },
   'Y12: keys': {
