@@ -205,7 +205,7 @@ onEveryEngine('apply', (engine) => {
     for (const body of ['groups:\n', 'groups: []\n', `groups:\n${TEAM}`])
       await assert.rejects(
         applyTo(svc, atVersion(1, body), { force: true }),
-        isRefusal('invalid', 'line 2: groups: main must be there'),
+        isRefusal('invalid', 'line 2: groups: main is missing'),
       )
     // A fault of its row is the only one that is told.
     const odd = MAIN.replace('name: main', 'name: 7')
