@@ -104,7 +104,7 @@ suite('rules in the description', () => {
     const session = await openTools(t, at.host, agent('team'))
     const tools = new Map((await session.tools()).map(({ name, description = '' }) => [name, description.split('\n')]))
     assert.deepEqual(tools.get('issue_webhook'), [
-      'Hand out a URL that another system can post to.',
+      'Create a URL that another system can post to.',
       'grants: ["issue_webhook"]',
     ])
     assert.equal(tools.get('set_web_route')?.[1], 'grants: ["set_web_route","!set_web_route"]')

@@ -135,7 +135,7 @@ const CASES: Record<string, Case> = {
       const { id, ...rest } = await answer(team, 'add_route', { route: JSON.stringify(route) })
       assert.deepEqual([typeof id, rest], ['number', {}])
       assert.deepEqual(await routesOf(root), [{ id, ...route }])
-      assert.equal(await team.refusal('add_route', { route: JSON.stringify(route) }), 'there is such a route already')
+      assert.equal(await team.refusal('add_route', { route: JSON.stringify(route) }), 'this route exists already')
       await team.call('add_route', { route: '{"target": "team"}' })
       assert.equal((await routesOf(root)).length, 2)
     },
@@ -232,7 +232,7 @@ const CASES: Record<string, Case> = {
       return [
         [{ routes: '[{"target": "other"}]' }, /other is outside team/],
         [{ routes: '[{"target": "builtin:drop"}]' }, /builtin:drop is outside team/],
-        [{ routes: '[]' }, /^your own default route cannot be deleted\nhint: put it into the new list$/],
+        [{ routes: '[]' }, /^your own default route cannot be deleted\nhint: include it in the new list$/],
       ]
     },
     bad: [
@@ -240,7 +240,7 @@ const CASES: Record<string, Case> = {
       [{ routes: [] }, 'routes must be text'],
       [{ routes: '{}' }, 'routes must be a list'],
       [{ routes: '[1]' }, 'routes.0 must be an object'],
-      [{ routes: '[{"target": "team"}, {"target": "team"}]' }, 'the list names one route twice'],
+      [{ routes: '[{"target": "team"}, {"target": "team"}]' }, 'the list contains a route twice'],
       [
         {
           routes: JSON.stringify(
@@ -301,7 +301,7 @@ const CASES: Record<string, Case> = {
       [{ target_glob: 'team', expires_at: 'soon' }, /^expires_at must be an RFC 3339 time/],
       [{ target_glob: 'team', expires_at: '2026-02-30T00:00:00Z' }, /^expires_at must be/],
       [{ target_glob: 'team', expires_at: '2026-02-01T00:00:00' }, /^expires_at must be/],
-      [{ target_glob: 'team', expires_at: '2025-12-31T23:59:59Z' }, 'expires_at lies in the past'],
+      [{ target_glob: 'team', expires_at: '2025-12-31T23:59:59Z' }, 'expires_at is in the past'],
       [{ target_glob: 'team', expires_at: '9999-12-31T23:59:59-12:00' }, 'expires_at is after 9999'],
       [{ target_glob: 'team', issued_by_sub: 'github:1' }, 'unknown field "issued_by_sub"'],
     ],
@@ -354,7 +354,10 @@ const CASES: Record<string, Case> = {
       [{ path: `/${'x'.repeat(1024)}`, access: 'public' }, 'path is longer than 1024 characters'],
       [{ path: '/pub/team', access: 'open' }, 'access must be one of public, auth, deny, redirect'],
       [{ path: '/pub/team', access: 'redirect' }, 'redirect_to is required when access is redirect'],
-      [{ path: '/pub/team', access: 'public', redirect_to: '/pub/team/a' }, 'redirect_to is for access redirect alone'],
+      [
+        { path: '/pub/team', access: 'public', redirect_to: '/pub/team/a' },
+        'redirect_to is allowed only with access redirect',
+      ],
       [{ path: '/a', access: 'redirect', redirect_to: 'https://evil.example' }, 'redirect_to must start with /'],
       [{ path: '/a', access: 'redirect', redirect_to: '//evil.example' }, 'redirect_to must not contain //'],
       [{ path: '/pub/team', access: 'public', folder: 'other' }, 'unknown field "folder"'],

@@ -171,7 +171,7 @@ suite('the OpenAPI document', () => {
         name: 'after',
         in: 'query',
         required: false,
-        description: 'The `next` of the page before, as it was given',
+        description: 'The `next` value of the previous page',
         schema: { type: 'string', format: 'cursor', ...LINE, maxLength: 2000, pattern: '^[A-Za-z0-9_-]+$' },
       },
     ])

@@ -1,4 +1,4 @@
-// Role memberships: written on the host alone, never in a circle, and counting from the next call on.
+// Role memberships: written only on the host, without cycles, and effective from the next call.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
@@ -14,19 +14,22 @@ async function linesOf(at: TestHost): Promise<string[]> {
 }
 
 onEveryEngine('memberships', (engine) => {
-  test('adding twice changes nothing, and taking back what is not there is refused', async (t) => {
+  test('adding twice changes nothing, and removing a missing one is refused', async (t) => {
     const at = await testHost(t, engine)
-    const edge = { subject: 'github:1', role: 'role:operator' }
-    assert.deepEqual(await at.cli.call(add, edge), { added: true })
-    assert.deepEqual(await at.cli.call(add, edge), { added: false })
+    const membership = { subject: 'github:1', role: 'role:operator' }
+    assert.deepEqual(await at.cli.call(add, membership), { added: true })
+    assert.deepEqual(await at.cli.call(add, membership), { added: false })
     const { acl_membership } = await at.cli.call(list, {})
-    assert.deepEqual(acl_membership, [{ ...edge, added_by: 'cli', added_at: '2026-01-01T00:00:00.000Z' }])
-    await at.cli.call(remove, edge)
-    await assert.rejects(at.cli.call(remove, edge), isRefusal('not_found', 'github:1 is no member of role:operator'))
+    assert.deepEqual(acl_membership, [{ ...membership, added_by: 'cli', added_at: '2026-01-01T00:00:00.000Z' }])
+    await at.cli.call(remove, membership)
+    await assert.rejects(
+      at.cli.call(remove, membership),
+      isRefusal('not_found', 'github:1 is not a member of role:operator'),
+    )
     assert.deepEqual(await linesOf(at), [])
   })
 
-  test('a circle is refused, however long', async (t) => {
+  test('cycles of any length are refused', async (t) => {
     const at = await testHost(t, engine)
     const join = (subject: string, role: string) => at.cli.call(add, { subject, role })
     await assert.rejects(join('role:a', 'role:a'), isRefusal('conflict', 'role:a → role:a'))
@@ -38,7 +41,7 @@ onEveryEngine('memberships', (engine) => {
     assert.deepEqual(await linesOf(at), ['role:a role:b', 'role:a role:c', 'role:b role:c'])
   })
 
-  test('of two edges that would close a circle together, one is refused', async (t) => {
+  test('of two concurrent memberships that form a cycle together, one is refused', async (t) => {
     const at = await testHost(t, engine)
     const settled = await Promise.allSettled([
       at.cli.call(add, { subject: 'role:a', role: 'role:b' }),
@@ -48,33 +51,33 @@ onEveryEngine('memberships', (engine) => {
     assert.equal((await linesOf(at)).length, 1)
   })
 
-  test('a role is a role, and a member is somebody', async (t) => {
+  test('invalid roles and members are refused', async (t) => {
     const at = await testHost(t, engine)
-    for (const edge of [
+    for (const membership of [
       { subject: 'github:1', role: 'operator' },
       { subject: 'github:1', role: '' },
-      { subject: 'somebody', role: 'role:a' },
+      { subject: 'anyone', role: 'role:a' },
       { subject: 'github:*', role: 'role:a' },
       { subject: '', role: 'role:a' },
       { subject: 'github:1', role: 'role:a', added_by: 'me' },
     ])
-      await assert.rejects(at.cli.call(add, edge), isRefusal('invalid'), JSON.stringify(edge))
+      await assert.rejects(at.cli.call(add, membership), isRefusal('invalid'), JSON.stringify(membership))
   })
 
-  test('memberships are the host’s to read and to write', async (t) => {
+  test('only the host reads and writes memberships', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await at.operator('github:op')
-    const edge = { subject: 'github:2', role: 'role:operator' }
+    const membership = { subject: 'github:2', role: 'role:operator' }
     for (const caller of [person('github:op'), agent('main')]) {
-      await assert.rejects(at.as(caller).call(add, edge), isRefusal('forbidden'))
-      await assert.rejects(at.as(caller).call(remove, edge), isRefusal('forbidden'))
+      await assert.rejects(at.as(caller).call(add, membership), isRefusal('forbidden'))
+      await assert.rejects(at.as(caller).call(remove, membership), isRefusal('forbidden'))
       await assert.rejects(at.as(caller).call(list, {}), isRefusal('forbidden'))
     }
     assert.deepEqual(await linesOf(at), ['github:op role:operator'])
   })
 
-  test('rights come through roles of roles, and go with any link of the chain', async (t) => {
+  test('access is inherited through nested roles and ends with any membership of the chain', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team')
     await at.grant('role:leads', 'admin', 'team')
@@ -87,20 +90,20 @@ onEveryEngine('memberships', (engine) => {
     assert.equal(await seen(), 0)
   })
 
-  test('one audit row for each change and each refusal, and no change without one', async (t) => {
+  test('each change and each refusal has one audit row, and nothing changes without it', async (t) => {
     const at = await testHost(t, engine)
-    const edge = { subject: 'github:1', role: 'role:a' }
-    const deeds = await auditedCalls(at, async () => {
-      await at.cli.call(add, edge)
+    const membership = { subject: 'github:1', role: 'role:a' }
+    const calls = await auditedCalls(at, async () => {
+      await at.cli.call(add, membership)
       await at
         .as(person('github:1'))
-        .call(add, edge)
+        .call(add, membership)
         .catch(() => {})
       await at.cli.call(list, {})
-      await at.cli.call(remove, edge)
+      await at.cli.call(remove, membership)
     })
     assert.deepEqual(
-      deeds.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
+      calls.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
       [
         'acl_membership.add github%3A1/role%3Aa ok',
         'acl_membership.add github%3A1/role%3Aa denied',
@@ -108,7 +111,7 @@ onEveryEngine('memberships', (engine) => {
       ],
     )
     await breakAudit(at)
-    await assert.rejects(at.cli.call(add, edge), /audit/)
+    await assert.rejects(at.cli.call(add, membership), /audit/)
     assert.deepEqual(await linesOf(at), [])
   })
 })

@@ -1,4 +1,4 @@
-// Role memberships. The command line and the dashboard write them; no agent and no bearer does.
+// Role memberships. Only the command line and the dashboard write them.
 import { z } from 'zod'
 import { AclMembership, aclMembership } from '../core/access/acl.ts'
 import { creatorOf } from '../core/access/caller.ts'
@@ -9,7 +9,7 @@ import { requireHost } from '../registry/authorization.ts'
 import { listPage, listSchema, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
-const Edge = AclMembership.pick({ subject: true, role: true })
+const MembershipKey = AclMembership.pick({ subject: true, role: true })
 type Membership = z.output<typeof AclMembership>
 
 export const aclMembershipResource = defineResource({
@@ -17,7 +17,7 @@ export const aclMembershipResource = defineResource({
   title: 'AclMembership',
   servedBy: 'routd',
   exported: {
-    check: describeCycle,
+    check: findMembershipFault,
     fill: (ctx, row, current) => ({ ...row, added_at: row.added_at ?? current?.added_at ?? ctx.now }),
   },
   verbs: (table) => ({
@@ -37,7 +37,7 @@ export const aclMembershipResource = defineResource({
     }),
 
     add: defineVerb({
-      input: Edge,
+      input: MembershipKey,
       output: z.object({ added: z.boolean() }),
       authorize: requireHost,
       auditInput: (input, { added }) => (added ? input : undefined),
@@ -47,27 +47,27 @@ export const aclMembershipResource = defineResource({
     }),
 
     remove: defineVerb({
-      input: Edge,
+      input: MembershipKey,
       authorize: requireHost,
-      run: async (ctx, edge) => {
-        if ((await table.remove(ctx.tx, edge)) === 0)
-          refuse('not_found', `${edge.subject} is no member of ${edge.role}`)
+      run: async (ctx, membership) => {
+        if ((await table.remove(ctx.tx, membership)) === 0)
+          refuse('not_found', `${membership.subject} is not a member of ${membership.role}`)
       },
     }),
   }),
 })
 
-function describeCycle(rows: readonly Membership[]): string | undefined {
-  const before: Membership[] = []
+function findMembershipFault(rows: readonly Membership[]): string | undefined {
+  const roleEdges: Membership[] = []
   for (const row of rows) {
     const fault = memberFault(row.subject)
     if (fault) return `${row.subject} ${fault}`
-    if (!row.role.startsWith('role:')) return `${row.role} is no role: it must look like role:<name>`
-    // Only a role is both a member and has members: nobody else can close a circle, and there are many of them.
+    if (!row.role.startsWith('role:')) return `${row.role} is not a role: it must look like role:<name>`
+    // Only memberships of roles can form a cycle, and there are few of them.
     if (!row.subject.startsWith('role:')) continue
-    const cycle = findCycle(before, row)
-    if (cycle) return `memberships go in a circle: ${cycle.join(' → ')}`
-    before.push(row)
+    const cycle = findCycle(roleEdges, row)
+    if (cycle) return `memberships form a cycle: ${cycle.join(' → ')}`
+    roleEdges.push(row)
   }
   return undefined
 }

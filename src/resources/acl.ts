@@ -1,4 +1,4 @@
-// Access rows. Over REST and for agents they are read; the command line and the dashboard write them.
+// Access rows. REST and agents may read them; only the command line and the dashboard write them.
 import { z } from 'zod'
 import { Acl, acl } from '../core/access/acl.ts'
 import { creatorOf } from '../core/access/caller.ts'
@@ -24,7 +24,7 @@ const Grant = z.object({
   predicate: Acl.shape.predicate.default(''),
 })
 
-/** The folder that a scope is about, if it is about one subtree. */
+/** The folder of a scope that names one folder or subtree. */
 function baseOf(scope: string): string | undefined {
   const base = scope.replace(/(^|\/)\*\*?$/, '')
   return base === '' || /[*?[\\]/.test(base) ? undefined : base
@@ -55,8 +55,8 @@ export const aclResource = defineResource({
       },
       run: async (ctx, { scope, limit, after }) => {
         const maySee = await readableFolderFilter(ctx)
-        // An agent that names a folder has been let to it, be it by a grant that leads out of its own reach.
-        const isJudged = ctx.caller.kind === 'agent' && scope !== undefined
+        // For an agent that names a scope, `authorize` has checked it, which may be outside its own subtree.
+        const isAuthorized = ctx.caller.kind === 'agent' && scope !== undefined
         return listPage(ctx, table, 'acl', {
           where: scope === undefined ? {} : { scope },
           order: [
@@ -69,12 +69,12 @@ export const aclResource = defineResource({
           ],
           limit,
           after,
-          ...(isJudged ? {} : { keep: (row) => maySee(baseOf(row.scope) ?? INSTANCE_SCOPE) }),
+          ...(isAuthorized ? {} : { keep: (row) => maySee(baseOf(row.scope) ?? INSTANCE_SCOPE) }),
         })
       },
     }),
 
-    /** Whether it is new: granting twice changes nothing. */
+    /** Granting twice changes nothing; `added` tells whether the row is new. */
     grant: defineVerb({
       input: Grant,
       output: z.object({ added: z.boolean() }),

@@ -1,4 +1,4 @@
-// The audit log as a resource: who changed what, and who was refused. Read-only.
+// The audit log as a read-only resource.
 import { z } from 'zod'
 import { containsFolder } from '../core/access/tiers.ts'
 import { Folder, line, pageLimit } from '../core/values.ts'
@@ -8,7 +8,7 @@ import { listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Filters = z.object({
-  folder: Folder.optional().describe('Only what callers of this folder and below did'),
+  folder: Folder.optional().describe('Only calls by callers of this folder and those below it'),
   category: z.enum(['mutation', 'authz']).optional(),
   actor: line(256).optional().describe('Only this principal'),
 })

@@ -20,8 +20,8 @@ const register = ({ host }: TestHost, name: string, platform: string, secret_nam
     }),
   )
 
-onEveryEngine('secrets of adapters', (engine) => {
-  test('are made once, listed without their value, and end', async (t) => {
+onEveryEngine('adapter secrets', (engine) => {
+  test('are shown once, listed without their value, and can be removed', async (t) => {
     const at = await testHost(t, engine)
     const { secret, ...made } = await at.cli.call(add, { name: 'bridge', platforms: ['slack', 'discord', 'slack'] })
     assert.deepEqual(made, { name: 'bridge', platforms: ['discord', 'slack'], ended: [] })
@@ -42,11 +42,11 @@ onEveryEngine('secrets of adapters', (engine) => {
     assert.deepEqual(await at.cli.call(list, {}), { channel_secrets: [] })
     await assert.rejects(
       at.cli.call(remove, { name: 'bridge' }),
-      isRefusal('not_found', 'there is no secret of an adapter bridge'),
+      isRefusal('not_found', 'there is no secret for the adapter bridge'),
     )
   })
 
-  test('leave nothing of their value in the store', async (t) => {
+  test('are not stored in plain text', async (t) => {
     const at = await testHost(t, engine)
     const { secret } = await at.cli.call(add, { name: 'bridge', platforms: ['discord'] })
     const dump = await at.host.engine.read(async (tx) => [
@@ -61,11 +61,11 @@ onEveryEngine('secrets of adapters', (engine) => {
     assert.ok(!text.includes(secret) && !text.includes(Buffer.from(secret, 'base64url').toString('latin1')))
   })
 
-  test('a name or a platform that has a secret is refused, with the next command', async (t) => {
+  test('refuse a name or platform that has a secret, with a hint', async (t) => {
     const at = await testHost(t, engine)
     await at.cli.call(add, { name: 'bridge', platforms: ['discord'] })
     const again = at.cli.call(add, { name: 'bridge', platforms: ['slack'] })
-    await assert.rejects(again, isRefusal('conflict', 'there is a secret of the adapter bridge already'))
+    await assert.rejects(again, isRefusal('conflict', 'the adapter bridge has a secret already'))
     await assert.rejects(again, {
       hint: 'svc channel test rotate bridge replaces it; svc channel test rm bridge ends it',
     })
@@ -76,7 +76,7 @@ onEveryEngine('secrets of adapters', (engine) => {
     assert.equal((await at.host.engine.read((tx) => channelSecrets.list(tx))).length, 1)
   })
 
-  test('a platform of accounts, or of svc itself, is refused', async (t) => {
+  test('refuse platforms that are reserved for accounts or svc', async (t) => {
     const at = await testHost(t, engine)
     for (const platform of ['github', 'google', 'local', 'oidc'])
       await assert.rejects(
@@ -93,7 +93,7 @@ onEveryEngine('secrets of adapters', (engine) => {
     assert.deepEqual(await at.cli.call(list, {}), { channel_secrets: [] })
   })
 
-  test('a new secret ends registrations of its platforms and its name with the shared one', async (t) => {
+  test('end registrations of the same platforms or name that use the shared secret', async (t) => {
     const at = await testHost(t, engine)
     await register(at, 'discd', 'discord')
     await register(at, 'bridge', 'telegram')
@@ -102,7 +102,11 @@ onEveryEngine('secrets of adapters', (engine) => {
     assert.deepEqual(ended, ['bridge', 'discd'])
     const { channel_secrets } = await at.cli.call(list, {})
     assert.deepEqual(
-      channel_secrets.map(({ name, platforms, adapters }) => [name, platforms, adapters.map((one) => one.name)]),
+      channel_secrets.map(({ name, platforms, adapters }) => [
+        name,
+        platforms,
+        adapters.map((adapter) => adapter.name),
+      ]),
       [
         ['bridge', ['discord'], []],
         [undefined, ['telegram'], ['teled']],
@@ -110,7 +114,7 @@ onEveryEngine('secrets of adapters', (engine) => {
     )
   })
 
-  test('rotating ends the old secret and its registrations, and keeps the platforms', async (t) => {
+  test('rotate with the same platforms, and end registrations with the old secret', async (t) => {
     const at = await testHost(t, engine)
     const { secret } = await at.cli.call(add, { name: 'bridge', platforms: ['discord'] })
     await register(at, 'discd', 'discord', 'bridge')
@@ -120,11 +124,11 @@ onEveryEngine('secrets of adapters', (engine) => {
     await assert.rejects(at.cli.call(rotate, { name: 'none' }), isRefusal('not_found'))
   })
 
-  test('are for the command line alone, and each change is audited', async (t) => {
+  test('are only for the command line, and each change is audited', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await at.operator('github:op')
-    const deeds = await auditedCalls(at, async () => {
+    const calls = await auditedCalls(at, async () => {
       await at.cli.call(add, { name: 'bridge', platforms: ['discord'] })
       for (const caller of [person('github:op'), agent('main')])
         await at
@@ -136,7 +140,7 @@ onEveryEngine('secrets of adapters', (engine) => {
       await at.cli.call(remove, { name: 'bridge' })
     })
     assert.deepEqual(
-      deeds.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
+      calls.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
       [
         'channel_secrets.add bridge ok',
         'channel_secrets.remove bridge denied',

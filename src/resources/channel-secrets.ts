@@ -1,4 +1,4 @@
-// Secrets of channel adapters: which platforms an adapter may speak for. For the command line alone.
+// Secrets of channel adapters, each with the platforms that the adapter may serve. Only for the command line.
 import { z } from 'zod'
 import { creatorOf } from '../core/access/caller.ts'
 import { platformOf } from '../core/delivery/channel.ts'
@@ -21,10 +21,10 @@ const ListedSecret = ChannelSecret.pick({ platforms: true }).extend({
   name: z.string().optional().describe('Absent for adapters with the shared secret'),
   created_at: z.string().optional(),
   created_by: z.string().optional(),
-  adapters: z.array(Adapter).describe('Those that are registered now'),
+  adapters: z.array(Adapter).describe('Adapters that are registered now'),
 })
 const CreatedSecret = ChannelSecret.pick({ name: true, platforms: true }).extend({
-  secret: z.string().describe('Shown this once'),
+  secret: z.string().describe('Shown only once'),
   ended: z.array(z.string()).describe('Adapters whose registration has ended'),
 })
 
@@ -50,12 +50,11 @@ export const channelSecretsResource = defineResource({
               health_fails,
               seen_at,
             }))
-        const listed: z.output<typeof ListedSecret>[] = (await table.list(ctx.tx)).map(
-          ({ secret_hash: _, ...row }) => ({
-            ...row,
-            adapters: adaptersOf(row.name),
-          }),
-        )
+        const secrets = await table.list(ctx.tx)
+        const listed: z.output<typeof ListedSecret>[] = secrets.map(({ secret_hash: _, ...row }) => ({
+          ...row,
+          adapters: adaptersOf(row.name),
+        }))
         const shared = adaptersOf(undefined)
         const platforms = new Set(shared.flatMap(({ jid_prefixes }) => jid_prefixes.map(platformOf)))
         if (shared.length > 0) listed.push({ platforms: [...platforms].sort(), adapters: shared })
@@ -71,7 +70,7 @@ export const channelSecretsResource = defineResource({
         if (await table.find(ctx.tx, { name }))
           refuse(
             'conflict',
-            `there is a secret of the adapter ${name} already`,
+            `the adapter ${name} has a secret already`,
             `svc channel ${ctx.instance} rotate ${name} replaces it; svc channel ${ctx.instance} rm ${name} ends it`,
           )
         const platforms = [...new Set(named)].sort()
@@ -96,13 +95,13 @@ export const channelSecretsResource = defineResource({
       },
     }),
 
-    /** Tokens that were obtained with the old secret end, too: it may have leaked. */
+    /** Also ends registrations made with the old secret, which may have leaked. */
     rotate: defineVerb({
       input: ChannelSecret.pick({ name: true }),
       output: CreatedSecret,
       authorize: requireHost,
       run: async (ctx, { name }) => {
-        const { platforms } = await mustFindRow(ctx, table, { name }, `secret of an adapter ${name}`)
+        const { platforms } = await mustFindRow(ctx, table, { name }, `secret for the adapter ${name}`)
         const secret = newSecret(ctx)
         await table.update(ctx.tx, { name }, { secret_hash: hashSecret(secret) })
         return { name, platforms, secret, ended: await deregisterSecret(ctx.tx, name) }
@@ -114,7 +113,7 @@ export const channelSecretsResource = defineResource({
       output: z.object({ ended: z.array(z.string()) }),
       authorize: requireHost,
       run: async (ctx, { name }) => {
-        await mustFindRow(ctx, table, { name }, `secret of an adapter ${name}`)
+        await mustFindRow(ctx, table, { name }, `secret for the adapter ${name}`)
         await table.remove(ctx.tx, { name })
         return { ended: await deregisterSecret(ctx.tx, name) }
       },

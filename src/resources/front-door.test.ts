@@ -10,13 +10,13 @@ import { signingKeysResource } from './signing-keys.ts'
 
 const NOW = '2026-01-01T00:00:00.000Z'
 
-onEveryEngine('what belongs to the whole instance', (engine) => {
-  test('front-door routes are made, changed and removed by operators', async (t) => {
+onEveryEngine('resources of the instance', (engine) => {
+  test('operators create, change and remove front-door routes', async (t) => {
     const { as, operator, groups } = await testHost(t, engine)
     await groups('main', 'team')
     await operator('github:9')
     const { list, create, update, delete: remove } = proxydRoutesResource.verbs
-    const boss = as(person('github:9'))
+    const byOperator = as(person('github:9'))
     const route = {
       path: '/slack/',
       backend: 'http://slack:8080',
@@ -24,15 +24,15 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
       preserve_headers: ['X-Sig'],
       strip_prefix: true,
     } as const
-    assert.deepEqual(await boss.call(create, route), route)
-    await assert.rejects(boss.call(create, route), isRefusal('conflict', '/slack/'))
-    assert.equal((await boss.call(update, { path: '/slack/', auth: 'user' })).auth, 'user')
-    assert.deepEqual((await boss.call(list, {})).proxyd_routes, [{ ...route, auth: 'user' }])
+    assert.deepEqual(await byOperator.call(create, route), route)
+    await assert.rejects(byOperator.call(create, route), isRefusal('conflict', '/slack/'))
+    assert.equal((await byOperator.call(update, { path: '/slack/', auth: 'user' })).auth, 'user')
+    assert.deepEqual((await byOperator.call(list, {})).proxyd_routes, [{ ...route, auth: 'user' }])
     await as(agent('main')).call(remove, { path: '/slack/' })
-    await assert.rejects(boss.call(remove, { path: '/slack/' }), isRefusal('not_found'))
+    await assert.rejects(byOperator.call(remove, { path: '/slack/' }), isRefusal('not_found'))
   })
 
-  test('front-door routes are nobody else’s', async (t) => {
+  test('other callers cannot read or write front-door routes', async (t) => {
     const { as, grant, groups } = await testHost(t, engine)
     await groups('main', 'team')
     await grant('github:1', 'admin', 'main')
@@ -44,7 +44,7 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
     }
   })
 
-  test('a front-door route that leads nowhere or elsewhere than said is refused', async (t) => {
+  test('invalid front-door routes are refused', async (t) => {
     const { cli } = await testHost(t, engine)
     const { create, update, list } = proxydRoutesResource.verbs
     const bad: Record<string, object> = {
@@ -73,7 +73,7 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
     assert.deepEqual((await cli.call(list, {})).proxyd_routes, [{ path: '/a', backend: 'http://x', auth: 'public' }])
   })
 
-  test('gates are globs with a daily limit; putting one again keeps its switch', async (t) => {
+  test('gates are globs with a daily limit, and put keeps a gate disabled', async (t) => {
     const { as, cli } = await testHost(t, engine)
     const { list, create, update, put, delete: remove } = onboardingGatesResource.verbs
     await cli.call(put, { spec: 'team/*', daily_limit: 5 })
@@ -93,7 +93,7 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
     await assert.rejects(as(person('github:1')).call(list, {}), isRefusal('forbidden'))
   })
 
-  test('a waiting chat is approved, refused or greeted again', async (t) => {
+  test('a waiting chat can be approved, refused or prompted again', async (t) => {
     const { host, cli, as } = await testHost(t, engine)
     const { list, update } = onboardingResource.verbs
     const row = { jid: 'telegram:1', status: 'queued', created: NOW, prompted_at: NOW, queued_at: NOW } as const
@@ -104,9 +104,9 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
       admitted_at: NOW,
     })
     assert.equal((await cli.call(update, { jid: 'telegram:1', action: 'refuse' })).status, 'refused')
-    const { prompted_at: _, ...greeted } = row
+    const { prompted_at: _, ...unprompted } = row
     assert.deepEqual(await cli.call(update, { jid: 'telegram:1', action: 'reprompt' }), {
-      ...greeted,
+      ...unprompted,
       status: 'awaiting_message',
     })
     await assert.rejects(cli.call(update, { jid: 'telegram:2', action: 'approve' }), isRefusal('not_found'))
@@ -115,7 +115,7 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
     assert.equal((await cli.call(list, {})).onboarding.length, 1)
   })
 
-  test('packages are shown to those whose folder has them', async (t) => {
+  test('packages are visible to the admins of their folder', async (t) => {
     const { host, as, cli, grant, groups } = await testHost(t, engine)
     await groups('team')
     await grant('github:1', 'admin', 'team')
@@ -138,7 +138,7 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
     await assert.rejects(as(agent('team')).call(list, {}), isRefusal('forbidden'))
   })
 
-  test('a session is seen and revoked by its owner and by operators, once', async (t) => {
+  test('its owner and operators see a session and can revoke it once', async (t) => {
     const { host, as, operator } = await testHost(t, engine)
     await operator('github:9')
     const row = {
@@ -166,7 +166,7 @@ onEveryEngine('what belongs to the whole instance', (engine) => {
     await assert.rejects(as(person('github:9')).call(revoke, { family_id: 'three' }), isRefusal('not_found'))
   })
 
-  test('signing keys are listed without their halves, and only one can be active', async (t) => {
+  test('signing keys are listed without key material, and only one can be active', async (t) => {
     const { host, as, operator } = await testHost(t, engine)
     await operator('github:9')
     const key = {

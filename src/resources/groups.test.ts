@@ -1,4 +1,4 @@
-// Groups: made and removed on the host, seen by whom they concern.
+// Groups: created and removed on the host, listed for their admins.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
@@ -14,8 +14,8 @@ import { scheduledTasksResource } from './scheduled-tasks.ts'
 const { list, add, remove, set_budget, budget } = groupsResource.verbs
 const JAN_1 = '2026-01-01T00:00:00.000Z'
 
-/** Everything that a group brings along, as lines. */
-async function tracesOf(at: TestHost): Promise<string[]> {
+/** All rows of a group, each as one line. */
+async function rowsOf(at: TestHost): Promise<string[]> {
   const { groups } = await at.cli.call(list, { limit: 1000 })
   const { routes } = await at.cli.call(routesResource.verbs.list, { limit: 1000 })
   const { scheduled_tasks } = await at.cli.call(scheduledTasksResource.verbs.list, { limit: 1000 })
@@ -29,12 +29,12 @@ async function tracesOf(at: TestHost): Promise<string[]> {
 }
 
 onEveryEngine('groups', (engine) => {
-  test('a group comes with its tasks, its membership and its route, and adding it again changes nothing', async (t) => {
+  test('adding creates the group with tasks, membership and route; adding again changes nothing', async (t) => {
     const at = await testHost(t, engine)
     const input = { folder: 'team/a', jid: 'telegram:group/42' }
     assert.deepEqual(await at.cli.call(add, input), { added: true, routed: 1 })
-    const traces = await tracesOf(at)
-    assert.deepEqual(traces, [
+    const rows = await rowsOf(at)
+    assert.deepEqual(rows, [
       'group team/a a assistant',
       'route 0 room=group/42 team/a',
       'task team/a-mem-0 2026-01-01T02:00:00.000Z',
@@ -46,38 +46,38 @@ onEveryEngine('groups', (engine) => {
     ])
     at.clock.advance(24 * 3_600_000)
     assert.deepEqual(await at.cli.call(add, { ...input, name: 'Else', product: 'else' }), { added: false, routed: 0 })
-    assert.deepEqual(await tracesOf(at), traces)
+    assert.deepEqual(await rowsOf(at), rows)
     assert.deepEqual(await at.cli.call(add, { folder: 'team/a', jid: 'telegram:group/7' }), { added: false, routed: 1 })
   })
 
-  test('a guild channel fires on mentions and is otherwise observed', async (t) => {
+  test('a guild channel starts turns on mentions and is otherwise observed', async (t) => {
     const at = await testHost(t, engine)
     assert.deepEqual(await at.cli.call(add, { folder: 'team', jid: 'discord:1/2' }), { added: true, routed: 2 })
     await at.cli.call(add, { folder: 'dm', jid: 'discord:dm/3' })
     assert.deepEqual(
-      (await tracesOf(at)).filter((line) => line.startsWith('route')),
+      (await rowsOf(at)).filter((line) => line.startsWith('route')),
       ['route -1 room=1/2 verb=mention team', 'route 0 room=1/2 team#observe', 'route 0 room=dm/3 dm'],
     )
   })
 
-  test('agents of tier 1 and 2 may speak; the root needs no role, and strangers get none', async (t) => {
+  test('only groups of tier 1 and 2 become members', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'a', 'a/b', 'a/b/c', 'a/b/c/d')
     assert.deepEqual(
-      (await tracesOf(at)).filter((line) => line.startsWith('member')),
+      (await rowsOf(at)).filter((line) => line.startsWith('member')),
       ['a', 'a/b', 'a/b/c'].map((folder) => `member folder:${folder} role:member`),
     )
   })
 
-  test('a role that was taken from a group is not given back by adding it again', async (t) => {
+  test('adding a group again does not restore a removed role', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team')
     await at.cli.call(aclMembershipResource.verbs.remove, { subject: 'folder:team', role: 'role:member' })
     await at.groups('team')
-    assert.ok(!(await tracesOf(at)).some((line) => line.startsWith('member')))
+    assert.ok(!(await rowsOf(at)).some((line) => line.startsWith('member')))
   })
 
-  test('what is no folder, chat or name is refused', async (t) => {
+  test('invalid folders, chats and names are refused', async (t) => {
     const at = await testHost(t, engine)
     const bad: object[] = [
       {},
@@ -92,10 +92,10 @@ onEveryEngine('groups', (engine) => {
       { folder: 'team', open: true },
     ]
     for (const input of bad) await assert.rejects(at.cli.call(add, input), isRefusal('invalid'), JSON.stringify(input))
-    assert.deepEqual(await tracesOf(at), [])
+    assert.deepEqual(await rowsOf(at), [])
   })
 
-  test('groups are made, removed and capped by the host alone', async (t) => {
+  test('only the host adds, removes and caps groups', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await at.operator('github:op')
@@ -107,7 +107,7 @@ onEveryEngine('groups', (engine) => {
     }
   })
 
-  test('a list shows what the caller may administer', async (t) => {
+  test('callers see the rows of folders that they administer', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team', 'team/a', 'team/a/b', 'teams', 'other')
     await at.operator('github:op')
@@ -125,19 +125,19 @@ onEveryEngine('groups', (engine) => {
     assert.deepEqual(await seen(agent('team')), ['team'])
   })
 
-  test('removing one that is not there is refused', async (t) => {
+  test('removing a missing group is refused', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team', 'team/a')
     await at.cli.call(remove, { folder: 'team' })
     await assert.rejects(at.cli.call(remove, { folder: 'team' }), isRefusal('not_found', 'there is no group team'))
-    // What lies below stays: each folder is a group of its own.
+    // Groups below it are not removed.
     assert.deepEqual(
       (await at.cli.call(list, {})).groups.map(({ folder }) => folder),
       ['team/a'],
     )
   })
 
-  test('a cap is set, shown with what was spent today, and taken away', async (t) => {
+  test('a cap can be set, shown with the spend of today, and removed', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team')
     assert.deepEqual(await at.cli.call(budget, { folder: 'team' }), { spent: 0 })
@@ -169,9 +169,9 @@ onEveryEngine('groups', (engine) => {
     await assert.rejects(at.cli.call(budget, { folder: 'none' }), isRefusal('not_found'))
   })
 
-  test('one audit row for each change and each refusal, and no change without one', async (t) => {
+  test('each change and each refusal has one audit row, and nothing changes without it', async (t) => {
     const at = await testHost(t, engine)
-    const deeds = await auditedCalls(at, async () => {
+    const calls = await auditedCalls(at, async () => {
       await at.cli.call(add, { folder: 'team', jid: 'telegram:1' })
       await at.cli.call(set_budget, { folder: 'team', daily: 5 })
       await at.cli.call(budget, { folder: 'team' })
@@ -182,12 +182,12 @@ onEveryEngine('groups', (engine) => {
       await at.cli.call(remove, { folder: 'team' })
     })
     assert.deepEqual(
-      deeds.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
+      calls.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
       ['groups.add team ok', 'groups.set_budget team ok', 'groups.remove team denied', 'groups.remove team ok'],
     )
-    const before = await tracesOf(at)
+    const before = await rowsOf(at)
     await breakAudit(at)
     await assert.rejects(at.cli.call(add, { folder: 'new', jid: 'telegram:2' }), /audit/)
-    assert.deepEqual(await tracesOf(at), before)
+    assert.deepEqual(await rowsOf(at), before)
   })
 })

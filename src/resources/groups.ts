@@ -1,4 +1,4 @@
-// Groups: one folder, one agent. Made and removed on the command line; over REST they are read.
+// Groups: one folder with one agent. The command line creates and removes them; REST is read-only.
 import { z } from 'zod'
 import { creatorOf } from '../core/access/caller.ts'
 import { folderBaseName, parentFolderOf, ROOT_FOLDER } from '../core/access/tiers.ts'
@@ -12,22 +12,22 @@ import { Folder, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { requireHost, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { listVerb, mustFindGroup } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
-const Rows = z.object({ folder: z.string(), kind: z.string(), names: z.array(z.string()).readonly() })
+const ReferenceRows = z.object({ folder: z.string(), kind: z.string(), names: z.array(z.string()).readonly() })
 
 const AddedGroup = z.object({
   added: z.boolean(),
   routed: z.int(),
-  match: z.string().optional().describe('Of the first route, where it names the platform too'),
+  match: z.string().optional().describe('Match of the first route, if it names the platform too'),
   shared_with: z.string().optional().describe('A chat of another platform whose room has the same name'),
-  in_front: z.array(Route).optional().describe('Routes that lead the chat elsewhere before the new one is asked'),
-  overtaken: z.array(Route).optional().describe('Routes that led the chat elsewhere until now'),
-  inherited: z.array(Rows).optional().describe('What an earlier group of this name has left'),
+  in_front: z.array(Route).optional().describe('Routes to other folders that match the chat before the new route'),
+  overtaken: z.array(Route).optional().describe('Routes to other folders that matched the chat before'),
+  inherited: z.array(ReferenceRows).optional().describe('Rows left by an earlier group of this name'),
 })
 
-const Removal = z.object({ is_group: z.boolean(), ends: z.array(Rows), stays: z.array(Rows) })
+const Removal = z.object({ is_group: z.boolean(), ends: z.array(ReferenceRows), stays: z.array(ReferenceRows) })
 
 export const groupsResource = defineResource({
   of: groups,
@@ -35,9 +35,7 @@ export const groupsResource = defineResource({
   servedBy: 'routd',
   exported: {
     checkWhole: (rows) =>
-      rows.some(({ folder }) => folder === ROOT_FOLDER)
-        ? undefined
-        : `${ROOT_FOLDER} must be there: it cannot be removed`,
+      rows.some(({ folder }) => folder === ROOT_FOLDER) ? undefined : `${ROOT_FOLDER} is missing: it cannot be removed`,
     fill: (ctx, row, current) => ({ ...row, added_at: row.added_at ?? current?.added_at ?? ctx.now }),
   },
   verbs: (table) => ({
@@ -45,7 +43,7 @@ export const groupsResource = defineResource({
       authorize: requireToolForAgents,
       order: [['folder', 'asc']],
       folder: 'folder',
-      when: 'See which groups there are within your reach.',
+      when: 'List the groups within your reach.',
       reach: 'work',
       tool: 'refresh_groups',
       tiers: { max: 2, granted: 2 },
@@ -63,7 +61,7 @@ export const groupsResource = defineResource({
         jid: RoutableJid.optional(),
         name: Group.shape.name.optional(),
         product: Group.shape.product.default('assistant'),
-        move: z.boolean().default(false).describe('In front of every route that leads the chat elsewhere'),
+        move: z.boolean().default(false).describe('Put the route before all routes of the chat to other folders'),
       }),
       output: AddedGroup,
       authorize: requireHost,
@@ -76,14 +74,14 @@ export const groupsResource = defineResource({
           ...(routing?.sharedWith === undefined
             ? {}
             : { match: routing.added[0]?.match, shared_with: routing.sharedWith }),
-          ...some('in_front', routing?.inFront ?? []),
-          ...some('overtaken', routing?.overtaken ?? []),
-          ...some('inherited', inherited),
+          ...(routing?.inFront.length ? { in_front: [...routing.inFront] } : {}),
+          ...(routing?.overtaken.length ? { overtaken: [...routing.overtaken] } : {}),
+          ...(inherited.length ? { inherited: [...inherited] } : {}),
         }
       },
     }),
 
-    /** What `remove` would end and leave. */
+    /** A preview of `remove`. */
     removal: defineVerb({
       isReadOnly: true,
       input: Group.pick({ folder: true }),
@@ -94,7 +92,7 @@ export const groupsResource = defineResource({
 
     remove: defineVerb({
       input: Group.pick({ folder: true }).extend({
-        purge: z.boolean().default(false).describe('Also removes the rows that would stay; never files'),
+        purge: z.boolean().default(false).describe('Also remove the rows that would stay; never files'),
       }),
       output: Removal,
       authorize: requireHost,
@@ -115,16 +113,16 @@ export const groupsResource = defineResource({
       input: Group.pick({ folder: true }),
       output: Group,
       authorize: requireHost,
-      run: (ctx, { folder }) => mustFindRow(ctx, table, { folder }, `group ${folder}`),
+      run: (ctx, { folder }) => mustFindGroup(ctx, folder),
     }),
 
-    /** Sets one key of a group, or without `to` takes it away. */
+    /** Sets one key of a group, or removes it if `to` is absent. */
     set: defineVerb({
       input: z.object({ folder: Folder, key: z.enum(GROUP_KEYS), to: multilineText(10_000).optional() }),
       output: z.object({ before: z.string().optional(), after: z.string().optional() }),
       authorize: requireHost,
       run: async (ctx, { folder, key, to }) => {
-        const group = await mustFindRow(ctx, table, { folder }, `group ${folder}`)
+        const group = await mustFindGroup(ctx, folder)
         const { patch, changed } = changeSetting(group, key, to === '' ? undefined : to)
         const [before, after] = [settingOf(group, key), settingOf(changed, key)]
         if (before !== after) await table.update(ctx.tx, { folder }, { ...patch, updated_at: ctx.now })
@@ -148,7 +146,7 @@ export const groupsResource = defineResource({
       output: DailyBudget,
       authorize: requireHost,
       run: async (ctx, { folder }) => {
-        const { cost_cap_cents_per_day: cap } = await mustFindRow(ctx, table, { folder }, `group ${folder}`)
+        const { cost_cap_cents_per_day: cap } = await mustFindGroup(ctx, folder)
         return budgetOf(await sumSpentToday(ctx.tx, 'folder', folder, ctx.now), cap)
       },
     }),
@@ -158,10 +156,4 @@ export const groupsResource = defineResource({
 async function removalOf({ tx }: Context, folder: string): Promise<z.output<typeof Removal>> {
   const is_group = (await groups.find(tx, { folder })) !== undefined
   return { is_group, ...(await findFolderReferences(storeReader(tx), new Set([folder]))) }
-}
-
-/** A member that is there only where it says something. */
-function some<N extends string, T>(name: N, rows: readonly T[]): { [K in N]?: T[] } {
-  // One member, whose name is a parameter.
-  return (rows.length === 0 ? {} : { [name]: [...rows] }) as { [K in N]?: T[] }
 }

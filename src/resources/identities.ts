@@ -1,4 +1,4 @@
-// Identities: which subs are one person. For the command line; agents only look one up.
+// Identities: which subs belong to one person. Only for the command line; agents use inspect_identity.
 import { z } from 'zod'
 import { Identity, type IdentityClaim, identities, identityClaims } from '../core/people/identities.ts'
 import { Sub } from '../core/values.ts'
@@ -8,7 +8,7 @@ import { requireHost } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
-const Linked = z.object({ id: z.string(), name: z.string(), created: z.boolean() })
+const LinkResult = z.object({ id: z.string(), name: z.string(), created: z.boolean() })
 
 export const identitiesResource = defineResource({
   of: identities,
@@ -39,20 +39,16 @@ export const identitiesResource = defineResource({
         sub: Sub,
         name: Identity.shape.name.optional(),
         id: z.string().max(64).optional(),
-        move: z.boolean().default(false).describe('Even if the sub belongs to another person'),
+        move: z.boolean().default(false).describe('Also if the sub belongs to another person'),
       }),
-      output: Linked,
+      output: LinkResult,
       authorize: requireHost,
       run: async (ctx, { sub, name, id, move }) => {
         const known = id === undefined ? undefined : await table.find(ctx.tx, { id })
         if (id !== undefined && !known) refuse('not_found', `there is no identity ${id}`)
         const claim = await identityClaims.find(ctx.tx, { sub })
         if (claim && claim.identity_id !== id && !move) await refuseClaimed(ctx, claim)
-        const identity = known ?? {
-          id: uuidv7(ctx.clock, ctx.random),
-          name: name ?? sub,
-          created_at: ctx.now,
-        }
+        const identity = known ?? { id: uuidv7(ctx.clock, ctx.random), name: name ?? sub, created_at: ctx.now }
         if (!known) await table.insert(ctx.tx, identity)
         if (claim?.identity_id !== identity.id)
           await identityClaims.upsert(ctx.tx, { sub, identity_id: identity.id, claimed_at: ctx.now })
@@ -75,6 +71,6 @@ async function refuseClaimed({ tx }: Context, { sub, identity_id }: z.output<typ
   return refuse(
     'conflict',
     `${sub} belongs to ${person?.name ?? 'a person'} (${identity_id}) already`,
-    'link it with --move to take it away from that person',
+    'link it with --move to take it from that person',
   )
 }

@@ -1,4 +1,4 @@
-// What became of the messages that arrived. For the command line alone: agents and people have the histories of their chats.
+// The state of incoming messages. Only for the command line; agents and people read the history of their chats.
 import { z } from 'zod'
 import { groups } from '../core/groups/groups.ts'
 import { InboxState, inbox } from '../core/messages/inbox.ts'
@@ -36,7 +36,7 @@ export const inboxResource = defineResource({
       run: async ({ tx }, request) => {
         const found = await listMessageStates(tx, request)
         const { folder } = request
-        if (found.length === 0 && folder !== undefined) await mustBeKnown(tx, folder)
+        if (found.length === 0 && folder !== undefined) await mustBeKnownFolder(tx, folder)
         return { messages: found, routed: await readRoutedSeq(tx) }
       },
     }),
@@ -49,7 +49,7 @@ export const inboxResource = defineResource({
         (await readMessageDetails(tx, id)) ?? refuse('not_found', `no message with id ${id} arrived`),
     }),
 
-    /** The ids that begin so, for an operator who types the beginning of one. */
+    /** Message ids with a prefix, so that operators can abbreviate them. */
     ids: defineVerb({
       isReadOnly: true,
       input: z.object({ prefix: line(256), limit: pageLimit(10, 100) }),
@@ -60,8 +60,8 @@ export const inboxResource = defineResource({
   }),
 })
 
-/** A group that was removed has messages still; a name that was mistyped has none. */
-async function mustBeKnown(tx: Tx, folder: string): Promise<void> {
+/** A removed group may still have messages; a mistyped name has none. */
+async function mustBeKnownFolder(tx: Tx, folder: string): Promise<void> {
   if ((await groups.find(tx, { folder })) || (await inbox.find(tx, { folder }))) return
   refuse('not_found', `there is no group ${folder}`)
 }

@@ -1,4 +1,4 @@
-// The list of resources, in creation order.
+// All resources. Their tables are created in this order.
 import type { Resource } from '../registry/resource.ts'
 import { aclResource } from './acl.ts'
 import { aclMembershipResource } from './acl-membership.ts'

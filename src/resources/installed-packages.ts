@@ -1,4 +1,4 @@
-// Installed packages: what was added to the instance or to a folder, and from where. Read-only.
+// Packages installed for the instance or for a folder, with their source. Read-only.
 import { z } from 'zod'
 import { FolderOrRoot, line, Timestamp } from '../core/values.ts'
 import { INSTANCE_SCOPE, readableFolderFilter, requireToolForAgents } from '../registry/authorization.ts'

@@ -1,4 +1,4 @@
-// Invites: whoever redeems one becomes admin, so nobody hands on more than they have. Decision A10.
+// Invites: callers can give away only access that they have. See docs/decisions.md#invites.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
@@ -12,7 +12,7 @@ const JAN_1 = '2026-01-01T00:00:00.000Z'
 const admin = person('github:1')
 const operator = person('github:op')
 
-async function opened(...[t, engine]: Parameters<typeof testHost>): Promise<TestHost> {
+async function openHost(...[t, engine]: Parameters<typeof testHost>): Promise<TestHost> {
   const at = await testHost(t, engine)
   await at.groups('main', 'team', 'team/a', 'other')
   await at.grant('github:1', 'admin', 'team/**')
@@ -21,8 +21,8 @@ async function opened(...[t, engine]: Parameters<typeof testHost>): Promise<Test
 }
 
 onEveryEngine('invites', (engine) => {
-  test('the token is shown once, and kept as a hash', async (t) => {
-    const at = await opened(t, engine)
+  test('the token is shown once and stored as a hash', async (t) => {
+    const at = await openHost(t, engine)
     const { token, ...rest } = await at.as(admin).call(create, { target_glob: 'team/**' })
     assert.match(token, /^[A-Za-z0-9_-]{43}$/)
     assert.deepEqual(rest, {
@@ -43,81 +43,82 @@ onEveryEngine('invites', (engine) => {
 
   const COVERED: Record<
     string,
-    { who: Caller; grants?: [string, string, ('allow' | 'deny')?][]; yes: string[]; no: string[] }
+    { caller: Caller; grants?: [string, string, ('allow' | 'deny')?][]; allowed: string[]; refused: string[] }
   > = {
-    'an agent hands on its own subtree': {
-      who: agent('team'),
-      yes: ['team', 'team/a', 'team/**', 'team/*/x', 'team/a/**', 'team/new'],
-      no: ['**', '*', 'other', 'tea?', 'team*', '*/a', '[t]eam', 'teams', 'main'],
+    'an agent may invite to its own subtree': {
+      caller: agent('team'),
+      allowed: ['team', 'team/a', 'team/**', 'team/*/x', 'team/a/**', 'team/new'],
+      refused: ['**', '*', 'other', 'tea?', 'team*', '*/a', '[t]eam', 'teams', 'main'],
     },
-    'the root hands on everything': { who: agent('main'), yes: ['**', '*', 'other/**'], no: [] },
-    'an operator hands on everything': { who: operator, yes: ['**', '*', 'other/**'], no: [] },
-    'an admin hands on what they administer': {
-      who: admin,
-      yes: ['team', 'team/**', 'team/a', 'team/*/x'],
-      no: ['**', '*', 'other', 'team*', 'teams/**'],
+    'the root may invite to everything': { caller: agent('main'), allowed: ['**', '*', 'other/**'], refused: [] },
+    'an operator may invite to everything': { caller: operator, allowed: ['**', '*', 'other/**'], refused: [] },
+    'an admin may invite to the folders they administer': {
+      caller: admin,
+      allowed: ['team', 'team/**', 'team/a', 'team/*/x'],
+      refused: ['**', '*', 'other', 'team*', 'teams/**'],
     },
-    'an admin of one folder hands on that one': {
-      who: person('github:3'),
+    'an admin of one folder may invite to that one': {
+      caller: person('github:3'),
       grants: [['admin', 'team']],
-      yes: ['team'],
-      no: ['team/**', 'team/a', 'team/*'],
+      allowed: ['team'],
+      refused: ['team/**', 'team/a', 'team/*'],
     },
-    'what is denied in part is not handed on whole': {
-      who: person('github:3'),
+    'an admin with a denied subfolder may not invite to the whole subtree': {
+      caller: person('github:3'),
       grants: [
         ['admin', 'team/**'],
         ['admin', 'team/a', 'deny'],
       ],
-      yes: ['team', 'team/b'],
-      no: ['team/**', 'team/a', 'team/*'],
+      allowed: ['team', 'team/b'],
+      refused: ['team/**', 'team/a', 'team/*'],
     },
-    'a tool is not authority over a folder': {
-      who: person('github:3'),
+    'a grant of the tool alone is not enough': {
+      caller: person('github:3'),
       grants: [['mcp:*', '**']],
-      yes: [],
-      no: ['team', '**'],
+      allowed: [],
+      refused: ['team', '**'],
     },
-    'who is denied the tool hands on nothing': {
-      who: person('github:3'),
+    'a caller without the tool may not invite': {
+      caller: person('github:3'),
       grants: [
         ['admin', 'team/**'],
         ['mcp:invite_create', '**', 'deny'],
       ],
-      yes: [],
-      no: ['team', 'team/a'],
+      allowed: [],
+      refused: ['team', 'team/a'],
     },
-    'a stranger hands on nothing': { who: person('github:4'), yes: [], no: ['team', 'none', '**'] },
+    'a stranger may not invite': { caller: person('github:4'), allowed: [], refused: ['team', 'none', '**'] },
   }
-  for (const [sentence, { who, grants = [], yes, no }] of Object.entries(COVERED)) {
+  for (const [sentence, { caller, grants = [], allowed, refused }] of Object.entries(COVERED)) {
     test(sentence, async (t) => {
-      const at = await opened(t, engine)
+      const at = await openHost(t, engine)
       for (const [action, scope, effect] of grants) await at.grant('github:3', action, scope, effect)
-      for (const target_glob of yes)
-        assert.equal((await at.as(who).call(create, { target_glob })).target_glob, target_glob)
-      for (const target_glob of no)
+      for (const target_glob of allowed)
+        assert.equal((await at.as(caller).call(create, { target_glob })).target_glob, target_glob)
+      for (const target_glob of refused)
         await assert.rejects(
-          at.as(who).call(create, { target_glob }),
+          at.as(caller).call(create, { target_glob }),
           isRefusal('forbidden', `does not cover ${target_glob}`),
         )
-      assert.equal((await at.cli.call(list, { limit: 1000 })).invites.length, yes.length)
+      assert.equal((await at.cli.call(list, { limit: 1000 })).invites.length, allowed.length)
     })
   }
 
-  test('an end is kept in UTC, and lies ahead', async (t) => {
-    const at = await opened(t, engine)
-    const ending = (expires_at: string) => at.as(admin).call(create, { target_glob: 'team', expires_at, max_uses: 2 })
-    assert.equal((await ending('2026-01-01T02:00:00+01:00')).expires_at, '2026-01-01T01:00:00.000Z')
+  test('expires_at is stored in UTC and must be in the future', async (t) => {
+    const at = await openHost(t, engine)
+    const createUntil = (expires_at: string) =>
+      at.as(admin).call(create, { target_glob: 'team', expires_at, max_uses: 2 })
+    assert.equal((await createUntil('2026-01-01T02:00:00+01:00')).expires_at, '2026-01-01T01:00:00.000Z')
     const [row] = (await at.as(admin).call(list, {})).invites
     assert.deepEqual([row?.expires_at, row?.max_uses], ['2026-01-01T01:00:00.000Z', 2])
     for (const past of [JAN_1, '2026-01-01T00:59:59+01:00', '2020-01-01T00:00:00Z'])
-      await assert.rejects(ending(past), isRefusal('invalid', 'expires_at lies in the past'))
+      await assert.rejects(createUntil(past), isRefusal('invalid', 'expires_at is in the past'))
   })
 
-  test('each sees what they issued, an operator all of it, newest first', async (t) => {
-    const at = await opened(t, engine)
-    for (const who of [admin, agent('team'), operator]) {
-      await at.as(who).call(create, { target_glob: 'team' })
+  test('callers see the invites they issued, and operators all, newest first', async (t) => {
+    const at = await openHost(t, engine)
+    for (const caller of [admin, agent('team'), operator]) {
+      await at.as(caller).call(create, { target_glob: 'team' })
       at.clock.advance(1000)
     }
     const seen = async (caller: Caller, input = {}) =>
@@ -129,8 +130,8 @@ onEveryEngine('invites', (engine) => {
     assert.deepEqual(await seen(person('github:2')), [])
   })
 
-  test('an invite is revoked by its id or its whole token, once, and stays as revoked', async (t) => {
-    const at = await opened(t, engine)
+  test('an invite can be revoked once, by id or whole token, and stays listed', async (t) => {
+    const at = await openHost(t, engine)
     const tokens = [
       (await at.as(admin).call(create, { target_glob: 'team' })).token,
       (await at.as(admin).call(create, { target_glob: 'team' })).token,
@@ -148,8 +149,8 @@ onEveryEngine('invites', (engine) => {
       await assert.rejects(at.as(admin).call(revoke, { token_id }), isRefusal('not_found', 'there is no such invite'))
   })
 
-  test("another's invite is not there, except for operators", async (t) => {
-    const at = await opened(t, engine)
+  test('invites of others are not found, except by operators', async (t) => {
+    const at = await openHost(t, engine)
     const { token } = await at.as(admin).call(create, { target_glob: 'team' })
     await at.grant('github:2', 'admin', 'team/**')
     for (const caller of [person('github:2'), agent('team')])
@@ -159,8 +160,8 @@ onEveryEngine('invites', (engine) => {
       await assert.rejects(at.as(caller).call(revoke, { token_id: token }), isRefusal('not_found', 'no such invite'))
   })
 
-  test('nor for an operator to whom the folder is denied', async (t) => {
-    const at = await opened(t, engine)
+  test('an operator does not find invites to denied folders', async (t) => {
+    const at = await openHost(t, engine)
     const { token } = await at.as(admin).call(create, { target_glob: 'team/*' })
     await at.as(operator).call(create, { target_glob: '**' })
     await at.grant('github:op', '*', 'team/**', 'deny')
@@ -172,16 +173,16 @@ onEveryEngine('invites', (engine) => {
     await assert.rejects(at.as(operator).call(revoke, { token_id: token }), isRefusal('not_found', 'no such invite'))
   })
 
-  test('a glob that no access row could hold is refused', async (t) => {
-    const at = await opened(t, engine)
+  test('a glob that is invalid in an access row is refused', async (t) => {
+    const at = await openHost(t, engine)
     for (const target_glob of ['', 'team/*\n', 'team/ *', 'team//*', 'team/[', 'team/../*', `team/${'*'.repeat(251)}`])
       await assert.rejects(at.as(operator).call(create, { target_glob }), isRefusal('invalid', 'target_glob'))
   })
 
-  test('one audit row for each change and each refusal, without the token, and no change without one', async (t) => {
-    const at = await opened(t, engine)
+  test('each change and each refusal has one audit row without the token, and nothing changes without it', async (t) => {
+    const at = await openHost(t, engine)
     let token = ''
-    const deeds = await auditedCalls(at, async () => {
+    const calls = await auditedCalls(at, async () => {
       token = (await at.as(admin).call(create, { target_glob: 'team/a' })).token
       await at
         .as(admin)
@@ -191,7 +192,7 @@ onEveryEngine('invites', (engine) => {
       await at.as(admin).call(revoke, { token_id: token })
     })
     assert.deepEqual(
-      deeds.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
+      calls.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
       ['invites.create team/a ok', 'invites.create other denied', `invites.revoke ${token.slice(0, 12)} ok`],
     )
     assert.ok(!(await wholeStore(at)).includes(token))

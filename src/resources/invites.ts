@@ -1,4 +1,5 @@
-// Invites: whoever redeems one becomes admin of what its glob names. The token is stored as a hash; a revoked one stays, marked.
+// Invites: the person who redeems one becomes admin of the folders that its glob matches. The token is stored as a hash, and
+// the row of a revoked invite is kept.
 import { z } from 'zod'
 import { creatorOf } from '../core/access/caller.ts'
 import { createToken, hashToken } from '../core/links/link-token.ts'
@@ -16,10 +17,10 @@ import {
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listPage, listSchema, Paging } from '../registry/crud.ts'
+import { listPage, listSchema, mustFindRow, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
-/** So much of a token names it in lists and in `revoke` (decision A10). */
+/** Length of the token prefix that identifies an invite. See docs/decisions.md#invites. */
 const ID_LENGTH = 12
 
 export const invitesResource = defineResource({
@@ -31,18 +32,18 @@ export const invitesResource = defineResource({
     list: defineVerb({
       http: 'GET /',
       isReadOnly: true,
-      input: Paging.extend({ issued_by: line(256).optional().describe('Only invites that this sub issued') }),
+      input: Paging.extend({ issued_by: line(256).optional().describe('Only invites issued by this sub') }),
       output: listSchema(table, 'invites'),
       authorize: requireToolForAgents,
       run: async (ctx, { issued_by, ...paging }) => {
-        const isTheirs = await ownership(ctx)
+        const isVisible = await inviteFilter(ctx)
         return listPage(ctx, table, 'invites', {
           where: issued_by === undefined ? {} : { issued_by_sub: issued_by },
           order: [
             ['issued_at', 'desc'],
             ['token_id', 'asc'],
           ],
-          keep: isTheirs,
+          keep: isVisible,
           ...paging,
         })
       },
@@ -53,14 +54,14 @@ export const invitesResource = defineResource({
       status: 201,
       tool: 'invite_create',
       tiers: { max: 1, granted: 1 },
-      when: 'Invite somebody to administer a folder.',
+      when: 'Invite someone to administer a folder.',
       input: z.object({
         target_glob: Invite.shape.target_glob,
         max_uses: Invite.shape.max_uses.default(1),
-        expires_at: Invite.shape.expires_at.describe('When it ends: a time in the future, before the year 10000'),
+        expires_at: Invite.shape.expires_at.describe('Time of expiry: in the future, before the year 10000'),
       }),
       output: z.object({
-        token: z.string().describe('The raw token, shown this once'),
+        token: z.string().describe('The raw token, shown only once'),
         target_glob: z.string(),
         max_uses: z.int(),
         expires_at: z.string().optional(),
@@ -76,7 +77,7 @@ export const invitesResource = defineResource({
 
     revoke: defineVerb({
       http: 'DELETE /{token_id}',
-      // Cut before anything sees it: an audit row must not hold a token.
+      // Shortened by the schema, so that no audit row contains a token.
       input: z.object({
         token_id: line(256)
           .transform((token) => token.slice(0, ID_LENGTH))
@@ -84,19 +85,20 @@ export const invitesResource = defineResource({
       }),
       authorize: async (ctx, { token_id }) => {
         const invite = await table.find(ctx.tx, { token_id })
-        // Whether there is such an invite, or was one, is nobody else's business.
-        if (!invite || !(await ownership(ctx))(invite)) refuse('not_found', 'there is no such invite')
+        // The same error for a foreign invite as for an unknown one.
+        if (!invite || !(await inviteFilter(ctx))(invite)) refuse('not_found', 'there is no such invite')
       },
       run: async (ctx, { token_id }) => {
-        const { token_hash } = await mustFindLive(ctx, token_id)
+        const { token_hash, revoked_at } = await mustFindRow(ctx, table, { token_id }, 'such invite')
+        if (revoked_at !== undefined) refuse('not_found', 'that invite is revoked already')
         await table.update(ctx.tx, { token_hash }, { revoked_at: ctx.now })
       },
     }),
   }),
 })
 
-/** An invite is its issuer's and the operators', but not of those whom a row denies the folder that it leads to. */
-async function ownership(ctx: Context): Promise<(invite: z.output<typeof Invite>) => boolean> {
+/** Visible to its issuer, and to operators unless a row denies them the folder. */
+async function inviteFilter(ctx: Context): Promise<(invite: z.output<typeof Invite>) => boolean> {
   const [mayAll, maySee, own] = [
     await hasTool(ctx, INSTANCE_SCOPE),
     await readableFolderFilter(ctx),
@@ -105,17 +107,11 @@ async function ownership(ctx: Context): Promise<(invite: z.output<typeof Invite>
   return ({ issued_by_sub, target_glob }) => issued_by_sub === own || (mayAll && maySee(globBase(target_glob)))
 }
 
-async function mustFindLive(ctx: Context, token_id: string) {
-  const invite = (await invites.find(ctx.tx, { token_id })) ?? refuse('not_found', 'there is no such invite')
-  if (invite.revoked_at !== undefined) refuse('not_found', 'that invite is revoked already')
-  return invite
-}
-
-/** In UTC like every time in the store, so that times can be compared as text. */
+/** Converts to UTC, because times in the store are compared as text. */
 function futureTime(ctx: Context, given: string): string {
   const moment = Date.parse(given)
-  if (moment <= ctx.clock.now()) refuse('invalid', 'expires_at lies in the past')
-  // An offset can push the last hours of 9999 into a year that RFC 3339 does not have.
+  if (moment <= ctx.clock.now()) refuse('invalid', 'expires_at is in the past')
+  // With an offset, the UTC time can be after 9999, which RFC 3339 does not allow.
   return new Date(moment).getUTCFullYear() > 9999 ? refuse('invalid', 'expires_at is after 9999') : timestamp(moment)
 }
 

@@ -1,4 +1,4 @@
-// The model of an instance and of its folders, as `svc model` sets it. For the command line alone.
+// Model keys of the instance and model settings of folders, for `svc model`. Only for the command line.
 import { z } from 'zod'
 import { groups } from '../core/groups/groups.ts'
 import { ModelKey, modelKeyContext, modelKeys } from '../core/secrets/model-keys.ts'
@@ -19,7 +19,7 @@ const Variable = z.string().refine((name) => VARIABLES.includes(name), 'must be 
 
 const FolderModel = z.object({
   folder: Folder,
-  config: groups.row.shape.config.describe('The config of the group from now on'),
+  config: groups.row.shape.config.describe('The new config of the group'),
   cleared: z.array(Variable).describe("Variables to remove from the folder's secrets first"),
   secrets: z.array(z.object({ key: Variable, value: KeyText })).meta({ writeOnly: true }),
 })
@@ -45,7 +45,7 @@ export const modelKeysResource = defineResource({
       run: async (ctx, { variable }) => ({ removed: (await table.remove(ctx.tx, { variable })) > 0 }),
     }),
 
-    /** Endpoint, model and key of a folder change together, in one transaction. */
+    /** Changes endpoint, model and key of a folder in one transaction. */
     set_folder: defineVerb({
       input: FolderModel,
       authorize: requireHost,

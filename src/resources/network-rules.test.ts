@@ -8,7 +8,7 @@ import { networkRulesResource } from './network-rules.ts'
 const { allow, denied, deny, list, resolve } = networkRulesResource.verbs
 
 onEveryEngine('network rules', (engine) => {
-  test('a folder may reach what it and every folder above it may reach, and the default hosts', async (t) => {
+  test('a folder inherits the rules of folders above it and the default hosts', async (t) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('a', 'a/b', 'ab')
     await cli.call(allow, { folder: '', target: 'everywhere.example' })
@@ -27,7 +27,7 @@ onEveryEngine('network rules', (engine) => {
     assert.deepEqual(await hostsOf('ab'), ['anthropic.com', 'api.anthropic.com', 'everywhere.example'])
   })
 
-  test('allowing twice changes nothing, denying what is not there is not found', async (t) => {
+  test('allowing twice changes nothing, and removing a missing rule is not found', async (t) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('a')
     assert.deepEqual(await cli.call(allow, { folder: 'a', target: 'x.example' }), { added: true, target: 'x.example' })
@@ -49,7 +49,7 @@ onEveryEngine('network rules', (engine) => {
     assert.deepEqual((await cli.call(list, { folder: 'a' })).network_rules, [])
   })
 
-  test('a top-level domain is refused, and one that is stored already can be taken back', async (t) => {
+  test('a top-level domain is refused, and a stored one can be removed', async (t) => {
     const { cli, groups, host } = await testHost(t, engine)
     await groups('a')
     const sentence = 'target "com" would allow every name that ends in .com; write the host itself, such as example.com'
@@ -63,7 +63,7 @@ onEveryEngine('network rules', (engine) => {
     assert.deepEqual((await cli.call(list, {})).network_rules, [])
   })
 
-  test('a name below which anybody gets one is allowed with a warning', async (t) => {
+  test('a public suffix is allowed with a warning', async (t) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('a')
     for (const [target, warning] of [
@@ -75,7 +75,7 @@ onEveryEngine('network rules', (engine) => {
         assert.deepEqual(await cli.call(allow, { folder: 'a', target }), { added, target, warning })
   })
 
-  test('the root agent writes any rule, others none unless granted, and each sees its own', async (t) => {
+  test('the root writes any rule, other agents need a grant, and each sees its own', async (t) => {
     const { as, cli, grant, groups } = await testHost(t, engine)
     await groups('main', 'a', 'b')
     await as(agent('main')).call(allow, { folder: 'b', target: 'b.example' })
@@ -94,7 +94,7 @@ onEveryEngine('network rules', (engine) => {
     assert.deepEqual((await as(person('github:1')).call(list, {})).network_rules, [])
   })
 
-  test('an operator sees no rule of a folder that is denied to them', async (t) => {
+  test('an operator does not see rules of denied folders', async (t) => {
     const { as, cli, grant, groups, operator } = await testHost(t, engine)
     await groups('a', 'b')
     await operator('github:op')
@@ -107,7 +107,7 @@ onEveryEngine('network rules', (engine) => {
     )
   })
 
-  test('a default host is allowed already at the root and cannot be denied', async (t) => {
+  test('a default host is always allowed at the root and cannot be removed', async (t) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('a')
     const target = 'api.anthropic.com'
@@ -120,23 +120,23 @@ onEveryEngine('network rules', (engine) => {
     await cli.call(deny, { folder: 'a', target })
   })
 
-  test('listing an unknown folder is refused, but only of what the caller may see', async (t) => {
+  test('listing an unknown folder is refused only if the caller may see it', async (t) => {
     const { as, cli, grant, groups } = await testHost(t, engine)
     await groups('a', 'b')
     const own = as(agent('a'))
     for (const { toolName } of [list, denied]) await grant('folder:a', `mcp:${toolName}`, 'a/**')
     const lists = [
-      (asker: TestCaller, folder: string) => asker.call(list, { folder }),
-      (asker: TestCaller, folder: string) => asker.call(denied, { folder }),
+      (caller: TestCaller, folder: string) => caller.call(list, { folder }),
+      (caller: TestCaller, folder: string) => caller.call(denied, { folder }),
     ]
-    for (const ask of lists) {
-      await assert.rejects(ask(cli, 'nope'), isRefusal('not_found', 'there is no group nope'))
-      await assert.rejects(ask(own, 'a/nope'), isRefusal('not_found', 'a/nope'))
-      for (const folder of ['b', 'nope']) assert.deepEqual(Object.values(await ask(own, folder)), [[]])
+    for (const listOf of lists) {
+      await assert.rejects(listOf(cli, 'nope'), isRefusal('not_found', 'there is no group nope'))
+      await assert.rejects(listOf(own, 'a/nope'), isRefusal('not_found', 'a/nope'))
+      for (const folder of ['b', 'nope']) assert.deepEqual(Object.values(await listOf(own, folder)), [[]])
     }
   })
 
-  test('denials are listed newest first, page by page, and each caller sees those of its own folders', async (t) => {
+  test('denials are listed newest first in pages, for the folders of the caller', async (t) => {
     const { as, cli, grant, groups, host } = await testHost(t, engine)
     await groups('a', 'a/c', 'b')
     const denial = (folder: string, name: string, second: number) => {

@@ -1,4 +1,4 @@
-// Network rules: which hosts a folder may reach. Tools and the command line; no REST face.
+// Network rules: which hosts a folder may reach. For tools and the command line; not served over REST.
 import { z } from 'zod'
 import {
   DEFAULT_HOSTS,
@@ -10,23 +10,22 @@ import {
 } from '../core/access/allowlist.ts'
 import { creatorOf } from '../core/access/caller.ts'
 import { networkDenials } from '../core/access/network-denials.ts'
-import { groups } from '../core/groups/groups.ts'
 import { Folder, FolderOrRoot } from '../core/values.ts'
 import { breadthWarning } from '../lib/http/public-suffix.ts'
 import { refuse } from '../lib/refusal.ts'
 import { INSTANCE_SCOPE, readableFolderFilter, requireTool, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
+import { listPage, listSchema, mustFindGroup, Paging, UNPAGED } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Rule = NetworkRule.pick({ folder: true, target: true })
 const folderOf = ({ folder }: { folder: string }) => folder || INSTANCE_SCOPE
 
 async function mustExist(ctx: Context, folder: string): Promise<void> {
-  if (folder !== '' && !(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
+  if (folder !== '') await mustFindGroup(ctx, folder)
 }
 
-/** Only of a folder that the caller may see: others must not learn which folders exist. */
+/** Checks only visible folders, so that callers do not learn which others exist. */
 async function visibleFolderMustExist(
   ctx: Context,
   maySee: (folder: string) => boolean,
@@ -52,7 +51,7 @@ export const networkRulesResource = defineResource({
   verbs: (table) => ({
     list: defineVerb({
       isReadOnly: true,
-      when: 'See which hosts your folder may reach by rules of its own.',
+      when: 'List the hosts that your folder may reach by its own rules.',
       input: Paging.extend({ folder: FolderOrRoot.optional() }),
       toolInput: z.strictObject({ folder: FolderOrRoot.optional() }).transform((input) => ({ ...UNPAGED, ...input })),
       output: listSchema(table, 'network_rules'),
@@ -72,9 +71,9 @@ export const networkRulesResource = defineResource({
       },
     }),
 
-    /** Whether it is new: allowing twice changes nothing. */
+    /** Allowing twice changes nothing; `added` tells whether the rule is new. */
     allow: defineVerb({
-      when: 'Let a folder reach a host and its subdomains.',
+      when: 'Allow a folder to reach a host and its subdomains.',
       input: Rule,
       output: z.object({
         added: z.boolean(),
@@ -98,11 +97,11 @@ export const networkRulesResource = defineResource({
     }),
 
     deny: defineVerb({
-      when: 'Take back the rule that lets a folder reach a host.',
+      when: 'Remove the rule that allows a folder to reach a host.',
       input: Rule,
       authorize: requireTool(folderOf),
       run: async (ctx, rule) => {
-        // Removing a stored row of a default host at the root would answer with success and change nothing.
+        // Removing a stored row for a default host at the root would have no effect.
         if (!isDefaultRule(rule) && (await table.remove(ctx.tx, rule)) > 0) return
         if (DEFAULT_HOSTS.includes(rule.target))
           refuse('invalid', `${rule.target} is a default host: every folder may reach it, and it cannot be removed`)
@@ -112,7 +111,7 @@ export const networkRulesResource = defineResource({
 
     resolve: defineVerb({
       isReadOnly: true,
-      when: 'See every host that a folder may reach, with what it has from above.',
+      when: 'List all hosts that a folder may reach, including inherited rules.',
       input: z.object({ folder: FolderOrRoot }),
       output: z.object({ hosts: z.array(z.string()) }),
       authorize: requireTool(folderOf),
@@ -124,7 +123,7 @@ export const networkRulesResource = defineResource({
 
     denied: defineVerb({
       isReadOnly: true,
-      when: 'See which hosts your folder asked for and was refused, the newest first.',
+      when: 'List the hosts that your folder was denied, newest first.',
       input: Paging.extend({ folder: Folder.optional() }),
       toolInput: z.strictObject({ folder: Folder.optional() }).transform((input) => ({ ...UNPAGED, ...input })),
       output: listSchema(networkDenials, 'network_denials'),

@@ -1,11 +1,10 @@
-// Gates: how many newcomers a day may enter the folders that a glob names.
+// Onboarding gates: how many newcomers per day may enter the folders that a glob matches.
 import { OnboardingGate, onboardingGates } from '../core/people/onboarding-gates.ts'
-import { INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
+import { requireInstanceTool } from '../registry/authorization.ts'
 import { createVerb, listVerb, removeVerb, updateVerb } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
-const operators = requireTool(() => INSTANCE_SCOPE)
-const gateNamed = ({ spec }: { spec: string }) => `gate ${spec}`
+const describeGate = ({ spec }: { spec: string }) => `gate ${spec}`
 
 export const onboardingGatesResource = defineResource({
   of: onboardingGates,
@@ -14,29 +13,29 @@ export const onboardingGatesResource = defineResource({
   exported: {},
   verbs: (table) => ({
     list: listVerb(table, 'onboarding_gates', {
-      authorize: operators,
+      authorize: requireInstanceTool,
       order: [['spec', 'asc']],
-      when: 'See how many newcomers each folder takes a day.',
+      when: 'List the gates with the number of newcomers that each accepts per day.',
     }),
 
     create: createVerb(table, {
-      when: 'Open a gate for newcomers.',
+      when: 'Create a gate for newcomers.',
       input: OnboardingGate.extend({ enabled: OnboardingGate.shape.enabled.default(true) }),
-      authorize: operators,
-      what: gateNamed,
+      authorize: requireInstanceTool,
+      what: describeGate,
     }),
 
     update: updateVerb(table, {
-      when: "Change a gate's limit, or open and close it.",
+      when: 'Change the limit of a gate, or enable or disable it.',
       input: OnboardingGate.partial({ daily_limit: true, enabled: true }),
-      authorize: operators,
-      what: gateNamed,
+      authorize: requireInstanceTool,
+      what: describeGate,
     }),
 
-    /** The command line's `add`: a gate that is there keeps its switch. */
+    /** `svc gate add`: an existing gate stays enabled or disabled. */
     put: defineVerb({
       input: OnboardingGate.omit({ enabled: true }),
-      authorize: operators,
+      authorize: requireInstanceTool,
       run: async (ctx, { spec, daily_limit }) => {
         const enabled = (await table.find(ctx.tx, { spec }))?.enabled ?? true
         await table.upsert(ctx.tx, { spec, daily_limit, enabled })
@@ -44,10 +43,10 @@ export const onboardingGatesResource = defineResource({
     }),
 
     delete: removeVerb(table, {
-      when: 'Remove a gate.',
+      when: 'Delete a gate.',
       input: OnboardingGate.pick({ spec: true }),
-      authorize: operators,
-      what: gateNamed,
+      authorize: requireInstanceTool,
+      what: describeGate,
     }),
   }),
 })

@@ -10,7 +10,7 @@ import { identitiesResource } from './identities.ts'
 import { usersResource } from './users.ts'
 
 onEveryEngine('identities, caps and the audit log', (engine) => {
-  test('a sub is claimed by one identity, and moves to another only when that is said', async (t) => {
+  test('a sub belongs to one identity and moves to another only with move', async (t) => {
     const { cli, clock } = await testHost(t, engine)
     const { link, list, unlink } = identitiesResource.verbs
     const first = await cli.call(link, { sub: 'github:1', name: 'Ada' })
@@ -28,7 +28,7 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     assert.equal((await cli.call(list, {})).identities.length, 2)
     const moved = { id: first.id, name: 'Ada', created: false }
     assert.deepEqual(await cli.call(link, { sub: 'google:2', id: first.id, name: 'ignored', move: true }), moved)
-    // Again to the same person changes nothing, and needs no word.
+    // Linking to the same person again changes nothing and needs no flag.
     assert.deepEqual(await cli.call(link, { sub: 'google:2', id: first.id }), moved)
     const { identities } = await cli.call(list, {})
     assert.deepEqual(
@@ -42,7 +42,7 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     assert.deepEqual(await cli.call(unlink, { sub: 'google:2' }), { removed: false })
   })
 
-  test('linking to an identity that is not there, or a text that is no sub, is refused', async (t) => {
+  test('linking to an unknown identity or an invalid sub is refused', async (t) => {
     const { as, cli } = await testHost(t, engine)
     const { link, list } = identitiesResource.verbs
     await assert.rejects(cli.call(link, { sub: 'github:1', id: 'nobody' }), isRefusal('not_found', 'nobody'))
@@ -51,7 +51,7 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     assert.deepEqual((await cli.call(list, {})).identities, [])
   })
 
-  test("a cap counts today's spend in UTC, of a folder and of a person apart", async (t) => {
+  test('a cap counts the spend of today in UTC, separately for folders and people', async (t) => {
     const { host, cli, groups } = await testHost(t, engine)
     await groups('team')
     const cost = { model: 'm', input_tokens: 1, output_tokens: 1, folder: 'team', user_sub: 'github:1' }
@@ -84,7 +84,7 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     }
   })
 
-  test('a cap of a person can be set exactly where a turn is held against it, and removed everywhere', async (t) => {
+  test('a cap can be set only for people whose turns are counted, and removed for anyone', async (t) => {
     const { host, cli, groups } = await testHost(t, engine)
     await groups('team')
     const { set_budget } = usersResource.verbs
@@ -101,13 +101,13 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     ]
     const now = timestamp(host.clock.now())
     for (const sub of subs) {
-      // As an earlier version did.
+      // Earlier versions stored such rows.
       await host.engine.transaction((tx) => users.insert(tx, { sub, cost_cap_cents_per_day: 1 }))
       const allowance = await host.engine.read((tx) => checkBudget(tx, { folder: 'team', sender: sub, now }))
-      const isHeld = allowance.kind === 'granted' && allowance.money_cents !== undefined
+      const isCounted = allowance.kind === 'granted' && allowance.money_cents !== undefined
       const set = cli.call(set_budget, { sub, daily: 1 })
-      if (isHeld) await set
-      else await assert.rejects(set, isRefusal('invalid', `a cap of ${sub} would never be in force`))
+      if (isCounted) await set
+      else await assert.rejects(set, isRefusal('invalid', `a cap for ${sub} would have no effect`))
       await cli.call(set_budget, { sub, daily: 0 })
     }
     const capped = await host.engine.read((tx) => users.list(tx))
@@ -117,7 +117,7 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
     )
   })
 
-  test('the audit log is newest first, filtered by right before the page is cut', async (t) => {
+  test('the audit log is newest first and filtered before it is paged', async (t) => {
     const { as, cli, grant, groups, operator } = await testHost(t, engine)
     await groups('team', 'other')
     await operator('github:9')
@@ -161,7 +161,7 @@ onEveryEngine('identities, caps and the audit log', (engine) => {
   })
 })
 
-test('EXHAUSTED is said exactly when a turn would be refused, WARN from 80 percent', () => {
+test('the status is EXHAUSTED exactly when turns are refused, and WARN from 80 percent', () => {
   const cases: [number, number, string][] = [
     [0, 100, 'ok'],
     [79, 100, 'ok'],

@@ -1,14 +1,12 @@
-// Routes of the front door: which backend answers which path. Stored with the rest, served by proxyd.
-
+// Routes of the front door: which backend serves which path. proxyd serves this resource.
 import { ProxydRoute, proxydRouteFault, proxydRoutes } from '../core/links/proxyd-routes.ts'
 import { isReservedPath } from '../core/links/reserved-paths.ts'
 import { refuse } from '../lib/refusal.ts'
-import { INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
+import { requireInstanceTool } from '../registry/authorization.ts'
 import { createVerb, listVerb, removeVerb, updateVerb } from '../registry/crud.ts'
 import { defineResource } from '../registry/resource.ts'
 
-const operators = requireTool(() => INSTANCE_SCOPE)
-const routeAt = ({ path }: { path: string }) => `route ${path}`
+const describeRoute = ({ path }: { path: string }) => `route ${path}`
 
 export const proxydRoutesResource = defineResource({
   of: proxydRoutes,
@@ -17,13 +15,13 @@ export const proxydRoutesResource = defineResource({
   exported: { check: (rows) => rows.map(proxydRouteFault).find((fault) => fault !== undefined) },
   verbs: (table) => ({
     list: listVerb(table, 'proxyd_routes', {
-      authorize: operators,
+      authorize: requireInstanceTool,
       order: [['path', 'asc']],
-      when: 'See which backends stand behind the front door.',
+      when: 'List the routes of the front door and their backends.',
     }),
 
     create: createVerb(table, {
-      when: 'Put a backend behind a path of the front door.',
+      when: 'Route a path of the front door to a backend, or redirect it.',
       input: ProxydRoute,
       memberRules: {
         if: { required: ['backend'] },
@@ -31,8 +29,8 @@ export const proxydRoutesResource = defineResource({
         then: { not: { required: ['redirect_to'] } },
         else: { required: ['redirect_to'] },
       },
-      authorize: operators,
-      what: routeAt,
+      authorize: requireInstanceTool,
+      what: describeRoute,
       conflict: ({ path }) => `${path} has a route already`,
       check: (route) => {
         if (isReservedPath(route.path)) refuse('forbidden', `${route.path} belongs to the front door`)
@@ -42,10 +40,10 @@ export const proxydRoutesResource = defineResource({
     }),
 
     update: updateVerb(table, {
-      when: 'Change what stands behind a path of the front door.',
+      when: 'Change the backend or the redirect of a path of the front door.',
       input: ProxydRoute.partial({ auth: true }),
-      authorize: operators,
-      what: routeAt,
+      authorize: requireInstanceTool,
+      what: describeRoute,
       check: (route) => {
         const fault = proxydRouteFault(route)
         if (fault) refuse('conflict', fault)
@@ -53,10 +51,10 @@ export const proxydRoutesResource = defineResource({
     }),
 
     delete: removeVerb(table, {
-      when: 'Take a backend away from the front door.',
+      when: 'Remove a route of the front door.',
       input: ProxydRoute.pick({ path: true }),
-      authorize: operators,
-      what: routeAt,
+      authorize: requireInstanceTool,
+      what: describeRoute,
     }),
   }),
 })

@@ -1,4 +1,4 @@
-// Links: minted, listed and revoked. Documents 000 2.1 and 4.1, decisions L1 to L6.
+// Minting, listing and revoking links. See docs/decisions.md#minting-links.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { suite, test } from 'node:test'
@@ -26,14 +26,14 @@ async function jidsOf(at: TestHost): Promise<string[]> {
   return (await rowsOf(at)).map(({ jid }) => jid)
 }
 
-/** A row from before targets were recorded. */
+/** A row without target_folder, as earlier versions wrote it. */
 async function addLegacy({ host }: TestHost, jid: string, owner_folder: string): Promise<void> {
   const token_hash = createHash('sha256').update(`old ${jid}`).digest()
   await host.engine.transaction((tx) => routeTokens.insert(tx, { token_hash, jid, owner_folder, created_at: JAN_1 }))
 }
 
 onEveryEngine('minting', (engine) => {
-  test('a token is 32 random bytes, and only its hash is kept', async (t) => {
+  test('a token is 32 random bytes, and only its hash is stored', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team')
     const main = at.as(agent('main'))
@@ -52,13 +52,13 @@ onEveryEngine('minting', (engine) => {
     for (const { token } of minted) {
       assert.match(token, /^[A-Za-z0-9_-]{43}$/)
       assert.equal(Buffer.from(token, 'base64url').length, 32)
-      assert.ok(store.includes(createHash('sha256').update(token).digest('hex')), 'its sha256 is the key')
+      assert.ok(store.includes(createHash('sha256').update(token).digest('hex')), 'its SHA-256 is stored')
       for (const raw of [token, Buffer.from(token).toString('hex'), Buffer.from(token, 'base64url').toString('hex')])
-        assert.ok(!store.includes(raw), 'the raw token is nowhere')
+        assert.ok(!store.includes(raw), 'the raw token is not stored')
     }
   })
 
-  test('a link keeps the reach that it was minted with, and says so where links are listed', async (t) => {
+  test('a link stores the tools that it was minted with and lists them', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     const main = at.as(agent('main'))
@@ -85,21 +85,21 @@ onEveryEngine('minting', (engine) => {
     await assert.rejects(main.call(issue_chat, { tools: 'most' }), isRefusal('invalid', 'tools must be'))
   })
 
-  test('more than visitors usually have is given only by an administrator of the folder, in a turn of full reach', async (t) => {
+  test('only an administrator of the folder with full reach gives more tools than the default', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team', 'other')
     const { host } = at
     await at.grant('folder:team', 'mcp:issue_chat_link', '**')
     await at.grant('folder:team', 'mcp:issue_webhook', '**')
     const team = at.as(agent('team'))
-    const needs = (tools: string, folder: string) =>
-      isRefusal('forbidden', `tools "${tools}" may be given only by an administrator of ${folder}`)
+    const needsAdmin = (tools: string, folder: string) =>
+      isRefusal('forbidden', `only an administrator of ${folder} may give tools "${tools}"`)
     for (const tools of ['work', 'all']) {
-      await assert.rejects(team.call(issue_chat, { target_folder: 'other', tools }), needs(tools, 'other'))
+      await assert.rejects(team.call(issue_chat, { target_folder: 'other', tools }), needsAdmin(tools, 'other'))
       await team.call(issue_chat, { tools })
     }
     const hook = { source_label: 'ci', target_folder: 'other' }
-    await assert.rejects(team.call(issue_hook, { ...hook, tools: 'all' }), needs('all', 'other'))
+    await assert.rejects(team.call(issue_hook, { ...hook, tools: 'all' }), needsAdmin('all', 'other'))
     await team.call(issue_hook, { ...hook, tools: 'work' })
     await team.call(issue_hook, { ...hook, tools: 'chat' })
     await team.call(issue_chat, { target_folder: 'other', tools: 'chat' })
@@ -112,11 +112,11 @@ onEveryEngine('minting', (engine) => {
     await at.grant('github:2', 'admin', 'team')
     const [guest, admin] = [at.as(person('github:1', 'team')), at.as(person('github:2', 'team'))]
     await guest.call(issue_chat, { tools: 'chat' })
-    await assert.rejects(guest.call(issue_chat, { tools: 'work' }), needs('work', 'team'))
+    await assert.rejects(guest.call(issue_chat, { tools: 'work' }), needsAdmin('work', 'team'))
     await admin.call(issue_chat, { tools: 'all' })
   })
 
-  test('every token is another', async (t) => {
+  test('tokens are unique', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     const tokens = await Promise.all(Array.from({ length: 50 }, () => at.as(agent('main')).call(issue_chat, {})))
@@ -144,7 +144,7 @@ onEveryEngine('minting', (engine) => {
     )
   })
 
-  test('one owner mints a JID again, each time with its own context', async (t) => {
+  test('an owner can mint a JID again with another context', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     for (const context of ['One.', 'Two.', '']) await at.as(agent('main')).call(issue_chat, { context })
@@ -162,14 +162,14 @@ onEveryEngine('minting', (engine) => {
     const main = at.as(agent('main'))
     await at.grant('folder:team', 'mcp:issue_chat_link', 'team/**')
     await main.call(issue_chat, { target_folder: 'team', jid_suffix: 'forms' })
-    // The same text, for the folder of that name.
+    // The same JID, for the folder of that name.
     await assert.rejects(main.call(issue_chat, { target_folder: 'team/forms' }), isRefusal('conflict'))
     await assert.rejects(at.as(agent('team')).call(issue_chat, { jid_suffix: 'forms' }), isRefusal('conflict'))
     await main.call(issue_chat, { target_folder: 'team', jid_suffix: 'forms' })
     assert.equal((await rowsOf(at)).length, 2)
   })
 
-  test('a JID is free again when its last token is revoked', async (t) => {
+  test('a JID becomes available when its last token is revoked', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team')
     await at.grant('folder:team', 'mcp:issue_chat_link', 'team')
@@ -179,7 +179,7 @@ onEveryEngine('minting', (engine) => {
     await at.as(agent('team')).call(issue_chat, {})
   })
 
-  test('of fifty folders that mint one JID at once, one wins', async (t) => {
+  test('of fifty folders that mint one JID concurrently, one succeeds', async (t) => {
     const at = await testHost(t, engine)
     const folders = Array.from({ length: 50 }, (_, number) => `f${number}`)
     await at.groups('team', ...folders)
@@ -192,7 +192,7 @@ onEveryEngine('minting', (engine) => {
     assert.deepEqual(await jidsOf(at), ['web:team'])
   })
 
-  test('a folder that is no group is neither owner nor target', async (t) => {
+  test('owner and target must be groups', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await assert.rejects(
@@ -204,7 +204,7 @@ onEveryEngine('minting', (engine) => {
   })
 })
 
-suite('what may be said', () => {
+suite('mint parameters', () => {
   const SEGMENTS: Record<string, boolean> = {
     a: true,
     'A-Z_09': true,
@@ -222,8 +222,8 @@ suite('what may be said', () => {
     '%2e': false,
     '*': false,
   }
-  for (const [text, isGood] of Object.entries(SEGMENTS)) {
-    test(`the segment ${JSON.stringify(text.slice(0, 20))} is ${isGood ? 'taken' : 'refused'}`, async (t) => {
+  for (const [text, isValid] of Object.entries(SEGMENTS)) {
+    test(`the segment ${JSON.stringify(text.slice(0, 20))} is ${isValid ? 'accepted' : 'refused'}`, async (t) => {
       const at = await testHost(t)
       await at.groups('main')
       const main = at.as(agent('main'))
@@ -233,13 +233,13 @@ suite('what may be said', () => {
         ['jid_suffix', () => main.call(issue_hook, { source_label: 'a', jid_suffix: text }), `hook:main/a/${text}`],
       ]
       for (const [name, mint, jid] of tries) {
-        if (isGood) assert.equal((await mint()).jid, jid)
+        if (isValid) assert.equal((await mint()).jid, jid)
         else await assert.rejects(mint(), isRefusal('invalid', `${name} must be 1 to 64 letters, digits, "_" or "-"`))
       }
     })
   }
 
-  test('neither owner, hash nor time is anyone’s to say', async (t) => {
+  test('owner, hash and time are not parameters', async (t) => {
     const at = await testHost(t)
     await at.groups('main', 'team')
     for (const extra of ['owner_folder', 'token_hash', 'token', 'jid', 'created_at', 'constructor'])
@@ -251,7 +251,7 @@ suite('what may be said', () => {
     assert.deepEqual(await rowsOf(at), [])
   })
 
-  test('a context has an end, counted in characters', async (t) => {
+  test('the length of a context is limited in characters', async (t) => {
     const at = await testHost(t)
     await at.groups('main')
     const main = at.as(agent('main'))
@@ -262,19 +262,19 @@ suite('what may be said', () => {
     )
   })
 
-  test('a context is said at the mint and never after', () => {
-    const taking = Object.values(routeTokensResource.verbs).filter(({ input }) => 'context' in input.shape)
+  test('a context can be set only when minting', () => {
+    const withContext = Object.values(routeTokensResource.verbs).filter(({ input }) => 'context' in input.shape)
     assert.deepEqual(
-      taking.map(({ verb }) => verb),
+      withContext.map(({ verb }) => verb),
       ['issue_chat', 'issue_hook', 'issue_verified'],
     )
   })
 })
 
-onEveryEngine('a link that takes only signed requests', (engine) => {
+onEveryEngine('a link for signed requests', (engine) => {
   const signed = { source_label: 'github', verify: 'github', verify_secret: "It's a Secret to Everybody" }
 
-  test('its secret is sealed beside the row, and shown nowhere', async (t) => {
+  test('stores its secret encrypted and never shows it', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     const { jid, url, token } = await at.cli.call(issue_verified, { target_folder: 'main', ...signed })
@@ -290,18 +290,18 @@ onEveryEngine('a link that takes only signed requests', (engine) => {
     )
     const store = await wholeStore(at)
     for (const raw of [signed.verify_secret, Buffer.from(signed.verify_secret).toString('hex')])
-      assert.ok(!store.includes(raw), 'in the store and in the audit log')
+      assert.ok(!store.includes(raw), 'the secret is not in the store or the audit log')
     const { tokens } = await at.cli.call(list_of, { folder: 'main' })
     assert.deepEqual(
       tokens.map((link) => [link.verify, Object.keys(link).includes('verify_secret')]),
       [['github', false]],
     )
     await at.operator('github:1')
-    const [public_] = (await at.as(person('github:1')).call(list, {})).tokens
-    assert.deepEqual(Object.keys(public_ ?? {}).sort(), ['created_at', 'jid', 'owner_folder', 'target_folder'])
+    const [visible] = (await at.as(person('github:1')).call(list, {})).tokens
+    assert.deepEqual(Object.keys(visible ?? {}).sort(), ['created_at', 'jid', 'owner_folder', 'target_folder'])
   })
 
-  test('only the command line mints one, and only with a key, a known scheme and a secret', async (t) => {
+  test('can be minted only by the command line, with a key, a known scheme and a secret', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await at.operator('github:1')
@@ -309,19 +309,25 @@ onEveryEngine('a link that takes only signed requests', (engine) => {
     for (const caller of [agent('main'), person('github:1')])
       await assert.rejects(at.as(caller).call(issue_verified, input), isRefusal('forbidden'))
     await assert.rejects(at.as(agent('main')).call(issue_hook, input), isRefusal('invalid', 'unknown field "verify"'))
-    const bad = (change: object) => at.cli.call(issue_verified, { ...input, ...change })
-    await assert.rejects(bad({ verify: 'gitlab' }), isRefusal('invalid', 'verify must be github, standard, stripe or'))
-    await assert.rejects(bad({ verify_secret: '' }), isRefusal('invalid', 'the secret must not be empty'))
-    await assert.rejects(bad({ verify: 'standard', verify_secret: 'whsec_!' }), isRefusal('invalid', 'must be base64'))
-    const keyless = { ...at.host, keyring: openKeyring(undefined) }
-    const asking = { host: keyless, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-    await assert.rejects(callVerb(asking, issue_verified, input), isRefusal('unavailable', 'SECRETS_KEY is not set'))
+    const mintWith = (change: object) => at.cli.call(issue_verified, { ...input, ...change })
+    await assert.rejects(
+      mintWith({ verify: 'gitlab' }),
+      isRefusal('invalid', 'verify must be github, standard, stripe or'),
+    )
+    await assert.rejects(mintWith({ verify_secret: '' }), isRefusal('invalid', 'the secret must not be empty'))
+    await assert.rejects(
+      mintWith({ verify: 'standard', verify_secret: 'whsec_!' }),
+      isRefusal('invalid', 'must be base64'),
+    )
+    const withoutKey = { ...at.host, keyring: openKeyring(undefined) }
+    const request = { host: withoutKey, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+    await assert.rejects(callVerb(request, issue_verified, input), isRefusal('unavailable', 'SECRETS_KEY is not set'))
     assert.deepEqual(await rowsOf(at), [])
   })
 })
 
 onEveryEngine('people', (engine) => {
-  test("a target must lie in the subtree of the person's own folder", async (t) => {
+  test("a target must be in the subtree of the person's own folder", async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team', 'team/a', 'teams', 'other')
     await at.grant('github:1', 'admin', 'team/**')
@@ -330,15 +336,15 @@ onEveryEngine('people', (engine) => {
     assert.equal((await admin.call(issue_chat, {})).jid, 'web:team')
     assert.equal((await admin.call(issue_chat, { target_folder: 'team/a' })).jid, 'web:team/a')
     await assert.rejects(admin.call(issue_chat, { target_folder: 'teams' }), isRefusal('forbidden', 'on teams'))
-    // Granted, and still not below what they mint for.
+    // Granted, but not below the issuing folder.
     await assert.rejects(
       admin.call(issue_chat, { target_folder: 'other' }),
-      isRefusal('forbidden', 'other is not team'),
+      isRefusal('forbidden', 'other is neither team'),
     )
     assert.deepEqual(new Set((await rowsOf(at)).map(({ owner_folder }) => owner_folder)), new Set(['team']))
   })
 
-  test('who administers several folders mints for what they name, from the deepest that covers it', async (t) => {
+  test('an admin of several folders names the target, and the deepest folder that covers it issues the link', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team', 'team/a', 'team/a/x', 'other', 'third')
     for (const scope of ['team/**', 'team/a/**', 'other']) await at.grant('github:1', 'admin', scope)
@@ -355,7 +361,7 @@ onEveryEngine('people', (engine) => {
     assert.equal((await rowsOf(at)).length, before)
   })
 
-  test('a glob that names several folders covers each as itself', async (t) => {
+  test('with a glob over several folders, the target itself issues the link', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team', 'other')
     await at.grant('github:1', 'admin', '*')
@@ -384,7 +390,7 @@ onEveryEngine('people', (engine) => {
     string,
     { grants?: [action: string, scope: string][]; operator?: true; bearer?: string; own: string | RegExp }
   > = {
-    'what the bearer names': {
+    'the folder of the bearer': {
       grants: [
         ['admin', 'team/**'],
         ['admin', 'other'],
@@ -392,32 +398,32 @@ onEveryEngine('people', (engine) => {
       bearer: 'other',
       own: 'other',
     },
-    'what the bearer names, within their rights only': {
+    'the folder of the bearer, only with access to it': {
       grants: [['admin', 'team']],
       bearer: 'other',
       own: /^issue_chat_link: not permitted on other/,
     },
     'the root for an operator': { operator: true, own: 'main' },
     'the root for an admin of everything': { grants: [['admin', '**']], own: 'main' },
-    'what an operator’s bearer names': { operator: true, bearer: 'team/a', own: 'team/a' },
-    'the one folder they administer': { grants: [['admin', 'team/a']], own: 'team/a' },
-    'a subtree means its top': { grants: [['admin', 'team/**']], own: 'team' },
-    'a folder and its subtree are one': {
+    'the folder of an operator’s bearer': { operator: true, bearer: 'team/a', own: 'team/a' },
+    'the only folder they administer': { grants: [['admin', 'team/a']], own: 'team/a' },
+    'the top of a subtree': { grants: [['admin', 'team/**']], own: 'team' },
+    'the folder of two grants on it and its subtree': {
       grants: [
         ['admin', 'team'],
         ['*', 'team/**'],
       ],
       own: 'team',
     },
-    'none of several': {
+    'undefined with several': {
       grants: [
         ['admin', 'team'],
         ['admin', 'other'],
       ],
       own: /^you administer several folders/,
     },
-    'none where a glob names many': { grants: [['admin', '*']], own: /^you administer several folders/ },
-    'none for who administers nothing': { grants: [['mcp:issue_chat_link', 'team']], own: /^you administer no folder/ },
+    'undefined with a glob': { grants: [['admin', '*']], own: /^you administer several folders/ },
+    'undefined without any': { grants: [['mcp:issue_chat_link', 'team']], own: /^you administer no folder/ },
   }
   for (const [sentence, { grants = [], operator, bearer, own }] of Object.entries(OWN)) {
     test(`a person's own folder is ${sentence}`, async (t) => {
@@ -444,7 +450,7 @@ onEveryEngine('people', (engine) => {
 })
 
 onEveryEngine('listing', (engine) => {
-  test('each caller sees what it may administer, newest first, without hash and label', async (t) => {
+  test('shows the links of folders that the caller administers, newest first, without hash and label', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team', 'team/a', 'other')
     for (const target_folder of ['team', 'team/a', 'other']) {
@@ -469,7 +475,7 @@ onEveryEngine('listing', (engine) => {
     await assert.rejects(at.as(agent('other')).call(list, {}), isRefusal('forbidden'))
   })
 
-  test('pages follow each other without a gap or a repeat', async (t) => {
+  test('pages have no gaps or repeats', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await at.operator('github:9')
@@ -482,7 +488,7 @@ onEveryEngine('listing', (engine) => {
       const page = await operator.call(list, { limit: 3, ...(after ? { after } : {}) })
       seen.push(...page.tokens.map(({ jid }) => jid))
       after = page.next
-      // The list is ordered by the hash, too, which is nobody's to read.
+      // The cursor contains the token hash, so it must be encrypted.
       assert.doesNotMatch(Buffer.from(after ?? '', 'base64url').toString('latin1'), /bytes|2026/)
     } while (after)
     assert.deepEqual(
@@ -492,17 +498,17 @@ onEveryEngine('listing', (engine) => {
     await assert.rejects(operator.call(list, { after: 'nonsense' }), isRefusal('invalid', 'after is not a cursor'))
   })
 
-  test('the command line pages also where there is no SECRETS_KEY', async (t) => {
+  test('the command line can page without SECRETS_KEY', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     for (const jid_suffix of ['a', 'b']) await at.cli.call(issue_chat, { target_folder: 'main', jid_suffix })
     const host = { ...at.host, keyring: openKeyring(undefined) }
-    const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-    const { next } = await callVerb(asking, list, { limit: 1 })
-    assert.equal((await callVerb(asking, list, { limit: 1, after: next })).tokens.length, 1)
+    const request = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+    const { next } = await callVerb(request, list, { limit: 1 })
+    assert.equal((await callVerb(request, list, { limit: 1, after: next })).tokens.length, 1)
   })
 
-  test('the command line sees what became of the requests of each link, and nobody else does', async (t) => {
+  test('only the command line sees the request counts of each link', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await at.cli.call(issue_chat, { target_folder: 'main' })
@@ -526,7 +532,7 @@ onEveryEngine('listing', (engine) => {
       assert.deepEqual(Object.keys(link).sort(), ['created_at', 'jid', 'owner_folder', 'target_folder'])
   })
 
-  test('the command line lists what a folder owns and what is delivered to it', async (t) => {
+  test('the command line lists the links that a folder owns or gets messages from', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team', 'other')
     await at.as(agent('main')).call(issue_chat, { target_folder: 'team' })
@@ -543,7 +549,7 @@ onEveryEngine('listing', (engine) => {
 })
 
 onEveryEngine('revoking', (engine) => {
-  test('all tokens of the JID go, and they are counted', async (t) => {
+  test('deletes all tokens of the JID and returns their number', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     for (const jid_suffix of [undefined, undefined, 'kept'])
@@ -553,7 +559,7 @@ onEveryEngine('revoking', (engine) => {
     await assert.rejects(at.as(agent('main')).call(revoke, { jid: 'web:main' }), isRefusal('not_found', 'web:main'))
   })
 
-  test('who is not admin of the owner is refused, even where it is delivered', async (t) => {
+  test('needs admin on the issuing folder, not on the target', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team', 'other')
     await at.as(agent('main')).call(issue_chat, { target_folder: 'team' })
@@ -562,14 +568,14 @@ onEveryEngine('revoking', (engine) => {
     for (const caller of [agent('team'), agent('other'), person('github:1'), person('github:2')])
       await assert.rejects(
         at.as(caller).call(revoke, { jid: 'web:team' }),
-        isRefusal('forbidden', /on the folder that issued web:team$/),
+        isRefusal('forbidden', /the folder that issued web:team$/),
       )
     assert.deepEqual(await jidsOf(at), ['web:team'])
     await at.grant('github:1', 'admin', 'main')
     assert.deepEqual(await at.as(person('github:1')).call(revoke, { jid: 'web:team' }), { deleted: 1 })
   })
 
-  test('once the tool is granted, a folder is admin of itself and below, and no further', async (t) => {
+  test('an agent with the tool is admin only of its own subtree', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team', 'team/a', 'team/a/b')
     for (const target_folder of ['team', 'team/a', 'team/a/b']) await at.cli.call(issue_chat, { target_folder })
@@ -581,7 +587,7 @@ onEveryEngine('revoking', (engine) => {
     await assert.rejects(inner.call(revoke, { jid: 'web:team' }), isRefusal('forbidden', 'that issued web:team'))
   })
 
-  test('the end of either folder is the end of the token', async (t) => {
+  test('removing either folder deletes the token', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team', 'other')
     const main = at.as(agent('main'))
@@ -595,8 +601,8 @@ onEveryEngine('revoking', (engine) => {
   })
 })
 
-onEveryEngine('rows from before targets were recorded', (engine) => {
-  test('they read their JID the old way, for conflicts too', async (t) => {
+onEveryEngine('rows without a target', (engine) => {
+  test('get their target from the JID, also for conflicts', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team', 'team/forms', 'a', 'a/b')
     await addLegacy(at, 'web:team', 'team')
@@ -613,7 +619,7 @@ onEveryEngine('rows from before targets were recorded', (engine) => {
     assert.deepEqual(await at.cli.call(revoke, { jid: 'web:team' }), { deleted: 2 })
   })
 
-  test('they show no target, and go with their owner', async (t) => {
+  test('are listed without a target and deleted with their owner', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('team')
     await addLegacy(at, 'web:team/old', 'team')
@@ -625,12 +631,12 @@ onEveryEngine('rows from before targets were recorded', (engine) => {
 })
 
 onEveryEngine('audit', (engine) => {
-  test('one row for each change and each refusal, none for a list, no token in any', async (t) => {
+  test('has one row for each change and each refusal, none for a list, and never a token', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team')
     const [main, team] = [at.as(agent('main')), at.as(agent('team'))]
     const tokens: string[] = []
-    const deeds = await auditedCalls(at, async () => {
+    const calls = await auditedCalls(at, async () => {
       tokens.push((await main.call(issue_chat, { context: 'Be brief.' })).token)
       tokens.push((await main.call(issue_hook, { source_label: 'ci' })).token)
       await main.call(list, {})
@@ -640,7 +646,7 @@ onEveryEngine('audit', (engine) => {
       await main.call(revoke, { jid: 'web:main' }).catch(() => {})
     })
     const by = { actor: 'folder:main', outcome: 'ok', surface: 'tool' }
-    assert.deepEqual(deeds, [
+    assert.deepEqual(calls, [
       { ...by, action: 'route_tokens.issue_chat', key: 'web:main' },
       { ...by, action: 'route_tokens.issue_hook', key: 'hook:main/ci' },
       { ...by, action: 'route_tokens.issue_chat', key: '', actor: 'folder:team', outcome: 'denied' },
@@ -650,7 +656,7 @@ onEveryEngine('audit', (engine) => {
     for (const token of tokens) assert.ok(!store.includes(token))
   })
 
-  test('a change whose audit row cannot be written does not happen', async (t) => {
+  test('a change is rolled back if its audit row cannot be written', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await at.cli.call(issue_chat, { target_folder: 'main' })

@@ -1,8 +1,7 @@
-// Route tokens: bearer links that deliver to a folder. Minted on every face by these two verbs alone.
+// Route tokens: bearer links that deliver to a folder. All faces mint them through the verbs here.
 import { z } from 'zod'
 import { defaultReach, hasReach, Reach } from '../core/access/reach.ts'
 import { mayReachFolder } from '../core/access/tiers.ts'
-import { groups } from '../core/groups/groups.ts'
 import { LinkStats, linkStats } from '../core/links/link-stats.ts'
 import { createToken, hashToken } from '../core/links/link-token.ts'
 import { RouteToken, routeTokens, verifyContext } from '../core/links/route-tokens.ts'
@@ -20,7 +19,7 @@ import {
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listVerb, Paging } from '../registry/crud.ts'
+import { listVerb, mustFindGroup, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 import type { Order } from '../store/table.ts'
 
@@ -29,31 +28,31 @@ const NEWEST_FIRST: Order<z.output<typeof RouteToken>> = [
   ['token_hash', 'asc'],
 ]
 
-const Mint = z.object({
-  jid_suffix: LabelSegment.optional().describe("Sets this link's chat apart from the folder's own"),
+const MintInput = z.object({
+  jid_suffix: LabelSegment.optional().describe("Gives this link a chat apart from the folder's own"),
   context: RouteToken.shape.context,
   target_folder: Folder.optional().describe(
-    'Where it delivers; your own folder unless said. A person who administers several folders names it: the deepest of them that covers it issues the link',
+    'The folder that gets the messages; default: your own. A person who administers several folders must name it: the deepest of them that covers it issues the link',
   ),
   tools: Reach.optional().describe(
-    'Which of your tools messages through it may use: chat (in their own chat), work, or all; chat for a chat link and work for a webhook unless said',
+    'Which of your tools messages through this link may use: chat (in their own chat), work, or all; default: chat for a chat link, work for a webhook',
   ),
 })
-const HookMint = Mint.extend({
-  source_label: LabelSegment.describe('Who will post: becomes the sender of every message'),
+const HookMintInput = MintInput.extend({
+  source_label: LabelSegment.describe('The system that will post; becomes the sender of every message'),
 })
-const VerifiedMint = HookMint.extend({
+const VerifiedMintInput = HookMintInput.extend({
   verify: text(signatureSchemeFault),
   verify_secret: multilineText(4096).meta({ writeOnly: true }),
 })
-const Minted = z.object({
-  token: z.string().describe('The raw token, shown this once'),
+const MintResponse = z.object({
+  token: z.string().describe('The raw token, shown only once'),
   url: z.string(),
   jid: Jid,
 })
 
-/** What whoever has the data directory sees of a link. */
-const Listed = RouteToken.pick({
+/** A link as listed on the command line. */
+const LinkSummary = RouteToken.pick({
   jid: true,
   owner_folder: true,
   target_folder: true,
@@ -65,11 +64,11 @@ const Listed = RouteToken.pick({
   last_used_at: LinkStats.shape.last_used_at.optional(),
   accepted: LinkStats.shape.accepted,
   refused: LinkStats.shape.refused,
-  stored_bytes: z.int().describe('What is stored of the messages of its chat, as LINK_QUOTA counts it'),
+  stored_bytes: z.int().describe('Bytes stored for the messages of its chat, as LINK_QUOTA counts them'),
 })
 
-type Mint = z.output<typeof Mint>
-type HookMint = z.output<typeof HookMint>
+type MintInput = z.output<typeof MintInput>
+type HookMintInput = z.output<typeof HookMintInput>
 
 export const routeTokensResource = defineResource({
   of: routeTokens,
@@ -82,7 +81,7 @@ export const routeTokensResource = defineResource({
       authorize: requireToolForAgents,
       order: NEWEST_FIRST,
       folder: 'owner_folder',
-      when: 'See which links your folder has handed out.',
+      when: 'List the links that your folder has issued.',
       tool: 'list_route_tokens',
       toolReply: ({ tokens }) => ({ tokens }),
     }),
@@ -91,14 +90,14 @@ export const routeTokensResource = defineResource({
       http: 'POST /chat',
       status: 201,
       tool: 'issue_chat_link',
-      when: 'Hand out a URL where anyone who has it can chat with you.',
-      input: Mint,
-      output: Minted,
-      authorize: mayMint,
+      when: 'Create a URL where anyone who has it can chat with you.',
+      input: MintInput,
+      output: MintResponse,
+      authorize: mustBeAllowedToMint,
       actingFolder: ownerOf,
       run: async (ctx, input) => {
         const target = await targetOf(ctx, input)
-        return mint(ctx, input, { jid: joined('web', target, input.jid_suffix), url: (token) => `chat/${token}/` })
+        return mint(ctx, input, { jid: buildJid('web', target, input.jid_suffix), url: (token) => `chat/${token}/` })
       },
     }),
 
@@ -106,18 +105,18 @@ export const routeTokensResource = defineResource({
       http: 'POST /hook',
       status: 201,
       tool: 'issue_webhook',
-      when: 'Hand out a URL that another system can post to.',
-      input: HookMint,
-      output: Minted,
-      authorize: mayMint,
+      when: 'Create a URL that another system can post to.',
+      input: HookMintInput,
+      output: MintResponse,
+      authorize: mustBeAllowedToMint,
       actingFolder: ownerOf,
       run: (ctx, input) => mintHook(ctx, input),
     }),
 
-    /** A hook that takes only signed requests (decision L18): no bearer and no socket reaches this. */
+    /** A hook that accepts only signed requests. See docs/decisions.md#signed-webhooks. */
     issue_verified: defineVerb({
-      input: VerifiedMint,
-      output: Minted,
+      input: VerifiedMintInput,
+      output: MintResponse,
       authorize: requireHost,
       run: (ctx, { verify, verify_secret, ...input }) => {
         const fault = signingSecretFault(parseSignatureScheme(verify), verify_secret)
@@ -129,33 +128,35 @@ export const routeTokensResource = defineResource({
     revoke: defineVerb({
       http: 'DELETE /{jid}',
       tool: 'revoke_route_token',
-      when: 'Kill a link at once.',
+      when: 'Revoke a link immediately.',
       input: z.object({ jid: Jid }),
-      output: z.object({ deleted: z.int().describe('How many tokens of this JID there were') }),
+      output: z.object({ deleted: z.int().describe('Number of deleted tokens of this JID') }),
       authorize: async (ctx, { jid }) => {
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
         const { owner_folder } =
           (await table.find(ctx.tx, { jid })) ?? refuse('not_found', `there is no token at ${jid}`)
-        // Which folder that is, is told to its admins alone.
+        // The error does not name the folder, because the caller may not know it.
         if (!(await isAdmin(ctx, owner_folder)))
-          refuse('forbidden', `${ctx.tool}: not permitted: it needs admin on the folder that issued ${jid}`)
+          refuse('forbidden', `${ctx.tool}: not permitted: you do not administer the folder that issued ${jid}`)
       },
       run: async (ctx, { jid }) => ({ deleted: await table.remove(ctx.tx, { jid }) }),
     }),
 
-    /** The command line's view: every link, or what one folder owns and what is delivered to it. */
+    /** For the command line: all links, or those that a folder owns or gets messages from. */
     list_of: defineVerb({
       isReadOnly: true,
       input: Paging.extend({ folder: Folder.optional() }),
-      output: z.object({ tokens: z.array(Listed), next: z.string().optional() }),
+      output: z.object({ tokens: z.array(LinkSummary), next: z.string().optional() }),
       authorize: requireHost,
       run: async (ctx, { folder, limit, after }) => {
-        const isKnown = folder === undefined || (await groups.find(ctx.tx, { folder }))
-        if (!isKnown) refuse('not_found', `there is no group ${folder}`)
-        const isOf = (token: z.output<typeof RouteToken>): boolean =>
+        if (folder !== undefined) await mustFindGroup(ctx, folder)
+        const isOfFolder = (token: z.output<typeof RouteToken>): boolean =>
           token.owner_folder === folder || deliveryOf(token) === folder
         const request = { order: NEWEST_FIRST, limit, after }
-        const { rows, next } = await table.page(ctx.tx, folder === undefined ? request : { ...request, keep: isOf })
+        const { rows, next } = await table.page(
+          ctx.tx,
+          folder === undefined ? request : { ...request, keep: isOfFolder },
+        )
         const tokens = []
         for (const row of rows) tokens.push(await withStats(ctx, row))
         return { tokens, ...(next === undefined ? {} : { next }) }
@@ -164,51 +165,51 @@ export const routeTokensResource = defineResource({
   }),
 })
 
-async function withStats(ctx: Context, row: z.output<typeof RouteToken>): Promise<z.output<typeof Listed>> {
-  const { token_hash, source_label: _source, verify_secret: _secret, ...shown } = row
+async function withStats(ctx: Context, row: z.output<typeof RouteToken>): Promise<z.output<typeof LinkSummary>> {
+  const { token_hash, source_label: _source, verify_secret: _secret, ...link } = row
   const { last_used_at, accepted = 0, refused = {} } = (await linkStats.find(ctx.tx, { token_hash })) ?? {}
   const stored_bytes = await storedBytes(ctx.tx, 'chat', row.jid)
-  return { ...shown, ...(last_used_at === undefined ? {} : { last_used_at }), accepted, refused, stored_bytes }
+  return { ...link, ...(last_used_at === undefined ? {} : { last_used_at }), accepted, refused, stored_bytes }
 }
 
-/** A row from before targets were recorded reads its JID the old way (decision L6). */
+/** Old rows without a target get it from the JID. See docs/decisions.md#legacy-links. */
 function deliveryOf({ jid, target_folder }: { jid: string; target_folder?: string | undefined }): string | undefined {
   return target_folder ?? legacyLinkFolder(jid)
 }
 
-async function targetOf(ctx: Context, { target_folder }: Mint): Promise<string> {
+async function targetOf(ctx: Context, { target_folder }: MintInput): Promise<string> {
   return target_folder ?? (await actingFolder(ctx))
 }
 
-/** On the host, the folder that is named is the one that issues (decision L3). */
-async function ownerOf(ctx: Context, { target_folder }: Mint): Promise<string> {
+/** On the host, the named folder is the issuer. See docs/decisions.md#conflicting-links. */
+async function ownerOf(ctx: Context, { target_folder }: MintInput): Promise<string> {
   return ctx.caller.kind === 'host' && target_folder !== undefined ? target_folder : actingFolder(ctx, target_folder)
 }
 
-/** An agent's grant must cover the target; a person's target must lie in the subtree that they mint for. */
-async function mayMint(ctx: Context, input: Mint): Promise<void> {
+/** An agent's grant must cover the target; a person's target must be in the subtree of the issuing folder. */
+async function mustBeAllowedToMint(ctx: Context, input: MintInput): Promise<void> {
   const target = await targetOf(ctx, input)
   await mustHaveTool(ctx, target)
-  await mayGiveTools(ctx, target, input)
+  await mustBeAllowedToGiveTools(ctx, target, input)
   if (ctx.caller.kind === 'agent' || ctx.caller.kind === 'host') return
   const owner = await ownerOf(ctx, input)
   if (!(await hasTool(ctx, owner))) refuse('forbidden', `${ctx.tool}: not permitted on ${owner}`)
-  if (!mayReachFolder(owner, target)) refuse('forbidden', `${target} is not ${owner} and does not lie below it`)
+  if (!mayReachFolder(owner, target)) refuse('forbidden', `${target} is neither ${owner} nor below it`)
 }
 
-/** More than visitors usually have is given by those who could do all of it themselves. */
-async function mayGiveTools(
+/** Only an administrator with full reach may give a link more tools than the default. */
+async function mustBeAllowedToGiveTools(
   ctx: Context,
   target: string,
-  { tools, source_label }: Mint & Partial<HookMint>,
+  { tools, source_label }: MintInput & Partial<HookMintInput>,
 ): Promise<void> {
-  const usual = defaultReach(source_label === undefined ? 'web:' : 'hook:')
-  if (tools === undefined || hasReach(usual, tools)) return
+  const defaultTools = defaultReach(source_label === undefined ? 'web:' : 'hook:')
+  if (tools === undefined || hasReach(defaultTools, tools)) return
   if (ctx.reach === 'all' && (await isAdmin(ctx, target))) return
-  refuse('forbidden', `${ctx.tool}: tools "${tools}" may be given only by an administrator of ${target}`)
+  refuse('forbidden', `${ctx.tool}: only an administrator of ${target} may give tools "${tools}"`)
 }
 
-function joined(scheme: 'web' | 'hook', ...parts: (string | undefined)[]): string {
+function buildJid(scheme: 'web' | 'hook', ...parts: (string | undefined)[]): string {
   return `${scheme}:${parts.filter((part) => part !== undefined).join('/')}`
 }
 
@@ -224,23 +225,25 @@ interface TokenTarget {
   signed?: SignatureSettings | undefined
 }
 
-type Minted = z.output<typeof Minted>
+type MintResponse = z.output<typeof MintResponse>
 
-async function mintHook(ctx: Context, input: HookMint, signed?: SignatureSettings): Promise<Minted> {
+async function mintHook(ctx: Context, input: HookMintInput, signed?: SignatureSettings): Promise<MintResponse> {
   const { source_label } = input
-  const jid = joined('hook', await targetOf(ctx, input), source_label, input.jid_suffix)
+  const jid = buildJid('hook', await targetOf(ctx, input), source_label, input.jid_suffix)
   return mint(ctx, input, { jid, url: (token) => `hook/${token}`, source_label, signed })
 }
 
-async function mint(ctx: Context, input: Mint, { jid, url, source_label, signed }: TokenTarget): Promise<Minted> {
+async function mint(
+  ctx: Context,
+  input: MintInput,
+  { jid, url, source_label, signed }: TokenTarget,
+): Promise<MintResponse> {
   const target_folder = await targetOf(ctx, input)
   const owner_folder = await ownerOf(ctx, input)
-  for (const folder of new Set([owner_folder, target_folder])) {
-    if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
-  }
-  const taken = await routeTokens.find(ctx.tx, { jid })
-  // Live tokens of one JID agree on both folders, because every mint is held against the ones before.
-  if (taken && (taken.owner_folder !== owner_folder || deliveryOf(taken) !== target_folder)) {
+  for (const folder of new Set([owner_folder, target_folder])) await mustFindGroup(ctx, folder)
+  const existing = await routeTokens.find(ctx.tx, { jid })
+  // Checking one token is enough: all live tokens of a JID have the same folders.
+  if (existing && (existing.owner_folder !== owner_folder || deliveryOf(existing) !== target_folder)) {
     refuse('conflict', `${jid} is minted by another folder already`, 'choose another suffix')
   }
   const token = createToken(ctx.random)

@@ -1,4 +1,4 @@
-// Routes: which folder a message goes to. Lower `seq` first, then the older row.
+// Routes: which folder gets a message. The lowest `seq` is tried first, then the oldest row.
 import { z } from 'zod'
 import { ROOT_FOLDER } from '../core/access/tiers.ts'
 import {
@@ -49,7 +49,7 @@ export const routesResource = defineResource({
         const mayAdmin = await adminFilter(ctx)
         return ({ target }) => mayAdmin(routeTargetFolder(target))
       },
-      when: 'See which chats lead to which folder, in the order in which they are tried.',
+      when: 'List the routes from chats to folders, in the order in which they are tried.',
       tool: 'list_routes',
       tiers: { max: 1 },
       toolReply: ({ routes }) => ({ routes }),
@@ -60,7 +60,7 @@ export const routesResource = defineResource({
       status: 201,
       tool: 'add_route',
       tiers: { max: 1, granted: 1 },
-      when: 'Send the messages of a chat to a folder.',
+      when: 'Route the messages of a chat to a folder.',
       input: NewRoute,
       toolInput: z
         .strictObject({ route: jsonText(NewRoute.strict()).describe(AS_JSON) })
@@ -70,7 +70,7 @@ export const routesResource = defineResource({
       authorize: requireTool(({ target }: NewRoute) => routeTargetFolder(target)),
       run: async (ctx, route) => {
         const { seq, match, target } = route
-        if (await table.find(ctx.tx, { seq, match, target })) refuse('conflict', 'there is such a route already')
+        if (await table.find(ctx.tx, { seq, match, target })) refuse('conflict', 'this route exists already')
         await mustNotTakeOverChats(ctx, [{ seq, match }])
         return table.insertReturning(ctx.tx, route)
       },
@@ -98,7 +98,7 @@ export const routesResource = defineResource({
       http: 'DELETE /{id}',
       tool: 'delete_route',
       tiers: { max: 1, granted: 1 },
-      when: 'Stop sending the messages of a chat to a folder.',
+      when: 'Delete the route of a chat to a folder.',
       input: Route.pick({ id: true }),
       output: z.object({ deleted: z.boolean(), id: z.int() }),
       authorize: async (ctx, { id }) => {
@@ -123,7 +123,7 @@ export const routesResource = defineResource({
       output: z.object({ updated: z.literal(true), count: z.int() }),
       authorize: async (ctx, { routes }) => {
         const folder = await actingFolder(ctx)
-        // All of the subtree: what is replaced is also what lies where the caller may be denied.
+        // The whole subtree, because routes of denied folders in it would be replaced too.
         await mustHaveTool(ctx, folder === ROOT_FOLDER ? '**' : `${folder}/**`)
         const outside = routes.find(({ target }) => !isIn(folder, target))
         if (outside) refuse('forbidden', `${ctx.tool}: not permitted: ${outside.target} is outside ${folder}`)
@@ -133,36 +133,35 @@ export const routesResource = defineResource({
   }),
 })
 
-/** What leads to a daemon or a built-in handler is the root's. */
+/** Routes to daemons and built-in handlers belong to the root. */
 function isIn(folder: string, target: string): boolean {
   return folder === ROOT_FOLDER || isRouteWithin(folder, target)
 }
 
 function isOwnDefault({ caller }: Context, { seq, target }: { seq: number; target: string }): boolean {
   if (caller.kind !== 'agent' || seq !== 0) return false
-  const read = parseRouteTarget(target)
-  return read?.kind === 'folder' && read.name === caller.folder && read.fragment === undefined
+  const parsed = parseRouteTarget(target)
+  return parsed?.kind === 'folder' && parsed.name === caller.folder && parsed.fragment === undefined
 }
 
-/** What stays keeps its id. */
+/** Unchanged routes keep their id. */
 async function replaceSubtree(ctx: Context, wanted: readonly NewRoute[]): Promise<number> {
   const folder = await actingFolder(ctx)
   const owned = (await routes.list(ctx.tx)).filter(({ target }) => isIn(folder, target))
   if (owned.some((route) => isOwnDefault(ctx, route)) && !wanted.some((route) => isOwnDefault(ctx, route))) {
-    refuse('forbidden', 'your own default route cannot be deleted', 'put it into the new list')
+    refuse('forbidden', 'your own default route cannot be deleted', 'include it in the new list')
   }
-  const name = ({ seq, match, target }: NewRoute) => JSON.stringify([seq, match, target])
-  const names = new Set(wanted.map(name))
-  if (names.size < wanted.length) refuse('invalid', 'the list names one route twice')
-  const known = new Set(owned.map(name))
+  const keyOf = ({ seq, match, target }: NewRoute) => JSON.stringify([seq, match, target])
+  const wantedKeys = new Set(wanted.map(keyOf))
+  if (wantedKeys.size < wanted.length) refuse('invalid', 'the list contains a route twice')
+  const ids = new Map(owned.map((route) => [keyOf(route), route.id]))
   await mustNotTakeOverChats(
     ctx,
-    wanted.filter((route) => !known.has(name(route))),
+    wanted.filter((route) => !ids.has(keyOf(route))),
   )
-  for (const route of owned) if (!names.has(name(route))) await routes.remove(ctx.tx, { id: route.id })
-  const kept = new Map(owned.map((route) => [name(route), route.id]))
+  for (const route of owned) if (!wantedKeys.has(keyOf(route))) await routes.remove(ctx.tx, { id: route.id })
   for (const { observe_window_messages, observe_window_chars, ...route } of wanted) {
-    const id = kept.get(name(route))
+    const id = ids.get(keyOf(route))
     const windows = { observe_window_messages, observe_window_chars }
     if (id === undefined) await routes.insertReturning(ctx.tx, { ...route, ...windows })
     else await routes.update(ctx.tx, { id }, windows)

@@ -1,4 +1,4 @@
-// Scheduled tasks: made, changed, paused, resumed and cancelled. Document 001 section 3, decision T4.
+// Creating, changing, pausing, resuming and cancelling tasks. See docs/decisions.md#scheduled-tasks.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
@@ -18,7 +18,7 @@ const JAN_1 = '2026-01-01T00:00:00.000Z'
 const HOUR = 3_600_000
 const admin = person('github:1')
 
-async function opened(...[t, engine]: Parameters<typeof testHost>): Promise<TestHost> {
+async function openHost(...[t, engine]: Parameters<typeof testHost>): Promise<TestHost> {
   const at = await testHost(t, engine)
   await at.groups('main', 'team', 'team/a', 'other')
   await at.grant('github:1', 'admin', 'team/**')
@@ -29,22 +29,22 @@ async function find({ host }: TestHost, id: string) {
   return host.engine.read((tx) => scheduledTasks.find(tx, { id }))
 }
 
-/** A task in a state that only the scheduler makes. */
-async function put({ host }: TestHost, task: Partial<Task>): Promise<void> {
+/** Adds a task in any state, such as firing. */
+async function addTask({ host }: TestHost, task: Partial<Task>): Promise<void> {
   const row = { owner: 'team', chat_jid: 'team', prompt: 'Look.', context_mode: 'group' as const, created_at: JAN_1 }
   await host.engine.transaction((tx) =>
     scheduledTasks.insert(tx, { id: 't', status: 'active', next_run: JAN_1, ...row, ...task }),
   )
 }
 
-async function standing(at: TestHost, id = 't'): Promise<string> {
+async function stateOf(at: TestHost, id = 't'): Promise<string> {
   const task = await find(at, id)
   return `${task?.status} ${task?.cron ?? '(once)'} ${task?.next_run ?? '(never)'}`
 }
 
 onEveryEngine('scheduling', (engine) => {
-  test('the task belongs to the folder of its chat', async (t) => {
-    const at = await opened(t, engine)
+  test('assigns the task to the folder of its chat', async (t) => {
+    const at = await openHost(t, engine)
     const { issue_chat, issue_hook } = routeTokensResource.verbs
     await at.as(agent('main')).call(issue_chat, { target_folder: 'team', jid_suffix: 'forms' })
     await at.as(agent('main')).call(issue_hook, { target_folder: 'team/a', source_label: 'ci', jid_suffix: 'x' })
@@ -74,8 +74,8 @@ onEveryEngine('scheduling', (engine) => {
       )
   })
 
-  test('an agent schedules for its own subtree, a person for what they administer', async (t) => {
-    const at = await opened(t, engine)
+  test('is allowed to an agent in its subtree and to a person in the folders they administer', async (t) => {
+    const at = await openHost(t, engine)
     for (const caller of [agent('team'), admin]) {
       await at.as(caller).call(schedule, { targetJid: 'team/a', prompt: 'Look.' })
       await assert.rejects(
@@ -83,7 +83,7 @@ onEveryEngine('scheduling', (engine) => {
         isRefusal('forbidden', 'on other'),
       )
     }
-    // Nor is it told to whom a chat belongs.
+    // The error does not reveal the folder of a chat.
     await at.cli.call(routesResource.verbs.create, { match: 'room=77', target: 'other' })
     await assert.rejects(
       at.as(agent('team')).call(schedule, { targetJid: 'telegram:77', prompt: 'Look.' }),
@@ -95,8 +95,8 @@ onEveryEngine('scheduling', (engine) => {
     )
   })
 
-  test('the same prompt at the same times in the same chat is one task, even when asked at once', async (t) => {
-    const at = await opened(t, engine)
+  test('returns the same task for the same prompt, schedule and chat, even concurrently', async (t) => {
+    const at = await openHost(t, engine)
     const ask = (input: object) =>
       at.as(agent('team')).call(schedule, { targetJid: 'team', prompt: 'Look.', cron: '0 9 * * *', ...input })
     const ids = await Promise.all(Array.from({ length: 10 }, () => ask({})))
@@ -114,8 +114,8 @@ onEveryEngine('scheduling', (engine) => {
     assert.notEqual((await ask({})).taskId, known)
   })
 
-  test('a task speaks in the topic in which it was asked for, and in the main one of every other chat', async (t) => {
-    const at = await opened(t, engine)
+  test('stores the topic of the turn, and the main topic for other chats', async (t) => {
+    const at = await openHost(t, engine)
     const ask = async (targetJid: string) => {
       const { taskId } = await at
         .as(agent('team'))
@@ -135,99 +135,99 @@ onEveryEngine('scheduling', (engine) => {
     assert.equal((await ask('web:team'))?.id, inMain?.id)
   })
 
-  test('single runs are each their own', async (t) => {
-    const at = await opened(t, engine)
+  test('creates a new task for each one-time run', async (t) => {
+    const at = await openHost(t, engine)
     const once = () => at.as(agent('team')).call(schedule, { targetJid: 'team', prompt: 'Look.' })
     assert.notEqual((await once()).taskId, (await once()).taskId)
   })
 
-  test('a run is first due at its next slot, in the zone of the instance', async (t) => {
-    const at = await opened(t, engine)
+  test('computes the first run in the time zone of the instance', async (t) => {
+    const at = await openHost(t, engine)
     const next = async (cron?: string) => {
       const { taskId } = await at
         .as(agent('team'))
         .call(schedule, { targetJid: 'team', prompt: 'x', ...(cron ? { cron } : {}) })
-      return (await standing(at, taskId)).replace(/^active /, '')
+      return (await stateOf(at, taskId)).replace(/^active /, '')
     }
     assert.equal(await next(), `(once) ${JAN_1}`)
     assert.equal(await next('0 9 * * *'), '0 9 * * * 2026-01-01T09:00:00.000Z')
     assert.equal(await next('90000'), '90000 2026-01-01T00:01:30.000Z')
     assert.equal(await next('2027-01-01T00:00:00+01:00'), '(once) 2026-12-31T23:00:00.000Z')
-    // Past is due at once, and once.
+    // A time in the past is due at once.
     assert.equal(await next('2020-01-01T00:00:00Z'), '(once) 2020-01-01T00:00:00.000Z')
   })
 })
 
 suite('pausing, resuming and cancelling', () => {
-  interface Move {
+  interface Transition {
     from: Partial<Task>
     pause: string
     resume: string
   }
   const SLOT = '2026-01-01T09:00:00.000Z'
   const daily = { cron: '0 9 * * *' }
-  const MOVES: Record<string, Move> = {
+  const TRANSITIONS: Record<string, Transition> = {
     'an active task': {
       from: { ...daily, status: 'active' },
       pause: `paused 0 9 * * * ${JAN_1}`,
       resume: `active 0 9 * * * ${JAN_1}`,
     },
-    'a paused task takes its next slot': {
+    'a paused task resumes with its next slot': {
       from: { ...daily, status: 'paused' },
       pause: `paused 0 9 * * * ${JAN_1}`,
       resume: `active 0 9 * * * ${SLOT}`,
     },
-    'a paused single run is still due': {
+    'a paused one-time task is still due': {
       from: { status: 'paused' },
       pause: `paused (once) ${JAN_1}`,
       resume: `active (once) ${JAN_1}`,
     },
-    'a task that fires just now fires no more': {
+    'a firing task can be paused': {
       from: { ...daily, status: 'firing' },
       pause: `paused 0 9 * * * ${JAN_1}`,
       resume: `firing 0 9 * * * ${JAN_1}`,
     },
-    'a single run that fires just now is not held to fire again': {
+    'a firing one-time task cannot be paused': {
       from: { status: 'firing' },
       pause: `firing (once) ${JAN_1}`,
       resume: `firing (once) ${JAN_1}`,
     },
-    'what is over stays over': {
+    'a completed task stays completed': {
       from: { status: 'completed' },
       pause: `completed (once) ${JAN_1}`,
       resume: `completed (once) ${JAN_1}`,
     },
   }
-  for (const [sentence, { from, pause: paused, resume: resumed }] of Object.entries(MOVES)) {
+  for (const [sentence, { from, pause: paused, resume: resumed }] of Object.entries(TRANSITIONS)) {
     test(sentence, async (t) => {
-      for (const [verb, wish, after] of [
+      for (const [verb, status, after] of [
         [pause, 'paused', paused],
         [resume, 'active', resumed],
       ] as const) {
-        const at = await opened(t)
-        await put(at, from)
+        const at = await openHost(t)
+        await addTask(at, from)
         assert.deepEqual(await at.as(agent('team')).call(verb, { id: 't' }), { ok: true })
-        assert.equal(await standing(at), after)
-        // The same wish over REST leads to the same.
-        await put(at, { ...from, id: 'rest' })
-        await at.as(admin).call(update, { id: 'rest', status: wish })
-        assert.equal(await standing(at, 'rest'), after)
+        assert.equal(await stateOf(at), after)
+        // A PATCH over REST has the same effect.
+        await addTask(at, { ...from, id: 'rest' })
+        await at.as(admin).call(update, { id: 'rest', status })
+        assert.equal(await stateOf(at, 'rest'), after)
       }
     })
   }
 
-  test('slots that went by in a pause are gone', async (t) => {
-    const at = await opened(t)
-    await put(at, { cron: String(HOUR), status: 'paused' })
+  test('slots missed during a pause are skipped', async (t) => {
+    const at = await openHost(t)
+    await addTask(at, { cron: String(HOUR), status: 'paused' })
     at.clock.advance(10.5 * HOUR)
     await at.as(agent('team')).call(resume, { id: 't' })
-    assert.equal(await standing(at), `active ${HOUR} 2026-01-01T11:30:00.000Z`)
+    assert.equal(await stateOf(at), `active ${HOUR} 2026-01-01T11:30:00.000Z`)
   })
 })
 
 onEveryEngine('tasks', (engine) => {
-  test('what is not there cannot be paused or cancelled; resuming it does nothing', async (t) => {
-    const at = await opened(t, engine)
+  test('a missing task cannot be paused or cancelled, and resuming it does nothing', async (t) => {
+    const at = await openHost(t, engine)
     for (const verb of [pause, cancel])
       await assert.rejects(
         at.as(agent('team')).call(verb, { id: 'none' }),
@@ -237,29 +237,29 @@ onEveryEngine('tasks', (engine) => {
     await assert.rejects(at.as(agent('a/b/c')).call(resume, { id: 'none' }), isRefusal('forbidden'))
   })
 
-  test("another folder's task is its own", async (t) => {
-    const at = await opened(t, engine)
+  test("a folder cannot change another folder's task", async (t) => {
+    const at = await openHost(t, engine)
     for (const caller of [agent('other'), person('github:2')]) {
-      // Whose it is, is not told either: an agent without the tool is refused for its own folder.
-      const [id, no] = ['team-mem-0', isRefusal('forbidden', /not permitted on (?:task team-mem-0$|other )/)]
-      for (const verb of [pause, resume, cancel]) await assert.rejects(at.as(caller).call(verb, { id }), no)
-      await assert.rejects(at.as(caller).call(update, { id, prompt: 'Else.' }), no)
+      // The error does not reveal the owner; an agent without the tool is refused for its own folder.
+      const [id, refusal] = ['team-mem-0', isRefusal('forbidden', /not permitted on (?:task team-mem-0$|other )/)]
+      for (const verb of [pause, resume, cancel]) await assert.rejects(at.as(caller).call(verb, { id }), refusal)
+      await assert.rejects(at.as(caller).call(update, { id, prompt: 'Else.' }), refusal)
     }
     assert.equal((await find(at, 'team-mem-0'))?.status, 'active')
   })
 
-  test('cancelling takes the log of its runs along', async (t) => {
-    const at = await opened(t, engine)
-    await put(at, {})
+  test('cancelling deletes the run log', async (t) => {
+    const at = await openHost(t, engine)
+    await addTask(at, {})
     const log = { id: 'l', task_id: 't', run_at: JAN_1, duration_ms: 1, status: 'ok' }
     await at.host.engine.transaction((tx) => taskRunLogs.insert(tx, log))
     assert.deepEqual(await at.as(admin).call(cancel, { id: 't' }), { ok: true })
     assert.deepEqual(await at.host.engine.read((tx) => taskRunLogs.list(tx)), [])
   })
 
-  test('over REST a task gets another prompt, other times, another mode', async (t) => {
-    const at = await opened(t, engine)
-    await put(at, { cron: '0 9 * * *' })
+  test('REST can change the prompt, the schedule and the mode', async (t) => {
+    const at = await openHost(t, engine)
+    await addTask(at, { cron: '0 9 * * *' })
     const changed = await at
       .as(admin)
       .call(update, { id: 't', prompt: 'Else.', cron: '60000', context_mode: 'isolated' })
@@ -282,24 +282,24 @@ onEveryEngine('tasks', (engine) => {
     assert.deepEqual(await find(at, 't'), once)
   })
 
-  test('a task that is over runs again when it gets new times, and only then', async (t) => {
-    const at = await opened(t, engine)
-    await put(at, { status: 'completed' })
+  test('only a new schedule reactivates a completed task', async (t) => {
+    const at = await openHost(t, engine)
+    await addTask(at, { status: 'completed' })
     await at.as(admin).call(update, { id: 't', prompt: 'Else.', status: 'active' })
     assert.equal((await find(at, 't'))?.status, 'completed')
     await at.as(admin).call(update, { id: 't', cron: '2026-06-01T00:00:00Z' })
-    assert.equal(await standing(at), 'active (once) 2026-06-01T00:00:00.000Z')
+    assert.equal(await stateOf(at), 'active (once) 2026-06-01T00:00:00.000Z')
   })
 
-  test('a paused task with new times stays paused', async (t) => {
-    const at = await opened(t, engine)
-    await put(at, { cron: '0 9 * * *', status: 'paused' })
+  test('a paused task with a new schedule stays paused', async (t) => {
+    const at = await openHost(t, engine)
+    await addTask(at, { cron: '0 9 * * *', status: 'paused' })
     await at.as(admin).call(update, { id: 't', cron: '0 10 * * *' })
-    assert.equal(await standing(at), 'paused 0 10 * * * 2026-01-01T10:00:00.000Z')
+    assert.equal(await stateOf(at), 'paused 0 10 * * * 2026-01-01T10:00:00.000Z')
   })
 
-  test('a list shows the tasks of what the caller may administer', async (t) => {
-    const at = await opened(t, engine)
+  test('callers see the tasks of folders that they administer', async (t) => {
+    const at = await openHost(t, engine)
     const owners = async (caller: Parameters<TestHost['as']>[0]) => {
       const { scheduled_tasks } = await at.as(caller).call(list, { limit: 1000 })
       return [...new Set(scheduled_tasks.map(({ owner }) => owner))].sort()
@@ -311,10 +311,10 @@ onEveryEngine('tasks', (engine) => {
     await assert.rejects(owners(agent('a/b/c')), isRefusal('forbidden', 'tiers 0 to 1'))
   })
 
-  test('one audit row for each change and each refusal, and no change without one', async (t) => {
-    const at = await opened(t, engine)
+  test('each change and each refusal has one audit row, and nothing changes without it', async (t) => {
+    const at = await openHost(t, engine)
     let id = ''
-    const deeds = await auditedCalls(at, async () => {
+    const calls = await auditedCalls(at, async () => {
       id = (await at.as(agent('team')).call(schedule, { targetJid: 'team', prompt: 'Look.', cron: '60000' })).taskId
       await at.as(agent('team')).call(pause, { id })
       await at.as(agent('team')).call(resume, { id })
@@ -327,7 +327,7 @@ onEveryEngine('tasks', (engine) => {
       await at.as(admin).call(cancel, { id })
     })
     assert.deepEqual(
-      deeds.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
+      calls.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
       [
         'scheduled_tasks.schedule team ok',
         `scheduled_tasks.pause ${id} ok`,
@@ -343,8 +343,8 @@ onEveryEngine('tasks', (engine) => {
     assert.equal((await find(at, 'team-mem-0'))?.status, 'active')
   })
 
-  test('the tasks of a folder that is gone are still there for the root to cancel', async (t) => {
-    const at = await opened(t, engine)
+  test('the root can cancel tasks of a removed folder', async (t) => {
+    const at = await openHost(t, engine)
     await at.cli.call(groupsResource.verbs.remove, { folder: 'other' })
     assert.deepEqual(await at.as(agent('main')).call(cancel, { id: 'other-mem-0' }), { ok: true })
   })

@@ -12,7 +12,7 @@ const { create, delete: remove, list_of } = secretsResource.verbs
 const KEY = { scope_kind: 'folder', owner: 'team', key: 'API_KEY' } as const
 
 onEveryEngine('secrets', (engine) => {
-  test('a secret is sealed in the store, listed without its value, and opens in its own row alone', async (t) => {
+  test('a secret is encrypted for its own row and listed without its value', async (t) => {
     const { host, cli, groups } = await testHost(t, engine)
     await groups('team')
     const reply = await cli.call(create, { ...KEY, value: 'päss\nword' })
@@ -73,7 +73,7 @@ onEveryEngine('secrets', (engine) => {
     assert.deepEqual(secrets, [])
   })
 
-  test('deleting a secret that is not there is not found', async (t) => {
+  test('deleting a missing secret is not found', async (t) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('team')
     await cli.call(create, { ...KEY, value: 'x' })
@@ -81,20 +81,20 @@ onEveryEngine('secrets', (engine) => {
     await assert.rejects(cli.call(remove, KEY), isRefusal('not_found', 'API_KEY'))
   })
 
-  test("a folder's secrets are its admins', a person's their own and the operators'", async (t) => {
+  test('admins manage the secrets of their folder, and people their own', async (t) => {
     const { as, grant, groups, operator } = await testHost(t, engine)
     await groups('team', 'other')
     await grant('github:1', 'admin', 'team')
     await operator('github:9')
-    const [admin, boss] = [as(person('github:1')), as(person('github:9'))]
+    const [admin, byOperator] = [as(person('github:1')), as(person('github:9'))]
     await admin.call(create, { ...KEY, value: 'x' })
     await assert.rejects(admin.call(create, { ...KEY, owner: 'other', value: 'x' }), isRefusal('forbidden'))
     await admin.call(create, { scope_kind: 'user', owner: 'github:1', key: 'MINE', value: 'x' })
     await assert.rejects(
-      admin.call(create, { scope_kind: 'user', owner: 'github:2', key: 'HIS', value: 'x' }),
+      admin.call(create, { scope_kind: 'user', owner: 'github:2', key: 'THEIRS', value: 'x' }),
       isRefusal('forbidden'),
     )
-    await boss.call(create, { scope_kind: 'user', owner: 'github:2', key: 'HIS', value: 'x' })
+    await byOperator.call(create, { scope_kind: 'user', owner: 'github:2', key: 'THEIRS', value: 'x' })
     await assert.rejects(as(agent('team')).call(create, { ...KEY, value: 'x' }), isRefusal('forbidden'))
     await assert.rejects(admin.call(list_of, { scope_kind: 'folder', owner: 'team' }), isRefusal('forbidden', 'host'))
   })
@@ -103,8 +103,8 @@ onEveryEngine('secrets', (engine) => {
 test('without SECRETS_KEY nothing is stored', async (t) => {
   const { host, cli, groups } = await testHost(t)
   await groups('team')
-  const bare = { ...host, keyring: openKeyring(undefined) }
-  const asking = { host: bare, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-  await assert.rejects(callVerb(asking, create, { ...KEY, value: 'x' }), isRefusal('unavailable', 'SECRETS_KEY'))
+  const withoutKey = { ...host, keyring: openKeyring(undefined) }
+  const request = { host: withoutKey, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+  await assert.rejects(callVerb(request, create, { ...KEY, value: 'x' }), isRefusal('unavailable', 'SECRETS_KEY'))
   assert.deepEqual((await cli.call(list_of, { scope_kind: 'folder', owner: 'team' })).secrets, [])
 })

@@ -1,12 +1,11 @@
-// Secrets: written and deleted, never read back. Sealed before they reach the store.
+// Secrets of folders and users. They can be written and deleted but not read, and are stored encrypted.
 import { principalOf } from '../core/access/caller.ts'
-import { groups } from '../core/groups/groups.ts'
 import { Secret, SecretName, secretContext, secrets } from '../core/secrets/secrets.ts'
 import { codePoints, EnvValue, FOLDER_SHAPE, folderFault, SUB_SHAPE, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { INSTANCE_SCOPE, mustHaveTool, requireHost } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listPage, listSchema, Paging } from '../registry/crud.ts'
+import { listPage, listSchema, mustFindGroup, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const VALUE_MAX = 65_536
@@ -35,10 +34,10 @@ export const secretsResource = defineResource({
       authorize: async (ctx, { value: _, ...key }) => {
         const fault = ownerFault(key)
         if (fault) refuse('invalid', `owner ${fault}`)
-        await mayKeep(ctx, key)
+        await mustOwnSecret(ctx, key)
       },
       run: async (ctx, { value, ...key }) => {
-        if (key.scope_kind === 'folder') await mustBeGroup(ctx, key.owner)
+        if (key.scope_kind === 'folder') await mustFindGroup(ctx, key.owner)
         const sealed = ctx.keyring.seal(value, secretContext(key))
         await table.upsert(ctx.tx, { ...key, value: sealed, created_at: ctx.now })
         return { ...key, created_at: ctx.now }
@@ -50,9 +49,8 @@ export const secretsResource = defineResource({
       input: SecretName,
       authorize: async (ctx, key) => {
         const fault = ownerFault(key)
-        // What cannot be a key names nothing.
         if (fault) refuse('not_found', `there is no such secret: owner ${fault}`)
-        await mayKeep(ctx, key)
+        await mustOwnSecret(ctx, key)
       },
       run: async (ctx, key) => {
         if ((await table.remove(ctx.tx, key)) === 0)
@@ -71,8 +69,8 @@ export const secretsResource = defineResource({
           order: [['key', 'asc']],
           ...paging,
         })
-        // A group that is gone may have left some.
-        if (page.secrets.length === 0 && scope_kind === 'folder') await mustBeGroup(ctx, owner)
+        // A removed group may still have secrets.
+        if (page.secrets.length === 0 && scope_kind === 'folder') await mustFindGroup(ctx, owner)
         return page
       },
     }),
@@ -84,12 +82,8 @@ function ownerFault({ scope_kind, owner }: SecretName): string | undefined {
   return Sub.safeParse(owner).error?.issues[0]?.message
 }
 
-async function mustBeGroup({ tx }: Context, folder: string): Promise<void> {
-  if (!(await groups.find(tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
-}
-
-/** A folder's secrets are its admins'; a person's are their own and the operators'. */
-async function mayKeep(ctx: Context, { scope_kind, owner }: SecretName): Promise<void> {
+/** Admins manage the secrets of their folders; people manage their own, and operators those of everyone. */
+async function mustOwnSecret(ctx: Context, { scope_kind, owner }: SecretName): Promise<void> {
   if (scope_kind === 'user') {
     if (ctx.caller.kind === 'person' && principalOf(ctx.caller) === owner) return
     return mustHaveTool(ctx, INSTANCE_SCOPE)

@@ -1,4 +1,4 @@
-// Sign-in sessions: one row for each family of refresh tokens. Read, and revoked.
+// Sign-in sessions: one row per family of refresh tokens. They can be listed and revoked.
 import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
 import { line, Timestamp } from '../core/values.ts'

@@ -1,11 +1,10 @@
-// Signing keys: which ones there are and how they stand, and the bearers that are signed with them. Never the keys
-// themselves.
+// Signing keys with their state, without the private keys, and bearers signed with them.
 import { z } from 'zod'
 import { groups } from '../core/groups/groups.ts'
 import { signingKeys } from '../core/secrets/signing-keys.ts'
 import { Folder } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { INSTANCE_SCOPE, requireHost, requireTool } from '../registry/authorization.ts'
+import { requireHost, requireInstanceTool } from '../registry/authorization.ts'
 import { listVerb } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -15,7 +14,7 @@ export const signingKeysResource = defineResource({
   servedBy: 'authd',
   verbs: (table) => ({
     list: listVerb(table, 'signing_keys', {
-      authorize: requireTool(() => INSTANCE_SCOPE),
+      authorize: requireInstanceTool,
       order: [
         ['created_at', 'desc'],
         ['kid', 'asc'],
@@ -24,13 +23,13 @@ export const signingKeysResource = defineResource({
 
     issue_bearer: defineVerb({
       input: z.object({
-        sub: z.string().describe('Whom the bearer names'),
-        folder: Folder.optional().describe('The folder that the person acts from'),
+        sub: z.string().describe('The person or service that the bearer identifies'),
+        folder: Folder.optional().describe('Folder that the person acts from'),
         ttl_ms: z.number().optional(),
       }),
       output: z.string(),
       authorize: requireHost,
-      // Signing reads the key in a transaction of its own; the bearer is handed out when the audit row is committed.
+      // Signing reads the key in its own transaction; the bearer is returned only after the audit row is committed.
       prepare: async ({ host }, { sub, folder, ttl_ms: ttlMs }) => {
         const { issueBearer } = await import('../core/access/bearers.ts')
         return issueBearer(host, { sub, folder, ttlMs, kind: sub.startsWith('service:') ? 'service' : 'user' })

@@ -1,4 +1,4 @@
-// How many tasks agents and people may make, and how often they may fire.
+// Limits on the number and frequency of tasks.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { agent, type EngineName, isRefusal, onEveryEngine, person, testHost } from '../../test/support/host.ts'
@@ -14,15 +14,15 @@ async function open(t: TestContext, engine: EngineName, limits: Partial<AgentLim
   await at.groups('main', 'team', 'other')
   await at.grant('github:1', 'admin', 'team/**')
   Object.assign(at.host, { limits: { ...AGENT_LIMITS, ...limits } })
-  // Those that every group has would be in the way of counting.
+  // Removes the default tasks, so that the counts are simple.
   await at.host.engine.transaction((tx) => run(tx, 'delete from scheduled_tasks'))
   let number = 0
-  const ask = async (asker: { call: typeof at.cli.call }, cron?: string, targetJid = 'team') =>
-    (await asker.call(schedule, { targetJid, prompt: `Look ${number++}.`, ...(cron ? { cron } : {}) })).taskId
+  const addTask = async (caller: { call: typeof at.cli.call }, cron?: string, targetJid = 'team') =>
+    (await caller.call(schedule, { targetJid, prompt: `Look ${number++}.`, ...(cron ? { cron } : {}) })).taskId
   return {
     ...at,
     team: at.as(agent('team')),
-    ask,
+    addTask,
     count: () => at.host.engine.read((tx) => countTasks(tx, 'team')),
     complete: (id: string) =>
       at.host.engine.transaction((tx) => scheduledTasks.update(tx, { id }, { status: 'completed' })),
@@ -31,79 +31,79 @@ async function open(t: TestContext, engine: EngineName, limits: Partial<AgentLim
   }
 }
 
-onEveryEngine('the tasks of a folder', (engine) => {
-  test('are as many active ones as the setting says; another is refused until one is paused or cancelled', async (t) => {
-    const { team, ask, cli, as, count, ...at } = await open(t, engine, { activeTasksPerFolder: 2 })
+onEveryEngine('task limits', (engine) => {
+  test('apply to active tasks until one is paused or cancelled', async (t) => {
+    const { team, addTask, cli, as, count, ...at } = await open(t, engine, { activeTasksPerFolder: 2 })
     const full = isRefusal('conflict', 'team has 2 active tasks, and 2 are allowed')
-    const [first, second] = [await ask(team), await ask(team, '0 9 * * *')]
-    await assert.rejects(ask(team), full)
-    await assert.rejects(ask(as(agent('main'))), full)
+    const [first, second] = [await addTask(team), await addTask(team, '0 9 * * *')]
+    await assert.rejects(addTask(team), full)
+    await assert.rejects(addTask(as(agent('main'))), full)
     assert.equal(await count(), 2)
-    // Each folder has its own, and the command line has no limit.
-    await ask(as(agent('main')), undefined, 'other')
+    // Each folder has its own limit, and the command line has none.
+    await addTask(as(agent('main')), undefined, 'other')
     await team.call(pause, { id: second })
-    const third = await ask(team)
+    const third = await addTask(team)
     await assert.rejects(team.call(resume, { id: second }), full)
     const admin = as(person('github:1'))
     await assert.rejects(admin.call(update, { id: second, status: 'active' }), full)
     await team.call(cancel, { id: first })
     await team.call(resume, { id: second })
     await at.complete(third)
-    await ask(team)
+    await addTask(team)
     await assert.rejects(admin.call(update, { id: third, cron: '0 9 * * *' }), full)
-    await ask(cli)
+    await addTask(cli)
   })
 
-  test('that fire count as active', async (t) => {
-    const { team, ask, host } = await open(t, engine, { activeTasksPerFolder: 1 })
-    const id = await ask(team, '0 9 * * *')
+  test('count firing tasks as active', async (t) => {
+    const { team, addTask, host } = await open(t, engine, { activeTasksPerFolder: 1 })
+    const id = await addTask(team, '0 9 * * *')
     await host.engine.transaction((tx) => scheduledTasks.update(tx, { id }, { status: 'firing' }))
-    await assert.rejects(ask(team), isRefusal('conflict'))
+    await assert.rejects(addTask(team), isRefusal('conflict'))
   })
 
-  test('are as many as the setting says, of which completed ones make room, the oldest first', async (t) => {
-    const { team, ask, count, clock, complete, ids } = await open(t, engine, { tasksPerFolder: 3 })
+  test('apply to all tasks, and the oldest completed ones are removed first', async (t) => {
+    const { team, addTask, count, clock, complete, ids } = await open(t, engine, { tasksPerFolder: 3 })
     const made = []
     for (let each = 0; each < 3; each++) {
-      made.push(await ask(team))
+      made.push(await addTask(team))
       clock.advance(1000)
     }
     const [first = '', second = '', third = ''] = made
-    await assert.rejects(ask(team), isRefusal('conflict', 'team has 3 tasks, which is the most that is allowed'))
+    await assert.rejects(addTask(team), isRefusal('conflict', 'team has 3 tasks, which is the maximum'))
     assert.equal(await count(), 3)
     await complete(second)
     await complete(first)
-    const next = await ask(team)
+    const next = await addTask(team)
     assert.deepEqual((await ids()).toSorted(), [second, third, next].toSorted())
-    // One that is there already needs no room.
-    await ask(team, '0 9 * * *')
+    // Scheduling an existing task again is not limited.
+    await addTask(team, '0 9 * * *')
     const again = { targetJid: 'team', prompt: 'Again.', cron: '0 9 * * *' }
     await complete(next)
     const { taskId } = await team.call(schedule, again)
     assert.equal((await team.call(schedule, again)).taskId, taskId)
   })
 
-  test('have no limit where the settings say 0', async (t) => {
-    const { team, ask, count } = await open(t, engine, {
+  test('are disabled by 0', async (t) => {
+    const { team, addTask, count } = await open(t, engine, {
       tasksPerFolder: 0,
       activeTasksPerFolder: 0,
       taskIntervalMs: 0,
     })
-    for (let each = 0; each < 5; each++) await ask(team, '1000')
+    for (let each = 0; each < 5; each++) await addTask(team, '1000')
     assert.equal(await count(), 5)
   })
 
-  test('fire no more often than the shortest interval, unless the command line made them', async (t) => {
-    const { team, ask, cli, as, count } = await open(t, engine)
+  test('include a minimum interval, except for the command line', async (t) => {
+    const { team, addTask, cli, as, count } = await open(t, engine)
     const tooOften = (ms: number) =>
       isRefusal('invalid', `invalid cron "${ms}": an interval must be at least 60000 milliseconds`)
-    const id = await ask(team, '60000')
-    for (const ms of [59_999, 1000]) await assert.rejects(ask(team, String(ms)), tooOften(ms))
+    const id = await addTask(team, '60000')
+    for (const ms of [59_999, 1000]) await assert.rejects(addTask(team, String(ms)), tooOften(ms))
     await assert.rejects(as(person('github:1')).call(update, { id, cron: '59999' }), tooOften(59_999))
     assert.equal(await count(), 1)
-    await ask(team, '* * * * *')
-    await ask(cli, '1000')
+    await addTask(team, '* * * * *')
+    await addTask(cli, '1000')
     await cli.call(update, { id, cron: '1000' })
-    await assert.rejects(ask(cli, '999'), isRefusal('invalid', /at least 1000 milliseconds/))
+    await assert.rejects(addTask(cli, '999'), isRefusal('invalid', /at least 1000 milliseconds/))
   })
 })

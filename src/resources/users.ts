@@ -1,4 +1,4 @@
-// What the instance keeps of people beyond their rights: their daily cap. For the command line alone.
+// People with a daily spending cap. Only for the command line.
 import { z } from 'zod'
 import { ACCOUNT_NAMESPACES, isAccount } from '../core/access/namespaces.ts'
 import { budgetOf, DailyBudget, DailyCap, sumSpentToday, User, users } from '../core/turns/costs.ts'
@@ -19,7 +19,7 @@ export const usersResource = defineResource({
         if (daily > 0 && !isAccount(sub))
           refuse(
             'invalid',
-            `a cap of ${sub} would never be in force: only turns of people with an account (${ACCOUNT_NAMESPACES.join(', ')}) are counted for a person`,
+            `a cap for ${sub} would have no effect: only turns of people with an account (${ACCOUNT_NAMESPACES.join(', ')}) are counted for a person`,
             'cap the folder instead: svc budget <instance> set folder <folder> --daily <cents>',
           )
         await table.insertIfMissing(ctx.tx, { sub })

@@ -1,11 +1,8 @@
-// Host bindings: which host name shows the published pages of which folder. Bound by the tool set_web_host.
+// Host bindings: which host name serves the published pages of which folder. The tool set_web_host creates them.
 import { WebHost, webHosts } from '../core/links/web-hosts.ts'
-import { INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
+import { requireInstanceTool } from '../registry/authorization.ts'
 import { listVerb, removeVerb } from '../registry/crud.ts'
 import { defineResource } from '../registry/resource.ts'
-
-/** The whole map is the instance's. */
-const operators = requireTool(() => INSTANCE_SCOPE)
 
 export const webHostsResource = defineResource({
   of: webHosts,
@@ -14,17 +11,17 @@ export const webHostsResource = defineResource({
   exported: { references: { folder: 'groups' } },
   verbs: (table) => ({
     list: listVerb(table, 'web_hosts', {
-      authorize: operators,
+      authorize: requireInstanceTool,
       order: [['hostname', 'asc']],
-      when: 'See which host names show the published pages of which folder.',
+      when: 'List the host names and the folders whose published pages they serve.',
     }),
 
     delete: removeVerb(table, {
-      when: 'Stop showing the published pages of a folder under a host name.',
+      when: 'Stop serving the published pages of a folder under a host name.',
       input: WebHost.pick({ hostname: true }),
-      authorize: operators,
+      authorize: requireInstanceTool,
       what: ({ hostname }) => `host ${hostname}`,
-      missing: ({ hostname }) => `${hostname} is bound to no folder`,
+      missing: ({ hostname }) => `${hostname} is not bound to a folder`,
     }),
   }),
 })

@@ -1,4 +1,4 @@
-// Web routes: who may publish which path, and where it may lead.
+// Web routes: which callers may publish which path, and allowed redirects.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
@@ -13,7 +13,7 @@ const JAN_1 = '2026-01-01T00:00:00.000Z'
 const admin = person('github:1')
 const operator = person('github:op')
 
-async function opened(...[t, engine]: Parameters<typeof testHost>): Promise<TestHost> {
+async function openHost(...[t, engine]: Parameters<typeof testHost>): Promise<TestHost> {
   const at = await testHost(t, engine)
   await at.groups('main', 'team', 'team/a', 'other')
   await at.grant('github:1', 'admin', 'team/**')
@@ -30,7 +30,7 @@ async function linesOf(at: TestHost): Promise<string[]> {
 
 onEveryEngine('web routes', (engine) => {
   test('a person publishes for a folder that they administer', async (t) => {
-    const at = await opened(t, engine)
+    const at = await openHost(t, engine)
     const route = { path_prefix: '/pub/team/a/', access: 'public', folder: 'team/a' }
     assert.deepEqual(await at.as(admin).call(create, route), { ...route, created_at: JAN_1 })
     await assert.rejects(at.as(admin).call(create, route), isRefusal('conflict', 'has a route already'))
@@ -44,8 +44,8 @@ onEveryEngine('web routes', (engine) => {
     )
   })
 
-  test('a change keeps what it does not name, and a redirect that ended leaves nothing', async (t) => {
-    const at = await opened(t, engine)
+  test('an update keeps other columns, and drops the target of a former redirect', async (t) => {
+    const at = await openHost(t, engine)
     const path_prefix = '/pub/team/'
     await at.as(admin).call(create, { path_prefix, access: 'redirect', redirect_to: '/pub/team/b', folder: 'team' })
     const elsewhere = await at.as(admin).call(update, { path_prefix, redirect_to: '/pub/team/c' })
@@ -59,13 +59,13 @@ onEveryEngine('web routes', (engine) => {
     )
     await assert.rejects(
       at.as(admin).call(update, { path_prefix, redirect_to: '/pub/team/c' }),
-      isRefusal('conflict', 'for access redirect alone'),
+      isRefusal('conflict', 'only with access redirect'),
     )
     await assert.rejects(at.as(admin).call(update, { path_prefix, folder: 'other' }), isRefusal('invalid', 'folder'))
   })
 
-  test('a change is for who may publish for its folder', async (t) => {
-    const at = await opened(t, engine)
+  test('an update needs access to the folder of the route', async (t) => {
+    const at = await openHost(t, engine)
     await at.as(agent('other')).call(set, { path: '/pub/other/', access: 'public' })
     const change = { path_prefix: '/pub/other/', access: 'deny' }
     await assert.rejects(at.as(admin).call(update, change), isRefusal('forbidden', /not permitted on \/pub\/other\/$/))
@@ -74,8 +74,8 @@ onEveryEngine('web routes', (engine) => {
     assert.deepEqual(await linesOf(at), ['/pub/other/ deny other'])
   })
 
-  test('a path is taken back by its folder, by what lies above it, and by operators', async (t) => {
-    const at = await opened(t, engine)
+  test('its folder, folders above and operators can remove a path', async (t) => {
+    const at = await openHost(t, engine)
     const path_prefix = '/pub/team/a/'
     const publish = () => at.as(agent('team/a')).call(set, { path: path_prefix, access: 'public' })
     for (const caller of [agent('team/a'), agent('team'), agent('main'), admin, operator]) {
@@ -84,7 +84,7 @@ onEveryEngine('web routes', (engine) => {
       assert.deepEqual(await linesOf(at), [])
     }
     await publish()
-    // Whether there is one is not told to others.
+    // Other callers get the same error as for an unknown path.
     for (const caller of [agent('other'), person('github:2')])
       for (const path of [path_prefix, '/pub/none'])
         await assert.rejects(
@@ -99,15 +99,15 @@ onEveryEngine('web routes', (engine) => {
   })
 
   test('a person sets a path for their own folder', async (t) => {
-    const at = await opened(t, engine)
+    const at = await openHost(t, engine)
     await at.as(admin).call(set, { path: '/team', access: 'auth' })
     await at.as(operator).call(set, { path: '/pub/other/x', access: 'public' })
     assert.deepEqual(await linesOf(at), ['/pub/other/x public main', '/team auth team'])
     await assert.rejects(at.as(person('github:2')).call(set, { path: '/x', access: 'public' }), isRefusal('invalid'))
   })
 
-  test('a list shows what the caller may administer', async (t) => {
-    const at = await opened(t, engine)
+  test('callers see the rows of folders that they administer', async (t) => {
+    const at = await openHost(t, engine)
     for (const folder of ['team', 'team/a', 'other'])
       await at.as(agent(folder)).call(set, { path: `/pub/${folder}/`, access: 'public' })
     const seen = async (caller: Parameters<TestHost['as']>[0]) =>
@@ -119,17 +119,17 @@ onEveryEngine('web routes', (engine) => {
     await assert.rejects(seen(agent('a/b/c/d')), isRefusal('forbidden'))
   })
 
-  test('the end of a folder is the end of its paths', async (t) => {
-    const at = await opened(t, engine)
+  test('removing a folder deletes its paths', async (t) => {
+    const at = await openHost(t, engine)
     for (const folder of ['team', 'other'])
       await at.as(agent(folder)).call(set, { path: `/pub/${folder}/`, access: 'auth' })
     await at.cli.call(groupsResource.verbs.remove, { folder: 'team' })
     assert.deepEqual(await linesOf(at), ['/pub/other/ auth other'])
   })
 
-  test('one audit row for each change and each refusal, and no change without one', async (t) => {
-    const at = await opened(t, engine)
-    const deeds = await auditedCalls(at, async () => {
+  test('each change and each refusal has one audit row, and nothing changes without it', async (t) => {
+    const at = await openHost(t, engine)
+    const calls = await auditedCalls(at, async () => {
       await at.as(admin).call(create, { path_prefix: '/pub/team/', access: 'public', folder: 'team' })
       await at.as(admin).call(update, { path_prefix: '/pub/team/', access: 'auth' })
       await at.as(agent('team')).call(set, { path: '/pub/team/x', access: 'public' })
@@ -141,7 +141,7 @@ onEveryEngine('web routes', (engine) => {
       await at.as(admin).call(remove, { path_prefix: '/pub/team/' })
     })
     assert.deepEqual(
-      deeds.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
+      calls.map(({ action, key, outcome }) => `${action} ${key} ${outcome}`),
       [
         'web_routes.create /pub/team/ ok',
         'web_routes.update /pub/team/ ok',
@@ -157,51 +157,51 @@ onEveryEngine('web routes', (engine) => {
   })
 })
 
-suite('whose path it is', () => {
-  /** What `team` sets, where `other` has /shop/ and /docs: taken, or how it is refused. */
-  const PATHS: Record<string, 'taken' | RefusalCode> = {
-    '/pub/team': 'taken',
-    '/pub/team/': 'taken',
-    '/priv/team/x/y': 'taken',
-    '/pub/team/a/x': 'taken',
+suite('path ownership', () => {
+  /** The result when `team` sets the path while `other` owns /shop/ and /docs. */
+  const PATHS: Record<string, 'accepted' | RefusalCode> = {
+    '/pub/team': 'accepted',
+    '/pub/team/': 'accepted',
+    '/priv/team/x/y': 'accepted',
+    '/pub/team/a/x': 'accepted',
     '/pub/teams': 'forbidden',
     '/pub/other': 'forbidden',
     '/pub/nobody-yet': 'forbidden',
     '/pub': 'forbidden',
     '/pub/': 'forbidden',
     '/priv': 'forbidden',
-    '/public': 'taken',
-    '/team': 'taken',
+    '/public': 'accepted',
+    '/team': 'accepted',
     '/shop': 'conflict',
     '/shop/': 'conflict',
     '/shop/cart': 'conflict',
-    '/shops': 'taken',
+    '/shops': 'accepted',
     '/docs': 'conflict',
     '/docs/': 'conflict',
     '/docs/intro': 'conflict',
-    '/docs_': 'taken',
+    '/docs_': 'accepted',
     '/': 'forbidden',
     '/chat/x': 'forbidden',
-    '/chatter': 'taken',
+    '/chatter': 'accepted',
     '/v1': 'forbidden',
   }
-  for (const [path, verdict] of Object.entries(PATHS)) {
-    test(`${path} is ${verdict}`, async (t) => {
-      const at = await opened(t)
+  for (const [path, result] of Object.entries(PATHS)) {
+    test(`${path} is ${result}`, async (t) => {
+      const at = await openHost(t)
       for (const theirs of ['/shop/', '/docs']) await at.as(agent('other')).call(set, { path: theirs, access: 'auth' })
       const before = await linesOf(at)
       const attempt = at.as(agent('team')).call(set, { path, access: 'public' })
-      if (verdict === 'taken') await attempt
-      else await assert.rejects(attempt, isRefusal(verdict))
-      assert.equal((await linesOf(at)).length - before.length, verdict === 'taken' ? 1 : 0)
-      // What is another's to the agent is nobody's to the root; the front door's own paths are not even the root's.
+      if (result === 'accepted') await attempt
+      else await assert.rejects(attempt, isRefusal(result))
+      assert.equal((await linesOf(at)).length - before.length, result === 'accepted' ? 1 : 0)
+      // The root may set any path except those of the front door.
       const byRoot = at.as(agent('main')).call(set, { path, access: 'deny' })
       if (path === '/chat/x' || path === '/v1') await assert.rejects(byRoot, isRefusal('forbidden', 'front door'))
       else await byRoot
     })
   }
 
-  test('the front door’s own paths are claimed by nobody, and its root by operators alone', async (t) => {
+  test('the paths of the front door cannot be set, and / only by operators', async (t) => {
     const at = await testHost(t)
     await at.groups('main', 'team')
     await at.grant('folder:team', 'mcp:set_web_route', 'team')
@@ -225,8 +225,8 @@ suite('whose path it is', () => {
     await at.as(agent('main')).call(webRoutesResource.verbs.set, { path: '/', access: 'deny' })
   })
 
-  test('no folder takes a path where operators put a backend', async (t) => {
-    const at = await opened(t)
+  test('a folder cannot set a path with a backend', async (t) => {
+    const at = await openHost(t)
     for (const path of ['/slack/', '/'])
       await at.cli.call(proxydRoutesResource.verbs.create, { path, backend: 'http://x', auth: 'public' })
     for (const path of ['/slack', '/slack/', '/slack/events'])
@@ -234,8 +234,8 @@ suite('whose path it is', () => {
     await at.as(agent('team')).call(set, { path: '/slacker', access: 'public' })
   })
 
-  test('a redirect of a folder leads into its own slots', async (t) => {
-    const at = await opened(t)
+  test('a redirect of a folder must point into its own slots', async (t) => {
+    const at = await openHost(t)
     const go = (redirect_to: string) => at.as(agent('team')).call(set, { path: '/go', access: 'redirect', redirect_to })
     for (const to of ['/pub/team', '/priv/team/x', '/pub/team/a/']) await go(to)
     for (const to of ['/pub/other', '/pub/teams', '/v1/secrets', '/', '/pub'])

@@ -1,7 +1,6 @@
-// Web routes: who may see a path below the front door, and where it leads.
+// Web routes: who may see a path of the front door, and where it redirects.
 import { z } from 'zod'
 import { containsFolder } from '../core/access/tiers.ts'
-import { groups } from '../core/groups/groups.ts'
 import { proxydRoutes } from '../core/links/proxyd-routes.ts'
 import { isReservedPath } from '../core/links/reserved-paths.ts'
 import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/links/web-routes.ts'
@@ -14,9 +13,10 @@ import {
   mustHaveToolForRow,
   requireTool,
   requireToolForAgents,
+  requireToolOnOwnFolder,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { listVerb, mustFindGroup, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const NO_REDIRECT = { not: { required: ['redirect_to'] } }
@@ -35,7 +35,7 @@ export const webRoutesResource = defineResource({
       authorize: requireToolForAgents,
       order: [['path_prefix', 'asc']],
       folder: 'folder',
-      when: 'See which web paths your folder publishes, and to whom.',
+      when: 'List the web paths that your folder publishes, and who may see them.',
       tool: 'list_web_routes',
       tiers: { granted: 2 },
       toolReply: ({ web_routes }) => web_routes,
@@ -56,7 +56,7 @@ export const webRoutesResource = defineResource({
       run: async (ctx, route) => {
         if (await table.find(ctx.tx, { path_prefix: route.path_prefix }))
           refuse('conflict', `${route.path_prefix} has a route already`)
-        return put(ctx, { ...route, created_at: ctx.now })
+        return writeRoute(ctx, { ...route, created_at: ctx.now })
       },
     }),
 
@@ -76,24 +76,24 @@ export const webRoutesResource = defineResource({
       run: async (ctx, { path_prefix, ...patch }) => {
         const route = await mustFindRow(ctx, table, { path_prefix }, `web route ${path_prefix}`)
         const access = patch.access ?? route.access
-        // What is no redirect any more loses where it led to.
+        // The target is dropped when the route stops being a redirect.
         const redirect_to = patch.redirect_to ?? (access === 'redirect' ? route.redirect_to : undefined)
         const fault = redirectFault({ ...route, access, redirect_to })
         if (fault) refuse(patch.access && access !== 'redirect' ? 'invalid' : 'conflict', fault)
-        return put(ctx, { ...route, access, redirect_to })
+        return writeRoute(ctx, { ...route, access, redirect_to })
       },
     }),
 
     set: defineVerb({
       tool: 'set_web_route',
       tiers: { granted: 2 },
-      when: 'Publish a path of your folder, close it, or let it lead elsewhere.',
+      when: 'Publish a path of your folder, close it, or redirect it.',
       input: z.object({ path: WebPath, access: WebRoute.shape.access, redirect_to: WebRoute.shape.redirect_to }),
-      authorize: async (ctx) => mustHaveTool(ctx, await actingFolder(ctx)),
+      authorize: requireToolOnOwnFolder,
       run: async (ctx, { path: path_prefix, access, redirect_to }) => {
         const folder = await actingFolder(ctx)
         const current = await table.find(ctx.tx, { path_prefix })
-        await put(ctx, { path_prefix, access, redirect_to, folder, created_at: current?.created_at ?? ctx.now })
+        await writeRoute(ctx, { path_prefix, access, redirect_to, folder, created_at: current?.created_at ?? ctx.now })
       },
     }),
 
@@ -101,7 +101,7 @@ export const webRoutesResource = defineResource({
       http: 'DELETE /{path_prefix}',
       tool: 'del_web_route',
       tiers: { granted: 2 },
-      when: 'Take back a path that your folder published.',
+      when: 'Stop publishing a path of your folder.',
       input: WebRoute.pick({ path_prefix: true }),
       toolInput: z.strictObject({ path: WebPath }).transform(({ path }) => ({ path_prefix: path })),
       authorize: async (ctx, { path_prefix }) => {
@@ -119,26 +119,26 @@ export const webRoutesResource = defineResource({
 })
 
 function routeFault(route: WebRoute): string | undefined {
-  return isReservedPath(route.path_prefix) ? doorSays(route.path_prefix) : redirectFault(route)
+  return isReservedPath(route.path_prefix) ? reservedPathText(route.path_prefix) : redirectFault(route)
 }
 
-function doorSays(path: string): string {
+function reservedPathText(path: string): string {
   return `${path} belongs to the front door`
 }
 
 function redirectFault({ access, redirect_to }: WebRoute): string | undefined {
   if (access === 'redirect')
     return redirect_to === undefined ? 'redirect_to is required when access is redirect' : undefined
-  return redirect_to === undefined ? undefined : 'redirect_to is for access redirect alone'
+  return redirect_to === undefined ? undefined : 'redirect_to is allowed only with access redirect'
 }
 
-/** Writes the row, or says whose it is. The root and operators may publish anywhere; a folder in its own slots, and elsewhere what nobody has. */
-async function put(ctx: Context, route: WebRoute): Promise<WebRoute> {
+/** The root and operators may publish anywhere; a folder may use its own slots and paths that are free. */
+async function writeRoute(ctx: Context, route: WebRoute): Promise<WebRoute> {
   const fault = redirectFault(route)
   if (fault) refuse('invalid', fault)
   const { folder, path_prefix } = route
-  if (isReservedPath(path_prefix)) refuse('forbidden', doorSays(path_prefix))
-  if (!(await groups.find(ctx.tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
+  if (isReservedPath(path_prefix)) refuse('forbidden', reservedPathText(path_prefix))
+  await mustFindGroup(ctx, folder)
   if (!(await hasTool(ctx, INSTANCE_SCOPE))) await mustBeFree(ctx, route)
   await webRoutes.upsert(ctx.tx, route)
   return mustFindRow(ctx, webRoutes, { path_prefix }, `web route ${path_prefix}`)
@@ -150,18 +150,18 @@ async function mustBeFree(ctx: Context, { path_prefix, redirect_to, folder }: We
   }
   if (isInSlot(path_prefix, folder)) return
   if (/^\/(pub|priv)(\/|$)/.test(path_prefix)) refuse('forbidden', `${path_prefix} is another folder's slot`)
-  if (path_prefix === '/') refuse('forbidden', doorSays(path_prefix))
+  if (path_prefix === '/') refuse('forbidden', reservedPathText(path_prefix))
   for (const { path } of await proxydRoutes.list(ctx.tx)) {
-    // At the root alone stands what is there where nothing else is.
-    if (path !== '/' && overlap(path, path_prefix)) refuse('conflict', doorSays(path))
+    // The route at the root is only the fallback.
+    if (path !== '/' && doOverlap(path, path_prefix)) refuse('conflict', reservedPathText(path))
   }
   for (const other of await webRoutes.list(ctx.tx)) {
-    if (other.folder !== folder && overlap(other.path_prefix, path_prefix))
+    if (other.folder !== folder && doOverlap(other.path_prefix, path_prefix))
       refuse('conflict', `${other.path_prefix} is claimed by folder ${other.folder}`)
   }
 }
 
-function overlap(one: string, other: string): boolean {
+function doOverlap(one: string, other: string): boolean {
   return isBelow(one, other) || isBelow(other, one)
 }
 

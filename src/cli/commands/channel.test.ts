@@ -16,7 +16,7 @@ onEveryEngine('svc channel', (engine) => {
     assert.ok(!listed.includes(secret))
     const again = await cli.run('channel demo add bridge -p discord')
     assert.equal(again.code, 1)
-    assert.match(again.stderr, /there is a secret of the adapter bridge already/)
+    assert.match(again.stderr, /the adapter bridge has a secret already/)
     assert.match(again.stderr, /svc channel demo rotate bridge replaces it/)
     const rotated = JSON.parse(await cli.ok('channel demo rotate bridge --json'))
     assert.deepEqual(
@@ -26,7 +26,7 @@ onEveryEngine('svc channel', (engine) => {
     const [row] = JSON.parse(await cli.ok('channel demo list --json'))
     assert.deepEqual(Object.keys(row), ['name', 'platforms', 'created_at', 'created_by', 'adapters'])
     assert.equal(await cli.ok('channel demo rm bridge'), 'removed the secret of bridge\n')
-    assert.equal((await cli.run('channel demo rm bridge')).stderr, 'svc: there is no secret of an adapter bridge\n')
+    assert.equal((await cli.run('channel demo rm bridge')).stderr, 'svc: there is no secret for the adapter bridge\n')
     const last = await cli.ok('channel demo add bridge -p discord --json')
     assert.equal(JSON.parse(last).platforms.join(), 'discord')
     assert.deepEqual(JSON.parse(await cli.ok('channel demo rm bridge --json')), { name: 'bridge', ended: [] })

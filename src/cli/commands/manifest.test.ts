@@ -107,7 +107,7 @@ suite('svc apply', () => {
       ['config_version: 1\ngates: []\n', /line 2: .*gates/],
       ['config_version: 1\nonboarding_gates:\n  - spec: x\n    daily_limit: 0\n    enabled: true\n', /line 3|line 4/],
       ['onboarding_gates: []\n', /config_version/],
-      ['config_version: 1\ngroups:\n', /line 2: groups: main must be there: it cannot be removed/],
+      ['config_version: 1\ngroups:\n', /line 2: groups: main is missing: it cannot be removed/],
       ['config_version: one\n', /config_version/],
       ['config_version: -1\n', /svc: /],
       ['config_version: 9223372036854775808\n', /svc: /],

@@ -22,7 +22,7 @@ onEveryEngine('svc identity', (engine) => {
     assert.deepEqual([taken.code, taken.stdout], [1, ''])
     assert.equal(
       taken.stderr,
-      `svc: google:7 belongs to Ada L. (${id}) already\nhint: link it with --move to take it away from that person\n`,
+      `svc: google:7 belongs to Ada L. (${id}) already\nhint: link it with --move to take it from that person\n`,
     )
     const bob = /^created identity (\S+) \(Bob\)/.exec(
       await cli.ok('identity demo link google:7 --name Bob --move'),
@@ -154,9 +154,9 @@ suite('svc budget refuses', () => {
     'set folder main --daily 1.5': /--daily must be a whole number/,
     'set folder nobody --daily 5': /there is no group nobody/,
     'set user nobody --daily 5': /sub must look like provider:id/,
-    'set user telegram:42 --daily 5': /a cap of telegram:42 would never be in force: .*google, github, local, oidc/,
-    'set user GitHub:42 --daily 5': /a cap of GitHub:42 would never be in force/,
-    'set user anon:1234 --daily 1': /a cap of anon:1234 would never be in force/,
+    'set user telegram:42 --daily 5': /a cap for telegram:42 would have no effect: .*google, github, local, oidc/,
+    'set user GitHub:42 --daily 5': /a cap for GitHub:42 would have no effect/,
+    'set user anon:1234 --daily 1': /a cap for anon:1234 would have no effect/,
     'set world main --daily 5': /unknown subcommand "world"/,
     'show folder nobody': /there is no group nobody/,
   }

@@ -71,6 +71,6 @@ suite('svc route refuses', () => {
     const cli = await demoCli(t)
     await cli.ok('route demo add room=x main')
     const { code, stderr } = await cli.run('route demo add room=x main')
-    assert.deepEqual([code, stderr], [1, 'svc: there is such a route already\n'])
+    assert.deepEqual([code, stderr], [1, 'svc: this route exists already\n'])
   })
 })

@@ -205,7 +205,7 @@ onEveryEngine('apply', (engine) => {
     for (const body of ['groups:\n', 'groups: []\n', `groups:\n${TEAM}`])
       await assert.rejects(
         applyTo(svc, atVersion(1, body), { force: true }),
-        isRefusal('invalid', 'line 2: groups: main must be there'),
+        isRefusal('invalid', 'line 2: groups: main is missing'),
       )
     // An error in the row of main is the only one reported.
     const odd = MAIN.replace('name: main', 'name: 7')
@@ -321,7 +321,7 @@ onEveryEngine('apply', (engine) => {
     const both = text.replace(/^( +)next_run:/m, '$1cron: "0 2 * * *"\n$1next_run:')
     await assert.rejects(
       applyTo(svc, both, { force: true }),
-      isRefusal('invalid', /^line \d+: scheduled_tasks: next_run is for a task without cron/),
+      isRefusal('invalid', /^line \d+: scheduled_tasks: next_run is only for a task without cron/),
     )
   })
 

@@ -153,7 +153,7 @@ const INVALID: Record<string, Record<string, [manifest: string | Uint8Array, ...
         1,
         'acl_membership:\n  - {subject: "role:a", role: "role:b"}\n  - {subject: "role:b", role: "role:a"}\n',
       ),
-      /line 2: acl_membership: memberships go in a circle/,
+      /line 2: acl_membership: memberships form a cycle/,
     ],
   },
   'Y12: keys': {
