@@ -1,11 +1,10 @@
-// Bytes through tunnels: processor time of the proxy for each GB (10⁹ bytes), down and up, in one tunnel and in many.
-
+// Bulk transfer through tunnels: CPU time of the proxy per GB (10⁹ bytes), for downloads and uploads, with one tunnel and many.
 import { BenchScope } from '../bench-scope.ts'
 import type { Result } from '../result.ts'
 import { type Figures, ratioResult, runProxyRounds } from './proxy-rounds.ts'
 
 const BYTES = 1_000_000_000
-const MANY = 16
+const MANY_TUNNELS = 16
 
 export function benchDownload(): Promise<Result[]> {
   return benchBulk('download through a tunnel', 'source', { tunnels: 1, up: 0 })
@@ -16,11 +15,11 @@ export function benchUpload(): Promise<Result[]> {
 }
 
 export function benchManyDownloads(): Promise<Result[]> {
-  return benchBulk(`downloads through ${MANY} tunnels at once`, 'source', { tunnels: MANY, up: 0 })
+  return benchBulk(`downloads through ${MANY_TUNNELS} tunnels at once`, 'source', { tunnels: MANY_TUNNELS, up: 0 })
 }
 
 async function benchBulk(
-  what: string,
+  title: string,
   kind: string,
   { tunnels, up }: { readonly tunnels: number; readonly up: number },
 ): Promise<Result[]> {
@@ -32,19 +31,19 @@ async function benchBulk(
     up,
   }))
   const figure = ({ proxyMs, bytes }: Figures): number => proxyMs / (bytes / 1e9)
-  const about = { figure, unit: 'ms/GB' }
+  const shared = { figure, unit: 'ms/GB' }
   return [
     ratioResult(rounds, {
-      name: `${what}: CPU for each GB over squid's`,
+      name: `${title}: CPU for each GB over squid's`,
       over: ['ours', 'squid'],
       goal: 'at most 0.75',
-      ...about,
+      ...shared,
     }),
     ratioResult(rounds, {
-      name: `${what}: CPU for each GB over tinyproxy's`,
+      name: `${title}: CPU for each GB over tinyproxy's`,
       over: ['ours', 'tinyproxy'],
       goal: 'at most 0.35',
-      ...about,
+      ...shared,
     }),
   ]
 }

@@ -1,4 +1,4 @@
-// A ClientHello of exactly 1 KiB for `localhost`: what a tunnel's client says first, and what a proxy may look into.
+// A ClientHello of exactly 1 KiB for `localhost`, which a client sends first and a proxy may inspect.
 #pragma once
 #include "tcp.h"
 

@@ -1,11 +1,11 @@
-// Loads a proxy on loopback from one thread and prints one line of JSON about it: `load <mode> name=value…`.
-//   bulk     tunnels= bytes= up=    so many bytes through tunnels, down or up
-//   tunnels  count= flight=         each a connect, CONNECT, 1 KiB each way, close; `flight` at a time
-//   paced    count= rate=           the same, begun on the clock, and how long each CONNECT took
-//   idle     count= flight=         the same without the close; says `held`, and holds them until its standard input ends
+// Loads a proxy on loopback from one thread and prints the figures as one line of JSON: `load <mode> name=value…`.
+//   bulk     tunnels= bytes= up=    transfers bytes through tunnels, down or up
+//   tunnels  count= flight=         for each: connect, CONNECT, 1 KiB each way, close; `flight` at a time
+//   paced    count= rate=           the same at a fixed rate, measuring the latency of each CONNECT
+//   idle     count= flight=         the same without closing; prints `held` and keeps the tunnels open until stdin ends
 //   http     flight= ms=            absolute-form GETs of 1 KiB, one after the other on `flight` connections
-// All take proxy=<port> origin=<port>,… sources=<addresses to come from>, and pid=<of the proxy>, whose processor time it reads.
-// Whatever is not as expected ends it: figures of a proxy that fails are worth nothing.
+// All modes take proxy=<port> origin=<port>,… sources=<number of source addresses> and pid=<of the proxy>, to read its CPU time.
+// It exits on anything unexpected: figures of a failing proxy are worthless.
 #include "hello.h"
 #include "tcp.h"
 #include <sys/timerfd.h>
@@ -21,7 +21,7 @@
 enum mode { BULK, TUNNELS, PACED, IDLE, HTTP, MODES };
 static const char *const names[MODES] = {"bulk", "tunnels", "paced", "idle", "http"};
 
-/** One connection to the proxy. In mode `http` it is used again and again. */
+/** One connection to the proxy. Mode `http` reuses it. */
 struct line {
   int fd;
   enum { ASKING, OPEN, HELD } phase;
@@ -72,7 +72,7 @@ static void finish(struct line *line) {
   if (mode == HTTP ? now_ns() < deadline : mode == TUNNELS && begun < count) begin(line, now_ns());
 }
 
-/** The answer's head is here: the tunnel is open, or the body of an answer follows. */
+/** Handles a complete response head: the tunnel is open, or a body follows. */
 static void opened(struct line *line, const char *end) {
   if (strncmp(line->head, "HTTP/1.", 7) || strncmp(line->head + 8, " 200", 4)) {
     fprintf(stderr, "%.*s\n", (int)(end - line->head), line->head);
@@ -104,7 +104,7 @@ static void complete(struct line *line) {
   } else finish(line);
 }
 
-/** False when nothing more is there. */
+/** Returns false if no more data is available. */
 static int take(struct line *line) {
   if (line->phase == HELD) return 0;
   if (line->phase == ASKING) {
@@ -117,7 +117,7 @@ static int take(struct line *line) {
     if (end) opened(line, end + 4);
   } else {
     static char heard[64 * KIB];
-    // TCP drops what is asked for with MSG_TRUNC, without copying it here.
+    // With MSG_TRUNC, TCP discards the data without copying it.
     ssize_t length = mode == BULK ? recv(line->fd, NULL, 16 * CHUNK, MSG_TRUNC) : recv(line->fd, heard, sizeof heard, 0);
     if (length < 0 && errno == EAGAIN) return 0;
     if (length <= 0) die("tunnel");
@@ -155,7 +155,7 @@ static void advance(struct line *line, uint32_t events) {
   if (up && line->fd == fd && line->phase == OPEN) upload(line);
 }
 
-/** Those that are due by now, however late this is. */
+/** Starts all connections that are due. */
 static void begin_due(void) {
   uint64_t ticks;
   static uint64_t first;
@@ -200,7 +200,7 @@ static double quantile(double part) {
   return mode == PACED ? took_ms[at < done ? at : done - 1] : 0;
 }
 
-/** Of all threads of a process, those that have ended included. */
+/** CPU time of all threads of a process, including ended ones. */
 static double cpu_ms(long pid) {
   clockid_t clock;
   if (!pid) return 0;
@@ -208,7 +208,7 @@ static double cpu_ms(long pid) {
   return (double)ns_of(clock) / 1e6;
 }
 
-/** What is left to do after the last answer belongs to the work as well: until a tenth of a second takes less than 5 ms. */
+/** Waits until the proxy is idle (less than 5 ms CPU time in 100 ms), so that its clean-up is counted too. */
 static double settled_ms(long pid) {
   double before = cpu_ms(pid);
   for (int look = 0; pid && look < 100; look++) {
@@ -229,7 +229,7 @@ static void configure(char **args) {
   count = mode == BULK ? number_of(args, "tunnels", "1") : mode == HTTP ? 0 : number_of(args, "count", NULL);
   flight = mode == BULK ? count : number_of(args, mode == PACED ? "rate" : "flight", NULL);
   bytes_each = mode == BULK ? strtoull(text_of(args, "bytes", NULL), NULL, 10) / (uint64_t)count : 0;
-  // What goes up is acknowledged by the unit, so it goes by the unit.
+  // The origin acknowledges uploads in units, so they are sent in units.
   if (up) bytes_each = (bytes_each + SINK_UNIT - 1) / SINK_UNIT * SINK_UNIT;
   if (flight < 1 || flight > MAX_FLIGHT || count > MAX_COUNT || (mode == IDLE && count > MAX_FLIGHT))
     errno = ERANGE, die("count");

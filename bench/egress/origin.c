@@ -1,13 +1,12 @@
-// The servers behind the proxies, in one thread: `origin` prints `<kind> <port>…` for each kind, then `ready`, and serves
-// until its standard input ends.
-//   echo    sends back what it gets          source  sends for ever
-//   sink    a byte for each 16 MiB it gets   http    1 KiB for each request
-//   reset   resets after the first bytes     half    says 1 KiB and its end, then reads to the end
+// The origin servers, in one thread: `origin` prints `<kind> <port>…` for each kind, then `ready`, and serves until stdin ends.
+//   echo    sends back all data               source  sends endless data
+//   sink    sends a byte for each 16 MiB      http    sends 1 KiB for each request
+//   reset   resets after the first bytes      half    sends 1 KiB, shuts down its side, then reads to the end
 #include "tcp.h"
 
 enum kind { ECHO, SOURCE, SINK, HTTP, RESET, HALF, KINDS, LISTENER, INPUT };
 static const char *const names[KINDS] = {"echo", "source", "sink", "http", "reset", "half"};
-// A port's worth of TIME_WAIT is soon used up; sixteen last.
+// One port would soon run out of TIME_WAIT slots; sixteen are enough.
 static const int ports_of[KINDS] = {16, 1, 1, 4, 4, 4};
 
 #define SINK_UNIT (16u << 20)
@@ -37,7 +36,7 @@ static int bind_one(int family, int port) {
   return fd;
 }
 
-/** `localhost` may be either address, so both listen where the machine has both. */
+/** `localhost` may be IPv4 or IPv6, so listen on both if available. */
 static int open_port(enum kind kind) {
   int fd = bind_one(AF_INET, 0);
   if (fd < 0) die("listen");
@@ -60,14 +59,14 @@ static void accept_all(int listener, enum kind kind) {
   }
 }
 
-/** What is short of a socket's buffer always goes at once. */
+/** Sends less than a socket buffer, which never blocks. */
 static int say(int fd, const char *bytes, size_t length) {
   return send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length;
 }
 
 static int serve_sink(int fd) {
   for (int burst = 0; burst < BURSTS; burst++) {
-    // TCP drops what is asked for so, without copying it here.
+    // With MSG_TRUNC, TCP discards the data without copying it.
     ssize_t length = recv(fd, NULL, 16 * CHUNK, MSG_TRUNC);
     if (length < 0) return errno == EAGAIN;
     if (length == 0) return 0;
@@ -87,7 +86,7 @@ static int serve_source(int fd, uint32_t events) {
   return 1;
 }
 
-/** An answer for each end of a head; requests have no bodies here, and never ask for the connection's end. */
+/** Sends a response for each end of a head. Requests have no bodies and keep the connection open. */
 static int serve_http(int fd, const char *heard, ssize_t length) {
   static const char end[] = "\r\n\r\n";
   for (ssize_t at = 0; at < length; at++) {

@@ -1,11 +1,11 @@
-// The proxy under test, as an operator starts it: policy, SNI check and a line of log for each connection.
+// Starts egress-proxy as an operator does: with a policy, the SNI check and an access log.
 import { openSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type Peer, spawnPinned, stopChild } from './peers.ts'
 
 export const EGRESS_PROXY = join(import.meta.dirname, '..', '..', 'bin', 'egress-proxy.js')
-/** Where the load comes from: 127.0.0.1 and up. Each address has only so many ports, and may hold only so many connections. */
+/** Number of source addresses of the load, from 127.0.0.1. Ports and connections per address are limited. */
 export const ADDRESSES = 16
 
 export interface Ours extends Peer {
@@ -24,11 +24,11 @@ export async function openOurs(root: string): Promise<Ours> {
   if (child.stdout)
     for await (const line of createInterface({ input: child.stdout })) {
       if (line === 'ready') break
-      const [what = '', where = ''] = line.split(' ')
-      bound.set(what, where)
+      const [listener = '', address = ''] = line.split(' ')
+      bound.set(listener, address)
     }
   const [forward, admin] = [bound.get('forward'), bound.get('admin')]
-  if (child.pid === undefined || !forward || !admin) throw new Error('egress-proxy ended before it was ready')
+  if (child.pid === undefined || !forward || !admin) throw new Error('egress-proxy exited before it was ready')
   const ours: Ours = {
     pid: child.pid,
     port: Number(forward.split(':').at(-1)),
@@ -40,10 +40,10 @@ export async function openOurs(root: string): Promise<Ours> {
 }
 
 export async function register({ admin }: Ours, ip: string, allowlist: readonly string[]): Promise<void> {
-  const answer = await fetch(`${admin}/v1/register`, {
+  const response = await fetch(`${admin}/v1/register`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ ip, id: `bench-${ip}`, allowlist }),
   })
-  if (!answer.ok) throw new Error(`register answered ${answer.status}: ${await answer.text()}`)
+  if (!response.ok) throw new Error(`register failed with ${response.status}: ${await response.text()}`)
 }

@@ -1,4 +1,4 @@
-// The proxies that ours is held against, from the machine's own packages, with the same policy and a log each.
+// The proxies that egress-proxy is compared with: installed packages, with the same policy and an access log.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
@@ -15,33 +15,32 @@ export interface Peer {
   stop(): Promise<void>
 }
 
-/** The proxy has one processor, and whatever loads it the other. */
 export const PROXY_CORE = ['taskset', '-c', '1'] as const
 export const LOAD_CORE = ['taskset', '-c', '0'] as const
 const START_MS = 20_000
 
 export function mustHave(command: string, debianPackage: string): void {
-  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin']
-  if (folders.some((folder) => existsSync(join(folder, command)))) return
-  throw new MissingRequirement(`needs ${command}: there is no ${command} (Debian: apt-get install ${debianPackage})`)
+  const directories = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin']
+  if (directories.some((directory) => existsSync(join(directory, command)))) return
+  throw new MissingRequirement(`${command} is not installed (Debian: apt-get install ${debianPackage})`)
 }
 
-/** Squid changes to a user of its own and cannot read below a folder that is ours alone. */
-function openFolder(root: string, name: string): string {
+/** Creates a directory that all users can use, because squid switches to a user of its own. */
+function createSharedDirectory(root: string, name: string): string {
   chmodSync(root, 0o755)
-  const folder = join(root, name)
-  mkdirSync(folder, { recursive: true })
-  chmodSync(folder, 0o777)
-  return folder
+  const directory = join(root, name)
+  mkdirSync(directory, { recursive: true })
+  chmodSync(directory, 0o777)
+  return directory
 }
 
-/** Those programs cannot be told to take any port that is free. */
-async function freePort(): Promise<number> {
+/** These proxies cannot listen on port 0. */
+async function findFreePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
   server.close()
-  if (address === null || typeof address === 'string') throw new Error('there is no free port')
+  if (address === null || typeof address === 'string') throw new Error('no free port')
   return address.port
 }
 
@@ -49,7 +48,7 @@ async function untilListening(child: ChildProcess, port: number): Promise<void> 
   const deadline = performance.now() + START_MS
   while (!(await isListening(port))) {
     if (child.exitCode !== null || performance.now() > deadline)
-      throw new Error(`${child.spawnargs.join(' ')} does not listen`)
+      throw new Error(`${child.spawnargs.join(' ')} does not listen on its port`)
     await sleep(20)
   }
 }
@@ -66,7 +65,7 @@ async function isListening(port: number): Promise<boolean> {
   }
 }
 
-/** A program in the foreground on the proxies' processor; `pid` is the program's own. */
+/** Starts a program on the processor of the proxies. `taskset` and `sh` replace themselves, so `pid` is that of the program. */
 export function spawnPinned(args: readonly string[], env: NodeJS.ProcessEnv, log: number | 'ignore'): ChildProcess {
   const path = `${process.env.PATH}${delimiter}/usr/sbin`
   return spawn('sh', ['-c', MANY_FILES, 'sh', ...PROXY_CORE, ...args], {
@@ -88,10 +87,10 @@ async function openPeer(args: readonly string[], port: number): Promise<Peer> {
   return { pid: child.pid, port, stop: () => stopChild(child) }
 }
 
-/** As Debian ships it but for the allowlist; lines of its log are kept back until there are some, as ours are. */
+/** The configuration of Debian with an allowlist, and with buffered logs like those of egress-proxy. */
 export async function openSquid(root: string): Promise<Peer> {
   mustHave('squid', 'squid')
-  const [folder, port] = [openFolder(root, 'squid'), await freePort()]
+  const [directory, port] = [createSharedDirectory(root, 'squid'), await findFreePort()]
   const lines = [
     `http_port 127.0.0.1:${port}`,
     'workers 1',
@@ -101,34 +100,34 @@ export async function openSquid(root: string): Promise<Peer> {
     'http_access allow clients allowed',
     'http_access deny all',
     'cache deny all',
-    `access_log stdio:${folder}/access.log`,
+    `access_log stdio:${directory}/access.log`,
     'buffered_logs on',
-    `cache_log ${folder}/cache.log`,
-    `coredump_dir ${folder}`,
+    `cache_log ${directory}/cache.log`,
+    `coredump_dir ${directory}`,
     'netdb_filename none',
     'pid_filename none',
     'pinger_enable off',
     'max_filedescriptors 65536',
     'shutdown_lifetime 1 seconds',
   ]
-  writeFileSync(join(folder, 'squid.conf'), `${lines.join('\n')}\n`)
-  return openPeer(['squid', '-N', '-f', join(folder, 'squid.conf')], port)
+  writeFileSync(join(directory, 'squid.conf'), `${lines.join('\n')}\n`)
+  return openPeer(['squid', '-N', '-f', join(directory, 'squid.conf')], port)
 }
 
 export async function openTinyproxy(root: string): Promise<Peer> {
   mustHave('tinyproxy', 'tinyproxy')
-  const [folder, port] = [openFolder(root, 'tinyproxy'), await freePort()]
-  writeFileSync(join(folder, 'filter'), '^localhost$\n')
+  const [directory, port] = [createSharedDirectory(root, 'tinyproxy'), await findFreePort()]
+  writeFileSync(join(directory, 'filter'), '^localhost$\n')
   const lines = [
     `Port ${port}`,
     'Listen 127.0.0.1',
     'Timeout 600',
     'MaxClients 12000',
-    `LogFile "${folder}/log"`,
+    `LogFile "${directory}/log"`,
     'LogLevel Connect',
-    `Filter "${folder}/filter"`,
+    `Filter "${directory}/filter"`,
     'FilterDefaultDeny Yes',
   ]
-  writeFileSync(join(folder, 'tinyproxy.conf'), `${lines.join('\n')}\n`)
-  return openPeer(['tinyproxy', '-d', '-c', join(folder, 'tinyproxy.conf')], port)
+  writeFileSync(join(directory, 'tinyproxy.conf'), `${lines.join('\n')}\n`)
+  return openPeer(['tinyproxy', '-d', '-c', join(directory, 'tinyproxy.conf')], port)
 }

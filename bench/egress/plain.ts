@@ -1,5 +1,4 @@
-// Plain HTTP on kept connections: requests a second, and what each costs. Tinyproxy keeps none, so it takes no part.
-
+// Plain HTTP on keep-alive connections: requests per second and CPU time per request. Tinyproxy does not support keep-alive.
 import { BenchScope } from '../bench-scope.ts'
 import type { Result } from '../result.ts'
 import { ratioResult, runProxyRounds } from './proxy-rounds.ts'

@@ -1,6 +1,5 @@
-// Where the proxies meet: the same load for each in turn, in an order that is another one each round, so that what the
-// machine does beside falls on all of them. Where other processes take too much of the machine there are more rounds, and
-// those count in which they took least.
+// Compares proxies in rounds: each gets the same load, in an order that changes each round, so that other work of the machine
+// affects all of them. If other processes use too much CPU, there are more rounds and the quietest ones count.
 import { availableParallelism } from 'node:os'
 import type { BenchScope } from '../bench-scope.ts'
 import { MissingRequirement, median, type Result } from '../result.ts'
@@ -14,21 +13,22 @@ export const PEERS = { ours: openOurs, squid: openSquid, tinyproxy: openTinyprox
 export type Name = keyof typeof PEERS
 
 const ROUNDS = 5
-const PATIENCE = 2
-/** On a machine that is busy otherwise, after so long the rounds that there are must do. */
-const CONTEST_MS = 70_000
-/** The part of the machine that others may take in a round that counts at once. */
-const OTHERS = 0.1
+/** On a busy machine there are at most this many times more rounds. */
+const ROUNDS_FACTOR = 2
+/** On a busy machine, no round starts after this time. */
+const TIME_LIMIT_MS = 70_000
+/** The share of the CPU that other processes may use in a quiet round. */
+const OTHERS_MAX = 0.1
 
 export interface Figures extends Load {
-  /** Milliseconds on a processor of the servers behind the proxies. */
+  /** CPU time of the origin servers. */
   readonly originMs: number
-  /** The part of the machine that neither the proxy nor the load had. */
+  /** The share of the CPU that other processes used. */
   readonly others: number
 }
 export type Round = Readonly<Record<Name, Figures>>
 
-/** What loads the proxies, on a processor of its own. */
+/** The load generator and its origin, pinned to one processor. */
 export interface Loader {
   readonly origin: Origin
   readonly program: readonly string[]
@@ -44,12 +44,11 @@ export async function openLoader(stage: BenchScope): Promise<Loader> {
   return { origin, program: [...LOAD_CORE, build('load', stage.root)] }
 }
 
-/** `names` are those that take part; the measure is the same for all of them. */
 export async function runProxyRounds(
   stage: BenchScope,
   names: readonly Name[],
   mode: Mode,
-  optionsOf: (origin: Origin) => Options,
+  createOptions: (origin: Origin) => Options,
 ): Promise<Round[]> {
   const loader = await openLoader(stage)
   const peers = new Map<Name, Peer>()
@@ -58,20 +57,20 @@ export async function runProxyRounds(
     stage.defer(() => peer.stop())
     peers.set(name, peer)
   }
-  const options = optionsOf(loader.origin)
+  const options = createOptions(loader.origin)
   const round = async (): Promise<Round> => {
     const entries: [Name, Figures][] = []
     for (const [name, peer] of shuffled([...peers])) entries.push([name, await measure(loader, peer, mode, options)])
-    // Every name that takes part has its entry, and no other is asked for.
+    // Only the compared proxies have an entry, and only they are read.
     return Object.fromEntries(entries) as Round
   }
-  const deadline = performance.now() + CONTEST_MS
-  // The first only warms up.
+  const deadline = performance.now() + TIME_LIMIT_MS
+  // The first round is a warm-up.
   await round()
   const rounds: Round[] = []
-  const quiet = (): number => rounds.filter((each) => othersIn(each) < OTHERS).length
+  const countQuiet = (): number => rounds.filter((each) => othersIn(each) < OTHERS_MAX).length
   const isLate = (): boolean => rounds.length > 0 && performance.now() > deadline
-  while (quiet() < ROUNDS && rounds.length < ROUNDS * PATIENCE && !isLate()) rounds.push(await round())
+  while (countQuiet() < ROUNDS && rounds.length < ROUNDS * ROUNDS_FACTOR && !isLate()) rounds.push(await round())
   return rounds.sort((a, b) => othersIn(a) - othersIn(b)).slice(0, ROUNDS)
 }
 
@@ -85,7 +84,7 @@ async function measure({ origin, program }: Loader, peer: Peer, mode: Mode, opti
   const load = await runLoad(program, mode, { proxy: peer.port, pid: peer.pid, sources: ADDRESSES, ...options })
   const [after, ms] = [busyMicros(), performance.now() - started]
   const originMs = threadMs(origin.pid) - originBefore
-  // This process and its children that ended, the load generator among them, are ours.
+  // `ours` includes ended children, such as the load generator.
   const known = (after.ours - busy.ours) / 1000 + load.proxyMs + originMs
   const others = ((after.machine - busy.machine) / 1000 - known) / (ms * availableParallelism())
   return { ...load, originMs, others: Math.max(0, others) }
@@ -100,7 +99,7 @@ export interface RatioSpec {
   readonly digits?: number
 }
 
-/** The ratio of two proxies' figures of the same round, with the figures of all. */
+/** Compares two proxies by the ratio of their figures in the same round, and lists the figures of all. */
 export function ratioResult(
   rounds: readonly Round[],
   { name, over, goal, figure, unit, digits = 0 }: RatioSpec,

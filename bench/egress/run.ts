@@ -1,5 +1,5 @@
-// npm run bench:egress: every benchmark of egress-proxy, or those whose name holds an argument. Squid and tinyproxy run in
-// the same rounds under the same load; each proxy has one processor, the load the other.
+// npm run bench:egress: runs all benchmarks of egress-proxy, or those whose name contains an argument. Squid and tinyproxy run
+// in the same rounds under the same load. The proxy is pinned to one processor and the load to another.
 import { type Benches, runBenches } from '../report.ts'
 import { benchDownload, benchManyDownloads, benchUpload } from './bulk.ts'
 import { benchDecisions } from './decide.ts'

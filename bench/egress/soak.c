@@ -1,7 +1,7 @@
-// Tunnels that end in every way a tunnel can end, many thousands of them: `soak count= flight= silent= seed= proxy= sources=
-// echo=<port>,… reset=<port>,… half=<port>,…` (ports of `origin`). Each is checked for what its client must see; prints one
-// line of JSON with how many ended how, or dies with the first that was not as it must be. `silent` more connections never
-// send a whole head, and wait until the proxy has enough of them.
+// Opens many thousands of tunnels that end in every possible way: `soak count= flight= silent= seed= proxy= sources=
+// echo=<port>,… reset=<port>,… half=<port>,…` (ports of `origin`). It checks what the client of each one sees and prints the
+// counts as one line of JSON, or exits with the first error. `silent` more connections never send a complete head and wait for
+// the timeout of the proxy.
 #include "hello.h"
 #include "tcp.h"
 
@@ -9,14 +9,14 @@
 #define MAX_LINES 4096
 #define STUCK_MS 40000
 
-/** What becomes of a connection. The first five the client leaves early, each at another time. */
+/** How a connection ends. In the first five, the client disconnects early, each at another moment. */
 enum fate { AT_ONCE, IN_HEAD, ASKED, OPENED, SAID, WHOLE, CLIENT_ENDS, ORIGIN_ENDS, ORIGIN_RESETS, DENIED, SILENT, FATES };
 static const char *const names[FATES] = {"at once",     "in the head",  "asked",         "opened", "said",  "whole",
                                          "client ends", "origin ends", "origin resets", "denied", "silent"};
-/** In a hundred. */
+/** Percentages. */
 static const int shares[SILENT] = {3, 3, 3, 3, 3, 60, 8, 6, 6, 5};
 
-/** A place for one connection after the other; each has its number. */
+/** A slot that is reused for successive connections, each with a number. */
 struct line {
   int fd;
   long number;
@@ -39,7 +39,7 @@ static unsigned draw(unsigned below) {
 }
 
 static void wrong(const struct line *line, const char *what) {
-  fprintf(stderr, "a tunnel of the kind '%s': %s (%zu bytes came)\n%.*s\n", names[line->fate], what, line->got,
+  fprintf(stderr, "tunnel of kind '%s': %s (%zu bytes received)\n%.*s\n", names[line->fate], what, line->got,
           (int)line->head_length, line->head);
   exit(1);
 }
@@ -67,7 +67,7 @@ static void finish(struct line *line, int rudely) {
   begin(line, draw_fate());
 }
 
-/** True when the client leaves at this time; every other time with a reset. */
+/** Returns true if the client disconnects at this moment; every other time with a reset. */
 static int leaves(struct line *line, enum fate at) {
   if (line->fate != at) return 0;
   finish(line, (int)draw(2));
@@ -88,15 +88,15 @@ static void ask(struct line *line) {
   line->asked = 1;
   if (leaves(line, AT_ONCE)) return;
   if (line->fate == SILENT && part == length) return;
-  if (!say(line, head, (size_t)part)) wrong(line, "the head could not be sent");
+  if (!say(line, head, (size_t)part)) wrong(line, "send of the head failed");
   if (!leaves(line, IN_HEAD)) leaves(line, ASKED);
 }
 
-/** The answer's head is here, and what came after it. */
+/** Handles a complete response head and the bytes after it. */
 static void opened(struct line *line, const char *end) {
   size_t rest = line->head_length - (size_t)(end - line->head);
   const char *expected = line->fate == DENIED ? " 403" : line->fate == SILENT ? " 408" : " 200";
-  if (strncmp(line->head + 8, expected, 4)) wrong(line, "another answer was expected");
+  if (strncmp(line->head + 8, expected, 4)) wrong(line, "unexpected status");
   line->open = 1;
   line->got = rest;
   if (line->fate == DENIED) {
@@ -104,22 +104,22 @@ static void opened(struct line *line, const char *end) {
     return;
   }
   if (line->fate == SILENT || line->fate == ORIGIN_ENDS || leaves(line, OPENED)) return;
-  if (!say(line, hello, HELLO_BYTES)) wrong(line, "nothing could be sent");
+  if (!say(line, hello, HELLO_BYTES)) wrong(line, "send failed");
   if (leaves(line, SAID)) return;
-  if (line->fate == CLIENT_ENDS && shutdown(line->fd, SHUT_WR)) wrong(line, "it could not end");
+  if (line->fate == CLIENT_ENDS && shutdown(line->fd, SHUT_WR)) wrong(line, "shutdown failed");
 }
 
-/** The other side has ended, or broken off. */
+/** The other side has shut down or reset the connection. */
 static void over(struct line *line, int broke) {
   enum fate fate = line->fate;
   int is_full = line->got == HELLO_BYTES && !broke;
-  if (fate == ORIGIN_ENDS && is_full && !say(line, hello, HELLO_BYTES)) wrong(line, "nothing could be sent after its end");
+  if (fate == ORIGIN_ENDS && is_full && !say(line, hello, HELLO_BYTES)) wrong(line, "send failed after the end of the origin");
   if (!(fate == SILENT || fate == ORIGIN_RESETS || ((fate == ORIGIN_ENDS || fate == CLIENT_ENDS) && is_full)))
-    wrong(line, broke ? "it broke off" : "it ended too early");
+    wrong(line, broke ? "it was reset" : "it ended too early");
   finish(line, 0);
 }
 
-/** False when nothing more is there. */
+/** Returns false if no more data is available. */
 static int take(struct line *line) {
   char heard[2 * KIB];
   char *to = line->open ? heard : line->head + line->head_length;
@@ -140,7 +140,7 @@ static int take(struct line *line) {
   } else {
     int is_echo = line->fate == WHOLE || line->fate == CLIENT_ENDS;
     if (is_echo && (line->got + (size_t)length > HELLO_BYTES || memcmp(heard, hello + line->got, (size_t)length)))
-      wrong(line, "other bytes came back");
+      wrong(line, "wrong bytes were echoed");
     line->got += (size_t)length;
   }
   if (line->fate == WHOLE && line->got == HELLO_BYTES) {
@@ -164,7 +164,7 @@ static void run(void) {
     int ready = epoll_wait(poll_fd, events, 512, STUCK_MS);
     if (ready == 0)
       for (long index = 0; index < MAX_LINES; index++)
-        if (lines[index].fd > 0) wrong(&lines[index], "nothing happens any more");
+        if (lines[index].fd > 0) wrong(&lines[index], "no progress");
     for (int index = 0; index < ready; index++) advance(&lines[events[index].data.u64], events[index].events);
   }
 }

@@ -1,4 +1,4 @@
-// How long an operator waits: from the start until it listens, and from a registration until it holds.
+// Latency for an operator: from the start until the proxy listens, and from a registration until it takes effect.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -23,8 +23,8 @@ export async function benchStart(): Promise<Result[]> {
     EGRESS_TRANSPARENT_ADDR: '127.0.0.1:0',
   }
   const rounds: { readonly bare: number; readonly ready: number }[] = []
-  for (let start = 0; start <= STARTS; start++) rounds.push({ bare: bareMs(), ready: await readyMs(env) })
-  // The first had no compiled code kept.
+  for (let start = 0; start <= STARTS; start++) rounds.push({ bare: measureBareMs(), ready: await measureReadyMs(env) })
+  // The first start has no compile cache.
   const [first, ...rest] = rounds
   const [bare, ready] = [median(rest.map((each) => each.bare)), median(rest.map((each) => each.ready))]
   return [
@@ -37,28 +37,28 @@ export async function benchStart(): Promise<Result[]> {
   ]
 }
 
-function bareMs(): number {
+function measureBareMs(): number {
   const started = performance.now()
   execFileSync(process.execPath, ['-e', '0'], { stdio: 'ignore' })
   return performance.now() - started
 }
 
-async function readyMs(env: NodeJS.ProcessEnv): Promise<number> {
+async function measureReadyMs(env: NodeJS.ProcessEnv): Promise<number> {
   const started = performance.now()
   const args = ['proxy', 'serve', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
-  // With the flag of the installed command; without it the launcher would start Node a second time.
-  const words = ['--disable-warning=ExperimentalWarning', EGRESS_PROXY, ...args]
-  const child = spawn(process.execPath, words, { env, stdio: ['ignore', 'pipe', 'ignore'] })
+  // Without this flag, which the installed command sets, the launcher would start Node a second time.
+  const command = ['--disable-warning=ExperimentalWarning', EGRESS_PROXY, ...args]
+  const child = spawn(process.execPath, command, { env, stdio: ['ignore', 'pipe', 'ignore'] })
   try {
     for await (const line of createInterface({ input: child.stdout }))
       if (line === 'ready') return performance.now() - started
-    throw new Error('egress-proxy ended before it was ready')
+    throw new Error('egress-proxy exited before it was ready')
   } finally {
     await stopChild(child)
   }
 }
 
-/** From the first byte of the registration, which is on the disk before it is answered, to the 200 of a CONNECT. */
+/** Measures from the registration request, which is answered after it is on disk, to the 200 of a CONNECT. */
 export async function benchRegister(): Promise<Result[]> {
   mustHave('cc', 'gcc libc6-dev')
   await using stage = new BenchScope()
@@ -68,7 +68,7 @@ export async function benchRegister(): Promise<Result[]> {
   stage.defer(() => ours.stop())
   const port = Number(origin.ports('echo').split(',')[0])
   const times: number[] = []
-  for (let turn = 0; turn < REGISTRATIONS; turn++) times.push(await effectMs(ours, port, turn))
+  for (let turn = 0; turn < REGISTRATIONS; turn++) times.push(await measureEffectMs(ours, port, turn))
   const [low, high] = middleHalf(times)
   const flush = flushMs(stage.root)
   return [
@@ -81,17 +81,18 @@ export async function benchRegister(): Promise<Result[]> {
   ]
 }
 
-async function effectMs(ours: Ours, port: number, turn: number): Promise<number> {
+async function measureEffectMs(ours: Ours, port: number, turn: number): Promise<number> {
   const ip = `127.0.1.${turn + 1}`
-  const before = await statusOfConnect(ours, ip, port)
+  const before = await sendConnect(ours, ip, port)
   const started = performance.now()
   await register(ours, ip, ['localhost'])
-  const after = await statusOfConnect(ours, ip, port)
-  if (before !== '403' || after !== '200') throw new Error(`a CONNECT was answered ${before}, then ${after}`)
+  const after = await sendConnect(ours, ip, port)
+  if (before !== '403' || after !== '200')
+    throw new Error(`CONNECT returned ${before}, then ${after}; expected 403, then 200`)
   return performance.now() - started
 }
 
-async function statusOfConnect(ours: Ours, localAddress: string, port: number): Promise<string> {
+async function sendConnect(ours: Ours, localAddress: string, port: number): Promise<string> {
   const socket = connect({ host: '127.0.0.1', port: ours.port, localAddress })
   socket.write(`CONNECT localhost:${port} HTTP/1.1\r\nHost: localhost:${port}\r\n\r\n`)
   const [head] = await once(socket, 'data')

@@ -1,4 +1,4 @@
-// What the programs of this folder need of the system: loopback sockets that do not block, a clock, a way to give up.
+// Shared by the programs of this directory: non-blocking loopback sockets, clocks, arguments and fatal errors.
 #pragma once
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ static inline uint64_t ns_of(clockid_t clock) {
 
 static inline uint64_t now_ns(void) { return ns_of(CLOCK_MONOTONIC); }
 
-/** `name=value` among the arguments. */
+/** Finds `name=value` in the arguments. */
 static inline const char *text_of(char **args, const char *name, const char *otherwise) {
   size_t length = strlen(name);
   for (; *args; args++)
@@ -45,7 +45,7 @@ static inline long number_of(char **args, const char *name, const char *otherwis
   return strtol(text_of(args, name, otherwise), NULL, 10);
 }
 
-/** As many open files as the system gives. */
+/** Raises the limit of open files to the maximum. */
 static inline void allow_many_files(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit)) die("getrlimit");
@@ -64,7 +64,7 @@ static inline struct sockaddr_in loopback(int last, int port) {
   return at;
 }
 
-/** A connection under way from 127.0.0.<source>; the many addresses are there because each has only so many ports. */
+/** Starts a connection from 127.0.0.<source>. Several source addresses are needed, because each has a limited number of ports. */
 static inline int dial(int source, int port) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
   if (fd < 0) die("socket");
@@ -76,7 +76,7 @@ static inline int dial(int source, int port) {
   return fd;
 }
 
-/** Closes so that the other side sees a reset. */
+/** Closes with a reset. */
 static inline void reset(int fd) {
   struct linger at_once = {.l_onoff = 1, .l_linger = 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

@@ -1,6 +1,5 @@
-// Tunnels as such: what each costs, and how long a CONNECT takes when they come on the clock. Tinyproxy, with a thread for each,
-// takes no part where it is not asked about: its rounds would be most of the time.
-
+// Short tunnels: CPU time of each, and the latency of CONNECT at a fixed rate. Without tinyproxy, whose thread per connection
+// would take most of the time.
 import { BenchScope } from '../bench-scope.ts'
 import type { Result } from '../result.ts'
 import { ratioResult, runProxyRounds } from './proxy-rounds.ts'
@@ -10,7 +9,7 @@ const FLIGHT = 32
 const RATE = 200
 const PACED_COUNT = 1000
 
-/** Connect, CONNECT, a ClientHello of 1 KiB there and back, close. */
+/** Each tunnel: connect, CONNECT, echo a ClientHello of 1 KiB, close. */
 export async function benchTunnels(): Promise<Result[]> {
   await using stage = new BenchScope()
   const rounds = await runProxyRounds(stage, ['ours', 'squid'], 'tunnels', (origin) => ({
