@@ -30,9 +30,9 @@ suite('a usage error', () => {
         'usage: svc invite <instance> revoke <token_id>\nexample: svc invite demo revoke XyQ2mB7kPq1d\n',
     ],
   }
-  for (const [what, [words, said]] of Object.entries(cases))
+  for (const [what, [words, stderr]] of Object.entries(cases))
     test(`${what} is reported on stderr with exit code 1`, async (t) => {
-      assert.deepEqual(await testCli(t).run(words), { code: 1, stdout: '', stderr: said })
+      assert.deepEqual(await testCli(t).run(words), { code: 1, stdout: '', stderr })
     })
 })
 

@@ -1,6 +1,6 @@
 // Onboarding gates: how many new people a day may join the folders that match a glob.
 import { onboardingGatesResource } from '../../resources/onboarding-gates.ts'
-import { defineSvcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
 
 const gates = onboardingGatesResource.verbs
@@ -44,18 +44,17 @@ export const gateCommands = [
     usage: 'gate <instance> enable <spec>',
     about: 'enable a gate',
     example: "gate demo enable 'team/**'",
-    run: async (svc, { spec }) => {
-      await svc.call(gates.update, { spec, enabled: true })
-      svc.print.line(`enabled gate ${spec}`)
-    },
+    run: (svc, { spec }) => setEnabled(svc, spec, true),
   }),
   defineSvcCommand({
     usage: 'gate <instance> disable <spec>',
     about: 'disable a gate without removing it',
     example: "gate demo disable 'team/**'",
-    run: async (svc, { spec }) => {
-      await svc.call(gates.update, { spec, enabled: false })
-      svc.print.line(`disabled gate ${spec}`)
-    },
+    run: (svc, { spec }) => setEnabled(svc, spec, false),
   }),
 ]
+
+async function setEnabled(svc: SvcContext, spec: string, enabled: boolean): Promise<void> {
+  await svc.call(gates.update, { spec, enabled })
+  svc.print.line(`${enabled ? 'enabled' : 'disabled'} gate ${spec}`)
+}

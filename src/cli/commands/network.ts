@@ -27,7 +27,7 @@ const DEFAULT_RULES: ListedRule[] = DEFAULT_HOSTS.map((target) => ({ folder: '',
 export const networkCommands = [
   defineSvcCommand({
     usage: 'network <instance> allow <folder> <target>',
-    about: `allow a folder and those below it to reach a host and its subdomains; '${ROOT}' stands for every folder`,
+    about: `allow a folder and those below it to reach a host and its subdomains; '${ROOT}' means every folder`,
     example: 'network demo allow team api.example.com',
     run: async (svc, { folder, target: typed }) => {
       const { added, target, warning } = await svc.call(rules.allow, { folder: toStoredFolder(folder), target: typed })

@@ -8,7 +8,7 @@ onEveryEngine('svc sandbox', (engine) => {
     const cli = await demoCliOn(t, engine)
     assert.equal(
       await cli.ok(['sandbox', 'demo', 'say', 'lobby', 'mia', 'hello\nall']),
-      'mia said s1 in sandbox:lobby\n',
+      'mia posted s1 in sandbox:lobby\n',
     )
     await cli.ok('sandbox demo say sandbox:lobby noa yes --reply-to s1 --topic news --mention')
     await cli.ok('sandbox demo react lobby mia s2 👍')

@@ -32,7 +32,7 @@ export const sandboxCommands = [
       if (wait) return waitForAnswer(svc, posted)
       const { id, room: jid } = toEntryRecord(posted.entry)
       if (svc.print.json) svc.print.record({}, { id, room: jid, message_id: posted.messageId })
-      else svc.print.line(`${person} said ${id} in ${jid}`)
+      else svc.print.line(`${person} posted ${id} in ${jid}`)
       return 0
     },
   }),
